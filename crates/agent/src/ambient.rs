@@ -7,6 +7,7 @@
 //! This is the only file of the crate that touches the system clock, tokio's timer and the
 //! system's randomness.
 
+use crate::session::SessionRecords;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use pijs_durable::Disk;
@@ -47,7 +48,7 @@ pub trait Randomness: Send + Sync {
     fn fill(&self, out: &mut [u8]);
 }
 
-/// The three together, and the disk that sessions are kept on. Cheap to clone.
+/// The three together, and the disk that sessions are kept on, with the notes about them. Cheap to clone.
 #[derive(Clone)]
 pub struct Ambient {
     /// Tells the time.
@@ -58,6 +59,8 @@ pub struct Ambient {
     pub random: Arc<dyn Randomness>,
     /// Keeps sessions.
     pub disk: Disk,
+    /// Notes who wrote what in a session; without it every line counts as written here.
+    pub records: Option<Arc<SessionRecords>>,
 }
 
 impl Ambient {
@@ -68,6 +71,7 @@ impl Ambient {
             sleeper: Arc::new(TokioSleeper),
             random: Arc::new(SystemRandomness),
             disk: Disk::system(),
+            records: None,
         }
     }
 

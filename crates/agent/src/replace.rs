@@ -87,7 +87,11 @@ impl Agent {
                 None
             } else {
                 let (cwd, ambient) = (&self.options.cwd, self.options.ambient.clone());
-                Some(Session::open(&path, cwd, ambient).map_err(ControlError::from)?)
+                let session = Session::open(&path, cwd, ambient).map_err(ControlError::from)?;
+                for notice in session.notices() {
+                    self.extensions.report("<session>", "session_switch", notice);
+                }
+                Some(session)
             };
             self.replace(session, "resume", false).await?;
             Ok(false)

@@ -62,5 +62,6 @@ pub(crate) fn ambient_with(sleeper: Arc<dyn Sleeper>, first: u32) -> Ambient {
         sleeper,
         random: Arc::new(Counter(AtomicU32::new(first))),
         disk: Disk::system(),
+        records: None,
     }
 }

@@ -9,7 +9,7 @@ use crate::failure::{Failure, Result};
 use crate::output::{clean, stderr};
 use crate::settings;
 use pijs_agent::Ambient;
-use pijs_agent::session::{Body, Header, Session, file};
+use pijs_agent::session::{Body, Header, Session, SessionPlace, file};
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -80,6 +80,10 @@ fn is_id(id: &str) -> bool {
 fn chosen(environment: &Environment, args: &SessionArgs, ambient: &Ambient) -> Result<Session> {
     let cwd = &environment.dirs.cwd;
     let sessions = Sessions::new(environment, args);
+    if let (Some(records), false) = (&ambient.records, args.no_session) {
+        // Later runs keep extensions out of it, too.
+        records.remember(SessionPlace::Folder(file::real(&sessions.folder)));
+    }
     let failed = |error: pijs_agent::session::SessionError| Failure::failed(error.to_string());
     let open = |path: &Path| Session::open(path, cwd, ambient.clone()).map_err(failed);
     let named = |session: Session| match &args.session_id {

@@ -28,6 +28,7 @@ use pijs_agent::models::Models;
 use pijs_agent::provider::openai::Retention;
 use pijs_agent::provider::{self, ErrorKind, Provider, ProviderOptions, Unopened};
 use pijs_agent::resources::ResourcePlaces;
+use pijs_agent::session::SessionRecords;
 use pijs_agent::settings::Settings;
 use pijs_agent::system::OsToolSystem;
 use pijs_agent::tool_port::{HostTools, ToolRequests};
@@ -41,6 +42,7 @@ use pijs_connectors::http::HttpOptions;
 use pijs_connectors::http::address::SystemResolver;
 use pijs_connectors::ports::UiPort;
 use pijs_connectors::{Connectors, system::OsFileSystem};
+use pijs_durable::Disk;
 use pijs_host::{FlagInfo, Host, HostOptions, Observer, Quotes, ReadableState, Report, ReportKind, Reports};
 use pijs_hostcall::ledger::Redactor;
 use pijs_hostcall::vocabulary::PLAIN_ENV;
@@ -183,7 +185,8 @@ fn ready(args: &RunArgs, options: &ProviderOptions, ambient: &Ambient) -> Result
 /// Builds everything and loads the extensions.
 async fn loaded(environment: &Environment, setup: Setup) -> Result<Loaded> {
     let Setup { args, flags, front_end, ledger: sink, mut partner } = setup;
-    let ambient = Ambient::system();
+    let records = SessionRecords::new(Disk::system(), &environment.dirs.agent_dir);
+    let ambient = Ambient { records: Some(Arc::new(records)), ..Ambient::system() };
     let settings = crate::grants::agent_settings_of(environment, provider_options(environment, &args));
     let ready = ready(&args, &settings.provider, &ambient)?;
 

@@ -54,8 +54,10 @@ impl Host {
             return Ok(());
         }
         let reason = decision.reason.map_or("denied", Reason::as_str);
+        let is_loaded = self.slots().iter().any(|slot| slot.cell.borrow().package.id() == extension);
+        let who = if is_loaded { format!("the extension {extension}") } else { extension.to_string() };
         Err(format!(
-            "{tool} was not run ({reason}): the extension {extension} is behind this call ({how}) and does not hold the \
+            "{tool} was not run ({reason}): {who} is behind this call ({how}) and does not hold the \
              capability \"{}\" for it",
             decision.capability
         ))

@@ -65,6 +65,9 @@ const BY_EXTENSION: &str = "byExtension";
 /// An extension of which no more is known than that it was one.
 pub(crate) const SOME_EXTENSION: &str = "an extension of an earlier run";
 
+/// Stands in the place of an extension where PiJS did not write an entry. It holds no capability.
+pub(crate) const ANOTHER_PROGRAM: &str = "another program";
+
 /// What an entry holds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -167,6 +170,23 @@ pub enum Body {
 }
 
 impl Body {
+    /// Whether the model sees it, or sees something else because of it.
+    pub(crate) fn is_heard(&self) -> bool {
+        match self {
+            Self::Message { .. }
+            | Self::CustomMessage { .. }
+            | Self::Compaction { .. }
+            | Self::BranchSummary { .. }
+            | Self::ContextEdit { .. }
+            | Self::Other(_) => true,
+            Self::Custom { .. }
+            | Self::ModelChange { .. }
+            | Self::ThinkingLevelChange { .. }
+            | Self::Label { .. }
+            | Self::SessionInfo { .. } => false,
+        }
+    }
+
     /// A message that an extension, or a verdict, put in: pi has an entry of its own for it.
     pub fn of_custom(message: CustomMessage) -> Self {
         let CustomMessage { custom_type, content, display, details, timestamp: _ } = message;
@@ -175,6 +195,17 @@ impl Body {
 }
 
 impl Entry {
+    /// The same as an entry that another program wrote, whatever that program says of it.
+    pub(super) fn of_another_program(mut self) -> Self {
+        self.extension = Some(ANOTHER_PROGRAM.to_owned());
+        self
+    }
+
+    /// Whether another program wrote it.
+    pub(crate) fn is_foreign(&self) -> bool {
+        self.extension.as_deref() == Some(ANOTHER_PROGRAM)
+    }
+
     /// The entry as it is shown, members in pi's order: without what pi does not know.
     pub fn to_value(&self) -> Value {
         self.members().into()

@@ -11,6 +11,7 @@ use super::index::{Node, Place};
 use super::lines::{Line, Lines};
 use super::migrate::migrate;
 use super::outline::outline;
+use super::records::{LineDigest, Noted, digest};
 use super::store::{Entries, State, Storage, repair};
 use crate::ambient::Ambient;
 use pijs_durable::{Appender, Disk, Open, VfsFile};
@@ -51,12 +52,24 @@ pub fn latest(directory: &Path) -> Result<Option<PathBuf>, SessionError> {
     Ok(files.into_iter().max().map(|(_, path)| path))
 }
 
+/// A path without links, as far as it exists.
+pub fn real(path: &Path) -> PathBuf {
+    let found = path.ancestors().find_map(|above| Some((above.canonicalize().ok()?, path.strip_prefix(above).ok()?)));
+    match found {
+        Some((above, rest)) if rest.as_os_str().is_empty() => above,
+        Some((above, rest)) => above.join(rest),
+        None => path.to_owned(),
+    }
+}
+
 /// What a file holds.
 pub(super) struct Read {
     pub(super) header: Header,
     pub(super) entries: Entries,
     /// What the user should know, one sentence each.
     pub(super) notices: Vec<String>,
+    /// Lines of another program that the model has not answered.
+    pub(super) unanswered: Vec<LineDigest>,
     pub(super) storage: Storage,
 }
 
@@ -88,25 +101,34 @@ pub(super) fn read(disk: &Disk, path: &Path, ambient: &Ambient) -> Result<Option
         let reason = format!("it is of format version {version}, which a later pi wrote; this one knows {VERSION}");
         return Err(SessionError::new(path, "open", reason));
     }
+    if let (Some(records), Some(id)) = (&ambient.records, header.get("id").and_then(Value::as_str)) {
+        scan.noted = Some(records.noted(id));
+    }
     let mut header = Value::Object(header);
     let mut notices = Vec::new();
     if version < VERSION {
         let mut values = Vec::new();
-        scan.each(&mut lines, path, |scan, line| scan.value(line.bytes).map(|value| values.push(value)).is_some())?;
+        scan.each(&mut lines, path, |scan, line| {
+            let writer = scan.writer(line.bytes);
+            scan.value(line.bytes).map(|value| values.push((value, writer))).is_some()
+        })?;
+        let (mut values, writers): (Vec<Value>, Vec<Writer>) = values.into_iter().unzip();
         migrate(version, &mut header, &mut values, ambient);
         notices.push(format!("the session file was of format version {version} and is now of version {VERSION}"));
-        values.into_iter().for_each(|value| scan.take(value, None));
+        values.into_iter().zip(writers).for_each(|(value, writer)| scan.take(value, None, writer));
     } else if length <= MOST_HELD || !guard::is_up("session.held") {
         scan.each(&mut lines, path, |scan, line| {
             let place = Place::of(line.from, line.bytes);
-            scan.value(line.bytes).map(|value| scan.take(value, Some(place))).is_some()
+            let writer = scan.writer(line.bytes);
+            scan.value(line.bytes).map(|value| scan.take(value, Some(place), writer)).is_some()
         })?;
     } else {
         scan.each(&mut lines, path, Scan::note)?;
     }
     let header: Header = serde_json::from_value(header)
         .map_err(|error| SessionError::new(path, "open", format!("its header is incomplete: {error}")))?;
-    let Scan { entries, skipped, good, ends_with_line_break: line_break, .. } = scan;
+    notices.extend(scan.says_who_wrote());
+    let Scan { entries, skipped, good, ends_with_line_break: line_break, unanswered, .. } = scan;
     if skipped > 0 {
         notices.push(format!("{skipped} lines of the session file are damaged or repeated and were left out"));
     }
@@ -120,12 +142,12 @@ pub(super) fn read(disk: &Disk, path: &Path, ambient: &Ambient) -> Result<Option
         }
         None => State::Unopened { good, line_break, written },
     };
-    let mut storage = Storage::opened(disk, path, state, lines.into_file().0);
+    let mut storage = Storage::opened(ambient, path, state, lines.into_file().0);
     let mut entries = entries;
     if version < VERSION {
         storage.rewrite(&header, &mut entries).map_err(failed("migrate"))?;
     }
-    Ok(Some(Read { header, entries, notices, storage }))
+    Ok(Some(Read { header, entries, notices, unanswered, storage }))
 }
 
 /// What has been read of a file.
@@ -138,6 +160,21 @@ struct Scan {
     /// Bytes up to the end of the last line that parses.
     good: u64,
     ends_with_line_break: bool,
+    /// What is noted about the session.
+    noted: Option<Noted>,
+    /// Lines of another program that the model has not answered.
+    unanswered: Vec<LineDigest>,
+}
+
+/// Who wrote a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Writer {
+    /// PiJS.
+    Own,
+    /// Another program, which the model has answered.
+    Answered,
+    /// Another program.
+    Foreign(LineDigest),
 }
 
 impl Scan {
@@ -154,7 +191,16 @@ impl Scan {
             return Err(no_session());
         }
         let (good, ends_with_line_break) = (first.to, first.line_break);
-        Ok((header, Self { entries: Entries::default(), skipped: 0, bad: 0, good, ends_with_line_break }))
+        let scan = Self {
+            entries: Entries::default(),
+            skipped: 0,
+            bad: 0,
+            good,
+            ends_with_line_break,
+            noted: None,
+            unanswered: Vec::new(),
+        };
+        Ok((header, scan))
     }
 
     /// Gives every line to `take`, which says whether it is JSON.
@@ -184,18 +230,58 @@ impl Scan {
         serde_json::from_slice(line).ok()
     }
 
-    /// Takes an entry into memory.
-    fn take(&mut self, value: Value, place: Option<Place>) {
-        let taken = Entry::from_value(value).is_some_and(|entry| self.entries.push(entry, place).is_some());
+    /// Who wrote a line, as far as it is noted.
+    fn writer(&self, line: &[u8]) -> Writer {
+        let Some(noted) = self.noted.as_ref().filter(|_| guard::is_up("session.foreign")) else { return Writer::Own };
+        let line = digest(line);
+        match () {
+            () if noted.is_own(&line) => Writer::Own,
+            () if noted.is_answered(&line) => Writer::Answered,
+            () => Writer::Foreign(line),
+        }
+    }
+
+    /// Counts an entry that was taken, or left out.
+    fn count(&mut self, taken: bool, writer: Writer) {
         self.skipped += usize::from(!taken);
+        if let (true, Writer::Foreign(line)) = (taken, writer) {
+            self.unanswered.push(line);
+        }
+    }
+
+    /// What the user should know about who wrote the entries.
+    fn says_who_wrote(&self) -> Option<String> {
+        let (foreign, all) = (self.unanswered.len(), self.entries.index.len());
+        let whose = "does not count as your own words until the model has answered you";
+        match foreign {
+            0 => None,
+            _ if self.noted.as_ref().is_some_and(Noted::is_empty) => Some(format!(
+                "the session file was not written by PiJS but by another program, such as the real pi, or by an earlier \
+                 version of PiJS; what is in it {whose}"
+            )),
+            _ => Some(format!(
+                "{foreign} of {all} entries of the session file were not written by PiJS but added or changed by another \
+                 program, such as the real pi; what is in them {whose}"
+            )),
+        }
+    }
+
+    /// Takes an entry into memory.
+    fn take(&mut self, value: Value, place: Option<Place>, writer: Writer) {
+        let entry = Entry::from_value(value);
+        let entry = if writer == Writer::Own { entry } else { entry.map(Entry::of_another_program) };
+        let taken = entry.is_some_and(|entry| self.entries.push(entry, place).is_some());
+        self.count(taken, writer);
     }
 
     /// Takes an entry into the index alone.
     fn note(&mut self, line: &Line<'_>) -> bool {
         let Ok(found) = outline(line.bytes) else { return false };
         let place = Some(Place::of(line.from, line.bytes));
+        let writer = self.writer(line.bytes);
+        let is_foreign = writer != Writer::Own;
         let taken = found.is_some_and(|found| {
-            let node = Node { name: found.name, parent: found.parent, kind: found.kind, place };
+            let node = Node { name: found.name, parent: found.parent, kind: found.kind, place, is_foreign };
             let is_new = self.entries.index.push(node);
             if is_new
                 && found.tells
@@ -205,7 +291,7 @@ impl Scan {
             }
             is_new
         });
-        self.skipped += usize::from(!taken);
+        self.count(taken, writer);
         true
     }
 }

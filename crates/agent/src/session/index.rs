@@ -93,6 +93,8 @@ pub(super) struct Node {
     pub(super) kind: Kind,
     /// `None`: not written yet.
     pub(super) place: Option<Place>,
+    /// Another program wrote it.
+    pub(super) is_foreign: bool,
 }
 
 impl Node {
@@ -103,6 +105,7 @@ impl Node {
             parent: entry.parent.as_ref().map(|parent| Name::of(&parent.0)),
             kind: Kind::of(&entry.body),
             place: None,
+            is_foreign: entry.is_foreign(),
         }
     }
 }

@@ -11,6 +11,7 @@
 //! Always holds: an id is unique within its session; entries are never changed after they were
 //! appended; a line is written whole or not at all (a damaged end is moved aside when the file is
 //! opened); one process at a time writes a file; what is read of an entry is what was read or written first, or an error.
+//! Which lines PiJS wrote is noted elsewhere ([`SessionRecords`]); what another program wrote is not what a person said.
 
 pub mod entry;
 pub mod file;
@@ -19,15 +20,18 @@ mod index;
 mod lines;
 mod migrate;
 mod outline;
+mod records;
 mod store;
 mod tree;
 
 pub use entry::{Body, Entry, EntryId, Header};
+pub use records::{SessionPlace, SessionRecords};
 pub use tree::Left;
 
 use crate::ambient::Ambient;
-use crate::message::Message;
+use crate::message::{Message, StopReason};
 use index::Name;
+use records::LineDigest;
 use serde_json::Map;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -47,6 +51,8 @@ pub struct Session {
     storage: Storage,
     ambient: Ambient,
     notices: Vec<String>,
+    /// Lines of another program that the model has not answered.
+    unanswered: Vec<LineDigest>,
 }
 
 /// A session file that cannot be read or written: which, and why.
@@ -86,7 +92,7 @@ impl Session {
     pub fn create_in(directory: &Path, cwd: &Path, ambient: Ambient) -> Self {
         let mut session = Self::new(cwd, Storage::memory(), ambient);
         let name = file::name(&session.header.timestamp, &session.header.id);
-        session.storage = Storage::file(&session.ambient.disk, directory.join(name));
+        session.storage = Storage::file(&session.ambient, directory.join(name));
         session
     }
 
@@ -98,11 +104,12 @@ impl Session {
     pub fn open(path: &Path, cwd: &Path, ambient: Ambient) -> Result<Self, SessionError> {
         let disk = ambient.disk.clone();
         let Some(read) = file::read(&disk, path, &ambient)? else {
-            return Ok(Self::new(cwd, Storage::file(&disk, path.to_owned()), ambient));
+            return Ok(Self::new(cwd, Storage::file(&ambient, path.to_owned()), ambient));
         };
         let mut session = Self::new(cwd, read.storage, ambient);
         session.header = read.header;
         session.notices = read.notices;
+        session.unanswered = read.unanswered;
         session.entries = read.entries;
         session.go_to_end();
         Ok(session)
@@ -127,7 +134,7 @@ impl Session {
         id.clone_into(&mut self.header.id);
         if let Some(folder) = self.path().and_then(Path::parent) {
             let path = folder.join(file::name(&self.header.timestamp, id));
-            self.storage = Storage::file(&self.ambient.disk, path);
+            self.storage = Storage::file(&self.ambient, path);
         }
         self
     }
@@ -142,6 +149,8 @@ impl Session {
         for entry in source.entries() {
             self.insert(Entry::clone(&*entry?));
         }
+        self.unanswered.clone_from(&source.unanswered);
+        self.notices.extend_from_slice(&source.notices);
         self.storage.write_all(&self.header, &mut self.entries)?;
         Ok(self)
     }
@@ -156,7 +165,15 @@ impl Session {
             parent_session: None,
             extra: Map::new(),
         };
-        Self { header, entries: Entries::default(), leaf: None, storage, ambient, notices: Vec::new() }
+        Self {
+            header,
+            entries: Entries::default(),
+            leaf: None,
+            storage,
+            ambient,
+            notices: Vec::new(),
+            unanswered: Vec::new(),
+        }
     }
 
     /// What the user should know about how the file was found, one sentence each.
@@ -284,6 +301,11 @@ impl Session {
         let entry = Entry { id, parent: self.leaf.clone(), timestamp: self.ambient.now_iso(), body, extension };
         let entry = self.insert(entry);
         self.storage.appended(&self.header, &mut self.entries)?;
+        let is_reply = matches!(&entry.body, Body::Message { message: Message::Assistant(reply) }
+            if !matches!(reply.stop_reason, StopReason::Error | StopReason::Aborted));
+        if is_reply && entry.extension.is_none() && !self.unanswered.is_empty() {
+            self.storage.answered(&self.header, std::mem::take(&mut self.unanswered));
+        }
         Ok(entry)
     }
 

@@ -4,6 +4,8 @@ use super::SessionError;
 use super::entry::{Entry, Header};
 use super::held::Held;
 use super::index::{Index, Node, Place};
+use super::records::{LineDigest, Mark, Notes, digest};
+use crate::ambient::Ambient;
 use pijs_durable::{Appender, Disk, Open, Replace, VfsFile};
 use pijs_protocol::guard;
 use std::io::{self, ErrorKind};
@@ -72,6 +74,8 @@ pub(super) struct Storage {
     state: State,
     /// The file once more, for entries that are not in memory.
     reader: Mutex<Option<Box<dyn VfsFile>>>,
+    /// What is noted about it.
+    notes: Option<Notes>,
 }
 
 pub(super) enum State {
@@ -85,16 +89,37 @@ pub(super) enum State {
 
 impl Storage {
     pub(super) fn memory() -> Self {
-        Self { disk: Disk::system(), path: None, state: State::Waiting, reader: Mutex::default() }
+        Self { disk: Disk::system(), path: None, state: State::Waiting, reader: Mutex::default(), notes: None }
     }
 
-    pub(super) fn file(disk: &Disk, path: PathBuf) -> Self {
-        Self { disk: disk.clone(), path: Some(path), state: State::Waiting, reader: Mutex::default() }
+    pub(super) fn file(ambient: &Ambient, path: PathBuf) -> Self {
+        let notes = ambient.records.clone().map(Notes::new);
+        let (disk, path) = (ambient.disk.clone(), Some(path));
+        Self { disk, path, state: State::Waiting, reader: Mutex::default(), notes }
     }
 
     /// Of a file that was read.
-    pub(super) fn opened(disk: &Disk, path: &Path, state: State, reader: Box<dyn VfsFile>) -> Self {
-        Self { disk: disk.clone(), path: Some(path.to_owned()), state, reader: Mutex::new(Some(reader)) }
+    pub(super) fn opened(ambient: &Ambient, path: &Path, state: State, reader: Box<dyn VfsFile>) -> Self {
+        let storage = Self::file(ambient, path.to_owned());
+        storage.remember(path);
+        Self { state, reader: Mutex::new(Some(reader)), ..storage }
+    }
+
+    fn remember(&self, path: &Path) {
+        if let Some(notes) = &self.notes {
+            notes.remember(path);
+        }
+    }
+
+    /// The model has answered what another program wrote.
+    pub(super) fn answered(&mut self, header: &Header, lines: Vec<LineDigest>) {
+        self.note(header, Mark::Answered, lines);
+    }
+
+    fn note(&mut self, header: &Header, mark: Mark, lines: impl IntoIterator<Item = LineDigest>) {
+        if let Some(notes) = &mut self.notes {
+            notes.note(&header.id, mark, lines);
+        }
     }
 
     pub(super) fn path(&self) -> Option<&Path> {
@@ -108,6 +133,7 @@ impl Storage {
         };
         let line = self.read(path, place)?;
         let entry = serde_json::from_slice(&line).ok().and_then(Entry::from_value);
+        let entry = if node.is_foreign { entry.map(Entry::of_another_program) } else { entry };
         entry.filter(|entry| Node::of(entry).name == node.name).ok_or_else(|| changed(path))
     }
 
@@ -138,6 +164,7 @@ impl Storage {
     pub(super) fn write_all(&mut self, header: &Header, entries: &mut Entries) -> Result<(), SessionError> {
         let Some(path) = self.path.clone() else { return Ok(()) };
         let failed = |error| SessionError::new(&path, "write", error);
+        self.remember(&path);
         let mut appender = Appender::open(&self.disk, &path).map_err(failed)?.appender;
         let before = appender.length();
         match self.append_all(&mut appender, header, entries) {
@@ -156,20 +183,25 @@ impl Storage {
     }
 
     fn append_all(
-        &self,
+        &mut self,
         appender: &mut Appender,
         header: &Header,
         entries: &Entries,
     ) -> Result<Vec<Place>, SessionError> {
-        let failed = |error| SessionError::new(self.path.as_deref().unwrap_or(Path::new("")), "write", error);
+        let path = self.path.clone().unwrap_or_default();
+        let failed = |error| SessionError::new(&path, "write", error);
         let mut due = header_line(header);
-        let mut places = Vec::new();
+        let (mut places, mut lines) = (Vec::new(), Vec::new());
         for at in 0..entries.index.len() {
             if due.len() >= PIECE {
+                self.note(header, Mark::Own, lines.drain(..));
                 appender.append(&std::mem::take(&mut due)).map_err(failed)?;
             }
+            let from = due.len();
             self.add(entries, at, appender.length(), &mut due, &mut places)?;
+            lines.push(digest(&due[from..]));
         }
+        self.note(header, Mark::Own, lines);
         appender.append(&due).map_err(failed)?;
         Ok(places)
     }
@@ -223,6 +255,9 @@ impl Storage {
                     let entry = entries.in_memory(at).expect("what is not written is held");
                     let line = line(&entry);
                     let place = Place::of(appender.length(), line.as_bytes());
+                    if let Some(notes) = &mut self.notes {
+                        notes.note(&header.id, Mark::Own, [digest(line.as_bytes())]);
+                    }
                     appender.append(line.as_bytes()).map_err(failed)?;
                     entries.index.put(at, place);
                     *written += 1;
@@ -235,6 +270,9 @@ impl Storage {
     /// Makes what was appended durable.
     pub(super) fn sync(&mut self, header: &Header, entries: &mut Entries) -> Result<(), SessionError> {
         let (Some(path), State::Open { appender, .. }) = (&self.path, &mut self.state) else { return Ok(()) };
+        if let Some(notes) = &mut self.notes {
+            notes.sync();
+        }
         let Err(error) = appender.sync() else { return Ok(()) };
         let failed = SessionError::new(path, "flush", error);
         // A second flush of the same file would succeed whatever was lost.
@@ -248,9 +286,15 @@ impl Storage {
             return Err(io::Error::other(format!("it is too long to be written anew ({} bytes)", entries.index.bytes)));
         }
         let mut text = header_line(header);
-        let mut places = Vec::new();
+        let (mut places, mut lines) = (Vec::new(), Vec::new());
         for at in 0..entries.index.len() {
+            let from = text.len();
             self.add(entries, at, 0, &mut text, &mut places).map_err(io::Error::other)?;
+            lines.push(digest(&text[from..]));
+        }
+        self.note(header, Mark::Own, lines);
+        if let Some(notes) = &mut self.notes {
+            notes.sync();
         }
         self.disk.replace(&path, &text, Replace::STATE)?;
         // The lock on the old file ends only when the new one has its own.

@@ -1,6 +1,6 @@
 //! Moving in the tree of a session, and taking one branch of it out.
 
-use super::entry::{Body, Entry, EntryId, SOME_EXTENSION};
+use super::entry::{ANOTHER_PROGRAM, Body, Entry, EntryId, SOME_EXTENSION};
 use super::index::{Kind, Name};
 use super::{Session, SessionError};
 use crate::message::{Message, VERDICT_TYPE};
@@ -151,11 +151,20 @@ impl Session {
         Ok(Left { model, thinking, last_model, is_imposed, last_thinking })
     }
 
-    /// The extensions whose words it ends with, and no reply has followed.
+    /// The extensions whose words it ends with, and no reply has followed. Another program counts as one that holds nothing,
+    /// wherever in the session it wrote: until the model has answered, nobody has seen it.
     pub(crate) fn waiting_words(&self) -> Result<BTreeSet<String>, SessionError> {
         let mut found = BTreeSet::new();
+        if !self.unanswered.is_empty() {
+            found.insert(ANOTHER_PROGRAM.to_owned());
+            return Ok(found);
+        }
         for at in self.upwards(None) {
             let entry = self.at(at)?;
+            if entry.is_foreign() && entry.body.is_heard() {
+                found.insert(ANOTHER_PROGRAM.to_owned());
+                break;
+            }
             match &entry.body {
                 Body::Message { message: Message::System(_) } => {}
                 Body::Message { .. } if entry.extension.is_none() => break,
@@ -208,6 +217,7 @@ impl Session {
             }
             session.insert(entry);
         }
+        session.unanswered.clone_from(&self.unanswered);
         for (target_id, label) in self.labels() {
             if session.place(target_id).is_some() {
                 let body = Body::Label { target_id: target_id.clone(), label: Some(label.clone()) };

@@ -1,0 +1,316 @@
+//! What PiJS notes about sessions in a folder of its own: which lines it wrote, and where else sessions are kept.
+//!
+//! A line of pi's format does not say who wrote it, and a session file may lie where extensions and other programs write.
+//! The notes lie where no extension does (`<agentDir>/logs/sessions`):
+//!
+//! ```text
+//! ID.lines         a digest for each line of the session that PiJS wrote (+), or another program, and the model has
+//!                  answered since (=)
+//! elsewhere        folders and files outside of `<agentDir>/sessions` in which sessions were kept
+//! ```
+//!
+//! A digest is noted before its line is written. A session of another program has no notes and opens all the same: each of
+//! its entries then is one that another program wrote.
+
+use pijs_durable::{Disk, Open, Replace, VfsFile};
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use std::collections::BTreeSet;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Largest file of notes that is read: those of some ten million lines.
+const LARGEST: u64 = 512 << 20;
+/// Places that are remembered. Past it, those that are gone make room, then the oldest.
+const MOST_PLACES: usize = 4096;
+/// Longest id that a file is called by.
+const LONGEST_NAME: usize = 128;
+/// Bytes of a note: its mark, 32 hexadecimal digits, a line break.
+const NOTE: u64 = 34;
+
+/// Of a line, without its line break.
+pub(super) type LineDigest = [u8; 16];
+
+pub(super) fn digest(line: &[u8]) -> LineDigest {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    Sha256::digest(line)[..16].try_into().expect("a SHA-256 has 32 bytes")
+}
+
+/// Who wrote a line, as far as it is noted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mark {
+    /// PiJS.
+    Own,
+    /// Another program; the model has answered since.
+    Answered,
+}
+
+/// The notes about one session.
+#[derive(Debug, Default)]
+pub(super) struct Noted {
+    own: BTreeSet<LineDigest>,
+    answered: BTreeSet<LineDigest>,
+}
+
+impl Noted {
+    pub(super) fn is_own(&self, line: &LineDigest) -> bool {
+        self.own.contains(line)
+    }
+
+    pub(super) fn is_answered(&self, line: &LineDigest) -> bool {
+        self.answered.contains(line)
+    }
+
+    /// Whether PiJS has never written to this session.
+    pub(super) fn is_empty(&self) -> bool {
+        self.own.is_empty()
+    }
+}
+
+/// A folder or a file in which sessions are kept.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SessionPlace {
+    /// Any session in it.
+    Folder(PathBuf),
+    /// This one.
+    File(PathBuf),
+}
+
+impl SessionPlace {
+    fn path(&self) -> &Path {
+        match self {
+            Self::Folder(path) | Self::File(path) => path,
+        }
+    }
+
+    fn covers(&self, path: &Path) -> bool {
+        match self {
+            Self::Folder(folder) => path.starts_with(folder),
+            Self::File(file) => path == file,
+        }
+    }
+
+    fn line(&self) -> Option<String> {
+        let text = self.path().to_str()?;
+        Some(match self {
+            Self::Folder(_) => format!("{}\n", json!({ "folder": text })),
+            Self::File(_) => format!("{}\n", json!({ "file": text })),
+        })
+    }
+
+    fn read(line: &str) -> Option<Self> {
+        let value: Value = serde_json::from_str(line).ok()?;
+        let path = |key: &str| value.get(key)?.as_str().map(PathBuf::from);
+        path("folder").map(Self::Folder).or_else(|| path("file").map(Self::File))
+    }
+}
+
+/// The notes of an installation.
+#[derive(Debug)]
+pub struct SessionRecords {
+    disk: Disk,
+    folder: PathBuf,
+    /// Where sessions usually are; nothing has to be noted about it.
+    usual: PathBuf,
+    places: Mutex<Vec<SessionPlace>>,
+}
+
+impl SessionRecords {
+    /// Those in an agent folder.
+    pub fn new(disk: Disk, agent_dir: &Path) -> Self {
+        let folder = agent_dir.join("logs/sessions");
+        let text = disk.read(&folder.join("elsewhere"), LARGEST).ok().flatten().unwrap_or_default();
+        let places = String::from_utf8_lossy(&text).lines().filter_map(SessionPlace::read).collect();
+        Self { disk, folder, usual: super::file::real(&agent_dir.join("sessions")), places: Mutex::new(places) }
+    }
+
+    /// Where sessions are kept outside of the usual folder, and were in earlier runs.
+    pub fn places(&self) -> Vec<SessionPlace> {
+        self.lock().clone()
+    }
+
+    /// Remembers a place for later runs. What cannot be written is known in this run.
+    pub fn remember(&self, place: SessionPlace) {
+        let mut places = self.lock();
+        let path = place.path();
+        if path.starts_with(&self.usual) || places.iter().any(|known| known.covers(path)) {
+            return;
+        }
+        let Some(line) = place.line() else { return };
+        places.push(place);
+        let file = self.folder.join("elsewhere");
+        let written = if places.len() > MOST_PLACES {
+            places.retain(|place| place.path().symlink_metadata().is_ok());
+            let surplus = places.len().saturating_sub(MOST_PLACES / 2);
+            places.drain(..surplus);
+            let all: String = places.iter().filter_map(SessionPlace::line).collect();
+            self.disk.replace(&file, all.as_bytes(), Replace::DERIVED)
+        } else {
+            self.append(&file).and_then(|mut file| write_all(&mut *file, line.as_bytes()))
+        };
+        if let Err(error) = written {
+            tracing::warn!(%error, "where this session is kept is not remembered");
+        }
+    }
+
+    /// What is noted about a session.
+    pub(super) fn noted(&self, session: &str) -> Noted {
+        let text = self.disk.read(&self.lines(session), LARGEST).ok().flatten().unwrap_or_default();
+        let mut noted = Noted::default();
+        for line in text.split(|byte| *byte == b'\n') {
+            match line.split_first() {
+                Some((b'+', rest)) => noted.own.extend(from_hex(rest)),
+                Some((b'=', rest)) => noted.answered.extend(from_hex(rest)),
+                _ => {}
+            };
+        }
+        noted
+    }
+
+    /// The file of notes about a session. Ids come from anywhere; one that is no plain name is called by its digest.
+    fn lines(&self, session: &str) -> PathBuf {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+        let is_plain = (1..=LONGEST_NAME).contains(&session.len()) && session.bytes().all(plain);
+        let name = if is_plain { session.to_owned() } else { format!("session-{}", hex(&digest(session.as_bytes()))) };
+        self.folder.join(format!("{name}.lines"))
+    }
+
+    fn append(&self, file: &Path) -> io::Result<Box<dyn VfsFile>> {
+        self.disk.create_dirs(&self.folder)?;
+        self.disk.open(file, Open::Append(0o600))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<SessionPlace>> {
+        // Each change is complete before anything in it can panic.
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Notes the lines of one session while it is written.
+#[derive(Debug)]
+pub(super) struct Notes {
+    records: std::sync::Arc<SessionRecords>,
+    /// The session's id, and its file.
+    open: Option<(String, Box<dyn VfsFile>)>,
+    /// Something is written and not flushed.
+    is_due: bool,
+}
+
+impl Notes {
+    pub(super) fn new(records: std::sync::Arc<SessionRecords>) -> Self {
+        Self { records, open: None, is_due: false }
+    }
+
+    /// Remembers where the session is.
+    pub(super) fn remember(&self, file: &Path) {
+        self.records.remember(SessionPlace::File(super::file::real(file)));
+    }
+
+    /// Notes lines. What cannot be noted is found and said when the session is opened again.
+    pub(super) fn note(&mut self, session: &str, mark: Mark, lines: impl IntoIterator<Item = LineDigest>) {
+        let mark = match mark {
+            Mark::Own => '+',
+            Mark::Answered => '=',
+        };
+        let text: String = lines.into_iter().map(|line| format!("{mark}{}\n", hex(&line))).collect();
+        let written = self.file(session).and_then(|file| write_all(file, text.as_bytes()));
+        self.is_due |= written.is_ok();
+        if let Err(error) = written {
+            tracing::warn!(%error, "lines of this session are not noted as written here");
+        }
+    }
+
+    /// Makes what was noted durable: before the lines are.
+    pub(super) fn sync(&mut self) {
+        if let Some((_, file)) = self.open.as_mut().filter(|_| self.is_due) {
+            self.is_due = file.sync().is_err();
+        }
+    }
+
+    fn file(&mut self, session: &str) -> io::Result<&mut dyn VfsFile> {
+        if self.open.as_ref().is_none_or(|(id, _)| id != session) {
+            let mut file = self.records.append(&self.records.lines(session))?;
+            // A note that was cut off must not swallow the next one.
+            if file.stat()?.len % NOTE != 0 {
+                write_all(&mut *file, b"\n")?;
+            }
+            self.open = Some((session.to_owned(), file));
+        }
+        match &mut self.open {
+            Some((_, file)) => Ok(&mut **file),
+            None => Err(ErrorKind::NotFound.into()),
+        }
+    }
+}
+
+fn write_all(file: &mut dyn VfsFile, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match file.write(bytes) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(written) => bytes = &bytes[written..],
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn from_hex(text: &[u8]) -> Option<LineDigest> {
+    let text = std::str::from_utf8(text).ok().filter(|text| text.len() == 32 && text.is_ascii())?;
+    let mut out = [0; 16];
+    for (at, byte) in out.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&text[2 * at..2 * at + 2], 16).ok()?;
+    }
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn notes_are_read_as_they_were_written_also_behind_one_that_was_cut_off() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let records = Arc::new(SessionRecords::new(Disk::system(), folder.path()));
+        let (one, two, three) = (digest(b"one\n"), digest(b"two"), digest(b"three"));
+        Notes::new(Arc::clone(&records)).note("a/b", Mark::Own, [one]);
+        let file = records.lines("a/b");
+        let mut text = std::fs::read(&file).expect("notes");
+        text.extend_from_slice(b"+0123");
+        std::fs::write(&file, text).expect("written");
+        let mut notes = Notes::new(Arc::clone(&records));
+        notes.note("a/b", Mark::Own, [two]);
+        notes.note("a/b", Mark::Answered, [three]);
+        notes.sync();
+        let noted = records.noted("a/b");
+        assert!(noted.is_own(&digest(b"one")) && noted.is_own(&two) && !noted.is_own(&three));
+        assert!(noted.is_answered(&three) && !noted.is_answered(&one));
+        assert!(records.noted("other").is_empty());
+    }
+
+    #[test]
+    fn places_are_remembered_once_and_the_usual_one_never() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let agent = folder.path().canonicalize().expect("a path");
+        let records = SessionRecords::new(Disk::system(), &agent);
+        let (file, other) = (SessionPlace::File("/data/x.jsonl".into()), SessionPlace::Folder("/other".into()));
+        records.remember(SessionPlace::File(agent.join("sessions/--a--/x.jsonl")));
+        for _ in 0..2 {
+            records.remember(file.clone());
+            records.remember(other.clone());
+            records.remember(SessionPlace::File("/other/y.jsonl".into()));
+        }
+        assert_eq!(SessionRecords::new(Disk::system(), &agent).places(), [file.clone(), other]);
+        for number in 0..MOST_PLACES {
+            records.remember(SessionPlace::File(format!("/data/{number}.jsonl").into()));
+        }
+        let kept = SessionRecords::new(Disk::system(), &agent).places();
+        assert!(kept.len() < MOST_PLACES && !kept.contains(&file), "{}", kept.len());
+    }
+}
