@@ -29,6 +29,7 @@ mod models;
 mod normalise;
 mod opening;
 mod output;
+mod own_temporary;
 mod packages;
 mod preconditions;
 mod print;

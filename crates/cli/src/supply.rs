@@ -5,6 +5,7 @@
 
 use crate::environment::Environment;
 use crate::failure::{Failure, Result};
+use crate::own_temporary::OwnTemporary;
 use pijs_artifact::Verified;
 use pijs_extc::{Cache, Pinned, Supply, Unit, carried};
 use pijs_packages::{Depot, PinnedPackage};
@@ -86,8 +87,8 @@ impl Supplier {
     }
 
     /// Packages below `node_modules` of a fresh folder.
-    async fn unpacked(&self, packages: &[PinnedPackage]) -> Result<tempfile::TempDir> {
-        let folder = tempfile::tempdir_in(&self.environment.temp).map_err(|error| {
+    async fn unpacked(&self, packages: &[PinnedPackage]) -> Result<OwnTemporary> {
+        let folder = OwnTemporary::new_in(&self.environment.temp, "pijs").map_err(|error| {
             Failure::failed(format!("no folder can be made in {}: {error}", self.environment.temp.display()))
         })?;
         let kept = self.kept().unwrap_or_else(|| folder.path().join("tarballs"));
@@ -116,7 +117,7 @@ impl Supplier {
     }
 
     /// Packages below `node_modules` of a fresh folder.
-    pub(crate) async fn unpacked_all(&self, packages: impl Iterator<Item = Pinned<'_>>) -> Result<tempfile::TempDir> {
+    pub(crate) async fn unpacked_all(&self, packages: impl Iterator<Item = Pinned<'_>>) -> Result<OwnTemporary> {
         self.unpacked(&packages.map(pinned).collect::<Vec<_>>()).await
     }
 
@@ -129,12 +130,12 @@ impl Supplier {
         let beside = target.parent().unwrap_or(target);
         std::fs::create_dir_all(beside).map_err(failed)?;
         let unpacked = self.unpacked(std::slice::from_ref(&package)).await?;
-        let chosen = tempfile::Builder::new().prefix(".pi-").tempdir_in(beside).map_err(failed)?;
+        let chosen = OwnTemporary::new_in(beside, ".pi").map_err(failed)?;
         for member in members {
             let from = unpacked.path().join("node_modules").join(name).join(member);
             copy(&from, &chosen.path().join(member)).map_err(failed)?;
         }
-        std::fs::rename(chosen.keep(), target).map_err(failed)
+        chosen.keep_as(target).map_err(failed)
     }
 
     /// Where tarballs are kept: beside the artifact cache.

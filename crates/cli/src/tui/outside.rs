@@ -2,12 +2,10 @@
 
 use super::commands::Commands;
 use crate::environment::Environment;
-use pijs_agent::Ambient;
+use crate::own_temporary::OwnTemporary;
 use serde_json::Value;
-use std::fs::{DirBuilder, File};
+use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::unix::fs::DirBuilderExt;
-use std::path::Path;
 
 /// Largest text that is taken back.
 const LARGEST: u64 = 1 << 20;
@@ -17,10 +15,7 @@ impl Commands {
     pub(super) async fn edit_outside(&self) {
         let command = editor(&self.environment);
         let text = self.screen.read(|view| view.editor.whole());
-        let folder = self.environment.temp.join(format!("pi-editor-{}", Ambient::system().uuid_v7()));
-        let edited = self.edit_in(&folder, &command, &text).await;
-        // What cannot be taken away is the person's own text in their own folder.
-        let _ = std::fs::remove_dir_all(&folder);
+        let edited = self.edit_in(&command, &text).await;
         match edited {
             Ok(Some(text)) => {
                 let work = self.screen.change(|view| view.set_editor_text(&text));
@@ -31,10 +26,9 @@ impl Commands {
         }
     }
 
-    async fn edit_in(&self, folder: &Path, command: &str, text: &str) -> io::Result<Option<String>> {
-        // For its owner alone, and never one that is there already.
-        DirBuilder::new().mode(0o700).create(folder)?;
-        let file = folder.join("prompt.md");
+    async fn edit_in(&self, command: &str, text: &str) -> io::Result<Option<String>> {
+        let folder = OwnTemporary::new_in(&self.environment.temp, "pi-editor")?;
+        let file = folder.path().join("prompt.md");
         File::create_new(&file)?.write_all(text.as_bytes())?;
         let mut words = command.split_whitespace();
         let mut program = tokio::process::Command::new(words.next().unwrap_or_default());
