@@ -25,6 +25,7 @@ pub use crate::message::VERDICT_TYPE;
 use crate::message::{Message, SystemMessage};
 use crate::provider::Model;
 use crate::room::{Held, room_of};
+use crate::session::file::real;
 use crate::session::{Body, Entry, EntryId, Session, SessionError, refs};
 use crate::summary::Summary;
 use crate::transcript;
@@ -58,8 +59,10 @@ struct Shared {
 
 struct Inner {
     session: Session,
-    /// Files of the sessions before it in this run.
-    before: Vec<PathBuf>,
+    /// Its file and those of the sessions before it in this run, each as it was named and without links on the way.
+    files: Vec<PathBuf>,
+    /// Its file, without links on the way.
+    real_file: Option<PathBuf>,
     held: Held,
     shown: Shown,
     queues: Queues,
@@ -162,7 +165,8 @@ impl AgentControl {
         let (work, inbox) = mpsc::unbounded_channel();
         let inner = Inner {
             session,
-            before: Vec::new(),
+            files: Vec::new(),
+            real_file: None,
             held: Held::default(),
             shown: Shown::default(),
             queues: Queues::default(),
@@ -194,6 +198,7 @@ impl AgentControl {
             prompts: Mutex::default(),
         }));
         let mut inner = control.lock();
+        inner.note_file();
         control.show_entries(&mut inner);
         control.publish_session(&inner);
         drop(inner);
@@ -344,8 +349,8 @@ impl AgentControl {
         inner.tools = inner.tools.emptied();
         match next {
             Some(session) => {
-                let old = std::mem::replace(&mut inner.session, session);
-                inner.before.extend(old.path().map(ToOwned::to_owned));
+                inner.session = session;
+                inner.note_file();
             }
             None => inner.session.go_to_end(),
         }
@@ -625,13 +630,29 @@ impl AgentControl {
     }
 }
 
+impl Inner {
+    /// Notes where the session's file is.
+    fn note_file(&mut self) {
+        let file = self.session.path().map(Path::to_owned);
+        self.real_file = file.as_deref().map(real);
+        self.files.extend(file);
+        self.files.extend(self.real_file.clone());
+        self.files.dedup();
+    }
+}
+
 impl SessionFiles for AgentControl {
     fn now(&self) -> Option<PathBuf> {
-        self.session_file()
+        self.lock().real_file.clone()
     }
 
     fn was(&self, file: &Path) -> bool {
-        self.lock().before.iter().any(|known| known == file)
+        let is_same = |known: &PathBuf| known.as_os_str().eq_ignore_ascii_case(file);
+        self.lock().files.iter().any(is_same)
+    }
+
+    fn lies_in(&self, folder: &Path) -> bool {
+        self.lock().files.iter().any(|known| known.parent() == Some(folder))
     }
 }
 

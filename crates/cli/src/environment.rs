@@ -20,6 +20,9 @@ pub(crate) struct Environment {
     pub(crate) stdout_is_terminal: bool,
     /// What the command line says of the trust in this folder.
     pub(crate) trusts: Option<bool>,
+    /// Where it says that sessions are kept, and which session it names.
+    pub(crate) session_dir: Option<String>,
+    pub(crate) session: Option<String>,
 }
 
 /// Has programs and extensions that start `pi` find one: this one, after all others.
@@ -65,6 +68,8 @@ impl Environment {
             stdin_is_terminal: std::io::stdin().is_terminal(),
             stdout_is_terminal: std::io::stdout().is_terminal(),
             trusts: None,
+            session_dir: None,
+            session: None,
         })
     }
 
@@ -84,7 +89,8 @@ impl Environment {
 
     /// The folders of a session here, and what is protected in them.
     pub(crate) fn places(&self) -> Places {
-        Places::new(&self.dirs.cwd, &self.dirs.home, &self.dirs.agent_dir, &self.temp)
+        let places = Places::new(&self.dirs.cwd, &self.dirs.home, &self.dirs.agent_dir, &self.temp);
+        places.with_own_state(crate::own_state::of(self))
     }
 
     /// Registries and tokens: the user's `.npmrc`, then `--registry`. The project's own file is not read.

@@ -79,7 +79,8 @@ pub(crate) fn write_aside(ledger: &Ledger) {
     }
 }
 
-fn folder(environment: &Environment) -> PathBuf {
+/// Where ledgers are.
+pub(crate) fn folder(environment: &Environment) -> PathBuf {
     match environment.variable("PI_EXTENSION_LOG_DIR") {
         Some(folder) => environment.dirs.cwd.join(folder),
         None => environment.dirs.agent_dir.join("logs/extensions"),

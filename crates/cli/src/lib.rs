@@ -29,6 +29,7 @@ mod models;
 mod normalise;
 mod opening;
 mod output;
+mod own_state;
 mod own_temporary;
 mod packages;
 mod preconditions;
@@ -98,6 +99,8 @@ pub fn main() -> ExitCode {
 fn run(cli: Cli, flags: Vec<ExtensionFlag>, helps: bool) -> Result<()> {
     let mut environment = Environment::capture()?;
     environment.trusts = cli.run.trust();
+    environment.session_dir.clone_from(&cli.run.session.session_dir);
+    environment.session.clone_from(&cli.run.session.session);
     if cli.run.offline {
         environment.variables.insert("PI_OFFLINE".to_owned(), "1".to_owned());
     }

@@ -149,6 +149,22 @@ enum Found {
     },
 }
 
+/// Whether a session is named by its file.
+pub(crate) fn is_path(name: &str) -> bool {
+    name.contains(['/', '\\']) || name.ends_with(".jsonl")
+}
+
+/// Where sessions of this folder are kept, as the command line, the environment or the settings say.
+pub(crate) fn folder(environment: &Environment, said: Option<&str>) -> PathBuf {
+    let asked = said.filter(|folder| !folder.is_empty()).map(str::to_owned);
+    let asked = asked.or_else(|| environment.variable("PI_CODING_AGENT_SESSION_DIR").map(str::to_owned));
+    let asked = asked.or_else(|| settings::session_dir(environment));
+    match asked {
+        Some(folder) => environment.path(&folder),
+        None => file::directory(&environment.dirs.agent_dir, &environment.dirs.cwd),
+    }
+}
+
 /// The sessions of a folder.
 pub(crate) struct Sessions {
     folder: PathBuf,
@@ -160,13 +176,7 @@ impl Sessions {
     pub(crate) fn new(environment: &Environment, args: &SessionArgs) -> Self {
         let dirs = &environment.dirs;
         let usual = file::directory(&dirs.agent_dir, &dirs.cwd);
-        let asked = args.session_dir.clone().filter(|folder| !folder.is_empty());
-        let asked = asked.or_else(|| environment.variable("PI_CODING_AGENT_SESSION_DIR").map(str::to_owned));
-        let asked = asked.or_else(|| settings::session_dir(environment));
-        let folder = match asked {
-            Some(folder) => environment.path(&folder),
-            None => usual.clone(),
-        };
+        let folder = folder(environment, args.session_dir.as_deref());
         let only_of = (folder != usual).then(|| dirs.cwd.clone());
         Self { folder, only_of }
     }
@@ -189,7 +199,7 @@ impl Sessions {
     }
 
     fn find(&self, environment: &Environment, name: &str) -> Option<Found> {
-        if name.contains(['/', '\\']) || name.ends_with(".jsonl") {
+        if is_path(name) {
             return Some(Found::Here(environment.path(name)));
         }
         let begins = |path: &PathBuf| header(path).is_some_and(|header| header.id.starts_with(name));

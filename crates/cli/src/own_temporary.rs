@@ -1,4 +1,5 @@
-//! A temporary folder of PiJS, whose name says so.
+//! A temporary folder of PiJS. Its name says so, which keeps extensions out of it wherever it lies
+//! ([`OwnState`](pijs_hostcall::places::OwnState)).
 
 use pijs_durable::Disk;
 use std::fs::DirBuilder;

@@ -28,7 +28,7 @@ use pijs_agent::models::Models;
 use pijs_agent::provider::openai::Retention;
 use pijs_agent::provider::{self, ErrorKind, Provider, ProviderOptions, Unopened};
 use pijs_agent::resources::ResourcePlaces;
-use pijs_agent::session::SessionRecords;
+use pijs_agent::session::{SessionRecords, file};
 use pijs_agent::settings::Settings;
 use pijs_agent::system::OsToolSystem;
 use pijs_agent::tool_port::{HostTools, ToolRequests};
@@ -221,7 +221,7 @@ async fn loaded(environment: &Environment, setup: Setup) -> Result<Loaded> {
     let grant_file = GrantFile::new(environment, timer.clone());
     let book = grant_file.read()?;
     let answers = Arc::new(Answers::new(grant_file));
-    let sessions = opening::Sessions::new(environment, &args.session).folder().to_owned();
+    let sessions = file::real(&opening::folder(environment, args.session.session_dir.as_deref()));
     let door =
         Door { sessions, decided: &decided, answers: Arc::clone(&answers), at_terminal, partner: partner.as_ref() };
     let quotes = Quotes::default().with_functions(pijs_extc::Functions);

@@ -100,6 +100,8 @@ pub(crate) fn surroundings(environment: &Environment, base: &Path) -> Result<Env
         stdin_is_terminal: false,
         stdout_is_terminal: false,
         trusts: None,
+        session_dir: None,
+        session: None,
     })
 }
 

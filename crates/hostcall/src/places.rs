@@ -5,7 +5,11 @@
 //! place it really arrived at.
 
 mod own_data;
+mod own_state;
 mod tables;
+
+pub use own_state::OwnState;
+pub(crate) use own_state::{is_lines, is_same, without_aside};
 
 use crate::derive::{Access, PathForm, PathUse};
 use pijs_protocol::HostcallError;
@@ -34,10 +38,12 @@ pub struct Places {
     pub temp: PathBuf,
     /// The folders whose content pi itself owns.
     pi_folders: [PathBuf; 3],
+    /// What PiJS keeps outside of them.
+    own: OwnState,
 }
 
-/// What stands above every mode and grant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What stands above every mode and grant, the weakest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Protection {
     /// Nothing.
     None,
@@ -59,7 +65,7 @@ impl Places {
     ) -> Self {
         let (project, home, agent_dir) = (project.into(), home.into(), agent_dir.into());
         let pi_folders = [agent_dir.clone(), home.join(".pi"), project.join(".pi")];
-        Self { project, home, agent_dir, temp: temp.into(), pi_folders }
+        Self { project, home, agent_dir, temp: temp.into(), pi_folders, own: OwnState::default() }
     }
 
     /// Turns a path of a call into an absolute, normalised one.
@@ -124,7 +130,7 @@ impl Places {
     /// What stands above every mode and grant at `path`. An installed package stays readable to itself although it lies in
     /// the protected store; a folder that protected things lie in opens none of them, whosever it is.
     pub fn protection(&self, path: &Path, own: Option<&Path>) -> Protection {
-        let found = self.protected(path);
+        let found = self.protected(path).max(self.own_protection(path));
         let is_own = || own.is_some_and(|folder| path.starts_with(folder) && self.is_installed(folder));
         if found == Protection::All && (is_own() || !pijs_protocol::guard::is_up("gate.own")) {
             return Protection::Write;
@@ -139,7 +145,8 @@ impl Places {
 
     /// Whether a package's folder lies in one of pi's stores.
     pub fn is_installed(&self, folder: &Path) -> bool {
-        let mut stores = self.pi_folders.iter().flat_map(|folder| STORES.map(|store| folder.join(store)));
+        let usual = self.pi_folders.iter().flat_map(|folder| STORES.map(|store| folder.join(store)));
+        let mut stores = usual.chain(self.own.stores.iter().cloned());
         stores.any(|store| folder != store && folder.starts_with(store))
     }
 
@@ -156,7 +163,8 @@ impl Places {
 
     /// The names below a folder in which pi looks for extensions.
     fn beside_extensions<'a>(&self, path: &'a Path) -> Option<Vec<&'a OsStr>> {
-        let folders = self.pi_folders.iter().flat_map(|folder| EXTENSIONS.map(|name| folder.join(name)));
+        let usual = self.pi_folders.iter().flat_map(|folder| EXTENSIONS.map(|name| folder.join(name)));
+        let folders = usual.chain(self.own.extensions.iter().cloned());
         folders.filter_map(|folder| under(path, &folder)).next()
     }
 
@@ -178,6 +186,7 @@ impl Places {
         self.beside_extensions(path).is_some_and(|names| !names.is_empty())
             || self.pi_folders.iter().any(|folder| inside(folder, PI_FOLDER))
             || inside(&self.home, HOME)
+            || self.is_above_own_state(path)
             || (0..names.len()).any(|at| begins(&names[at..], ANYWHERE))
     }
 
@@ -328,13 +337,18 @@ pub fn normal(base: &Path, path: &Path) -> PathBuf {
 /// The names below `folder`, where names are compared without regard to ASCII case: on a file
 /// system that does not tell `Auth.json` from `auth.json`, both are the file.
 fn under<'a>(path: &'a Path, folder: &Path) -> Option<Vec<&'a OsStr>> {
+    below(path, folder).map(Iterator::collect)
+}
+
+/// The same, one after the other.
+fn below<'a>(path: &'a Path, folder: &Path) -> Option<std::path::Iter<'a>> {
     let mut names = path.iter();
     for expected in folder.iter() {
         if !names.next()?.eq_ignore_ascii_case(expected) {
             return None;
         }
     }
-    Some(names.collect())
+    Some(names)
 }
 
 fn look_up(names: &[&OsStr], table: &[(&str, Protection)]) -> Protection {

@@ -58,7 +58,12 @@ impl Cache {
     ///
     /// No home directory, or the key can neither be read nor made. Callers go on without a cache.
     pub fn user() -> io::Result<Self> {
-        Self::at_first(install::user_bases(), &Disk::system())
+        Self::at_first(Self::user_folders(), &Disk::system())
+    }
+
+    /// The folders that [`Cache::user`] may use, best first, each with the key in it: for whoever keeps others out of them.
+    pub fn user_folders() -> Vec<PathBuf> {
+        install::user_bases()
     }
 
     fn at_first(bases: Vec<PathBuf>, disk: &Disk) -> io::Result<Self> {

@@ -7,6 +7,8 @@ const targets = {
   grants: "@@agent@@/pijs/grants.json",
   lock: "@@agent@@/pijs-lock.json",
   auth: "@@agent@@/auth.json",
+  held: "@@agent@@/auth.json.lock",
+  documents: "@@agent@@/pi/README.md",
 };
 export default (pi: any) =>
   pi.on("session_start", async () => {

@@ -126,10 +126,7 @@ impl Case<'_> {
         }
         let own = self.profile.own_folder(path);
         let own = own.as_deref();
-        let mut protection = self.inner.places.protection(path, own);
-        if protection == Protection::All && path.starts_with(self.inner.places.sessions()) {
-            protection = self.session_protection(access, path);
-        }
+        let mut protection = self.session_protection(access, path, self.inner.places.protection(path, own));
         if protection == Protection::Write
             && self.inner.places.is_own_data(path, access, self.profile.package_root.as_deref())
         {

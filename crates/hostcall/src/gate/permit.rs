@@ -60,7 +60,7 @@ impl Permit {
     /// Whether at a place that is open for [`Access::Make`] nothing may be touched that is there already. Who makes
     /// something there does it exclusively, and says so with [`Permit::made`].
     pub fn only_new(&self, path: &Path) -> bool {
-        path.starts_with(self.places().sessions())
+        self.places().session_folder_of(path).is_some()
             && self.path(Access::Write, path).is_err()
             && guard::is_up("gate.only-new")
     }

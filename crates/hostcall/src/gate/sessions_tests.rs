@@ -1,9 +1,10 @@
 use super::*;
 use crate::connector::{Caller, Profile};
 use crate::gate::{Gate, Permit, Reason};
-use crate::places::Places;
+use crate::places::{OwnState, Places};
 use crate::policy::{Grant, Mode, Policy, usual_paths};
 use Access::{Look, Make, Read, Write};
+use pijs_protocol::manifest::Scope;
 
 const ROOT: &str = "/home/me/.pi/agent/sessions";
 /// Of the project of now.
@@ -38,6 +39,18 @@ fn permits(now: Option<&'static str>, grants: &[&str]) -> impl Fn(&str) -> Permi
         gate.set_grants(&profile, &grants, Default::default()).expect("the grants compile");
         gate.permit(&Caller::new(profile), "fs")
     }
+}
+
+/// The same with other folders and files of sessions.
+fn permits_with(own: OwnState, folder: &str, now: &'static str, grants: &[Grant]) -> Permit {
+    let places = Places::new("/projects/app", "/home/me", "/home/me/.pi/agent", "/tmp").with_own_state(own);
+    let files = Files { now: Some(now), was: &["/projects/app/was.jsonl"] };
+    let gate = Gate::builder(Policy { mode: Mode::Strict, ..Policy::default() }, places)
+        .sessions(PathBuf::from(folder), Arc::new(files))
+        .build();
+    let profile = Arc::new(Profile::new("a"));
+    gate.set_grants(&profile, grants, Default::default()).expect("the grants compile");
+    gate.permit(&Caller::new(profile), "fs")
 }
 
 fn at(name: &str) -> PathBuf {
@@ -147,4 +160,56 @@ fn the_session_becomes_that_of_a_known_file_or_of_one_that_is_open_anyway() {
     assert_eq!(permit.session(Path::new("/data/s.jsonl")), Err(Reason::Scope));
     assert_eq!(permit.session(&at("--projects-other--/s.jsonl")), Err(Reason::ProtectedPath));
     assert_eq!(permit.session(Path::new("/projects/app/.git/s.jsonl")), Err(Reason::ProtectedPath));
+}
+
+#[test]
+fn another_folder_of_sessions_is_like_the_usual_one() {
+    let own = OwnState { sessions: vec!["/data/sessions".into()], ..OwnState::default() };
+    let everywhere = ["read", "write"].map(|capability| Grant::any("g", capability));
+    let with = |more: Vec<Grant>| {
+        let grants: Vec<Grant> = everywhere.iter().cloned().chain(more).collect();
+        permits_with(own.clone(), "/data/sessions", "/data/sessions/now.jsonl", &grants)
+    };
+    let (permit, speaker) = (with(Vec::new()), with(vec![Grant::any("g", "session.inject")]));
+    for (name, expected, spoken) in [
+        ("now.jsonl", vec![Read, Look], vec![Read, Look]),
+        ("now/1.jsonl", vec![Read, Look, Write, Make], vec![Read, Look, Write, Make]),
+        ("earlier.jsonl", vec![], vec![Make]),
+        ("now.jsonl.bak", vec![], vec![Make]),
+        ("earlier/1.jsonl", vec![], vec![Make]),
+        ("", vec![Look], vec![Look, Make]),
+    ] {
+        let name = Path::new("/data/sessions").join(name);
+        let name = name.to_str().expect("text");
+        assert_eq!(open(&permit, name), expected, "{name}");
+        assert_eq!(open(&speaker, name), spoken, "{name}");
+    }
+    assert!(speaker.only_new(Path::new("/data/sessions/new.jsonl")));
+}
+
+#[test]
+fn a_session_file_among_others_is_closed_and_what_may_be_taken_for_one_is_written_by_name() {
+    let own = OwnState { session_files: vec!["/data/old.jsonl".into()], ..OwnState::default() };
+    let named = Scope { paths: Some(vec!["/projects/app/mine.jsonl".into()]), ..Scope::default() };
+    let grants = [
+        Grant::any("g", "read"),
+        Grant::scoped("g", "write", Scope { paths: Some(vec!["/**".into()]), ..Scope::default() }),
+        Grant::scoped("n", "write", named),
+    ];
+    let permit = permits_with(own, FOLDER, "/projects/app/now.jsonl", &grants);
+    for (path, expected) in [
+        ("/projects/app/now.jsonl", vec![Read, Look]),
+        ("/projects/app/NOW.jsonl", vec![]),
+        ("/projects/app/now.jsonl.damaged-1", vec![]),
+        ("/projects/app/was.jsonl", vec![]),
+        ("/data/old.jsonl", vec![]),
+        ("/data/old.jsonl.bak", vec![]),
+        ("/projects/app/new.jsonl", vec![Read, Look]),
+        ("/data/new.jsonl", vec![Read, Look]),
+        ("/projects/app/mine.jsonl", vec![Read, Look, Write, Make]),
+        ("/projects/app/src/new.jsonl", vec![Read, Look, Write, Make]),
+        ("/projects/app/notes.json", vec![Read, Look, Write, Make]),
+    ] {
+        assert_eq!(open(&permit, path), expected, "{path}");
+    }
 }

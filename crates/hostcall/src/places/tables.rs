@@ -37,9 +37,17 @@ pub(super) const PI_FOLDER: &[(&str, Protection)] = &[
     ("agent/git", Protection::All),
     ("settings.json", Protection::Write),
     ("settings.json.bak", Protection::Write),
+    // Who makes one of these keeps everybody else from writing the file.
+    ("auth.json.lock", Protection::Write),
+    ("settings.json.lock", Protection::Write),
+    ("agent/auth.json.lock", Protection::Write),
+    ("agent/settings.json.lock", Protection::Write),
     ("extensions", Protection::Write),
     // Programs that pi fetched for itself: its shell looks for programs there first.
     ("bin", Protection::Write),
+    // pi's documentation, which the model is told to read.
+    ("pi", Protection::Write),
+    ("agent/pi", Protection::Write),
     ("agent/settings.json", Protection::Write),
     ("agent/settings.json.bak", Protection::Write),
     ("agent/extensions", Protection::Write),

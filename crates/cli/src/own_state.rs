@@ -1,0 +1,135 @@
+//! Where PiJS keeps what is its own, for those who keep extensions out of it.
+//!
+//! One list for everything that lies outside of pi's own folders: what variables, options and settings move, what a
+//! symbolic link leads to, and where sessions were kept in earlier runs.
+
+use crate::environment::Environment;
+use crate::{ledger, opening};
+use pijs_agent::session::{SessionPlace, SessionRecords, file};
+use pijs_durable::Disk;
+use pijs_extc::Cache;
+use pijs_hostcall::places::{OwnState, normal};
+use std::path::{Path, PathBuf};
+
+/// Symbolic links that are followed on the way to one place, as by the system.
+const MOST_LINKS: usize = 40;
+
+/// What is in the agent folder and is never read or written by extensions.
+const CLOSED: [&str; 9] = [
+    "auth.json",
+    "models.json",
+    "trust.json",
+    "pijs-lock.json",
+    "pijs-lock.json.bak",
+    "pijs",
+    "logs",
+    "logs/extensions",
+    "logs/ledger.key",
+];
+
+/// What is never written.
+const UNWRITTEN: [&str; 3] = ["settings.json", "bin", "pi"];
+
+/// What PiJS keeps outside of pi's folders, as this run was started.
+pub(crate) fn of(environment: &Environment) -> OwnState {
+    let agent_dir = &environment.dirs.agent_dir;
+    let mut own = OwnState::default();
+    for folder in Cache::user_folders() {
+        add(&mut own, |own| &mut own.closed, &folder);
+    }
+    // Tokens of registries, where npm is told to look for them.
+    if let Some(config) = environment.variable("NPM_CONFIG_USERCONFIG") {
+        add(&mut own, |own| &mut own.closed, &environment.dirs.cwd.join(config));
+    }
+    add(&mut own, |own| &mut own.ledgers, &ledger::folder(environment));
+    CLOSED.iter().for_each(|name| add_linked(&mut own, |own| &mut own.closed, &agent_dir.join(name)));
+    UNWRITTEN.iter().for_each(|name| add_linked(&mut own, |own| &mut own.unwritten, &agent_dir.join(name)));
+    add_linked(&mut own, |own| &mut own.extensions, &agent_dir.join("extensions"));
+    ["npm", "git"].iter().for_each(|name| add_linked(&mut own, |own| &mut own.stores, &agent_dir.join(name)));
+    add_linked(&mut own, |own| &mut own.sessions, &agent_dir.join("sessions"));
+    add(&mut own, |own| &mut own.sessions, &opening::folder(environment, environment.session_dir.as_deref()));
+    if let Some(file) = environment.session.as_deref().filter(|name| opening::is_path(name)) {
+        add(&mut own, |own| &mut own.session_files, &environment.path(file));
+    }
+    for place in SessionRecords::new(Disk::system(), agent_dir).places() {
+        match place {
+            SessionPlace::Folder(folder) => add(&mut own, |own| &mut own.sessions, &folder),
+            SessionPlace::File(file) => add(&mut own, |own| &mut own.session_files, &file),
+        }
+    }
+    let usual = file::real(&agent_dir.join("sessions"));
+    own.sessions.retain(|folder| !folder.starts_with(&usual) || *folder == usual);
+    own
+}
+
+/// Adds a place under each of its names.
+fn add(own: &mut OwnState, list: impl Fn(&mut OwnState) -> &mut Vec<PathBuf>, path: &Path) {
+    let (names, links) = names(path);
+    list(own).extend(names);
+    own.links.extend(links);
+}
+
+/// The same for a place that is protected by its own name.
+fn add_linked(own: &mut OwnState, list: impl Fn(&mut OwnState) -> &mut Vec<PathBuf>, path: &Path) {
+    let (mut names, links) = names(path);
+    names.retain(|name| name != path);
+    list(own).extend(names);
+    own.links.extend(links);
+}
+
+/// Every name that leads to a path, itself first, and the symbolic links on the way.
+fn names(path: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
+    let root = Path::new("/");
+    let (mut names, mut links) = (vec![normal(root, path)], Vec::new());
+    while let Some((link, next)) = names.last().and_then(|name| through_first_link(name))
+        && links.len() < MOST_LINKS
+    {
+        links.push(link);
+        names.push(next);
+    }
+    // `..` behind a link is another folder than its name says.
+    let real = file::real(path);
+    if !names.contains(&real) {
+        names.push(real);
+    }
+    (names, links)
+}
+
+/// The first symbolic link of a path, and the path with what it leads to in its place.
+fn through_first_link(path: &Path) -> Option<(PathBuf, PathBuf)> {
+    let mut above: Vec<&Path> = path.ancestors().collect();
+    above.reverse();
+    let (link, target) = above.into_iter().find_map(|at| Some((at, std::fs::read_link(at).ok()?)))?;
+    let leads = normal(link.parent()?, &target);
+    let rest = path.strip_prefix(link).ok()?;
+    Some((link.to_owned(), if rest.as_os_str().is_empty() { leads } else { leads.join(rest) }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn a_place_is_known_under_each_name_that_links_give_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = folder.path().canonicalize().expect("a path");
+        std::fs::create_dir_all(at.join("data/cache")).expect("folders");
+        symlink("b", at.join("a")).expect("a link");
+        symlink(at.join("data"), at.join("b")).expect("a link");
+        let (names, links) = names(&at.join("a/cache/pijs"));
+        assert_eq!(names, ["a/cache/pijs", "b/cache/pijs", "data/cache/pijs"].map(|name| at.join(name)));
+        assert_eq!(links, ["a", "b"].map(|name| at.join(name)));
+        let plain = at.join("data/none/pijs");
+        assert_eq!(super::names(&plain), (vec![plain], vec![]));
+    }
+
+    #[test]
+    fn links_in_a_circle_end() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = folder.path().canonicalize().expect("a path");
+        symlink("b", at.join("a")).expect("a link");
+        symlink("a", at.join("b")).expect("a link");
+        assert_eq!(names(&at.join("a/x")).1.len(), MOST_LINKS);
+    }
+}

@@ -1,0 +1,237 @@
+//! What PiJS keeps for itself, wherever it lies: the artifact cache with its key, ledgers, sessions, temporary files.
+//!
+//! [`tables`](super::tables) lists names below pi's own folders. Variables, options and symbolic links move the same
+//! things to other folders, so whoever starts a session lists those in an [`OwnState`]. A folder that several things share
+//! (the project, the home, a temporary folder, or one above them) is protected only as far as its `.jsonl` files go:
+//! sessions and ledgers are such files.
+
+use super::{Places, Protection, below};
+use pijs_durable::Owner;
+use pijs_protocol::guard;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+/// Folders and files outside of pi's own folders that are protected in every mode. All paths are absolute; each is listed
+/// under every name that leads to it, the canonical one included. Empty by default.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OwnState {
+    /// Never read or written, with all below: the cache, the key, what pi's folders link to.
+    pub closed: Vec<PathBuf>,
+    /// Never written, with all below: settings that pi's folders link to.
+    pub unwritten: Vec<PathBuf>,
+    /// Never written themselves: symbolic links on the way to the others.
+    pub links: Vec<PathBuf>,
+    /// Folders of extensions that pi's folders link to. A package keeps its data there, as in `extensions`.
+    pub extensions: Vec<PathBuf>,
+    /// Package stores that pi's folders link to. They are closed; a package reads its own files in them.
+    pub stores: Vec<PathBuf>,
+    /// Folders of ledgers.
+    pub ledgers: Vec<PathBuf>,
+    /// Folders of sessions, closed as `sessions` in the agent folder is.
+    pub sessions: Vec<PathBuf>,
+    /// Session files that lie elsewhere. Beside one of them other `.jsonl` files are written by grants that name them.
+    pub session_files: Vec<PathBuf>,
+}
+
+impl Places {
+    /// Protects what PiJS keeps elsewhere.
+    #[must_use]
+    pub fn with_own_state(mut self, own: OwnState) -> Self {
+        self.own = own;
+        self
+    }
+
+    /// The folder of sessions that a path lies in, or that it is: `sessions` of the agent folder, or another one.
+    pub fn session_folder_of(&self, path: &Path) -> Option<PathBuf> {
+        let usual = self.sessions();
+        if below(path, &usual).is_some() {
+            return Some(usual);
+        }
+        self.other_session_folder_of(path).cloned()
+    }
+
+    fn other_session_folder_of(&self, path: &Path) -> Option<&PathBuf> {
+        let found = self.own.sessions.iter().find(|folder| self.is_kept_in(path, folder));
+        found.filter(|_| guard::is_up("places.sessions"))
+    }
+
+    /// Whether a path is a session file that lies outside of all folders of sessions.
+    pub(crate) fn is_session_file(&self, path: &Path) -> bool {
+        let files = &self.own.session_files;
+        !files.is_empty() && guard::is_up("places.sessions") && {
+            let path = without_aside(path);
+            files.iter().any(|file| below(&path, file).is_some())
+        }
+    }
+
+    /// Whether a path is closed for another reason than that sessions are kept there.
+    pub(crate) fn is_closed(&self, path: &Path) -> bool {
+        let own = &self.own;
+        guard::is_up("places.own-state")
+            && (is_temporary(path)
+                || is_inside(path, &own.closed)
+                || is_inside(path, &own.stores)
+                || own.ledgers.iter().any(|folder| self.is_kept_in(path, folder)))
+    }
+
+    /// What stands above every grant at a path because PiJS keeps something there.
+    pub(super) fn own_protection(&self, path: &Path) -> Protection {
+        let own = &self.own;
+        if self.is_closed(path) || self.other_session_folder_of(path).is_some() || self.is_session_file(path) {
+            return Protection::All;
+        }
+        let is_link = || own.links.iter().any(|link| is_same(path, link));
+        let unwritten = is_inside(path, &own.unwritten) || is_inside(path, &own.extensions) || is_link();
+        if unwritten && guard::is_up("places.own-state") {
+            return Protection::Write;
+        }
+        let is_beside = own.session_files.iter().any(|file| file.parent() == path.parent());
+        match is_beside && path.file_name().is_some_and(is_lines) && guard::is_up("places.sessions") {
+            true => Protection::RunsLater,
+            false => Protection::None,
+        }
+    }
+
+    /// Whether something that PiJS keeps lies at a path or below it, or would.
+    pub(super) fn is_above_own_state(&self, path: &Path) -> bool {
+        let own = &self.own;
+        let all = [&own.closed, &own.unwritten, &own.links, &own.extensions, &own.stores, &own.ledgers];
+        let all = all.into_iter().chain([&own.sessions, &own.session_files]);
+        all.flatten().any(|kept| below(kept, path).is_some())
+    }
+
+    /// Whether a path is part of what lies in a folder of ledgers or sessions.
+    fn is_kept_in(&self, path: &Path, folder: &Path) -> bool {
+        let Some(mut rest) = below(path, folder) else { return false };
+        !self.is_shared(folder) || (rest.next().is_some_and(is_lines) && rest.next().is_none())
+    }
+
+    /// Whether other things than PiJS's own are in a folder.
+    fn is_shared(&self, folder: &Path) -> bool {
+        [&self.project, &self.home, &self.temp, &self.agent_dir].into_iter().any(|used| below(used, folder).is_some())
+    }
+}
+
+fn is_inside(path: &Path, folders: &[PathBuf]) -> bool {
+    folders.iter().any(|folder| below(path, folder).is_some())
+}
+
+/// The file that a path is, or is kept beside: `x.jsonl` of `x.jsonl.bak` and of `x.jsonl.damaged-1`.
+pub(crate) fn without_aside(path: &Path) -> PathBuf {
+    let Some(name) = path.file_name().and_then(OsStr::to_str) else { return path.to_owned() };
+    let lower = name.to_ascii_lowercase();
+    let ends = lower.strip_suffix(".bak").map(str::len).or_else(|| lower.rfind(".damaged-"));
+    ends.map_or_else(|| path.to_owned(), |at| path.with_file_name(&name[..at]))
+}
+
+/// Whether both are one path where capital letters do not count.
+pub(crate) fn is_same(one: &Path, other: &Path) -> bool {
+    below(one, other).is_some_and(|mut rest| rest.next().is_none())
+}
+
+const LINES: &[u8] = b".jsonl";
+
+/// Whether a name is that of a file of JSON lines, or of one that is kept beside such a file.
+pub(crate) fn is_lines(name: &OsStr) -> bool {
+    let name = name.as_encoded_bytes();
+    let ends = |at: usize| matches!(name.get(at + LINES.len()), None | Some(b'.'));
+    name.windows(LINES.len()).enumerate().any(|(at, part)| part.eq_ignore_ascii_case(LINES) && ends(at))
+}
+
+/// Whether a path leads through a temporary file or folder of PiJS: those of state that is about to be replaced, of
+/// installs and of builds. Their names say so, wherever they are.
+fn is_temporary(path: &Path) -> bool {
+    path.iter().any(|name| name.to_str().is_some_and(|name| Owner::of(name).is_some()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(paths: &[&str]) -> Vec<PathBuf> {
+        paths.iter().map(PathBuf::from).collect()
+    }
+
+    fn places(own: OwnState) -> Places {
+        Places::new("/projects/app", "/home/me", "/home/me/.pi/agent", "/tmp").with_own_state(own)
+    }
+
+    fn protected(places: &Places, path: &str) -> Protection {
+        places.protection(Path::new(path), None)
+    }
+
+    #[test]
+    fn the_cache_is_closed_under_each_of_its_names() {
+        let closed = at(&["/home/me/.cache/pijs", "/data/cache/pijs"]);
+        let places = places(OwnState { closed, links: at(&["/home/me/.cache"]), ..OwnState::default() });
+        for path in ["/home/me/.cache/pijs", "/data/cache/pijs/install.key", "/DATA/Cache/PIJS/artifacts/x.mac"] {
+            assert_eq!(protected(&places, path), Protection::All, "{path}");
+            assert!(places.is_withheld(Path::new(path)), "{path}");
+        }
+        assert_eq!(protected(&places, "/home/me/.cache"), Protection::Write);
+        for path in ["/data/cache/other", "/data/cache", "/home/me/cache/pijs"] {
+            assert_eq!(protected(&places, path), Protection::None, "{path}");
+        }
+        for above in ["/data", "/data/cache", "/data/cache/pijs", "/home/me/.cache"] {
+            assert!(places.is_above_protected(Path::new(above)), "{above}");
+        }
+        assert!(!places.is_above_protected(Path::new("/data/other")));
+    }
+
+    #[test]
+    fn of_a_folder_that_others_use_only_the_files_of_lines_are_closed() {
+        let own = OwnState {
+            sessions: at(&["/projects/app", "/data/sessions"]),
+            ledgers: at(&["/home/me"]),
+            session_files: at(&["/data/one.jsonl"]),
+            ..OwnState::default()
+        };
+        let places = places(own);
+        for path in [
+            "/projects/app/x.jsonl",
+            "/projects/app/X.JSONL.bak",
+            "/projects/app/x.jsonl-.jsonl",
+            "/home/me/s.1.jsonl",
+            "/data/sessions",
+            "/data/sessions/any/thing",
+            "/data/one.jsonl",
+            "/data/ONE.jsonl.damaged-1",
+        ] {
+            assert_eq!(protected(&places, path), Protection::All, "{path}");
+        }
+        for path in [
+            "/projects/app",
+            "/projects/app/src/x.jsonl",
+            "/projects/app/x.json",
+            "/home/me/notes",
+            "/data/one.jsonl2",
+            "/data",
+        ] {
+            assert_eq!(protected(&places, path), Protection::None, "{path}");
+        }
+        assert_eq!(protected(&places, "/data/two.jsonl"), Protection::RunsLater);
+        assert_eq!(places.session_folder_of(Path::new("/data/sessions/x")), Some("/data/sessions".into()));
+        let usual = Path::new("/home/me/.pi/agent/sessions/--a--/x.jsonl");
+        assert_eq!(places.session_folder_of(usual), Some(places.sessions()));
+        assert_eq!(places.session_folder_of(Path::new("/projects/app/src")), None);
+    }
+
+    #[test]
+    fn a_package_reads_its_own_files_in_a_store_that_lies_elsewhere() {
+        let places = places(OwnState { stores: at(&["/data/npm"]), ..OwnState::default() });
+        let (own, other) = (Path::new("/data/npm/node_modules/x"), Path::new("/data/npm/node_modules/y"));
+        assert!(places.is_installed(own));
+        assert_eq!(places.protection(&own.join("a.js"), Some(own)), Protection::Write);
+        assert_eq!(places.protection(&other.join("a.js"), Some(own)), Protection::All);
+        assert_eq!(places.protection(&other.join("a.js"), None), Protection::All);
+    }
+
+    #[test]
+    fn temporary_files_of_ours_are_closed_wherever_they_are() {
+        let places = places(OwnState::default());
+        for path in ["/home/me/.pi/agent/auth.json.12-00c0ffee-3.tmp", "/tmp/pijs.12-00c0ffee-3.tmp/node_modules/x"] {
+            assert_eq!(protected(&places, path), Protection::All, "{path}");
+        }
+        assert_eq!(protected(&places, "/tmp/upload.12-3.tmp"), Protection::None);
+    }
+}
