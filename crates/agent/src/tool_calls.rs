@@ -165,7 +165,7 @@ impl Agent {
             let result = match self.prepare(call, &reply, &cancel).await? {
                 Prepared::Run { tool, input } => {
                     let executed = self.execute(call, tool, input.clone(), &cancel).await?;
-                    self.settle().await;
+                    self.settle_extensions().await;
                     self.complete(call, input, executed).await?
                 }
                 Prepared::Done(result) => {
@@ -248,7 +248,7 @@ impl Agent {
             executed
         };
         let (executed, ()) = join(executing, beginning).await;
-        self.settle().await;
+        self.settle_extensions().await;
         start.settled().await;
         self.complete(call, input, executed?).await
     }
@@ -409,7 +409,7 @@ impl Agent {
 
     /// What follows a call that has run: its handlers, and its end.
     /// Waits until extensions have run what a tool that has ended sent to them.
-    async fn settle(&self) {
+    async fn settle_extensions(&self) {
         self.asked_for().await;
         tokio::select! {
             biased;
