@@ -7,6 +7,7 @@
 //! Own code over `tar`'s header type, because its iterator and `unpack` repair what we have to refuse.
 
 use crate::error::{InstallCode, PackageError, Result};
+use crate::names::{check, fold};
 use crate::source::printable;
 use cap_std::fs::{Dir, OpenOptions};
 use pijs_protocol::guard;
@@ -15,7 +16,6 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::ops::Range;
 use std::time::Duration;
-use unicode_normalization::UnicodeNormalization;
 
 const BLOCK: usize = 512;
 /// A PAX or GNU record holds a path or a time; npm's longest paths are far below this.
@@ -485,7 +485,7 @@ impl Names {
         }
         if guard::is_up("archive.path") {
             for component in &components {
-                check_component(component).map_err(|(code, why)| refuse(code, &shown, why))?;
+                check(component).map_err(|(code, why)| refuse(code, &shown, why))?;
             }
         }
         let top = self.top.get_or_insert_with(|| components[0].to_owned());
@@ -518,34 +518,6 @@ impl Names {
         }
         Ok((!directory).then(|| inner.join("/")))
     }
-}
-
-/// What a file system without letter case compares. Lower case first: a capital `ẞ` has no other that is longer, `ß` has.
-fn fold(path: &str) -> String {
-    path.nfc().collect::<String>().to_lowercase().to_uppercase().to_lowercase().nfc().collect()
-}
-
-/// One component of a path: a name that every file system takes and none reads differently.
-fn check_component(name: &str) -> Result<(), (InstallCode, &'static str)> {
-    let path = |why| Err((InstallCode::Path, why));
-    if name.len() > 255 {
-        return Err((InstallCode::Size, "a name of more than 255 bytes"));
-    }
-    match name {
-        "" => return path("an empty name, or an absolute path"),
-        ".." => return path("it leaves the package"),
-        _ => {}
-    }
-    if name.chars().any(|c| c.is_control() || matches!(c, '\\' | ':')) {
-        return path("a control character, backslash or colon in the name");
-    }
-    if name.ends_with(['.', ' ']) {
-        return path("a name that ends in a dot or a blank");
-    }
-    if !unicode_normalization::is_nfc(name) {
-        return path("the name is not in Unicode normal form C");
-    }
-    Ok(())
 }
 
 #[cfg(test)]

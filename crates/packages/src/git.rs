@@ -8,6 +8,7 @@
 
 use crate::archive::{Limits, Unpacked};
 use crate::error::{InstallCode, PackageError, Result};
+use crate::names::check;
 use crate::source::printable;
 use pijs_protocol::guard;
 use std::ffi::{OsStr, OsString};
@@ -124,6 +125,10 @@ impl GitSource {
         let path = path.trim_end_matches('/').trim_end_matches(".git");
         if !path.split('/').all(is_part) && guard::is_up("git.arguments") {
             return Err(refuse("that is no path of a repository"));
+        }
+        // Its parts are folders below the scope's.
+        if let Some((code, why)) = path.split('/').find_map(|part| check(part).err()) {
+            return Err(PackageError::new(code, printable(text), why));
         }
         if reference.is_some_and(|reference| !is_reference(reference)) && guard::is_up("git.arguments") {
             return Err(refuse("that is no tag, branch or commit"));
@@ -244,6 +249,9 @@ impl GitOptions {
             "http.lowSpeedTime=30",
             "gc.auto=0",
             "maintenance.auto=false",
+            "core.askPass=",
+            "core.pager=cat",
+            "submodule.recurse=false",
         ] {
             command.arg("-c").arg(setting);
         }
@@ -391,14 +399,6 @@ fn entries(source: &GitSource, list: &[u8], limits: &Limits) -> Result<Entries> 
             }
             _ if !guard::is_up("git.links") => {}
             _ => return refuse(InstallCode::Format, path, "neither file nor folder"),
-        }
-        let hidden = |part: &[u8]| {
-            let part = String::from_utf8_lossy(part).to_ascii_lowercase();
-            let part = part.trim_end_matches(['.', ' ']);
-            part == ".git" || part.starts_with("git~")
-        };
-        if path.split(|byte| *byte == b'/').any(hidden) && guard::is_up("git.dot-git") {
-            return refuse(InstallCode::Path, path, "a folder that git would take for a repository of its own");
         }
         bytes += size;
         if entries.listed.len() >= limits.entries || bytes > limits.unpacked as u64 {

@@ -31,6 +31,7 @@ mod install;
 mod integrity;
 mod lock;
 mod manifest;
+mod names;
 mod npmrc;
 mod pinned;
 mod registry;

@@ -1,7 +1,9 @@
 //! `package.json`, as far as installing and loading read it.
 
 use crate::error::{InstallCode, PackageError, Result};
+use crate::names::check_declared;
 use crate::registry::{Bundled, PeerMeta, VersionInfo};
+use crate::source::printable;
 use pijs_durable::{Disk, LinkInTheWay, read_regular};
 use pijs_protocol::guard;
 use serde::Deserialize;
@@ -36,6 +38,8 @@ pub(crate) struct Manifest {
     pub(crate) bundle_dependencies: Bundled,
     #[serde(deserialize_with = "if_readable")]
     pub(crate) scripts: BTreeMap<String, Value>,
+    /// One path, or paths by the names of commands.
+    bin: Value,
     /// sha256 of the file, in hex; part of the key under which grants are kept.
     #[serde(skip)]
     pub(crate) hash: String,
@@ -78,6 +82,16 @@ impl PiManifest {
             _ => None,
         }
     }
+
+    fn lists(&self) -> impl Iterator<Item = (&'static str, &[String])> {
+        let lists = [
+            ("pi.extensions", &self.extensions),
+            ("pi.skills", &self.skills),
+            ("pi.prompts", &self.prompts),
+            ("pi.themes", &self.themes),
+        ];
+        lists.into_iter().filter_map(|(key, list)| Some((key, list.as_deref()?)))
+    }
 }
 
 impl Manifest {
@@ -92,7 +106,7 @@ impl Manifest {
             PackageError::new(
                 InstallCode::Manifest,
                 subject,
-                format!("package.json cannot be read: {}", crate::source::printable(&error.to_string())),
+                format!("package.json cannot be read: {}", printable(&error.to_string())),
             )
             .caused_by(error)
         })?;
@@ -131,6 +145,22 @@ impl Manifest {
         }
     }
 
+    /// Checks the names that are to be files: commands under `bin`, and what `pi` lists.
+    pub(crate) fn check_names(&self, subject: &str) -> Result<()> {
+        let commands = self.bin.as_object().into_iter().flat_map(|bins| bins.keys().map(String::as_str));
+        let paths = self.bin.as_object().into_iter().flat_map(|bins| bins.values()).chain([&self.bin]);
+        let bins = commands.chain(paths.filter_map(Value::as_str)).map(|name| ("bin", name));
+        let pi = self.pi.iter().flat_map(PiManifest::lists);
+        let listed = pi.flat_map(|(key, names)| names.iter().map(move |name| (key, name.as_str())));
+        for (key, name) in bins.chain(listed) {
+            check_declared(name).map_err(|(code, why)| {
+                let why = format!("\"{key}\" of its package.json names {}: {why}", printable(name));
+                PackageError::new(code, subject, why)
+            })?;
+        }
+        Ok(())
+    }
+
     /// Checks that a tarball holds what the registry said, down to the dependencies that were resolved for it.
     ///
     /// Registries list optional dependencies under `dependencies` a second time, so both sides are compared without them.
@@ -167,7 +197,7 @@ impl Manifest {
             self.name.as_deref().unwrap_or("(no name)"),
             self.version.as_deref().unwrap_or("(no version)")
         );
-        let why = format!("its package.json names {}", crate::source::printable(&named));
+        let why = format!("its package.json names {}", printable(&named));
         Err(PackageError::new(InstallCode::Manifest, format!("npm:{name}@{version}"), why))
     }
 

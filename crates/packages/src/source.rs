@@ -6,6 +6,7 @@
 
 use crate::error::{InstallCode, PackageError, Result};
 use crate::git::GitSource;
+use crate::names::check;
 use nodejs_semver::{Range, Version};
 use pijs_protocol::guard;
 use std::fmt;
@@ -47,6 +48,7 @@ impl PackageName {
             if matches!(*part, "node_modules" | "favicon.ico" | "constructor" | "prototype") {
                 return refuse("the name is reserved");
             }
+            check(part).map_err(|(code, why)| PackageError::new(code, printable(name), why))?;
         }
         Ok(Self(name.to_owned()))
     }

@@ -227,6 +227,7 @@ fn check_package(wanted: &Wanted, subject: &str, files: &Unpacked) -> Result<Man
     let bytes = files.get("package.json").ok_or_else(|| refuse("there is no package.json in it".to_owned()))?;
     let manifest = Manifest::parse(subject, bytes)?;
     manifest.is_named(wanted.name.as_str(), &wanted.version)?;
+    manifest.check_names(subject)?;
     check_bundled(&manifest, subject, files)?;
     Ok(manifest)
 }

@@ -5,6 +5,7 @@ use crate::Scope;
 use crate::entries::{is_extension_file, package_entries};
 use crate::error::{InstallCode, PackageError, Result};
 use crate::manifest::Manifest;
+use crate::names;
 use crate::settings::Settings;
 use crate::source::Source;
 use crate::store::Store;
@@ -24,10 +25,12 @@ impl Installer {
         let source = Source::Path(path.to_path_buf());
         let mut warnings = Vec::new();
         let (folder, entries) = if metadata.is_dir() {
+            names::check_folder(path)?;
             let entries = package_entries(path, true)?;
             warnings.extend(entries.nothing.map(|why| why.to_string()));
             (path, entries.files)
         } else if is_extension_file(path) {
+            names::check_file(path)?;
             (path.parent().expect("a file in a folder"), vec![path.to_path_buf()])
         } else {
             return Err(PackageError::new(
@@ -37,6 +40,7 @@ impl Installer {
             ));
         };
         let manifest = if metadata.is_dir() { Manifest::read(path)?.unwrap_or_default() } else { Manifest::default() };
+        manifest.check_names(&path.display().to_string())?;
         self.progress.step(&format!("building {}", path.display()));
         let input = BuildInput {
             id: source.identity(),

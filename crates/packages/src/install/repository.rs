@@ -123,6 +123,7 @@ fn root(git: &GitSource, checkout: Checkout) -> Result<Root> {
         Some(bytes) => Manifest::parse(&subject, bytes)?,
         None => Manifest::default(),
     };
+    manifest.check_names(&subject)?;
     let name = manifest.name.clone().unwrap_or_else(|| git.last_part());
     let locked = LockedPackage {
         name: PackageName::parse(&name).map_err(|error| error.within(&subject))?.as_str().to_owned(),
