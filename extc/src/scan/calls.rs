@@ -2,13 +2,24 @@
 
 use super::bindings::{Bindings, Text, text_of};
 use super::uses::Uses;
-use swc_core::ecma::ast::{Expr, ExprOrSpread, Lit};
+use super::walk::plain;
+use std::collections::BTreeSet;
+use swc_core::ecma::ast::{Expr, ExprOrSpread, KeyValueProp, Lit, MemberProp, ObjectLit, Prop, PropName, PropOrSpread};
 
-/// Notes the use of `name` of host module `module` (without `node:`), called with `first` or only mentioned.
-pub(super) fn see_host_function(uses: &mut Uses, module: &str, name: &str, first: Option<Text>) {
+/// Notes the use of `name` of host module `module` (without `node:`), called with `first` and `arguments` or only mentioned.
+pub(super) fn see_host_function(
+    uses: &mut Uses,
+    module: &str,
+    name: &str,
+    first: Option<Text>,
+    arguments: &[ExprOrSpread],
+) {
     match module {
         "fs" | "fs/promises" => see_file(uses, name, first),
-        "child_process" if RUNNERS.contains(&name) => uses.exec.see(program(name, first)),
+        "child_process" if RUNNERS.contains(&name) => {
+            let variables = variables(name, arguments);
+            uses.exec.see(program(name, first).map(|program| [variables, vec![program]].concat().join(" ")));
+        }
         "http" | "https" if matches!(name, "request" | "get") => uses.http.see(first.as_ref().and_then(host)),
         "net" | "tls" if matches!(name, "connect" | "createConnection") => uses.connects = true,
         "net" | "tls" if matches!(name, "Socket" | "TLSSocket") => uses.has_sockets = true,
@@ -45,6 +56,81 @@ fn program(runner: &str, first: Option<Text>) -> Option<String> {
         return text.chars().all(plain).then(|| text.split_whitespace().next().map(str::to_owned)).flatten();
     }
     Some(text)
+}
+
+/// Any variable, as a grant names it.
+const ANY_VARIABLE: &str = "*=*";
+
+/// The variables that a runner's options give a program, as a grant names them: `NODE_ENV=*`.
+fn variables(runner: &str, arguments: &[ExprOrSpread]) -> Vec<String> {
+    // A name in the second place of `spawn` is a list of arguments.
+    let at = if matches!(runner, "exec" | "execSync") { 1 } else { 2 };
+    let mut found = BTreeSet::new();
+    for (place, argument) in arguments.iter().enumerate().skip(1) {
+        match plain(&argument.expr) {
+            Expr::Object(options) => add_variables(options, &mut found),
+            Expr::Ident(_) | Expr::Call(_) | Expr::Member(_) | Expr::Cond(_) if place == at => {
+                found.insert(ANY_VARIABLE.to_owned());
+            }
+            _ => {}
+        }
+    }
+    if found.contains(ANY_VARIABLE) { vec![ANY_VARIABLE.to_owned()] } else { found.into_iter().collect() }
+}
+
+fn add_variables(options: &ObjectLit, found: &mut BTreeSet<String>) {
+    for option in &options.props {
+        let is_known = match option {
+            // Options of somewhere else, which may have an environment.
+            PropOrSpread::Spread(_) => false,
+            PropOrSpread::Prop(option) => match &**option {
+                Prop::Shorthand(name) => name.sym != *"env",
+                Prop::KeyValue(KeyValueProp { key, value }) if is_key(key, "env") => match plain(value) {
+                    Expr::Object(env) => env.props.iter().all(|variable| add_variable(variable, found)),
+                    value => is_process_env(value),
+                },
+                _ => true,
+            },
+        };
+        if !is_known {
+            found.insert(ANY_VARIABLE.to_owned());
+        }
+    }
+}
+
+/// Adds one variable; false when its name is not known.
+fn add_variable(variable: &PropOrSpread, found: &mut BTreeSet<String>) -> bool {
+    let name = match variable {
+        PropOrSpread::Spread(spread) => return is_process_env(plain(&spread.expr)),
+        PropOrSpread::Prop(variable) => match &**variable {
+            Prop::Shorthand(name) => name.sym.to_string(),
+            Prop::KeyValue(KeyValueProp { key: PropName::Ident(name), .. }) => name.sym.to_string(),
+            Prop::KeyValue(KeyValueProp { key: PropName::Str(name), .. }) => text_of(name),
+            _ => return false,
+        },
+    };
+    let is_name = !name.is_empty()
+        && !name.starts_with(|c: char| c.is_ascii_digit())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    if is_name {
+        found.insert(format!("{name}=*"));
+    }
+    is_name
+}
+
+fn is_key(key: &PropName, name: &str) -> bool {
+    match key {
+        PropName::Ident(ident) => ident.sym == *name,
+        PropName::Str(text) => text_of(text) == name,
+        _ => false,
+    }
+}
+
+/// Whether it is `process.env`, whose variables are the host's own.
+fn is_process_env(expr: &Expr) -> bool {
+    let Expr::Member(member) = expr else { return false };
+    let is_env = matches!(&member.prop, MemberProp::Ident(name) if name.sym == *"env");
+    is_env && matches!(plain(&member.obj), Expr::Ident(name) if name.sym == *"process")
 }
 
 /// The host of a URL that is known at least past its host, with the port where it is written.

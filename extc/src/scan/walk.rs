@@ -378,7 +378,7 @@ impl Walker<'_> {
         }
         if let Some(Binding::Member(module, name)) = bindings.resolve(callee) {
             let first = self.text(call.args.first());
-            calls::see_host_function(&mut self.uses, without_scheme(&module), &name, first);
+            calls::see_host_function(&mut self.uses, without_scheme(&module), &name, first, &call.args);
             // `require("x").name()` and `import("x").then()` name a module in front of the member.
             if let Expr::Member(member) = callee {
                 member.obj.visit_with(self);
@@ -541,7 +541,7 @@ impl Visit for Walker<'_> {
             self.findings.native(&format!("process.{name}"), at);
         }
         if let Some(Binding::Member(module, name)) = self.names.bindings.resolve(&Expr::Member(member.clone())) {
-            calls::see_host_function(&mut self.uses, without_scheme(&module), &name, None);
+            calls::see_host_function(&mut self.uses, without_scheme(&module), &name, None, &[]);
         }
         member.visit_children_with(self);
     }
@@ -579,7 +579,7 @@ impl Visit for Walker<'_> {
             self.see_global(ident);
             self.rename_created(ident);
             if let Some(Binding::Member(module, name)) = self.names.bindings.resolve(expr) {
-                calls::see_host_function(&mut self.uses, without_scheme(&module), &name, None);
+                calls::see_host_function(&mut self.uses, without_scheme(&module), &name, None, &[]);
             }
         }
         expr.visit_children_with(self);
