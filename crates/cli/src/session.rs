@@ -427,7 +427,7 @@ fn dispatcher(
     let terminal = Terminal::default();
     let mut gate = Gate::builder(decided.policy.clone(), places)
         .memory(answers)
-        .variables(environment.variables.keys().cloned())
+        .environment(environment.variables.clone())
         .sessions(sessions, Arc::new(control.clone()));
     let ui: Arc<dyn UiPort> = match partner {
         Some(partner) => {

@@ -15,7 +15,8 @@ use crate::params;
 use child::{Child, Start, start};
 use pijs_hostcall::connector::{cancelled, deadline};
 use pijs_hostcall::places::Protection;
-use pijs_hostcall::{Access, BoxFuture, CancelToken, ChunkSink, Connector, Output, Permit, Reason, Request};
+use pijs_hostcall::scope::Command;
+use pijs_hostcall::{Access, BoxFuture, CancelToken, ChunkSink, Connector, Output, Permit, Reason, Request, Subject};
 use pijs_protocol::{ExtensionId, HostcallError, guard};
 use programs::Programs;
 use run::{Bounds, Ended, run};
@@ -29,6 +30,7 @@ use std::time::Duration;
 
 mod child;
 mod environment;
+mod git;
 mod inherited;
 mod own_shell;
 mod program;
@@ -216,21 +218,32 @@ impl Spec {
                 "exec: the command is empty, or an argument contains a null byte",
             ));
         }
-        let mut env = environment::of(request, options)?;
         let (cwd, folder) = match folder(request)? {
             Ok(found) => found,
             Err(error) => return Ok(Self { command, start: Err(error) }),
         };
+        let mut env = environment(request, options)?;
         let start = match program::find(&command, &cwd, options, &request.permit)? {
             None => Err(io::ErrorKind::NotFound.into()),
             Some(program) => {
                 let name = command.clone();
-                environment::add_for(&program, request, &args, &mut env);
+                git::restrict(&program, request, &args, &cwd, &mut env)?;
                 Ok(Start { program, name, args, env, folder: Arc::new(folder), cwd, has_stdin, is_own: false })
             }
         };
         Ok(Self { command, start })
     }
+}
+
+/// What the program sees of the environment. The folder that counts for grants is the one that was decided about, by name.
+fn environment(request: &Request, options: &ExecOptions) -> Result<BTreeMap<String, String>, HostcallError> {
+    let required = pijs_hostcall::derive(&request.method, &request.params)?;
+    let Subject::Program { command, args, cwd, given } = &required.subject else {
+        return Ok(environment::visible(options));
+    };
+    let places = request.permit.places();
+    let folder = cwd.map_or_else(|| Ok(places.project.clone()), |cwd| places.node_path(cwd))?;
+    environment::of(request, options, &Command { program: command, args, folder: &folder, given })
 }
 
 /// The working folder: opened without following anything at the name that was decided about. A folder that does not

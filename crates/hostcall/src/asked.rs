@@ -11,6 +11,7 @@
 //! ```
 
 use crate::policy::usual_paths;
+use crate::programs::variables::{VariablePattern, split_assignments};
 use crate::programs::{self, Kind};
 use crate::prompt::shown;
 use crate::scope::RAW;
@@ -97,7 +98,9 @@ pub fn asked(found: &CapabilityManifest, declared: Option<&CapabilityManifest>) 
         requests.push(CapabilityRequest {
             capability: seen.capability.clone(),
             methods: narrower.and_then(|request| request.methods.clone()),
-            scope: narrower.and_then(|request| request.scope.clone()).or_else(|| seen.scope.clone()),
+            scope: narrower
+                .and_then(|request| request.scope.clone())
+                .or_else(|| seen.scope.clone().map(without_steering)),
         });
     }
     for request in declared {
@@ -109,6 +112,18 @@ pub fn asked(found: &CapabilityManifest, declared: Option<&CapabilityManifest>) 
         requests.into_iter().map(normal).filter(|request| !needs_no_asking(request)).collect();
     capabilities.sort_by(|a, b| a.capability.cmp(&b.capability));
     CapabilityManifest { schema: CAPABILITY_SCHEMA.to_owned(), capabilities }
+}
+
+/// A scope that the scan found, without variables that steer programs: those have to be declared.
+fn without_steering(mut scope: Scope) -> Scope {
+    for command in scope.commands.iter_mut().flatten() {
+        let words = command.split_whitespace();
+        let is_steering = |word: &&str| VariablePattern::parse(word).is_some_and(|pattern| pattern.is_steering());
+        if words.clone().any(|word| is_steering(&word)) {
+            *command = words.filter(|word| !is_steering(word)).collect::<Vec<_>>().join(" ");
+        }
+    }
+    scope
 }
 
 /// A request as it is granted: files by the folders they are usually in, tools that can run others with all their
@@ -132,7 +147,8 @@ fn normal(mut request: CapabilityRequest) -> CapabilityRequest {
         "exec" => {
             if let Some(commands) = request.scope.as_mut().and_then(|scope| scope.commands.as_mut()) {
                 for command in commands.iter_mut() {
-                    if !command.contains(char::is_whitespace) && programs::kind_of(command) == Kind::Options {
+                    let is_open = matches!(split_assignments(command).1.as_slice(), [program] if programs::kind_of(program) == Kind::Options);
+                    if is_open {
                         command.push_str(" *");
                     }
                 }
@@ -315,11 +331,16 @@ fn server(host: &str) -> String {
 }
 
 fn program(line: &str) -> String {
+    let (variables, words) = split_assignments(line);
+    if !variables.is_empty() {
+        let names: Vec<String> = variables.iter().map(VariablePattern::shown).collect();
+        let names = shown(&names.join(", "), SHOWN_ENTRY);
+        return format!("{} with the variables {names}", program(&words.join(" ")));
+    }
     if let Some(whole) = line.strip_suffix(" \"\"") {
         return format!("{} and nothing after it", shown(whole, SHOWN_ENTRY));
     }
-    let mut words = line.split_whitespace();
-    let name = words.next().unwrap_or_default();
+    let name = words.first().copied().unwrap_or_default();
     match (line.strip_suffix(" *"), programs::kind_of(name)) {
         (Some(named), Kind::Plain) => format!("{} with any arguments", shown(named, SHOWN_ENTRY)),
         (Some(named), _) => format!("{} with any arguments (can run anything)", shown(named, SHOWN_ENTRY)),

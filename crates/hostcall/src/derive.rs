@@ -5,11 +5,13 @@
 //! is the thing that is dispatched. A tool is derived by its exact name: ` bash` or `Bash` is an
 //! unknown tool, which needs the capability `tool`.
 
+use crate::programs::input::interprets_input;
+use crate::programs::variables::{Effect, Variable};
 use crate::vocabulary::{
     EXEC_OPS_ON_A_PROGRAM, EXEC_OPS_THAT_TELL, FS_OPS, FsNeeds, HTTP_OPS_ON_A_REQUEST, NET_OPS_ON_A_CONNECTION,
     SESSION_OPS, SQLITE_OPS_ON_A_DATABASE, UI_OPS, WEBSOCKET_OPS_ON_A_CONNECTION,
 };
-use pijs_protocol::{Capability, HostcallError};
+use pijs_protocol::{Capability, HostCall, HostcallError};
 use serde_json::{Map, Value};
 
 /// What a call needs.
@@ -46,6 +48,8 @@ pub enum Subject<'a> {
         args: Vec<&'a str>,
         /// Working folder.
         cwd: Option<&'a str>,
+        /// What it is given beside its arguments.
+        given: Given<'a>,
     },
     /// A server.
     Host {
@@ -60,6 +64,61 @@ pub enum Subject<'a> {
     Names(Vec<&'a str>),
     /// A tool of unknown effect.
     Tool(&'a str),
+}
+
+/// What a call gives a program beside its arguments.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Given<'a> {
+    /// Variables, in the order of their names.
+    pub variables: Vec<Variable<'a>>,
+    /// Whether the extension set them for itself and not for this program: what nothing permits is left out.
+    pub is_inherited: bool,
+    /// What it reads.
+    pub input: Input,
+}
+
+impl Given<'_> {
+    /// Variables that change what runs, and are part of what is asked about.
+    pub fn asked(&self) -> impl Iterator<Item = &Variable<'_>> {
+        let is_asked =
+            |variable: &&Variable<'_>| variable.effect != Effect::Harmless && !self.can_be_left_out(variable);
+        self.variables.iter().filter(is_asked)
+    }
+
+    /// Whether the program can start without a variable that nothing permits: one without a value is as good as not set.
+    pub fn can_be_left_out(&self, variable: &Variable<'_>) -> bool {
+        self.is_inherited || variable.value.is_empty()
+    }
+}
+
+/// Standard input of a program.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Input {
+    /// None, or data.
+    #[default]
+    Data,
+    /// The program runs it.
+    Program {
+        /// How it begins.
+        start: String,
+        /// Its length in bytes.
+        bytes: usize,
+        /// `sha256:HEX` of it.
+        digest: String,
+    },
+    /// The program runs it, and it is written after the program has started.
+    Later,
+}
+
+impl Input {
+    /// Characters of an input that are shown.
+    const SHOWN: usize = 300;
+
+    /// Input that a program runs.
+    pub fn program(bytes: &[u8]) -> Self {
+        let start: String = String::from_utf8_lossy(bytes).chars().take(Self::SHOWN).collect();
+        Self::Program { start, bytes: bytes.len(), digest: crate::programs::variables::digest_of(bytes) }
+    }
 }
 
 /// One path and what happens there.
@@ -460,7 +519,51 @@ fn program(params: &Map<String, Value>) -> Result<Subject<'_>, HostcallError> {
         Some(Value::String(cwd)) => Some(cwd.as_str()),
         Some(_) => return Err(HostcallError::invalid("schema", "exec: `cwd` is not a string")),
     };
-    Ok(Subject::Program { command: text("exec", params, "command")?, args, cwd })
+    let command = text("exec", params, "command")?;
+    let given = given(params, command, &args)?;
+    Ok(Subject::Program { command, args, cwd, given })
+}
+
+/// What a program is given beside its arguments. Input that it runs is unknown here: see [`derive_call`].
+fn given<'a>(params: &'a Map<String, Value>, command: &str, args: &[&str]) -> Result<Given<'a>, HostcallError> {
+    let mut variables = Vec::new();
+    match params.get("env") {
+        None | Some(Value::Null) => {}
+        Some(Value::Object(env)) => {
+            for (name, value) in env {
+                let value = value.as_str().filter(|value| !value.contains('\0'));
+                let value = value
+                    .ok_or_else(|| HostcallError::invalid("schema", format!("exec: `env.{name}` is not a string")))?;
+                if name.is_empty() || name.contains(['=', '\0']) {
+                    return Err(HostcallError::invalid("schema", format!("exec: {name:?} is not a variable's name")));
+                }
+                variables.push(Variable::new(command, name, value));
+            }
+        }
+        Some(_) => return Err(HostcallError::invalid("schema", "exec: `env` is not an object")),
+    }
+    variables.sort_by_key(|variable| variable.name);
+    let is_inherited = params.get("inherits").and_then(Value::as_bool).unwrap_or(false);
+    let has_input = ["input", "stdin"].iter().any(|key| params.get(*key).is_some_and(|value| !value.is_null()));
+    let input = if has_input && interprets_input(command, args) { Input::Later } else { Input::Data };
+    Ok(Given { variables, is_inherited, input })
+}
+
+/// [`derive()`] for a call, whose attachments hold what a program is to run.
+pub fn derive_call(call: &HostCall) -> Result<Required<'_>, HostcallError> {
+    let mut required = derive(&call.method, &call.params)?;
+    if let Subject::Program { given: Given { input: input @ Input::Later, .. }, .. } = &mut required.subject {
+        match call.params.get("input") {
+            Some(Value::String(text)) => *input = Input::program(text.as_bytes()),
+            Some(value) => {
+                if let Some(bytes) = crate::connector::bytes_index(value).and_then(|index| call.bytes.get(index)) {
+                    *input = Input::program(bytes);
+                }
+            }
+            None => {}
+        }
+    }
+    Ok(required)
 }
 
 /// What an editor of an extension says in the person's place: it may be anything that a person can say.
@@ -469,7 +572,10 @@ fn said(params: &Map<String, Value>) -> Derived<'_> {
     Ok(match line.strip_prefix('!') {
         Some(command) => {
             let command = command.strip_prefix('!').unwrap_or(command).trim();
-            ("exec", Subject::Program { command: "bash", args: vec!["-c", command], cwd: None })
+            (
+                "exec",
+                Subject::Program { command: "bash", args: vec!["-c", command], cwd: None, given: Given::default() },
+            )
         }
         None if line.starts_with('/') => ("session.control", Subject::None),
         None => ("session.inject", Subject::None),
@@ -578,11 +684,22 @@ fn tool(params: &Map<String, Value>) -> Derived<'_> {
         "edit" => ("write", Subject::Paths(used(Access::Write, ""), Some(used(Access::Read, "")))),
         "bash" => {
             let command = member("command").unwrap_or_default();
-            ("exec", Subject::Program { command: "bash", args: vec!["-c", command], cwd: None })
+            (
+                "exec",
+                Subject::Program { command: "bash", args: vec!["-c", command], cwd: None, given: Given::default() },
+            )
         }
         "powershell" => {
             let command = member("command").unwrap_or_default();
-            ("exec", Subject::Program { command: "powershell", args: vec!["-Command", command], cwd: None })
+            (
+                "exec",
+                Subject::Program {
+                    command: "powershell",
+                    args: vec!["-Command", command],
+                    cwd: None,
+                    given: Given::default(),
+                },
+            )
         }
         other => ("tool", Subject::Tool(other)),
     })

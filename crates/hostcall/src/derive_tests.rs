@@ -100,7 +100,7 @@ fn in_words(required: Result<Required<'_>, HostcallError>) -> String {
         Subject::None => return capability.to_owned(),
         Subject::Handle => return format!("{capability}, open already"),
         Subject::Paths(first, second) => std::iter::once(first).chain(second).map(used).collect::<Vec<_>>().join(", "),
-        Subject::Program { command, args, cwd } => {
+        Subject::Program { command, args, cwd, .. } => {
             let place = cwd.map(|cwd| format!(" in {cwd}")).unwrap_or_default();
             format!("{command} [{}]{place}", args.join(", "))
         }

@@ -373,7 +373,7 @@ impl Inner {
         let call_id =
             if id.len() <= LONGEST_ID { call.call_id.clone() } else { id[..id.floor_char_boundary(LONGEST_ID)].into() };
         let served = self.connectors.get_key_value(call.method.as_str());
-        let required = derive(&call.method, &call.params);
+        let required = self.gate.derive(call);
         let facts = CallFacts {
             call_id,
             method: served.map_or(&self.unknown, |(name, _)| name).clone(),
@@ -569,7 +569,7 @@ impl Inner {
             Begun::Waits(waits) => *waits,
             Begun::Asks(asking) => {
                 let Asking { connector, call, opened } = *asking;
-                let required = derive(&call.method, &call.params)?;
+                let required = self.gate.derive(&call)?;
                 let asked = tokio::select! {
                     biased;
                     () = flight.cancel.cancelled() => Err(cancelled(&call.method)),

@@ -23,14 +23,15 @@
 //! stands for), the connector asks the [`Permit`], which goes down the same list without 7.
 
 use crate::connector::{Caller, During, Profile};
-use crate::derive::{Access, Required, Subject};
+use crate::derive::{Access, Required, Subject, derive_call};
 use crate::loss::{Evidence, Signal};
 use crate::places::Places;
 use crate::policy::{Grant, Mode, Policy, usual_paths};
+use crate::programs::variables::{Effect, HostVariables};
 use crate::prompt::{Memory, Prompter, Question};
 use crate::scope::{CompiledScope, ScopeError};
 use crate::vocabulary::PLAIN_ENV;
-use pijs_protocol::{Capability, ExtensionId, HostcallError, Method, guard};
+use pijs_protocol::{Capability, ExtensionId, HostCall, HostcallError, Method, guard};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -72,6 +73,7 @@ struct Inner {
     memory: Option<Arc<dyn Memory>>,
     programs: Option<Arc<LocateProgram>>,
     variables: Option<BTreeSet<String>>,
+    host: HostVariables,
     asking: asking::Asking,
     sessions: sessions::Sessions,
     servers: servers::Servers,
@@ -111,6 +113,7 @@ pub struct GateBuilder {
     memory: Option<Arc<dyn Memory>>,
     programs: Option<Arc<LocateProgram>>,
     variables: Option<BTreeSet<String>>,
+    environment: BTreeMap<String, String>,
     sessions: sessions::Sessions,
 }
 
@@ -127,6 +130,14 @@ impl GateBuilder {
     #[must_use]
     pub fn variables(mut self, names: impl IntoIterator<Item = String>) -> Self {
         self.variables = Some(names.into_iter().collect());
+        self
+    }
+
+    /// The host's environment, which programs may be given unchanged. Names as for [`GateBuilder::variables`].
+    #[must_use]
+    pub fn environment(mut self, environment: BTreeMap<String, String>) -> Self {
+        self.variables = Some(environment.keys().cloned().collect());
+        self.environment = environment;
         self
     }
 
@@ -160,6 +171,7 @@ impl GateBuilder {
 
     /// The gate.
     pub fn build(self) -> Gate {
+        let host = HostVariables::new(self.environment, &self.places.agent_dir);
         Gate {
             inner: Arc::new(Inner {
                 policy: self.policy,
@@ -169,6 +181,7 @@ impl GateBuilder {
                 memory: self.memory,
                 programs: self.programs,
                 variables: self.variables,
+                host,
                 asking: asking::Asking::default(),
                 sessions: self.sessions,
                 servers: servers::Servers::default(),
@@ -200,6 +213,7 @@ impl Gate {
             memory: None,
             programs: None,
             variables: None,
+            environment: BTreeMap::new(),
             sessions: sessions::Sessions::default(),
         }
     }
@@ -343,6 +357,19 @@ impl Gate {
         }
         let question = self.question(caller, authority, required, &decision);
         Ok(Judgement::Ask(Box::new(question), decision))
+    }
+
+    /// What a call needs, and which of the variables that it gives a program are the host's own.
+    pub(crate) fn derive<'a>(&self, call: &'a HostCall) -> Result<Required<'a>, HostcallError> {
+        let mut required = derive_call(call)?;
+        if let Subject::Program { given, .. } = &mut required.subject {
+            for variable in &mut given.variables {
+                if self.inner.host.has(variable.name, variable.value) {
+                    variable.effect = Effect::Harmless;
+                }
+            }
+        }
+        Ok(required)
     }
 
     /// Whether an extension holds a capability that is no hostcall (`verdict`, `tool.modify`,

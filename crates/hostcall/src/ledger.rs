@@ -426,8 +426,12 @@ impl Ledger {
         let decided = decided.map(|(at, required, decision)| {
             let subject = match &required.subject {
                 Subject::None | Subject::Handle => None,
-                // Arguments may hold anything; the program is enough to know what was decided.
-                Subject::Program { command, .. } => Some((*command).to_owned()),
+                // Arguments and values may hold anything; the program is enough to know what was decided, and which
+                // variables change what it does. The hash is of all of it.
+                Subject::Program { command, given, .. } => {
+                    let names = given.asked().map(|variable| format!("{}=... ", variable.name));
+                    Some(names.chain([(*command).to_owned()]).collect())
+                }
                 subject => Some(subject.to_string()),
             };
             Decided { at, subject, decision: decision.clone() }

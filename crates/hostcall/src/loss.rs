@@ -188,7 +188,8 @@ fn signal_of(request: &CapabilityRequest) -> Option<Signal> {
         "write" => Signal::UsesWrite,
         "exec" => {
             let plain = |line: &String| {
-                let program = line.split_whitespace().next().unwrap_or_default();
+                let program =
+                    crate::programs::variables::split_assignments(line).1.first().copied().unwrap_or_default();
                 crate::programs::kind_of(program) != crate::programs::Kind::Interpreter
             };
             match scope.and_then(|scope| scope.commands.as_ref()) {

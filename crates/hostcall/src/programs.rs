@@ -4,9 +4,12 @@
 //! it may run anything, and prompts say so. A *tool with running options* (`git`, `find`, `tar`, `ssh`, `node`) does so
 //! for some arguments: a grant of its bare name covers the plain uses, and `NAME *` covers all of them.
 //!
-//! The tables are about arguments alone. What a repository's own configuration makes `git` run is the user's.
+//! The tables are about arguments alone. What variables change is in [`variables`], what standard input runs in [`input`];
+//! whoever starts `git` switches off what a repository's own configuration would run.
 
+pub mod input;
 mod interpreters;
+pub mod variables;
 mod with_options;
 
 use interpreters::INTERPRETERS;

@@ -4,7 +4,9 @@
 //! one allows nothing. Matching is on absolute, normalised names; the file connector repeats it
 //! on the place it really reached.
 
+use crate::derive::{Given, Input};
 use crate::places::{Places, normal};
+use crate::programs::variables::{Effect, Variable, VariablePattern, split_assignments};
 use crate::programs::{self, Kind};
 use globset::{GlobBuilder, GlobMatcher};
 use pijs_protocol::guard;
@@ -34,11 +36,28 @@ pub struct CompiledScope {
 /// A program and its leading arguments.
 #[derive(Debug, Clone)]
 struct CommandPattern {
+    /// Variables that may be given, and those that have to be.
+    variables: Vec<VariablePattern>,
     program: String,
     leading: Vec<String>,
     rest: Rest,
     /// The only working folder; any without it.
     folder: Option<PathBuf>,
+    /// What the program runs from its standard input, where nothing else may follow.
+    input: Input,
+}
+
+/// A program as a call starts it.
+#[derive(Debug, Clone, Copy)]
+pub struct Command<'a> {
+    /// Its name, or its path.
+    pub program: &'a str,
+    /// Its arguments.
+    pub args: &'a [&'a str],
+    /// Where it works.
+    pub folder: &'a Path,
+    /// What it is given beside its arguments.
+    pub given: &'a Given<'a>,
 }
 
 /// Which arguments may follow the named ones.
@@ -58,13 +77,19 @@ const NOTHING_MORE: &str = "\"\"";
 
 /// The pattern of exactly this program with exactly these arguments; `None` when none says that: words are told apart by
 /// blanks, and some mean something.
-pub(crate) fn exact_command(command: &str, args: &[String]) -> Option<String> {
-    let mut words: Vec<&str> = std::iter::once(command).chain(args.iter().map(String::as_str)).collect();
+pub(crate) fn exact_command(variables: &[(String, String)], command: &str, args: &[String]) -> Option<String> {
+    let words: Vec<&str> = std::iter::once(command).chain(args.iter().map(String::as_str)).collect();
     let is_other =
         |word: &&str| word.is_empty() || matches!(*word, "*" | NOTHING_MORE) || word.contains(char::is_whitespace);
-    if words.iter().any(is_other) {
+    // A program of this name would be read as a variable, and its first argument as the program.
+    if words.iter().any(is_other) || VariablePattern::parse(command).is_some() {
         return None;
     }
+    let assignments: Vec<String> = variables.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    if !assignments.iter().all(|word| VariablePattern::parse(word).is_some()) {
+        return None;
+    }
+    let mut words: Vec<&str> = assignments.iter().map(String::as_str).chain(words).collect();
     if guard::is_up("exec.exact") {
         words.push(NOTHING_MORE);
     }
@@ -148,12 +173,14 @@ impl CompiledScope {
     }
 
     /// A scope of exactly this program with exactly these arguments in this working folder.
-    pub(crate) fn exactly_program(command: &str, args: &[&str], folder: Option<&Path>) -> Self {
+    pub(crate) fn exactly_program(command: &str, args: &[&str], folder: Option<&Path>, given: &Given<'_>) -> Self {
         let pattern = CommandPattern {
+            variables: given.asked().map(VariablePattern::exactly).collect(),
             program: command.to_owned(),
             leading: args.iter().map(|arg| (*arg).to_owned()).collect(),
             rest: Rest::None,
             folder: folder.map(Path::to_owned),
+            input: given.input.clone(),
         };
         Self { commands: Some(vec![pattern]), ..Self::default() }
     }
@@ -256,8 +283,32 @@ impl CompiledScope {
     ///
     /// The bare name of a tool that can be made to run others (`git -c alias.x='!sh' x`) covers its plain uses; `git *`
     /// covers all. `folder` is where it works, which matters to what a person allowed for one folder.
-    pub fn command(&self, command: &str, args: &[&str], folder: &Path) -> bool {
-        let covers = |pattern: &CommandPattern| pattern.covers(command, args) && pattern.is_in(folder);
+    pub fn command(&self, command: &Command<'_>) -> bool {
+        let Command { program, args, folder, given } = *command;
+        let covers =
+            |pattern: &CommandPattern| pattern.covers(program, args) && pattern.is_in(folder) && pattern.takes(given);
+        match &self.commands {
+            Some(commands) => commands.iter().any(covers),
+            None => given.asked().all(|variable| !is_steering(variable)),
+        }
+    }
+
+    /// Whether one variable of a program that is inside may be given.
+    pub(crate) fn variable(&self, command: &Command<'_>, variable: &Variable<'_>) -> bool {
+        let Command { program, args, folder, .. } = *command;
+        let permits = |pattern: &CommandPattern| {
+            pattern.covers(program, args) && pattern.is_in(folder) && pattern.permits(variable)
+        };
+        match &self.commands {
+            Some(commands) => commands.iter().any(permits),
+            None => !is_steering(variable),
+        }
+    }
+
+    /// Whether every use of a program is inside, whatever it makes run: not as one of its plain uses, and not as an answer
+    /// about one command line, which says nothing of what a repository's configuration makes of it.
+    pub(crate) fn covers_every_use(&self, command: &str, args: &[&str]) -> bool {
+        let covers = |pattern: &CommandPattern| pattern.rest == Rest::Any && pattern.covers(command, args);
         self.commands.as_ref().is_none_or(|commands| commands.iter().any(covers))
     }
 
@@ -292,6 +343,15 @@ impl HostPattern {
     }
 }
 
+fn is_steering(variable: &Variable<'_>) -> bool {
+    variable.effect == Effect::Steering && guard::is_up("exec.env")
+}
+
+/// Whether a grant of plain uses, or of one command line, has to name a variable.
+fn is_part_of_grant(variable: &Variable<'_>) -> bool {
+    is_steering(variable) || (variable.effect == Effect::Open && guard::is_up("exec.variables"))
+}
+
 /// Whether a host is this machine or in its networks, by what is written: such a one has to be named.
 pub(crate) fn is_near(host: &str) -> bool {
     match literal(host) {
@@ -321,7 +381,8 @@ pub(crate) fn literal(host: &str) -> Option<IpAddr> {
 impl CommandPattern {
     /// `None` for a pattern without a program.
     fn parse(pattern: &str, project: &Path) -> Option<Self> {
-        let mut words = pattern.split_whitespace().map(str::to_owned);
+        let (variables, words) = split_assignments(pattern);
+        let mut words = words.into_iter().map(str::to_owned);
         let program = words.next()?;
         let mut leading: Vec<String> = words.collect();
         let rest = match leading.last().map(String::as_str) {
@@ -333,7 +394,20 @@ impl CommandPattern {
             leading.pop();
         }
         let folder = (rest == Rest::None).then(|| project.to_owned());
-        Some(Self { program, leading, rest, folder })
+        Some(Self { variables, program, leading, rest, folder, input: Input::Data })
+    }
+
+    /// Whether what a call gives the program beside its arguments is what the pattern says.
+    fn takes(&self, given: &Given<'_>) -> bool {
+        let has_all = self.variables.iter().all(|pattern| pattern.is_met(&given.variables));
+        let is_asked = has_all || !guard::is_up("exec.variables");
+        let is_same = self.rest != Rest::None || self.input == given.input || !guard::is_up("exec.input");
+        is_asked && is_same && given.asked().all(|variable| self.permits(variable))
+    }
+
+    fn permits(&self, variable: &Variable<'_>) -> bool {
+        let is_any = self.rest == Rest::Any && !is_steering(variable);
+        is_any || self.variables.iter().any(|pattern| pattern.permits(variable)) || !is_part_of_grant(variable)
     }
 
     fn is_in(&self, folder: &Path) -> bool {
@@ -677,7 +751,7 @@ mod tests {
     fn a_command_pattern_is_a_program_and_its_leading_arguments() {
         let scope = Scope { commands: Some(vec!["git status".into(), "/usr/bin/ls".into()]), ..Scope::default() };
         let scope = CompiledScope::compile(Some(&scope), &places(), None).unwrap();
-        let covers = |command: &str, args: &[&str]| scope.command(command, args, Path::new("/anywhere"));
+        let covers = |command: &str, args: &[&str]| runs(&scope, command, args, Path::new("/anywhere"));
         assert!(covers("git", &["status", "--short"]));
         assert!(!covers("git", &["-c", "alias.status=!sh", "status"]));
         assert!(!covers("./git", &["status"]));
@@ -693,16 +767,16 @@ mod tests {
             ("make", vec!["check"], vec!["check", "SHELL=/x"]),
             ("ls", vec![], vec!["-l"]),
         ] {
-            let pattern = exact_command(command, &args(&given)).expect("it can be written");
+            let pattern = exact_command(&[], command, &args(&given)).expect("it can be written");
             let scope = Scope { commands: Some(vec![pattern]), ..Scope::default() };
             let scope = CompiledScope::compile(Some(&scope), &places(), None).expect("it compiles");
             let project = &places().project;
-            assert!(scope.command(command, &given, project) && scope.means_command(command, &given), "{command}");
-            assert!(!scope.command(command, &more, project), "{command}");
-            assert!(!scope.command(command, &given, &project.join("sub")), "{command} elsewhere");
+            assert!(runs(&scope, command, &given, project) && scope.means_command(command, &given), "{command}");
+            assert!(!runs(&scope, command, &more, project), "{command}");
+            assert!(!runs(&scope, command, &given, &project.join("sub")), "{command} elsewhere");
         }
         for (command, given) in [("a b", vec![]), ("git", vec!["*"]), ("git", vec![""]), ("git", vec!["\"\""])] {
-            assert_eq!(exact_command(command, &args(&given)), None, "{command} {given:?}");
+            assert_eq!(exact_command(&[], command, &args(&given)), None, "{command} {given:?}");
         }
     }
 
@@ -715,7 +789,7 @@ mod tests {
         };
         let run = ["-c", "alias.x=!sh", "x"];
         let covers = |patterns: &[&str], command: &str, args: &[&str]| {
-            commands(patterns).command(command, args, Path::new("/anywhere"))
+            runs(&commands(patterns), command, args, Path::new("/anywhere"))
         };
         assert!(covers(&["git"], "git", &["status"]));
         assert!(!covers(&["git"], "git", &run));
@@ -728,9 +802,66 @@ mod tests {
             commands(&["git *"]).means_command("git", &run) && !commands(&["git"]).means_command("git", &["status"])
         );
         let (here, there) = (Path::new("/projects/app"), Path::new("/projects/app/sub"));
-        let exactly = CompiledScope::exactly_program("git", &run, Some(there));
-        assert!(exactly.command("git", &run, there) && !exactly.command("git", &run, here));
-        assert!(!exactly.command("git", &run[..2], there) && !exactly.command("git", &[], there));
+        let exactly = CompiledScope::exactly_program("git", &run, Some(there), &Given::default());
+        assert!(runs(&exactly, "git", &run, there) && !runs(&exactly, "git", &run, here));
+        assert!(!runs(&exactly, "git", &run[..2], there) && !runs(&exactly, "git", &[], there));
+        assert!(commands(&["git *"]).covers_every_use("git", &run) && !exactly.covers_every_use("git", &run));
+        for other in [("A=b", vec!["sh".to_owned()]), ("PI_*=*", Vec::new())] {
+            assert_eq!(exact_command(&[], other.0, &other.1), None, "a program that looks like a variable");
+        }
+    }
+
+    fn runs(scope: &CompiledScope, program: &str, args: &[&str], folder: &Path) -> bool {
+        scope.command(&Command { program, args, folder, given: &Given::default() })
+    }
+
+    #[test]
+    fn a_variable_is_covered_where_a_pattern_names_it() {
+        let covers = |pattern: &str, variables: &[(&str, &str)]| {
+            let scope = Scope { commands: Some(vec![pattern.to_owned()]), ..Scope::default() };
+            let scope = CompiledScope::compile(Some(&scope), &places(), None).expect("it compiles");
+            let variables = variables.iter().map(|(name, value)| Variable::new("make", name, value)).collect();
+            let given = Given { variables, ..Given::default() };
+            scope.command(&Command { program: "make", args: &["clean"], folder: &places().project, given: &given })
+        };
+        let rm = [("RM", "echo")];
+        for pattern in ["RM=* make", "RM=echo make clean \"\"", "R*=* make clean", "*=* make", "make *", "make clean *"]
+        {
+            assert!(covers(pattern, &rm), "{pattern}");
+        }
+        for pattern in ["make", "make clean", "make clean \"\"", "RM=rm make", "PATH=* make", "X*=* make"] {
+            assert!(!covers(pattern, &rm), "{pattern}");
+        }
+        let harmless = [("LC_ALL", "C"), ("CI", "true"), ("COLUMNS", "80"), ("TZ", "Europe/Berlin"), ("NO_COLOR", "")];
+        assert!(covers("make clean \"\"", &harmless), "harmless");
+        for odd in [("CI", "1; id"), ("COLUMNS", "x"), ("TZ", "/etc/x"), ("TERM", "../x"), ("NODE_ENV", "$(id)")] {
+            assert!(!covers("make", &[odd]), "{odd:?}");
+        }
+        let preload = [("LD_PRELOAD", "x.so")];
+        for pattern in ["make", "make *", "*=* make", "LD_*=* make *"] {
+            assert!(!covers(pattern, &preload), "{pattern}");
+        }
+        assert!(covers("LD_PRELOAD=* make", &preload));
+        assert!(!covers("DRY=1 make clean \"\"", &[]), "a value that is written down is part of the command");
+        assert!(covers("DRY=1 make", &[("DRY", "1")]) && !covers("DRY=1 make", &[("DRY", "2")]));
+        assert!(covers("make", &[("RM", "")]), "left out");
+    }
+
+    #[test]
+    fn an_answer_holds_for_the_same_variables_and_input() {
+        let given = |variables: Vec<Variable<'static>>, input| Given { variables, input, ..Given::default() };
+        let token = Variable::new("sh", "MY_TOKEN", "abc def");
+        let asked = given(vec![token], Input::program(b"id"));
+        let exactly = CompiledScope::exactly_program("sh", &[], None, &asked);
+        let covers =
+            |given: &Given<'_>| exactly.command(&Command { program: "sh", args: &[], folder: Path::new("/x"), given });
+        assert!(covers(&asked));
+        assert!(!covers(&given(vec![token], Input::program(b"id;"))) && !covers(&given(vec![token], Input::Later)));
+        assert!(!covers(&given(vec![], Input::program(b"id"))), "without the variable");
+        let other = Variable::new("sh", "MY_TOKEN", "abc");
+        assert!(!covers(&given(vec![other], Input::program(b"id"))));
+        let kept = exact_command(&[("MY_TOKEN".to_owned(), token.kept_value())], "sh", &[]).expect("a digest");
+        assert!(kept.starts_with("MY_TOKEN=sha256:") && kept.ends_with(" sh \"\""), "{kept}");
     }
 
     #[test]

@@ -124,8 +124,8 @@
 //! | `kill` | `pid, signal?` (`"SIGTERM"`; a name, or a number) | `{sent}`: false when it has ended; `pid` is that of a program or, where programs have a supervisor, of what one has started; synchronous too |
 //! | `alive` | `pid` | `{error}`: null, `"EPERM"` or `"ESRCH"`, as `kill` with no signal answers for any process; nothing is sent; synchronous too |
 //!
-//! With `inherits`, `env` is what the extension's own variables have come to and was not made for this program: what steers
-//! programs is left out of it, where it is refused otherwise.
+//! With `inherits`, `env` is what the extension's own variables have come to and was not made for this program: what no
+//! grant permits is left out of it, where it is refused otherwise.
 //!
 //! `spawn` decides like a program started in one go; the other ops are about a program of the same extension and need no
 //! further decision. `stdin` is `"pipe"` (fed by `write`) or absent (empty). Output waits in the pipe until `wait` reads it, so

@@ -268,7 +268,10 @@ impl Stage {
             }));
         let places = Places::new(&dirs.cwd, &dirs.home, &dirs.agent_dir, &surroundings.temp);
         let kept = session::file::directory(&dirs.agent_dir, &dirs.cwd);
-        let gate = Gate::builder(Policy::default(), places).sessions(kept, Arc::new(control.clone())).build();
+        let gate = Gate::builder(Policy::default(), places)
+            .environment(surroundings.variables.clone())
+            .sessions(kept, Arc::new(control.clone()))
+            .build();
         let granted = granted::grants(&base.join("sessions"));
         let dispatcher = Dispatcher::builder(gate, ledger, Arc::clone(&timer)).connectors(connectors.into_methods());
         let dispatcher = Arc::new(dispatcher.build());

@@ -106,8 +106,11 @@ fn what_is_installed_and_fails_is_shown_and_the_session_lives() {
         terminal.sees(shown);
     }
     terminal.answers("/good", "good works");
-    // Where nobody would see it, a guard may be missing.
-    world.pi(&["-p", "hello", "--model", &model]).failed(1, &["gone", "Failed to load"]);
+    // The same without a terminal, unless the user wants a failure to end the run.
+    let prompt = ["-p", "hello", "--model", &model];
+    let answered = world.pi(&prompt).ok();
+    assert!(answered.stderr.contains("gone") && answered.stderr.contains("Failed to load"), "{}", answered.stderr);
+    world.pi(&[&prompt[..], &["--fail-on-extension-error"]].concat()).failed(1, &["gone"]);
 }
 
 #[test]

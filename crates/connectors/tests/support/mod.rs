@@ -82,13 +82,14 @@ impl Setup {
         std::fs::write(root.join("outside/secret"), "canary").unwrap();
         std::fs::write(root.join("app/src/a.txt"), "hello").unwrap();
         let places = Places::new(root.join("app"), root.join("home"), root.join("home/.pi/agent"), root.join("tmp"));
-        let gate = Gate::builder(Policy { mode: self.mode, ..Policy::default() }, places).build();
+        let env = [("PATH", "/usr/bin:/bin"), ("HOME", "/nowhere"), ("SECRET_TOKEN", "canary")];
+        let env: BTreeMap<_, _> = env.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        let policy = Policy { mode: self.mode, ..Policy::default() };
+        let gate = Gate::builder(policy, places).environment(env.clone()).build();
         let profile = Arc::new(Profile::new("path:/x"));
         gate.set_grants(&profile, &self.grants, Default::default()).unwrap();
         let sink: Arc<dyn LedgerSink> = if self.keeps_ledger { MemorySink::new() } else { Arc::new(Nowhere) };
         let ledger = Ledger::new(LedgerOptions::default(), sink);
-        let env = [("PATH", "/usr/bin:/bin"), ("HOME", "/nowhere"), ("SECRET_TOKEN", "canary")];
-        let env: BTreeMap<_, _> = env.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
         let mut options = ExecOptions::new(env.clone());
         options.grace = Duration::from_millis(100);
         let resolver = Arc::clone(&self.http.resolver);

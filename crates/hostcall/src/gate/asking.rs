@@ -6,8 +6,9 @@
 
 use super::{Authority, CompiledGrant, Decision, Gate, Judgement, Permit, Reason, Rule};
 use crate::connector::{Caller, During, Profile};
-use crate::derive::{PathForm, PathUse, Required, Subject};
+use crate::derive::{Input, PathForm, PathUse, Required, Subject};
 use crate::policy::Mode;
+use crate::programs::variables::Effect;
 use crate::programs::{self, Kind};
 use crate::prompt::{Answer, Question, Remembered, shown};
 use crate::scope::{CompiledScope, RAW};
@@ -301,10 +302,7 @@ impl Gate {
         let scope = match scope {
             ExactScope::Anything => CompiledScope::default(),
             ExactScope::Paths(paths) => CompiledScope::exactly(paths),
-            ExactScope::Program(command, args, folder) => {
-                let args: Vec<&str> = args.iter().map(String::as_str).collect();
-                CompiledScope::exactly_program(&command, &args, folder.as_deref())
-            }
+            ExactScope::Program { scope, .. } => *scope,
             ExactScope::Tool(name) => CompiledScope::exactly_tool(&name),
             ExactScope::Other(scope) => CompiledScope::compile(Some(&scope), &self.inner.places, None).ok()?,
         };
@@ -328,11 +326,18 @@ impl Gate {
                 }
                 return paths.into_iter().map(|(of, paths)| (of, ExactScope::Paths(paths))).collect();
             }
-            Subject::Program { command, args, cwd } => {
-                let args = args.iter().map(|arg| (*arg).to_owned()).collect();
+            Subject::Program { command, args, cwd, given } => {
                 let folder =
                     cwd.map_or_else(|| Ok(self.inner.places.project.clone()), |cwd| self.inner.places.node_path(cwd));
-                ExactScope::Program((*command).to_owned(), args, folder.ok())
+                let folder = folder.ok();
+                let scope = CompiledScope::exactly_program(command, args, folder.as_deref(), given);
+                let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
+                let variables: Vec<(String, String)> =
+                    given.asked().map(|variable| (variable.name.to_owned(), variable.kept_value())).collect();
+                let line = (given.input == Input::Data)
+                    .then(|| crate::scope::exact_command(&variables, command, &args))
+                    .flatten();
+                ExactScope::Program { scope: Box::new(scope), line, folder }
             }
             Subject::Host { scheme, host, port } => {
                 let usual = if *scheme == "https" { 443 } else { 80 };
@@ -403,6 +408,20 @@ impl Gate {
         {
             warnings.push(format!("{} runs whatever its arguments say", shown(programs::name_of(command), 60)));
         }
+        if let Subject::Program { command, given, .. } = &required.subject {
+            if given.asked().any(|variable| variable.effect == Effect::Steering) {
+                warnings.push("its variables say what else is loaded or run, or which servers are asked".to_owned());
+            }
+            let name = shown(programs::name_of(command), 60);
+            match &given.input {
+                Input::Data => {}
+                Input::Program { start, bytes, digest } => {
+                    let start = shown(start, SHOWN_SUBJECT);
+                    warnings.push(format!("{name} runs what it is sent: {start} ({bytes} bytes, {digest})"));
+                }
+                Input::Later => warnings.push(format!("{name} runs what the extension sends it later, unseen")),
+            }
+        }
         Question {
             extension: caller.extension().clone(),
             capability: required.capability(),
@@ -440,15 +459,19 @@ impl Gate {
 enum ExactScope {
     Anything,
     Paths(Vec<PathBuf>),
-    /// With its arguments and the folder that it works in.
-    Program(String, Vec<String>, Option<PathBuf>),
+    /// What it is and is given, the pattern that says so where one does, and the folder that it works in.
+    Program {
+        scope: Box<CompiledScope>,
+        line: Option<String>,
+        folder: Option<PathBuf>,
+    },
     Tool(String),
     Other(Scope),
 }
 
 impl ExactScope {
     /// As it is kept beyond the session; `None` for what no pattern says: a program's argument with a blank in it, one that
-    /// works elsewhere than in the project, a tool of unknown effect.
+    /// works elsewhere than in the project or runs its input, a tool of unknown effect.
     fn to_scope(&self, project: &Path) -> Option<Option<Scope>> {
         Some(match self {
             Self::Anything => None,
@@ -458,11 +481,10 @@ impl ExactScope {
             }
             Self::Tool(_) if guard::is_up("gate.named-tool") => return None,
             Self::Tool(_) => None,
-            Self::Program(_, _, Some(folder)) if folder != project && guard::is_up("exec.folder") => return None,
-            Self::Program(command, args, _) => {
-                let pattern = crate::scope::exact_command(command, args)?;
-                Some(Scope { commands: Some(vec![pattern]), ..Scope::default() })
+            Self::Program { folder: Some(folder), .. } if folder != project && guard::is_up("exec.folder") => {
+                return None;
             }
+            Self::Program { line, .. } => Some(Scope { commands: Some(vec![line.clone()?]), ..Scope::default() }),
             Self::Other(scope) => Some(scope.clone()),
         })
     }

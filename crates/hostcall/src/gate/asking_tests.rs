@@ -52,7 +52,7 @@ fn caller(extension: &str) -> Caller {
 async fn wants(gate: &Gate, extension: &str, command: &'static str) -> JoinHandle<String> {
     let (gate, caller) = (gate.clone(), caller(extension));
     let asking = tokio::spawn(async move {
-        let subject = Subject::Program { command, args: Vec::new(), cwd: None };
+        let subject = Subject::Program { command, args: Vec::new(), cwd: None, given: Default::default() };
         let required = Required { capability: "exec", subject };
         let (decision, _) = gate.ask(&caller, "exec", &required).await.unwrap();
         decision.reason.map_or("allowed", Reason::as_str).to_owned()

@@ -3,11 +3,13 @@
 use super::servers::Place;
 use super::{Authority, CompiledGrant, Decision, Inner, Reason, Rule};
 use crate::connector::Profile;
-use crate::derive::{Access, PathUse, Required, Subject};
+use crate::derive::{Access, Given, PathUse, Required, Subject};
 use crate::loss::ExpectedLoss;
-use crate::places::Protection;
+use crate::places::{Protection, normal};
 use crate::policy::Mode;
-use crate::scope::CompiledScope;
+use crate::programs;
+use crate::programs::variables::{Effect, Variable};
+use crate::scope::{Command, CompiledScope};
 use crate::vocabulary::{FREE, PLAIN_ENV};
 use pijs_protocol::{Capability, HostcallError, guard};
 use std::net::SocketAddr;
@@ -61,12 +63,14 @@ impl Case<'_> {
                 }
                 verdict
             }
-            Subject::Program { command, args, cwd } => {
+            Subject::Program { command, args, cwd, given } => {
                 let folder = match cwd {
                     Some(cwd) => self.inner.places.node_path(cwd)?,
                     None => self.inner.places.project.clone(),
                 };
-                let verdict = self.by_grant(capability, |scope| scope.command(command, args, &folder));
+                let given = self.without_own_index(command, given);
+                let command = Command { program: command, args, folder: &folder, given: &given };
+                let verdict = self.by_grant(capability, |scope| scope.command(&command));
                 match (verdict, cwd) {
                     (Ok(allowed), Some(cwd)) => {
                         let at = PathUse { access: Access::Read, path: cwd, form: crate::derive::PathForm::Node };
@@ -97,6 +101,30 @@ impl Case<'_> {
                 }
             }
         })
+    }
+
+    /// What a program is given, without an index of git in a place where the caller may write: git replaces that file.
+    fn without_own_index<'g>(&self, command: &str, given: &Given<'g>) -> Given<'g> {
+        let mut given = given.clone();
+        for variable in &mut given.variables {
+            if self.is_own_index(command, variable) {
+                variable.effect = Effect::Harmless;
+            }
+        }
+        given
+    }
+
+    pub(super) fn is_own_index(&self, command: &str, variable: &Variable<'_>) -> bool {
+        let path = Path::new(variable.value);
+        let (Some(folder), Some(file), "GIT_INDEX_FILE") = (path.parent(), path.file_name(), variable.name) else {
+            return false;
+        };
+        let Ok(folder) = std::fs::canonicalize(folder) else { return false };
+        let may_write = |path: &Path| self.path(Access::Write, path).is_ok();
+        programs::name_of(command) == "git"
+            && path.is_absolute()
+            && may_write(&normal(path, Path::new("")))
+            && may_write(&folder.join(file))
     }
 
     /// Whether the extension itself listens there, at this very address.

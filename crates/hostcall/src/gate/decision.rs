@@ -177,7 +177,10 @@ impl fmt::Display for Subject<'_> {
             Self::Paths(first, None) => write!(f, "'{}'", first.path),
             Self::Paths(first, Some(second)) if first.path == second.path => write!(f, "'{}'", first.path),
             Self::Paths(first, Some(second)) => write!(f, "'{}' -> '{}'", first.path, second.path),
-            Self::Program { command, args, .. } => {
+            Self::Program { command, args, given, .. } => {
+                for variable in given.asked() {
+                    write!(f, "{}={} ", variable.name, variable.shown_value())?;
+                }
                 f.write_str(command)?;
                 for arg in args {
                     if !arg.is_empty() && arg.chars().all(|c| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c)) {

@@ -7,7 +7,8 @@ use crate::connector::Profile;
 use crate::derive::Access;
 use crate::places::Places;
 use crate::policy::Mode;
-use crate::scope::CompiledScope;
+use crate::programs::variables::{Effect, Variable};
+use crate::scope::{Command, CompiledScope};
 use crate::vocabulary::PLAIN_ENV;
 use pijs_protocol::{ExtensionId, Method, guard};
 use std::net::{IpAddr, SocketAddr};
@@ -152,6 +153,31 @@ impl Permit {
         self.gate.inner.policy.mode == Mode::Permissive
             || self.authority.grants.iter().chain(&self.authority.defaults).any(means)
             || self.once.iter().any(means)
+    }
+
+    /// Whether a grant covers every use of a program, whatever its arguments, and the configuration that it finds, make run.
+    pub fn covers_every_use(&self, command: &str, args: &[&str]) -> bool {
+        let covers =
+            |grant: &CompiledGrant| grant.capability.as_str() == "exec" && grant.scope.covers_every_use(command, args);
+        self.gate.inner.policy.mode == Mode::Permissive
+            || self.authority.grants.iter().chain(&self.authority.defaults).any(covers)
+            || self.once.iter().any(covers)
+    }
+
+    /// Whether a search path that a program is given is the host's own, with folders added that are left out.
+    pub fn keeps_search_path(&self, value: &str) -> bool {
+        let host = &self.gate.inner.host;
+        host.has("PATH", value) && !host.is_search_path(value)
+    }
+
+    /// Whether a program may be given a variable.
+    pub fn variable(&self, command: &Command<'_>, variable: &Variable<'_>) -> Result<(), Reason> {
+        let is_own = self.gate.inner.host.has(variable.name, variable.value);
+        if variable.effect == Effect::Harmless || is_own || self.case().is_own_index(command.program, variable) {
+            return Ok(());
+        }
+        let covers = |scope: &CompiledScope| scope.variable(command, variable);
+        self.check(self.case().by_grant("exec", covers), "exec", covers)
     }
 
     /// Whether the extension may run a program for its name alone, and write the file that the name leads to: then the name

@@ -1,0 +1,710 @@
+//! Environment variables that a call gives a program, and what they change (rule R51).
+//!
+//! A program, and whatever it runs, does with a variable what it likes: `RM` is the program that `make clean` runs. So a
+//! variable is part of what is asked about, unless it is known to be harmless or is the host's own. A few make the loader,
+//! a shell or nearly any program run something else; a grant of all arguments does not cover them.
+
+use super::name_of;
+use crate::ledger::is_secret_key;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// What a variable changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// How a program speaks; or nothing, since it is the host's own.
+    Harmless,
+    /// Whatever the program makes of it.
+    Open,
+    /// What a program loads or runs, or whom it speaks to.
+    Steering,
+}
+
+/// One variable that a call gives a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Variable<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its value.
+    pub value: &'a str,
+    /// What it changes.
+    pub effect: Effect,
+}
+
+/// Longest value that a question shows.
+const SHOWN_VALUE: usize = 300;
+/// Longest value that a grant spells out.
+const LONGEST_KEPT: usize = 64;
+/// In front of the digest that stands for a value.
+const DIGEST: &str = "sha256:";
+
+impl<'a> Variable<'a> {
+    /// Judges a variable by its name and value alone.
+    pub fn new(command: &str, name: &'a str, value: &'a str) -> Self {
+        let effect = if is_harmless(command, name, value) {
+            Effect::Harmless
+        } else if steers(name) {
+            Effect::Steering
+        } else {
+            Effect::Open
+        };
+        Self { name, value, effect }
+    }
+
+    /// Its value as a user reads it: cut where it is long, never where it is a secret.
+    pub fn shown_value(&self) -> String {
+        if is_secret_key(self.name) {
+            return format!("[secret, {}]", digest(self.value));
+        }
+        let length = self.value.chars().count();
+        if length <= SHOWN_VALUE {
+            return format!("{:?}", self.value);
+        }
+        let start: String = self.value.chars().take(SHOWN_VALUE).collect();
+        format!("{start:?}... ({} more characters, {})", length - SHOWN_VALUE, digest(self.value))
+    }
+
+    /// Its value as a grant holds it: spelled out where it is a short word, else its digest.
+    pub(crate) fn kept_value(&self) -> String {
+        let is_word = |c: char| c.is_ascii_alphanumeric() || "-_./:,@%+".contains(c);
+        let is_plain = !self.value.is_empty()
+            && self.value.len() <= LONGEST_KEPT
+            && self.value.chars().all(is_word)
+            && !self.value.starts_with(DIGEST)
+            && !is_secret_key(self.name);
+        if is_plain { self.value.to_owned() } else { digest(self.value) }
+    }
+}
+
+/// `sha256:HEX`.
+pub(crate) fn digest_of(bytes: &[u8]) -> String {
+    let hex: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{DIGEST}{hex}")
+}
+
+fn digest(text: &str) -> String {
+    digest_of(text.as_bytes())
+}
+
+/// A variable as a grant names it, in front of a program: `RM=echo`, `NODE_ENV=*`, `PI_*=*`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct VariablePattern {
+    name: String,
+    /// Names that begin so are meant, too.
+    is_prefix: bool,
+    /// `None`: any, or none at all.
+    value: Option<String>,
+}
+
+impl VariablePattern {
+    /// `None` for a word that is no assignment.
+    pub(crate) fn parse(word: &str) -> Option<Self> {
+        let (name, value) = word.split_once('=')?;
+        let (name, is_prefix) = match name.strip_suffix('*') {
+            Some(begin) => (begin, true),
+            None => (name, false),
+        };
+        let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+            && !name.starts_with(|c: char| c.is_ascii_digit())
+            && (is_prefix || !name.is_empty());
+        let value = if value == "*" { None } else { Some(value.to_owned()) };
+        (is_name && !(is_prefix && value.is_some())).then(|| Self { name: name.to_owned(), is_prefix, value })
+    }
+
+    /// Exactly this variable.
+    pub(crate) fn exactly(variable: &Variable<'_>) -> Self {
+        Self { name: variable.name.to_owned(), is_prefix: false, value: Some(variable.kept_value()) }
+    }
+
+    /// How a user reads it.
+    pub(crate) fn shown(&self) -> String {
+        match (&self.value, self.is_prefix, self.name.as_str()) {
+            (Some(value), ..) => format!("{}={value}", self.name),
+            (None, true, "") => "any".to_owned(),
+            (None, true, name) => format!("{name}*"),
+            (None, false, name) => name.to_owned(),
+        }
+    }
+
+    /// Whether it names a variable that steers programs.
+    pub(crate) fn is_steering(&self) -> bool {
+        !self.is_prefix && steers(&self.name)
+    }
+
+    /// Whether a variable may be given. What steers programs has to be named in full.
+    pub(crate) fn permits(&self, variable: &Variable<'_>) -> bool {
+        let is_named = if self.is_prefix {
+            variable.effect != Effect::Steering && variable.name.starts_with(&self.name)
+        } else {
+            variable.name == self.name
+        };
+        is_named && self.value.as_deref().is_none_or(|value| is_value(value, variable.value))
+    }
+
+    /// Whether a call has what the pattern demands: a value that is written down is part of the command.
+    pub(crate) fn is_met(&self, variables: &[Variable<'_>]) -> bool {
+        let Some(value) = &self.value else { return true };
+        variables.iter().any(|variable| variable.name == self.name && is_value(value, variable.value))
+    }
+}
+
+fn is_value(pattern: &str, value: &str) -> bool {
+    pattern == value || (pattern.starts_with(DIGEST) && pattern == digest(value))
+}
+
+/// The assignments in front of a command pattern, and the words behind them.
+pub(crate) fn split_assignments(pattern: &str) -> (Vec<VariablePattern>, Vec<&str>) {
+    let words: Vec<&str> = pattern.split_whitespace().collect();
+    let variables: Vec<VariablePattern> = words.iter().map_while(|word| VariablePattern::parse(word)).collect();
+    let rest = words[variables.len()..].to_vec();
+    (variables, rest)
+}
+
+/// The host's own variables, which are handed on as they are.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct HostVariables {
+    variables: BTreeMap<String, String>,
+    /// Programs that pi fetched for itself: its shell puts this folder first, and no extension can write to it.
+    tools: PathBuf,
+}
+
+impl HostVariables {
+    pub(crate) fn new(variables: BTreeMap<String, String>, agent_dir: &Path) -> Self {
+        Self { variables, tools: agent_dir.join("bin") }
+    }
+
+    /// Whether a variable is the host's own: `{...process.env}` is the usual idiom. Folders that are added to the search
+    /// path are left out by whoever starts the program, so they change nothing.
+    pub(crate) fn has(&self, name: &str, value: &str) -> bool {
+        let own = self.variables.get(name).map(String::as_str);
+        own == Some(value) || (name == "PATH" && (self.is_search_path(value) || self.is_in_search_path(value)))
+    }
+
+    /// Whether a search path is the host's own with nothing added but pi's tools.
+    pub(crate) fn is_search_path(&self, value: &str) -> bool {
+        let is_tools = |folder: &&str| {
+            Path::new(folder) == self.tools || std::fs::canonicalize(folder).is_ok_and(|f| f == self.tools)
+        };
+        let own = self.search_path().split(':').filter(|folder| !folder.is_empty());
+        value.split(':').filter(|folder| !is_tools(folder)).eq(own.filter(|folder| !is_tools(folder)))
+    }
+
+    /// Whether a search path is the host's own with folders added: what `node_modules/.bin:$PATH` comes to.
+    fn is_in_search_path(&self, value: &str) -> bool {
+        let mut given = value.split(':');
+        let own = self.search_path();
+        !own.is_empty() && own.split(':').all(|folder| given.any(|other| other == folder))
+    }
+
+    fn search_path(&self) -> &str {
+        self.variables.get("PATH").map_or("", String::as_str)
+    }
+}
+
+/// Which values of a harmless variable are harmless: a build file may put a value into a command line.
+enum Values {
+    /// `1`, `true`, `never`, nothing.
+    Flag,
+    Number,
+    /// A locale, a terminal: no path, and no character that a shell obeys.
+    Word,
+    /// A time zone has slashes.
+    Zone,
+    OneOf(&'static [&'static str]),
+}
+
+/// Variables that are harmless for every program.
+const HARMLESS: &[(&str, Values)] = &[
+    ("CARGO_INCREMENTAL", Values::Flag),
+    ("CARGO_NET_OFFLINE", Values::Flag),
+    ("CARGO_TERM_COLOR", Values::Flag),
+    ("CARGO_TERM_PROGRESS_WHEN", Values::Flag),
+    ("CARGO_TERM_QUIET", Values::Flag),
+    ("CARGO_TERM_VERBOSE", Values::Flag),
+    ("CI", Values::Flag),
+    ("CLICOLOR", Values::Flag),
+    ("CLICOLOR_FORCE", Values::Flag),
+    ("COLORTERM", Values::Word),
+    ("COLUMNS", Values::Number),
+    ("FORCE_COLOR", Values::Flag),
+    ("LANG", Values::Word),
+    ("LINES", Values::Number),
+    ("NODE_DISABLE_COLORS", Values::Flag),
+    ("NODE_ENV", Values::OneOf(&["development", "production", "test"])),
+    ("NODE_NO_WARNINGS", Values::Flag),
+    ("NO_COLOR", Values::Flag),
+    ("PIP_DISABLE_PIP_VERSION_CHECK", Values::Flag),
+    ("PIP_NO_COLOR", Values::Flag),
+    ("PIP_NO_INPUT", Values::Flag),
+    ("PYTHONDONTWRITEBYTECODE", Values::Flag),
+    ("PYTHONUNBUFFERED", Values::Flag),
+    ("PYTHONUTF8", Values::Flag),
+    ("TERM", Values::Word),
+    ("TZ", Values::Zone),
+    ("UV_NO_PROGRESS", Values::Flag),
+    ("UV_OFFLINE", Values::Flag),
+];
+
+/// Variables of git alone: who is named as an author, and that less is asked and written.
+const HARMLESS_FOR_GIT: &[&str] = &[
+    "GIT_AUTHOR_DATE",
+    "GIT_AUTHOR_EMAIL",
+    "GIT_AUTHOR_NAME",
+    "GIT_COMMITTER_DATE",
+    "GIT_COMMITTER_EMAIL",
+    "GIT_COMMITTER_NAME",
+    "GIT_CONFIG_NOSYSTEM",
+    "GIT_LITERAL_PATHSPECS",
+    "GIT_MERGE_AUTOEDIT",
+    "GIT_OPTIONAL_LOCKS",
+    "GIT_TERMINAL_PROMPT",
+    "GIT_TEST_DISALLOW_ABBREVIATED_OPTIONS",
+];
+
+/// Variables that are harmless in some values only, and steer nothing: a grant of all arguments covers them.
+const NOT_STEERING: &[&str] = &["CARGO_TARGET_DIR", "NO_PROXY"];
+
+/// Programs that only hand on what they are given, or do nothing: in the place of a pager or an editor they keep a
+/// program from waiting for a person.
+const IDLE_PROGRAMS: &[&str] = &[":", "cat", "echo", "false", "true"];
+
+fn is_harmless(command: &str, name: &str, value: &str) -> bool {
+    let values = match HARMLESS.iter().find(|(known, _)| *known == name) {
+        Some((_, values)) => values,
+        None if name.starts_with("LC_") => &Values::Word,
+        None => {
+            let is_git = name_of(command).eq_ignore_ascii_case("git");
+            let is_line = !value.contains(char::is_control);
+            return is_idle(name, value) || (is_git && HARMLESS_FOR_GIT.contains(&name) && is_line);
+        }
+    };
+    let is_word = |c: char| c.is_ascii_alphanumeric() || "_.,@+-".contains(c);
+    match values {
+        Values::Flag => value.len() <= 10 && value.chars().all(|c| c.is_ascii_alphanumeric()),
+        Values::Number => value.len() <= 10 && value.bytes().all(|byte| byte.is_ascii_digit()),
+        Values::Word => value.len() <= 64 && value.chars().all(is_word),
+        Values::Zone => {
+            let is_below = !value.starts_with('/') && !value.contains("..");
+            value.len() <= 64 && is_below && value.chars().all(|c| is_word(c) || c == '/')
+        }
+        Values::OneOf(known) => known.contains(&value),
+    }
+}
+
+/// Whether a variable that names a program names an idle one.
+fn is_idle(name: &str, value: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    let names_program = ["ASKPASS", "EDITOR", "PAGER", "VISUAL"].iter().any(|end| name.ends_with(end));
+    names_program && IDLE_PROGRAMS.contains(&value)
+}
+
+/// Variables that make the loader, a shell or a program run something else than it was asked to, or speak to another server:
+/// through another proxy, by other certificates, with what it keeps of its user's credentials.
+const STEERING: &[&str] = &[
+    "AR",
+    "AS",
+    "AWKLIBPATH",
+    "AWKPATH",
+    "AWS_CONFIG_FILE",
+    "AWS_SHARED_CREDENTIALS_FILE",
+    "BASHOPTS",
+    "BASH_ENV",
+    "BAT_CONFIG_DIR",
+    "BAT_CONFIG_PATH",
+    "BROWSER",
+    "CARGO",
+    "CC",
+    "CDPATH",
+    "CLASSPATH",
+    "CMAKE_TOOLCHAIN_FILE",
+    "COMPILER_PATH",
+    "CONFIG_SITE",
+    "COREPACK_HOME",
+    "CPATH",
+    "CPLUS_INCLUDE_PATH",
+    "CPP",
+    "CURL_HOME",
+    "CXX",
+    "C_INCLUDE_PATH",
+    "DOCKER_CONFIG",
+    "DOCKER_CONTEXT",
+    "DOCKER_HOST",
+    "EDITOR",
+    "ELECTRON_RUN_AS_NODE",
+    "EMACSLOADPATH",
+    "ENV",
+    "ERL_FLAGS",
+    "ERL_LIBS",
+    "EXINIT",
+    "FPATH",
+    "GCC_EXEC_PREFIX",
+    "GCONV_PATH",
+    "GDK_PIXBUF_MODULE_FILE",
+    "GH_CONFIG_DIR",
+    "GH_HOST",
+    "GH_PATH",
+    "GLOBIGNORE",
+    "GNUMAKEFLAGS",
+    "GNUPGHOME",
+    "GOAUTH",
+    "GOBIN",
+    "GOCACHEPROG",
+    "GOENV",
+    "GOFLAGS",
+    "GOINSECURE",
+    "GONOSUMCHECK",
+    "GONOSUMDB",
+    "GOPATH",
+    "GOPRIVATE",
+    "GOPROXY",
+    "GOROOT",
+    "GOSUMDB",
+    "GOTOOLCHAIN",
+    "GOVCS",
+    "GRADLE_USER_HOME",
+    "HGEDITOR",
+    "HGMERGE",
+    "HGRCPATH",
+    "HOME",
+    "HOSTALIASES",
+    "IFS",
+    "INPUTRC",
+    "JAVA_HOME",
+    "JJ_CONFIG",
+    "KRB5_CONFIG",
+    "KUBECONFIG",
+    "KUBECTL_EXTERNAL_DIFF",
+    "LD",
+    "LESS",
+    "LESSCLOSE",
+    "LESSECHO",
+    "LESSGLOBALTAGS",
+    "LESSKEY",
+    "LESSKEYIN",
+    "LESSKEYIN_SYSTEM",
+    "LESSKEY_CONTENT",
+    "LESSKEY_SYSTEM",
+    "LESSOPEN",
+    "LIBMYSQL_PLUGINS",
+    "LIBMYSQL_PLUGIN_DIR",
+    "LIBRARY_PATH",
+    "LOCPATH",
+    "LUA_INIT",
+    "MAKEFILES",
+    "MAKEFLAGS",
+    "MANPAGER",
+    "MAVEN_ARGS",
+    "MORE",
+    "MYSQL_HOME",
+    "NIX_CONFIG",
+    "NIX_PATH",
+    "NIX_USER_CONF_FILES",
+    "NLSPATH",
+    "PAGER",
+    "PATH",
+    "PGSERVICEFILE",
+    "PGSYSCONFDIR",
+    "PHPRC",
+    "PHP_INI_SCAN_DIR",
+    "PIP_CONFIG_FILE",
+    "PKG_CONFIG",
+    "PKG_CONFIG_LIBDIR",
+    "PKG_CONFIG_PATH",
+    "PROMPT_COMMAND",
+    "PS4",
+    "PSQLRC",
+    "RESOLV_HOST_CONF",
+    "RIPGREP_CONFIG_PATH",
+    "RUSTC",
+    "RUSTDOC",
+    "RUSTDOCFLAGS",
+    "RUSTFLAGS",
+    "RUSTUP_HOME",
+    "RUSTUP_TOOLCHAIN",
+    "R_ENVIRON",
+    "R_PROFILE",
+    "R_PROFILE_USER",
+    "SASL_PATH",
+    "SCREENRC",
+    "SHELL",
+    "SHELLOPTS",
+    "SSH_SK_HELPER",
+    "SSH_SK_PROVIDER",
+    "SSLKEYLOGFILE",
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
+    "SVN_SSH",
+    "SYSTEMD_LESS",
+    "SYSTEM_WGETRC",
+    "TERMCAP",
+    "TERMINFO",
+    "TERMINFO_DIRS",
+    "TEXMFCNF",
+    "TF_CLI_CONFIG_FILE",
+    "VIM",
+    "VIMINIT",
+    "VIMRUNTIME",
+    "VISUAL",
+    "WGETRC",
+    "XDG_CONFIG_DIRS",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_DIRS",
+    "XDG_DATA_HOME",
+    "ZDOTDIR",
+];
+
+/// Beginnings of such names.
+const STEERING_BEGINNINGS: &[&str] = &[
+    "ANSIBLE_",
+    "ASDF_",
+    "AWS_ENDPOINT_URL",
+    "BASH_FUNC_",
+    "BUNDLE_",
+    "BUN_",
+    "CARGO_",
+    "CCACHE_",
+    "CLOUDSDK_",
+    "CORECLR_",
+    "DENO_",
+    "DIRENV_",
+    "DISTCC_",
+    "DOTNET_",
+    "DYLD_",
+    "ERL_",
+    "FNM_",
+    "GDK_",
+    "GEM_",
+    "GIO_",
+    "GIT_",
+    "GLIBC_",
+    "GOENV_",
+    "GTK_",
+    "HELM_",
+    "JENV_",
+    "JULIA_",
+    "LD_",
+    "LUA_",
+    "MAGICK_",
+    "MALLOC_",
+    "MISE_",
+    "NODENV_",
+    "NODE_",
+    "NPM_CONFIG_",
+    "NVM_",
+    "OPENSSL_",
+    "PASSWORD_STORE_",
+    "PERL",
+    "PHPENV_",
+    "PIP_",
+    "PLENV_",
+    "PROTO_",
+    "PYENV_",
+    "PYTHON",
+    "QT_",
+    "RBENV_",
+    "RTX_",
+    "RUBY",
+    "RUSTUP_",
+    "SCCACHE_",
+    "TF_CLI_ARGS",
+    "UV_",
+    "VOLTA_",
+    "YARN_",
+];
+
+/// Ends of such names: what a family of programs calls the program that it starts, the options that it adds, and the
+/// folders that it loads from; whom it speaks through, and whom it believes.
+const STEERING_ENDS: &[&str] = &[
+    "OPT",
+    "_ASKPASS",
+    "_BROWSER",
+    "_CA_BUNDLE",
+    "_COMMAND",
+    "_EDITOR",
+    "_LAUNCHER",
+    "_LINKER",
+    "_LOAD_PATH",
+    "_OPTIONS",
+    "_OPTS",
+    "_PAGER",
+    "_PLUGIN_PATH",
+    "_PROXY",
+    "_RSH",
+    "_RUNNER",
+    "_WRAPPER",
+];
+
+/// Whether a variable steers what a program loads or runs. Letter case does not matter: some programs look for both.
+fn steers(name: &str) -> bool {
+    let upper = name.to_ascii_uppercase();
+    let is_known = HARMLESS.iter().any(|(known, _)| *known == upper)
+        || HARMLESS_FOR_GIT.contains(&upper.as_str())
+        || NOT_STEERING.contains(&upper.as_str());
+    !is_known
+        && (STEERING.contains(&upper.as_str())
+            || STEERING_BEGINNINGS.iter().any(|begin| upper.starts_with(begin))
+            || STEERING_ENDS.iter().any(|end| upper.ends_with(end)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_steers_programs_is_known_in_every_letter_case() {
+        for name in [
+            "LD_PRELOAD",
+            "ld_library_path",
+            "DYLD_INSERT_LIBRARIES",
+            "NODE_OPTIONS",
+            "PYTHONPATH",
+            "PERL5OPT",
+            "RUBYOPT",
+            "BASH_ENV",
+            "BASH_FUNC_ls%%",
+            "GIT_SSH_COMMAND",
+            "GIT_CONFIG_COUNT",
+            "JAVA_TOOL_OPTIONS",
+            "npm_config_script_shell",
+            "PATH",
+            "IFS",
+            "HOME",
+            "PAGER",
+            "AWS_PAGER",
+            "XDG_CONFIG_HOME",
+            "RIPGREP_CONFIG_PATH",
+            "RUSTC_WRAPPER",
+            "CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER",
+            "MAKEFLAGS",
+            "MAVEN_OPTS",
+            "OPENSSL_CONF",
+            "FZF_DEFAULT_COMMAND",
+            "RSYNC_RSH",
+            "SUDO_ASKPASS",
+            "GOFLAGS",
+            "CURL_HOME",
+            "SSH_SK_PROVIDER",
+            "HTTPS_PROXY",
+            "all_proxy",
+            "SSL_CERT_FILE",
+            "SSLKEYLOGFILE",
+            "CURL_CA_BUNDLE",
+            "CARGO_HTTP_CAINFO",
+            "PIP_INDEX_URL",
+            "GOPROXY",
+            "DOCKER_HOST",
+            "GNUPGHOME",
+            "LESSKEY_CONTENT",
+            "COMPILER_PATH",
+            "CONFIG_SITE",
+            "ELECTRON_RUN_AS_NODE",
+            "ANSIBLE_CALLBACK_PLUGINS",
+            "CMAKE_CXX_COMPILER_LAUNCHER",
+            "KUBECTL_EXTERNAL_DIFF",
+            "SYSTEM_WGETRC",
+            "GOCACHEPROG",
+            "JJ_CONFIG",
+            "RUSTUP_DIST_SERVER",
+            "SASL_PATH",
+            "GDK_PIXBUF_MODULE_FILE",
+            "MAGICK_CONFIGURE_PATH",
+            "LIBMYSQL_PLUGIN_DIR",
+            "LESSGLOBALTAGS",
+            "TEXMFCNF",
+            "PYENV_ROOT",
+            "asdf_data_dir",
+            "MISE_CONFIG_FILE",
+            "VOLTA_HOME",
+            "CCACHE_PREFIX",
+            "ERL_AFLAGS",
+            "HELM_PLUGINS",
+        ] {
+            assert_eq!(Variable::new("make", name, "x").effect, Effect::Steering, "{name}");
+        }
+        for name in
+            ["FOO", "RM", "CFLAGS", "PREFIX", "PATHS", "CMAKE_BUILD_TYPE", "XDG_RUNTIME_DIR", "no_proxy", "lang"]
+        {
+            assert_eq!(Variable::new("make", name, "1").effect, Effect::Open, "{name}");
+        }
+        for name in ["LANG", "LC_ALL", "CI", "NO_COLOR", "TERM", "CARGO_TERM_COLOR", "COLUMNS"] {
+            assert_eq!(Variable::new("make", name, "1").effect, Effect::Harmless, "{name}");
+        }
+        assert_eq!(Variable::new("git", "GIT_AUTHOR_NAME", "A B").effect, Effect::Harmless);
+        assert_eq!(Variable::new("make", "GIT_AUTHOR_NAME", "A B").effect, Effect::Open);
+    }
+
+    #[test]
+    fn an_idle_program_steers_nothing() {
+        for (name, value) in [
+            ("GIT_PAGER", "cat"),
+            ("pager", "cat"),
+            ("GIT_SEQUENCE_EDITOR", ":"),
+            ("VISUAL", "true"),
+            ("GIT_ASKPASS", "echo"),
+        ] {
+            assert!(is_idle(name, value), "{name}={value}");
+        }
+        for (name, value) in [
+            ("GIT_PAGER", "cat; id"),
+            ("GIT_PAGER", "./cat"),
+            ("LD_PRELOAD", "cat"),
+            ("PATH", ""),
+            ("PAGER", ""),
+            ("GIT_SSH_COMMAND", "true"),
+        ] {
+            assert!(!is_idle(name, value), "{name}={value}");
+        }
+    }
+
+    #[test]
+    fn a_search_path_may_only_gain_pis_own_tools() {
+        let host = |path: &[(&str, &str)]| {
+            let variables = path.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+            HostVariables::new(variables, Path::new("/home/me/.pi/agent"))
+        };
+        let own = host(&[("PATH", "/usr/bin:/bin")]);
+        for (value, is_own) in [
+            ("/usr/bin:/bin", true),
+            ("/home/me/.pi/agent/bin:/usr/bin:/bin", true),
+            ("/usr/bin:/bin:/home/me/.pi/agent/bin", true),
+            ("/bin:/usr/bin", false),
+            ("/usr/bin", false),
+            ("/home/me/.pi/agent:/usr/bin:/bin", false),
+            ("/home/me/.pi/agent/bin/../x:/usr/bin:/bin", false),
+            (":/usr/bin:/bin", false),
+            (".:/usr/bin:/bin", false),
+        ] {
+            assert_eq!(own.is_search_path(value), is_own, "{value}");
+        }
+        for (value, adds) in [
+            ("/project/node_modules/.bin:/usr/bin:/bin", true),
+            ("/usr/bin:/x:/bin:/y", true),
+            ("/bin:/usr/bin", false),
+            ("/usr/bin", false),
+            ("/evil", false),
+            ("", false),
+        ] {
+            assert_eq!(own.is_in_search_path(value), adds, "{value}");
+        }
+        assert!(!host(&[]).has("PATH", "/evil"), "nothing of its own");
+    }
+
+    #[test]
+    fn a_secret_is_never_shown_and_a_long_value_says_how_long_it_is() {
+        let shown = |name: &'static str, value: &str| Variable::new("make", name, value).shown_value();
+        assert_eq!(shown("RM", "echo x"), "\"echo x\"");
+        assert!(!shown("API_TOKEN", "abcdefgh").contains("abcdefgh"));
+        assert!(shown("X", &"y".repeat(1000)).contains("... (700 more characters, sha256:"));
+    }
+
+    #[test]
+    fn assignments_stand_in_front_of_a_program() {
+        let (variables, words) = split_assignments("RM=echo PI_*=* make clean X=1");
+        assert_eq!(variables.len(), 2);
+        assert_eq!(words, ["make", "clean", "X=1"]);
+        for word in ["make", "./a=b", "=x", "1A=x", "A-B=x", "A*=x"] {
+            assert_eq!(VariablePattern::parse(word), None, "{word}");
+        }
+    }
+}

@@ -1,0 +1,38 @@
+import { attempt } from "./attack";
+import { exec, execFile, execFileSync, execSync, spawn, spawnSync } from "node:child_process";
+import { promisify } from "node:util";
+
+const RM = "echo pwned;";
+const run = (file: string, args: string[], env: object) => execFileSync(file, args, { env: { ...process.env, ...env } as any, encoding: "utf8" });
+
+/** An asynchronous program's error, as it is thrown. */
+const ended = (child: any) =>
+  new Promise((done, fail) => {
+    child.on("error", fail);
+    child.on("exit", done);
+  });
+
+export default (pi: any) =>
+  pi.on("session_start", async () => {
+    await attempt("exact", () => run("printenv", ["RM"], { RM }));
+    await attempt("exact CFLAGS", () => run("printenv", ["RM"], { CFLAGS: "-B." }));
+    await attempt("plain", () => run("env", [], { RM }));
+    await attempt("PREFIX", () => run("env", [], { PREFIX: "/tmp/x" }));
+    await attempt("shell", () => execFileSync("echo $RM", [], { shell: "sh", env: { RM } }));
+    await attempt("spawn", () => ended(spawn("env", [], { env: { RM } })));
+    await attempt("spawnSync", () => {
+      const { error } = spawnSync("env", [], { env: { RM } });
+      if (error) throw error;
+    });
+    await attempt("execSync", () => execSync("echo $RM", { shell: "sh", env: { RM } }));
+    await attempt("async", () => promisify(execFile)("env", [], { env: { RM } as any }));
+    await attempt("odd value", () => run("env", [], { CI: "1; id" }));
+    await attempt("other than granted", () => run("true", [], { NODE_ENV: "$(id)", RM }));
+    await attempt("granted", () => run("true", [], { NODE_ENV: "$(id)" }));
+    await attempt("harmless", () => run("env", [], { NO_COLOR: "1", LC_ALL: "C", COLUMNS: "80" }));
+    await attempt("spread", () => run("env", [], {}));
+    process.env.RM = RM;
+    await attempt("own", () => execFileSync("env", { encoding: "utf8" }));
+    delete process.env.RM;
+    await attempt("empty", () => run("env", [], { RM: "" }));
+  });
