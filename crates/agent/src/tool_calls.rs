@@ -407,7 +407,6 @@ impl Agent {
         Intercepted::Passed { input, authors: Vec::new() }
     }
 
-    /// What follows a call that has run: its handlers, and its end.
     /// Waits until extensions have run what a tool that has ended sent to them.
     async fn settle_extensions(&self) {
         self.asked_for().await;

@@ -128,7 +128,7 @@ fn is_repository(name: &str) -> bool {
             .is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
     };
     // A folder of this name, written so, is what CVS makes; `cvs` in a package is a word like others.
-    visible == "CVS" || REPOSITORIES.contains(&folded) || REPOSITORIES.iter().any(|known| is_short(&known))
+    visible == "CVS" || REPOSITORIES.contains(&folded) || REPOSITORIES.iter().any(is_short)
 }
 
 /// What a file system without letter case compares. Lower case first: a capital `ẞ` has no other that is longer, `ß` has.

@@ -12,9 +12,10 @@ use pijs_agent::session::Session;
 use pijs_agent::session::entry::Body;
 use pijs_connectors::http::address::is_public;
 use pijs_hostcall::Places;
+use pijs_hostcall::derive::Given;
 use pijs_hostcall::derive::HttpTarget;
 use pijs_hostcall::ledger::{self, Redactor};
-use pijs_hostcall::scope::CompiledScope;
+use pijs_hostcall::scope::{Command, CompiledScope};
 use pijs_packages::{Dirs, DiscoverOptions, Limits, NpmConfig, PackageName, Source, resolve_extensions, unpack};
 use pijs_protocol::manifest::{CapabilityManifest, Scope};
 use pijs_realm::frame::{FromWorker, ToWorker, frame_length};
@@ -193,7 +194,13 @@ pub fn scope(data: &[u8]) {
         let _ = compiled.path(Path::new(subject));
         let _ = compiled.host("https", subject, 443);
         let _ = compiled.env(subject);
-        let _ = compiled.command(subject, &[subject], Path::new(subject));
+        let given = Given::default();
+        let _ = compiled.command(&Command {
+            program: subject,
+            args: &[subject],
+            folder: Path::new(subject),
+            given: &given,
+        });
     }
     let fixed = Scope { paths: Some(vec!["src/**".to_owned()]), ..Scope::default() };
     let fixed = CompiledScope::compile(Some(&fixed), &places, None).expect("a constant scope");
