@@ -99,6 +99,8 @@ pub(crate) struct BuildRead<'a> {
     pub(crate) root: &'a Path,
     /// The extension's file, if it is a loose one.
     pub(crate) loose: Option<&'a Path>,
+    /// An import leads to it: the extension gets what it says.
+    pub(crate) imported: bool,
 }
 
 impl BuildRead<'_> {
@@ -107,8 +109,9 @@ impl BuildRead<'_> {
         match (self.area, self.loose) {
             (Area::Elsewhere, _) => true,
             (Area::Dependencies, _) | (Area::Package, None) => false,
-            // Manifests say what imports mean.
-            (Area::Package, Some(file)) if self.path == file || is_manifest(self.path) => false,
+            (Area::Package, Some(file)) if self.path == file => false,
+            // Manifests say what imports mean. One that is imported is data like any other.
+            (Area::Package, Some(_)) if is_manifest(self.path) && !self.imported => false,
             (Area::Package, Some(_)) => {
                 let in_home = places.home.starts_with(self.root);
                 match is_code(self.path) {
@@ -190,11 +193,17 @@ mod tests {
         let root = file.parent().expect("a folder");
         let (area, root) =
             if Path::new(path).starts_with(root) { (Area::Package, root) } else { (Area::Elsewhere, Path::new("/")) };
-        access().judge(&BuildRead { path: Path::new(path), area, root, loose: Some(file) })
+        access().judge(&BuildRead { path: Path::new(path), area, root, loose: Some(file), imported: true })
     }
 
     fn package(root: &str, path: &str) -> Result<Admission, Refusal> {
-        let read = BuildRead { path: Path::new(path), area: Area::Package, root: Path::new(root), loose: None };
+        let read = BuildRead {
+            path: Path::new(path),
+            area: Area::Package,
+            root: Path::new(root),
+            loose: None,
+            imported: true,
+        };
         access().judge(&read)
     }
 
@@ -228,7 +237,8 @@ mod tests {
         for (path, expected) in [
             ("/home/me/three.ts", PLAIN),
             ("/home/me/lib/three.js", PLAIN),
-            ("/home/me/package.json", PLAIN),
+            ("/home/me/package.json", Err(Refusal::NotOwn)),
+            ("/home/me/.config/tool/package.json", Err(Refusal::NotOwn)),
             ("/home/me/x.json", Ok(Admission { asked: true, secrets: false })),
             ("/home/me/x/data.json", Ok(Admission { asked: true, secrets: false })),
             ("/home/me/work/app/data.json", Ok(Admission { asked: true, secrets: false })),
@@ -250,7 +260,7 @@ mod tests {
         let granted = access().readable(|path| path.starts_with("/srv"));
         let read = |path| {
             let (area, root, loose) = (Area::Elsewhere, Path::new("/"), Some(Path::new("/opt/x.ts")));
-            granted.judge(&BuildRead { path: Path::new(path), area, root, loose })
+            granted.judge(&BuildRead { path: Path::new(path), area, root, loose, imported: true })
         };
         assert_eq!(read("/srv/a.ts"), asked);
         assert_eq!(read("/home/me/work/app/a.ts"), Err(Refusal::Outside));
@@ -271,8 +281,18 @@ mod tests {
     }
 
     #[test]
+    fn a_manifest_is_read_for_what_it_says_of_imports() {
+        let (path, root, file) = ("/home/me/lib/package.json", Path::new("/home/me"), Path::new("/home/me/x.ts"));
+        let read =
+            |imported| BuildRead { path: Path::new(path), area: Area::Package, root, loose: Some(file), imported };
+        assert_eq!(access().judge(&read(false)), PLAIN);
+        assert_eq!(access().judge(&read(true)), Err(Refusal::NotOwn));
+    }
+
+    #[test]
     fn without_folders_only_own_files_are_read() {
-        let read = |area| BuildRead { path: Path::new("/a/b.ts"), area, root: Path::new("/a"), loose: None };
+        let read =
+            |area| BuildRead { path: Path::new("/a/b.ts"), area, root: Path::new("/a"), loose: None, imported: true };
         assert_eq!(FileAccess::default().judge(&read(Area::Package)), PLAIN);
         assert_eq!(FileAccess::default().judge(&read(Area::Elsewhere)), Err(Refusal::Outside));
     }

@@ -142,7 +142,7 @@ pub(crate) fn resolve(input: &Input, access: &FileAccess) -> Result<Package, Dia
 /// The bytes of the folder's own manifest, empty if there is none. A link to what is protected is an error.
 fn read_manifest(root: &Path, access: &FileAccess) -> Result<Vec<u8>, Diagnostic> {
     let Ok(path) = root.join("package.json").canonicalize() else { return Ok(Vec::new()) };
-    let read = BuildRead { path: &path, area: Area::Package, root, loose: None };
+    let read = BuildRead { path: &path, area: Area::Package, root, loose: None, imported: false };
     if access.judge(&read).is_err() {
         return Err(Diagnostic::new(
             Code::Escape,

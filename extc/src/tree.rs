@@ -307,7 +307,7 @@ impl SourceTree {
     pub(crate) fn admit(&self, path: &Path, specifier: &str) -> Result<(), Diagnostic> {
         let Some((root, _)) = self.root_of(path) else { return Ok(()) };
         match &self.files {
-            Files::Here(_, access) => match self.judge(access, root, path) {
+            Files::Here(_, access) => match self.judge(access, root, path, true) {
                 Ok(_) => Ok(()),
                 Err(refusal) => Err(self.refused(path, specifier, refusal)),
             },
@@ -315,8 +315,8 @@ impl SourceTree {
         }
     }
 
-    fn judge(&self, access: &FileAccess, root: &Root, path: &Path) -> Result<Admission, Refusal> {
-        access.judge(&BuildRead { path, area: root.area, root: &root.path, loose: self.loose.as_deref() })
+    fn judge(&self, access: &FileAccess, root: &Root, path: &Path, imported: bool) -> Result<Admission, Refusal> {
+        access.judge(&BuildRead { path, area: root.area, root: &root.path, loose: self.loose.as_deref(), imported })
     }
 
     /// The diagnostic of a file that may not be read, under the name that the package has for it: the artifact is the same
@@ -451,7 +451,7 @@ impl SourceTree {
             return Err(io::Error::from(io::ErrorKind::Unsupported).into());
         };
         let judge = |root, path: &Path| {
-            self.judge(access, root, path).map_err(|refusal| ReadFailure::Refused(path.to_owned(), refusal))
+            self.judge(access, root, path, false).map_err(|refusal| ReadFailure::Refused(path.to_owned(), refusal))
         };
         let (mut admission, mut real) = (judge(root, path)?, path.to_owned());
         let file = match opened::without_links(&handles[root.index], relative) {
