@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 /// Symbolic links that are followed on the way to one place, as by the system.
 const MOST_LINKS: usize = 40;
 
-/// What is in the agent folder and is never read or written by extensions.
+/// What is in pi's folders (the user's and the project's) and is never read or written by extensions.
 const CLOSED: [&str; 9] = [
     "auth.json",
     "models.json",
@@ -42,10 +42,12 @@ pub(crate) fn of(environment: &Environment) -> OwnState {
         add(&mut own, |own| &mut own.closed, &environment.dirs.cwd.join(config));
     }
     add(&mut own, |own| &mut own.ledgers, &ledger::folder(environment));
-    CLOSED.iter().for_each(|name| add_linked(&mut own, |own| &mut own.closed, &agent_dir.join(name)));
-    UNWRITTEN.iter().for_each(|name| add_linked(&mut own, |own| &mut own.unwritten, &agent_dir.join(name)));
-    add_linked(&mut own, |own| &mut own.extensions, &agent_dir.join("extensions"));
-    ["npm", "git"].iter().for_each(|name| add_linked(&mut own, |own| &mut own.stores, &agent_dir.join(name)));
+    for folder in [agent_dir.clone(), environment.dirs.cwd.join(".pi")] {
+        CLOSED.iter().for_each(|name| add_linked(&mut own, |own| &mut own.closed, &folder.join(name)));
+        UNWRITTEN.iter().for_each(|name| add_linked(&mut own, |own| &mut own.unwritten, &folder.join(name)));
+        add_linked(&mut own, |own| &mut own.extensions, &folder.join("extensions"));
+        ["npm", "git"].iter().for_each(|name| add_linked(&mut own, |own| &mut own.stores, &folder.join(name)));
+    }
     add_linked(&mut own, |own| &mut own.sessions, &agent_dir.join("sessions"));
     add(&mut own, |own| &mut own.sessions, &opening::folder(environment, environment.session_dir.as_deref()));
     if let Some(file) = environment.session.as_deref().filter(|name| opening::is_path(name)) {
