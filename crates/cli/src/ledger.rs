@@ -30,12 +30,17 @@ const LARGEST_AUTH: u64 = 1 << 20;
 pub(crate) fn open(environment: &Environment, session_id: &str, mode: Mode, timer: &dyn Timer) -> Ledger {
     let disk = Disk::system();
     let folder = folder(environment);
+    // The folder may be one that others write to, such as a cloned project: a link in it leads nowhere.
+    let files = match guard::is_up("ledger.beneath") {
+        true => disk.beneath(std::slice::from_ref(&folder)).unwrap_or_else(|_| disk.clone()),
+        false => disk.clone(),
+    };
     let failed = |path: &Path, error: io::Error| warn(path, &error);
-    if let Err(error) = finish_all(&disk, &folder, timer.now(), failed) {
+    if let Err(error) = finish_all(&files, &folder, timer.now(), failed) {
         warn(&folder, &error);
     }
     let path = folder.join(format!("{}.jsonl", name_of(session_id)));
-    let file = FileSink::new(disk.clone(), path.clone());
+    let file = FileSink::new(files, path.clone());
     // Where extensions may write by grant, what they did is not proved by what is written there.
     let inside = mode == Mode::Strict && folder.starts_with(&environment.dirs.cwd);
     let resumed = if inside { Err(io::Error::other("its folder lies in the project")) } else { file.resume() };

@@ -252,7 +252,9 @@ async fn loaded(environment: &Environment, setup: Setup) -> Result<Loaded> {
         are_fatal: args.fail_on_extension_error,
     };
     let packages = (discovery.packages.as_slice(), &failures);
-    load_all(&host, &dispatcher, &compiler, &supplier, &desk, packages).await?;
+    let loaded = load_all(&host, &dispatcher, &compiler, &supplier, &desk, packages).await;
+    // What an extension did before it failed is evidence.
+    loaded.inspect_err(|_| drop(ledger.close()))?;
     set_flags(&host, flags)?;
     if let Some(shown) = reports.clone() {
         let ledger = ledger.clone();

@@ -43,7 +43,7 @@ mod verify;
 mod writer;
 
 pub use canonical::canonical_call;
-pub use file::{FileLimits, FileSink, finish_all, parts};
+pub use file::{FileLimits, FileSink, MARKS, finish_all, parts};
 pub use memory::MemorySink;
 pub use redact::{REDACTED, Redactor, is_secret_key};
 pub use resume::{OpenCall, Resumed};

@@ -18,6 +18,9 @@ use std::io::{self, BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+/// The folder of marks, in that of the ledgers.
+pub const MARKS: &str = ".open";
+
 /// How much space a ledger takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileLimits {
@@ -123,7 +126,7 @@ impl FileSink {
 
     fn mark(&self) -> PathBuf {
         let name = self.path.file_stem().unwrap_or_default();
-        self.path.parent().unwrap_or(Path::new("/")).join(".open").join(name)
+        self.path.parent().unwrap_or(Path::new("/")).join(MARKS).join(name)
     }
 
     /// Takes the lock of the mark, unless it is held.
@@ -233,7 +236,7 @@ impl LedgerSink for FileSink {
 ///
 /// The folder cannot be listed. A ledger that cannot be finished is handed to `failed` and looked at again next time.
 pub fn finish_all(disk: &Disk, folder: &Path, now: Now, mut failed: impl FnMut(&Path, io::Error)) -> io::Result<()> {
-    let names = match disk.list(&folder.join(".open")) {
+    let names = match disk.list(&folder.join(MARKS)) {
         Ok(names) => names,
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(()),
         Err(error) => return Err(error),

@@ -2,10 +2,11 @@
 //!
 //! [`tables`](super::tables) lists names below pi's own folders. Variables, options and symbolic links move the same
 //! things to other folders, so whoever starts a session lists those in an [`OwnState`]. A folder that several things share
-//! (the project, the home, a temporary folder, or one above them) is protected only as far as its `.jsonl` files go:
-//! sessions and ledgers are such files.
+//! (the project, the home, a temporary folder, or one above them) is protected only as far as its `.jsonl` files go, which
+//! sessions and ledgers are, and the marks of ledgers that are being written.
 
 use super::{Places, Protection, below};
+use crate::ledger::MARKS;
 use pijs_durable::Owner;
 use pijs_protocol::guard;
 use std::ffi::OsStr;
@@ -71,7 +72,7 @@ impl Places {
             && (is_temporary(path)
                 || is_inside(path, &own.closed)
                 || is_inside(path, &own.stores)
-                || own.ledgers.iter().any(|folder| self.is_kept_in(path, folder)))
+                || own.ledgers.iter().any(|folder| self.is_ledger(path, folder)))
     }
 
     /// What stands above every grant at a path because PiJS keeps something there.
@@ -98,6 +99,11 @@ impl Places {
         let all = [&own.closed, &own.unwritten, &own.links, &own.extensions, &own.stores, &own.ledgers];
         let all = all.into_iter().chain([&own.sessions, &own.session_files]);
         all.flatten().any(|kept| below(kept, path).is_some())
+    }
+
+    /// Whether a path is part of what lies in a folder of ledgers.
+    fn is_ledger(&self, path: &Path, folder: &Path) -> bool {
+        self.is_kept_in(path, folder) || below(path, &folder.join(MARKS)).is_some()
     }
 
     /// Whether a path is part of what lies in a folder of ledgers or sessions.
@@ -192,6 +198,8 @@ mod tests {
             "/projects/app/X.JSONL.bak",
             "/projects/app/x.jsonl-.jsonl",
             "/home/me/s.1.jsonl",
+            "/home/me/.open",
+            "/home/me/.Open/s",
             "/data/sessions",
             "/data/sessions/any/thing",
             "/data/one.jsonl",
