@@ -118,6 +118,7 @@ const DEVIATIONS: &str = "\n## On purpose\n\n\
     | Ctrl-C in a dialog counts for nothing but the dialog | two of them end pi, whatever has the keys |\n\
     | `pi config`, `pi auth`, `--tui-mode regular`, `/share` | not here; each says what to do instead |\n\
     | `--export` and `/export` write pi's page with its scripts | a page that shows text and does nothing, Markdown, or the session's own lines, as the file's name ends |\n\
+    | a session that another program wrote or changed opens like any other | it opens, says so on standard error, and what that program wrote does not count as yours until the model has answered you ([security.md](security.md)) |\n\
     | `--session` with a session of another folder goes on in that folder | it goes on in this one, and says so; by its id alone it is copied with `--fork` |\n\
     | an RPC command that lacks a member, or has one of another type, is done with `undefined` or answered with a JavaScript error | the response says which member has to be what |\n\
     | requests to models name their client (`user-agent`, headers of OpenAI's and Anthropic's libraries) and the session (`session_id`, `x-client-request-id`, `x-session-affinity`) | they name neither; the session stands in the body where pi puts it (`prompt_cache_key`) |\n\
