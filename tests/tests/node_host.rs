@@ -78,11 +78,12 @@ fn run(name: &str, source: &str) -> String {
 
     let home = root.join("home");
     let places = Places::new(&project, &home, home.join(".pi/agent"), root.join("tmp"));
-    let gate = Gate::builder(Policy { mode: Mode::Strict, ..Policy::default() }, places).build();
+    let env = BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]);
+    let policy = Policy { mode: Mode::Strict, ..Policy::default() };
+    let gate = Gate::builder(policy, places).environment(env.clone()).build();
     gate.set_grants(&package.profile, &grants(), Evidence::default()).expect("valid grants");
     let ledger = Ledger::new(LedgerOptions::default(), Arc::new(Nowhere));
     let timer = Arc::new(Clock(Instant::now()));
-    let env = BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]);
     let connectors = Connectors::new()
         .fs(Arc::new(OsFileSystem::new()))
         .exec(ExecOptions::new(env.clone()))
