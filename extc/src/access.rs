@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     const HOME: &str = "/home/me";
-    const PROJECT: &str = "/home/me/work/app";
+    const PROJECT: &str = "/home/me/code/app";
 
     fn access() -> FileAccess {
         FileAccess::new(Places::new(PROJECT, HOME, "/home/me/.pi/agent", "/tmp"))
@@ -217,7 +217,7 @@ mod tests {
             "/home/me/.ssh/id_rsa",
             "/home/me/.config/gh/hosts.json",
             "/home/me/.pi/agent/npm/node_modules/x/index.js",
-            "/home/me/work/app/.pi/auth.json",
+            "/home/me/code/app/.pi/auth.json",
         ] {
             assert_eq!(loose("/home/me/x.ts", path), Err(Refusal::Protected), "{path}");
             assert_eq!(package("/home/me", path), Err(Refusal::Protected), "{path}");
@@ -241,7 +241,7 @@ mod tests {
             ("/home/me/.config/tool/package.json", Err(Refusal::NotOwn)),
             ("/home/me/x.json", Ok(Admission { asked: true, secrets: false })),
             ("/home/me/x/data.json", Ok(Admission { asked: true, secrets: false })),
-            ("/home/me/work/app/data.json", Ok(Admission { asked: true, secrets: false })),
+            ("/home/me/code/app/data.json", Ok(Admission { asked: true, secrets: false })),
             ("/home/me/notes.json", Err(Refusal::NotOwn)),
             ("/home/me/Documents/bank.json", Err(Refusal::NotOwn)),
             ("/home/me/.config/tool/keys.js", Err(Refusal::NotOwn)),
@@ -254,8 +254,8 @@ mod tests {
     #[test]
     fn outside_of_its_folder_a_loose_file_reads_what_every_extension_does() {
         let asked = Ok(Admission { asked: true, secrets: false });
-        assert_eq!(loose("/home/me/work/app/.pi/extensions/x.ts", "/home/me/work/app/src/lib.ts"), asked);
-        assert_eq!(loose("/home/me/work/other/src/x.ts", "/home/me/work/other/lib/a.ts"), Err(Refusal::Outside));
+        assert_eq!(loose("/home/me/code/app/.pi/extensions/x.ts", "/home/me/code/app/src/lib.ts"), asked);
+        assert_eq!(loose("/home/me/code/other/src/x.ts", "/home/me/code/other/lib/a.ts"), Err(Refusal::Outside));
         assert_eq!(loose("/opt/x.ts", "/etc/hosts.json"), Err(Refusal::Outside));
         let granted = access().readable(|path| path.starts_with("/srv"));
         let read = |path| {
@@ -263,7 +263,7 @@ mod tests {
             granted.judge(&BuildRead { path: Path::new(path), area, root, loose, imported: true })
         };
         assert_eq!(read("/srv/a.ts"), asked);
-        assert_eq!(read("/home/me/work/app/a.ts"), Err(Refusal::Outside));
+        assert_eq!(read("/home/me/code/app/a.ts"), Err(Refusal::Outside));
     }
 
     #[test]
@@ -273,8 +273,8 @@ mod tests {
         assert_eq!(counts(package("/opt/pkg", "/opt/pkg/auth.json")), Ok(true));
         assert_eq!(counts(package("/opt/pkg", "/opt/pkg/.env")), Ok(true));
         assert_eq!(counts(package("/opt/pkg", "/opt/pkg/.env.js")), Ok(true));
-        assert_eq!(counts(package(PROJECT, "/home/me/work/app/secrets.js")), Ok(true));
-        assert_eq!(counts(loose("/home/me/work/app/x.ts", "/home/me/work/app/.env")), Ok(true));
+        assert_eq!(counts(package(PROJECT, "/home/me/code/app/secrets.js")), Ok(true));
+        assert_eq!(counts(loose("/home/me/code/app/x.ts", "/home/me/code/app/.env")), Ok(true));
         assert_eq!(counts(loose("/opt/auth.ts", "/opt/auth.ts")), Ok(false));
         assert_eq!(counts(loose("/opt/x.ts", "/opt/secrets.ts")), Ok(true));
         assert_eq!(counts(loose("/opt/x.ts", "/opt/secrets.json")), Err(Refusal::NotOwn));

@@ -55,7 +55,7 @@ pub trait Extensions {
         async { Ok(()) }.boxed_local()
     }
 
-    /// What an extension may do with the system role.
+    /// Returns whether the system role is granted to an extension, not granted, or denied.
     fn system_role(&self, _extension: &str) -> SystemRole {
         SystemRole::Granted
     }

@@ -21,7 +21,7 @@ const CAPABILITY: &str = "prompt.modify";
 /// Events whose answer is a list of messages for the model.
 const WITH_MESSAGES: [&str; 2] = ["context", "context_with_system"];
 
-/// What an extension may do with the system role.
+/// Says whether an extension may write system messages, as the gate decides it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SystemRole {
     /// It holds `prompt.modify`.
@@ -33,7 +33,7 @@ pub enum SystemRole {
 }
 
 impl Host {
-    /// What an extension may do with the system role; also for one that is not loaded.
+    /// Returns whether an extension holds the system role. The extension need not be loaded.
     pub fn system_role(&self, extension: &ExtensionId) -> SystemRole {
         self.system_role_of(&self.caller_of(extension))
     }

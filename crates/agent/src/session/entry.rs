@@ -195,7 +195,7 @@ impl Body {
 }
 
 impl Entry {
-    /// The same as an entry that another program wrote, whatever that program says of it.
+    /// Marks the entry as written by another program. Ignores what the entry says about its own author.
     pub(super) fn of_another_program(mut self) -> Self {
         self.extension = Some(ANOTHER_PROGRAM.to_owned());
         self

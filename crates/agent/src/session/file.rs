@@ -160,13 +160,13 @@ struct Scan {
     /// Bytes up to the end of the last line that parses.
     good: u64,
     ends_with_line_break: bool,
-    /// What is noted about the session.
+    /// Holds the digests that PiJS recorded for this session.
     noted: Option<Noted>,
     /// Lines of another program that the model has not answered.
     unanswered: Vec<LineDigest>,
 }
 
-/// Who wrote a line.
+/// Names the author of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Writer {
     /// PiJS.
@@ -230,7 +230,7 @@ impl Scan {
         serde_json::from_slice(line).ok()
     }
 
-    /// Who wrote a line, as far as it is noted.
+    /// Returns who wrote a line, by the digests that PiJS recorded.
     fn writer(&self, line: &[u8]) -> Writer {
         let Some(noted) = self.noted.as_ref().filter(|_| guard::is_up("session.foreign")) else { return Writer::Own };
         let line = digest(line);
@@ -249,7 +249,7 @@ impl Scan {
         }
     }
 
-    /// What the user should know about who wrote the entries.
+    /// Returns the warning about entries that another program wrote, for the user.
     fn says_who_wrote(&self) -> Option<String> {
         let (foreign, all) = (self.unanswered.len(), self.entries.index.len());
         let whose = "does not count as your own words until the model has answered you";

@@ -11,7 +11,7 @@
 //! Always holds: an id is unique within its session; entries are never changed after they were
 //! appended; a line is written whole or not at all (a damaged end is moved aside when the file is
 //! opened); one process at a time writes a file; what is read of an entry is what was read or written first, or an error.
-//! Which lines PiJS wrote is noted elsewhere ([`SessionRecords`]); what another program wrote is not what a person said.
+//! [`SessionRecords`] records the lines that PiJS wrote. Text that another program wrote does not count as the user's.
 
 pub mod entry;
 pub mod file;

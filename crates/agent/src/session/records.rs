@@ -1,4 +1,4 @@
-//! What PiJS notes about sessions in a folder of its own: which lines it wrote, and where else sessions are kept.
+//! PiJS records the lines that it wrote to each session, and the folders that hold sessions, in a folder of its own.
 //!
 //! A line of pi's format does not say who wrote it, and a session file may lie where extensions and other programs write.
 //! The notes lie where no extension does (`<agentDir>/logs/sessions`):
@@ -37,7 +37,7 @@ pub(super) fn digest(line: &[u8]) -> LineDigest {
     Sha256::digest(line)[..16].try_into().expect("a SHA-256 has 32 bytes")
 }
 
-/// Who wrote a line, as far as it is noted.
+/// Names the author of a line, by the digests that PiJS recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mark {
     /// PiJS.
