@@ -345,8 +345,12 @@ pub(crate) fn not_a_file(path: &Path, kind: Kind) -> io::Error {
     io::Error::new(ErrorKind::InvalidInput, format!("{} is {kind}, not a regular file", path.display()))
 }
 
-/// Goes on after interruptions and short writes.
-pub(crate) fn write_all(file: &mut dyn VfsFile, mut bytes: &[u8]) -> io::Result<()> {
+/// Writes all bytes, continuing after interruptions and short writes.
+///
+/// # Errors
+///
+/// What the file answers; `WriteZero` when it takes nothing.
+pub fn write_all(file: &mut dyn VfsFile, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         match file.write(bytes) {
             Ok(0) => return Err(ErrorKind::WriteZero.into()),

@@ -12,7 +12,7 @@
 //! A digest is noted before its line is written. A session of another program has no notes and opens all the same: each of
 //! its entries then is one that another program wrote.
 
-use pijs_durable::{Disk, Open, Replace, VfsFile};
+use pijs_durable::{Disk, Open, Replace, VfsFile, write_all};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeSet;
@@ -242,18 +242,6 @@ impl Notes {
             None => Err(ErrorKind::NotFound.into()),
         }
     }
-}
-
-fn write_all(file: &mut dyn VfsFile, mut bytes: &[u8]) -> io::Result<()> {
-    while !bytes.is_empty() {
-        match file.write(bytes) {
-            Ok(0) => return Err(ErrorKind::WriteZero.into()),
-            Ok(written) => bytes = &bytes[written..],
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
 }
 
 fn hex(bytes: &[u8]) -> String {
