@@ -104,7 +104,8 @@ pub(crate) fn resolve(input: &Input, access: &FileAccess) -> Result<Package, Dia
         };
         (root, Some(vec![path.clone()]), stem)
     };
-    let manifest = read_manifest(&root, access)?;
+    let loose = entries.is_some();
+    let manifest = read_manifest(&root, loose, access)?;
     let json: Value = if manifest.is_empty() {
         Value::Null
     } else {
@@ -113,7 +114,6 @@ pub(crate) fn resolve(input: &Input, access: &FileAccess) -> Result<Package, Dia
         })?
     };
     let stem = stem.map_or_else(|| "extension".to_owned(), |stem| stem.to_string_lossy().into_owned());
-    let loose = entries.is_some();
     let field = |name: &str| json.get(name).and_then(Value::as_str).filter(|_| !loose);
     let entries = match (entries, &input.entries) {
         (Some(file), _) => file,
@@ -139,16 +139,24 @@ pub(crate) fn resolve(input: &Input, access: &FileAccess) -> Result<Package, Dia
     })
 }
 
-/// The bytes of the folder's own manifest, empty if there is none. A link to what is protected is an error.
-fn read_manifest(root: &Path, access: &FileAccess) -> Result<Vec<u8>, Diagnostic> {
+/// The bytes of the folder's own manifest, empty if there is none. A link to what is protected is an error, and so is the link
+/// of a package out of its folder; what lies beside a loose file says nothing of it, and is passed over.
+fn read_manifest(root: &Path, loose: bool, access: &FileAccess) -> Result<Vec<u8>, Diagnostic> {
     let Ok(path) = root.join("package.json").canonicalize() else { return Ok(Vec::new()) };
+    let refused = |why: &str| match path.starts_with(root) {
+        true => Diagnostic::new(Code::Escape, format!("`{}` is {why}", path.display()))
+            .help("PiJS keeps sessions or other state in this folder; move the package to another one"),
+        false => {
+            Diagnostic::new(Code::Escape, format!("`package.json` is a link to `{}`, which is {why}", path.display()))
+                .help("put a manifest of the package in its place")
+        }
+    };
     let read = BuildRead { path: &path, area: Area::Package, root, loose: None, imported: false };
     if access.judge(&read).is_err() {
-        return Err(Diagnostic::new(
-            Code::Escape,
-            format!("`package.json` is a link to `{}`, which is protected", path.display()),
-        )
-        .help("put a manifest of the package in its place"));
+        return Err(refused("protected"));
+    }
+    if !path.starts_with(root) && guard::is_up("build.manifest") {
+        return if loose { Ok(Vec::new()) } else { Err(refused("outside the package")) };
     }
     Ok(read_regular(&path, LONGEST_MANIFEST).unwrap_or_default())
 }

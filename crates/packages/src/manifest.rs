@@ -114,9 +114,17 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// Reads `dir/package.json`; `None` when there is none.
+    /// Reads `dir/package.json`; `None` when there is none. A link that leads out of the folder is an error: what it names is
+    /// no file of the package, and messages about a manifest show pieces of it.
     pub(crate) fn read(dir: &Path) -> Result<Option<Self>> {
         let path = dir.join("package.json");
+        let is_outside =
+            || path.canonicalize().is_ok_and(|real| dir.canonicalize().is_ok_and(|dir| !real.starts_with(dir)));
+        if path.is_symlink() && is_outside() && guard::is_up("manifest.inside") {
+            let why = "it is a link that leads out of the package";
+            return Err(PackageError::new(InstallCode::Path, path.display().to_string(), why)
+                .help("put a manifest of the package in its place"));
+        }
         Self::found(&path, read_regular(&path, MAX_MANIFEST_BYTES))
     }
 
