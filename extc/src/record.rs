@@ -6,7 +6,8 @@
 //! the one a build would make now.
 //!
 //! Files are asked for through the tree, so that one that may not be read any more, under another policy or because another
-//! file is protected, makes no hit.
+//! file is protected, makes no hit. Files that were refused are asked for as well: the refusal is evidence each time, and
+//! where a file may be read now, the import means something else.
 //!
 //! The whole note and the request are the key of the artifact, and the id that its MAC is bound to. So a note is only a
 //! hint: a forged one leads to a key under which no authentic artifact lies. And no package leads to what was made of
@@ -18,11 +19,11 @@ use crate::diagnostics::Diagnostic;
 use crate::limits::Limits;
 use crate::looked::Found;
 use crate::resolve::Package;
-use crate::tree::SourceTree;
+use crate::tree::{FileEvidence, SourceTree};
 use pijs_protocol::guard;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -41,6 +42,8 @@ pub(crate) struct Record {
     manifests: BTreeMap<PathBuf, Option<Digest>>,
     /// What lay at other paths, and at these: by folder and name, since most are names that were tried in one folder.
     looked: BTreeMap<PathBuf, BTreeMap<String, Found>>,
+    /// Files to which imports lead, and that were refused.
+    refused: BTreeSet<PathBuf>,
 }
 
 /// In hexadecimal digits.
@@ -72,7 +75,9 @@ impl Record {
             let name = name.expect("what is looked at has a name in text");
             looked.entry(folder.to_owned()).or_default().insert(name.to_owned(), found);
         }
-        Self { manifest: manifest_of(package), entries: package.entries.clone(), files, manifests, looked }
+        let refused = tree.evidence().into_iter().filter(|(_, evidence)| *evidence == FileEvidence::Refused);
+        let refused = refused.map(|(path, _)| path).collect();
+        Self { manifest: manifest_of(package), entries: package.entries.clone(), files, manifests, looked, refused }
     }
 
     /// Stores an artifact and the note that leads to it.
@@ -112,6 +117,7 @@ impl Record {
             && self.manifest == manifest_of(package)
             && (!guard::is_up("build.looked") || resolves_alike())
             && self.files.iter().all(|(path, known)| digest(path).as_ref() == Some(known))
+            && (!guard::is_up("build.refusals") || self.refused.iter().all(|path| tree.is_refused(path)))
     }
 
     /// The key of what is made of this.
@@ -137,6 +143,10 @@ impl Record {
             for (name, found) in names {
                 key.field(name.as_bytes()).field(&found.to_field());
             }
+        }
+        count(&mut key, self.refused.len());
+        for path in &self.refused {
+            key.field(bytes_of(path));
         }
         key.finish()
     }

@@ -315,6 +315,11 @@ impl SourceTree {
         }
     }
 
+    /// Whether an import of a file is refused. If so, that is evidence.
+    pub(crate) fn is_refused(&self, path: &Path) -> bool {
+        self.admit(path, "").is_err()
+    }
+
     fn judge(&self, access: &FileAccess, root: &Root, path: &Path, imported: bool) -> Result<Admission, Refusal> {
         access.judge(&BuildRead { path, area: root.area, root: &root.path, loose: self.loose.as_deref(), imported })
     }
