@@ -12,7 +12,7 @@
 //! led. What is asked about is remembered, because the gate counts it as read and the ledger names it.
 
 use pijs_hostcall::Profile;
-use pijs_hostcall::places::{Places, Protection, may_hold_secrets};
+use pijs_hostcall::places::{Places, Protection, is_code, may_hold_secrets};
 use pijs_protocol::guard;
 use std::path::{Component, Path};
 use std::sync::Arc;
@@ -162,14 +162,6 @@ pub(crate) enum Refusal {
     Outside,
     /// It lies beside a loose file, which says nothing of whose it is.
     NotOwn,
-}
-
-/// Whether a file is a module of code by its name. A hidden file may be anything.
-fn is_code(path: &Path) -> bool {
-    const ENDINGS: [&str; 8] = ["ts", "mts", "cts", "tsx", "js", "mjs", "cjs", "jsx"];
-    let name = path.file_name().unwrap_or_default();
-    let ending = path.extension().and_then(|ending| ending.to_str());
-    !name.as_encoded_bytes().starts_with(b".") && ending.is_some_and(|ending| ENDINGS.contains(&ending))
 }
 
 fn is_manifest(path: &Path) -> bool {

@@ -1,7 +1,9 @@
 //! What the process was started with, read once: folders, variables, terminal.
 
 use crate::failure::{Failure, Result, is_missing};
+use pijs_agent::session::file;
 use pijs_hostcall::Places;
+use pijs_hostcall::places::normal;
 use pijs_packages::{Dirs, NpmConfig};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -58,7 +60,7 @@ impl Environment {
             },
             None => home.join(".pi/agent"),
         };
-        let canonical = |path: PathBuf| path.canonicalize().unwrap_or(path);
+        let canonical = |path: PathBuf| normal(Path::new("/"), &file::real(&path));
         let temp = canonical(variables.get("TMPDIR").map_or_else(|| PathBuf::from("/tmp"), PathBuf::from));
         Ok(Self {
             dirs: Dirs { agent_dir: canonical(agent_dir), cwd, home: canonical(home) },

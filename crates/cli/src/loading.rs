@@ -28,6 +28,7 @@ use pijs_protocol::{ExtensionId, guard};
 use serde_json::Value;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Extensions in load order. What was named on the command line has to be there; the rest is reported.
@@ -62,6 +63,16 @@ pub(crate) fn places(environment: &Environment, args: &RunArgs, trusted: bool) -
         only_named: args.no_extensions,
         trusted,
     }
+}
+
+/// Files and folders outside of pi's stores that extensions are loaded from: those of this run, and what other runs here load
+/// that pass over less.
+pub(crate) fn paths_of_code(environment: &Environment, args: &RunArgs, discovery: &Discovery) -> Vec<PathBuf> {
+    let passed_over = (args.no_extensions || discovery.untrusted)
+        .then(|| resolve_extensions(&DiscoverOptions { only_named: false, ..places(environment, args, true) }));
+    let found = discovery.packages.iter().chain(passed_over.iter().flat_map(|found| &found.packages));
+    let local = found.filter(|found| found.installed.is_none());
+    local.map(|found| found.loose_file().unwrap_or(&found.root).to_owned()).collect()
 }
 
 /// pi's `sourceInfo` of all extensions, by path.

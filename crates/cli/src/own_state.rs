@@ -28,7 +28,10 @@ const CLOSED: [&str; 9] = [
 ];
 
 /// What is never written.
-const UNWRITTEN: [&str; 3] = ["settings.json", "bin", "pi"];
+const UNWRITTEN: [&str; 4] = ["settings.json", "settings.json.bak", "bin", "pi"];
+
+/// What pi tells its models when it begins.
+const TEXTS: [&str; 4] = ["SYSTEM.md", "APPEND_SYSTEM.md", "skills", "prompts"];
 
 /// What PiJS keeps outside of pi's folders, as this run was started.
 pub(crate) fn of(environment: &Environment) -> OwnState {
@@ -45,6 +48,7 @@ pub(crate) fn of(environment: &Environment) -> OwnState {
     for folder in [agent_dir.clone(), environment.dirs.cwd.join(".pi")] {
         CLOSED.iter().for_each(|name| add_linked(&mut own, |own| &mut own.closed, &folder.join(name)));
         UNWRITTEN.iter().for_each(|name| add_linked(&mut own, |own| &mut own.unwritten, &folder.join(name)));
+        TEXTS.iter().for_each(|name| add_linked(&mut own, |own| &mut own.runs_later, &folder.join(name)));
         add_linked(&mut own, |own| &mut own.extensions, &folder.join("extensions"));
         ["npm", "git"].iter().for_each(|name| add_linked(&mut own, |own| &mut own.stores, &folder.join(name)));
     }

@@ -13,7 +13,7 @@ use crate::grant_file::{Answers, GrantFile};
 use crate::grants::Decided;
 use crate::isolation;
 use crate::ledger;
-use crate::loading::{Desk, Failures, ToolPins, discover, load_all, places, provenance, set_flags};
+use crate::loading::{Desk, Failures, ToolPins, discover, load_all, paths_of_code, places, provenance, set_flags};
 use crate::models::{self, Choice, HOW};
 use crate::opening;
 use crate::output::{clean, indented, stderr};
@@ -45,6 +45,7 @@ use pijs_connectors::{Connectors, system::OsFileSystem};
 use pijs_durable::Disk;
 use pijs_host::{FlagInfo, Host, HostOptions, Observer, Quotes, ReadableState, Report, ReportKind, Reports};
 use pijs_hostcall::ledger::Redactor;
+use pijs_hostcall::places::Places;
 use pijs_hostcall::vocabulary::PLAIN_ENV;
 use pijs_hostcall::{Dispatcher, Gate, Ledger, LedgerOptions, LedgerSink, Mode as GateMode, Prompter, Timer};
 use pijs_protocol::guard;
@@ -225,7 +226,9 @@ async fn loaded(environment: &Environment, setup: Setup) -> Result<Loaded> {
     let door =
         Door { sessions, decided: &decided, answers: Arc::clone(&answers), at_terminal, partner: partner.as_ref() };
     let quotes = Quotes::default().with_functions(pijs_extc::Functions);
-    let (dispatcher, tool_requests) = dispatcher(environment, door, &ledger, (&control, &quotes), timer.clone());
+    let places = environment.places().with_loaded(paths_of_code(environment, &args, &discovery));
+    let (dispatcher, tool_requests) =
+        dispatcher(environment, places, door, &ledger, (&control, &quotes), timer.clone());
     let dispatcher = Arc::new(dispatcher);
 
     let realms = isolation::realms(&args, environment, &decided)?;
@@ -419,13 +422,13 @@ struct Door<'a> {
 
 fn dispatcher(
     environment: &Environment,
+    places: Places,
     Door { sessions, decided, answers, at_terminal, partner }: Door<'_>,
     ledger: &Ledger,
     (control, quotes): (&AgentControl, &Quotes),
     timer: Arc<dyn Timer>,
 ) -> (Dispatcher, ToolRequests) {
     let dirs = &environment.dirs;
-    let places = environment.places();
     let terminal = Terminal::default();
     let mut gate = Gate::builder(decided.policy.clone(), places)
         .memory(answers)

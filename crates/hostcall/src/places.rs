@@ -130,7 +130,7 @@ impl Places {
     /// What stands above every mode and grant at `path`. An installed package stays readable to itself although it lies in
     /// the protected store; a folder that protected things lie in opens none of them, whosever it is.
     pub fn protection(&self, path: &Path, own: Option<&Path>) -> Protection {
-        let found = self.protected(path).max(self.own_protection(path));
+        let found = self.protected(path).max(self.own_protection(path, own));
         let is_own = || own.is_some_and(|folder| path.starts_with(folder) && self.is_installed(folder));
         if found == Protection::All && (is_own() || !pijs_protocol::guard::is_up("gate.own")) {
             return Protection::Write;
@@ -253,6 +253,14 @@ impl Places {
         }
         vec![(self.project.clone(), pattern.to_owned())]
     }
+}
+
+/// Whether a file is a module of code by its name. A hidden file may be anything.
+pub fn is_code(path: &Path) -> bool {
+    const ENDINGS: [&str; 8] = ["ts", "mts", "cts", "tsx", "js", "mjs", "cjs", "jsx"];
+    let name = path.file_name().unwrap_or_default();
+    let ending = path.extension().and_then(OsStr::to_str);
+    !name.as_encoded_bytes().starts_with(b".") && ending.is_some_and(|ending| ENDINGS.contains(&ending))
 }
 
 /// Whether a file of this name may hold secrets: keys, credentials, environment files.

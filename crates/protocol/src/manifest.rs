@@ -43,7 +43,8 @@ pub struct Scope {
     /// Names of environment variables.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub env: Option<Vec<String>>,
-    /// Program names (`git`) or program and leading arguments (`git status`).
+    /// Program names (`git`) or program and leading arguments (`git status`). Variables stand in front: `CI=1 npm test`,
+    /// `TOKEN=* deploy`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commands: Option<Vec<String>>,
 }

@@ -5,7 +5,7 @@
 //! (the project, the home, a temporary folder, or one above them) is protected only as far as its `.jsonl` files go, which
 //! sessions and ledgers are, and the marks of ledgers that are being written.
 
-use super::{Places, Protection, below};
+use super::{Places, Protection, below, is_code};
 use crate::ledger::MARKS;
 use pijs_durable::Owner;
 use pijs_protocol::guard;
@@ -30,6 +30,9 @@ pub struct OwnState {
     pub ledgers: Vec<PathBuf>,
     /// Folders of sessions, closed as `sessions` in the agent folder is.
     pub sessions: Vec<PathBuf>,
+    /// Files and folders of code and texts that run later, with all below: extensions that are loaded from paths, skills
+    /// that pi's folders link to. An extension writes its own file or folder as any other.
+    pub runs_later: Vec<PathBuf>,
     /// Session files that lie elsewhere. Beside one of them other `.jsonl` files are written by grants that name them.
     pub session_files: Vec<PathBuf>,
 }
@@ -39,6 +42,13 @@ impl Places {
     #[must_use]
     pub fn with_own_state(mut self, own: OwnState) -> Self {
         self.own = own;
+        self
+    }
+
+    /// Protects extensions that are loaded from paths: files, and folders of packages.
+    #[must_use]
+    pub fn with_loaded(mut self, extensions: impl IntoIterator<Item = PathBuf>) -> Self {
+        self.own.runs_later.extend(extensions);
         self
     }
 
@@ -75,8 +85,9 @@ impl Places {
                 || own.ledgers.iter().any(|folder| self.is_ledger(path, folder)))
     }
 
-    /// What stands above every grant at a path because PiJS keeps something there.
-    pub(super) fn own_protection(&self, path: &Path) -> Protection {
+    /// What stands above every grant at a path because PiJS keeps something there. `own` is the folder, of whoever asks, that
+    /// the path lies in.
+    pub(super) fn own_protection(&self, path: &Path, own_folder: Option<&Path>) -> Protection {
         let own = &self.own;
         if self.is_closed(path) || self.other_session_folder_of(path).is_some() || self.is_session_file(path) {
             return Protection::All;
@@ -87,17 +98,26 @@ impl Places {
             return Protection::Write;
         }
         let is_beside = own.session_files.iter().any(|file| file.parent() == path.parent());
-        match is_beside && path.file_name().is_some_and(is_lines) && guard::is_up("places.sessions") {
+        let is_beside = is_beside && path.file_name().is_some_and(is_lines) && guard::is_up("places.sessions");
+        let is_whose_own = |kept: &Path| own_folder.is_some_and(|folder| folder.starts_with(kept));
+        let runs_later = || own.runs_later.iter().any(|kept| self.is_loaded_from(path, kept) && !is_whose_own(kept));
+        match is_beside || (runs_later() && guard::is_up("places.loaded")) {
             true => Protection::RunsLater,
             false => Protection::None,
         }
+    }
+
+    /// Whether a path is part of what is loaded from a file or folder. In a folder that other things lie in that is code.
+    fn is_loaded_from(&self, path: &Path, kept: &Path) -> bool {
+        below(path, kept).is_some()
+            && (!self.is_shared(kept) || is_code(path) || path.file_name().is_some_and(|name| name == "package.json"))
     }
 
     /// Whether something that PiJS keeps lies at a path or below it, or would.
     pub(super) fn is_above_own_state(&self, path: &Path) -> bool {
         let own = &self.own;
         let all = [&own.closed, &own.unwritten, &own.links, &own.extensions, &own.stores, &own.ledgers];
-        let all = all.into_iter().chain([&own.sessions, &own.session_files]);
+        let all = all.into_iter().chain([&own.sessions, &own.session_files, &own.runs_later]);
         all.flatten().any(|kept| below(kept, path).is_some())
     }
 
@@ -232,6 +252,28 @@ mod tests {
         assert_eq!(places.protection(&own.join("a.js"), Some(own)), Protection::Write);
         assert_eq!(places.protection(&other.join("a.js"), Some(own)), Protection::All);
         assert_eq!(places.protection(&other.join("a.js"), None), Protection::All);
+    }
+
+    #[test]
+    fn code_that_is_loaded_from_paths_is_written_by_whose_own_it_is() {
+        let loaded = at(&["/home/me/tool", "/home/me/one.ts", "/projects/app", "/projects/app/inner"]);
+        let places = places(OwnState::default()).with_loaded(loaded);
+        let written = |path: &str, own: &str| places.protection(Path::new(path), Some(Path::new(own)));
+        for (path, own) in [
+            ("/home/me/tool/data.txt", "/home/me/tool"),
+            ("/home/me/one.ts", "/home/me/one.ts"),
+            ("/projects/app/src/a.ts", "/projects/app"),
+        ] {
+            assert_eq!(protected(&places, path), Protection::RunsLater, "{path}");
+            assert_eq!(written(path, own), Protection::None, "{path}");
+        }
+        for path in ["/home/me/tool", "/home/me/TOOL/lib/a.js", "/home/me/one.ts", "/projects/app/package.json"] {
+            assert_eq!(protected(&places, path), Protection::RunsLater, "{path}");
+        }
+        assert_eq!(written("/projects/app/inner/a.ts", "/projects/app"), Protection::RunsLater);
+        for path in ["/home/me/tools", "/home/me/one.txt", "/projects/app/notes.md", "/projects/app/src"] {
+            assert_eq!(protected(&places, path), Protection::None, "{path}");
+        }
     }
 
     #[test]
