@@ -36,7 +36,18 @@ pub struct HostExtensions {
 }
 
 /// Finds the packages of a session again, as they are on disk now.
-pub type Source = Box<dyn Fn() -> LocalBoxFuture<'static, Result<Vec<Package>, String>>>;
+pub type Source = Box<dyn Fn() -> LocalBoxFuture<'static, Reloaded>>;
+
+/// What takes the place of what is loaded.
+#[derive(Default)]
+pub struct Reloaded {
+    /// In load order.
+    pub packages: Vec<Package>,
+    /// pi's `sourceInfo` by path of an extension.
+    pub provenance: BTreeMap<String, Value>,
+    /// What is wrong: the path of the extension, and a message.
+    pub problems: Vec<(String, String)>,
+}
 
 /// Functions of a registered provider.
 struct Handles {
@@ -55,7 +66,7 @@ impl HostExtensions {
         Self { host, signal: RefCell::new(None), source: None, provenance: RefCell::default(), queue }
     }
 
-    /// Says where packages come from when everything is loaded again. Without it the same ones are used.
+    /// Says where packages come from on `/reload`. Without it the same ones are loaded again, as on a change of session.
     #[must_use]
     pub fn with_source(mut self, source: Source) -> Self {
         self.source = Some(source);
@@ -422,17 +433,16 @@ impl Extensions for HostExtensions {
 
     fn reload(&self, in_session: bool) -> LocalBoxFuture<'_, Vec<(String, String)>> {
         async move {
-            let packages = match &self.source {
-                Some(source) => match source().await {
-                    Ok(packages) => Some(packages),
-                    Err(message) => return vec![("<reload>".to_owned(), message)],
-                },
-                None => None,
-            };
             let mut wrong = Vec::new();
-            let loaded = match in_session {
-                true => self.host.reload_in_session(packages).await,
-                false => self.host.change_session(packages).await,
+            let loaded = match (&self.source, in_session) {
+                (Some(source), true) => {
+                    let Reloaded { packages, provenance, problems } = source().await;
+                    wrong = problems;
+                    self.set_provenance(provenance);
+                    self.host.reload_in_session(Some(packages)).await
+                }
+                (None, true) => self.host.reload_in_session(None).await,
+                (_, false) => self.host.change_session(None).await,
             };
             for loaded in loaded {
                 match loaded {

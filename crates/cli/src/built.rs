@@ -9,7 +9,7 @@ use crate::supply::Supplier;
 use pijs_artifact::Verified;
 use pijs_extc::{BuildOutput, Code, FileAccess, FileEvidence, SourceMaps};
 use pijs_host::{Entry, Host, Package};
-use pijs_hostcall::{Access, BuildRecord, Caller, Dispatcher, Evidence, Grant, Profile};
+use pijs_hostcall::{Access, BuildRecord, Caller, Dispatcher, Evidence, Gate, Grant, Profile};
 use pijs_packages::PackageEntry;
 use pijs_protocol::Capability;
 use pijs_protocol::artifact::ArtifactMetadata;
@@ -17,7 +17,8 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// What `extc` made of a package.
+/// What `extc` made of a package. Cheap to clone.
+#[derive(Clone)]
 pub(crate) struct Built {
     /// Who asks, for the gate: the package, where it lies and what was compiled into it.
     pub(crate) profile: Profile,
@@ -39,7 +40,8 @@ impl Built {
     ) -> Result<Self> {
         let Some(file) = found.loose_file() else { return Self::new(compiler, dispatcher, found) };
         let profile = Profile::new(found.id.as_str()).loose(file, &found.root, None);
-        let gate = dispatcher.gate();
+        // A gate for the build alone: what the extension holds while an earlier version of it runs stays.
+        let gate = Gate::builder(dispatcher.gate().policy().clone(), dispatcher.gate().places().clone()).build();
         // One whose scope cannot be read is reported with the others, once the code is known.
         let readable: Vec<Grant> = grants.iter().filter(|grant| gate.check(&profile, grant).is_ok()).cloned().collect();
         gate.set_grants(&profile, &readable, Evidence::default())
@@ -76,6 +78,11 @@ impl Built {
             place: output.root,
             entries: wanted_entries(found),
         })
+    }
+
+    /// Whether `package` is made of the same code.
+    pub(crate) fn is(&self, package: &Package) -> bool {
+        self.profile == package.profile && self.entries == package.entries
     }
 
     /// Shows each entry under the path that pi shows it under when it is named on the command line.

@@ -160,7 +160,9 @@ pub(crate) fn explain(environment: &Environment, args: &ExplainArgs) -> Result<(
         Some(file) => Profile::new(found.id.as_str()).loose(file, &found.root, None),
         None => Profile::new(found.id.as_str()).at(&found.root),
     };
-    held.grants = decided.readable(&gate, &profile, held.grants);
+    let (readable, notes) = decided.readable(&gate, &profile, held.grants);
+    notes.iter().for_each(|note| stderr(&clean(&format!("warning: {note}"))));
+    held.grants = readable;
     gate.set_grants(&profile, &held.grants, applicant.evidence.clone())
         .map_err(|error| Failure::failed(error.to_string()))?;
     gate.set_never(&profile, held.never.clone());

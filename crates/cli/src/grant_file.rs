@@ -97,6 +97,11 @@ impl Answers {
         self.loaded.lock().unwrap_or_else(PoisonError::into_inner).insert(extension, (key, record));
     }
 
+    /// All answers, as they are on disk now.
+    pub(crate) fn read(&self) -> Result<Book> {
+        self.file.read()
+    }
+
     fn expected(&self, extension: &ExtensionId) -> Option<(String, Record)> {
         self.loaded.lock().unwrap_or_else(PoisonError::into_inner).get(extension).cloned()
     }

@@ -4,7 +4,7 @@ use crate::applicant::Applicant;
 use crate::args::{PolicyMode, RunArgs};
 use crate::environment::Environment;
 use crate::failure::{Failure, Result, is_missing};
-use crate::output::{clean, stderr};
+use crate::output::clean;
 use pijs_agent::AskLimits;
 use pijs_agent::provider::ProviderOptions;
 use pijs_agent::settings::Settings as SessionSettings;
@@ -208,20 +208,20 @@ impl Decided {
     }
 
     /// The grants whose scopes can be read. A package says itself which ones it wants, and one that nobody can read is no
-    /// reason to run nothing at all: it grants nothing, and is said. What stands on the command line is its writer's business.
-    pub(crate) fn readable(&self, gate: &Gate, profile: &Profile, grants: Vec<Grant>) -> Vec<Grant> {
-        let is_readable = |grant: &Grant| match gate.check(profile, grant) {
+    /// reason to run nothing at all: it grants nothing, and a note says so. What stands on the command line is its writer's business.
+    pub(crate) fn readable(&self, gate: &Gate, profile: &Profile, grants: Vec<Grant>) -> (Vec<Grant>, Vec<String>) {
+        let mut notes = Vec::new();
+        let mut is_readable = |grant: &Grant| match gate.check(profile, grant) {
             Err(error) if !self.allowed.contains(grant) && guard::is_up("grants.readable") => {
                 let capability = &grant.capability;
-                stderr(&clean(&format!(
-                    "warning: {}: what it was granted of {capability} counts for nothing: {error}",
-                    profile.extension
-                )));
+                let extension = &profile.extension;
+                notes.push(format!("{extension}: what it was granted of {capability} counts for nothing: {error}"));
                 false
             }
             _ => true,
         };
-        grants.into_iter().filter(is_readable).collect()
+        let readable = grants.into_iter().filter(&mut is_readable).collect();
+        (readable, notes)
     }
 }
 

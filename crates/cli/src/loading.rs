@@ -4,7 +4,7 @@
 //! wrong is reported, and the session goes on without it, unless `--fail-on-extension-error` says otherwise.
 
 use crate::applicant::Applicant;
-use crate::args::{ExtensionFlag, RunArgs};
+use crate::args::{ExtensionFlag, RunArgs, similar_option};
 use crate::built::Built;
 use crate::compile::Compiler;
 use crate::environment::Environment;
@@ -15,14 +15,14 @@ use crate::isolation;
 use crate::output::{clean, indented, stderr};
 use crate::supply::Supplier;
 use crate::trust::Trust;
+use pijs_agent::host::Reloaded;
 use pijs_durable::Disk;
 use pijs_extc::BuildFailure;
-use pijs_host::{Digests, Host, LoadError, Observer, OpenError, Report, ReportKind};
+use pijs_host::{Digests, Host, LoadError, Observer, OpenError, Package, Report, ReportKind};
+use pijs_hostcall::Dispatcher;
 use pijs_hostcall::book::{Book, Record};
 use pijs_hostcall::ledger::Redactor;
-use pijs_hostcall::{Dispatcher, Profile};
-use pijs_packages::{Dirs, DiscoverOptions, Discovery, Origin, PackageEntry, Scope, recover, resolve_extensions};
-use pijs_protocol::artifact::ArtifactMetadata;
+use pijs_packages::{DiscoverOptions, Discovery, Origin, PackageEntry, Scope, recover, resolve_extensions};
 use pijs_protocol::message::ErrorReport;
 use pijs_protocol::{ExtensionId, guard};
 use serde_json::Value;
@@ -84,18 +84,19 @@ pub(crate) fn provenance(discovery: &Discovery) -> BTreeMap<String, Value> {
     known
 }
 
-/// Whose tools are to be pinned when the session ends, and where.
-pub(crate) struct ToolPins {
-    pub(crate) first: RefCell<BTreeSet<ExtensionId>>,
+/// Compiles the extensions of a session, decides what they hold and loads them: when it starts, and again on `/reload`.
+pub(crate) struct Loader {
+    pub(crate) environment: Environment,
+    pub(crate) args: RunArgs,
+    pub(crate) compiler: Compiler,
+    pub(crate) supplier: Supplier,
+    pub(crate) host: Host,
+    pub(crate) dispatcher: Arc<Dispatcher>,
+    pub(crate) decided: Decided,
+    /// What was answered before, and where new answers go.
     pub(crate) answers: Arc<Answers>,
-}
-
-/// What grants are decided with: the policy, what was answered before, and where new answers go.
-pub(crate) struct Desk<'a> {
-    pub(crate) dirs: &'a Dirs,
-    pub(crate) decided: &'a Decided,
-    pub(crate) book: Book,
-    pub(crate) answers: Arc<Answers>,
+    /// What was answered before, as it was when extensions were loaded last.
+    pub(crate) book: RefCell<Book>,
     /// Installed packages whose tools nobody has seen yet.
     pub(crate) first: RefCell<BTreeSet<ExtensionId>>,
 }
@@ -161,92 +162,159 @@ impl Failures<'_> {
     }
 }
 
-/// Loads packages in their order. One that fails is reported, and the others are loaded.
-///
-/// # Errors
-///
-/// The first failure that ends the session, see [`Failures`].
-pub(crate) async fn load_all(
-    host: &Host,
-    dispatcher: &Dispatcher,
-    compiler: &Compiler,
-    supplier: &Supplier,
-    desk: &Desk<'_>,
-    (packages, failures): (&[PackageEntry], &Failures<'_>),
-) -> Result<()> {
-    host.expect(packages.len());
-    for found in packages {
-        match load(host, dispatcher, compiler, supplier, desk, found).await {
-            Ok(entries) => entries.into_iter().try_for_each(|entry| failures.take(found, entry.into()))?,
-            Err(failure) => failures.take(found, failure)?,
+impl Loader {
+    /// Loads packages in their order. One that fails is reported, and the others are loaded.
+    ///
+    /// # Errors
+    ///
+    /// The first failure that ends the session, see [`Failures`].
+    pub(crate) async fn load_all(&self, packages: &[PackageEntry], failures: &Failures<'_>) -> Result<()> {
+        self.host.expect(packages.len());
+        for found in packages {
+            match self.load(found).await {
+                Ok(entries) => entries.into_iter().try_for_each(|entry| failures.take(found, entry.into()))?,
+                Err(failure) => failures.take(found, failure)?,
+            }
+        }
+        self.host.expect(0);
+        Ok(())
+    }
+
+    /// Compiles and loads one package. Answers what is wrong with entries of it; the others of the package run.
+    async fn load(&self, found: &PackageEntry) -> Result<Vec<Failure>, NotLoaded> {
+        let built = self.compile(found)?;
+        let notes = self.admit(found, &built)?;
+        notes.iter().for_each(|note| stderr(&clean(&format!("warning: {note}"))));
+        let package = built.package(&self.supplier).await?;
+        // A factory may wait for a timer or a call; somebody has to bring it the answer.
+        let report = self.host.run(self.host.load(package)).await?;
+        let failed = |(path, error): (&str, &ErrorReport)| {
+            let place = error
+                .position
+                .as_ref()
+                .map(|at| format!("\n  at {}:{}:{}", at.file, at.line, at.column))
+                .unwrap_or_default();
+            Failure::failed(clean(&format!("Failed to load extension \"{path}\": {}{place}", error.message)))
+        };
+        Ok(report.failures().map(failed).collect())
+    }
+
+    /// Tells the gate what a package holds, and the host what its tools said before. Answers what its user should know.
+    fn admit(&self, found: &PackageEntry, built: &Built) -> Result<Vec<String>> {
+        let mut notes = Vec::new();
+        if let Some(known) = self.grant(found, built, &mut notes)? {
+            self.host.pin_tools(&found.id, known);
+        }
+        Ok(notes)
+    }
+
+    fn compile(&self, found: &PackageEntry) -> Result<Built> {
+        let book = self.book.borrow();
+        // Of a local path, whose answers hold for other code, too.
+        let record = book.packages.get(found.id.as_str()).filter(|_| found.installed.is_none());
+        let granted = self.decided.before_build(record);
+        Built::in_session(&self.compiler, &self.dispatcher, found, (&granted.0, granted.1))
+    }
+
+    /// Tells the gate what an extension holds, and its user when that is less than it was. Answers what its tools said
+    /// before.
+    fn grant(&self, found: &PackageEntry, built: &Built, notes: &mut Vec<String>) -> Result<Option<Digests>> {
+        let profile = &built.profile;
+        let who = (found.id.as_str(), found.installed);
+        let mode = self.decided.policy.mode;
+        let applicant = Applicant::new(&self.environment.dirs, who, &found.root, &built.metadata, mode)?;
+        let book = self.book.borrow();
+        let record = book.packages.get(&applicant.key);
+        let held = self.decided.held(&applicant, found.origin, record);
+        notes.extend(held.note.map(|note| format!("{}: {note}", applicant.id)));
+        let empty = Record::new(applicant.present());
+        let code = empty.code.clone();
+        self.answers.expect(found.id.clone(), applicant.key.clone(), empty);
+        let gate = self.dispatcher.gate();
+        let (grants, unreadable) = self.decided.readable(gate, profile, held.grants);
+        notes.extend(unreadable);
+        gate.set_grants(profile, &grants, applicant.evidence)
+            .map_err(|error| Failure::usage(format!("{}: {error}", found.id)))?;
+        gate.set_never(profile, held.never);
+        // Of code that nobody agreed to, nothing is known.
+        let Some(record) = record.filter(|record| record.code == code) else { return Ok(None) };
+        if record.tools.is_empty() {
+            self.first.borrow_mut().insert(found.id.clone());
+            return Ok(None);
+        }
+        Ok(Some(record.tools.clone()))
+    }
+
+    /// Finds and compiles the extensions again, as they are on disk now. One that cannot be compiled stays as it is loaded,
+    /// and so do those that are missed because settings cannot be read; with grants as they are now.
+    pub(crate) async fn again(&self) -> Reloaded {
+        let discovery = match Trust::read(&self.environment) {
+            Ok(trust) => {
+                let trusted = trust.covers(&self.environment.dirs.cwd);
+                resolve_extensions(&places(&self.environment, &self.args, trusted))
+            }
+            Err(failure) => return self.unchanged(vec![(RELOAD.to_owned(), failure.to_string())]),
+        };
+        let book = match self.answers.read() {
+            Ok(book) => book,
+            Err(failure) => return self.unchanged(vec![(RELOAD.to_owned(), failure.to_string())]),
+        };
+        let same_answers = self.book.replace(book) == *self.book.borrow();
+        let mut loaded = self.host.packages();
+        let mut again = Reloaded { provenance: provenance(&discovery), ..Reloaded::default() };
+        let missed = discovery.problems.iter().chain(&discovery.refused);
+        again.problems.extend(missed.map(|problem| (RELOAD.to_owned(), problem.to_string())));
+        let keeps_missed = !again.problems.is_empty();
+        for found in &discovery.packages {
+            let at = loaded.iter().position(|package| *package.id() == found.id);
+            let old = at.map(|at| loaded.remove(at));
+            let path = found.entries.first().unwrap_or(&found.root).display().to_string();
+            match self.anew(found, old.as_ref().filter(|_| same_answers)).await {
+                Ok((package, notes)) => {
+                    again.packages.push(package);
+                    again.problems.extend(notes.into_iter().map(|note| (path.clone(), note)));
+                }
+                Err(failure) => {
+                    let stays = if old.is_some() { "\nthe version that was loaded before goes on" } else { "" };
+                    again.problems.push((path, clean(&format!("{failure}{stays}"))));
+                    again.packages.extend(old);
+                }
+            }
+        }
+        if keeps_missed {
+            again.packages.extend(loaded);
+        }
+        again
+    }
+
+    /// A package as it is on disk now; `old`, with all that it holds, where that is the same.
+    async fn anew(&self, found: &PackageEntry, old: Option<&Package>) -> Result<(Package, Vec<String>)> {
+        let built = self.compile(found)?;
+        if let Some(old) = old.filter(|old| built.is(old)) {
+            return Ok((old.clone(), Vec::new()));
+        }
+        let package = built.clone().package(&self.supplier).await?;
+        let notes = self.admit(found, &built)?;
+        Ok((package, notes))
+    }
+
+    fn unchanged(&self, problems: Vec<(String, String)>) -> Reloaded {
+        Reloaded { packages: self.host.packages(), problems, ..Reloaded::default() }
+    }
+
+    /// Keeps what the tools of extensions said in their first session, and what was agreed to in this one.
+    pub(crate) fn keep_tools(&self) {
+        for extension in self.first.take() {
+            let digests = self.host.tool_digests(&extension);
+            if !digests.is_empty() {
+                self.answers.keep_tools(&extension, digests);
+            }
         }
     }
-    host.expect(0);
-    Ok(())
 }
 
-/// Compiles and loads one package. Answers what is wrong with entries of it; the others of the package run.
-async fn load(
-    host: &Host,
-    dispatcher: &Dispatcher,
-    compiler: &Compiler,
-    supplier: &Supplier,
-    desk: &Desk<'_>,
-    found: &PackageEntry,
-) -> Result<Vec<Failure>, NotLoaded> {
-    // Of a local path, whose answers hold for other code, too.
-    let record = desk.book.packages.get(found.id.as_str()).filter(|_| found.installed.is_none());
-    let (grants, never) = desk.decided.before_build(record);
-    let built = Built::in_session(compiler, dispatcher, found, (&grants, never))?;
-    if let Some(known) = grant(dispatcher, desk, found, &built.profile, &built.metadata)? {
-        host.pin_tools(&found.id, known);
-    }
-    let package = built.package(supplier).await?;
-    // A factory may wait for a timer or a call; somebody has to bring it the answer.
-    let report = host.run(host.load(package)).await?;
-    let failed = |(path, error): (&str, &ErrorReport)| {
-        let place = error
-            .position
-            .as_ref()
-            .map(|at| format!("\n  at {}:{}:{}", at.file, at.line, at.column))
-            .unwrap_or_default();
-        Failure::failed(clean(&format!("Failed to load extension \"{path}\": {}{place}", error.message)))
-    };
-    Ok(report.failures().map(failed).collect())
-}
-
-/// Tells the gate what an extension holds, and its user when that is less than it was. Answers what its tools said
-/// before.
-fn grant(
-    dispatcher: &Dispatcher,
-    desk: &Desk<'_>,
-    found: &PackageEntry,
-    profile: &Profile,
-    metadata: &ArtifactMetadata,
-) -> Result<Option<Digests>> {
-    let who = (found.id.as_str(), found.installed);
-    let applicant = Applicant::new(desk.dirs, who, &found.root, metadata, desk.decided.policy.mode)?;
-    let record = desk.book.packages.get(&applicant.key);
-    let held = desk.decided.held(&applicant, found.origin, record);
-    if let Some(note) = &held.note {
-        stderr(&clean(&format!("warning: {}: {note}", applicant.id)));
-    }
-    let empty = Record::new(applicant.present());
-    let code = empty.code.clone();
-    desk.answers.expect(found.id.clone(), applicant.key.clone(), empty);
-    let gate = dispatcher.gate();
-    let grants = desk.decided.readable(gate, profile, held.grants);
-    gate.set_grants(profile, &grants, applicant.evidence)
-        .map_err(|error| Failure::usage(format!("{}: {error}", found.id)))?;
-    gate.set_never(profile, held.never);
-    // Of code that nobody agreed to, nothing is known.
-    let Some(record) = record.filter(|record| record.code == code) else { return Ok(None) };
-    if record.tools.is_empty() {
-        desk.first.borrow_mut().insert(found.id.clone());
-        return Ok(None);
-    }
-    Ok(Some(record.tools.clone()))
-}
+/// Who is named where a reload as a whole is to blame.
+const RELOAD: &str = "<reload>";
 
 /// Gives extensions the flags of the command line.
 pub(crate) fn set_flags(host: &Host, flags: Vec<ExtensionFlag>) -> Result<()> {
@@ -254,10 +322,17 @@ pub(crate) fn set_flags(host: &Host, flags: Vec<ExtensionFlag>) -> Result<()> {
     match problems.last() {
         None => Ok(()),
         Some(last) => {
-            let failure = Failure::failed(clean(&problems.join("\n")));
-            let is_unknown = last.starts_with(UNKNOWN_OPTION);
+            let message = clean(&problems.join("\n"));
+            let Some(unknown) = last.strip_prefix(UNKNOWN_OPTION) else { return Err(Failure::failed(message)) };
+            let registered: Vec<String> = host.flags().into_iter().map(|flag| flag.spec.name).collect();
+            let similar = unknown
+                .split_once("--")
+                .and_then(|(_, name)| similar_option(name.split(',').next().unwrap_or_default(), &registered));
             let help = "pi --help lists the options; extensions may register more";
-            Err(if is_unknown { failure.help(help) } else { failure })
+            Err(Failure::usage(message).help(match similar {
+                Some(similar) => format!("did you mean {similar}? {help}"),
+                None => help.to_owned(),
+            }))
         }
     }
 }

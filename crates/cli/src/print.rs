@@ -90,7 +90,7 @@ impl Assembled {
                 if is_text {
                     self.show_last();
                 }
-                self.keep_tools();
+                self.loader.keep_tools();
                 self.agent.shutdown("quit").await;
                 outcome
             })

@@ -13,7 +13,7 @@ use crate::grant_file::{Answers, GrantFile};
 use crate::grants::Decided;
 use crate::isolation;
 use crate::ledger;
-use crate::loading::{Desk, Failures, ToolPins, discover, load_all, paths_of_code, places, provenance, set_flags};
+use crate::loading::{Failures, Loader, discover, paths_of_code, places, provenance, set_flags};
 use crate::models::{self, Choice, HOW};
 use crate::opening;
 use crate::output::{clean, indented, stderr};
@@ -61,7 +61,7 @@ pub(crate) const WIND_DOWN: std::time::Duration = std::time::Duration::from_secs
 
 /// Everything of one session. Made by [`assemble`], on the thread that runs it.
 pub(crate) struct Assembled {
-    pub(crate) pins: ToolPins,
+    pub(crate) loader: Rc<Loader>,
     pub(crate) host: Host,
     pub(crate) agent: Agent,
     pub(crate) ledger: Ledger,
@@ -130,7 +130,7 @@ pub(crate) async fn registered_flags(
 
 /// A session before its model is chosen: extensions have loaded.
 struct Loaded {
-    compiler: Compiler,
+    loader: Rc<Loader>,
     args: RunArgs,
     ambient: Ambient,
     settings: Settings,
@@ -149,7 +149,6 @@ struct Loaded {
     mode: &'static str,
     host: Host,
     ledger: Ledger,
-    pins: ToolPins,
     reports: Option<Reports>,
 }
 
@@ -248,14 +247,25 @@ async fn loaded(environment: &Environment, setup: Setup) -> Result<Loaded> {
         )
         .build();
     let reports = partner.is_none().then(|| host.reports());
-    let desk = Desk { dirs: &environment.dirs, decided: &decided, book, answers, first: RefCell::default() };
+    let asks = decided.asks;
+    let loader = Rc::new(Loader {
+        environment: environment.clone(),
+        args: args.clone(),
+        compiler,
+        supplier,
+        host: host.clone(),
+        dispatcher,
+        decided,
+        answers,
+        book: RefCell::new(book),
+        first: RefCell::default(),
+    });
     let failures = Failures {
         observer: observer.as_deref(),
         redactor: ledger.redactor(),
         are_fatal: args.fail_on_extension_error,
     };
-    let packages = (discovery.packages.as_slice(), &failures);
-    let loaded = load_all(&host, &dispatcher, &compiler, &supplier, &desk, packages).await;
+    let loaded = loader.load_all(&discovery.packages, &failures).await;
     // What an extension did before it failed is evidence.
     loaded.inspect_err(|_| drop(ledger.close()))?;
     set_flags(&host, flags)?;
@@ -268,7 +278,12 @@ async fn loaded(environment: &Environment, setup: Setup) -> Result<Loaded> {
         });
     }
 
-    let extensions = Rc::new(HostExtensions::new(host.clone()));
+    let again = Rc::clone(&loader);
+    let extensions = HostExtensions::new(host.clone()).with_source(Box::new(move || {
+        let loader = Rc::clone(&again);
+        Box::pin(async move { loader.again().await })
+    }));
+    let extensions = Rc::new(extensions);
     tokio::task::spawn_local(tool_requests.serve(extensions.clone()));
     let mode = match (&partner, args.mode) {
         (Some(partner), _) => partner.mode,
@@ -276,13 +291,12 @@ async fn loaded(environment: &Environment, setup: Setup) -> Result<Loaded> {
         (None, _) => "print",
     };
     extensions.set_provenance(provenance(&discovery));
-    let pins = ToolPins { first: RefCell::new(desk.first.into_inner()), answers: desk.answers };
     Ok(Loaded {
-        compiler,
+        loader,
         args,
         ambient,
         settings,
-        asks: decided.asks,
+        asks,
         ready,
         left,
         control,
@@ -293,7 +307,6 @@ async fn loaded(environment: &Environment, setup: Setup) -> Result<Loaded> {
         mode,
         host,
         ledger,
-        pins,
         reports,
     })
 }
@@ -307,7 +320,7 @@ pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<
         None => models::choose(environment, &loaded.args, &loaded.models().0, loaded.left.clone(), loaded.stays)?,
     };
     let Loaded {
-        args, ambient, settings, asks, ready, control, extensions, front_end, mode, host, ledger, pins, ..
+        args, ambient, settings, asks, ready, control, extensions, front_end, mode, host, ledger, loader, ..
     } = loaded;
     let provider = ready.unwrap_or_else(|| Arc::new(Unopened::new(choice.model.clone())));
     let agent = Agent::new(
@@ -336,7 +349,7 @@ pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<
         control,
         front_end,
     );
-    agent.set_words(crate::words::of_session(environment, &loaded.compiler, &choice.model).await);
+    agent.set_words(crate::words::of_session(environment, &loader.compiler, &choice.model).await);
     agent.set_settings(settings);
     agent.set_model_network(environment.variable("PI_OFFLINE").is_none());
     agent.begin_with(choice.model, &choice.thinking, choice.session_first);
@@ -358,7 +371,7 @@ pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<
         protected: Some(environment.places()),
         found_by: Some((places(environment, &args, trusted), args.resources.options())),
     });
-    Ok(Assembled { host, agent, ledger, cwd: environment.dirs.cwd.clone(), reports: loaded.reports, pins })
+    Ok(Assembled { host, agent, ledger, cwd: environment.dirs.cwd.clone(), reports: loaded.reports, loader })
 }
 
 impl Assembled {
@@ -367,7 +380,7 @@ impl Assembled {
         self.agent.start("startup").await?;
         self.agent.untold_context().iter().for_each(|problem| stderr(&clean(&format!("warning: {problem}"))));
         let agreed = self.host.settle_tools().await;
-        self.pins.first.borrow_mut().extend(agreed);
+        self.loader.first.borrow_mut().extend(agreed);
         Ok(())
     }
 
@@ -375,16 +388,6 @@ impl Assembled {
     pub(crate) fn look_up_models(self: &Rc<Self>) {
         let session = Rc::clone(self);
         tokio::task::spawn_local(async move { session.agent.look_up_models().await });
-    }
-
-    /// Keeps what the tools of extensions said in their first session, and what was agreed to in this one.
-    pub(crate) fn keep_tools(&self) {
-        for extension in self.pins.first.take() {
-            let digests = self.host.tool_digests(&extension);
-            if !digests.is_empty() {
-                self.pins.answers.keep_tools(&extension, digests);
-            }
-        }
     }
 
     /// Shows the reports and writes the ledger lines that are still queued; its file reports its own

@@ -317,3 +317,58 @@ export default function (pi: any) {
         records.iter().filter(|record| record["method"] == "notify").map(|record| &record["message"]).collect();
     assert_eq!(notices, ["first", "second", "quit"]);
 }
+
+#[test]
+fn a_reload_reads_extensions_again_and_keeps_what_cannot_be_compiled() {
+    let world = World::new();
+    let version = |number: u32| {
+        format!(
+            "import {{ name }} from './lib';
+             export default (pi: any) => {{
+               pi.registerCommand('again', {{ handler: async (_: string, ctx: any) => ctx.reload() }});
+               pi.registerCommand('version', {{ handler: async (_: string, ctx: any) =>
+                 ctx.ui.notify('{number} ' + name + ' ' + pi.getFlag('flag')) }});
+               pi.registerFlag('flag', {{ type: 'string', default: 'none' }});
+             }};"
+        )
+    };
+    let other =
+        "export default (pi: any) => pi.on('session_start', (_: any, ctx: any) => ctx.ui.notify('other is there'));";
+    world.write("home/.pi/agent/extensions/tool/lib.ts", "export const name = 'old';");
+    world.write("home/.pi/agent/extensions/tool/index.ts", version(1));
+    let model = world.script(&[]);
+    let options = ["--model", &model, "--no-session", "--isolation", "thread", "--flag", "given"];
+    let mut client = Client::start(&world, &options);
+    let mut says = |command: &str| {
+        let id = client.send(json!({"type": "prompt", "message": command}));
+        let (before, _) = client.until(|record| record["id"] == id.as_str() && record["type"] == "response");
+        let told = before.iter().find(|record| record["method"] == "notify");
+        told.map_or(Value::Null, |told| told["message"].clone())
+    };
+    assert_eq!(says("/version"), "1 old given");
+    world.write("home/.pi/agent/extensions/tool/index.ts", version(2));
+    says("/again");
+    assert_eq!(says("/version"), "2 old given");
+    world.write("home/.pi/agent/extensions/tool/lib.ts", "export const name = 'new';");
+    says("/again");
+    assert_eq!(says("/version"), "2 new given");
+    world.write("home/.pi/agent/extensions/tool/index.ts", "export default (pi: any) => {\n  pi.on(;\n};\n");
+    world.write("home/.pi/agent/extensions/other.ts", other);
+    client.send(json!({"type": "prompt", "message": "/again"}));
+    let (before, there) = client.until(|record| record["method"] == "notify");
+    assert_eq!(there["message"], "other is there");
+    let error = before.iter().find(|record| record["type"] == "extension_error").expect("an error");
+    let message = error["error"].as_str().expect("a message");
+    for part in ["BD_SYNTAX", "index.ts:2:9", "pi.on(;", "the version that was loaded before goes on"] {
+        assert!(message.contains(part), "{part}: {message}");
+    }
+    client.send(json!({"type": "prompt", "message": "/version"}));
+    assert_eq!(client.request("notify")["message"], "2 new given");
+    // A session that begins is of the same code.
+    world.write("home/.pi/agent/extensions/tool/index.ts", version(3));
+    client.call(json!({"type": "new_session"}));
+    client.send(json!({"type": "prompt", "message": "/version"}));
+    let told = client.until(|record| record["method"] == "notify" && record["message"] != "other is there").1;
+    assert_eq!(told["message"], "2 new given");
+    assert_eq!(client.end(), 0);
+}

@@ -11,7 +11,8 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// A compiled package: what one realm runs.
+/// A compiled package: what one realm runs. Cheap to clone.
+#[derive(Clone)]
 pub struct Package {
     /// Id, folder and artifact hash, as the gate and the ledger know it.
     pub profile: Profile,

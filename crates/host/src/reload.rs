@@ -86,6 +86,11 @@ impl Host {
         }
     }
 
+    /// The packages that are loaded, in load order, also those that failed.
+    pub fn packages(&self) -> Vec<Package> {
+        self.unretired().iter().map(|slot| Package::clone(&slot.cell.borrow().package)).collect()
+    }
+
     fn unretired(&self) -> Vec<Rc<Slot>> {
         self.slots().into_iter().filter(|slot| slot.cell.borrow().status != Status::Retired).collect()
     }

@@ -101,7 +101,7 @@ async fn run(session: Rc<Assembled>, wire: Wire, mut records: mpsc::UnboundedRec
             let _ = tokio::time::timeout(WIND_DOWN, commands.idle()).await;
         })
         .await;
-    session.keep_tools();
+    session.loader.keep_tools();
     // The client has gone; what extensions still have to do gets a moment, and is no reason to stay.
     let goodbye = async {
         session.agent.shutdown("quit").await;

@@ -316,7 +316,7 @@ async fn talk(
     control.abort();
     let goodbye = async {
         control.settled().await;
-        session.keep_tools();
+        session.loader.keep_tools();
         session.agent.shutdown("quit").await;
         let _ = tokio::time::timeout(WIND_DOWN, session.host.quiet()).await;
     };
