@@ -4,8 +4,10 @@
 //! before parsing ([`flags`]), and checked once the extensions have registered theirs.
 
 mod flags;
+mod similar;
 
 pub(crate) use flags::{ExtensionFlag, split_extension_flags};
+pub(crate) use similar::{misspelt_command, similar_option};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use pijs_agent::tools::ToolChoice;

@@ -74,6 +74,10 @@ pub fn main() -> ExitCode {
         return ExitCode::from(failure.exit as u8);
     }
     let (argv, flags) = args::split_extension_flags(std::env::args_os());
+    if let Err(failure) = args::misspelt_command(&argv) {
+        output::stderr(&failure.to_string());
+        return ExitCode::from(failure.exit as u8);
+    }
     let wants_help = help::asked_for(&argv);
     let helps = wants_help.is_some();
     let cli = match Cli::try_parse_from(wants_help.unwrap_or(argv)) {
