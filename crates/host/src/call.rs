@@ -2,12 +2,12 @@
 
 use crate::bulk;
 use crate::emit::{dropped, plain_error};
-use crate::extension::{Slot, ToolWaiter};
+use crate::extension::{Answered, Slot, ToolWaiter};
 use crate::host::Host;
 use crate::outcome::{CallbackOutcome, CommandOutcome, Owner, ToolOutcome};
 use crate::patience::Waiter;
 use crate::signal::Signal;
-use pijs_protocol::message::{Callback, Message, SlashCommand, ToolCall};
+use pijs_protocol::message::{Callback, Message, SlashCommand, ToolCall, ToolResult};
 use pijs_protocol::{EntryIndex, ExtensionId, Handle, Termination};
 use serde_json::Value;
 use std::rc::Rc;
@@ -61,14 +61,21 @@ impl Host {
             on_update(partial);
         }
         match result {
-            Ok(result) => match result.error {
-                Some(error) => ToolOutcome::Threw(self.located(&slot, error)),
-                None if result.is_error => {
-                    ToolOutcome::Threw(plain_error(entry, "tool", "the tool failed without saying why".to_owned()))
-                }
-                None => ToolOutcome::Returned(result.output),
-            },
+            Ok(Answered { result, place }) => {
+                place.after_earlier_answers().await;
+                self.outcome_of(&slot, entry, result)
+            }
             Err(reason) => ToolOutcome::Ended(reason),
+        }
+    }
+
+    fn outcome_of(&self, slot: &Rc<Slot>, entry: EntryIndex, result: ToolResult) -> ToolOutcome {
+        match result.error {
+            Some(error) => ToolOutcome::Threw(self.located(slot, error)),
+            None if result.is_error => {
+                ToolOutcome::Threw(plain_error(entry, "tool", "the tool failed without saying why".to_owned()))
+            }
+            None => ToolOutcome::Returned(result.output),
         }
     }
 

@@ -6,7 +6,7 @@
 //! what may happen: one that is missing there has said no.
 
 use crate::events::{self, Event, Round, Step, Taken};
-use crate::extension::{Slot, Status};
+use crate::extension::{Answered, Slot, Status};
 use crate::host::Host;
 use crate::outcome::Outcome;
 use crate::patience::Waiter;
@@ -69,17 +69,17 @@ impl Host {
         let _under_way = UnderWay::begin(&self.0.rounds);
         for target in targets {
             let slot = &target.slot;
-            let result = match self.call_handler(event, &round, &target).await {
-                Some(Ok(result)) => result,
+            let Answered { result, place } = match self.call_handler(event, &round, &target).await {
+                Some(Ok(answered)) => answered,
                 // It was removed, or its realm is another one by now.
                 None => continue,
-                Some(Err(reason)) => stopped(&target, event, &reason),
+                Some(Err(reason)) => self.answered(stopped(&target, event, &reason)),
             };
             let EventResult { error, .. } = &result;
             let located = error.clone().map(|error| self.located(slot, error));
             let mut result = EventResult { error: located, ..result };
             self.restrict_system_messages(event.name(), slot, round.payload(), &mut result);
-            self.let_others_run().await;
+            self.let_others_run(place).await;
             let path = slot.cell.borrow().path(Some(target.entry));
             let taken = match self.refused(&round, &target, &result) {
                 None => {
@@ -114,6 +114,11 @@ impl Host {
         round.finish()
     }
 
+    /// An answer that the host gives in place of an extension, now.
+    fn answered(&self, result: EventResult) -> Answered<EventResult> {
+        Answered { result, place: self.0.handler_order.enter() }
+    }
+
     /// The capability that this result would need and its extension does not hold.
     fn refused(&self, round: &Round, target: &Target, result: &EventResult) -> Option<&'static str> {
         round.needs(result).into_iter().find(|capability| {
@@ -141,14 +146,14 @@ impl Host {
         event: &Event,
         round: &Round,
         target: &Target,
-    ) -> Option<Result<EventResult, Termination>> {
+    ) -> Option<Result<Answered<EventResult>, Termination>> {
         let slot = &target.slot;
-        let Some(handle) = target.handle else { return Some(Ok(missed(target, event))) };
+        let Some(handle) = target.handle else { return Some(Ok(self.answered(missed(target, event)))) };
         {
             let extension = slot.cell.borrow();
             if extension.generation != target.generation {
                 let decides = extension.status != Status::Retired && events::is_decided(event.name());
-                return (decides && guard::is_up("host.replaced")).then(|| Ok(missed(target, event)));
+                return (decides && guard::is_up("host.replaced")).then(|| Ok(self.answered(missed(target, event))));
             }
             if !extension.registry.knows_handler(handle) {
                 return None;

@@ -11,6 +11,7 @@
 //! any --Host::reload--> Retired, until nothing runs in its realm
 //! ```
 
+use crate::answer_order::Place;
 use crate::attend::Bell;
 use crate::backlog::{Backlog, Ticket};
 use crate::bulk::Updates;
@@ -161,12 +162,18 @@ pub(crate) struct Running {
 #[derive(Default)]
 pub(crate) struct Pending {
     pub(crate) load: Option<LoadWaiter>,
-    pub(crate) events: BTreeMap<EventId, Waiter<EventResult>>,
+    pub(crate) events: BTreeMap<EventId, Waiter<Answered<EventResult>>>,
     pub(crate) tools: BTreeMap<String, ToolWaiter>,
     pub(crate) commands: BTreeMap<String, Waiter<SlashResult>>,
     pub(crate) callbacks: BTreeMap<String, Waiter<CallbackResult>>,
     /// Who hears what a callback says on its way.
     pub(crate) callback_updates: BTreeMap<String, Updates>,
+}
+
+/// The answer of a handler or a tool, and its place among the other answers.
+pub(crate) struct Answered<T> {
+    pub(crate) result: T,
+    pub(crate) place: Place,
 }
 
 /// The answer to `load`.
@@ -179,7 +186,7 @@ pub(crate) enum Loaded {
 /// The caller of a tool.
 pub(crate) struct ToolWaiter {
     pub(crate) updates: mpsc::UnboundedSender<Value>,
-    pub(crate) done: Waiter<ToolResult>,
+    pub(crate) done: Waiter<Answered<ToolResult>>,
 }
 
 impl Extension {

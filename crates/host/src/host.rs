@@ -12,10 +12,10 @@
 mod driving;
 mod messages;
 
+use crate::answer_order::AnswerOrder;
 use crate::ears;
 use crate::extension::{Arrival, Extension, Slot, Status};
 use crate::flood::Fate;
-use crate::handler_order::HandlerOrder;
 use crate::options::{HostBuilder, HostOptions, OpenRealm, Watchdog};
 use crate::outcome::{CommandInfo, FlagInfo, Owner, ToolInfo};
 use crate::pins::Pins;
@@ -105,7 +105,9 @@ pub(crate) struct Core {
     open_calls: Cell<usize>,
     /// Events that go round.
     pub(crate) rounds: Cell<usize>,
-    pub(crate) handler_order: HandlerOrder,
+    /// Of the handlers of events, and of tools.
+    pub(crate) handler_order: Rc<AnswerOrder>,
+    pub(crate) tool_order: Rc<AnswerOrder>,
     /// `session_start` has been emitted: a restarted extension is told, too.
     pub(crate) session_started: Cell<bool>,
     /// Definitions of tools that are known.
@@ -183,7 +185,8 @@ impl Host {
             verdict_time: Cell::default(),
             open_calls: Cell::default(),
             rounds: Cell::default(),
-            handler_order: HandlerOrder::default(),
+            handler_order: Rc::default(),
+            tool_order: Rc::default(),
             pins: RefCell::default(),
             session_started: Cell::new(false),
             epoch: Cell::new(0),

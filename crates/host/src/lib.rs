@@ -28,6 +28,7 @@
 
 #![warn(missing_docs)]
 
+mod answer_order;
 mod attend;
 mod backlog;
 mod bulk;
@@ -37,7 +38,6 @@ mod emit;
 pub mod events;
 mod extension;
 mod flood;
-mod handler_order;
 mod host;
 mod load;
 mod modules;

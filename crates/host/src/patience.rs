@@ -8,8 +8,9 @@
 //! After a person's *abort* ([`Host::hurry`]) it is another matter: nobody is waited for longer than
 //! [`WaitBudget::abort_us`], whatever is under way. The realm lives on, only its caller goes on without it.
 
+use crate::answer_order::AnswerOrder;
 use crate::emit::plain_error;
-use crate::extension::{Extension, Loaded, Pending, Slot, Status};
+use crate::extension::{Answered, Extension, Loaded, Pending, Slot, Status};
 use crate::host::Host;
 use pijs_protocol::message::{CallbackResult, EventResult, SlashResult, ToolResult};
 use pijs_protocol::registration::Registration;
@@ -176,7 +177,8 @@ impl Host {
             }
             if let Some(asked_us) = self.0.hurried.get().filter(|_| guard::is_up("hook.abort")) {
                 let patience_us = self.0.options.waits.abort_us;
-                let (late, left) = slot.cell.borrow_mut().pending.give_up(asked_us, patience_us, now_us);
+                let orders = (&self.0.handler_order, &self.0.tool_order);
+                let (late, left) = slot.cell.borrow_mut().pending.give_up(asked_us, patience_us, now_us, orders);
                 acted |= late;
                 next = left.map_or(next, |at| earlier(next, at));
             }
@@ -263,17 +265,25 @@ impl Pending {
 
     /// Answers in place of the extension whoever has waited for so long since the abort. Whether anybody had, and when
     /// the next one will have.
-    fn give_up(&mut self, asked_us: u64, patience_us: u64, now_us: u64) -> (bool, Option<u64>) {
+    fn give_up(
+        &mut self,
+        asked_us: u64,
+        patience_us: u64,
+        now_us: u64,
+        (handlers, tools): (&Rc<AnswerOrder>, &Rc<AnswerOrder>),
+    ) -> (bool, Option<u64>) {
         let at = |since_us: u64| since_us.max(asked_us).saturating_add(patience_us);
         let mut acted = false;
         for (id, waiter) in take_late(&mut self.events, |waiter| at(waiter.since_us) <= now_us) {
             let error = Some(aborted("abort"));
-            waiter.answer(Ok(EventResult { event_id: id, value: None, changed: Map::new(), error }));
+            let result = EventResult { event_id: id, value: None, changed: Map::new(), error };
+            waiter.answer(Ok(Answered { result, place: handlers.enter() }));
             acted = true;
         }
         for (id, waiter) in take_late(&mut self.tools, |waiter| at(waiter.done.since_us) <= now_us) {
             let error = Some(aborted("tool"));
-            waiter.done.answer(Ok(ToolResult { tool_call_id: id, output: Value::Null, is_error: true, error }));
+            let result = ToolResult { tool_call_id: id, output: Value::Null, is_error: true, error };
+            waiter.done.answer(Ok(Answered { result, place: tools.enter() }));
             acted = true;
         }
         for (id, waiter) in take_late(&mut self.commands, |waiter| at(waiter.since_us) <= now_us) {

@@ -3,6 +3,7 @@
 //! A turn begins and is resumed in [`Host::tick`] and nowhere else.
 
 use super::{Completion, Host, Ticked};
+use crate::answer_order::Place;
 use crate::extension::{Arrival, Extension, Slot, Status};
 use crate::turn::{SyncDoor, Turn, TurnOutput};
 use pijs_hostcall::{During, Timer};
@@ -119,9 +120,9 @@ impl Host {
     }
 
     /// Lets go on what waits between two handlers of an event, as on pi's one thread. Where several events go round,
-    /// what was sent to extensions up to now has run: the first handlers of all come before the second ones.
-    pub(crate) async fn let_others_run(&self) {
-        let place = self.0.handler_order.enter();
+    /// what was sent to extensions up to now has run: the first handlers of all come before the second ones. The event has
+    /// its place since its handler answered.
+    pub(crate) async fn let_others_run(&self, place: Place) {
         tokio::task::yield_now().await;
         if self.0.rounds.get() < 2 {
             return;

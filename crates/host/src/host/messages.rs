@@ -2,7 +2,7 @@
 
 use super::{Completion, Host};
 use crate::bulk;
-use crate::extension::{Arrival, Extension, Loaded, Slot, Status};
+use crate::extension::{Answered, Arrival, Extension, Loaded, Slot, Status};
 use crate::outcome::Owner;
 use crate::patience::{Waiter, listens};
 use crate::record;
@@ -47,7 +47,8 @@ impl Host {
                 Message::Register(register) => self.register(slot, register),
                 Message::EventResult(result) => {
                     let waiter = slot.cell.borrow_mut().pending.events.remove(&result.event_id);
-                    answer(waiter, result);
+                    let place = self.0.handler_order.enter();
+                    answer(waiter, Answered { result, place });
                 }
                 Message::ToolUpdate(update) => {
                     let extension = slot.cell.borrow();
@@ -57,7 +58,8 @@ impl Host {
                 }
                 Message::ToolResult(result) => {
                     let waiter = slot.cell.borrow_mut().pending.tools.remove(&result.tool_call_id);
-                    answer(waiter.map(|waiter| waiter.done), result);
+                    let place = self.0.tool_order.enter();
+                    answer(waiter.map(|waiter| waiter.done), Answered { result, place });
                 }
                 Message::SlashResult(result) => {
                     let waiter = slot.cell.borrow_mut().pending.commands.remove(&result.slash_command_id);

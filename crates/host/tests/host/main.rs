@@ -4,6 +4,7 @@ mod allocations;
 mod calls;
 mod embed;
 mod events;
+mod interleaved;
 mod lab;
 mod liar;
 mod load;
