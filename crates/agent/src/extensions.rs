@@ -311,7 +311,7 @@ pub enum ToolFate {
 pub enum CommandFate {
     /// It is done.
     Done,
-    /// It threw this; already reported.
+    /// It threw this.
     Threw(CommandError),
 }
 

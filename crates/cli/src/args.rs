@@ -54,97 +54,97 @@ pub(crate) struct Cli {
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct RunArgs {
     /// Answer one prompt and exit
-    #[arg(short, long)]
+    #[arg(short, long, help_heading = "Output")]
     pub(crate) print: bool,
     /// What to ask, one message after the other; @FILE puts a file before the first one
     #[arg(value_name = "@FILE|MESSAGE")]
     pub(crate) messages: Vec<String>,
     /// Which model answers: PROVIDER/ID, an id or a part of one, or script:FILE for a recorded reply
-    #[arg(long, value_name = "PROVIDER/ID[:THINKING]")]
+    #[arg(long, value_name = "PROVIDER/ID[:THINKING]", help_heading = "Model")]
     pub(crate) model: Option<String>,
     /// Provider of --model
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help_heading = "Model")]
     pub(crate) provider: Option<String>,
     /// How much the model thinks: off, minimal, low, medium, high, xhigh, max
-    #[arg(long, value_name = "LEVEL")]
+    #[arg(long, value_name = "LEVEL", help_heading = "Model")]
     pub(crate) thinking: Option<String>,
     /// Key for the model's provider, for this run; others see it in the list of processes
-    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true, help_heading = "Model")]
     pub(crate) api_key: Option<String>,
     /// Models that Ctrl+P goes through: names or patterns, with commas between them
-    #[arg(long, value_name = "PATTERNS")]
+    #[arg(long, value_name = "PATTERNS", help_heading = "Model")]
     pub(crate) models: Option<String>,
     /// List the models that can be used, and end
-    #[arg(long, value_name = "SEARCH", num_args = 0..=1, default_missing_value = "")]
+    #[arg(long, value_name = "SEARCH", num_args = 0..=1, default_missing_value = "", help_heading = "Model")]
     pub(crate) list_models: Option<String>,
     /// How to report: the final text, or one event a line
-    #[arg(long, value_enum, default_value_t = Mode::Text)]
+    #[arg(long, value_enum, default_value_t = Mode::Text, help_heading = "Output")]
     pub(crate) mode: Mode,
     /// Load an extension from a path or a package source; repeatable
-    #[arg(short = 'e', long = "extension", value_name = "PATH|SOURCE")]
+    #[arg(short = 'e', long = "extension", value_name = "PATH|SOURCE", help_heading = "Extensions")]
     pub(crate) extensions: Vec<String>,
     /// Load only what -e names (also: -ne)
-    #[arg(long)]
+    #[arg(long, help_heading = "Extensions")]
     pub(crate) no_extensions: bool,
     /// Exit with 1 when an installed extension cannot be loaded, instead of going on without it
-    #[arg(long)]
+    #[arg(long, help_heading = "Extensions")]
     pub(crate) fail_on_extension_error: bool,
     #[command(flatten)]
     pub(crate) resources: ResourceArgs,
     /// What happens to a capability that was not granted
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, help_heading = "Permissions")]
     pub(crate) policy: Option<PolicyMode>,
     /// Grant a capability for this run: read:docs/**, exec:git, http:api.github.com, env:NAME; repeatable
-    #[arg(long, value_name = "CAP[:SCOPE]")]
+    #[arg(long, value_name = "CAP[:SCOPE]", help_heading = "Permissions")]
     pub(crate) allow: Vec<String>,
     /// Refuse a capability for this run; repeatable
-    #[arg(long, value_name = "CAP")]
+    #[arg(long, value_name = "CAP", help_heading = "Permissions")]
     pub(crate) deny: Vec<String>,
     /// Where extension code runs
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, value_enum, default_value_t, help_heading = "Extensions")]
     pub(crate) isolation: Isolation,
     /// Which pi extensions meet: 0.87 or 0.73; without it `extensionProfile` of the settings
-    #[arg(long, value_name = "VERSION")]
+    #[arg(long, value_name = "VERSION", help_heading = "Extensions")]
     pub(crate) profile: Option<PiProfile>,
     /// Let extensions run under --policy strict although this system cannot seal them
-    #[arg(long)]
+    #[arg(long, help_heading = "Permissions")]
     pub(crate) accept_unsealed: bool,
     #[command(flatten)]
     pub(crate) session: SessionArgs,
     #[command(flatten)]
     pub(crate) tools: ToolArgs,
     /// Address of the model's API, for compatible endpoints
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", help_heading = "Model")]
     pub(crate) base_url: Option<String>,
     /// Text, or a file of it, that replaces the built-in system prompt
-    #[arg(long, value_name = "TEXT|FILE", allow_hyphen_values = true)]
+    #[arg(long, value_name = "TEXT|FILE", allow_hyphen_values = true, help_heading = "Prompt")]
     pub(crate) system_prompt: Option<String>,
     /// Text, or a file of it, that follows the system prompt; repeatable
-    #[arg(long, value_name = "TEXT|FILE", allow_hyphen_values = true)]
+    #[arg(long, value_name = "TEXT|FILE", allow_hyphen_values = true, help_heading = "Prompt")]
     pub(crate) append_system_prompt: Vec<String>,
     /// Let this folder's own .pi settings and extensions count, this time
-    #[arg(short, long, overrides_with = "no_approve")]
+    #[arg(short, long, overrides_with = "no_approve", help_heading = "Permissions")]
     pub(crate) approve: bool,
     /// Leave them out, this time (also: -na)
-    #[arg(long)]
+    #[arg(long, help_heading = "Permissions")]
     pub(crate) no_approve: bool,
     /// Fetch nothing at the start, as with PI_OFFLINE=1
-    #[arg(long)]
+    #[arg(long, help_heading = None)]
     pub(crate) offline: bool,
     /// Say at the start what was loaded
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     pub(crate) verbose: bool,
     /// Theme of the terminal, this time
-    #[arg(long, value_name = "NAME", allow_hyphen_values = true)]
+    #[arg(long, value_name = "NAME", allow_hyphen_values = true, help_heading = "Output")]
     pub(crate) use_theme: Option<String>,
     /// Write a session's file as HTML, and end; the message names another file: .html, .md, .jsonl
-    #[arg(long, value_name = "SESSION.jsonl")]
+    #[arg(long, value_name = "SESSION.jsonl", help_heading = "Output")]
     pub(crate) export: Option<PathBuf>,
     /// There is one way to use the terminal: the whole of it
     #[arg(long, value_name = "MODE", hide = true)]
     pub(crate) tui_mode: Option<String>,
     /// Print the version
-    #[arg(short = 'v', short_alias = 'V', long, action = clap::ArgAction::Version)]
+    #[arg(short = 'v', short_alias = 'V', long, action = clap::ArgAction::Version, help_heading = None)]
     pub(crate) version: (),
 }
 

@@ -296,8 +296,7 @@ impl Commands {
             Ending::Stopped { extension } => {
                 self.screen.change(|view| view.say(Style::Info, &format!("{extension}: stopped the reply")));
             }
-            // The host has reported it.
-            Ending::CommandFailed(_) => {}
+            Ending::CommandFailed(error) => self.fail(&error.to_string()),
             Ending::TooManyTurns(turns) => {
                 self.fail(&format!("the model was still calling tools after {turns} turns"));
             }

@@ -82,6 +82,21 @@ export default function (pi: any) {
 }
 "#;
 
+const THROWS: &str = r#"
+export default function (pi: any) {
+  pi.registerCommand("go", { handler: async () => { throw new Error("no such ticket"); } });
+}
+"#;
+
+#[test]
+fn what_a_command_throws_is_shown() {
+    let world = World::new();
+    let mut terminal = open(&world, THROWS, &[&["x"]], &[]);
+    terminal.answers("/go", "no such ticket");
+    terminal.say("/quit");
+    assert_eq!(terminal.ends().0, 0);
+}
+
 #[test]
 fn only_commands_that_pi_has_go_before_those_of_extensions() {
     let world = World::new();
