@@ -18,8 +18,21 @@ const MAX_ENTRIES: usize = 1_000_000;
 const MAX_GIT_FILE_BYTES: u64 = 4096;
 
 /// Folders in which version control systems keep a repository with its configuration and hooks.
-const REPOSITORIES: &[&str] =
-    &["_darcs", ".bzr", ".cvs", ".darcs", ".fslckout", ".git", ".hg", ".jj", ".pijul", ".sl", ".svn", "_svn"];
+const REPOSITORIES: &[&str] = &[
+    "_darcs",
+    ".bzr",
+    ".cvs",
+    ".darcs",
+    ".fslckout",
+    ".git",
+    ".hg",
+    ".jj",
+    ".pijul",
+    ".sl",
+    ".svn",
+    "_fossil_",
+    "_svn",
+];
 
 /// Device names of Windows, in every folder and with every suffix. Digits can be superscripts there.
 const DEVICES: &[&str] = &["AUX", "CLOCK$", "CON", "CONIN$", "CONOUT$", "NUL", "PRN"];
@@ -201,7 +214,8 @@ fn refuse(path: &Path, why: &str) -> PackageError {
     PackageError::new(InstallCode::Path, printable(&path.to_string_lossy()), why)
 }
 
-/// Whether a `.git` file names a repository that is the user's: inside the one at the top, or outside of the package.
+/// Whether a `.git` file names a repository that is the user's: inside the one at the top, or inside that of a folder above
+/// the package, which the package is a part or a work tree of.
 fn is_users_submodule(path: &Path, root: &Path) -> bool {
     let read = || {
         let text = String::from_utf8(pijs_durable::read_regular(path, MAX_GIT_FILE_BYTES).ok()?).ok()?;
@@ -212,7 +226,12 @@ fn is_users_submodule(path: &Path, root: &Path) -> bool {
             Ok(inside) => {
                 matches!(inside.components().next(), Some(Component::Normal(first)) if first == ".git")
             }
-            Err(_) => true,
+            Err(_) => {
+                let repository =
+                    target.ancestors().find(|folder| folder.file_name().is_some_and(|name| name == ".git"));
+                let above = repository.and_then(Path::parent);
+                above.is_some_and(|above| root.starts_with(above)) || !guard::is_up("names.outside-repository")
+            }
         })
     };
     read().unwrap_or(false)
