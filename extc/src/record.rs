@@ -80,6 +80,11 @@ impl Record {
         Self { manifest: manifest_of(package), entries: package.entries.clone(), files, manifests, looked, refused }
     }
 
+    /// The files that went in.
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
+        self.files.keys().cloned().collect()
+    }
+
     /// Stores an artifact and the note that leads to it.
     ///
     /// # Errors
@@ -173,6 +178,7 @@ pub(crate) fn lookup(
         diagnostics,
         cached: true,
         root: package.root.clone(),
+        files: record.files(),
         evidence: tree.evidence(),
     })
 }

@@ -71,6 +71,10 @@ impl Built {
         };
         profile.artifact_id = Some(metadata.artifact.clone());
         dispatcher.record_build(&profile, &record_of(&output));
+        // Files of an installed package are in the store, which nobody writes.
+        if found.installed.is_none() {
+            dispatcher.gate().add_code(&found.id, output.files.iter().cloned());
+        }
         Ok(Self {
             profile,
             metadata,

@@ -170,8 +170,10 @@ impl Loader {
     /// The first failure that ends the session, see [`Failures`].
     pub(crate) async fn load_all(&self, packages: &[PackageEntry], failures: &Failures<'_>) -> Result<()> {
         self.host.expect(packages.len());
-        for found in packages {
-            match self.load(found).await {
+        // All are compiled before the first one runs: none can change what another one is made of.
+        let built: Vec<Result<Built>> = packages.iter().map(|found| self.compile(found)).collect();
+        for (found, built) in packages.iter().zip(built) {
+            match self.load(found, built).await {
                 Ok(entries) => entries.into_iter().try_for_each(|entry| failures.take(found, entry.into()))?,
                 Err(failure) => failures.take(found, failure)?,
             }
@@ -180,9 +182,9 @@ impl Loader {
         Ok(())
     }
 
-    /// Compiles and loads one package. Answers what is wrong with entries of it; the others of the package run.
-    async fn load(&self, found: &PackageEntry) -> Result<Vec<Failure>, NotLoaded> {
-        let built = self.compile(found)?;
+    /// Loads one package. Answers what is wrong with entries of it; the others of the package run.
+    async fn load(&self, found: &PackageEntry, built: Result<Built>) -> Result<Vec<Failure>, NotLoaded> {
+        let built = built?;
         let notes = self.admit(found, &built)?;
         notes.iter().for_each(|note| stderr(&clean(&format!("warning: {note}"))));
         let package = built.package(&self.supplier).await?;

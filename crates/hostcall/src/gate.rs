@@ -38,6 +38,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 mod asking;
 mod case;
+mod code;
 mod decision;
 mod permit;
 mod servers;
@@ -77,6 +78,7 @@ struct Inner {
     asking: asking::Asking,
     sessions: sessions::Sessions,
     servers: servers::Servers,
+    code: code::Code,
     extensions: RwLock<BTreeMap<ExtensionId, Arc<Authority>>>,
     /// The first file that may hold secrets and that an extension has read.
     secrets: Mutex<BTreeMap<ExtensionId, String>>,
@@ -185,6 +187,7 @@ impl GateBuilder {
                 asking: asking::Asking::default(),
                 sessions: self.sessions,
                 servers: servers::Servers::default(),
+                code: code::Code::default(),
                 extensions: RwLock::default(),
                 secrets: Mutex::default(),
                 outside: Mutex::default(),

@@ -109,8 +109,12 @@ impl Places {
 
     /// Whether a path is part of what is loaded from a file or folder. In a folder that other things lie in that is code.
     fn is_loaded_from(&self, path: &Path, kept: &Path) -> bool {
-        below(path, kept).is_some()
-            && (!self.is_shared(kept) || is_code(path) || path.file_name().is_some_and(|name| name == "package.json"))
+        below(path, kept).is_some_and(|mut rest| {
+            !self.is_shared(kept)
+                || is_code(path)
+                || path.file_name().is_some_and(|name| name == "package.json")
+                || rest.any(|name| name == "node_modules")
+        })
     }
 
     /// Whether something that PiJS keeps lies at a path or below it, or would.
@@ -267,7 +271,14 @@ mod tests {
             assert_eq!(protected(&places, path), Protection::RunsLater, "{path}");
             assert_eq!(written(path, own), Protection::None, "{path}");
         }
-        for path in ["/home/me/tool", "/home/me/TOOL/lib/a.js", "/home/me/one.ts", "/projects/app/package.json"] {
+        for path in [
+            "/home/me/tool",
+            "/home/me/TOOL/lib/a.js",
+            "/home/me/one.ts",
+            "/projects/app/package.json",
+            "/projects/app/node_modules",
+            "/projects/app/node_modules/dep/data.txt",
+        ] {
             assert_eq!(protected(&places, path), Protection::RunsLater, "{path}");
         }
         assert_eq!(written("/projects/app/inner/a.ts", "/projects/app"), Protection::RunsLater);

@@ -1,0 +1,61 @@
+//! The code that extensions of a session are made of.
+//!
+//! Who may write a file that another extension imports has that one's grants when it is built again. So such a file, as one
+//! that runs later, is written only by a grant that names it. An extension writes its own.
+
+use super::Gate;
+use crate::connector::Profile;
+use pijs_protocol::{ExtensionId, guard};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::path::{Path, PathBuf};
+use std::sync::{PoisonError, RwLock};
+
+/// Real paths of files, and which extensions they are compiled into.
+#[derive(Debug, Default)]
+pub(super) struct Code {
+    files: RwLock<BTreeMap<PathBuf, BTreeSet<ExtensionId>>>,
+}
+
+impl Code {
+    /// Whether a file, or one in a folder, is code of an extension other than `profile`.
+    pub(super) fn is_others(&self, path: &Path, profile: &Profile) -> bool {
+        let files = self.files.read().unwrap_or_else(PoisonError::into_inner);
+        let below = files.range::<Path, _>((Bound::Included(path), Bound::Unbounded));
+        let is_others = |owners: &BTreeSet<ExtensionId>| owners.iter().any(|owner| *owner != profile.extension);
+        below.take_while(|(file, _)| file.starts_with(path)).any(|(_, owners)| is_others(owners))
+            && guard::is_up("gate.code")
+    }
+}
+
+impl Gate {
+    /// Says which files an extension was compiled from; real paths. Those that were said before stay.
+    pub fn add_code(&self, extension: &ExtensionId, files: impl IntoIterator<Item = PathBuf>) {
+        let mut known = self.inner.code.files.write().unwrap_or_else(PoisonError::into_inner);
+        for file in files {
+            known.entry(file).or_default().insert(extension.clone());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Places, Policy};
+
+    #[test]
+    fn code_of_others_is_known_by_its_files_and_by_the_folders_above() {
+        let gate = Gate::builder(Policy::default(), Places::new("/p", "/h", "/h/.pi/agent", "/tmp")).build();
+        let [one, two] = ["path:/x/one.ts", "path:/x/two.ts"].map(Profile::new);
+        gate.add_code(&one.extension, ["/x/one.ts", "/x/lib/a.ts"].map(PathBuf::from));
+        gate.add_code(&two.extension, ["/x/lib/a.ts"].map(PathBuf::from));
+        let is_others = |path: &str, profile: &Profile| gate.inner.code.is_others(Path::new(path), profile);
+        for path in ["/x/lib/a.ts", "/x/lib", "/x", "/"] {
+            assert!(is_others(path, &one) && is_others(path, &two), "{path}");
+        }
+        assert!(is_others("/x/one.ts", &two) && !is_others("/x/one.ts", &one));
+        for path in ["/x/lib/b.ts", "/x/li", "/x/one.tsx", "/y"] {
+            assert!(!is_others(path, &one) && !is_others(path, &two), "{path}");
+        }
+    }
+}
