@@ -22,7 +22,13 @@ fn a_prompt_without_a_model_names_the_choices() {
 fn an_unknown_flag_is_refused_by_name() {
     let world = World::new();
     let model = world.script(&[&["hi"]]);
-    world.pi(&["-p", "x", "--model", &model, "--nonsense"]).failed(1, &["--nonsense"]);
+    world.pi(&["-p", "x", "--model", &model, "--nonsense"]).failed(2, &["--nonsense"]);
+    world.pi(&["-p", "x", "--modle", &model]).failed(2, &["--modle", "did you mean --model?"]);
+}
+
+#[test]
+fn a_misspelt_command_is_no_prompt() {
+    World::new().pi(&["instal", "./x"]).failed(2, &["instal", "did you mean: pi install?"]);
 }
 
 #[test]
