@@ -534,7 +534,11 @@ fn given<'a>(params: &'a Map<String, Value>, command: &str, args: &[&str]) -> Re
                 let value = value.as_str().filter(|value| !value.contains('\0'));
                 let value = value
                     .ok_or_else(|| HostcallError::invalid("schema", format!("exec: `env.{name}` is not a string")))?;
-                if name.is_empty() || name.contains(['=', '\0']) {
+                let is_unreadable = name.contains(|c: char| c.is_whitespace() || c.is_control() || "\"'`#".contains(c));
+                if name.is_empty()
+                    || name.contains(['=', '\0'])
+                    || (is_unreadable && guard::is_up("exec.variable-names"))
+                {
                     return Err(HostcallError::invalid("schema", format!("exec: {name:?} is not a variable's name")));
                 }
                 variables.push(Variable::new(command, name, value));

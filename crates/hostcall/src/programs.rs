@@ -88,6 +88,37 @@ pub fn runs_others(command: &str, args: &[&str], named: usize) -> bool {
     (program.takes_script && runs_what_it_is_sent(args))
         || letters.is_some_and(|letters| program.is_running(&letters))
         || open.iter().any(|arg| program.is_running(arg))
+        || program.is_running_behind(args, named)
+}
+
+/// Whether a program does what files in its working folder say: the same words mean something else in another one.
+pub fn obeys_folder(command: &str) -> bool {
+    let name = name_of(command).to_ascii_lowercase();
+    INTERPRETERS.binary_search(&name.as_str()).is_ok()
+        || WITH_OPTIONS.iter().any(|program| program.name == name && program.obeys_folder)
+}
+
+/// Commands of git that write no file of the work tree.
+const LEAVE_WORK_TREE: &[&str] = &[
+    "add",
+    "commit",
+    "diff",
+    "diff-files",
+    "diff-index",
+    "ls-files",
+    "read-tree",
+    "rev-parse",
+    "status",
+    "update-index",
+    "write-tree",
+];
+
+/// Whether git with these arguments writes no file of the work tree. Options in front of its command are not known here.
+pub(crate) fn leaves_work_tree(args: &[&str]) -> bool {
+    // `read-tree -u` takes files out.
+    let is_plain =
+        |rest: &[&str]| args[0] != "read-tree" || rest.iter().all(|arg| !arg.starts_with('-') || *arg == "--empty");
+    args.split_first().is_some_and(|(command, rest)| LEAVE_WORK_TREE.contains(command) && is_plain(rest))
 }
 
 /// Whether a program that runs a file has none to run, or one that is what whoever started it writes: then it runs any text.
@@ -137,6 +168,10 @@ struct WithOptions {
     prefixes: &'static [&'static str],
     /// Arguments that are commands which run something, wherever they stand: what comes before may be an option's value.
     words: &'static [&'static str],
+    /// What runs something behind one of its commands only, options and words, by the command.
+    behind: &'static [(&'static str, &'static [&'static str])],
+    /// It does what files in its working folder say, also in its plain uses.
+    obeys_folder: bool,
     /// It runs the file that is its first argument, and what it is sent where there is none.
     takes_script: bool,
     /// A first argument that looks like a file is plain as well, also behind `run`.
@@ -156,6 +191,8 @@ const PLAIN: WithOptions = WithOptions {
     options: &[],
     prefixes: &[],
     words: &[],
+    behind: &[],
+    obeys_folder: false,
     takes_script: false,
     takes_file: false,
     takes_underscores: false,
@@ -164,6 +201,14 @@ const PLAIN: WithOptions = WithOptions {
 };
 
 impl WithOptions {
+    /// Whether an argument behind one of its commands makes that run something, of those that nobody named.
+    fn is_running_behind(&self, args: &[&str], named: usize) -> bool {
+        let Some((command, rest)) = args.split_first() else { return false };
+        let Some((_, running)) = self.behind.iter().find(|(known, _)| known == command) else { return false };
+        let as_options = WithOptions { options: running, words: running, ..PLAIN };
+        rest.iter().skip(named.saturating_sub(1)).any(|arg| as_options.is_running(arg))
+    }
+
     fn is_running(&self, arg: &str) -> bool {
         if self.prefixes.iter().any(|prefix| arg.starts_with(prefix)) || self.words.contains(&arg) {
             return true;
@@ -212,6 +257,27 @@ mod tests {
         for name in INTERPRETERS.iter().copied().chain(WITH_OPTIONS.iter().map(|program| program.name)) {
             assert_eq!(name_of(name), name, "no program is known by this name");
         }
+    }
+
+    #[test]
+    fn options_behind_a_named_command_of_git_are_known() {
+        let runs = |line: &str, named: usize| {
+            let args: Vec<&str> = line.split(' ').collect();
+            runs_others("git", &args, named)
+        };
+        for line in [
+            "clone -u evil a b",
+            "clone -qc x.y=evil a b",
+            "rebase -x evil HEAD~1",
+            "bisect run evil",
+            "submodule foreach x",
+        ] {
+            assert!(runs(line, 1), "{line}");
+        }
+        for line in ["clone a b", "rebase -i HEAD~1", "bisect good", "push -u origin main", "add -u"] {
+            assert!(!runs(line, 1), "{line}");
+        }
+        assert!(!runs("bisect run x", 2), "it was named");
     }
 
     #[test]
@@ -294,6 +360,16 @@ mod tests {
             "ninja",
             "ssh -I evil.so host",
             "git submodule foreach evil",
+            "git status --help",
+            "git diff --submodule=diff",
+            "zip -qTT evil a.zip b",
+            "g++ -fmodule-mapper=|evil -c m.cc",
+            "openssl fipsinstall -module ./evil.so",
+            "hg debugshell",
+            "hg merge -t evil",
+            "ip netns exe space evil",
+            "cargo +/evil version",
+            "rustc +/evil a.rs",
             "find . -exec evil ;",
             "find . -delete",
             "tar --to-command=evil -xf a",

@@ -42,7 +42,7 @@ struct CommandPattern {
     leading: Vec<String>,
     rest: Rest,
     /// The only working folder; any without it.
-    folder: Option<PathBuf>,
+    folder: Folder,
     /// What the program runs from its standard input, where nothing else may follow.
     input: Input,
 }
@@ -70,6 +70,18 @@ enum Rest {
     /// None: what a person allowed, and no more. Written as an empty word at the end, as sudo has it: `git log ""`. It is
     /// so allowed in the project's folder, since in another one the same words do something else.
     None,
+}
+
+/// Where a program may work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Folder {
+    Any,
+    One(PathBuf),
+    /// Anywhere, and in the project alone where it does what files in its folder say; `own` is the extension's package there.
+    Project {
+        project: PathBuf,
+        own: Option<PathBuf>,
+    },
 }
 
 /// The word at the end of a command pattern after which nothing may follow.
@@ -166,7 +178,8 @@ impl CompiledScope {
             None => None,
             Some(patterns) => Some(patterns.iter().map(|pattern| compile_host(pattern)).collect::<Result<_, _>>()?),
         };
-        let parse = |command: &String| CommandPattern::parse(command, &places.project);
+        let own = package_root.filter(|root| **root != places.project && root.starts_with(&places.project));
+        let parse = |command: &String| CommandPattern::parse(command, &places.project, own);
         let commands = |commands: &Vec<String>| commands.iter().filter_map(parse).collect();
         let commands = scope.commands.as_ref().map(commands);
         Ok(Self { paths, hosts, env: scope.env.clone(), commands, tools: None })
@@ -179,7 +192,7 @@ impl CompiledScope {
             program: command.to_owned(),
             leading: args.iter().map(|arg| (*arg).to_owned()).collect(),
             rest: Rest::None,
-            folder: folder.map(Path::to_owned),
+            folder: folder.map_or(Folder::Any, |folder| Folder::One(folder.to_owned())),
             input: given.input.clone(),
         };
         Self { commands: Some(vec![pattern]), ..Self::default() }
@@ -285,8 +298,9 @@ impl CompiledScope {
     /// covers all. `folder` is where it works, which matters to what a person allowed for one folder.
     pub fn command(&self, command: &Command<'_>) -> bool {
         let Command { program, args, folder, given } = *command;
-        let covers =
-            |pattern: &CommandPattern| pattern.covers(program, args) && pattern.is_in(folder) && pattern.takes(given);
+        let covers = |pattern: &CommandPattern| {
+            pattern.covers(program, args) && pattern.is_in(program, folder) && pattern.takes(given)
+        };
         match &self.commands {
             Some(commands) => commands.iter().any(covers),
             None => given.asked().all(|variable| !is_steering(variable)),
@@ -297,7 +311,7 @@ impl CompiledScope {
     pub(crate) fn variable(&self, command: &Command<'_>, variable: &Variable<'_>) -> bool {
         let Command { program, args, folder, .. } = *command;
         let permits = |pattern: &CommandPattern| {
-            pattern.covers(program, args) && pattern.is_in(folder) && pattern.permits(variable)
+            pattern.covers(program, args) && pattern.is_in(program, folder) && pattern.permits(variable)
         };
         match &self.commands {
             Some(commands) => commands.iter().any(permits),
@@ -380,7 +394,8 @@ pub(crate) fn literal(host: &str) -> Option<IpAddr> {
 
 impl CommandPattern {
     /// `None` for a pattern without a program.
-    fn parse(pattern: &str, project: &Path) -> Option<Self> {
+    /// `own` is the folder of the extension's package inside the project.
+    fn parse(pattern: &str, project: &Path, own: Option<&Path>) -> Option<Self> {
         let (variables, words) = split_assignments(pattern);
         let mut words = words.into_iter().map(str::to_owned);
         let program = words.next()?;
@@ -393,7 +408,11 @@ impl CommandPattern {
         if rest != Rest::Plain {
             leading.pop();
         }
-        let folder = (rest == Rest::None).then(|| project.to_owned());
+        let folder = match rest {
+            Rest::None => Folder::One(project.to_owned()),
+            Rest::Plain => Folder::Project { project: project.to_owned(), own: own.map(Path::to_owned) },
+            Rest::Any => Folder::Any,
+        };
         Some(Self { variables, program, leading, rest, folder, input: Input::Data })
     }
 
@@ -410,8 +429,19 @@ impl CommandPattern {
         is_any || self.variables.iter().any(|pattern| pattern.permits(variable)) || !is_part_of_grant(variable)
     }
 
-    fn is_in(&self, folder: &Path) -> bool {
-        self.folder.as_deref().is_none_or(|own| own == folder) || !guard::is_up("exec.folder")
+    /// Whether a program may work in a folder. One that does what files there say may in the project, as far as that is not
+    /// the extension's own.
+    fn is_in(&self, program: &str, folder: &Path) -> bool {
+        match &self.folder {
+            Folder::Any => true,
+            Folder::One(one) => one == folder || !guard::is_up("exec.folder"),
+            Folder::Project { project, own } => {
+                let is_own = own.as_deref().is_some_and(|own| folder.starts_with(own));
+                (folder.starts_with(project) && !is_own)
+                    || !programs::obeys_folder(program)
+                    || !guard::is_up("exec.obeyed-folder")
+            }
+        }
     }
 
     fn covers(&self, command: &str, args: &[&str]) -> bool {

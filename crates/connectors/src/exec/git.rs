@@ -28,6 +28,28 @@ const MOST_BYTES: u64 = 4 << 20;
 /// A command that says why it fails. Nothing of the repository is in it: a shell reads it.
 const FAILS: &str = "echo 'pi: a setting of this repository names a program; exec:git * permits it' >&2; false";
 
+const FAILS_AS_ALIAS: &str = "!echo 'pi: a repository names this command; exec:git * permits it' >&2; false";
+
+/// Commands that change files of the work tree while they go on, and with them what an included file says.
+const CHANGE_FILES: &[&str] = &[
+    "am",
+    "apply",
+    "bisect",
+    "checkout",
+    "cherry-pick",
+    "clone",
+    "merge",
+    "pull",
+    "rebase",
+    "reset",
+    "restore",
+    "revert",
+    "stash",
+    "submodule",
+    "switch",
+    "worktree",
+];
+
 /// Programs that run git themselves.
 const RUN_GIT: &[&str] = &["gh", "jj", "tig"];
 
@@ -51,6 +73,8 @@ const SETTINGS: &[(&str, &str)] = &[
     ("core.fsmonitor", "false"),
     ("core.hooksPath", "/dev/null"),
     ("core.pager", "cat"),
+    // A submodule's own configuration names a program that shows differences.
+    ("diff.submodule", "short"),
     ("protocol.ext.allow", "never"),
     ("sequence.editor", ":"),
 ];
@@ -127,6 +151,14 @@ pub(super) fn restrict(
     }
     settings.add_fixed();
     let listed = list(program, &words, cwd, settings.0)?;
+    let includes = listed
+        .iter()
+        .any(|entry| !entry.is_users && (entry.key.starts_with("include.") || entry.key.starts_with("includeif.")));
+    if includes && words.iter().any(|word| CHANGE_FILES.contains(word)) && guard::is_up("exec.git-includes") {
+        return Err(Reason::Scope
+            .refusal("exec", "exec", "git in a repository whose settings include others")
+            .with("hint", "they can change while git runs; exec:git * permits it"));
+    }
     let users = |key: &str| {
         let is_it = |entry: &&Entry| entry.is_users && entry.key.eq_ignore_ascii_case(key);
         listed.iter().rev().find(is_it).map(|entry| entry.value.as_str())
@@ -166,7 +198,12 @@ fn override_setting(settings: &mut Settings<'_>, entry: &Entry, users: Option<&s
             return;
         }
         ("remote", "vcs") => "not-permitted",
-        ("alias", _) if entry.value.trim_start().starts_with('!') => "!false",
+        // Another command than the one that was named.
+        ("alias", _) => FAILS_AS_ALIAS,
+        ("man" | "browser", "path") => "false",
+        ("help", "format") => "man",
+        ("help" | "web" | "instaweb", "browser") => "false",
+        ("man", "viewer") => "man",
         ("submodule", "update") if entry.value.starts_with('!') => "checkout",
         ("gc", "recentobjectshook") => {
             settings.add("gc.auto", "0");
@@ -307,7 +344,11 @@ mod tests {
         }
         let never = [("protocol.file.allow".to_owned(), "never".to_owned())];
         assert_eq!(overrides("remote.o.uploadpack", "evil", None), never);
-        assert_eq!(overrides("alias.co", "checkout", None), []);
+        assert_eq!(overrides("alias.co", "checkout", None).len(), 1);
+        assert_eq!(overrides("alias.co", "checkout", Some("switch")), [("alias.co".to_owned(), "switch".to_owned())]);
+        for key in ["man.man.path", "browser.w3m.path", "help.format", "help.browser", "web.browser"] {
+            assert!(overrides(key, "evil", None).iter().any(|(_, value)| value != "evil"), "{key}");
+        }
         assert_eq!(overrides("alias.x", "!sh", None).len(), 1);
         assert!(overrides("filter.f.clean", "x", None).contains(&("filter.f.required".to_owned(), "true".to_owned())));
     }

@@ -68,7 +68,7 @@ impl Case<'_> {
                     Some(cwd) => self.inner.places.node_path(cwd)?,
                     None => self.inner.places.project.clone(),
                 };
-                let given = self.without_own_index(command, given);
+                let given = self.without_own_index(command, args, given);
                 let command = Command { program: command, args, folder: &folder, given: &given };
                 let verdict = self.by_grant(capability, |scope| scope.command(&command));
                 match (verdict, cwd) {
@@ -104,17 +104,22 @@ impl Case<'_> {
     }
 
     /// What a program is given, without an index of git in a place where the caller may write: git replaces that file.
-    fn without_own_index<'g>(&self, command: &str, given: &Given<'g>) -> Given<'g> {
+    fn without_own_index<'g>(&self, command: &str, args: &[&str], given: &Given<'g>) -> Given<'g> {
         let mut given = given.clone();
         for variable in &mut given.variables {
-            if self.is_own_index(command, variable) {
+            if self.is_own_index(command, args, variable) {
                 variable.effect = Effect::Harmless;
             }
         }
         given
     }
 
-    pub(super) fn is_own_index(&self, command: &str, variable: &Variable<'_>) -> bool {
+    /// Whether a variable names an index of git that the caller may write anyway, for a use of git that takes no file out
+    /// of it: git writes to whatever paths an index names.
+    pub(super) fn is_own_index(&self, command: &str, args: &[&str], variable: &Variable<'_>) -> bool {
+        if !programs::leaves_work_tree(args) && guard::is_up("exec.index") {
+            return false;
+        }
         let path = Path::new(variable.value);
         let (Some(folder), Some(file), "GIT_INDEX_FILE") = (path.parent(), path.file_name(), variable.name) else {
             return false;
@@ -159,6 +164,10 @@ impl Case<'_> {
             && self.inner.places.is_own_data(path, access, self.profile.package_root.as_deref())
         {
             protection = Protection::None;
+        }
+        let is_written = matches!(access, Access::Write | Access::Speak);
+        if protection == Protection::None && is_written && self.inner.code.is_others(path, self.profile) {
+            protection = Protection::RunsLater;
         }
         match (protection, access) {
             (Protection::All, _) | (Protection::Write, Access::Write | Access::Speak | Access::Make)

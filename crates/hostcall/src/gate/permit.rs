@@ -173,7 +173,10 @@ impl Permit {
     /// Whether a program may be given a variable.
     pub fn variable(&self, command: &Command<'_>, variable: &Variable<'_>) -> Result<(), Reason> {
         let is_own = self.gate.inner.host.has(variable.name, variable.value);
-        if variable.effect == Effect::Harmless || is_own || self.case().is_own_index(command.program, variable) {
+        if variable.effect == Effect::Harmless
+            || is_own
+            || self.case().is_own_index(command.program, command.args, variable)
+        {
             return Ok(());
         }
         let covers = |scope: &CompiledScope| scope.variable(command, variable);

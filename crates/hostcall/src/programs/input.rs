@@ -2,57 +2,74 @@
 //!
 //! Such input is part of what a user is asked about, since the arguments do not say what runs. Other programs read data.
 
-use super::{COMPILERS, INTERPRETERS, is_sent, name_of, runs_what_it_is_sent};
+use super::{COMPILERS, INTERPRETERS, is_sent, name_of};
 
-/// Run a file, and their input where no file is named.
-const SCRIPT_RUNNERS: &[&str] = &[
+/// Shells: they run a file, the command line behind `-c`, or their input.
+const SHELLS: &[&str] = &[
     "ash",
     "bash",
     "bash-static",
-    "bun",
     "csh",
     "dash",
+    "fish",
+    "hush",
+    "ksh",
+    "lksh",
+    "mksh",
+    "oksh",
+    "posh",
+    "rbash",
+    "sh",
+    "tcsh",
+    "yash",
+    "zsh",
+];
+
+/// Run a file, and their input where no file is named.
+const SCRIPT_RUNNERS: &[&str] = &[
+    "bun",
+    "clj",
+    "clojure",
+    "crystal",
     "deno",
     "elixir",
-    "fish",
+    "erl",
+    "ghci",
     "gjs",
     "groovy",
     "guile",
-    "hush",
     "iex",
+    "ipython",
     "irb",
+    "jshell",
     "julia",
-    "ksh",
-    "lksh",
     "lua",
     "luajit",
-    "mksh",
     "node",
     "nodejs",
     "nu",
     "ocaml",
-    "oksh",
     "osascript",
     "perl",
     "php",
-    "posh",
     "powershell",
     "pwsh",
     "pypy",
     "python",
     "qjs",
     "r",
+    "racket",
+    "raku",
     "rscript",
     "ruby",
-    "sh",
+    "sbcl",
+    "scala",
+    "swift",
     "tclsh",
-    "tcsh",
     "ts-node",
     "tsx",
     "wish",
     "xonsh",
-    "yash",
-    "zsh",
 ];
 
 /// Take commands from their input whatever their arguments are.
@@ -60,39 +77,86 @@ const COMMAND_READERS: &[&str] = &[
     "at",
     "batch",
     "bc",
+    "cgdb",
+    "chroot",
     "cmd",
     "crontab",
     "dc",
     "docker",
     "duckdb",
     "ed",
+    "emacs",
     "ex",
     "expect",
     "ftp",
     "gdb",
     "gnuplot",
+    "gvim",
+    "i386",
+    "jdb",
     "kubectl",
     "lftp",
+    "linux32",
+    "linux64",
     "lldb",
+    "login",
     "m4",
+    "mail",
+    "mailx",
     "mariadb",
     "mongosh",
     "mysql",
     "nerdctl",
+    "newgrp",
+    "nix-shell",
+    "nsenter",
+    "nvim",
     "octave",
     "parallel",
+    "pdb",
+    "pipenv",
     "podman",
+    "poetry",
     "psql",
+    "red",
     "redis-cli",
+    "rlwrap",
+    "runuser",
+    "rview",
+    "rvim",
+    "screen",
+    "script",
+    "setarch",
     "sftp",
+    "sg",
     "sqlite",
     "sqlite3",
     "ssh",
+    "su",
     "telnet",
+    "tmux",
+    "unshare",
+    "vi",
+    "view",
+    "vim",
+    "vimdiff",
+    "x86_64",
     "xargs",
 ];
 
-/// Whether a program with these arguments runs what is written to its standard input.
+/// Options of script runners that take no value and run nothing.
+const PLAIN_OPTIONS: &[&str] = &["--enable-source-maps", "--no-warnings", "-B", "-u"];
+
+/// Words of a shell that run what they are given or read.
+const RUNNING_WORDS: &[&str] =
+    &[".", "builtin", "command", "eval", "exec", "mapfile", "read", "readarray", "source", "trap"];
+
+/// Package managers, which start a shell, or what they are sent, by one of these commands.
+const MANAGERS: &[&str] = &["bun", "deno", "npm", "pnpm", "uv", "yarn"];
+const MANAGERS_RUN: &[&str] = &["dlx", "exec", "repl", "run", "x"];
+
+/// Whether a program with these arguments runs what is written to its standard input. When in doubt, it does: then the
+/// input is part of the question.
 pub fn interprets_input(command: &str, args: &[&str]) -> bool {
     let file = command.rsplit(['/', '\\']).next().unwrap_or(command).to_ascii_lowercase();
     let name = name_of(command).to_ascii_lowercase();
@@ -100,35 +164,65 @@ pub fn interprets_input(command: &str, args: &[&str]) -> bool {
     if is_in(COMMAND_READERS) {
         return true;
     }
-    if is_in(SCRIPT_RUNNERS) {
-        return match inline_command(args) {
-            Some(line) => line.split(['|', ';', '&', '\n', '(', ')', '`']).any(|part| {
-                let words: Vec<&str> = part.split_whitespace().collect();
-                words.split_first().is_some_and(|(first, rest)| interprets_input(first, rest))
-            }),
-            None => {
-                let reads = |arg: &&str| matches!(*arg, "-s" | "-i" | "--interactive");
-                args.is_empty() || args.iter().any(reads) || runs_what_it_is_sent(args)
-            }
-        };
+    if is_in(SHELLS)
+        && let Some(line) = inline_command(args)
+    {
+        return line_interprets_input(line);
     }
-    if args.iter().any(|arg| is_sent(arg)) && !COMPILERS.contains(&name.as_str()) {
-        return INTERPRETERS.binary_search(&name.as_str()).is_ok() || super::runs_others(command, args, 0);
+    if is_in(SCRIPT_RUNNERS) || is_in(SHELLS) {
+        return !runs_a_file(args);
     }
-    // `env bash`, `sudo -u x sh`: what it starts has the same input.
-    INTERPRETERS.binary_search(&name.as_str()).is_ok()
+    let is_interpreter = INTERPRETERS.binary_search(&name.as_str()).is_ok();
+    if is_in(MANAGERS) && args.first().is_some_and(|first| MANAGERS_RUN.contains(first)) && args.len() < 2 {
+        return true;
+    }
+    if args.iter().any(|arg| names_input(arg)) && !COMPILERS.contains(&name.as_str()) {
+        return is_interpreter || super::runs_others(command, args, 0);
+    }
+    // `env bash`, `sudo -u x sh`, `env -Sbash`: what it starts has the same input.
+    is_interpreter
         && (0..args.len()).any(|at| {
-            let name = name_of(args[at]).to_ascii_lowercase();
-            let is_reader = COMMAND_READERS.contains(&name.as_str()) || SCRIPT_RUNNERS.contains(&name.as_str());
-            is_reader && interprets_input(args[at], &args[at + 1..])
+            let word = args[at].trim_start_matches("-S").trim_start_matches("--split-string=");
+            let first = word.split_whitespace().next().unwrap_or_default();
+            let name = name_of(first).to_ascii_lowercase();
+            let is_reader = [COMMAND_READERS, SCRIPT_RUNNERS, SHELLS].iter().any(|list| list.contains(&name.as_str()));
+            is_reader && interprets_input(first, &args[at + 1..])
         })
 }
 
-/// The command line behind `-c`, also in a cluster of options.
-fn inline_command<'a>(args: &[&'a str]) -> Option<&'a str> {
-    let is_option = |arg: &str| arg.starts_with('-') && !arg.starts_with("--") && arg.contains('c');
-    let at = args.iter().position(|arg| is_option(arg))?;
-    args.get(at + 1).copied()
+/// Whether the first argument behind plain options is a file to run, which is not what the program is sent. Interpreters
+/// differ in which options take a value, so any other option leaves it open.
+fn runs_a_file(args: &[&str]) -> bool {
+    if matches!(args, ["--version" | "-V" | "-v" | "--help" | "-h"]) {
+        return true;
+    }
+    let rest = args.iter().skip_while(|arg| PLAIN_OPTIONS.contains(arg)).copied().collect::<Vec<_>>();
+    let rest = rest.strip_prefix(&["run"]).unwrap_or(&rest);
+    rest.first().is_some_and(|file| !file.starts_with(['-', '+'])) && !rest.iter().any(|arg| names_input(arg))
+}
+
+/// Whether an argument names standard input, alone or behind an option: `-`, `-f-`, `--file=/dev/stdin`.
+fn names_input(arg: &str) -> bool {
+    let behind_letters = || {
+        let is_cluster = arg.starts_with('-') && !arg.starts_with("--");
+        is_cluster && (2..arg.len()).any(|at| arg.get(at..).is_some_and(is_sent))
+    };
+    let value = || arg.split_once('=').is_some_and(|(_, value)| is_sent(value));
+    is_sent(arg) || behind_letters() || value()
+}
+
+/// Whether something on a shell's command line runs the shell's input.
+fn line_interprets_input(line: &str) -> bool {
+    // What is put together when it runs is not known.
+    line.contains(['$', '`'])
+        || line.split(['|', ';', '&', '\n', '(', ')', '{', '}', '<', '>']).any(|part| {
+            let words: Vec<&str> = part.split_whitespace().collect();
+            let is_word = |word: &&&str| !["if", "then", "else", "do", "while", "until", "!", "time"].contains(**word);
+            let words: Vec<&str> = words.iter().skip_while(|word| !is_word(word)).copied().collect();
+            words.split_first().is_some_and(|(first, rest)| {
+                RUNNING_WORDS.contains(first) || first.contains(['"', '\'', '\\', '=']) || interprets_input(first, rest)
+            })
+        })
 }
 
 #[cfg(test)]
@@ -158,15 +252,46 @@ mod tests {
             "xargs -n1",
             "ssh host",
             "docker exec -i x sh",
+            "python3 -W ignore",
+            "python3 -X utf8",
+            "python3 -m code",
+            "node --title x",
+            "node -C x",
+            "perl -I lib",
+            "bash -o pipefail",
+            "rbash",
+            "env -Sbash",
+            "env bash -o pipefail",
+            "make -f-",
+            "make --file=-",
+            "awk -f/dev/stdin x",
+            "sed -f- x",
+            "vim -es",
+            "su",
+            "unshare",
+            "setarch x86_64",
+            "npm exec",
+            "ipython3",
+            "jshell",
         ] {
             assert!(check(line), "{line}");
         }
-        assert!(interprets_input("sh", &["-c", "cat | bash"]));
+        for line in
+            ["cat | bash", "eval \"$(cat)\"", "while read x; do $x; done", ". /dev/stdin", "if true; then sh; fi"]
+        {
+            assert!(interprets_input("sh", &["-c", line]), "{line}");
+        }
+        assert!(interprets_input("python3", &["-c", "exec(input())"]));
         for line in [
             "make clean",
             "npm test",
             "bash build.sh",
             "node build.js",
+            "node --no-warnings build.js",
+            "python3 -u tool.py -x y",
+            "python3 --version",
+            "npm run build",
+            "tsx src/a.ts",
             "git commit -F -",
             "jq .",
             "cat -",

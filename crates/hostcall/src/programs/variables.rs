@@ -6,6 +6,7 @@
 
 use super::name_of;
 use crate::ledger::is_secret_key;
+use pijs_protocol::guard;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -183,8 +184,10 @@ impl HostVariables {
 
     /// Whether a search path is the host's own with nothing added but pi's tools.
     pub(crate) fn is_search_path(&self, value: &str) -> bool {
-        let is_tools = |folder: &&str| {
-            Path::new(folder) == self.tools || std::fs::canonicalize(folder).is_ok_and(|f| f == self.tools)
+        // By its one name: the program gets the text, and may read a relative name or a link as another folder.
+        let is_tools = |folder: &&str| match guard::is_up("exec.tools-path") {
+            true => Path::new(folder) == self.tools,
+            false => std::fs::canonicalize(folder).is_ok_and(|folder| folder == self.tools),
         };
         let own = self.search_path().split(':').filter(|folder| !folder.is_empty());
         value.split(':').filter(|folder| !is_tools(folder)).eq(own.filter(|folder| !is_tools(folder)))

@@ -60,6 +60,8 @@ pub(super) const WITH_OPTIONS: &[WithOptions] = &[
             "--config-env",
             "--exec",
             "--exec-path",
+            // What shows it is named by the configuration.
+            "--help",
             "--open-files-in-pager",
             // What is written with them can be git's own configuration, which names programs.
             "--output",
@@ -70,7 +72,17 @@ pub(super) const WITH_OPTIONS: &[WithOptions] = &[
             "--upload-pack",
             "-O",
         ],
-        prefixes: &["ext::", "fd::"],
+        // A submodule's own configuration names a program that shows differences.
+        prefixes: &["ext::", "fd::", "--submodule=d"],
+        behind: &[
+            ("archive", &["--remote", "-o"]),
+            ("bisect", &["run"]),
+            ("clone", &["-c", "-u"]),
+            ("difftool", &["--extcmd", "-x"]),
+            ("format-patch", &["-o", "--output-directory"]),
+            ("rebase", &["-x"]),
+            ("submodule", &["foreach"]),
+        ],
         ..PLAIN
     },
     FIND,
@@ -101,12 +113,15 @@ pub(super) const WITH_OPTIONS: &[WithOptions] = &[
         name: "cargo",
         commands: Some(&["--version", "metadata", "tree", "locate-project", "version"]),
         options: &["--config"],
+        prefixes: &["+"],
+        obeys_folder: true,
         ..PLAIN
     },
     WithOptions {
         name: "go",
         commands: Some(&["version", "env", "list"]),
         options: &["-toolexec", "-exec", "-w", "-u"],
+        obeys_folder: true,
         ..PLAIN
     },
     COMPILER,
@@ -126,7 +141,8 @@ pub(super) const WITH_OPTIONS: &[WithOptions] = &[
     WithOptions {
         name: "rustc",
         options: &["--codegen", "--extern", "--sysroot", "-C", "-L", "-Z"],
-        prefixes: &["@"],
+        prefixes: &["+", "@"],
+        obeys_folder: true,
         ..PLAIN
     },
     WithOptions {
@@ -158,8 +174,8 @@ pub(super) const WITH_OPTIONS: &[WithOptions] = &[
     },
     WithOptions {
         name: "hg",
-        options: &["--config", "--config-file", "--remotecmd", "--ssh", "--tool", "-e"],
-        words: &["bisect", "extdiff", "serve"],
+        options: &["--config", "--config-file", "--remotecmd", "--ssh", "--tool", "-e", "-t"],
+        words: &["bisect", "debugshell", "extdiff", "serve"],
         ..PLAIN
     },
     WithOptions {
@@ -186,13 +202,14 @@ pub(super) const WITH_OPTIONS: &[WithOptions] = &[
     WithOptions { name: "delta", options: &["--pager"], ..PLAIN },
     WithOptions {
         name: "openssl",
-        options: &["-config", "-engine", "-provider", "-provider-path", "-ssl_client_engine"],
-        words: &["engine"],
+        options: &["-config", "-engine", "-module", "-provider", "-provider-path", "-ssl_client_engine"],
+        words: &["engine", "fipsinstall"],
         ..PLAIN
     },
-    WithOptions { name: "ip", prefixes: &["-ba"], words: &["-b", "exec"], ..PLAIN },
+    WithOptions { name: "ip", prefixes: &["-ba"], words: &["-b", "ex", "exe", "exec"], ..PLAIN },
     WithOptions { name: "wget", options: &["--config", "--execute", "--use-askpass", "-e"], ..PLAIN },
-    WithOptions { name: "zip", options: &["--unzip-command"], prefixes: &["-TT"], ..PLAIN },
+    // `-T` tests with a program of its own, which `-TT` names, also in a cluster.
+    WithOptions { name: "zip", options: &["--unzip-command", "-T"], ..PLAIN },
     WithOptions { name: "split", options: &["--filter"], ..PLAIN },
     WithOptions { name: "cpio", options: &["--rsh-command"], takes_hosts: true, ..PLAIN },
     WithOptions { name: "mt", options: &["--rsh-command"], takes_hosts: true, ..PLAIN },
@@ -232,11 +249,18 @@ pub(super) const WITH_OPTIONS: &[WithOptions] = &[
             "-processorpath",
         ],
         prefixes: &["-J", "-Xplugin", "@"],
+        obeys_folder: true,
         ..PLAIN
     },
     WithOptions { name: "protoc", options: &["--plugin"], prefixes: &["@"], ..PLAIN },
     WithOptions { name: "tcpdump", options: &["-z"], ..PLAIN },
-    WithOptions { name: "mypy", options: &["--config-file", "--python-executable"], prefixes: &["@"], ..PLAIN },
+    WithOptions {
+        name: "mypy",
+        options: &["--config-file", "--python-executable"],
+        prefixes: &["@"],
+        obeys_folder: true,
+        ..PLAIN
+    },
     WithOptions { name: "aria2c", options: &["--conf-path"], prefixes: &["--on-"], ..PLAIN },
     WithOptions { name: "borg", options: &["--rsh"], ..PLAIN },
     WithOptions {
@@ -320,7 +344,7 @@ const COMPILER: WithOptions = WithOptions {
         "-specs",
         "-wrapper",
     ],
-    prefixes: &["-fplugin", "-fpass-plugin", "-fuse-ld", "-Wl,", "-specs=", "@"],
+    prefixes: &["-fmodule-mapper", "-fplugin", "-fpass-plugin", "-fuse-ld", "-Wl,", "-specs=", "@"],
     ..PLAIN
 };
 
