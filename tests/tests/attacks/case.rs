@@ -213,7 +213,7 @@ pub(crate) struct Pi {
     /// Nobody reads its standard output before it has ended.
     #[serde(default)]
     pub(crate) unread: bool,
-    /// When it counts as stuck.
+    /// When it counts as stuck, where that may be what is to be seen; other runs have more time (`run::patience`).
     #[serde(default = "default_deadline")]
     pub(crate) deadline_ms: u64,
     /// Kills it as soon as this holds.
@@ -308,7 +308,7 @@ pub(crate) struct Expect {
     pub(crate) not_events: Vec<Value>,
     /// A pattern for stdout, which is one JSON document.
     pub(crate) json: Option<Value>,
-    /// Longest time it may have taken; a generous ceiling, never a measurement.
+    /// Longest time it may have taken; a generous ceiling, never a measurement. Prolonged like `deadline_ms`.
     pub(crate) within_ms: Option<u64>,
     /// Requests that a server of the case got: name of the server to patterns, all of them in order.
     pub(crate) requests: BTreeMap<String, Vec<Value>>,

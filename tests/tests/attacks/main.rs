@@ -35,6 +35,8 @@ pub(crate) struct Mode {
     pub(crate) isolation: String,
     /// Names of guards, separated by commas; empty as it ships.
     pub(crate) down: String,
+    /// A hang is what the run may have to show, and is not waited for long.
+    pub(crate) may_hang: bool,
 }
 
 fn main() -> ExitCode {
@@ -69,9 +71,10 @@ fn trials_of(id: &str, folder: &Path, case: Arc<Case>) -> Vec<Trial> {
     }
     for policy in &case.policies {
         for isolation in &case.isolations {
-            let mode = Mode { policy: policy.clone(), isolation: isolation.clone(), down: String::new() };
+            let (policy, isolation) = (policy.clone(), isolation.clone());
+            let mode = Mode { policy, isolation, down: String::new(), may_hang: false };
             let (folder, case) = (folder.to_path_buf(), Arc::clone(&case));
-            trials.push(Trial::test(format!("{id}::{policy}::{isolation}"), move || {
+            trials.push(Trial::test(format!("{id}::{}::{}", mode.policy, mode.isolation), move || {
                 run_case(&folder, &case, &mode).map_err(Failed::from)
             }));
         }
@@ -88,8 +91,8 @@ fn red(folder: &Path, case: &Case, guard: &Guard) -> Result<(), Failed> {
     let mut failures = Vec::new();
     for policy in &case.policies {
         for isolation in &case.isolations {
-            let mode =
-                Mode { policy: policy.clone(), isolation: isolation.clone(), down: guard.name().replace('+', ",") };
+            let (policy, isolation, down) = (policy.clone(), isolation.clone(), guard.name().replace('+', ","));
+            let mode = Mode { policy, isolation, down, may_hang: matches!(guard.red(), "" | "N7") };
             match run_case(folder, case, &mode) {
                 Err(failure) if failure.contains(guard.red()) => return Ok(()),
                 Err(failure) => failures.push(failure),

@@ -13,8 +13,6 @@ use std::time::{Duration, Instant};
 
 /// First argument of a supervisor.
 pub(crate) const FLAG: &str = "--supervise-one-command";
-/// How long what was left behind may take to go (N5).
-const GRACE: Duration = Duration::from_secs(2);
 
 /// What a supervisor is told.
 #[derive(Debug, Serialize, Deserialize)]
@@ -22,7 +20,9 @@ pub(crate) struct Order {
     pub(crate) report: PathBuf,
     pub(crate) program: PathBuf,
     pub(crate) args: Vec<String>,
-    pub(crate) deadline_ms: u64,
+    pub(crate) deadline: Duration,
+    /// How long what was left behind may take to go.
+    pub(crate) grace: Duration,
     /// Sends `signal` when this file appears.
     pub(crate) kill_when_file: Option<PathBuf>,
     /// Sends `signal` after this long.
@@ -76,7 +76,7 @@ fn supervise(order: &Order) -> std::io::Result<Outcome> {
                 let _ = kill_process(pid, signal);
             }
         }
-        if elapsed >= Duration::from_millis(order.deadline_ms) {
+        if elapsed >= order.deadline {
             outcome.stuck = true;
             let _ = kill_process(pid, Signal::KILL);
             break child.wait()?;
@@ -92,7 +92,7 @@ fn supervise(order: &Order) -> std::io::Result<Outcome> {
         if left.is_empty() {
             break;
         }
-        if since.elapsed() >= GRACE {
+        if since.elapsed() >= order.grace {
             outcome.left = left.iter().map(|pid| command_line(*pid)).collect();
             end_all();
             break;
