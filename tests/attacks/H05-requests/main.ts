@@ -13,7 +13,7 @@ const ask = (path: string, options: object = {}, body: string[] = []): Promise<s
       response.on("end", () => done(`${response.statusCode} ${text}`));
     });
     request.on("error", failed);
-    setTimeout(() => failed(new Error("no answer")), 2000);
+    setTimeout(() => failed(new Error("no answer")), 20000);
     for (const piece of body) request.write(piece);
     request.end();
   });
@@ -26,7 +26,7 @@ const send = (bytes: string): Promise<string> =>
       done(String(data).slice(0, 12));
     });
     socket.on("error", failed);
-    setTimeout(() => failed(new Error("no answer")), 2000);
+    setTimeout(() => failed(new Error("no answer")), 20000);
   });
 
 export default (pi: any) =>

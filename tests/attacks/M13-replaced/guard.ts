@@ -1,6 +1,7 @@
 // Says no to every call, and is brought to its end while somebody else is asked.
 export default (pi: any) => {
   pi.on("tool_call", async () => ({ block: true, reason: "no" }));
+  pi.on("session_start", () => pi.events.emit("back", {}));
   pi.events.on("now", () => {
     const seen: unknown[] = [];
     while (seen.length < 1e6) seen.push(new Array(1e6).fill(1));

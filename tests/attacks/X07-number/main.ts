@@ -5,7 +5,7 @@ import { once } from "node:events";
 export default (pi: any) => {
   const victim = new Promise<number>((resolve) => pi.events.on("victim", resolve));
   pi.on("agent_start", async () => {
-    const own = spawn("sh", ["-c", "sleep 30 & echo $!; wait"]);
+    const own = spawn("sh", ["-c", "sleep 600 & echo $!; wait"]);
     const [said] = await once(own.stdout!, "data");
     const pid = await victim;
     await attempt("others", () => process.kill(pid, "SIGKILL"));

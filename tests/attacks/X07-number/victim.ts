@@ -1,3 +1,3 @@
 import { spawn } from "node:child_process";
 
-export default (pi: any) => pi.on("session_start", () => pi.events.emit("victim", spawn("sleep", ["30"]).pid));
+export default (pi: any) => pi.on("session_start", () => pi.events.emit("victim", spawn("sleep", ["600"]).pid));

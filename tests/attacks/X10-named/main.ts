@@ -13,5 +13,5 @@ const runs: Record<string, [string, string[]]> = {
 };
 export default (pi: any) =>
   pi.on("session_start", async () => {
-    for (const [name, [program, args]] of Object.entries(runs)) await attempt(name, () => execFileSync(program, args, { encoding: "utf8", timeout: 5000 }).slice(0, 3));
+    for (const [name, [program, args]] of Object.entries(runs)) await attempt(name, () => execFileSync(program, args, { encoding: "utf8", timeout: 15000 }).slice(0, 3));
   });
