@@ -15,15 +15,21 @@ use std::time::{Duration, Instant};
 use steady::{PI, World};
 
 /// The longest that anything may take: it is far less, and a machine that does other things must not fail this.
-const CEILING: Duration = Duration::from_secs(30);
+const CEILING: Duration = Duration::from_secs(120);
 
-/// Starts a program that left its parent and its session, and says when it is up.
+/// Starts a program that left its parent and its session, and says when it is up, and when the model talks: what was said
+/// before is part of the conversation then.
 const STARTS: &str = r#"
 import { spawn } from "node:child_process";
-export default (pi: any) => pi.on("agent_start", () => new Promise<void>((resolve) => {
-  const child = spawn("sh", ["-c", "setsid nohup sleep @@mark@@ > /dev/null 2>&1 & echo up > up; wait"]);
-  child.on("spawn", () => resolve());
-}));
+export default (pi: any) => {
+  pi.on("agent_start", () => new Promise<void>((resolve) => {
+    const child = spawn("sh", ["-c", "setsid nohup sleep @@mark@@ > /dev/null 2>&1 & echo up > up; wait"]);
+    child.on("spawn", () => resolve());
+  }));
+  pi.on("message_update", () => new Promise<void>((resolve) => {
+    spawn("sh", ["-c", "echo up > talks"]).on("close", () => resolve());
+  }));
+};
 "#;
 
 /// A session whose model has begun to talk and never ends.
@@ -75,6 +81,7 @@ impl Talking {
     fn until_it_talks(&self) {
         wait_until("the program's start", || self.world.path("project/up").exists());
         wait_until("the program itself", || !processes(&self.mark).is_empty());
+        wait_until("the first word of the model", || self.world.path("project/talks").exists());
     }
 
     fn tell(&self, signal: Signal) {
