@@ -20,10 +20,13 @@ const KILLS: [u32; 2] = [10_000, 40];
 const REPLIES: usize = 6;
 const CALLS: usize = 2;
 
-/// A kill comes this much later than the one before it, and begins anew after so many: from the first moment of a
-/// worker to the end of the session.
+/// Kills come a little later after the same event, and begin anew after so many steps.
 const STEP: Duration = Duration::from_micros(700);
 const STEPS: u32 = 97;
+
+/// Events between a kill and that of the next round. They are spread over those of a session, however long it takes on this
+/// machine: from the first moment of a worker to the end.
+const STRIDE: usize = 13;
 
 const KEEPS: &str = r#"
 export default (pi: any) => pi.registerTool({
@@ -73,19 +76,23 @@ fn worker(program: u32) -> Option<Pid> {
     command.starts_with(b"pijs-worker").then(|| Pid::from_raw(child)).flatten()
 }
 
-/// Kills the first worker of a program after a while. Whether there was one.
-fn kill_a_worker(program: &mut Child, after: Duration) -> bool {
+/// How many events of a session have been written.
+fn events_written(world: &World) -> usize {
+    let text = fs::read(world.path("events")).unwrap_or_default();
+    text.iter().filter(|byte| **byte == b'\n').count()
+}
+
+/// Kills the first worker of a program a while after so many events. Whether there was one.
+fn kill_a_worker(world: &World, program: &mut Child, after: usize, pause: Duration) -> bool {
     // Bounded by the program, which ends.
-    let worker = loop {
-        if let Some(worker) = worker(program.id()) {
-            break worker;
-        }
+    while events_written(world) < after || worker(program.id()).is_none() {
         if program.try_wait().expect("it is ours").is_some() {
             return false;
         }
         std::thread::yield_now();
-    };
-    std::thread::sleep(after);
+    }
+    std::thread::sleep(pause);
+    let Some(worker) = worker(program.id()) else { return false };
     // Its parent may have ended, and it with it.
     kill_process(worker, Signal::KILL).is_ok()
 }
@@ -142,6 +149,9 @@ fn a_worker_killed_at_any_moment_loses_no_call_and_no_entry() {
     let [all, share] = KILLS;
     let kills = if std::env::var_os("PIJS_NIGHTLY").is_some() { all } else { share };
     let world = world();
+    world.reset(false);
+    assert!(start(&world).wait().expect("it ends").success());
+    let written = events_written(&world);
     let (mut killed, mut failed) = (0, 0);
     for round in 0.. {
         assert!(round < kills * 4, "only {killed} of {round} workers were there to be killed");
@@ -153,7 +163,8 @@ fn a_worker_killed_at_any_moment_loses_no_call_and_no_entry() {
         let case = format!("round {round}");
         // Every other time its successor, too: while it is made, or while it takes over.
         for kill in 0..=round % 2 {
-            killed += u32::from(kill_a_worker(&mut program, STEP * ((round + 31 * kill) % STEPS)));
+            let after = if kill == 0 { round as usize * STRIDE % written } else { 0 };
+            killed += u32::from(kill_a_worker(&world, &mut program, after, STEP * ((round + 31 * kill) % STEPS)));
         }
         let output = program.wait_with_output().expect("it ends");
         let stderr = String::from_utf8_lossy(&output.stderr);
