@@ -28,7 +28,12 @@ const CALLS: usize = 40;
 /// After that long without anything new, nothing new comes.
 const QUIET: Duration = Duration::from_secs(3);
 /// Nothing takes that long.
-const CEILING: Duration = Duration::from_secs(60);
+const CEILING: Duration = Duration::from_secs(120);
+
+/// How long to wait for the next of `count` that have to come; beyond them it shows only that no more do.
+fn patience(come: usize, count: usize) -> Duration {
+    if come < count { CEILING } else { QUIET }
+}
 
 /// One extension that may connect to these hosts, and its calls.
 struct Host {
@@ -92,7 +97,7 @@ pub(crate) fn connections_of_one_leave_room_for_others() -> bool {
     while served < CALLS {
         // All that come before it is quiet stand at the same time.
         let mut standing: Vec<TcpStream> = Vec::new();
-        while let Ok(stream) = accepted.recv_timeout(QUIET) {
+        while let Ok(stream) = accepted.recv_timeout(patience(standing.len(), ROOM.min(CALLS - served))) {
             standing.push(stream);
             if standing.len() > ROOM {
                 return false;
@@ -237,7 +242,7 @@ pub(crate) fn decoders_of_one_are_limited() -> bool {
         standing.push(stream);
     }
     let mut decoded = 0;
-    while let Ok(result) = answered.recv_timeout(QUIET) {
+    while let Ok(result) = answered.recv_timeout(patience(decoded, DECODED)) {
         assert!(!result.is_error, "{:?}", result.error);
         decoded += usize::from(result.bytes.iter().any(|bytes| bytes == b"hello"));
     }
@@ -269,7 +274,7 @@ pub(crate) fn pings_are_answered_one_by_one() -> bool {
         pings.extend_from_slice(&[b'p'; 125]);
     }
     let mut stream = stream;
-    stream.set_write_timeout(Some(QUIET)).expect("a socket");
+    stream.set_write_timeout(Some(3 * QUIET)).expect("a socket");
     let mut written = 0;
     while written < TOO_MUCH {
         match stream.write(&pings[written % pings.len()..]) {

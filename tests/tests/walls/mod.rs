@@ -97,7 +97,7 @@ pub(crate) fn watches_of_one_leave_room_for_others() -> bool {
     let _entered = runtime.enter();
     runtime.spawn(dispatcher.call(&caller, call, take.clone()).rest(take));
     // A watch that stands has no answer.
-    answered.recv_timeout(Duration::from_secs(10)).is_ok_and(|is_error| is_error)
+    answered.recv_timeout(Duration::from_secs(30)).is_ok_and(|is_error| is_error)
 }
 
 /// Q14: however much an extension watches, it takes one instance of inotify from its user.
@@ -123,7 +123,7 @@ pub(crate) fn watches_of_one_share_an_instance() -> bool {
         let take = move |result: HostResult, _| answers.send(result.is_error).unwrap_or(());
         let _entered = runtime.enter();
         runtime.spawn(dispatcher.call(&caller, call, take.clone()).rest(take));
-        assert!(!answered.recv_timeout(Duration::from_secs(60)).expect("it stands"), "few watches are fine");
+        assert!(!answered.recv_timeout(Duration::from_secs(120)).expect("it stands"), "few watches are fine");
     }
     // What an instance watches, as the system tells it of each descriptor.
     let watched = |entry: std::fs::DirEntry| {
@@ -162,7 +162,7 @@ pub(crate) fn what_nobody_takes_is_not_read() -> bool {
     }
     let mut untaken = Vec::new();
     while untaken.len() <= TOO_MANY {
-        let patience = Duration::from_secs(if untaken.len() < ENOUGH { 60 } else { 10 });
+        let patience = Duration::from_secs(if untaken.len() < ENOUGH { 120 } else { 10 });
         match answered.recv_timeout(patience) {
             Ok((is_error, held)) => {
                 assert!(!is_error, "what is read is answered");
@@ -176,7 +176,7 @@ pub(crate) fn what_nobody_takes_is_not_read() -> bool {
     // Once it is taken, the rest comes.
     let mut all = untaken.len();
     drop(untaken);
-    while all < FILES && answered.recv_timeout(Duration::from_secs(60)).is_ok() {
+    while all < FILES && answered.recv_timeout(Duration::from_secs(120)).is_ok() {
         all += 1;
     }
     assert_eq!(all, FILES, "nothing is lost");

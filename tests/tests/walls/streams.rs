@@ -27,26 +27,34 @@ const PIECE: usize = 512;
 
 /// D05: what streams to an extension that takes nothing is not kept by the host.
 pub(crate) fn streams_wait_for_who_takes_them() -> bool {
+    // A client that sends a request gets no answer before it; one that only connects sends none.
+    let [asked, unasked] = [true, false].map(server);
+    let url = format!("http://127.0.0.1:{asked}/");
+    let streams = [
+        (asked, "http", "http", json!({ "url": url, "stream": true })),
+        (unasked, "http", "net", json!({ "op": "connect", "host": "127.0.0.1", "port": unasked, "socket": "s" })),
+        (asked, "exec", "exec", json!({ "command": "yes", "args": [], "stream": true })),
+    ];
+    streams.into_iter().all(|(port, capability, method, params)| waits(port, capability, method, params))
+}
+
+/// The port of a server that sends without end, to each connection.
+fn server(is_asked: bool) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("it has one").port();
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            std::thread::spawn(move || flood(stream));
+            std::thread::spawn(move || flood(stream, is_asked));
         }
     });
-    let url = format!("http://127.0.0.1:{port}/");
-    let streams = [
-        ("http", "http", json!({ "url": url, "stream": true })),
-        ("http", "net", json!({ "op": "connect", "host": "127.0.0.1", "port": port, "socket": "s" })),
-        ("exec", "exec", json!({ "command": "yes", "args": [], "stream": true })),
-    ];
-    streams.into_iter().all(|(capability, method, params)| waits(port, capability, method, params))
+    port
 }
 
-/// Bodies in pieces of one byte; to somebody who only connects, the same.
-fn flood(mut stream: std::net::TcpStream) {
-    let _ = stream.set_read_timeout(Some(Duration::from_millis(100)));
-    let _ = stream.read(&mut [0; 4096]);
+/// Sends bodies in pieces of one byte; to somebody who only connects, the same.
+fn flood(mut stream: std::net::TcpStream, is_asked: bool) {
+    if is_asked {
+        let _ = stream.read(&mut [0; 4096]);
+    }
     let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
     let pieces = b"1\r\na\r\n".repeat(4096);
     while stream.write_all(&pieces).is_ok() {}
@@ -87,7 +95,7 @@ fn waits(port: u16, capability: &str, method: &str, params: Value) -> bool {
     let (mut size, mut untaken) = (0, Vec::new());
     while size <= TOO_MUCH && untaken.len() <= TOO_MANY {
         // A stream that waits says nothing.
-        match answered.recv_timeout(Duration::from_secs(if size < ENOUGH { 60 } else { 5 })) {
+        match answered.recv_timeout(Duration::from_secs(if size < ENOUGH { 120 } else { 10 })) {
             Ok((piece, held)) => {
                 size += piece;
                 untaken.push(held);
@@ -99,6 +107,6 @@ fn waits(port: u16, capability: &str, method: &str, params: Value) -> bool {
     let waited = size <= TOO_MUCH && untaken.len() <= TOO_MANY;
     // It goes on once something is taken.
     drop(untaken);
-    assert!(answered.recv_timeout(Duration::from_secs(60)).is_ok(), "{method}: nothing is lost");
+    assert!(answered.recv_timeout(Duration::from_secs(120)).is_ok(), "{method}: nothing is lost");
     waited
 }
