@@ -222,9 +222,10 @@ impl Scenario {
         Duration::from_secs_f64(self.quiet_ms.max(0.0) / 1000.0)
     }
 
-    /// No step is waited for longer.
+    /// Limits the wait for each step, to four times what pi's own driver takes: it only ends a hang, and a machine that does
+    /// other things must not reach it.
     pub(super) fn limit(&self) -> Duration {
-        Duration::from_secs_f64(self.limit_ms.max(0.0) / 1000.0)
+        Duration::from_secs_f64(4.0 * self.limit_ms.max(0.0) / 1000.0)
     }
 
     pub(super) fn width(&self) -> u32 {
