@@ -189,13 +189,13 @@ mod tests {
         let other = sender.clone();
         let late = thread.watch(Arc::new(move || sender.send("late").expect("the test listens")));
         let in_time = thread.watch(Arc::new(move || other.send("in time").expect("the test listens")));
-        in_time.arm(60_000_000);
+        in_time.arm(600_000_000);
         late.arm(1_000);
-        assert_eq!(stopped.recv_timeout(Duration::from_secs(10)), Ok("late"));
+        assert_eq!(stopped.recv_timeout(Duration::from_secs(120)), Ok("late"));
         in_time.disarm();
-        in_time.arm(60_000_000);
+        in_time.arm(600_000_000);
         late.arm(1_000);
-        assert_eq!(stopped.recv_timeout(Duration::from_secs(10)), Ok("late"), "a watch can be used again");
+        assert_eq!(stopped.recv_timeout(Duration::from_secs(120)), Ok("late"), "a watch can be used again");
         assert!(stopped.try_recv().is_err());
     }
 }

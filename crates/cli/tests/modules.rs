@@ -7,6 +7,8 @@ use support::{Run, World, fixture};
 /// Loads one extension, lets it answer through `pi.registerCommand`, and returns what it notified.
 fn answer(world: &World, path: &str) -> Run {
     let model = world.script(&[&["hi"]]);
+    // Some compute for seconds in one turn, which a busy machine makes a minute; none is about the length of a turn.
+    world.write("home/.pi/agent/settings.json", r#"{"extensions": {"policy": {"max_turn_ms": 600000}}}"#);
     // Some serve themselves.
     let allowed = ["--allow", "write", "--allow", "http:127.0.0.1:0"];
     world.pi(&[&["-p", "/answer", "--model", &model, "--mode", "json", "-e", path], &allowed[..]].concat())

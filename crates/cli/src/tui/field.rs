@@ -286,6 +286,6 @@ mod tests {
             assert!(field.shown(80, 12).len() <= 12);
         }
         // A pass takes less than a second even where nothing is optimised; a pass for each character takes hours.
-        assert!(begun.elapsed().as_secs() < 120, "{:?}", begun.elapsed());
+        assert!(begun.elapsed().as_secs() < 600, "{:?}", begun.elapsed());
     }
 }

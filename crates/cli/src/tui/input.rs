@@ -326,7 +326,7 @@ mod tests {
         assert_eq!((text.len(), key.as_str()), (LONGEST_PASTE - 1, "x"));
         assert_eq!(splitter.push(&b"a".repeat(2 << 20)).len(), 2 << 20);
         // In one pass it takes tens of milliseconds, in as many as there are keys minutes.
-        assert!(begun.elapsed().as_secs() < 10, "{:?}", begun.elapsed());
+        assert!(begun.elapsed().as_secs() < 60, "{:?}", begun.elapsed());
         splitter.push(b"\x1b[200~never ends");
         assert_eq!(splitter.push(b"\x03"), [Input::Key("\u{3}".to_owned())], "the person can leave");
     }

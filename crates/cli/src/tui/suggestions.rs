@@ -262,7 +262,7 @@ mod tests {
         let found = fitting(many, "d5");
         assert_eq!((found.len(), found[0].0.as_str()), (11_111, "command5"));
         // Each compared with each would take minutes.
-        assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < Duration::from_secs(90), "{:?}", begun.elapsed());
         let some = ["help", "ohel", "help", "hello"].map(|name| (name.to_owned(), String::new()));
         let names: Vec<String> = fitting(some.into_iter(), "hel").into_iter().map(|(name, _)| name).collect();
         assert_eq!(names, ["help", "hello", "ohel"]);

@@ -232,7 +232,7 @@ impl ModelServer {
 }
 
 fn serve(stream: TcpStream, reply: &Reply, seen: &Mutex<Seen>) -> std::io::Result<()> {
-    stream.set_read_timeout(Some(Duration::from_secs(20)))?;
+    stream.set_read_timeout(Some(Duration::from_secs(120)))?;
     stream.set_nodelay(true)?;
     let mut reader = BufReader::new(stream.try_clone()?);
     let mut line = String::new();

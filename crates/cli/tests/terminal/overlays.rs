@@ -3,6 +3,7 @@
 use super::open;
 use crate::support::World;
 
+/// What changes by itself stays for seconds before, so that a busy machine shows it and the test sees it.
 const OVERLAYS: &str = r#"
 const panel = (name: string, keys: string[] = []) => ({
   focused: false,
@@ -23,7 +24,7 @@ export default function (pi: any) {
           if (data === "s") one.setHidden(false);
           if (data === "q") { one.hide(); two.hide(); done("left"); }
           tui.requestRender();
-          if (data === "1") setTimeout(() => { one.unfocus(); two.focus(); tui.requestRender(); }, 200);
+          if (data === "1") setTimeout(() => { one.unfocus(); two.focus(); tui.requestRender(); }, 3000);
         },
       };
     });
@@ -39,7 +40,7 @@ export default function (pi: any) {
     const value = await ctx.ui.custom((_tui: any, _theme: any, _keys: any, done: any) => ({
       render: () => [`shown, hidden: ${handle?.isHidden()}`],
       handleInput(data: string) {
-        if (data === "h") { handle.setHidden(true); setTimeout(() => handle.setHidden(false), 50); }
+        if (data === "h") { handle.setHidden(true); setTimeout(() => handle.setHidden(false), 3000); }
         if (data === "\r") done("done");
         if (data === "x") handle.hide();
       },
@@ -180,7 +181,8 @@ export default function (pi: any) {
     await ctx.ui.confirm("Sure?", "really");
     await Promise.all([ctx.ui.select("First", ["a"]), ctx.ui.input("Second")]);
     await ctx.ui.custom((_tui: any, _theme: any, _keys: any, done: any) => ({ render: () => ["a panel"], handleInput: () => done(1) }));
-    setTimeout(() => ctx.ui.notify(heard.join(" ")), 50);
+    const tell = () => void (heard.length < 6 ? setTimeout(tell, 20) : ctx.ui.notify(heard.join(" ")));
+    tell();
   } });
 }
 "#;
