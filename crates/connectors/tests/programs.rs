@@ -404,15 +404,20 @@ mod linux {
         assert_eq!((text.len(), said["truncated"].as_bool(), text.ends_with("xend\n")), (16 << 20, Some(true), true));
     }
 
+    /// A folder that no other run of the tests has.
+    fn writable_of_this_test() -> std::path::PathBuf {
+        std::env::temp_dir().join(format!("pijs-writable-of-a-test-{}", std::process::id()))
+    }
+
     fn a_program_may_write_only_where_it_was_told() {
         let world = Setup {
             exec: |options| {
-                let writable = Some(vec![std::env::temp_dir().join("pijs-writable-of-a-test")]);
+                let writable = Some(vec![writable_of_this_test()]);
                 ExecOptions { writable, ..options.supervised() }
             },
             ..Setup::new(&[runner()])
         };
-        let folder = std::env::temp_dir().join("pijs-writable-of-a-test");
+        let folder = writable_of_this_test();
         std::fs::create_dir_all(&folder).unwrap();
         let world = world.build();
         let inside = folder.join("x");

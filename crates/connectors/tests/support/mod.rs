@@ -131,8 +131,8 @@ pub(crate) struct Call {
 impl Call {
     /// The next result, a chunk or the last one.
     pub(crate) async fn next(&mut self) -> HostResult {
-        let next = tokio::time::timeout(Duration::from_secs(20), self.results.recv()).await;
-        next.expect("no result within 20 s").expect("every call is answered")
+        let next = tokio::time::timeout(Duration::from_secs(120), self.results.recv()).await;
+        next.expect("no result within two minutes").expect("every call is answered")
     }
 
     /// All results up to the last.
