@@ -293,7 +293,8 @@ impl SyncHost for Later {
 }
 
 fn who_asks_without_a_pause_is_looked_at_again_at_once() {
-    let (mut realm, _) = open_with(&options(), hasty());
+    let patient = ProcessOptions { turn: Duration::from_secs(120), ..ProcessOptions::default() };
+    let (mut realm, _) = open_with(&tireless(), patient);
     let mut mirror = Mirror { calls: 0 };
     let mut progress = realm.start(deliver(1, "nag", Value::Null), &mut mirror);
     // Bounded by the realm's own deadline; a machine that is busy elsewhere makes pauses, and cuts a look short.
@@ -404,7 +405,7 @@ fn a_stopped_delta_is_killed() {
     let stop = realm.stopper();
     let watchdog = std::thread::spawn(move || {
         // Only a running turn can be stopped, and this thread cannot see when it runs.
-        for _ in 0..3_000 {
+        for _ in 0..12_000 {
             std::thread::sleep(Duration::from_millis(10));
             stop();
         }
@@ -415,7 +416,8 @@ fn a_stopped_delta_is_killed() {
 }
 
 fn calls_without_end_meet_the_deadline() {
-    let (mut realm, _) = open_with(&tireless(), hasty());
+    // Long enough for the first call of a worker on a busy machine.
+    let (mut realm, _) = open_with(&tireless(), ProcessOptions { turn: Duration::from_secs(3), ..hasty() });
     let mut mirror = Mirror { calls: 0 };
     assert_eq!(run(&mut realm, 1, "nag", Value::Null, &mut mirror), Progress::Ended(timeout("deadline")));
     assert!(mirror.calls > 0);
@@ -436,7 +438,7 @@ fn exhausted_memory_is_told() {
 }
 
 fn a_turn_can_be_waited_for_in_pieces() {
-    let (mut realm, _) = open_with(&options(), ProcessOptions { turn: Duration::from_secs(1), ..hasty() });
+    let (mut realm, _) = open_with(&options(), ProcessOptions { turn: Duration::from_secs(3), ..hasty() });
     assert_eq!(realm.start(delivery(1, "stuck"), &mut NoHost), Progress::Running);
     assert_eq!(realm.resume(&mut NoHost, Patience::Poll), Progress::Running);
     let ended = realm.resume(&mut NoHost, Patience::AtMost(Duration::from_secs(600)));

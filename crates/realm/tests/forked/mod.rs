@@ -165,7 +165,7 @@ fn a_copy_at_rest_gives_back_what_it_did_not_change() {
         }
         assert_eq!(channels(&run(&mut copy, 2, "count", Value::Null, &mut NoHost)).len(), 1);
         // That it rests shows from outside by pages of the program that it has let go of.
-        let rests = (0..3_000).any(|_| {
+        let rests = (0..12_000).any(|_| {
             std::thread::sleep(Duration::from_millis(10));
             kb(copy.id(), &["Rss:"]) + 500 < resident
         });
