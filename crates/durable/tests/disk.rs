@@ -176,7 +176,7 @@ fn a_lock_says_who_has_it_and_ends_with_its_holder() {
     assert_eq!(holder, std::process::id());
     let waiter = {
         let (disk, path) = (disk.clone(), path.clone());
-        std::thread::spawn(move || Lock::take(&disk, &path, Duration::from_secs(20), |_| ()).map(drop))
+        std::thread::spawn(move || Lock::take(&disk, &path, Duration::from_secs(120), |_| ()).map(drop))
     };
     drop(lock);
     waiter.join().expect("no panic").expect("it got the lock");

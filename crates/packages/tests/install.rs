@@ -251,13 +251,15 @@ async fn a_registry_that_is_down_silent_or_wrong_is_named() {
         registry.reply("/wrong", reply);
         refused(&home, &home.installer(&registry), "wrong", code).await;
     }
-    let limits = Limits { idle: Duration::from_millis(200), metadata: 1_000, ..Limits::default() };
-    let installer =
-        Installer::with_limits(home.dirs(), npm(&registry), Arc::new(support::accept), limits).expect("an installer");
+    let limited = |limits: Limits| {
+        Installer::with_limits(home.dirs(), npm(&registry), Arc::new(support::accept), limits).expect("an installer")
+    };
     registry.reply("/silent", Reply::Silence);
-    refused(&home, &installer, "silent", InstallCode::Timeout).await;
+    let impatient = limited(Limits { idle: Duration::from_millis(200), ..Limits::default() });
+    refused(&home, &impatient, "silent", InstallCode::Timeout).await;
     registry.reply("/huge", Reply::Body { content_type: "application/json", bytes: vec![b' '; 2_000] });
-    refused(&home, &installer, "huge", InstallCode::Size).await;
+    let small = limited(Limits { metadata: 1_000, ..Limits::default() });
+    refused(&home, &small, "huge", InstallCode::Size).await;
 }
 
 #[tokio::test]

@@ -165,7 +165,7 @@ async fn followed_up_in(event: &'static str) -> World {
 async fn what_is_sent_while_a_run_ends_is_answered() {
     // A message on its way used to begin a run that waited for it to arrive.
     for event in ["turn_end", "agent_end", "agent_before_settle"] {
-        let world = tokio::time::timeout(Duration::from_secs(60), followed_up_in(event)).await.expect(event);
+        let world = tokio::time::timeout(Duration::from_secs(120), followed_up_in(event)).await.expect(event);
         assert_eq!(world.payloads().len(), 2, "{event}");
         assert!(world.payloads()[1].to_string().contains("FOLLOWS"), "{event}");
         assert!(world.control.is_idle(), "{event}");
