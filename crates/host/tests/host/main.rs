@@ -4,6 +4,8 @@ mod allocations;
 mod calls;
 mod embed;
 mod events;
+// Only there do realms tell their host to look again.
+#[cfg(target_os = "linux")]
 mod interleaved;
 mod lab;
 mod liar;
