@@ -102,4 +102,4 @@ pub use partial::PartialMessage;
 pub use replace::Forked;
 pub use room::SESSION_BYTES;
 pub use user_bash::BashResult;
-pub use verdicts::{VerdictCaps, VerdictTotals};
+pub use verdicts::{Cap, VerdictCaps, VerdictTotals};

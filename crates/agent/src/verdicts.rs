@@ -1,26 +1,49 @@
 //! How many verdicts count, and what they cost.
 //!
 //! A handler that always says *abort* would have the model start over for ever, and its user pay for
-//! it. [`Verdicts`] counts per turn and per session; past a cap the text is let through and the
-//! content is kept as a reminder for the next request.
+//! it. [`Verdicts`] counts for each rule first, then for each extension, so that one that fires all the time takes
+//! nothing from the others. A rule is what an extension injects: a handler may stand for many rules, and each has words of
+//! its own. What all of them may cost in a session is a net below that. Past a cap the text is let through and the content
+//! is kept as a reminder for the next request.
 
 use crate::events::VerdictAction;
 use crate::extensions::Abort;
 use pijs_protocol::guard;
 use pijs_protocol::stream::Injection;
+use std::collections::BTreeMap;
 
-/// Caps on aborts with retry.
+/// How often replies may be discarded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct VerdictCaps {
+pub struct Cap {
     /// In one turn.
     pub per_turn: u32,
     /// In a session.
     pub per_session: u32,
 }
 
+/// Caps on aborts with retry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VerdictCaps {
+    /// For one text of one extension.
+    pub rule: Cap,
+    /// For all texts of one extension, which may differ every time.
+    pub extension: Cap,
+    /// Replies that all extensions together may have discarded in a session.
+    pub discarded: u32,
+    /// Output tokens that may be thrown away in a session.
+    pub burned_tokens: u64,
+}
+
 impl Default for VerdictCaps {
+    /// A rule is obeyed after a retry or two, or never. An extension that has dozens of rules is still heard when several
+    /// meet in a reply; what all may cost is a few long replies, or many that were stopped early.
     fn default() -> Self {
-        Self { per_turn: 3, per_session: 10 }
+        Self {
+            rule: Cap { per_turn: 3, per_session: 10 },
+            extension: Cap { per_turn: 10, per_session: 50 },
+            discarded: 200,
+            burned_tokens: 200_000,
+        }
     }
 }
 
@@ -44,11 +67,36 @@ pub(crate) struct Injected {
     pub(crate) reminder: bool,
 }
 
+/// Discarded replies of one rule or one extension.
+#[derive(Debug, Clone, Copy, Default)]
+struct Count {
+    turn: u32,
+    session: u32,
+}
+
+impl Count {
+    fn is_within(self, cap: Cap) -> bool {
+        self.turn < cap.per_turn && self.session < cap.per_session
+    }
+
+    fn add(&mut self) {
+        self.turn += 1;
+        self.session += 1;
+    }
+}
+
+/// The discarded replies of one extension.
+#[derive(Debug, Default)]
+struct Extension {
+    all: Count,
+    /// By what was injected; the extension's cap bounds how many there are.
+    rules: BTreeMap<String, Count>,
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Verdicts {
     caps: VerdictCaps,
-    this_turn: u32,
-    retries: u32,
+    extensions: BTreeMap<String, Extension>,
     totals: VerdictTotals,
     reminders: Vec<Injected>,
 }
@@ -59,17 +107,32 @@ impl Verdicts {
     }
 
     pub(crate) fn begin_turn(&mut self) {
-        self.this_turn = 0;
+        for extension in self.extensions.values_mut() {
+            extension.all.turn = 0;
+            extension.rules.values_mut().for_each(|count| count.turn = 0);
+        }
+    }
+
+    /// Counts a retry if no cap is reached.
+    fn allow(&mut self, extension: &str, content: &str) -> bool {
+        let caps = self.caps;
+        let is_netted = self.totals.discarded >= caps.discarded || self.totals.tokens_burned >= caps.burned_tokens;
+        let counts = self.extensions.entry(extension.to_owned()).or_default();
+        let rule = counts.rules.get(content).copied().unwrap_or_default();
+        let within = !is_netted && counts.all.is_within(caps.extension) && rule.is_within(caps.rule);
+        if within || !guard::is_up("verdict.caps") {
+            counts.all.add();
+            counts.rules.entry(content.to_owned()).or_default().add();
+            return true;
+        }
+        false
     }
 
     /// What is to be done about an abort. `None`: it says the same again past the cap, so it was
     /// reported before and waits as a reminder already.
     pub(crate) fn decide(&mut self, abort: &Abort) -> Option<VerdictAction> {
         let Some(injection) = &abort.retry else { return Some(VerdictAction::Stop) };
-        let within = self.this_turn < self.caps.per_turn && self.retries < self.caps.per_session;
-        if within || !guard::is_up("verdict.caps") {
-            self.this_turn += 1;
-            self.retries += 1;
+        if self.allow(&abort.extension, &injection.content) {
             return Some(VerdictAction::Retry);
         }
         let reminder = Injected { extension: abort.extension.clone(), injection: injection.clone(), reminder: true };
@@ -103,32 +166,81 @@ mod tests {
     use VerdictAction::{Remind, Retry, Stop};
     use pijs_protocol::stream::InjectionRole;
 
-    fn abort(content: Option<&str>) -> Abort {
+    fn abort(extension: &str, content: Option<&str>) -> Abort {
         let retry = content.map(|content| Injection { content: content.into(), role: InjectionRole::System });
-        Abort { extension: "e".into(), retry, latency_us: 1 }
+        Abort { extension: extension.into(), retry, latency_us: 1 }
+    }
+
+    /// What becomes of so many aborts in one turn.
+    fn turn(verdicts: &mut Verdicts, extension: &str, contents: &[&str]) -> Vec<VerdictAction> {
+        verdicts.begin_turn();
+        let decided = contents.iter().filter_map(|content| verdicts.decide(&abort(extension, Some(content)))).collect();
+        verdicts.take_reminders();
+        decided
     }
 
     #[test]
-    fn the_fourth_abort_of_a_turn_and_the_eleventh_of_a_session_become_reminders() {
+    fn the_fourth_abort_of_a_rule_in_a_turn_and_the_eleventh_in_a_session_become_reminders() {
         let mut verdicts = Verdicts::new(VerdictCaps::default());
-        let mut actions = Vec::new();
-        for _ in 0..5 {
-            verdicts.begin_turn();
-            actions.push((0..4).map(|n| verdicts.decide(&abort(Some(&n.to_string()))).unwrap()).collect::<Vec<_>>());
-            verdicts.take_reminders();
+        for _ in 0..3 {
+            assert_eq!(turn(&mut verdicts, "e", &["a"; 4]), [Retry, Retry, Retry, Remind]);
         }
-        assert_eq!(actions[..3], vec![vec![Retry, Retry, Retry, Remind]; 3]);
-        assert_eq!(actions[3], [Retry, Remind, Remind, Remind]);
-        assert_eq!(actions[4], [Remind; 4]);
-        assert_eq!(verdicts.decide(&abort(None)), Some(Stop), "ending a run needs no allowance");
+        assert_eq!(turn(&mut verdicts, "e", &["a"; 4]), [Retry, Remind]);
+        assert_eq!(turn(&mut verdicts, "e", &["a"; 4]), [Remind]);
+        assert_eq!(verdicts.decide(&abort("e", None)), Some(Stop), "ending a run needs no allowance");
+    }
+
+    #[test]
+    fn a_rule_at_its_cap_takes_nothing_from_other_rules_and_extensions() {
+        let mut verdicts = Verdicts::new(VerdictCaps::default());
+        for _ in 0..20 {
+            turn(&mut verdicts, "noisy", &["style"]);
+        }
+        assert_eq!(turn(&mut verdicts, "noisy", &["style", "style", "keys"]), [Remind, Retry]);
+        assert_eq!(turn(&mut verdicts, "guard", &["style", "keys"]), [Retry, Retry]);
+    }
+
+    #[test]
+    fn an_extension_with_other_words_each_time_ends_at_its_own_cap() {
+        let mut verdicts = Verdicts::new(VerdictCaps::default());
+        let mut said = 0;
+        let mut turns = Vec::new();
+        for _ in 0..6 {
+            let words: Vec<String> = (0..12)
+                .map(|_| {
+                    said += 1;
+                    said.to_string()
+                })
+                .collect();
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            let decided = turn(&mut verdicts, "endless", &words);
+            turns.push(decided.iter().filter(|action| **action == Retry).count());
+        }
+        assert_eq!(turns, [10, 10, 10, 10, 10, 0]);
+        assert_eq!(turn(&mut verdicts, "guard", &["keys"]), [Retry]);
+    }
+
+    #[test]
+    fn what_all_extensions_may_burn_in_a_session_is_bounded() {
+        let mut verdicts = Verdicts::new(VerdictCaps { burned_tokens: 100, ..VerdictCaps::default() });
+        verdicts.burned(99);
+        assert_eq!(turn(&mut verdicts, "a", &["x"]), [Retry]);
+        verdicts.burned(1);
+        assert_eq!(turn(&mut verdicts, "b", &["x"]), [Remind]);
+        let mut verdicts = Verdicts::new(VerdictCaps { discarded: 2, ..VerdictCaps::default() });
+        verdicts.burned(0);
+        assert_eq!(turn(&mut verdicts, "a", &["x"]), [Retry]);
+        verdicts.burned(0);
+        assert_eq!(turn(&mut verdicts, "b", &["x"]), [Remind]);
     }
 
     #[test]
     fn the_same_reminder_is_kept_and_reported_once() {
-        let mut verdicts = Verdicts::new(VerdictCaps { per_turn: 0, per_session: 0 });
-        assert_eq!(verdicts.decide(&abort(Some("a"))), Some(Remind));
-        assert_eq!(verdicts.decide(&abort(Some("a"))), None);
-        assert_eq!(verdicts.decide(&abort(Some("b"))), Some(Remind));
+        let none = Cap { per_turn: 0, per_session: 0 };
+        let mut verdicts = Verdicts::new(VerdictCaps { rule: none, ..VerdictCaps::default() });
+        assert_eq!(verdicts.decide(&abort("e", Some("a"))), Some(Remind));
+        assert_eq!(verdicts.decide(&abort("e", Some("a"))), None);
+        assert_eq!(verdicts.decide(&abort("e", Some("b"))), Some(Remind));
         assert_eq!(verdicts.take_reminders().len(), 2);
     }
 }

@@ -38,6 +38,7 @@ fn numbers(environment: &Environment, decided: &Decided) -> Map<String, Value> {
     let options = HostOptions::default();
     let limits = realm_limits(decided);
     let quotas = Quotas::default();
+    let verdicts = pijs_agent::VerdictCaps::default();
     let rows = [
         ("memory_bytes", json!(limits.memory_bytes)),
         ("stack_bytes", json!(limits.stack_bytes)),
@@ -59,6 +60,10 @@ fn numbers(environment: &Environment, decided: &Decided) -> Map<String, Value> {
         ("answer_bytes", json!(pijs_host::ANSWER_BYTES)),
         ("registration_bytes", json!(pijs_host::REGISTRATION_BYTES)),
         ("verdict_text_bytes", json!(pijs_host::RETRY_BYTES)),
+        ("verdict_retries", json!(verdicts.extension.per_session)),
+        ("verdict_retries_of_rule", json!(verdicts.rule.per_session)),
+        ("discarded_replies", json!(verdicts.discarded)),
+        ("discarded_tokens", json!(verdicts.burned_tokens)),
         ("model_requests", json!(decided.asks.at_once)),
         ("model_tokens", json!(decided.asks.tokens)),
         ("session_bytes", json!(pijs_agent::SESSION_BYTES)),

@@ -2,7 +2,7 @@
 
 use crate::support::{Fake, World, fixture, inject};
 use pijs_agent::provider::ProviderOptions;
-use pijs_agent::{Ending, VerdictCaps};
+use pijs_agent::{Cap, Ending, VerdictCaps};
 use pijs_protocol::StreamSource;
 use serde_json::Value;
 
@@ -93,7 +93,8 @@ async fn past_the_cap_of_a_turn_the_text_is_let_through_and_the_content_is_a_rem
 
 #[tokio::test]
 async fn the_cap_of_a_session_holds_over_turns() {
-    let caps = VerdictCaps { per_turn: 3, per_session: 2 };
+    let rule = Cap { per_turn: 3, per_session: 2 };
+    let caps = VerdictCaps { rule, ..VerdictCaps::default() };
     let world = World::with(&fixture("always-trips.jsonl"), trips_always(), &ProviderOptions::default(), caps);
     let outcome = world.agent.prompt("go").await.unwrap();
     assert_eq!(outcome.verdicts.discarded, 2);
