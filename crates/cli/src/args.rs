@@ -22,6 +22,7 @@ use std::path::PathBuf;
     version,
     disable_version_flag = true,
     args_conflicts_with_subcommands = true,
+    args_override_self = true,
     max_term_width = 100,
     after_help = "\
 Examples:
@@ -41,7 +42,8 @@ provider's variable (ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY, ...). Wi
 settings count (defaultProvider, defaultModel, defaultThinkingLevel, enabledModels).
 
 Options that are not listed here are passed to the extensions that registered them.
-Exit codes: 0 done, 1 failed, 2 usage, 3 refused by policy, 130 interrupted."
+Exit codes: 0 done, 1 failed, 2 usage, 3 refused by policy, 130 interrupted. Under --mode json the events
+say how a reply ended, and it ends with 0."
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]

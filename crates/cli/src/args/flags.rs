@@ -24,8 +24,9 @@ const SHORT: [(&str, &str); 8] = [
 
 /// Splits the command line into what clap knows and flags for extensions.
 ///
-/// pi's rule: an unknown `--name` takes the next word as its value unless that starts with `-` or `@`.
-/// After a subcommand nothing is taken out, so that clap reports the mistake.
+/// pi's rules: an unknown `--name` takes the next word as its value unless that starts with `-` or `@`, and what follows
+/// `-p` is a message when it starts with `---`, as YAML front matter does. Messages are moved behind a `--`, where clap
+/// takes them for nothing else. After a subcommand nothing is taken out or moved, so that clap reports the mistake.
 pub(crate) fn split_extension_flags(argv: impl IntoIterator<Item = OsString>) -> (Vec<OsString>, Vec<ExtensionFlag>) {
     let command = <Cli as clap::CommandFactory>::command();
     let takes_value = |long: &str| {
@@ -38,13 +39,13 @@ pub(crate) fn split_extension_flags(argv: impl IntoIterator<Item = OsString>) ->
         };
         command.get_arguments().any(|arg| arg.get_short() == Some(letter) && arg.get_action().takes_values())
     };
-    let is_subcommand = |word: &str| command.find_subcommand(word).is_some();
+    let is_subcommand = |word: &str| word == "help" || command.find_subcommand(word).is_some();
 
     let mut known = Vec::new();
     let mut flags = Vec::new();
     let mut words = argv.into_iter().peekable();
     known.extend(words.next());
-    let mut positional_seen = false;
+    let mut messages = Vec::new();
     while let Some(word) = words.next() {
         let Some(text) = word.to_str() else {
             known.push(word);
@@ -55,10 +56,16 @@ pub(crate) fn split_extension_flags(argv: impl IntoIterator<Item = OsString>) ->
             if takes_value(&long[2..]) == Some(true) {
                 known.extend(words.next());
             }
-        } else if text == "--" || (!positional_seen && is_subcommand(text)) {
+        } else if text == "--" {
+            messages.extend(words);
+            break;
+        } else if messages.is_empty() && is_subcommand(text) {
             known.push(word);
             known.extend(words);
             break;
+        } else if matches!(text, "-p" | "--print") {
+            known.push(word);
+            messages.extend(words.next_if(|next| next.to_str().is_some_and(|next| next.starts_with("---"))));
         } else if let Some(long) = text.strip_prefix("--") {
             let (name, inline) = match long.split_once('=') {
                 Some((name, value)) => (name, Some(value.to_owned())),
@@ -86,10 +93,15 @@ pub(crate) fn split_extension_flags(argv: impl IntoIterator<Item = OsString>) ->
         } else if is_short_with_value(text) {
             known.push(word);
             known.extend(words.next());
-        } else {
-            positional_seen |= !text.starts_with('-');
+        } else if text.starts_with('-') {
             known.push(word);
+        } else {
+            messages.push(word);
         }
+    }
+    if !messages.is_empty() {
+        known.push("--".into());
+        known.extend(messages);
     }
     (known, flags)
 }
@@ -115,21 +127,21 @@ mod tests {
     #[test]
     fn unknown_long_options_are_flags_of_extensions() {
         let (known, flags) = split("pi -p x --plan --depth 3 --level=high --model script:a");
-        assert_eq!(known.join(" "), "pi -p x --model script:a");
+        assert_eq!(known.join(" "), "pi -p --model script:a -- x");
         assert_eq!(flags, [flag("plan", None), flag("depth", Some("3")), flag("level", Some("high"))]);
     }
 
     #[test]
     fn values_of_known_options_are_left_alone() {
         let (known, flags) = split("pi --model --odd -e --file -p hello");
-        assert_eq!(known.join(" "), "pi --model --odd -e --file -p hello");
+        assert_eq!(known.join(" "), "pi --model --odd -e --file -p -- hello");
         assert_eq!(flags, []);
     }
 
     #[test]
     fn a_flag_does_not_swallow_an_option_or_a_file_reference() {
         let (known, flags) = split("pi --plan -p --fast @notes.md");
-        assert_eq!(known.join(" "), "pi -p @notes.md");
+        assert_eq!(known.join(" "), "pi -p -- @notes.md");
         assert_eq!(flags, [flag("plan", None), flag("fast", None)]);
     }
 
@@ -141,11 +153,35 @@ mod tests {
     }
 
     #[test]
+    fn what_follows_print_is_a_message_when_it_begins_with_front_matter() {
+        let words = ["pi", "-p", "---\nname: plan\n---\nDo it.", "next", "--mode", "json", "--", "--last"];
+        let (known, flags) = split_extension_flags(words.map(OsString::from));
+        assert_eq!(flags, []);
+        assert_eq!(known, ["pi", "-p", "--mode", "json", "--", "---\nname: plan\n---\nDo it.", "next", "--last"]);
+        let (known, flags) = split("pi -p -a ---x install");
+        assert_eq!((known.join(" "), flags), ("pi -p -a".into(), vec![flag("-x", Some("install"))]));
+    }
+
+    #[test]
+    fn of_an_option_that_comes_twice_the_last_counts() {
+        let line = "pi --mode json --mode text --thinking low --thinking high --tools read --tools ls -nt --no-tools --offline --offline \
+            --name a -n b -p -p --system-prompt a --system-prompt b --no-session --no-session -a -na -e a -e b";
+        let (known, _) = split(&line.split_whitespace().collect::<Vec<_>>().join(" "));
+        let run = <Cli as clap::Parser>::try_parse_from(known).expect("pi takes it").run;
+        assert_eq!((run.mode, run.thinking.as_deref()), (crate::args::Mode::Text, Some("high")));
+        assert_eq!((run.tools.tools.as_deref(), run.session.name.as_deref()), (Some("ls"), Some("b")));
+        assert_eq!((run.system_prompt.as_deref(), run.trust()), (Some("b"), Some(false)));
+        assert_eq!(run.extensions, ["a", "b"], "what may be repeated is kept");
+        let (known, _) = split("pi install -y --yes --registry a --registry b ./x");
+        assert!(<Cli as clap::Parser>::try_parse_from(known).is_ok(), "and of subcommands");
+    }
+
+    #[test]
     fn short_forms_of_several_letters() {
         let (known, _) = split("pi -ne -p x");
-        assert_eq!(known.join(" "), "pi --no-extensions -p x");
+        assert_eq!(known.join(" "), "pi --no-extensions -p -- x");
         let (known, flags) = split("pi -xt --odd -nbt -t read -n --name -p x");
-        assert_eq!(known.join(" "), "pi --exclude-tools --odd --no-builtin-tools -t read -n --name -p x");
+        assert_eq!(known.join(" "), "pi --exclude-tools --odd --no-builtin-tools -t read -n --name -p -- x");
         assert_eq!(flags, []);
     }
 }
