@@ -75,6 +75,8 @@ struct Inner {
     thinking: String,
     /// To the agent.
     work: mpsc::UnboundedSender<Work>,
+    /// Whether the run that a message asked for is to be aborted as soon as it begins.
+    aborts_next: bool,
     /// Until the agent takes it.
     inbox: Option<Inbox>,
     /// Handlers of `agent_end` run where nobody waits for them: in such a pi it is open whether a message of theirs finds the
@@ -125,6 +127,19 @@ impl ControlError {
 }
 
 impl Drop for Phase<'_> {
+impl Inner {
+    /// Whether messages are for a run that is on. A message that asks for a turn begins one, as under pi, before the agent's
+    /// thread has come to it; during the end of another one it waits for that.
+    fn is_running(&self) -> bool {
+        self.run.is_some() || (self.settling == 0 && self.queues.has_turns())
+    }
+
+    /// What extensions read as `isIdle`.
+    fn is_idle(&self) -> bool {
+        !self.is_running() && self.summaries.is_empty()
+    }
+}
+
     fn drop(&mut self) {
         *(self.count)(&mut self.control.lock()) -= 1;
         self.control.0.quieter.notify_waiters();
@@ -182,6 +197,7 @@ impl AgentControl {
             unseen: 0,
             refusing: 0,
             beside: 0,
+            aborts_next: false,
             starting: 0,
             settling: 0,
             arriving: 0,
@@ -407,7 +423,7 @@ impl AgentControl {
         let idle = {
             let mut inner = self.lock();
             inner.summaries.pop();
-            inner.run.is_none() && inner.summaries.is_empty()
+            inner.is_idle()
         };
         self.publish("isIdle", idle.into());
         self.0.quieter.notify_waiters();
@@ -511,7 +527,8 @@ impl AgentControl {
 
     /// Ends the run that is on, if there is one.
     pub fn abort(&self) {
-        let inner = self.lock();
+        let mut inner = self.lock();
+        inner.aborts_next = inner.run.is_none() && inner.is_running();
         inner.run.iter().chain(&inner.summaries).for_each(CancellationToken::cancel);
     }
 
@@ -579,6 +596,11 @@ impl AgentControl {
     fn appended(
         &self,
         append: impl FnOnce(&mut Session) -> Result<Arc<Entry>, SessionError>,
+    /// Whether messages of extensions are for a run that is on or was asked for.
+    pub(crate) fn is_running(&self) -> bool {
+        self.lock().is_running()
+    }
+
     ) -> Result<EntryId, ControlError> {
         let mut inner = self.lock();
         let entry = append(&mut inner.session)?;
@@ -594,7 +616,12 @@ impl AgentControl {
     }
 
     pub(crate) fn begin_run(&self, cancel: CancellationToken) {
-        self.lock().run = Some(cancel);
+        let mut inner = self.lock();
+        if std::mem::take(&mut inner.aborts_next) {
+            cancel.cancel();
+        }
+        inner.run = Some(cancel);
+        drop(inner);
         self.publish("isIdle", false.into());
     }
 

@@ -74,7 +74,7 @@ impl SessionPort for AgentControl {
                     .map_err(|error| HostcallError::invalid("schema", format!("session.send_message: {error}")))?;
                 let trigger = option(params, "triggerTurn").and_then(Value::as_bool);
                 let deliver_as = deliver_as(params)?;
-                let waits = self.is_idle() && trigger != Some(true);
+                let waits = !self.is_running() && trigger != Some(true);
                 self.send_message_of(Some(caller.extension()), message, deliver_as, trigger).map_err(refused)?;
                 self.note_message(&extension, waits || deliver_as == Some(DeliverAs::NextTurn), true);
             }
@@ -136,7 +136,7 @@ impl SessionPort for AgentControl {
                 let speaks = matches!(body, Body::CustomMessage { .. } | Body::Message { .. });
                 let id = self.append_of(&extension, body).map_err(refused)?;
                 if speaks {
-                    self.note_message(&extension, self.is_idle(), true);
+                    self.note_message(&extension, !self.is_running(), true);
                 }
                 return Ok(json!({"id": id}));
             }

@@ -84,7 +84,7 @@ impl AgentControl {
         }
         let message = CustomMessage { timestamp: self.0.ambient.clock.epoch_ms(), ..message };
         let mut inner = self.lock();
-        let running = inner.run.is_some();
+        let running = inner.is_running();
         match deliver_as {
             Some(DeliverAs::NextTurn) => inner.queues.next_turn.push(message),
             // Between a tool call and its result there is no place for it.
@@ -94,6 +94,7 @@ impl AgentControl {
             _ if trigger_turn == Some(true) => {
                 inner.queues.runs.push_back(Pending::Custom(message));
                 let _ = inner.work.send(Work::Run(asker.cloned()));
+                self.0.state.set("isIdle", inner.is_idle().into());
             }
             _ => {
                 drop(inner);
@@ -232,7 +233,7 @@ impl AgentControl {
     ) -> Result<(), ControlError> {
         let content = content.as_typed();
         let mut inner = self.lock();
-        let running = inner.run.is_some();
+        let running = inner.is_running();
         match deliver_as {
             Some(how @ (DeliverAs::Steer | DeliverAs::FollowUp)) if running => {
                 // One that may run a command takes as long as the command does.
@@ -360,7 +361,12 @@ impl AgentControl {
     }
 
     pub(crate) fn run_taken(&self) {
-        self.lock().queues.runs.pop_front();
+        let mut inner = self.lock();
+        inner.queues.runs.pop_front();
+        // A run that was never begun has nothing to abort.
+        inner.aborts_next = false;
+        self.0.state.set("isIdle", inner.is_idle().into());
+        drop(inner);
         self.0.quieter.notify_waiters();
     }
 
@@ -498,6 +504,12 @@ mod tests {
         control.send_message(custom("x"), None, Some(true)).unwrap();
         assert_eq!(control.take_run(), Some(Pending::Custom(custom("x"))));
         assert!(!control.is_settled());
+        // It has begun, for whoever sends the next.
+        control.send_message(custom("w"), None, None).unwrap();
+        control.send_message(custom("v"), None, Some(true)).unwrap();
+        assert_eq!(control.with_session(|session| session.len()), 0);
+        assert_eq!(control.take_steering(), Some(Message::Custom(custom("w"))));
+        assert_eq!(control.take_steering(), Some(Message::Custom(custom("v"))));
         control.run_taken();
         assert!(control.is_settled());
         control.begin_run(CancellationToken::new());
