@@ -58,6 +58,8 @@ struct Shared {
 }
 
 struct Inner {
+    /// Cancelled once an extension wants the program to end.
+    left: CancellationToken,
     session: Session,
     /// Its file and those of the sessions before it in this run, each as it was named and without links on the way.
     files: Vec<PathBuf>,
@@ -105,6 +107,8 @@ struct Inner {
 
 /// Something that others take into account while it lasts, also where whoever does it is dropped.
 pub(crate) struct Phase<'a> {
+    /// With which code an extension wants the program to end.
+    exit_code: Option<u8>,
     control: &'a AgentControl,
     count: fn(&mut Inner) -> &mut usize,
 }
@@ -201,6 +205,7 @@ impl AgentControl {
             starting: 0,
             settling: 0,
             arriving: 0,
+            exit_code: None,
             telling: 0,
             told: RefCell::default(),
             led: Led::default(),
@@ -219,6 +224,7 @@ impl AgentControl {
         control.publish_session(&inner);
         drop(inner);
         control
+            left: CancellationToken::new(),
     }
 
     /// Reads the session. Do not keep the closure long: extensions wait for it.
@@ -380,6 +386,24 @@ impl AgentControl {
         let mut inner = self.lock();
         let before = inner.session.len();
         let result = change(&mut inner.session);
+    /// What `process.exit()` of an extension comes to: the session ends as in any mode, and the program with this code.
+    pub fn leave(&self, code: u8) {
+        self.lock().exit_code.get_or_insert(code);
+        self.0.left.cancel();
+        self.shutdown();
+    }
+
+    /// Waits until an extension wants the program to end; with which code.
+    pub async fn left(&self) -> u8 {
+        self.0.left.cancelled().await;
+        self.lock().exit_code.unwrap_or_default()
+    }
+
+    /// The code with which an extension wants the program to end, if one does.
+    pub fn exit_code(&self) -> Option<u8> {
+        self.lock().exit_code
+    }
+
         self.show_new(&mut inner, before);
         if inner.shown.absent > 0 {
             // What the model sees may be another part of the session now.

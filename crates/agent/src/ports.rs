@@ -152,7 +152,10 @@ impl SessionPort for AgentControl {
                 let from = params.get("from").and_then(Value::as_u64).and_then(|from| usize::try_from(from).ok());
                 return self.read_entries(from.unwrap_or(0));
             }
-            SessionOp::Shutdown => self.shutdown(),
+            SessionOp::Shutdown => match params.get("code").and_then(Value::as_u64) {
+                Some(code) => self.leave(u8::try_from(code & 0xff).unwrap_or_default()),
+                None => self.shutdown(),
+            },
             SessionOp::ListModels => return Ok(list_models(self.known().as_ref(), params)),
             other => return Err(unsupported("session", other.as_str(), "this version of PiJS does not do it yet")),
         }

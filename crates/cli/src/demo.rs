@@ -17,6 +17,7 @@ use pijs_agent::{AgentEvent, FrontEnd, UpdateKind};
 use pijs_host::VerdictTime;
 use pijs_hostcall::MemorySink;
 use serde_json::{Value, json};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
@@ -71,7 +72,7 @@ pub(crate) async fn run(environment: &Environment, as_json: bool) -> Result<()> 
     )
     .await?;
     let host = session.host.clone();
-    host.run(session.run(Said::once(PROMPT), false)).await?;
+    host.run(session.run(Said::once(PROMPT), false, &Cell::new(false))).await?;
     session.finish();
 
     let story = Story::of(&seen, &ledger.lines(), session.host.verdict_time())?;

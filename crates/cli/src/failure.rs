@@ -26,13 +26,28 @@ pub(crate) struct Failure {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// The thing asked for failed.
-    Failed = 1,
+    Failed,
     /// The command line is wrong.
-    Usage = 2,
+    Usage,
     /// The policy says no.
-    Refused = 3,
+    Refused,
     /// Stopped by Ctrl-C.
-    Interrupted = 130,
+    Interrupted,
+    /// An extension ended the program with this code; there is nothing to say.
+    Left(u8),
+}
+
+impl Exit {
+    /// The number for the system.
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Self::Failed => 1,
+            Self::Usage => 2,
+            Self::Refused => 3,
+            Self::Interrupted => 130,
+            Self::Left(code) => code,
+        }
+    }
 }
 
 impl Failure {
@@ -50,6 +65,14 @@ impl Failure {
 
     pub(crate) fn interrupted() -> Self {
         Self { exit: Exit::Interrupted, message: "interrupted".to_owned(), help: None, brief: None }
+    }
+
+    /// The end that an extension asked for, which is no failure if its code is 0.
+    pub(crate) fn left(code: u8) -> Result<()> {
+        match code {
+            0 => Ok(()),
+            code => Err(Self { exit: Exit::Left(code), message: String::new(), help: None, brief: None }),
+        }
     }
 
     /// Says what it happened in.

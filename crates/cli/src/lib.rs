@@ -55,7 +55,7 @@ mod words;
 use args::{Cli, Command, ExtCommand, ExtensionFlag, LedgerCommand};
 use clap::Parser;
 use environment::Environment;
-use failure::{Failure, Result};
+use failure::{Exit, Failure, Result};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -71,7 +71,7 @@ pub fn main() -> ExitCode {
     preconditions::raise_open_files();
     if let Err(failure) = preconditions::check() {
         output::stderr(&failure.to_string());
-        return ExitCode::from(failure.exit as u8);
+        return ExitCode::from(failure.exit.code());
     }
     let (argv, flags) = args::split_extension_flags(std::env::args_os());
     if let Err(failure) = args::misspelt_command(&argv) {
@@ -94,8 +94,10 @@ pub fn main() -> ExitCode {
     match run(cli, flags, helps) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            output::stderr(&failure.to_string());
-            ExitCode::from(failure.exit as u8)
+            if !matches!(failure.exit, Exit::Left(_)) {
+                output::stderr(&failure.to_string());
+            }
+            ExitCode::from(failure.exit.code())
         }
     }
 }

@@ -13,6 +13,7 @@ use pijs_agent::message::{Block, Message, StopReason};
 use pijs_agent::provider::{ErrorKind, Model};
 use pijs_agent::{AgentError, Ending, FrontEnd, InputSource, JsonFrontEnd, NoFrontEnd, Outcome};
 use pijs_protocol::guard;
+use std::cell::Cell;
 
 /// `pi ...`, whatever is asked for.
 pub(crate) async fn run(environment: &Environment, args: RunArgs, flags: Vec<ExtensionFlag>) -> Result<()> {
@@ -37,8 +38,10 @@ pub(crate) async fn run(environment: &Environment, args: RunArgs, flags: Vec<Ext
     let control = session.agent.control().clone();
     let host = session.host.clone();
     let mut stops = Stops::listen(|| {})?;
+    let is_interrupted = Cell::new(false);
     let interrupted = async {
         stops.next().await;
+        is_interrupted.set(true);
         control.abort();
         // The run winds down, whatever extensions wait for; a second signal does not wait for that.
         if guard::is_up("print.stop") {
@@ -48,9 +51,21 @@ pub(crate) async fn run(environment: &Environment, args: RunArgs, flags: Vec<Ext
             stops.next().await;
         }
     };
+    let left = async {
+        let code = control.left().await;
+        is_interrupted.set(true);
+        control.abort();
+        // The run winds down here, too, and the session ends with it.
+        tokio::time::sleep(WIND_DOWN + GOODBYE).await;
+        Failure::left(code)
+    };
     let result = tokio::select! {
-        result = host.run(session.run(said, is_text)) => result,
+        result = host.run(session.run(said, is_text, &is_interrupted)) => match control.exit_code() {
+            Some(code) => Failure::left(code),
+            None => result,
+        },
         () = interrupted => Err(Failure::interrupted()),
+        result = left => result,
     };
     session.finish();
     result
@@ -81,12 +96,12 @@ fn check_usage(environment: &Environment, args: &RunArgs) -> Result<()> {
 
 impl Assembled {
     /// Opens the session, answers the prompt, closes the session.
-    pub(crate) async fn run(&self, said: Said, is_text: bool) -> Result<()> {
+    pub(crate) async fn run(&self, said: Said, is_text: bool, is_interrupted: &Cell<bool>) -> Result<()> {
         let outcome = self
             .agent
             .attend(async {
                 self.start().await?;
-                let outcome = self.ask_all(said).await;
+                let outcome = self.ask_all(said, is_interrupted).await;
                 if is_text {
                     self.show_last();
                 }
@@ -98,21 +113,23 @@ impl Assembled {
         // What nobody waits for (a log line, an event on the bus) still happens.
         let _ = tokio::time::timeout(WIND_DOWN, self.host.quiet()).await;
         match outcome.map_err(broken)? {
-            Some(outcome) => judge(outcome, self.agent.control().model()),
+            Some(outcome) if is_text => judge(outcome, self.agent.control().model()),
+            Some(outcome) => told(outcome),
             None => Ok(()),
         }
     }
 
     /// Asks one thing after the other. What came of the last one counts; after an interruption nothing is asked.
-    async fn ask_all(&self, said: Said) -> Result<Option<Outcome>, AgentError> {
+    async fn ask_all(&self, said: Said, is_interrupted: &Cell<bool>) -> Result<Option<Outcome>, AgentError> {
         let mut last = None;
         for prompt in said.prompts {
-            let outcome = self.agent.submit(prompt, InputSource::Interactive).await?;
-            let is_over = matches!(outcome.ending, Ending::Aborted);
-            last = Some(outcome);
-            if is_over {
+            if is_interrupted.get() || self.agent.control().exit_code().is_some() {
                 break;
             }
+            if let Some(Outcome { ending: Ending::CommandFailed(error), .. }) = &last {
+                stderr(&clean(&error.to_string()));
+            }
+            last = Some(self.agent.submit(prompt, InputSource::Interactive).await?);
         }
         Ok(last)
     }
@@ -129,6 +146,15 @@ impl Assembled {
     }
 }
 
+/// What a run comes to whose events were written: whoever reads them knows how a reply ended, and as in pi the program has
+/// done its work. No event tells of a command that failed.
+fn told(outcome: Outcome) -> Result<()> {
+    match outcome.ending {
+        Ending::Failed(_) | Ending::Aborted => Ok(()),
+        _ => judge(outcome, None),
+    }
+}
+
 /// What a run comes to; `model` is the one that was asked.
 fn judge(outcome: Outcome, model: Option<Model>) -> Result<()> {
     match outcome.ending {
@@ -138,7 +164,11 @@ fn judge(outcome: Outcome, model: Option<Model>) -> Result<()> {
             Ok(())
         }
         Ending::CommandFailed(error) => Err(Failure::failed(clean(&error.to_string()))),
-        Ending::Aborted => Err(Failure::interrupted()),
+        // By an extension: a signal ends the program elsewhere.
+        Ending::Aborted => {
+            let said = outcome.message.and_then(|message| message.error_message);
+            Err(Failure::failed(clean(said.as_deref().unwrap_or("Request was aborted"))))
+        }
         Ending::Failed(error) => {
             let failure = Failure::failed(clean(&error.to_string()));
             Err(match error.kind() {

@@ -419,7 +419,7 @@ fn a_run_can_be_seen_and_aborted() {
     assert_eq!(seen.one("idle"), json!([true, true, false]));
     assert_eq!(seen.one("running"), json!([false, false]));
     assert_eq!(seen.one("fired"), true);
-    assert_eq!(seen.run.code, 130, "{}", seen.run.stderr);
+    assert_eq!(seen.run.code, 0, "the events say how it ended: {}", seen.run.stderr);
     assert!(seen.run.events_of("message_update").len() < 50, "it was cut short");
 }
 

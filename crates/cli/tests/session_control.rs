@@ -3,6 +3,7 @@
 mod support;
 
 use serde_json::{Value, json};
+use support::client::Client;
 use support::{Run, World};
 
 /// Runs `/go` of an extension whose command has this body; what it says with `say` are the lines of stderr.
@@ -217,4 +218,95 @@ fn a_session_is_compacted_by_a_handlers_own_summary() {
         said(&world),
         [json!(["compacted", "MINE", true, "manual"]), json!(["MINE", ["system", "compactionSummary"]])]
     );
+}
+
+/// Says in the session what runs of it, and ends pi in several places.
+const LEAVES: &str = r#"
+export default (pi: any) => {
+  const say = (...what: unknown[]) => pi.appendEntry("said", what);
+  process.on("exit", (code: number) => say("exit", code));
+  pi.on("session_shutdown", (event: any) => say("shutdown", event.reason));
+  pi.registerFlag("at-start", { type: "boolean" });
+  pi.registerFlag("in-reply", { type: "boolean" });
+  pi.on("session_start", () => { if (pi.getFlag("at-start")) process.exit(5); });
+  pi.on("message_update", () => { if (pi.getFlag("in-reply")) process.exit("4"); });
+  pi.on("agent_start", () => say("asked"));
+  pi.registerCommand("leave", {
+    handler: async (code: string) => {
+      say("leaving");
+      process.exit(Number(code));
+      say("never");
+    },
+  });
+  pi.registerCommand("down", { handler: async (_: string, ctx: any) => { ctx.shutdown(); say("went on"); } });
+};
+"#;
+
+#[test]
+fn an_extension_that_controls_the_session_may_end_pi() {
+    let ended = |options: &[&str], code: i32, expected: Value| {
+        let world = World::new();
+        let extension = world.write("ext/leaves.ts", LEAVES).display().to_string();
+        let reply = json!({"events": [{"text": "one"}, {"delay_ms": 600_000}], "stop": "end_turn"});
+        let model = world.raw_script(&format!("{reply}\n{reply}\n"));
+        let run = world.pi(&[&["--model", &model, "-e", &extension][..], options].concat());
+        assert_eq!((run.code, Value::from(said(&world))), (code, expected), "{options:?}: {}", run.stderr);
+        run
+    };
+    let allowed = ["--allow", "session.control"];
+    let with = |options: &[&'static str]| [&allowed[..], options].concat();
+    let left = |code: i32| json!([["leaving"], ["exit", code], ["shutdown", "quit"]]);
+    assert_eq!(ended(&with(&["-p", "/leave 0", "never asked"]), 0, left(0)).stderr, "");
+    ended(&with(&["-p", "/leave 7"]), 7, left(7));
+    ended(&with(&["--mode", "json", "-p", "/leave 3", "never asked"]), 3, left(3));
+    ended(&with(&["--at-start", "-p", "never asked"]), 5, json!([["exit", 5], ["shutdown", "quit"]]));
+    ended(&with(&["--isolation", "thread", "-p", "/leave 2"]), 2, left(2));
+    let run = ended(&["--policy", "strict", "-p", "/leave 0"], 1, json!([["leaving"], ["shutdown", "quit"]]));
+    assert!(run.stderr.contains("session.control"), "{}", run.stderr);
+    let world = World::new();
+    let extension = world.write("ext/leaves.ts", LEAVES).display().to_string();
+    let reply = json!({"events": [{"text": "one"}, {"delay_ms": 600_000}], "stop": "end_turn"});
+    let model = world.raw_script(&format!("{reply}\n"));
+    let run = world.pi(&with(&["--model", &model, "-e", &extension, "--in-reply", "-p", "go"]));
+    assert_eq!(run.code, 4, "{}", run.stderr);
+    assert_eq!(said(&world).last(), Some(&json!(["shutdown", "quit"])));
+}
+
+#[test]
+fn over_rpc_an_extension_ends_pi_in_order() {
+    for (command, code, expected) in [
+        ("/leave 6", 6, json!([["leaving"], ["exit", 6], ["shutdown", "quit"]])),
+        ("/down", 0, json!([["went on"], ["shutdown", "quit"]])),
+    ] {
+        let world = World::new();
+        let extension = world.write("ext/leaves.ts", LEAVES).display().to_string();
+        let model = answers(&world, 1);
+        let options = ["--model", &model, "-e", &extension, "--allow", "session.control"];
+        let mut client = Client::start(&world, &options);
+        let answer = client.call(json!({"type": "prompt", "message": command}));
+        assert_eq!(answer["success"], true, "{answer}");
+        // Its input stays open: it ends by itself.
+        let ended = client.child.wait().expect("pi ends");
+        assert_eq!((ended.code(), Value::from(said(&world))), (Some(code), expected), "{command}");
+    }
+}
+
+/// As in pi: the events of json mode say how a reply ended, and the text of one that has none is why.
+#[test]
+fn a_run_that_an_extension_aborts_ends_as_in_pi() {
+    let world = World::new();
+    let source = "export default (pi: any) => { let once = true;
+      pi.on('message_update', (_: any, ctx: any) => { if (once) ctx.abort(); once = false; }); };";
+    let extension = world.write("ext/aborts.ts", source).display().to_string();
+    let slow = json!({"events": [{"text": "one"}, {"delay_ms": 600_000}], "stop": "end_turn"});
+    let model = world.raw_script(&format!("{slow}\n{}\n", json!({"events": [{"text": "two"}], "stop": "end_turn"})));
+    let ask = |options: &[&str]| world.pi(&[&["--model", &model, "-e", &extension][..], options].concat());
+    ask(&["-p", "go"]).failed(1, &["aborted"]);
+    assert_eq!(ask(&["-p", "go", "and on"]).succeeded().stdout, "two\n");
+    let run = ask(&["--mode", "json", "-p", "go"]);
+    assert_eq!(run.succeeded().events_of("agent_end")[0]["messages"][2]["stopReason"], "aborted");
+    let bad = world.raw_script(&format!("{}\n", json!({"events": [{"error": "no such thing"}]})));
+    world.pi(&["--model", &bad, "-p", "go"]).failed(1, &["no such thing"]);
+    let run = world.pi(&["--model", &bad, "--mode", "json", "-p", "go"]);
+    assert_eq!(run.succeeded().events_of("agent_end")[0]["messages"][2]["errorMessage"], "no such thing");
 }

@@ -34,7 +34,7 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use ui::RpcUi;
 use wire::{RpcEvents, RpcReports, Wire};
 
@@ -70,6 +70,11 @@ async fn run(session: Rc<Assembled>, wire: Wire, mut records: mpsc::UnboundedRec
     // From before there is anything to lose: a signal is an end like that of the input.
     let mut stops = Stops::listen(|| {})?;
     let is_stopped = Cell::new(false);
+    let shutdown = Arc::new(Notify::new());
+    session.agent.control().on_shutdown({
+        let shutdown = Arc::clone(&shutdown);
+        move || shutdown.notify_one()
+    });
     tokio::select! {
         started = session.start() => started.map_err(broken)?,
         () = stops.next() => return Err(Failure::interrupted()),
@@ -86,6 +91,14 @@ async fn run(session: Rc<Assembled>, wire: Wire, mut records: mpsc::UnboundedRec
                     record = records.recv() => record,
                     () = stops.next() => {
                         is_stopped.set(true);
+                        None
+                    }
+                    // As in pi a run that is on is not cut short by `ctx.shutdown()`, but by `process.exit()`.
+                    () = shutdown.notified() => {
+                        tokio::select! {
+                            () = control.settled() => {}
+                            _ = control.left() => {}
+                        }
                         None
                     }
                 };
@@ -110,7 +123,10 @@ async fn run(session: Rc<Assembled>, wire: Wire, mut records: mpsc::UnboundedRec
     if tokio::time::timeout(GOODBYE, goodbye).await.is_err() {
         stderr(&format!("warning: the session did not end within {} s; it was left", GOODBYE.as_secs()));
     }
-    if is_stopped.get() { Err(Failure::interrupted()) } else { Ok(()) }
+    if is_stopped.get() {
+        return Err(Failure::interrupted());
+    }
+    session.agent.control().exit_code().map_or(Ok(()), Failure::left)
 }
 
 /// Waits until the commands that came before the end of the input have come as far as they can without waiting for a

@@ -323,7 +323,7 @@ async fn talk(
     if tokio::time::timeout(GOODBYE, goodbye).await.is_err() {
         output::stderr(&format!("warning: the session did not end within {} s; it was left", GOODBYE.as_secs()));
     }
-    result
+    result.and_then(|()| control.exit_code().map_or(Ok(()), Failure::left))
 }
 
 /// What the person set about the screen.

@@ -1,7 +1,7 @@
 /**
  * `node:process`: what an extension may see of a process.
  *
- * Nothing here reaches the host's own process: `exit`, `kill`, `chdir` say what to do instead.
+ * Nothing here reaches the host's own process: `exit` asks the session to end, `kill` and `chdir` say what to do instead.
  */
 
 import { decodeUtf8, elapsedMs, facts, importSync } from "pi:engine";
@@ -15,11 +15,14 @@ import { EventEmitter } from "node:events";
 import { log } from "pi:web/console";
 import { isTerminal, size } from "pi:node/terminals";
 import { queueTick } from "pi:web/ticks";
-import { listenWith } from "pi:web/uncaught";
+import { exiting, listenWith } from "pi:web/uncaught";
 
 export { env };
 
 const NODE_VERSION: string = facts.node_version ?? "22.20.0";
+
+/** Listeners of `exit` are told once. */
+let isExiting = false;
 
 /** stdout and stderr: lines become log messages; an unfinished line waits for its end or the next task. */
 class Output extends EventEmitter {
@@ -220,11 +223,25 @@ class Process extends EventEmitter {
     return [this.getgid()];
   }
 
-  /** An extension does not end the program it is a guest of. */
-  exit(code?: number): never {
-    throw coded(Error, "ERR_PROCESS_EXIT", `process.exit(${code ?? ""}) was called by an extension: use ctx.shutdown() to end pi, or return`);
+  /** Ends the session and then pi, for an extension that may; for any other it is an error: it is a guest of the program. */
+  exit(code?: number | string | null): never {
+    const number = Number(code ?? this.exitCode ?? 0);
+    try {
+      callSync("session", "session.control", { op: "shutdown", code: Number.isFinite(number) ? Math.trunc(number) & 0xff : 1 });
+    } catch {
+      throw coded(
+        Error,
+        "ERR_PROCESS_EXIT",
+        `process.exit(${code ?? ""}) was called by an extension that may not end pi: it needs the capability session.control; to end a task, return`,
+      );
+    }
+    if (!isExiting) {
+      isExiting = true;
+      this.emit("exit", number);
+    }
+    throw exiting;
   }
-  reallyExit(code?: number): never {
+  reallyExit(code?: number | string | null): never {
     return this.exit(code);
   }
   abort(): never {

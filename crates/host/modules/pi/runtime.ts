@@ -28,7 +28,7 @@ import { leaveScreen } from "pi:pi/ui";
 import { TextDecoder } from "pi:web/encoding";
 import { enter } from "pi:web/contexts";
 import { runTicks } from "pi:web/ticks";
-import { tellUncaught, tellUnhandled } from "pi:web/uncaught";
+import { exiting, tellUncaught, tellUnhandled } from "pi:web/uncaught";
 
 const loaded: ReturnType<typeof run>[] = [];
 
@@ -39,7 +39,9 @@ let extension = "";
 const { stringify } = JSON;
 
 /** Runs a function; its value, or that of its promise, or what went wrong, goes to one of two. */
-function settle(run: () => unknown, onValue: (value: any) => void, onError: (error: unknown) => void): void {
+function settle(run: () => unknown, onValue: (value: any) => void, onFailure: (error: unknown) => void): void {
+  // What ends with pi has no answer, and did not fail.
+  const onError = (error: unknown) => (error === exiting ? guardedAnswer(onValue, onFailure)(undefined) : onFailure(error));
   let result: any;
   try {
     result = run();
@@ -384,11 +386,13 @@ function uncaught(error: unknown, phase: string): void {
   sendError(error, phase, onlyEntry());
 }
 
+  if (error === exiting) return;
 function unhandled(reason: unknown): void {
   listeners(() => tellUnhandled(reason));
   sendError(reason, "unhandled_rejection", onlyEntry());
 }
 
+  if (reason === exiting) return;
 /** Listeners for what nobody caught that fail themselves are told of to the host only. */
 function listeners(tell: () => void): void {
   try {
