@@ -397,6 +397,7 @@ impl Agent {
         *self.base_prompt.borrow_mut() = base;
         let mut commands = self.extensions.commands();
         commands.extend(self.resources.borrow().commands());
+        self.control.set_first_handlers(|event| self.extensions.first_handler(event));
         self.control.publish("commands", json!(commands));
         self.publish_prompt();
         self.publish_usage();

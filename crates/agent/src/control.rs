@@ -32,16 +32,21 @@ use crate::transcript;
 use crate::work::{Inbox, Work};
 use led::Led;
 use pijs_hostcall::gate::SessionFiles;
+use pijs_protocol::ExtensionId;
 use queues::{Queues, Told};
 use serde_json::{Value, json};
 use shown::{MOST_SHOWN, Shown};
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tools::Tools;
+
+/// Events of what a call of an extension changes, whose first handler pi runs inside the call.
+const BEGUN_BY_CALLS: [&str; 2] = ["session_info_changed", "thinking_level_select"];
 
 /// Handle on a running session.
 #[derive(Clone)]
@@ -53,13 +58,13 @@ struct Shared {
     inner: Mutex<Inner>,
     /// Told when a run or a summary has ended.
     quieter: Notify,
+    /// Cancelled once an extension wants the program to end.
+    left: CancellationToken,
     /// What a person is asked.
     prompts: Mutex<prompts::Prompts>,
 }
 
 struct Inner {
-    /// Cancelled once an extension wants the program to end.
-    left: CancellationToken,
     session: Session,
     /// Its file and those of the sessions before it in this run, each as it was named and without links on the way.
     files: Vec<PathBuf>,
@@ -70,6 +75,8 @@ struct Inner {
     queues: Queues,
     /// The run's token while one is on.
     run: Option<CancellationToken>,
+    /// Whether the run that a message asked for is to be aborted as soon as it begins.
+    aborts_next: bool,
     /// Compactions and summaries that are on, to be cancelled with the run.
     summaries: Vec<CancellationToken>,
     tools: Tools,
@@ -77,8 +84,6 @@ struct Inner {
     thinking: String,
     /// To the agent.
     work: mpsc::UnboundedSender<Work>,
-    /// Whether the run that a message asked for is to be aborted as soon as it begins.
-    aborts_next: bool,
     /// Until the agent takes it.
     inbox: Option<Inbox>,
     /// Handlers of `agent_end` run where nobody waits for them: in such a pi it is open whether a message of theirs finds the
@@ -99,7 +104,11 @@ struct Inner {
     /// Events that somebody caused by the way and whose handlers have not all run.
     telling: usize,
     told: RefCell<Told>,
+    /// Whose handlers of these events come first.
+    first_handlers: BTreeMap<&'static str, ExtensionId>,
     on_shutdown: Option<Arc<dyn Fn() + Send + Sync>>,
+    /// With which code an extension wants the program to end.
+    exit_code: Option<u8>,
     led: Led,
     /// Models that are known without extensions.
     known: Option<Known>,
@@ -107,8 +116,6 @@ struct Inner {
 
 /// Something that others take into account while it lasts, also where whoever does it is dropped.
 pub(crate) struct Phase<'a> {
-    /// With which code an extension wants the program to end.
-    exit_code: Option<u8>,
     control: &'a AgentControl,
     count: fn(&mut Inner) -> &mut usize,
 }
@@ -117,6 +124,19 @@ impl<'a> Phase<'a> {
     fn begin(control: &'a AgentControl, count: fn(&mut Inner) -> &mut usize) -> Self {
         *count(&mut control.lock()) += 1;
         Self { control, count }
+    }
+}
+
+impl Inner {
+    /// Whether messages are for a run that is on. A message that asks for a turn begins one, as under pi, before the agent's
+    /// thread has come to it; during the end of another one it waits for that.
+    fn is_running(&self) -> bool {
+        self.run.is_some() || (self.settling == 0 && self.queues.has_turns())
+    }
+
+    /// What extensions read as `isIdle`.
+    fn is_idle(&self) -> bool {
+        !self.is_running() && self.summaries.is_empty()
     }
 }
 
@@ -131,19 +151,6 @@ impl ControlError {
 }
 
 impl Drop for Phase<'_> {
-impl Inner {
-    /// Whether messages are for a run that is on. A message that asks for a turn begins one, as under pi, before the agent's
-    /// thread has come to it; during the end of another one it waits for that.
-    fn is_running(&self) -> bool {
-        self.run.is_some() || (self.settling == 0 && self.queues.has_turns())
-    }
-
-    /// What extensions read as `isIdle`.
-    fn is_idle(&self) -> bool {
-        !self.is_running() && self.summaries.is_empty()
-    }
-}
-
     fn drop(&mut self) {
         *(self.count)(&mut self.control.lock()) -= 1;
         self.control.0.quieter.notify_waiters();
@@ -190,6 +197,7 @@ impl AgentControl {
             shown: Shown::default(),
             queues: Queues::default(),
             run: None,
+            aborts_next: false,
             summaries: Vec::new(),
             tools: Tools::default(),
             model: None,
@@ -197,17 +205,17 @@ impl AgentControl {
             work,
             inbox: Some(inbox),
             on_shutdown: None,
+            exit_code: None,
             ending: false,
             unseen: 0,
             refusing: 0,
             beside: 0,
-            aborts_next: false,
             starting: 0,
             settling: 0,
             arriving: 0,
-            exit_code: None,
             telling: 0,
             told: RefCell::default(),
+            first_handlers: BTreeMap::new(),
             led: Led::default(),
             known: None,
         };
@@ -216,6 +224,7 @@ impl AgentControl {
             ambient,
             inner: Mutex::new(inner),
             quieter: Notify::new(),
+            left: CancellationToken::new(),
             prompts: Mutex::default(),
         }));
         let mut inner = control.lock();
@@ -224,7 +233,6 @@ impl AgentControl {
         control.publish_session(&inner);
         drop(inner);
         control
-            left: CancellationToken::new(),
     }
 
     /// Reads the session. Do not keep the closure long: extensions wait for it.
@@ -262,6 +270,15 @@ impl AgentControl {
 
     /// `setSessionName`: one line, trimmed. Extensions are told.
     pub fn set_session_name(&self, name: &str) -> Result<(), ControlError> {
+        self.set_session_name_of(None, name).map(drop)
+    }
+
+    /// The same for an extension; answers what [`AgentControl::tell_of`] does.
+    pub(crate) fn set_session_name_of(
+        &self,
+        caller: Option<&ExtensionId>,
+        name: &str,
+    ) -> Result<Option<Value>, ControlError> {
         let mut line = String::with_capacity(name.len());
         for part in name.split_inclusive(['\r', '\n']) {
             let text = part.trim_end_matches(['\r', '\n']);
@@ -280,8 +297,7 @@ impl AgentControl {
             event = event.with("name", name);
         }
         self.send(Work::Notice("session_info_changed", notice));
-        self.tell(event);
-        Ok(())
+        Ok(self.tell_of(caller, event))
     }
 
     /// The model that is spoken to; `None` before the agent started.
@@ -323,6 +339,15 @@ impl AgentControl {
 
     /// `setThinkingLevel`: the nearest level the model takes. Extensions are told when it changes.
     pub fn set_thinking(&self, level: &str) -> Result<(), ControlError> {
+        self.set_thinking_of(None, level).map(drop)
+    }
+
+    /// The same for an extension; answers what [`AgentControl::tell_of`] does.
+    pub(crate) fn set_thinking_of(
+        &self,
+        caller: Option<&ExtensionId>,
+        level: &str,
+    ) -> Result<Option<Value>, ControlError> {
         let (level, previous) = {
             let mut inner = self.lock();
             let level = inner.model.as_ref().map_or("off", |model| model.clamp_thinking(level)).to_owned();
@@ -330,13 +355,13 @@ impl AgentControl {
             (level, previous)
         };
         self.0.state.set("thinkingLevel", json!(level));
-        if level != previous {
-            self.append(Body::ThinkingLevelChange { thinking_level: level.clone() })?;
-            self.send(Work::Notice("thinking_level_changed", json!({"level": level})));
-            let event = Event::new("thinking_level_select").with("level", level).with("previousLevel", previous);
-            self.tell(event);
+        if level == previous {
+            return Ok(None);
         }
-        Ok(())
+        self.append(Body::ThinkingLevelChange { thinking_level: level.clone() })?;
+        self.send(Work::Notice("thinking_level_changed", json!({"level": level})));
+        let event = Event::new("thinking_level_select").with("level", level).with("previousLevel", previous);
+        Ok(self.tell_of(caller, event))
     }
 
     /// Takes over a level without an entry and without telling anybody: at the start of a session.
@@ -359,6 +384,24 @@ impl AgentControl {
         if let Some(shutdown) = shutdown {
             shutdown();
         }
+    }
+
+    /// What `process.exit()` of an extension comes to: the session ends as in any mode, and the program with this code.
+    pub fn leave(&self, code: u8) {
+        self.lock().exit_code.get_or_insert(code);
+        self.0.left.cancel();
+        self.shutdown();
+    }
+
+    /// Waits until an extension wants the program to end; with which code.
+    pub async fn left(&self) -> u8 {
+        self.0.left.cancelled().await;
+        self.lock().exit_code.unwrap_or_default()
+    }
+
+    /// The code with which an extension wants the program to end, if one does.
+    pub fn exit_code(&self) -> Option<u8> {
+        self.lock().exit_code
     }
 
     /// Puts another session in place of this one, or goes on with it from its end; queues are emptied.
@@ -386,24 +429,6 @@ impl AgentControl {
         let mut inner = self.lock();
         let before = inner.session.len();
         let result = change(&mut inner.session);
-    /// What `process.exit()` of an extension comes to: the session ends as in any mode, and the program with this code.
-    pub fn leave(&self, code: u8) {
-        self.lock().exit_code.get_or_insert(code);
-        self.0.left.cancel();
-        self.shutdown();
-    }
-
-    /// Waits until an extension wants the program to end; with which code.
-    pub async fn left(&self) -> u8 {
-        self.0.left.cancelled().await;
-        self.lock().exit_code.unwrap_or_default()
-    }
-
-    /// The code with which an extension wants the program to end, if one does.
-    pub fn exit_code(&self) -> Option<u8> {
-        self.lock().exit_code
-    }
-
         self.show_new(&mut inner, before);
         if inner.shown.absent > 0 {
             // What the model sees may be another part of the session now.
@@ -415,9 +440,24 @@ impl AgentControl {
 
     /// Tells extensions of something beside whatever else goes on.
     pub(crate) fn tell(&self, event: Event) {
+        self.tell_of(None, event);
+    }
+
+    /// Tells extensions of what a call of one changed. Under pi the first handler begins inside the call: where it is the
+    /// caller's own, the answer is the event, which the caller tells its handlers.
+    fn tell_of(&self, caller: Option<&ExtensionId>, event: Event) -> Option<Value> {
         let mut inner = self.lock();
+        let teller = caller.filter(|caller| inner.first_handlers.get(event.name) == Some(caller));
+        let begins = teller.map(|_| json!({"event": event.name, "payload": event.payload}));
         inner.telling += 1;
-        let _ = inner.work.send(Work::Emit(event));
+        let _ = inner.work.send(Work::Emit(event, teller.cloned()));
+        begins
+    }
+
+    /// Says whose handlers come first of the events that [`AgentControl::tell_of`] is about.
+    pub(crate) fn set_first_handlers(&self, first: impl Fn(&str) -> Option<ExtensionId>) {
+        let known = BEGUN_BY_CALLS.iter().filter_map(|event| Some((*event, first(event)?)));
+        self.lock().first_handlers = known.collect();
     }
 
     /// Gives the agent something to do.
@@ -549,11 +589,16 @@ impl AgentControl {
         self.lock().ending = ending;
     }
 
-    /// Ends the run that is on, if there is one.
+    /// Ends the run that is on, or that a message has asked for, if there is one.
     pub fn abort(&self) {
         let mut inner = self.lock();
         inner.aborts_next = inner.run.is_none() && inner.is_running();
         inner.run.iter().chain(&inner.summaries).for_each(CancellationToken::cancel);
+    }
+
+    /// Whether messages of extensions are for a run that is on or was asked for.
+    pub(crate) fn is_running(&self) -> bool {
+        self.lock().is_running()
     }
 
     /// Whether no run is on.
@@ -620,11 +665,6 @@ impl AgentControl {
     fn appended(
         &self,
         append: impl FnOnce(&mut Session) -> Result<Arc<Entry>, SessionError>,
-    /// Whether messages of extensions are for a run that is on or was asked for.
-    pub(crate) fn is_running(&self) -> bool {
-        self.lock().is_running()
-    }
-
     ) -> Result<EntryId, ControlError> {
         let mut inner = self.lock();
         let entry = append(&mut inner.session)?;

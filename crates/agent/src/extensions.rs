@@ -27,6 +27,18 @@ pub trait Extensions {
     fn has_handlers(&self, event: &str) -> bool;
     /// Calls the handlers of an event.
     fn emit(&self, event: Event) -> LocalBoxFuture<'_, EventOutcome>;
+    /// Calls the handlers of an event but for those of one extension, which tells its own.
+    fn emit_except<'a>(&'a self, event: Event, _teller: &'a ExtensionId) -> LocalBoxFuture<'a, EventOutcome> {
+        self.emit(event)
+    }
+    /// A number that changes when somebody begins to hear an event, or ceases to.
+    fn listeners(&self, _event: &str) -> u64 {
+        0
+    }
+    /// Whose handler of an event comes first.
+    fn first_handler(&self, _event: &str) -> Option<ExtensionId> {
+        None
+    }
     /// Whether some `stream_text` handler hears this source. One branch: asked for every delta.
     fn hears(&self, source: StreamSource) -> bool;
     /// Shows a delta to the handlers and waits for their verdict. The stream stands still meanwhile.

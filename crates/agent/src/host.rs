@@ -165,6 +165,18 @@ impl Extensions for HostExtensions {
         .boxed_local()
     }
 
+    fn emit_except<'a>(&'a self, event: Event, teller: &'a ExtensionId) -> LocalBoxFuture<'a, EventOutcome> {
+        async move { told(self.host.emit_except(emitted(event), teller).await) }.boxed_local()
+    }
+
+    fn listeners(&self, event: &str) -> u64 {
+        self.host.listeners(event)
+    }
+
+    fn first_handler(&self, event: &str) -> Option<ExtensionId> {
+        self.host.first_handler(event)
+    }
+
     fn emit_between<'a>(&'a self, event: Event, between: &'a mut Between<'a>) -> LocalBoxFuture<'a, EventOutcome> {
         if self.host.profile().queues(event.name) {
             return self.emit(event);

@@ -91,7 +91,10 @@ impl SessionPort for AgentControl {
                 let id = self.append_custom(text(params, "customType")?, data).map_err(refused)?;
                 return Ok(json!({"id": id}));
             }
-            SessionOp::SetSessionName => self.set_session_name(text(params, "name")?).map_err(refused)?,
+            SessionOp::SetSessionName => {
+                let begins = self.set_session_name_of(Some(caller.extension()), text(params, "name")?);
+                return Ok(begun(begins.map_err(refused)?));
+            }
             SessionOp::SetLabel => {
                 let label = params.get("label").and_then(Value::as_str).map(str::to_owned);
                 self.set_label(text(params, "entryId")?, label).map_err(refused)?;
@@ -103,7 +106,10 @@ impl SessionPort for AgentControl {
                 self.set_active_tools(&names);
             }
             SessionOp::Abort => self.abort(),
-            SessionOp::SetThinkingLevel => self.set_thinking(text(params, "level")?).map_err(refused)?,
+            SessionOp::SetThinkingLevel => {
+                let begins = self.set_thinking_of(Some(caller.extension()), text(params, "level")?);
+                return Ok(begun(begins.map_err(refused)?));
+            }
             SessionOp::Append => {
                 let entry = params.get("entry").cloned().unwrap_or_default();
                 let body: Body = serde_json::from_value(entry)
@@ -204,6 +210,11 @@ fn list_models(known: Option<&Known>, params: &Map<String, Value>) -> Value {
     };
     let listed = wanted.iter().filter_map(Value::as_str).map(|provider| (provider.to_owned(), json!(models(provider))));
     json!({"models": listed.collect::<Map<_, _>>()})
+}
+
+/// The event that the caller tells its own handlers, if it does.
+fn begun(begins: Option<Value>) -> Value {
+    begins.map_or_else(|| json!({}), |begins| json!({"begins": begins}))
 }
 
 /// Whether an op waits for something on the agent's thread.

@@ -43,8 +43,8 @@ pub(crate) enum Work {
     Beside(Option<ExtensionId>, Content, bool),
     /// A request to a model that an extension speaks to.
     Stream(Streamed),
-    /// Extensions are told.
-    Emit(Event),
+    /// Extensions are told, but for one that tells its own handlers.
+    Emit(Event, Option<ExtensionId>),
     /// A message was put into the session beside every run; front ends are told.
     Shown(Message),
     /// Front ends are told something that extensions do not hear.
@@ -119,9 +119,12 @@ impl Agent {
                 self.beside(asker, content, expand).await;
             }
             Work::Stream(streamed) => self.stream_through_extension(streamed).await,
-            Work::Emit(event) => {
+            Work::Emit(event, teller) => {
                 if self.extensions.has_handlers(event.name) {
-                    self.extensions.emit(event).await;
+                    match &teller {
+                        Some(teller) => self.extensions.emit_except(event, teller).await,
+                        None => self.extensions.emit(event).await,
+                    };
                 }
                 self.control.told();
             }

@@ -13,9 +13,10 @@ use crate::patience::Waiter;
 use crate::record;
 use crate::report::ReportKind;
 use pijs_protocol::message::{ErrorReport, EventHook, EventResult, Message, START_EVENTS};
-use pijs_protocol::{EntryIndex, EventId, Handle, Termination, guard};
+use pijs_protocol::{EntryIndex, EventId, ExtensionId, Handle, Termination, guard};
 use serde_json::{Map, Value};
 use std::cell::Cell;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Component, Path};
 use std::rc::Rc;
 use tokio::sync::oneshot;
@@ -45,6 +46,36 @@ impl Host {
     /// The same; after each handler `between` brings the event up to date for the next one. What it refuses is reported as
     /// an error of the handler that answered last.
     pub async fn emit_between(&self, event: Event, between: &mut Between<'_>) -> Outcome {
+        self.emit_to_others(event, None, between).await
+    }
+
+    /// The same without one extension, which tells its own handlers.
+    pub async fn emit_except(&self, event: Event, teller: &ExtensionId) -> Outcome {
+        self.emit_to_others(event, Some(teller), &mut |_| Ok(())).await
+    }
+
+    /// Whose handler of an event comes first.
+    pub fn first_handler(&self, event: &str) -> Option<ExtensionId> {
+        if !self.profile().fires(event) {
+            return None;
+        }
+        let first = self.slots().iter().find_map(|slot| targets(slot, event).into_iter().next())?;
+        first.handle.map(|_| first.slot.cell.borrow().package.id().clone())
+    }
+
+    /// A digest of the handlers of an event: it changes when one comes or goes, and when a realm is another one.
+    pub fn listeners(&self, event: &str) -> u64 {
+        let mut digest = DefaultHasher::new();
+        for slot in self.slots() {
+            for target in targets(&slot, event) {
+                let realm = (Rc::as_ptr(&slot).addr(), target.generation);
+                (realm, target.entry.0, target.handle.map(|handle| handle.0)).hash(&mut digest);
+            }
+        }
+        digest.finish()
+    }
+
+    async fn emit_to_others(&self, event: Event, teller: Option<&ExtensionId>, between: &mut Between<'_>) -> Outcome {
         if event.name() == "session_start" {
             self.0.session_started.set(true);
         }
@@ -54,7 +85,9 @@ impl Host {
             return self.go_round(&event, Vec::new(), between).await;
         }
         let event = event.trimmed(self.profile());
-        let targets = self.slots().iter().flat_map(|slot| targets(slot, event.name())).collect();
+        let mut slots = self.slots();
+        slots.retain(|slot| Some(slot.cell.borrow().package.id()) != teller);
+        let targets = slots.iter().flat_map(|slot| targets(slot, event.name())).collect();
         self.go_round(&event, targets, between).await
     }
 

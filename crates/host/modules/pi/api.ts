@@ -13,6 +13,7 @@ import * as connectors from "pi:pi/connectors";
 import type { Entry } from "pi:pi/entry";
 import { sendError } from "pi:pi/errors";
 import { issueHandle } from "pi:pi/handles";
+import { beginHandlers, noteHandler } from "pi:pi/own-handlers";
 import { jsonOf } from "pi:pi/plain";
 import { busCanBeCleared, checksRegistrations, handlersCanBeRemoved, ofThisPi } from "pi:pi/profile";
 import { forget, offerProvider } from "pi:pi/providers";
@@ -55,11 +56,14 @@ export function createApi(entry: Entry, ctx: object): object {
       }
       spec.handle = handle;
       entry.register(spec as { kind: string });
+      const forgetOwn = noteHandler(name, entry, ctx, (payload, context) => handler(payload, context));
+      entry.onFailure(forgetOwn);
       if (!handlersCanBeRemoved) return undefined;
       let listens = true;
       return () => {
         if (!listens) return;
         listens = false;
+        forgetOwn();
         if (name === "stream_text") removeStreamHandler(handle);
         entry.register({ kind: "handler_removed", handle });
       };
@@ -223,7 +227,8 @@ export function createApi(entry: Entry, ctx: object): object {
       entry.assertReady();
       // The method is the name's own: what is no text fails here, in the engine's words or in pi's.
       if (typeof name.replace !== "function") throw new TypeError("name.replace is not a function");
-      callSync("session", "session", { op: "set_session_name", name: String(name.replace(/[\r\n]+/g, " ")).toWellFormed() });
+      const text = String(name.replace(/[\r\n]+/g, " ")).toWellFormed();
+      beginHandlers(callSync("session", "session", { op: "set_session_name", name: text }).output);
     },
 
     /** Labels an entry; without a label, takes it away. */
@@ -257,7 +262,7 @@ export function createApi(entry: Entry, ctx: object): object {
     /** The nearest level that the model takes. */
     setThinkingLevel(level: string): void {
       entry.assertReady();
-      callSync("session", "session.control", { op: "set_thinking_level", level: String(level) });
+      beginHandlers(callSync("session", "session.control", { op: "set_thinking_level", level: String(level) }).output);
     },
 
     events: {

@@ -20,6 +20,7 @@ import { errorReport, sendError } from "pi:pi/errors";
 import { byHandle, withHandles } from "pi:pi/handles";
 import { setRoot } from "pi:pi/location";
 import { checksBashAnswers, promptOptions, withMembers } from "pi:pi/profile";
+import { forgetHandlers } from "pi:pi/own-handlers";
 import { forgetAll, updater } from "pi:pi/providers";
 import { abortSignal, signalOf } from "pi:pi/signals";
 import { retire } from "pi:pi/stale";
@@ -335,6 +336,7 @@ function retireAll(): void {
   removeStreamHandlers();
   forgetAll();
 }
+  forgetHandlers();
 
 const TASKS: Record<string, (payload: any) => void> = {
   load,

@@ -1,0 +1,62 @@
+/**
+ * `pi:pi/own-handlers`: begins handlers of this package inside the call that causes their event.
+ *
+ * A call such as `pi.setThinkingLevel()` tells handlers of what it changed. pi runs the first handler of all before the call
+ * returns, and each other one after the handler before it. The host answers such a call with the event when the first handler
+ * is one of this package's; the package then tells its own handlers, and the host those of the others.
+ */
+
+import type { Entry } from "pi:pi/entry";
+import { sendError } from "pi:pi/errors";
+import { exiting } from "pi:web/uncaught";
+
+type Handler = (event: object, context: object) => unknown;
+
+interface Registered {
+  entry: Entry;
+  ctx: object;
+  handler: Handler;
+}
+
+/** Events whose handlers a call of this package may begin. */
+const BEGUN_BY_CALLS: readonly string[] = ["session_info_changed", "thinking_level_select"];
+
+let registered: { event: string; registered: Registered }[] = [];
+
+/** Notes a handler; answers how it is taken away again. */
+export function noteHandler(event: string, entry: Entry, ctx: object, handler: Handler): () => void {
+  if (!BEGUN_BY_CALLS.includes(event)) return () => {};
+  const noted = { event, registered: { entry, ctx, handler } };
+  // In the order of the entries; those of one are in the order in which it registered them.
+  const after = registered.findIndex((other) => other.registered.entry.index > entry.index);
+  registered.splice(after < 0 ? registered.length : after, 0, noted);
+  return () => {
+    registered = registered.filter((other) => other !== noted);
+  };
+}
+
+/** Tells the handlers of this package of what a call changed, if the host left that to it. */
+export function beginHandlers({ begins }: { begins?: { event: string; payload: object } }): void {
+  if (begins === undefined) return;
+  const { event, payload } = begins;
+  const told = registered.filter((other) => other.event === event && other.registered.entry.state === "active");
+  void tell({ type: event, ...payload }, told.map((other) => other.registered));
+}
+
+/** Runs up to where the first handler waits, and from there on by itself. */
+async function tell(event: { type: string }, handlers: readonly Registered[]): Promise<void> {
+  for (const one of handlers) {
+    // One that was taken away meanwhile is not told.
+    if (!registered.some((other) => other.registered === one)) continue;
+    try {
+      await one.handler(event, one.ctx);
+    } catch (error) {
+      if (error !== exiting) sendError(error, event.type, one.entry.index);
+    }
+  }
+}
+
+/** What there is of this package takes no part any more. */
+export function forgetHandlers(): void {
+  registered = [];
+}
