@@ -109,9 +109,7 @@ impl Agent {
         let Ok(drafted) = drafted else { return Ok(false) };
         for entry in drafted {
             let id = self.control.append_drafted(entry)?;
-            let entry = self.control.with_session(|session| session.entry(&id)).map_err(ControlError::from)?;
-            let payload = json!({"entry": entry.map(|entry| entry.to_value())});
-            self.show_only(&AgentEvent::Notice { name: "entry_appended", payload: &payload })?;
+            self.show_appended(&id)?;
         }
         self.publish_usage();
         let wanted = answered.field("continue").and_then(Value::as_bool).unwrap_or(false);
@@ -121,6 +119,13 @@ impl Agent {
             return Ok(false);
         }
         Ok(wanted)
+    }
+
+    /// Tells front ends of an entry that is no message.
+    pub(crate) fn show_appended(&self, id: &EntryId) -> Result<(), AgentError> {
+        let entry = self.control.with_session(|session| session.entry(id)).map_err(ControlError::from)?;
+        let payload = json!({"entry": entry.map(|entry| entry.to_value())});
+        self.show_only(&AgentEvent::Notice { name: "entry_appended", payload: &payload })
     }
 
     /// The entries that drafts become, in the words of whoever drafted them when they cannot.

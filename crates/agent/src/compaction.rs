@@ -10,9 +10,10 @@ use crate::agent::{Agent, AgentError, Ending};
 use crate::context::{self, Projected};
 use crate::events::AgentEvent;
 use crate::extensions::Event;
-use crate::message::{AssistantMessage, Message};
+use crate::message::{AssistantMessage, Message, StopReason};
 use crate::overflow;
 use crate::provider::ProviderError;
+use crate::run::Run;
 use crate::session::{Body, Entry, EntryId, Session, refs};
 use crate::settings::CompactionSettings;
 use crate::summary::{self, FileOps, Summary, Written};
@@ -79,6 +80,15 @@ impl Reason {
             Self::Manual => "manual",
             Self::Threshold => "threshold",
             Self::Overflow => "overflow",
+        }
+    }
+
+    /// What failed, in pi's words.
+    fn failure(self) -> &'static str {
+        match self {
+            Self::Manual => "Compaction failed",
+            Self::Threshold => "Auto-compaction failed",
+            Self::Overflow => "Context overflow recovery failed",
         }
     }
 }
@@ -198,7 +208,7 @@ impl Agent {
         self.control.end_summary();
         let aborted = cancel.is_cancelled() || matches!(&result, Err(message) if message == "Compaction cancelled");
         let failed = match &result {
-            Err(message) if !aborted => Some(format!("Compaction failed: {message}")),
+            Err(message) if !aborted => Some(format!("{}: {message}", reason.failure())),
             _ => None,
         };
         let mut payload =
@@ -218,7 +228,7 @@ impl Agent {
                     Some(message) => event.with("errorMessage", message),
                     None => event,
                 };
-                event.with("aborted", aborted).with("willRetry", will_retry).with("fromExtension", from_extension)
+                event.with("aborted", aborted).with("willRetry", false).with("fromExtension", from_extension)
             })
             .await;
         }
@@ -358,30 +368,69 @@ impl Agent {
         self.unbroken()
     }
 
-    /// After a loop of a run. A reply that did not fit is tried again once.
+    /// After a loop of a run. A request that did not fit, or a reply that was cut before the model's limit, is left out and
+    /// tried again once.
     pub(crate) async fn compact_after(
         &self,
         ending: &Ending,
-        reply: Option<&AssistantMessage>,
+        run: &Run,
         overflowed: &mut bool,
-        cancel: &CancellationToken,
     ) -> Result<AfterCompaction, AgentError> {
         if !self.settings.borrow().compaction.enabled {
             return Ok(AfterCompaction::Done);
         }
-        let did_not_fit = match ending {
-            Ending::Failed(error) => self.was_too_long(error),
-            _ => false,
+        let (did_not_fit, reply) = match ending {
+            Ending::Failed(error) => (self.was_too_long(error), None),
+            Ending::Done => (false, run.reply()),
+            _ => (false, None),
         };
-        if did_not_fit && !*overflowed {
-            *overflowed = true;
-            if self.compact_by_itself(Reason::Overflow, true, cancel).await {
-                return Ok(AfterCompaction::Retry);
+        if did_not_fit || reply.is_some_and(|reply| self.was_cut(reply)) {
+            if std::mem::replace(overflowed, true) {
+                self.recovery_failed(did_not_fit).await;
+            } else {
+                self.omit(&run.last_turn)?;
+                if self.compact_by_itself(Reason::Overflow, true, &run.cancel).await {
+                    return Ok(AfterCompaction::Retry);
+                }
             }
-        } else if reply.is_some() && matches!(ending, Ending::Done) && self.is_nearly_full() {
-            self.compact_by_itself(Reason::Threshold, false, cancel).await;
+        } else if let Some(reply) = reply {
+            *overflowed = false;
+            if self.overfills(reply) {
+                self.compact_by_itself(Reason::Overflow, false, &run.cancel).await;
+            } else if self.is_nearly_full() {
+                self.compact_by_itself(Reason::Threshold, false, &run.cancel).await;
+            }
         }
         self.unbroken().map(|()| AfterCompaction::Done)
+    }
+
+    /// Whether a reply ended for its length before it was as long as the model's replies may be.
+    fn was_cut(&self, reply: &AssistantMessage) -> bool {
+        let limit = self.control.model().filter(|model| reply.is_of(model)).and_then(|model| model.max_tokens());
+        reply.stop_reason == StopReason::Length && limit.is_some_and(|limit| reply.usage.output < limit)
+    }
+
+    /// Whether a model answered although it was sent more than its window takes.
+    fn overfills(&self, reply: &AssistantMessage) -> bool {
+        let window = self.control.model().filter(|model| reply.is_of(model)).and_then(|model| model.context_window());
+        let sent = reply.usage.input.saturating_add(reply.usage.cache_read);
+        reply.stop_reason == StopReason::Stop && window.is_some_and(|window| sent > window)
+    }
+
+    /// Says that the second attempt failed, too.
+    async fn recovery_failed(&self, did_not_fit: bool) {
+        let message = if did_not_fit {
+            "Context overflow recovery failed after one compact-and-retry attempt. Try reducing context or switching to a larger-context model."
+        } else {
+            "Truncated response recovery failed after one compact-and-retry attempt."
+        };
+        let told = json!({"reason": "overflow", "errorMessage": message, "aborted": false, "willRetry": false});
+        self.keep(self.show_only(&AgentEvent::Notice { name: "compaction_end", payload: &told }));
+        self.notify("session_compact_failed", || {
+            let event = Event::new("session_compact_failed").with("reason", "overflow").with("errorMessage", message);
+            event.with("aborted", false).with("willRetry", false).with("fromExtension", false)
+        })
+        .await;
     }
 
     /// Whether a request failed because the model's window is too small for it.
@@ -390,8 +439,13 @@ impl Agent {
         overflow::says_too_long(model.as_ref().map_or("", |model| &model.provider), error.message())
     }
 
-    /// Answers whether there is a summary now. What went wrong was told.
+    /// Answers whether there is a summary now. What went wrong was told; that there is nothing to summarise is no news.
     async fn compact_by_itself(&self, reason: Reason, will_retry: bool, cancel: &CancellationToken) -> bool {
+        let settings = self.settings.borrow().compaction;
+        let seen = self.control.with_session(Session::seen);
+        if seen.is_ok_and(|seen| prepare(&refs(&seen), settings).is_none()) {
+            return false;
+        }
         let cancel = cancel.child_token();
         self.compact_because(reason, will_retry, None, cancel).await.is_ok()
     }

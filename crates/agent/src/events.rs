@@ -21,6 +21,8 @@ pub enum AgentEvent<'a> {
     AgentEnd {
         /// What it added to the conversation.
         messages: &'a [Message],
+        /// Whether its reply failed and is asked for again. Extensions are not told.
+        will_retry: bool,
     },
     /// A turn begins: one reply of the model and its tools.
     TurnStart {
@@ -222,7 +224,7 @@ impl AgentEvent<'_> {
         let value = match self {
             Self::Session(header) => json!(header),
             Self::AgentStart => json!({}),
-            Self::AgentEnd { messages } => json!({"messages": messages}),
+            Self::AgentEnd { messages, .. } => json!({"messages": messages}),
             Self::TurnStart { index, timestamp } => json!({"turnIndex": index, "timestamp": timestamp}),
             Self::TurnEnd { index, message, tool_results } => {
                 let results: Vec<Value> =

@@ -4,6 +4,7 @@
 //! assembled into. Members that this version of PiJS does not know are kept (`extra`,
 //! [`Message::Other`]), so that a file of the real pi survives a round trip.
 
+use crate::provider::Model;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -196,6 +197,11 @@ pub struct AssistantMessage {
 }
 
 impl AssistantMessage {
+    /// Whether this model made it.
+    pub(crate) fn is_of(&self, model: &Model) -> bool {
+        self.provider == model.provider && self.model == model.id
+    }
+
     /// The text blocks, joined.
     pub fn text(&self) -> String {
         self.content.iter().filter_map(Block::as_text).collect()

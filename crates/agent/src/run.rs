@@ -16,12 +16,13 @@ use crate::events::AgentEvent;
 use crate::extensions::Event;
 use crate::message::{AssistantMessage, Content, CustomMessage, Message, StopReason, ToolCall};
 use crate::provider::{ErrorKind, ProviderError};
+use crate::session::{Body, EntryId};
 use crate::tool_calls::Batch;
 use crate::verdict_text;
 use crate::verdicts::Injected;
 use pijs_protocol::guard;
 use pijs_protocol::stream::InjectionRole;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::ops::ControlFlow;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -41,6 +42,16 @@ pub(crate) struct Run {
     steered: bool,
     /// Names of the tools that calls of this turn find: those that were active when its request was made.
     pub(crate) callable: Vec<String>,
+    /// Attempts so far to have a failed reply again; 0 once one came.
+    retries: u32,
+    /// Entries of the last turn: its reply, then the results of its tools.
+    pub(crate) last_turn: Vec<EntryId>,
+}
+
+impl Run {
+    pub(crate) fn reply(&self) -> Option<&AssistantMessage> {
+        self.reply.as_ref()
+    }
 }
 
 /// What a loop begins with.
@@ -93,16 +104,26 @@ impl Agent {
                 self.refresh_run_prompt();
             }
             let Beginning { messages, steered } = std::mem::take(&mut beginning);
-            let mut run =
-                Run { cancel: cancel.clone(), messages: Vec::new(), reply: None, steered, callable: Vec::new() };
+            let mut run = Run {
+                cancel: cancel.clone(),
+                messages: Vec::new(),
+                reply: None,
+                steered,
+                callable: Vec::new(),
+                retries,
+                last_turn: Vec::new(),
+            };
             let ending = self.one_loop(&mut run, messages).await?;
             if cancel.is_cancelled() || matches!(ending, Ending::Stopped { .. } | Ending::TooManyTurns(_)) {
+                self.end_retries(&mut run, Some("Retry cancelled"))?;
                 return Ok((ending, run.reply));
             }
-            if self.retry(&ending, &mut retries, cancel).await? {
+            let is_retried = self.retry(&ending, &mut run).await?;
+            retries = run.retries;
+            if is_retried {
                 continue;
             }
-            let after = self.compact_after(&ending, run.reply.as_ref(), &mut overflowed, cancel).await?;
+            let after = self.compact_after(&ending, &run, &mut overflowed).await?;
             let again = match after {
                 AfterCompaction::Retry => true,
                 AfterCompaction::Done => {
@@ -157,7 +178,10 @@ impl Agent {
         }
         self.control.set_ending(self.extensions.profile().queues("agent_end"));
         let told = match &ending {
-            Ok(_) => self.emit(AgentEvent::AgentEnd { messages: &run.messages }).await,
+            Ok(ending) => {
+                let will_retry = !cancel.is_cancelled() && self.retried(ending, run.retries).is_some();
+                self.emit(AgentEvent::AgentEnd { messages: &run.messages, will_retry }).await
+            }
             Err(_) => Ok(()),
         };
         self.control.set_ending(false);
@@ -167,37 +191,40 @@ impl Agent {
         Ok(ending)
     }
 
-    /// Waits and says that the model is asked again, when its failure may pass.
-    async fn retry(&self, ending: &Ending, retries: &mut u32, cancel: &CancellationToken) -> Result<bool, AgentError> {
+    /// The failure after which the model is asked again, if it may pass and there is an attempt left.
+    fn retried<'a>(&self, ending: &'a Ending, retries: u32) -> Option<&'a ProviderError> {
         let settings = self.settings.borrow().retry;
-        let Ending::Failed(error) = ending else {
-            if *retries > 0 {
-                let payload = json!({"success": true, "attempt": *retries});
-                self.show_only(&AgentEvent::Notice { name: "auto_retry_end", payload: &payload })?;
-                *retries = 0;
-            }
+        let Ending::Failed(error) = ending else { return None };
+        let is_allowed = settings.enabled && retries < settings.max_retries;
+        (is_allowed && !self.was_too_long(error) && may_pass(error)).then_some(error)
+    }
+
+    /// Waits and says that the model is asked again, when its failure may pass. What it said of its failed reply stays in
+    /// the session and is left out of what models are told.
+    async fn retry(&self, ending: &Ending, run: &mut Run) -> Result<bool, AgentError> {
+        let Some(error) = self.retried(ending, run.retries) else {
+            let failure = match ending {
+                Ending::Failed(error) => Some(error.message()),
+                _ => None,
+            };
+            self.end_retries(run, failure)?;
             return Ok(false);
         };
-        if !settings.enabled || self.was_too_long(error) || !may_pass(error) {
-            return Ok(false);
-        }
-        if *retries >= settings.max_retries {
-            let payload = json!({"success": false, "attempt": *retries, "finalError": error.message()});
-            self.show_only(&AgentEvent::Notice { name: "auto_retry_end", payload: &payload })?;
-            return Ok(false);
-        }
-        *retries += 1;
-        let wait = settings.base_delay_ms.saturating_mul(1 << (*retries - 1).min(16)).min(settings.max_delay_ms);
+        let settings = self.settings.borrow().retry;
+        run.retries += 1;
+        let wait = settings.base_delay_ms.saturating_mul(1 << (run.retries - 1).min(16)).min(settings.max_delay_ms);
         let asked = error.retry_after().map_or(0, |delay| u64::try_from(delay.as_millis()).unwrap_or(u64::MAX));
         let delay_ms = wait.max(asked);
         let (message, max_attempts) = (error.message().to_owned(), settings.max_retries);
         self.show_only(&AgentEvent::AutoRetryStart {
-            attempt: *retries,
+            attempt: run.retries,
             max_attempts,
             delay_ms,
             error_message: &message,
         })?;
+        self.omit(&run.last_turn)?;
         let pause = self.options.ambient.sleeper.sleep(Wait::Backoff, Duration::from_millis(delay_ms));
+        let cancel = run.cancel.clone();
         let stopped = async {
             tokio::select! {
                 () = cancel.cancelled() => {}
@@ -207,12 +234,34 @@ impl Agent {
         tokio::select! {
             biased;
             () = stopped => {
-                let payload = json!({"success": false, "attempt": *retries, "finalError": "Retry cancelled"});
-                self.show_only(&AgentEvent::Notice { name: "auto_retry_end", payload: &payload })?;
+                self.end_retries(run, Some("Retry cancelled"))?;
                 Ok(false)
             }
             () = pause => Ok(true),
         }
+    }
+
+    /// Says how attempts ended to have a reply again, if there were any: `failure`, or well.
+    fn end_retries(&self, run: &mut Run, failure: Option<&str>) -> Result<(), AgentError> {
+        let attempt = std::mem::take(&mut run.retries);
+        if attempt == 0 {
+            return Ok(());
+        }
+        let mut payload = json!({"success": failure.is_none(), "attempt": attempt});
+        if let Some(failure) = failure {
+            payload["finalError"] = failure.into();
+        }
+        self.show_only(&AgentEvent::Notice { name: "auto_retry_end", payload: &payload })
+    }
+
+    /// Leaves entries of an attempt that is made again out of what models are told; the session keeps them.
+    pub(crate) fn omit(&self, attempt: &[EntryId]) -> Result<(), AgentError> {
+        for target_id in attempt.iter().cloned() {
+            let id = self.control.append(Body::ContextEdit { target_id, replacement: Value::Null })?;
+            self.show_appended(&id)?;
+        }
+        self.publish_usage();
+        Ok(())
     }
 
     /// Waits for extensions that are being restarted, unless the run is aborted before.
@@ -278,6 +327,10 @@ impl Agent {
             run.messages.push(message.clone());
             let Message::Assistant(assistant) = &message else { unreachable!("message_end keeps the role") };
             run.reply = Some(assistant.clone());
+            run.last_turn = reply_entry.iter().cloned().collect();
+            if assistant.stop_reason != StopReason::Error {
+                self.end_retries(run, None)?;
+            }
             if let Some(error) = error {
                 self.end_turn(index, &message, reply_entry, &[], Vec::new()).await?;
                 let aborted = error.kind() == ErrorKind::Cancelled;
@@ -287,6 +340,7 @@ impl Agent {
             self.control.sync_session()?;
             let Batch { results, entries, terminate } =
                 self.run_tools(run, assistant, &reply.bad_arguments, (&wanted, authors)).await?;
+            run.last_turn.extend(entries.iter().cloned());
             let goes_on = self.end_turn(index, &message, reply_entry, &results, entries).await?;
             self.arrivals().await;
             incoming = self.steering();

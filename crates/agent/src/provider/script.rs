@@ -28,6 +28,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
+/// Tokens of a reply that a scripted model is said to be able to make: one that stops for its length was cut before.
+const LONGEST_REPLY: u64 = 8000;
+
 /// A scripted model. The position in the script is shared by all requests of a session.
 pub struct Script {
     model: Model,
@@ -95,7 +98,7 @@ impl Script {
                 )
             })?);
         }
-        let model = Model::new("script", name, "script");
+        let model = Model::new("script", name, "script").with("maxTokens", LONGEST_REPLY);
         Ok(Self { model, replies, next: AtomicUsize::new(0), ambient })
     }
 }
