@@ -11,13 +11,14 @@ use crate::asked::{AskLimits, Asked};
 use crate::beginning::Beginning;
 use crate::choose::Chosen;
 use crate::control::{AgentControl, ControlError, DeliverAs, ToolPrompt};
-use crate::events::AgentEvent;
+use crate::events::{AgentEvent, Update};
 use crate::extensions::{CommandError, Event, EventOutcome, Extensions};
 use crate::front_end::FrontEnd;
 use crate::message::{AssistantMessage, Content, Message};
 use crate::model_lists::Look;
 use crate::models::Models;
 use crate::provider::{Provider, ProviderError};
+use crate::partial::PartialMessage;
 use crate::replace::Held;
 use crate::resources::{ResourcePlaces, Resources};
 use crate::settings::Settings;
@@ -29,7 +30,7 @@ use crate::verdict_text;
 use crate::verdicts::{VerdictCaps, VerdictTotals, Verdicts};
 use crate::words::Words;
 use crate::work::Inbox;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::path::PathBuf;
@@ -116,6 +117,10 @@ pub struct Agent {
     pub(crate) model_network: Cell<bool>,
     attempts: Cell<u32>,
 }
+    /// Updates of messages that extensions were told.
+    updates: Cell<u64>,
+    /// Who heard all of them about the present message.
+    told_updates: Cell<Option<u64>>,
 
 /// How a prompt ended.
 #[derive(Debug)]
@@ -254,6 +259,8 @@ impl Agent {
             held: RefCell::default(),
             attempts: Cell::new(0),
         }
+            updates: Cell::new(0),
+            told_updates: Cell::new(None),
     }
 
     /// Adds a model that came ready, beside the one the agent was made with.
@@ -526,7 +533,12 @@ impl Agent {
     /// Tells extensions; the event as their handlers leave it, if somebody listened.
     async fn emit_to_extensions(&self, event: &AgentEvent<'_>) -> Option<EventOutcome> {
         let name = event.extension_event().filter(|name| self.extensions.has_handlers(name))?;
-        let mut payload = event.payload();
+        let mut payload = match event {
+            AgentEvent::MessageUpdate { message, update } if !self.extensions.profile().queues(name) => {
+                self.growth(name, *message, *update)
+            }
+            event => event.payload(),
+        };
         if !self.extensions.profile().hears_system_messages() {
             let is_system = |message: &Value| message["role"] == "system";
             if payload.get("message").is_some_and(is_system) {
@@ -544,6 +556,20 @@ impl Agent {
     /// Waits until what handlers sent has been looked at, and refused where it is: it comes before what follows them.
     pub(crate) async fn all_seen(&self) {
         if self.control.has_unseen() {
+    /// An update of a message for extensions: what is new, unless somebody listens who did not hear the one before.
+    fn growth(&self, name: &str, message: PartialMessage<'_>, update: Update<'_>) -> Map<String, Value> {
+        let number = self.updates.get() + 1;
+        self.updates.set(number);
+        let listeners = Some(self.extensions.listeners(name));
+        let is_known = self.told_updates.replace(listeners) == listeners;
+        AgentEvent::growth(message, update, number, is_known)
+    }
+
+    /// The next update is about another message.
+    pub(crate) fn forget_updates(&self) {
+        self.told_updates.set(None);
+    }
+
             self.control.caught_up().await;
         }
         if self.control.is_refusing() {

@@ -54,6 +54,7 @@ impl Agent {
     /// Sends the conversation to the model and takes its reply.
     pub(crate) async fn attempt(&self, run: &CancellationToken) -> Result<Attempt, AgentError> {
         let attempt = self.next_attempt();
+        self.forget_updates();
         let cancel = run.child_token();
         self.renew_login().await;
         // A handler of `context` that chooses another model or level chooses for the next request.

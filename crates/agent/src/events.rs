@@ -265,12 +265,64 @@ impl AgentEvent<'_> {
         }
     }
 
-    /// The event as one line of json mode, without the line break.
-    pub fn to_json(&self) -> String {
-        let mut line = Map::new();
-        line.insert("type".to_owned(), self.name().into());
-        line.extend(self.payload());
-        Value::Object(line).to_string()
+    /// The members of an update for extensions whose realms know the message up to the update before this one: what is new.
+    /// A realm puts the message together (`pi:pi/growing-message`); `number` counts the updates that extensions are told.
+    pub(crate) fn growth(
+        message: PartialMessage<'_>,
+        update: Update<'_>,
+        number: u64,
+        is_known: bool,
+    ) -> Map<String, Value> {
+        // A block begins with its first piece.
+        let is_piece = match update.kind {
+            UpdateKind::TextDelta(piece) | UpdateKind::ThinkingDelta(piece) => !message.is_all(update.index, piece),
+            _ => false,
+        };
+        let mut grows = json!({"number": number});
+        let mut members = Map::new();
+        if !is_known {
+            members.insert("message".to_owned(), Message::Assistant(message.so_far()).to_value());
+        } else {
+            grows["head"] = message.head();
+            if !is_piece {
+                grows["block"] = message.block(update.index);
+            }
+        }
+        members.insert("assistantMessageEvent".to_owned(), update.to_map().into());
+        members.insert("$grows".to_owned(), grows);
+        members
+    }
+
+    /// The event as pi's json and RPC modes write it; `None` for those that they leave out.
+    ///
+    /// An update holds what is new and the usage so far, never the message: the lines of a reply grow with its length.
+    pub fn record(&self) -> Option<Value> {
+        let mut members = match self {
+            // Clients learn of another session from the answer to their command, or from its header.
+            Self::Notice { name: "session_replaced", .. } => return None,
+            Self::TurnStart { .. } => Map::new(),
+            Self::MessageUpdate { message, update } => {
+                let mut event = update.to_map();
+                if let (UpdateKind::ToolCallStart, Some(call)) = (update.kind, message.call(update.index)) {
+                    event.insert("id".to_owned(), call.id.clone().into());
+                    event.insert("toolName".to_owned(), call.name.clone().into());
+                }
+                Map::from_iter([
+                    ("usage".to_owned(), json!(message.usage())),
+                    ("assistantMessageEvent".to_owned(), event.into()),
+                ])
+            }
+            Self::AgentEnd { will_retry, .. } => {
+                let mut members = self.payload();
+                members.insert("willRetry".to_owned(), (*will_retry).into());
+                members
+            }
+            other => other.payload(),
+        };
+        members.shift_remove("turnIndex");
+        let mut record = Map::from_iter([("type".to_owned(), Value::from(self.name()))]);
+        record.extend(members);
+        Some(record.into())
     }
 }
 

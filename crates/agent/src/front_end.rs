@@ -55,7 +55,8 @@ impl<W: Write> JsonFrontEnd<W> {
 
 impl<W: Write> FrontEnd for JsonFrontEnd<W> {
     fn event(&mut self, event: &AgentEvent<'_>) -> io::Result<()> {
-        let mut line = event.to_json();
+        let Some(record) = event.record() else { return Ok(()) };
+        let mut line = record.to_string();
         line.push('\n');
         self.out.write_all(line.as_bytes())?;
         self.out.flush()

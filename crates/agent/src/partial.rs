@@ -5,7 +5,7 @@
 //! anywhere else.
 
 use crate::events::{Update, UpdateKind};
-use crate::message::{AssistantMessage, Block, Cost, StopReason, TextBlock, ThinkingBlock, ToolCall, Usage};
+use crate::message::{AssistantMessage, Block, Cost, Message, StopReason, TextBlock, ThinkingBlock, ToolCall, Usage};
 use crate::paths::ArgumentPaths;
 use crate::provider::turns::{CALL_SIGNATURE, TEXT_SIGNATURE};
 use crate::provider::{ErrorKind, Model, Note, ProviderError, ProviderEvent, Signs};
@@ -13,7 +13,7 @@ use crate::room::bytes_of;
 use crate::streaming_json;
 use pijs_protocol::wire::count_values;
 use pijs_protocol::{StreamSource, guard};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
 /// Tool calls taken from one reply; more is a model, or a server, gone wild.
@@ -64,14 +64,57 @@ impl<'a> PartialMessage<'a> {
         &self.message.usage
     }
 
+    /// The tool call at this position.
+    pub(crate) fn call(self, index: usize) -> Option<&'a ToolCall> {
+        match self.message.content.get(index)? {
+            Block::ToolCall(call) => Some(call),
+            _ => None,
+        }
+    }
+
+    /// The message without what it says.
+    pub(crate) fn head(self) -> Value {
+        let head = AssistantMessage {
+            content: Vec::new(),
+            api: self.message.api.clone(),
+            provider: self.message.provider.clone(),
+            model: self.message.model.clone(),
+            usage: self.message.usage.clone(),
+            stop_reason: self.message.stop_reason,
+            error_message: self.message.error_message.clone(),
+            timestamp: self.message.timestamp,
+            extra: self.message.extra.clone(),
+        };
+        Message::Assistant(head).to_value()
+    }
+
+    /// A block as far as it is there.
+    pub(crate) fn block(self, index: usize) -> Value {
+        let Some(mut block) = self.message.content.get(index).cloned() else { return Value::Null };
+        self.complete(index, &mut block);
+        json!(block)
+    }
+
+    /// Whether a piece of text is all there is of its block.
+    pub(crate) fn is_all(self, index: usize, piece: &str) -> bool {
+        match self.message.content.get(index) {
+            Some(Block::Text(block)) => block.text.len() == piece.len(),
+            Some(Block::Thinking(block)) => block.thinking.len() == piece.len(),
+            _ => false,
+        }
+    }
+
+    /// Puts what the arguments of a call say so far into it.
+    fn complete(self, index: usize, block: &mut Block) {
+        if let (Block::ToolCall(call), Some(arguments)) = (block, self.arguments(index)) {
+            call.arguments = arguments;
+        }
+    }
+
     /// The message as far as it is there, with what the arguments of its calls say so far.
     pub fn so_far(self) -> AssistantMessage {
         let mut message = self.message.clone();
-        for (index, block) in message.content.iter_mut().enumerate() {
-            if let (Block::ToolCall(block), Some(arguments)) = (block, self.arguments(index)) {
-                block.arguments = arguments;
-            }
-        }
+        message.content.iter_mut().enumerate().for_each(|(index, block)| self.complete(index, block));
         message
     }
 
@@ -442,7 +485,8 @@ impl Partial {
 
     /// What there is of the message.
     pub(crate) fn shown(&self) -> PartialMessage<'_> {
-        PartialMessage { message: &self.message, calls: if self.calls_stay_empty { &[] } else { &self.calls } }
+        let calls = if self.calls_stay_empty { &[] } else { self.calls.as_slice() };
+        PartialMessage { message: &self.message, calls }
     }
 
     /// What front ends are told about a step.

@@ -193,3 +193,22 @@ async fn a_script_that_has_no_more_lines_is_named() {
     let Ending::Failed(error) = outcome.ending else { panic!("{:?}", outcome.ending) };
     assert!(error.to_string().contains("has 1 lines, and this is request 2"), "{error}");
 }
+
+/// What json mode writes of a reply of so many deltas.
+async fn written(deltas: usize) -> usize {
+    let directory = tempfile::tempdir().unwrap();
+    let events: Vec<Value> = (0..deltas).map(|_| serde_json::json!({"text": "8 bytes "})).collect();
+    let script = directory.path().join("long.jsonl");
+    std::fs::write(&script, serde_json::json!({"events": events, "stop": "end_turn"}).to_string()).unwrap();
+    let world = World::new(&format!("script:{}", script.display()), Fake::default());
+    world.agent.prompt("go").await.unwrap();
+    let updates = world.events_of("message_update");
+    assert_eq!(updates.len(), deltas + 2, "its beginning and its end");
+    updates.iter().map(|update| update.to_string().len()).sum()
+}
+
+#[tokio::test]
+async fn the_lines_of_a_reply_grow_with_its_length() {
+    let (short, long) = (written(100).await, written(400).await);
+    assert!(long < 4 * short, "{short} bytes, then {long}");
+}

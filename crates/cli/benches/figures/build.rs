@@ -21,13 +21,13 @@ pub(crate) fn figures() -> Vec<Figure> {
     let (cold_target, cached_target) = (Some((150e6, None)), Some((3e6, None)));
     vec![
         Figure {
-            work: "extc build of pi-ttsr, no cache",
+            work: "extc build of pi-ttsr, no cache".into(),
             samples: cold_samples,
             peer: Some(peers::FIRST_LOAD),
             target: cold_target,
         },
         Figure {
-            work: "extc build of pi-ttsr, cached",
+            work: "extc build of pi-ttsr, cached".into(),
             samples: cached_samples,
             peer: Some(peers::CACHED_LOAD),
             target: cached_target,

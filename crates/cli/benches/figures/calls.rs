@@ -21,14 +21,14 @@ pub(crate) fn figures() -> Vec<Figure> {
     let world = World::with_source(SOURCE);
     let node = Some(peers::HOSTCALL_NODE);
     let rust = Some(peers::HOSTCALL_RUST);
-    let figure = |work, world: &World, command, peer, target| Figure {
-        work,
+    let figure = |work: &'static str, world: &World, command, peer, target| Figure {
+        work: work.into(),
         samples: measure(world, command, Pause::Between),
         peer,
         target: Some(target),
     };
     let without_end = Figure {
-        work: "the same, a hundred thousand without a pause",
+        work: "the same, a hundred thousand without a pause".into(),
         samples: measure(&world, "sync", Pause::None),
         peer: node,
         target: None,

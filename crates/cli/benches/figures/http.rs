@@ -8,7 +8,7 @@ use pijs_agent::session::Session;
 use pijs_agent::system::OsToolSystem;
 use pijs_agent::{
     Abort, Agent, AgentControl, AgentOptions, Ambient, CommandFate, Event, EventOutcome, ExtensionTool, Extensions,
-    NoExtensions, NoFrontEnd, NoState, StreamFate, ToolFate, ToolRun,
+    FrontEnd, NoExtensions, NoFrontEnd, NoState, StreamFate, ToolFate, ToolRun,
 };
 use pijs_connectors::exec::OwnShell;
 use pijs_protocol::{StreamDelta, StreamSource};
@@ -49,7 +49,7 @@ pub(crate) fn figures() -> Vec<Figure> {
     run();
     let samples = Samples::of((0..RUNS).map(|_| run()).collect());
     vec![Figure {
-        work: "HTTP: abort verdict to the server seeing the connection closed",
+        work: "HTTP: abort verdict to the server seeing the connection closed".into(),
         samples,
         peer: None,
         target: None,
@@ -57,14 +57,24 @@ pub(crate) fn figures() -> Vec<Figure> {
 }
 
 fn agent(url: &str, judge: Rc<Judge>) -> Agent {
-    let ambient = Ambient::system();
-    let directory = std::env::temp_dir();
     let options = ProviderOptions {
         base_url: Some(url.to_owned()),
         openai_key: Some("none".to_owned()),
         ..ProviderOptions::default()
     };
-    let provider = provider::open("openai/bench", &options, &ambient).expect("a provider");
+    agent_with("openai/bench", &options, judge, Box::new(NoFrontEnd))
+}
+
+/// An agent over a session in memory.
+pub(crate) fn agent_with(
+    model: &str,
+    options: &ProviderOptions,
+    extensions: Rc<dyn Extensions>,
+    front_end: Box<dyn FrontEnd>,
+) -> Agent {
+    let ambient = Ambient::system();
+    let directory = std::env::temp_dir();
+    let provider = provider::open(model, options, &ambient).expect("a provider");
     let session = Session::in_memory(&directory, ambient.clone());
     let options = AgentOptions {
         cwd: directory.clone(),
@@ -80,7 +90,7 @@ fn agent(url: &str, judge: Rc<Judge>) -> Agent {
         ambient: ambient.clone(),
     };
     let control = AgentControl::new(session, Arc::new(NoState), ambient);
-    Agent::new(options, judge, provider, control, Box::new(NoFrontEnd))
+    Agent::new(options, extensions, provider, control, front_end)
 }
 
 /// Answers one request with a few deltas and then nothing more; returns when the client was gone.

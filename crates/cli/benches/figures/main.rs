@@ -13,6 +13,7 @@
 mod build;
 mod calls;
 mod http;
+mod lines;
 mod peers;
 mod start;
 mod stream;
@@ -36,6 +37,7 @@ const PARTS: &[Part] = &[
     ("hostcall", calls::figures),
     ("build", build::figures),
     ("http", http::figures),
+    ("lines", lines::figures),
     ("ttsr", ttsr::figures),
 ];
 

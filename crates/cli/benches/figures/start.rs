@@ -53,8 +53,8 @@ pub(crate) fn figures() -> Vec<Figure> {
     install(project);
     pi(project, &cache, &[]);
     let installed = (0..CACHED).map(|_| pi(project, &cache, &[]).0).collect();
-    let figure = |work, times: Vec<Duration>, target: Option<f64>| Figure {
-        work,
+    let figure = |work: &'static str, times: Vec<Duration>, target: Option<f64>| Figure {
+        work: work.into(),
         samples: Samples::of(times.into_iter().map(nanoseconds).collect()),
         peer: Some(peers::START),
         target: target.map(|target| (target, None)),
@@ -130,7 +130,7 @@ pub(crate) fn realm() -> Vec<Figure> {
     });
     // Of the target for 1,000 realms that are loaded, 2 s.
     let target = Some((2e6, None));
-    vec![Figure { work: "realm created, booted and dropped", samples, peer: Some(peers::CONTEXT), target }]
+    vec![Figure { work: "realm created, booted and dropped".into(), samples, peer: Some(peers::CONTEXT), target }]
 }
 
 struct Nobody;

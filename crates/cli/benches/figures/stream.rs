@@ -35,7 +35,7 @@ fn no_op(work: &'static str, world: &World, target: (f64, Option<f64>)) -> Figur
             }
         }
     }
-    Figure { work, samples: Samples::of(times), peer: None, target: Some(target) }
+    Figure { work: work.into(), samples: Samples::of(times), peer: None, target: Some(target) }
 }
 
 fn nobody() -> Figure {
@@ -49,7 +49,7 @@ fn nobody() -> Figure {
     });
     assert!(!world.host.hears(delta.source), "nobody was to listen");
     Figure {
-        work: "stream_text, no handler (0 allocations: a test counts)",
+        work: "stream_text, no handler (0 allocations: a test counts)".into(),
         samples,
         peer: None,
         target: Some((5.0, None)),

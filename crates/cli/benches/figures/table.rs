@@ -2,6 +2,7 @@
 
 #![expect(clippy::print_stdout, reason = "the table is what this program is for")]
 
+use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
 /// What somebody else needs for the same work.
@@ -13,7 +14,7 @@ pub(crate) struct Peer {
 
 /// One line of the table.
 pub(crate) struct Figure {
-    pub(crate) work: &'static str,
+    pub(crate) work: Cow<'static, str>,
     pub(crate) samples: Samples,
     pub(crate) peer: Option<Peer>,
     /// What the design asks for: the median, and the 99th of 100 where it names one.

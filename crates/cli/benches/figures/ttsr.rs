@@ -30,8 +30,8 @@ pub(crate) fn figures() -> Vec<Figure> {
     let outcome = world.host.stream(&text(begin_attempt, "\nforbidden_19(1)"));
     assert!(matches!(outcome, StreamOutcome::Abort(_)), "a rule that is broken is noticed: {outcome:?}");
 
-    let figure = |work, peer: Peer, target| Figure {
-        work,
+    let figure = |work: &'static str, peer: Peer, target| Figure {
+        work: work.into(),
         samples: Samples::of(vec![nanoseconds(took)]),
         peer: Some(peer),
         target,

@@ -1,6 +1,5 @@
 //! Records on stdout: one JSON object a line, ended by LF and nothing else.
 
-use pijs_agent::message::Message;
 use pijs_agent::{AgentEvent, FrontEnd};
 use pijs_host::{Observer, Report, ReportKind};
 use serde_json::{Map, Value, json};
@@ -59,44 +58,12 @@ pub(super) struct RpcEvents(pub(super) Wire);
 
 impl FrontEnd for RpcEvents {
     fn event(&mut self, event: &AgentEvent<'_>) -> io::Result<()> {
-        match record(event) {
+        // Clients ask for the header.
+        match event.record().filter(|_| !matches!(event, AgentEvent::Session(_))) {
             Some(record) => self.0.send(&record),
             None => Ok(()),
         }
     }
-}
-
-/// An event on the wire; the header is none.
-pub(super) fn record(event: &AgentEvent<'_>) -> Option<Value> {
-    let mut members = match event {
-        // What takes a session's place is the answer to the command that asked for it.
-        AgentEvent::Session(_) | AgentEvent::Notice { name: "session_replaced", .. } => return None,
-        AgentEvent::TurnStart { .. } => Map::new(),
-        AgentEvent::MessageUpdate { message, .. } => {
-            let mut update = event.payload().remove("assistantMessageEvent").unwrap_or_default();
-            if let Value::Object(update) = &mut update {
-                update.shift_remove("partial");
-                if update.get("type").is_some_and(|kind| kind == "toolcall_start") {
-                    let index = update.get("contentIndex").and_then(Value::as_u64).unwrap_or(0);
-                    let said = Message::Assistant(message.so_far()).to_value();
-                    let call = &said["content"][usize::try_from(index).unwrap_or(usize::MAX)];
-                    update.insert("id".to_owned(), call["id"].clone());
-                    update.insert("toolName".to_owned(), call["name"].clone());
-                }
-            }
-            Map::from_iter([("usage".to_owned(), json!(message.usage())), ("assistantMessageEvent".to_owned(), update)])
-        }
-        AgentEvent::AgentEnd { .. } => {
-            let mut members = event.payload();
-            members.entry("willRetry").or_insert(false.into());
-            members
-        }
-        other => other.payload(),
-    };
-    members.shift_remove("turnIndex");
-    let mut record = Map::from_iter([("type".to_owned(), Value::from(event.name()))]);
-    record.extend(members);
-    Some(Value::Object(record))
 }
 
 /// Errors of extensions as records; what else is reported goes to stderr.

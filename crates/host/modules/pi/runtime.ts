@@ -17,10 +17,11 @@ import { arrive, deafen } from "pi:pi/bus";
 import { createCommandContext, createContext, withSystemPrompt } from "pi:pi/ctx";
 import { Entry } from "pi:pi/entry";
 import { errorReport, sendError } from "pi:pi/errors";
+import { grown } from "pi:pi/growing-message";
 import { byHandle, withHandles } from "pi:pi/handles";
 import { setRoot } from "pi:pi/location";
-import { checksBashAnswers, promptOptions, withMembers } from "pi:pi/profile";
 import { forgetHandlers } from "pi:pi/own-handlers";
+import { checksBashAnswers, promptOptions, withMembers } from "pi:pi/profile";
 import { forgetAll, updater } from "pi:pi/providers";
 import { abortSignal, signalOf } from "pi:pi/signals";
 import { retire } from "pi:pi/stale";
@@ -235,7 +236,8 @@ function eventHook(payload: {
 }): void {
   const replacing = REPLACEMENTS.has(payload.payload.reason) ? REPLACING[payload.event] : undefined;
   const event = withMembers(["type", ...(replacing ?? MEMBERS[payload.event] ?? [])], { type: payload.event });
-  for (const key of Object.keys(payload.payload)) event[key] = revive(payload.payload[key]);
+  const members = payload.event === "message_update" ? grown(payload.payload as Parameters<typeof grown>[0]) : payload.payload;
+  for (const key of Object.keys(members)) event[key] = revive(members[key]);
   const [inside, names] = INSIDE[payload.event] ?? ["", []];
   if (event[inside]) event[inside] = withMembers(names, event[inside]);
   if ("message" in event) event.message = wholeMessage(event.message);
@@ -334,9 +336,9 @@ function retireAll(): void {
   retire();
   deafen();
   removeStreamHandlers();
+  forgetHandlers();
   forgetAll();
 }
-  forgetHandlers();
 
 const TASKS: Record<string, (payload: any) => void> = {
   load,
@@ -384,17 +386,17 @@ function afterTask(): void {
 }
 
 function uncaught(error: unknown, phase: string): void {
+  if (error === exiting) return;
   listeners(() => tellUncaught(error));
   sendError(error, phase, onlyEntry());
 }
 
-  if (error === exiting) return;
 function unhandled(reason: unknown): void {
+  if (reason === exiting) return;
   listeners(() => tellUnhandled(reason));
   sendError(reason, "unhandled_rejection", onlyEntry());
 }
 
-  if (reason === exiting) return;
 /** Listeners for what nobody caught that fail themselves are told of to the host only. */
 function listeners(tell: () => void): void {
   try {

@@ -1,0 +1,45 @@
+/**
+ * `pi:pi/growing-message`: a message in the making, put together from what is new in it.
+ *
+ * A reply has thousands of updates, and `message_update` shows the whole message with each. The host sends the message once
+ * and then what is new; the work for a reply grows with its length, not with the square of it. What a handler was shown stays
+ * as it was: a block that grows is another object.
+ */
+
+type Block = Record<string, any>;
+type Message = Record<string, any> & { content: Block[] };
+
+interface Update {
+  message?: Message;
+  assistantMessageEvent: { type: string; contentIndex: number; delta?: string };
+  $grows?: { number: number; head?: Record<string, any>; block?: Block };
+}
+
+/** Members that grow by the delta of an event. */
+const GROWING: Record<string, string> = { text_delta: "text", thinking_delta: "thinking" };
+
+let message: Message | undefined;
+/** The update after which it is as it is. */
+let known = 0;
+
+/** The members of an event as pi has them. */
+export function grown(update: Update): Record<string, unknown> {
+  const { $grows: grows, ...members } = update;
+  if (grows === undefined) return members;
+  // Several handlers hear of the same update.
+  if (grows.number !== known) {
+    message = update.message ?? next(grows.number === known + 1 ? (message?.content ?? []) : [], update);
+    known = grows.number;
+  }
+  return { message, assistantMessageEvent: { ...update.assistantMessageEvent, partial: { ...message } } };
+}
+
+function next(content: readonly Block[], { assistantMessageEvent: event, $grows: grows }: Update): Message {
+  const blocks = [...content];
+  const { contentIndex: at } = event;
+  const member = GROWING[event.type];
+  const before = blocks[at];
+  if (grows!.block !== undefined) blocks[at] = grows!.block;
+  else if (member !== undefined && before !== undefined) blocks[at] = { ...before, [member]: before[member] + event.delta };
+  return { ...grows!.head, content: blocks };
+}
