@@ -8,6 +8,7 @@
 
 use crate::ambient::Ambient;
 use crate::asked::{AskLimits, Asked};
+use crate::asking::Disposition;
 use crate::beginning::Beginning;
 use crate::choose::Chosen;
 use crate::control::{AgentControl, ControlError, DeliverAs, ToolPrompt};
@@ -17,8 +18,8 @@ use crate::front_end::FrontEnd;
 use crate::message::{AssistantMessage, Content, Message};
 use crate::model_lists::Look;
 use crate::models::Models;
-use crate::provider::{Provider, ProviderError};
 use crate::partial::PartialMessage;
+use crate::provider::{Provider, ProviderError};
 use crate::replace::Held;
 use crate::resources::{ResourcePlaces, Resources};
 use crate::settings::Settings;
@@ -116,11 +117,11 @@ pub struct Agent {
     /// Whether providers of extensions look up their models with the network.
     pub(crate) model_network: Cell<bool>,
     attempts: Cell<u32>,
-}
     /// Updates of messages that extensions were told.
     updates: Cell<u64>,
     /// Who heard all of them about the present message.
     told_updates: Cell<Option<u64>>,
+}
 
 /// How a prompt ended.
 #[derive(Debug)]
@@ -258,9 +259,9 @@ impl Agent {
             insists_on_model: Cell::new(false),
             held: RefCell::default(),
             attempts: Cell::new(0),
-        }
             updates: Cell::new(0),
             told_updates: Cell::new(None),
+        }
     }
 
     /// Adds a model that came ready, beside the one the agent was made with.
@@ -396,6 +397,7 @@ impl Agent {
         self.tools.borrow_mut().settle(&*self.extensions);
         let hears = |event| self.extensions.has_handlers(event);
         self.control.set_hears_prompts(hears("ui_prompt_start") || hears("ui_prompt_end"));
+        self.control.set_first_handlers(|event| self.extensions.first_handler(event));
         let all = self.tools.borrow().all(&*self.extensions).iter().map(Tool::info).collect();
         let base = PromptOptions::new(&self.options, &self.tools.borrow(), &self.resources.borrow(), &*self.extensions);
         let of_run = self.run_prompt.borrow().is_some();
@@ -404,7 +406,6 @@ impl Agent {
         *self.base_prompt.borrow_mut() = base;
         let mut commands = self.extensions.commands();
         commands.extend(self.resources.borrow().commands());
-        self.control.set_first_handlers(|event| self.extensions.first_handler(event));
         self.control.publish("commands", json!(commands));
         self.publish_prompt();
         self.publish_usage();
@@ -453,13 +454,13 @@ impl Agent {
     }
 
     /// The same. `accepted` is told once nothing refuses it any more: it is queued, or handled, or its run begins. For a
-    /// command that is its end, and what it threw.
+    /// command that is its end.
     pub async fn prompt_accepted(
         &self,
         content: Content,
         source: InputSource,
         deliver_as: Option<DeliverAs>,
-        accepted: impl FnOnce(Option<&str>),
+        accepted: impl FnOnce(Disposition<'_>),
     ) -> Result<Outcome, AgentError> {
         self.attend(async {
             self.triggered.set(0);
@@ -475,13 +476,14 @@ impl Agent {
         .await
     }
 
-    /// Queues what a person says during a run. A slash command of an extension is refused.
+    /// Queues what a person says during a run, unless a handler of `input` takes it. A slash command of an extension is
+    /// refused.
     pub async fn queue_input(
         &self,
         content: Content,
         source: InputSource,
         deliver_as: DeliverAs,
-    ) -> Result<(), AgentError> {
+    ) -> Result<Disposition<'static>, AgentError> {
         let text = content.text();
         let name = text.strip_prefix('/').map(|line| line.split_once(' ').map_or(line, |(name, _)| name));
         let is_command = |name: &&str| self.extensions.has_command(name) || self.extensions.misses_command(name);
@@ -493,12 +495,13 @@ impl Agent {
         }
         self.control.person_spoke();
         self.attend(async {
-            if let Some(content) = self.take_in(content, source, Some(deliver_as), true).await {
-                self.control.queue_input(content, deliver_as);
-            }
+            let Some(content) = self.take_in(content, source, Some(deliver_as), true).await else {
+                return Ok(Disposition::Handled);
+            };
+            self.control.queue_input(content, deliver_as);
+            Ok(Disposition::Queued)
         })
-        .await;
-        Ok(())
+        .await
     }
 
     /// Waits for the runs that extensions asked for. Returns how the last one ended; `None` when there
@@ -553,9 +556,6 @@ impl Agent {
         Some(outcome)
     }
 
-    /// Waits until what handlers sent has been looked at, and refused where it is: it comes before what follows them.
-    pub(crate) async fn all_seen(&self) {
-        if self.control.has_unseen() {
     /// An update of a message for extensions: what is new, unless somebody listens who did not hear the one before.
     fn growth(&self, name: &str, message: PartialMessage<'_>, update: Update<'_>) -> Map<String, Value> {
         let number = self.updates.get() + 1;
@@ -570,6 +570,9 @@ impl Agent {
         self.told_updates.set(None);
     }
 
+    /// Waits until what handlers sent has been looked at, and refused where it is: it comes before what follows them.
+    pub(crate) async fn all_seen(&self) {
+        if self.control.has_unseen() {
             self.control.caught_up().await;
         }
         if self.control.is_refusing() {

@@ -10,6 +10,30 @@ use pijs_protocol::guard;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+/// What became of a text that nothing refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Disposition<'a> {
+    /// A run begins that answers it.
+    Started,
+    /// It waits for the run that is on.
+    Queued,
+    /// A command or a handler of `input` took it.
+    Handled,
+    /// A command took it, and threw this.
+    Failed(&'a str),
+}
+
+impl Disposition<'_> {
+    /// As pi 1.5 writes it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Started => "started",
+            Self::Queued => "queued",
+            Self::Handled | Self::Failed(_) => "handled",
+        }
+    }
+}
+
 impl Agent {
     async fn command(&self, text: &str) -> Option<CommandFate> {
         let line = text.strip_prefix('/')?;
@@ -27,14 +51,14 @@ impl Agent {
     }
 
     /// Command, `input`, templates, `before_agent_start`, run. With `expand` commands and templates count. `accepted` is
-    /// told once nothing refuses the text any more, with what a command threw.
+    /// told once nothing refuses the text any more.
     pub(crate) async fn ask(
         &self,
         content: Content,
         source: InputSource,
         deliver_as: Option<DeliverAs>,
         expand: bool,
-        accepted: impl FnOnce(Option<&str>),
+        accepted: impl FnOnce(Disposition<'_>),
     ) -> Result<Outcome, AgentError> {
         if expand && let Some(fate) = self.command(&content.text()).await {
             let ending = match fate {
@@ -42,8 +66,8 @@ impl Agent {
                 CommandFate::Threw(error) => Ending::CommandFailed(error),
             };
             accepted(match &ending {
-                Ending::CommandFailed(error) => Some(&error.message),
-                _ => None,
+                Ending::CommandFailed(error) => Disposition::Failed(&error.message),
+                _ => Disposition::Handled,
             });
             return Ok(self.outcome(ending, None));
         }
@@ -55,17 +79,17 @@ impl Agent {
         let heard = self.listened(content, source, deliver_as, expand).await;
         drop(hearing);
         let Some(content) = heard? else {
-            accepted(None);
+            accepted(Disposition::Handled);
             return Ok(self.outcome(Ending::Handled, None));
         };
         if !self.control.is_idle() {
             let Some(deliver_as) = deliver_as else { return Err(ControlError::undelivered().into()) };
             self.control.queue_input(content, deliver_as);
             self.control.caught_up().await;
-            accepted(None);
+            accepted(Disposition::Queued);
             return Ok(self.outcome(Ending::Handled, None));
         }
-        self.begin(&content, || accepted(None)).await
+        self.begin(&content, || accepted(Disposition::Started)).await
     }
 
     /// What handlers of `input` and templates leave, unless nothing can be said now.

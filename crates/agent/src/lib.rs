@@ -91,6 +91,7 @@ pub use actions::{NavigateOptions, Navigation};
 pub use agent::{Agent, AgentError, AgentOptions, Ending, InputSource, MOST_TURNS, Outcome};
 pub use ambient::{Ambient, Clock, Randomness, Sleeper, Wait, iso};
 pub use asked::AskLimits;
+pub use asking::Disposition;
 pub use control::{AgentControl, ControlError, DeliverAs, Pending, UiPrompt, VERDICT_TYPE};
 pub use events::{AgentEvent, Update, UpdateKind, VerdictAction, VerdictEvent};
 pub use extensions::{

@@ -61,7 +61,8 @@ fn a_prompt_is_accepted_streamed_as_deltas_and_settled() {
     let mut client = start(&world, &model);
     let id = client.send(json!({"type": "prompt", "message": "hi\u{2028}there"}));
     let (before, response) = client.until(|record| record["id"] == id.as_str());
-    assert_eq!(response, json!({"id": id, "type": "response", "command": "prompt", "success": true}));
+    let data = json!({"disposition": "started"});
+    assert_eq!(response, json!({"id": id, "type": "response", "command": "prompt", "success": true, "data": data}));
     assert!(before.iter().all(|record| record["type"] != "session"), "no header: {before:#?}");
     let (events, _) = client.until(|record| record["type"] == "agent_settled");
     let kinds: Vec<&str> = events.iter().filter_map(|event| event["type"].as_str()).collect();
@@ -86,6 +87,42 @@ fn a_prompt_is_accepted_streamed_as_deltas_and_settled() {
     assert_eq!(roles, ["system", "user", "assistant"]);
     let state = client.call(json!({"type": "get_state"}));
     assert_eq!((&state["data"]["isStreaming"], &state["data"]["messageCount"]), (&json!(false), &json!(3)));
+    assert_eq!(client.end(), 0);
+}
+
+/// Clients of pi 1.5 throw where an answer lacks it.
+#[test]
+fn answers_say_what_became_of_a_text() {
+    let world = World::new();
+    let events = json!([{"text": "slow"}, {"delay_ms": 600_000}]);
+    let model = world.raw_script(&format!("{}\n", json!({"events": events, "stop": "end_turn"})));
+    let extension = "export default (pi: any) => {
+      pi.registerCommand('boom', { handler: async () => { throw new Error('bang'); } });
+      pi.registerCommand('ok', { handler: async () => {} });
+      pi.on('input', (event: any) => (event.text === 'eat' ? { action: 'handled' } : undefined));
+    };";
+    let extension = world.write("project/taken.ts", extension).display().to_string();
+    let mut client = Client::start(&world, &["-ne", "--no-session", "-e", &extension, "--model", &model]);
+    let became = |client: &mut Client, command: Value| {
+        let answer = client.call(command);
+        (answer["success"].clone(), answer["data"]["disposition"].clone())
+    };
+    for (command, expected) in [
+        (json!({"type": "prompt", "message": "/ok"}), "handled"),
+        (json!({"type": "prompt", "message": "/boom"}), "handled"),
+        (json!({"type": "prompt", "message": "eat"}), "handled"),
+        (json!({"type": "steer", "message": "eat"}), "handled"),
+        (json!({"type": "prompt", "message": "go"}), "started"),
+        (json!({"type": "prompt", "message": "more", "streamingBehavior": "steer"}), "queued"),
+        (json!({"type": "prompt", "message": "later", "streamingBehavior": "followUp"}), "queued"),
+        (json!({"type": "steer", "message": "now"}), "queued"),
+        (json!({"type": "follow_up", "message": "then"}), "queued"),
+        (json!({"type": "follow_up", "message": "eat"}), "handled"),
+    ] {
+        assert_eq!(became(&mut client, command.clone()), (json!(true), json!(expected)), "{command}");
+    }
+    assert_eq!(became(&mut client, json!({"type": "prompt", "message": "bare"})), (json!(false), Value::Null));
+    client.call(json!({"type": "abort"}));
     assert_eq!(client.end(), 0);
 }
 

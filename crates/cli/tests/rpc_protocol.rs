@@ -106,7 +106,11 @@ impl Names {
     fn members(&mut self, members: &Map<String, Value>) -> Value {
         let is_request = members.get("type").is_some_and(|kind| kind == "extension_ui_request");
         let left_out = |key: &str, value: &Value| {
-            LEFT_OUT.contains(&key) || (key == "tokens" && !value.is_object()) || (key == "id" && is_request)
+            LEFT_OUT.contains(&key)
+                || (key == "tokens" && !value.is_object())
+                || (key == "id" && is_request)
+                // What pi 1.5 adds to the answers of 0.87.1.
+                || (key == "data" && value.get("disposition").is_some())
         };
         // In the order of their names: it decides which name is met first.
         let sorted: BTreeMap<&String, &Value> = members.iter().filter(|(key, value)| !left_out(key, value)).collect();

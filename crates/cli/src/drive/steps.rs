@@ -73,7 +73,8 @@ impl Driver {
             }
             "steer" | "followUp" => {
                 let how = if kind == "steer" { DeliverAs::Steer } else { DeliverAs::FollowUp };
-                self.agent.queue_input(content_of(value, step), InputSource::Interactive, how).await.map_err(shown)
+                let queued = self.agent.queue_input(content_of(value, step), InputSource::Interactive, how).await;
+                queued.map(drop).map_err(shown)
             }
             "customMessage" => {
                 let message = json!({

@@ -5,7 +5,7 @@ use super::wire::Wire;
 use crate::session::Assembled;
 use pijs_agent::message::{Block, Content, Message};
 use pijs_agent::session::{Body, Entry, EntryId, Session};
-use pijs_agent::{AgentControl, ControlError, DeliverAs, InputSource};
+use pijs_agent::{AgentControl, ControlError, DeliverAs, Disposition, InputSource};
 use serde_json::{Value, json};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -56,7 +56,7 @@ impl Commands {
                 let how = if kind == "steer" { DeliverAs::Steer } else { DeliverAs::FollowUp };
                 text("message")?;
                 let queued = self.session.agent.queue_input(content(record), InputSource::Rpc, how).await;
-                queued.map(|()| None).map_err(|error| error.to_string())
+                queued.map(accepted).map_err(|error| error.to_string())
             }
             "abort" => {
                 control.abort();
@@ -122,8 +122,8 @@ impl Commands {
             Some(_) => Some(DeliverAs::Steer),
         };
         let is_accepted = Cell::new(false);
-        let accepted = |thrown: Option<&str>| {
-            if let Some(error) = thrown {
+        let accepted = |disposition: Disposition<'_>| {
+            if let Disposition::Failed(error) = disposition {
                 let command = text.split(' ').next().unwrap_or_default().replacen('/', "command:", 1);
                 let record = json!({
                     "type": "extension_error", "extensionPath": command, "event": "command", "error": error,
@@ -132,7 +132,7 @@ impl Commands {
                 let _ = self.wire.send(&record);
             }
             is_accepted.set(true);
-            respond(Ok(None));
+            respond(Ok(accepted(disposition)));
         };
         let agent = &self.session.agent;
         match agent.prompt_accepted(content(record), InputSource::Rpc, deliver_as, accepted).await {
@@ -203,6 +203,11 @@ impl Commands {
             Ok(said)
         })
     }
+}
+
+/// What clients of pi 1.5 read of a text that was taken; older ones read nothing.
+fn accepted(disposition: Disposition<'_>) -> Option<Value> {
+    Some(json!({"disposition": disposition.as_str()}))
 }
 
 /// How deep a tree may be that is written as one record.
