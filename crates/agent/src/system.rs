@@ -37,6 +37,8 @@ pub trait ToolSystem: Send + Sync {
     fn list<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, io::Result<Vec<Listed>>>;
     /// Runs a command line and all it starts, until it ends or is stopped.
     fn shell(&self, shell: Shell) -> BoxFuture<'static, io::Result<ShellEnd>>;
+    /// Waits between two looks at what a command prints.
+    fn pause(&self, time: Duration) -> BoxFuture<'static, ()>;
     /// The home that `~` stands for, if it stands for one.
     fn home(&self) -> Option<&Path> {
         None
@@ -168,6 +170,11 @@ impl ToolSystem for OsToolSystem {
         self.home.as_deref()
     }
 
+    fn pause(&self, time: Duration) -> BoxFuture<'static, ()> {
+        let sleeper = self.ambient.sleeper.clone();
+        async move { sleeper.sleep(Wait::Tool, time).await }.boxed()
+    }
+
     fn shell(&self, shell: Shell) -> BoxFuture<'static, io::Result<ShellEnd>> {
         run_shell(shell, self.ambient.clone(), self.programs.clone()).boxed()
     }
@@ -203,11 +210,8 @@ fn names(folder: &Path, name: &str) -> impl Iterator<Item = PathBuf> {
 
 /// Runs a command line and sees to the end of it; when it is stopped, of all it started.
 async fn run_shell(shell: Shell, ambient: Ambient, programs: OwnShell) -> io::Result<ShellEnd> {
-    let Started { mut running, stdout, stderr } = programs.start(&shell.command, &shell.cwd, &shell.variables).await?;
-    let output = shell.output;
-    let reading = async {
-        tokio::join!(pump(stdout, output.clone()), pump(stderr, output.clone()));
-    };
+    let Started { mut running, output } = programs.start(&shell.command, &shell.cwd, &shell.variables).await?;
+    let reading = pump(output, shell.output);
     tokio::pin!(reading);
     let timeout = async {
         match shell.timeout {
@@ -246,7 +250,8 @@ async fn run_shell(shell: Shell, ambient: Ambient, programs: OwnShell) -> io::Re
 }
 
 async fn pump(mut from: impl AsyncRead + Unpin, to: mpsc::Sender<Vec<u8>>) {
-    let mut buffer = vec![0; 16 << 10];
+    // As much as a pipe holds.
+    let mut buffer = vec![0; 64 << 10];
     while let Ok(count @ 1..) = from.read(&mut buffer).await {
         if to.send(buffer[..count].to_vec()).await.is_err() {
             return;

@@ -26,6 +26,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
@@ -251,6 +252,11 @@ impl ToolSystem for PermittedSystem {
             Ok(listed.collect())
         }
         .boxed()
+    }
+
+    fn pause(&self, _time: Duration) -> BoxFuture<'static, ()> {
+        // What a command prints comes at its end.
+        std::future::ready(()).boxed()
     }
 
     fn shell(&self, shell: Shell) -> BoxFuture<'static, io::Result<ShellEnd>> {

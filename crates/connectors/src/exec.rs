@@ -183,6 +183,7 @@ impl ExecConnector {
             folder: Arc::new(crate::system::open_folder(&std::fs::canonicalize(cwd)?)?),
             cwd: cwd.to_owned(),
             has_stdin: false,
+            joins_streams: false,
             is_own: false,
         };
         let child = self.inner.start(start).await?;
@@ -228,7 +229,17 @@ impl Spec {
             Some(program) => {
                 let name = command.clone();
                 git::restrict(&program, request, &args, &cwd, &mut env)?;
-                Ok(Start { program, name, args, env, folder: Arc::new(folder), cwd, has_stdin, is_own: false })
+                Ok(Start {
+                    program,
+                    name,
+                    args,
+                    env,
+                    folder: Arc::new(folder),
+                    cwd,
+                    has_stdin,
+                    joins_streams: false,
+                    is_own: false,
+                })
             }
         };
         Ok(Self { command, start })

@@ -12,6 +12,9 @@ use tokio::sync::mpsc;
 /// Output kept in memory; of more, the end.
 const KEPT: usize = 16 << 20;
 
+/// How often the output so far is told, as in pi: each time says all of it again.
+const BETWEEN_UPDATES: Duration = Duration::from_millis(100);
+
 /// What a timer of JavaScript can wait for.
 const LONGEST: Duration = Duration::from_millis(2_147_483_647);
 
@@ -37,17 +40,23 @@ pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<T
     let running = context.system.shell(shell);
     tokio::pin!(running);
     let mut output = Vec::new();
+    let (mut is_shown, mut pause) = (true, None);
     let end = loop {
         tokio::select! {
             biased;
             Some(piece) = pieces.recv() => {
                 take(&mut output, &piece);
-                show(context, &output);
+                is_shown = false;
             }
+            () = async { pause.as_mut().expect("there is one").await }, if pause.is_some() => pause = None,
             end = &mut running => break end.map_err(|error| format!("Cannot run bash: {error}"))?,
         }
+        if !is_shown && pause.is_none() {
+            show(context, &output);
+            is_shown = true;
+            pause = Some(context.system.pause(BETWEEN_UPDATES));
+        }
     };
-    let mut is_shown = true;
     while let Ok(piece) = pieces.try_recv() {
         take(&mut output, &piece);
         is_shown = false;

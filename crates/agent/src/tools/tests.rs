@@ -1,6 +1,9 @@
 use super::*;
+use crate::ambient::{Sleeper, Wait};
 use crate::system::OsToolSystem;
 use crate::testing;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use std::fs;
 use std::time::Duration;
 
@@ -109,6 +112,53 @@ async fn bash_kills_what_a_command_started_when_its_time_is_up() {
     assert!(length > 0);
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert_eq!(project.read("alive").len(), length, "the child died with the shell");
+}
+
+#[tokio::test]
+async fn bash_tells_both_streams_in_the_order_in_which_they_were_written() {
+    let project = Project::new(&[]);
+    let command = "for i in 1 2 3; do echo out $i; echo err $i >&2; done; ls /nowhere; echo last; exit 3";
+    for _ in 0..20 {
+        let error = project.run(Builtin::Bash, json!({"command": command})).await.unwrap_err();
+        let lines: Vec<&str> = error.lines().collect();
+        assert_eq!(lines[..6], ["out 1", "err 1", "out 2", "err 2", "out 3", "err 3"]);
+        assert!(lines[6].starts_with("ls: ") && lines[7] == "last", "{error}");
+    }
+}
+
+/// Time stands still: no pause ends.
+struct NoTime;
+
+impl Sleeper for NoTime {
+    fn sleep(&self, _: Wait, _: Duration) -> BoxFuture<'static, ()> {
+        std::future::pending().boxed()
+    }
+}
+
+/// Each update says all of the output so far.
+#[tokio::test]
+async fn bash_tells_of_its_output_when_it_begins_and_after_pauses() {
+    let project = Project::new(&[]);
+    let system = OsToolSystem::new(
+        testing::ambient_with(Arc::new(NoTime), 1),
+        project.directory.path().to_owned(),
+        pijs_connectors::exec::OwnShell::new(Default::default()),
+    );
+    let mut updates = Vec::new();
+    let mut on_update = |update: Value| updates.push(update["content"][0]["text"].as_str().map(str::len));
+    let mut context = ToolContext {
+        system: &system,
+        cwd: project.directory.path(),
+        cancel: project.cancel.clone(),
+        about: About::default(),
+        tool_call_id: "call_1",
+        on_update: &mut on_update,
+    };
+    let command = "for i in $(seq 2000); do echo line $i; done";
+    let output = Builtin::Bash.run(&mut context, json!({"command": command})).await.unwrap();
+    assert!(output.content[0]["text"].as_str().unwrap().ends_with("line 2000\n"));
+    assert!(updates.len() <= 3, "that it begins, the first piece, and what is left at its end: {updates:?}");
+    assert_eq!(updates[0], None);
 }
 
 #[tokio::test]

@@ -26,6 +26,8 @@ pub(super) struct Start {
     pub(super) cwd: PathBuf,
     /// Whether it gets a pipe to read from; otherwise its input is empty.
     pub(super) has_stdin: bool,
+    /// Whether both streams are one, in the order in which they are written; `stderr` then has nothing.
+    pub(super) joins_streams: bool,
     /// The user's own command, which may do what its user may.
     pub(super) is_own: bool,
 }
@@ -118,7 +120,10 @@ impl Leash {
 /// Starts a program. Blocks until it runs or could not be started.
 pub(super) fn start(start: Start, options: &ExecOptions) -> io::Result<Child> {
     let (stdout, stdout_end) = io::pipe()?;
-    let (stderr, stderr_end) = io::pipe()?;
+    let (stderr, mut stderr_end) = io::pipe()?;
+    if start.joins_streams {
+        stderr_end = stdout_end.try_clone()?;
+    }
     let (stdin_end, stdin) = if start.has_stdin { io::pipe().map(|(r, w)| (Some(r), Some(w)))? } else { (None, None) };
     let (tell, ended) = oneshot::channel();
     let pipes = Pipes { stdin: stdin_end, stdout: stdout_end, stderr: stderr_end };

@@ -38,10 +38,8 @@ struct Inner {
 pub struct Started {
     /// The hand on it.
     pub running: Running,
-    /// What it prints.
-    pub stdout: pipe::Receiver,
-    /// What it prints about trouble.
-    pub stderr: pipe::Receiver,
+    /// What it prints on either stream, in its order.
+    pub output: pipe::Receiver,
 }
 
 /// A command line that runs. Dropping this ends all it started.
@@ -92,14 +90,14 @@ impl OwnShell {
             folder: Arc::new(crate::system::open_folder(&std::fs::canonicalize(cwd)?)?),
             cwd: cwd.to_owned(),
             has_stdin: false,
+            joins_streams: true,
             is_own: true,
         };
         let inner = Arc::clone(&self.0);
         let child = aside(move || start(what, &inner.options)).await??;
         Ok(Started {
             running: Running { ended: child.ended, leash: child.leash, shell: self.clone() },
-            stdout: pipe::Receiver::from_owned_fd(OwnedFd::from(child.stdout))?,
-            stderr: pipe::Receiver::from_owned_fd(OwnedFd::from(child.stderr))?,
+            output: pipe::Receiver::from_owned_fd(OwnedFd::from(child.stdout))?,
         })
     }
 }
