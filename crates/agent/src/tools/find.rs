@@ -4,9 +4,11 @@ use super::walk::Walk;
 use super::{ANY, ToolContext, ToolOutput, json_number, noted, number, shown, truncate, whole};
 use crate::system::Kind;
 use globset::GlobBuilder;
+use ignore::overrides::Override;
 use pijs_protocol::globs;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use std::path::Path;
 
 const LIMIT: f64 = 1000.0;
 
@@ -25,21 +27,25 @@ pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<T
     if !globs::fits(&input.pattern) {
         return Err(format!("Bad pattern: {}", globs::problem()));
     }
-    let glob = GlobBuilder::new(&input.pattern)
+    // A pattern without a slash matches names; another one the end of a path, or all of it, as fd does for pi.
+    let by_name = !input.pattern.contains('/');
+    let is_whole =
+        by_name || input.pattern == "**" || ["/", "**/"].iter().any(|start| input.pattern.starts_with(start));
+    let pattern = if is_whole { input.pattern.clone() } else { format!("**/{}", input.pattern) };
+    let glob = GlobBuilder::new(&pattern)
         .literal_separator(true)
+        .case_insensitive(!pattern.contains(char::is_uppercase))
         .build()
         .map_err(|error| format!("Bad pattern {:?}: {error}", input.pattern))?
         .compile_matcher();
-    // A pattern without a slash matches names, as fd does.
-    let by_name = !input.pattern.contains('/');
     let asked = input.limit.unwrap_or(LIMIT);
     let limit = whole(asked);
     let mut results = Vec::new();
-    let mut walk = Walk::below(&root);
+    let mut walk = Walk::below(context, &root, Override::empty(), true).await;
     while results.len() < limit {
         let Some(found) = walk.next(context).await? else { break };
-        let name = found.relative.rsplit('/').next().unwrap_or(&found.relative);
-        if glob.is_match(if by_name { name } else { &found.relative }) {
+        let name = found.path.file_name().filter(|_| by_name).map_or(found.path.as_path(), Path::new);
+        if glob.is_match(name) {
             results.push(if found.is_directory { format!("{}/", found.relative) } else { found.relative.clone() });
         }
     }

@@ -4,11 +4,12 @@
 use super::walk::Walk;
 use super::{ANY, ToolContext, ToolOutput, json_number, noted, number, refused, shown, truncate, whole};
 use crate::system::Kind;
-use globset::{GlobBuilder, GlobMatcher};
+use ignore::overrides::{Override, OverrideBuilder};
 use pijs_protocol::{globs, guard};
 use regex::{Regex, RegexBuilder};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use std::path::Path;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
@@ -57,7 +58,7 @@ pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<T
         .size_limit(PATTERN_BYTES)
         .build()
         .map_err(|error| format!("Bad pattern {:?}: {error}", input.pattern))?;
-    let glob = input.glob.as_deref().map(matcher).transpose()?;
+    let chosen = chosen(context.cwd, input.glob.as_deref().unwrap_or_default())?;
     let mut search = Search {
         pattern,
         context: input.context.map_or(0, whole),
@@ -68,11 +69,10 @@ pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<T
         bytes: 0,
     };
     if kind == Kind::Directory {
-        let mut walk = Walk::below(&root);
+        let mut walk = Walk::below(context, &root, chosen, false).await;
         while search.matches < search.limit && search.bytes <= MOST_BYTES {
             let Some(found) = walk.next(context).await? else { break };
             if !found.is_directory
-                && glob.as_ref().is_none_or(|(glob, by_name)| chosen(glob, *by_name, &found.relative))
                 && let Ok(bytes) = context.system.read(&found.path).await
             {
                 search = search.aside(context, found.relative, bytes).await?;
@@ -86,21 +86,17 @@ pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<T
     Ok(search.report())
 }
 
-/// A glob, and whether it is about names only.
-fn matcher(glob: &str) -> Result<(GlobMatcher, bool), String> {
+/// What a glob chooses, or with a `!` before it leaves out, whatever ignore files say. A folder that they leave out is
+/// entered only when it is chosen itself.
+fn chosen(cwd: &Path, glob: &str) -> Result<Override, String> {
     if !globs::fits(glob) {
         return Err(format!("Bad glob: {}", globs::problem()));
     }
-    let matcher = GlobBuilder::new(glob)
-        .literal_separator(true)
-        .build()
-        .map_err(|error| format!("Bad glob {glob:?}: {error}"))?
-        .compile_matcher();
-    Ok((matcher, !glob.contains('/')))
-}
-
-fn chosen(glob: &GlobMatcher, by_name: bool, relative: &str) -> bool {
-    glob.is_match(if by_name { relative.rsplit('/').next().unwrap_or(relative) } else { relative })
+    if glob.is_empty() {
+        return Ok(Override::empty());
+    }
+    let built = OverrideBuilder::new(cwd).add(glob).and_then(|builder| builder.build());
+    built.map_err(|error| format!("Bad glob {glob:?}: {error}"))
 }
 
 impl Search {

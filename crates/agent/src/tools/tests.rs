@@ -171,6 +171,7 @@ async fn bash_keeps_the_end_of_a_long_output_and_says_where_all_of_it_is() {
 }
 
 const TREE: &[(&str, &str)] = &[
+    (".git/HEAD", ""),
     (".gitignore", "*.log\n/out\n!keep.log\n"),
     ("b.rs", "fn b() {}\n// find me\n"),
     ("out/c.rs", "find me\n"),
@@ -198,6 +199,34 @@ async fn grep_respects_gitignore_globs_and_context() {
     assert_eq!(text, "a.rs-1- first\na.rs:2: find me\na.rs-3- last\na.rs-4- ");
 }
 
+/// What the real pi found with ripgrep and fd (`fixtures/searched`, captured once).
+#[tokio::test]
+async fn ignore_files_and_globs_choose_what_they_choose_in_pi() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/searched/ignored.json");
+    let fixture: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+    let files = fixture["files"].as_object().unwrap().iter();
+    let files: Vec<(&str, &str)> = files.map(|(path, text)| (path.as_str(), text.as_str().unwrap())).collect();
+    for tree in fixture["trees"].as_array().unwrap() {
+        let project = Project::new(&files);
+        for folder in tree["repositories"].as_array().unwrap() {
+            fs::create_dir_all(project.directory.path().join(folder.as_str().unwrap()).join(".git")).unwrap();
+        }
+        for call in tree["calls"].as_array().unwrap() {
+            let mut input = call.clone();
+            let (tool, pattern) = match call["tool"] == "grep" {
+                true => (Builtin::Grep, "needle"),
+                false => (Builtin::Find, call["pattern"].as_str().unwrap()),
+            };
+            input["pattern"] = pattern.into();
+            let (text, _) = project.run(tool, input).await.unwrap();
+            let lines = text.lines().filter(|line| !line.starts_with("No "));
+            let mut found: Vec<&str> = lines.map(|line| line.split(':').next().unwrap()).collect();
+            found.sort_unstable();
+            assert_eq!(json!(found), call["found"], "{call} with repositories at {}", tree["repositories"]);
+        }
+    }
+}
+
 /// Each match shows all lines around it: ten thousand are a hundred million lines.
 #[tokio::test]
 async fn grep_gathers_no_more_than_it_may() {
@@ -220,7 +249,7 @@ async fn find_matches_names_or_paths() {
 
 #[tokio::test]
 async fn ls_marks_directories_and_stops_at_its_limit() {
-    let project = Project::new(TREE);
+    let project = Project::new(&TREE[1..]);
     let (text, _) = project.run(Builtin::Ls, json!({})).await.unwrap();
     assert_eq!(text, ".gitignore\nb.rs\nout/\nsrc/");
     let (text, details) = project.run(Builtin::Ls, json!({"limit": 1})).await.unwrap();

@@ -1,7 +1,12 @@
-//! The files below a directory, by the rules of `.gitignore`.
+//! The files below a directory, by the rules of ignore files, as ripgrep and fd go through them.
+//!
+//! `.ignore` counts everywhere. `.gitignore` counts inside a repository, from its root on and not beyond the root of a
+//! repository within it; outside of one it counts for those who say so. Those above the start count, too.
 
 use super::ToolContext;
+use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use ignore::overrides::Override;
 use pijs_protocol::globs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,8 +33,42 @@ pub(super) struct Found {
 struct Open {
     found: Found,
     depth: usize,
-    /// The rules that hold in it, outermost first.
-    rules: Vec<Arc<Gitignore>>,
+    /// The rules that hold in it.
+    rules: Rules,
+}
+
+/// The rules of ignore files, outermost first.
+#[derive(Debug, Clone, Default)]
+struct Rules {
+    /// Whether `.gitignore` counts here.
+    is_in_repository: bool,
+    ignore: Vec<Arc<Gitignore>>,
+    gitignore: Vec<Arc<Gitignore>>,
+}
+
+impl Rules {
+    /// Takes those of one more directory.
+    async fn enter(&mut self, context: &ToolContext<'_>, directory: &Path, has: impl Fn(&str) -> bool) {
+        if has(".git") {
+            self.is_in_repository = true;
+            self.gitignore.clear();
+        }
+        if has(".ignore") {
+            self.ignore.extend(read_rules(context, directory, ".ignore").await.map(Arc::new));
+        }
+        if self.is_in_repository && has(".gitignore") {
+            self.gitignore.extend(read_rules(context, directory, ".gitignore").await.map(Arc::new));
+        }
+    }
+
+    /// The innermost rule that says something decides; those for git come last.
+    fn ignore(&self, path: &Path, is_directory: bool) -> bool {
+        let innermost_first = self.ignore.iter().rev().chain(self.gitignore.iter().rev());
+        innermost_first
+            .map(|rules| rules.matched(path, is_directory))
+            .find(|matched| !matched.is_none())
+            .is_some_and(|matched| matched.is_ignore())
+    }
 }
 
 /// Everything below a directory in order of name, depth first. Links are not followed; `.git` is left
@@ -37,13 +76,17 @@ struct Open {
 pub(super) struct Walk {
     waiting: Vec<Open>,
     looked_into: usize,
+    chosen: Override,
 }
 
 impl Walk {
-    /// A walk that has not begun.
-    pub(super) fn below(root: &Path) -> Self {
-        let found = Found { relative: String::new(), path: root.to_owned(), is_directory: true };
-        Self { waiting: vec![Open { found, depth: 0, rules: Vec::new() }], looked_into: 0 }
+    /// A walk that has not begun. `chosen` counts before all rules; `everywhere`: `.gitignore` needs no repository.
+    pub(super) async fn below(context: &ToolContext<'_>, root: &Path, chosen: Override, everywhere: bool) -> Self {
+        // Without `.`: rules are matched against names.
+        let root: PathBuf = root.components().collect();
+        let rules = above(context, &root, everywhere).await;
+        let found = Found { relative: String::new(), path: root, is_directory: true };
+        Self { waiting: vec![Open { found, depth: 0, rules }], looked_into: 0, chosen }
     }
 
     /// The next file or directory; `None` after the last.
@@ -70,15 +113,16 @@ impl Walk {
             return Ok(());
         }
         let Ok(listed) = context.system.list(&found.path).await else { return Ok(()) };
-        for name in [".gitignore", ".ignore"] {
-            if listed.iter().any(|item| item.name == name && item.is_file) {
-                rules.extend(read_rules(context, &found.path, name).await.map(Arc::new));
-            }
-        }
+        let has = |name: &str| listed.iter().any(|item| item.name == name && (item.is_file || name == ".git"));
+        rules.enter(context, &found.path, has).await;
         for item in listed.into_iter().rev() {
             let path = found.path.join(&item.name);
             let ours = (item.is_directory || item.is_file) && item.name != ".git";
-            if !ours || ignored(&rules, &path, item.is_directory) {
+            let is_left_out = || match self.chosen.matched(&path, item.is_directory) {
+                Match::None => rules.ignore(&path, item.is_directory),
+                chosen => chosen.is_ignore(),
+            };
+            if !ours || is_left_out() {
                 continue;
             }
             let relative =
@@ -88,6 +132,28 @@ impl Walk {
         }
         Ok(())
     }
+}
+
+/// The rules of what lies above the start: up to the root of its repository or, outside of one, the session's folder.
+async fn above(context: &ToolContext<'_>, root: &Path, everywhere: bool) -> Rules {
+    let is_there = async |path: PathBuf| context.system.kind(&path).await.is_ok();
+    let mut repository = None;
+    for folder in root.ancestors().take(MAX_DEPTH) {
+        if is_there(folder.join(".git")).await {
+            repository = Some(folder);
+            break;
+        }
+    }
+    let mut rules = Rules { is_in_repository: repository.is_some() || everywhere, ..Rules::default() };
+    let outermost = repository.unwrap_or(context.cwd);
+    let mut folders: Vec<&Path> = root.ancestors().skip(1).take_while(|folder| folder.starts_with(outermost)).collect();
+    while let Some(folder) = folders.pop() {
+        let files = [is_there(folder.join(".ignore")).await, is_there(folder.join(".gitignore")).await];
+        rules
+            .enter(context, folder, |name| (name == ".ignore" && files[0]) || (name == ".gitignore" && files[1]))
+            .await;
+    }
+    rules
 }
 
 async fn read_rules(context: &ToolContext<'_>, directory: &Path, name: &str) -> Option<Gitignore> {
@@ -104,14 +170,4 @@ fn rules(directory: &Path, bytes: &[u8]) -> Option<Gitignore> {
         let _ = builder.add_line(None, line);
     }
     builder.build().ok()
-}
-
-/// The innermost rule that says something decides.
-fn ignored(rules: &[Arc<Gitignore>], path: &Path, is_directory: bool) -> bool {
-    rules
-        .iter()
-        .rev()
-        .map(|rules| rules.matched(path, is_directory))
-        .find(|matched| !matched.is_none())
-        .is_some_and(|matched| matched.is_ignore())
 }
