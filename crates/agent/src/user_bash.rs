@@ -8,8 +8,11 @@ use crate::extensions::Event;
 use crate::message::BashExecution;
 use crate::system::{Shell, ShellEnd};
 use crate::tools::truncate;
+use regex::Regex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use std::borrow::Cow;
+use std::sync::LazyLock;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -111,16 +114,17 @@ impl Agent {
         };
         let running = self.options.system.shell(shell);
         tokio::pin!(running);
-        let mut output = Vec::new();
+        let mut output = String::new();
+        let mut decoder = Decoder::default();
         let end = loop {
             tokio::select! {
                 biased;
-                Some(piece) = pieces.recv() => self.printed(id, &mut output, &piece),
+                Some(piece) = pieces.recv() => self.printed(id, &mut output, &decoder.push(&piece)),
                 end = &mut running => break end.map_err(|error| format!("Cannot run bash: {error}"))?,
             }
         };
         while let Ok(piece) = pieces.try_recv() {
-            self.printed(id, &mut output, &piece);
+            self.printed(id, &mut output, &decoder.push(&piece));
         }
         let code = match end {
             ShellEnd::Exited(code) => code.map(i64::from),
@@ -138,20 +142,20 @@ impl Agent {
         answer: &Value,
         cancel: CancellationToken,
     ) -> Result<BashResult, String> {
-        let mut output = Vec::new();
+        let mut output = String::new();
         let stopped = cancel.clone();
         let ended = self
             .extensions
             .run_operation(exec, answer, command, &self.options.cwd.display().to_string(), cancel, &mut |piece| {
-                self.printed(id, &mut output, piece.as_bytes());
+                self.printed(id, &mut output, piece);
             })
             .await?;
         let code = ended.get("exitCode").and_then(Value::as_i64);
         Ok(self.cut(output, code, stopped.is_cancelled()).await)
     }
 
-    fn printed(&self, id: Option<&Value>, output: &mut Vec<u8>, piece: &[u8]) {
-        let delta = String::from_utf8_lossy(piece).into_owned();
+    fn printed(&self, id: Option<&Value>, output: &mut String, piece: &str) {
+        let delta = printable(piece);
         let mut payload = json!({"delta": delta});
         if let Some(id) = id {
             payload["id"] = id.clone();
@@ -159,20 +163,105 @@ impl Agent {
         self.keep(
             self.show_only(&crate::events::AgentEvent::Notice { name: "bash_execution_update", payload: &payload }),
         );
-        output.extend_from_slice(piece);
+        output.push_str(&delta);
         if output.len() > 2 * KEPT {
-            output.drain(..output.len() - KEPT);
+            output.drain(..output.ceil_char_boundary(output.len() - KEPT));
         }
     }
 
-    async fn cut(&self, output: Vec<u8>, exit_code: Option<i64>, cancelled: bool) -> BashResult {
-        let text = String::from_utf8_lossy(&output).replace("\r\n", "\n");
-        let kept = truncate::tail(&text);
+    async fn cut(&self, output: String, exit_code: Option<i64>, cancelled: bool) -> BashResult {
+        let kept = truncate::tail(&output);
         let mut full_output_path = None;
         if kept.truncated {
             let name = format!("pi-bash-{}.log", self.options.ambient.uuid_v7());
-            full_output_path = self.options.system.keep(name, output).await.ok().map(|path| path.display().to_string());
+            full_output_path =
+                self.options.system.keep(name, output.into_bytes()).await.ok().map(|path| path.display().to_string());
         }
         BashResult { output: kept.content, exit_code, cancelled, truncated: kept.truncated, full_output_path }
+    }
+}
+
+/// Decodes UTF-8 that comes in pieces, which may end inside a character.
+#[derive(Debug, Default)]
+struct Decoder {
+    /// The beginning of a character.
+    rest: Vec<u8>,
+}
+
+impl Decoder {
+    fn push(&mut self, piece: &[u8]) -> String {
+        self.rest.extend_from_slice(piece);
+        let bytes = std::mem::take(&mut self.rest);
+        let mut text = String::with_capacity(bytes.len());
+        let mut chunks = bytes.utf8_chunks().peekable();
+        while let Some(chunk) = chunks.next() {
+            text.push_str(chunk.valid());
+            let is_last = chunks.peek().is_none();
+            // Of what no further byte can complete, all lengths of a bad sequence are one mark.
+            if is_last && is_begun(chunk.invalid()) {
+                self.rest = chunk.invalid().to_vec();
+            } else if !chunk.invalid().is_empty() {
+                text.push(char::REPLACEMENT_CHARACTER);
+            }
+        }
+        text
+    }
+}
+
+/// Whether these bytes begin a character that more bytes complete.
+fn is_begun(bytes: &[u8]) -> bool {
+    !bytes.is_empty() && std::str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())
+}
+
+/// Sequences for a terminal, as pi recognises them: titles and links up to their end, colours and movements.
+static SEQUENCES: LazyLock<Regex> = LazyLock::new(|| {
+    let end = r"(?:\x07|\x1B\x5C|\u{9C})";
+    let title = format!(r"\x1B\](?s:.)*?{end}");
+    let control = r"[\x1B\u{9B}][\[\]()#;?]*(?:[0-9]{1,4}(?:[;:][0-9]{0,4})*)?[0-9A-PR-TZcf-nq-uy=><~]";
+    Regex::new(&format!("{title}|{control}")).expect("a pattern written here")
+});
+
+/// What a person and a model read of a program's output: no sequences for a terminal, no control characters, and lines that
+/// end with LF. As in pi each piece is read by itself.
+fn printable(piece: &str) -> String {
+    let text = match piece.contains(['\x1b', '\u{9b}']) {
+        true => SEQUENCES.replace_all(piece, ""),
+        false => Cow::Borrowed(piece),
+    };
+    let is_kept = |character: &char| match character {
+        '\t' | '\n' => true,
+        '\0'..='\x1f' | '\u{fff9}'..='\u{fffb}' => false,
+        _ => true,
+    };
+    text.chars().filter(is_kept).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the real pi answers to `bash` over RPC, captured once.
+    #[test]
+    fn output_has_no_sequences_for_a_terminal() {
+        for (printed, shown) in [
+            ("\x1b[31mred\x1b[0m end\n", "red end\n"),
+            ("a\rb\r\nc\x07d\x08e\tf\n", "ab\ncde\tf\n"),
+            ("\x1b]0;title\x07x\x1b]8;;http://a\x1b\\link\x1b]8;;\x1b\\ y\n", "xlink y\n"),
+            ("\0nul\x7f\u{85}\u{9b}31m\n", "nul\x7f\u{85}\n"),
+            ("\x1b(B\x1b=x\x1bMz\x1bP1q\x1b\\w", "xz1q\\w"),
+            ("\u{2028}\u{202e} rtl\u{fff9}\n", "\u{2028}\u{202e} rtl\n"),
+            ("x\x1b", "x"),
+            ("[0my", "[0my"),
+        ] {
+            assert_eq!(printable(printed), shown, "{printed:?}");
+        }
+    }
+
+    #[test]
+    fn a_character_may_come_in_two_pieces() {
+        let mut decoder = Decoder::default();
+        let pieces: [&[u8]; 5] = [b"a\xf0\x9f", b"\x98\x80b\xff", b"\xff c\xe2", b"\x82\xac", b"\xe2x"];
+        let text: Vec<String> = pieces.iter().map(|piece| decoder.push(piece)).collect();
+        assert_eq!(text, ["a", "\u{1f600}b\u{fffd}", "\u{fffd} c", "\u{20ac}", "\u{fffd}x"]);
     }
 }
