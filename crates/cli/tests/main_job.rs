@@ -183,6 +183,28 @@ fn line_scope_sees_lines_across_deltas_and_not_across_line_ends() {
 }
 
 #[test]
+fn the_end_of_a_line_is_before_its_return() {
+    let blank = |flags: &str| format!("trigger: '^\\s*let (x|[$]y|\\$z)$'\nflags: '{flags}'");
+    for (frontmatter, deltas, hit) in [
+        ("trigger: 'TODO$'".to_owned(), ["a TODO\r\n", "b"], true),
+        ("trigger: 'TODO$'".to_owned(), ["a TODO now\r\n", "b"], false),
+        ("trigger: '^$'".to_owned(), ["a\r\nb", "\r\nc"], false),
+        ("trigger: '^$'".to_owned(), ["a\r\n\r\nb", ""], true),
+        ("trigger: '[^a]$'".to_owned(), ["a\r\nba", "\r\na"], false),
+        ("trigger: 'end(?<$n>;)$|\\k<$n>x'".to_owned(), ["the end;\r\n", "b"], true),
+        (blank(""), ["let $y\r\n", "b"], true),
+        (blank("m"), ["let $z\r\n", "b"], true),
+        (blank(""), ["let z$\r\n", "b"], false),
+    ] {
+        let world = World::new();
+        world.rule("end", &frontmatter, "No.");
+        let model = world.script(&[&deltas, &["ok"]]);
+        let discarded = world.ttsr(&model, &[]).succeeded().events_of("message_discarded").len();
+        assert_eq!(discarded, usize::from(hit), "{frontmatter} on {deltas:?}");
+    }
+}
+
+#[test]
 fn chunk_scope_sees_one_delta_and_accumulated_scope_all_of_them() {
     let world = World::new();
     world.rule("chunk", "trigger: foobar\nscope: chunk", "No.");
