@@ -420,7 +420,7 @@ pub(crate) fn address_of(model: &Model) -> &str {
 }
 
 pub(crate) fn no_key(model: &Model) -> ProviderError {
-    ProviderError::new(ErrorKind::Auth, format!("No API key for {}/{}", model.provider, model.id))
+    ProviderError::new(ErrorKind::Auth, format!("No API key for provider: {}", model.provider))
 }
 
 /// The models that an offer lists, as pi completes them from what is known of the provider.
@@ -580,7 +580,7 @@ mod tests {
         let (mut models, _) = models(Vec::new());
         models.set_known(known(json!({"providers": {}})));
         let model = models.find("openai", "gpt-5.5").unwrap();
-        assert_eq!(models.opening(&model).err().unwrap().to_string(), "No API key for openai/gpt-5.5");
+        assert_eq!(models.opening(&model).err().unwrap().to_string(), "No API key for provider: openai");
         models.known().unwrap().auth().give("openai", "k");
         assert!(matches!(models.opening(&model), Ok(Opening::Known(_))));
         assert!(models.is_available(&model) && models.available().len() > 10);
