@@ -49,7 +49,11 @@ pub(crate) fn quoted(message: &str, source: &str, line: u32, column: u32) -> Opt
 
 /// `is_cut`: there is more of the line before the text.
 fn called(text: &str, at: usize, is_cut: bool) -> Option<String> {
-    let (start, end) = (beginning(text, at)?, ending(text, at)?);
+    let start = beginning(text, at)?;
+    let (start, end) = match ending(text, at) {
+        Some(end) => (start, end),
+        None => around(text, at)?,
+    };
     // The chain, or the `new` before it, may have begun earlier.
     if is_cut && start < "new ".len() {
         return None;
@@ -74,6 +78,30 @@ fn called(text: &str, at: usize, is_cut: bool) -> Option<String> {
         return None;
     }
     Some(format!("{} is not a constructor", shown(words)))
+}
+
+/// The call that has what is at `at` among its arguments. The engine looks at a variable of another function where it passes
+/// it, and names that place for the call. A call around that one would be named by the same place: then it is open which.
+fn around(text: &str, at: usize) -> Option<(usize, usize)> {
+    let end = enclosing(text, at)?;
+    let start = beginning(text, operand(&text[..end])?)?;
+    let rest = text[at..].split_once(')').map(|(rest, _)| rest);
+    if rest.is_none_or(|rest| rest.contains('(')) {
+        return None;
+    }
+    let is_passed = enclosing(text, start).is_some_and(|outer| {
+        let body = text[outer..start].rsplit_once("=>").map(|(_, body)| body.trim_start());
+        let is_own =
+            |body: &str| ["", "{", "await", "return", "void", "{ return", "{ await"].contains(&body.trim_end());
+        text[..outer].ends_with(|before: char| is_part(before) || matches!(before, ')' | ']'))
+            && !body.is_some_and(is_own)
+    });
+    (!is_passed).then_some((start, end))
+}
+
+/// Where the bracket was opened that what is at `at` stands in.
+fn enclosing(text: &str, at: usize) -> Option<usize> {
+    opened(&format!("{})", &text[..at]), b'(', b')')
 }
 
 /// `for (const x of items)`, `[...items]`. Where something is taken apart (`const [x] = items`), the engine names no place.
@@ -326,6 +354,14 @@ mod tests {
             ("this.#own.^go();", "this.#own.go is not a function"),
             ("f(1)(2).^g()", "f(...)(...).g is not a function"),
             (r#"a.split("/)\"", '"').^b()"#, "a.split(...).b is not a function"),
+            // The last variable of another function that was passed.
+            ("await ctx.newSession(^options);", "ctx.newSession is not a function"),
+            ("ctx.ui.show(1, ^options$1, [2]);", "ctx.ui.show is not a function"),
+            ("ctx.newSession({ setup: ^setup, parent: \"a\" });", "ctx.newSession is not a function"),
+            ("if (!ctx.check(^options.level)) {", "ctx.check is not a function"),
+            ("new o.Thing(^options);", "o.Thing is not a constructor"),
+            ("pi.on(\"x\", async () => { await ctx.newSession(^options); });", "ctx.newSession is not a function"),
+            ("a.b(c(1)).d(^e)", "a.b(...).d is not a function"),
         ] {
             assert_eq!(said(line).as_deref(), Some(expected), "{line}");
         }
@@ -336,6 +372,12 @@ mod tests {
         for line in [
             "({}).^foo(1);",
             "o.run(new ^Foo());",
+            // Either may be what cannot be called.
+            "run(ctx.newSession(^options));",
+            "run((x) => x, ctx.newSession(^options));",
+            "run(^options, other());",
+            "x = [^options];",
+            "(^options);",
             "o.run(1, new ^Foo(2));",
             "new ^Foo()[name]();",
             "(0, ^a)();",
