@@ -323,7 +323,7 @@ impl Stage {
                     OsToolSystem::new(
                         Ambient::system(),
                         surroundings.temp.clone(),
-                        OwnShell::supervised(environment.variables.clone()),
+                        OwnShell::supervised(surroundings.variables.clone()),
                     )
                     .at_home(surroundings.dirs.home.clone()),
                 ),
