@@ -22,6 +22,8 @@ fn drive(name: &str, isolation: &str) -> Value {
         .arg(&folder)
         .arg(folder.join(format!("{name}.json")))
         .env("PIJS_WORDS", "own")
+        // Of whoever plays a scenario, nothing that it runs sees anything.
+        .env("PLAYER_KEY", "sk-of-the-player")
         .output()
         .expect("pi starts");
     let stderr = String::from_utf8_lossy(&output.stderr);
@@ -43,6 +45,26 @@ fn as_in_pi(name: &str) {
 #[test]
 fn what_is_told_at_once_keeps_the_order_of_the_calls() {
     as_in_pi("order");
+}
+
+#[test]
+fn handlers_of_what_a_call_changes_begin_inside_the_call() {
+    as_in_pi("begun-in-call");
+}
+
+#[test]
+fn a_message_that_asks_for_a_turn_begins_it_at_once() {
+    as_in_pi("turns-asked-for");
+}
+
+#[test]
+fn what_cannot_be_called_is_named_where_a_variable_is_passed() {
+    as_in_pi("passed-variables");
+}
+
+#[test]
+fn commands_of_a_scenario_do_not_see_the_environment_of_its_player() {
+    as_in_pi("player-environment");
 }
 
 #[test]
