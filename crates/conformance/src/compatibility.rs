@@ -123,7 +123,11 @@ const DEVIATIONS: &str = "\n## On purpose\n\n\
     | an RPC command that lacks a member, or has one of another type, is done with `undefined` or answered with a JavaScript error | the response says which member has to be what |\n\
     | requests to models name their client (`user-agent`, headers of OpenAI's and Anthropic's libraries) and the session (`session_id`, `x-client-request-id`, `x-session-affinity`) | they name neither; the session stands in the body where pi puts it (`prompt_cache_key`) |\n\
     | what the model is told in the middle of a conversation (`supportsMidConvoSystemMessages`), tools of a grammar, effort that changes from turn to turn | in front of the conversation, as for models that lack these |\n\
-    | handlers of what a call changes or says (`session_info_changed`, `thinking_level_select`, `model_select`, `input`, `tool_execution_update`) begin before the call returns | they begin once the handler that called has given way |\n\
+    | the first handler of what a call changes or says (`session_info_changed`, `thinking_level_select`, `model_select`, `input`, `tool_execution_update`, `agent_start` after `triggerTurn`) begins before the call returns, each other one after it | so does one of `session_info_changed` and `thinking_level_select` that is the caller's own; others begin once the handler that called has given way |\n\
+    | `process.exit()` of an extension ends the program at once | with `session.control` the session ends in order, `session_shutdown` included, and the program with that code; without it the call is an error |\n\
+    | a slash command that throws ends `pi -p` with 0 | with 1 |\n\
+    | an extension reads `~/.ssh/config` for its hosts, and the sessions of other programs and folders | both are protected, whatever was granted |\n\
+    | `git rev-parse` of an extension works inside a bare repository | it is refused there: what lies in a folder could be a repository whose settings run programs (`safe.bareRepository`) |\n\
     | what `auth.json` has for a provider goes to whatever extension registers its name with `oauth` | to the one through which it was stored (`/login`); names of pi's own providers are nobody's |\n\
     | `/llama`, a command of pi's own for a local server of models | not here; `--base-url` reaches such a server |\n";
 
