@@ -245,7 +245,6 @@ fn by_person(
     more: &[CapabilityRequest],
     brought: &[String],
 ) -> Vec<CapabilityRequest> {
-    let loss = applicant.evidence.expected_loss();
     // A folder may be called anything, also what looks like a line of this question.
     let who = shown(&applicant.id, OFFERED_WORDS);
     let mut text =
@@ -260,7 +259,6 @@ fn by_person(
     for signal in applicant.evidence.signals() {
         text.push_str(&format!("  seen: {}\n", signal.words()));
     }
-    text.push_str(&format!("  expected loss: {:.2} if granted, {:.2} if not\n", loss.grant, loss.deny));
     text.push_str("grant this? [y]es, [c]hoose one by one, [N]o: ");
     match terminal.answer(&text).as_deref() {
         Some("y" | "yes") => more.to_vec(),

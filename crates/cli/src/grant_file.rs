@@ -126,7 +126,7 @@ impl Memory for Answers {
     fn remember(&self, extension: &ExtensionId, remembered: Remembered) {
         let Some((key, empty)) = self.expected(extension) else { return };
         let at = self.file.now();
-        let Remembered { capability, scope, allowed } = remembered;
+        let Remembered { capability, methods, scope, allowed } = remembered;
         let written = self.file.change(|book| {
             let is_local = key.starts_with("path:");
             let record = book.packages.entry(key).or_insert_with(|| empty.clone());
@@ -136,7 +136,7 @@ impl Memory for Answers {
                 // Another process has bound it to other code meanwhile; this answer was about the one that runs here.
                 *record = empty;
             }
-            record.answer(Answered { capability, methods: None, scope, allowed, by: By::Prompt, at });
+            record.answer(Answered { capability, methods, scope, allowed, by: By::Prompt, at });
         });
         if let Err(failure) = written {
             stderr(&format!("warning: the answer holds for this session only: {}", clean(&failure.to_string())));

@@ -9,12 +9,12 @@ use pijs_agent::AskLimits;
 use pijs_agent::provider::ProviderOptions;
 use pijs_agent::settings::Settings as SessionSettings;
 use pijs_host::PiProfile;
-use pijs_hostcall::asked::words;
+use pijs_hostcall::asked::{widening, words};
 use pijs_hostcall::book::{Record, Standing};
 use pijs_hostcall::vocabulary::CAPABILITIES;
 use pijs_hostcall::{Gate, Grant, Mode, Policy, Profile};
 use pijs_packages::Origin;
-use pijs_protocol::manifest::{CapabilityRequest, Scope};
+use pijs_protocol::manifest::{CapabilityManifest, CapabilityRequest, Scope};
 use pijs_protocol::{Capability, guard};
 use serde::Deserialize;
 use serde_json::Value;
@@ -199,6 +199,25 @@ impl Decided {
 }
 
 impl Decided {
+    /// What an extension asks for beyond its grants, as far as neither a person nor the policy said no for good.
+    pub(crate) fn wanted(
+        &self,
+        applicant: &Applicant,
+        grants: &[Grant],
+        never: &[Capability],
+    ) -> Vec<CapabilityRequest> {
+        let of = |grant: &Grant| CapabilityRequest {
+            capability: grant.capability.clone(),
+            methods: grant.methods.clone(),
+            scope: grant.scope.clone(),
+        };
+        let held = CapabilityManifest { capabilities: grants.iter().map(of).collect(), ..applicant.asked.clone() };
+        let is_refused = |name: &Capability| never.contains(name) || self.policy.deny_caps.contains(name);
+        let mut more = widening(&held, &applicant.asked);
+        more.retain(|request| !is_refused(&request.capability));
+        more
+    }
+
     /// What an extension at a local path holds before its code is known: its record, and `--allow`. Its build reads by it.
     pub(crate) fn before_build(&self, record: Option<&Record>) -> (Vec<Grant>, Vec<Capability>) {
         let mut grants = record.map(Record::grants).unwrap_or_default();

@@ -459,6 +459,7 @@ fn dispatcher(
         .collect();
     let reach = vec![dirs.cwd.clone(), environment.temp.clone(), dirs.agent_dir.clone()];
     let (env, project) = (child.clone(), dirs.cwd.clone());
+    gate = gate.exists(Arc::new(|path| path.symlink_metadata().is_ok()));
     gate = gate.programs(Arc::new(move |command, cwd| {
         let cwd = cwd.map_or_else(|| project.clone(), |cwd| project.join(cwd));
         exec::locate(command, &cwd, &env, &reach)

@@ -2,7 +2,7 @@
 
 use crate::output::{clean, indented, option_text, stderr};
 use pijs_connectors::ports::{PortAnswer, UiCall, UiOp, UiPort, unsupported};
-use pijs_hostcall::{Answer, BoxFuture, Caller, CancelToken, ExpectedLoss, Prompter, Question};
+use pijs_hostcall::{Answer, BoxFuture, Caller, CancelToken, Prompter, Question};
 use pijs_protocol::{ExtensionId, HostcallError, guard};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -72,11 +72,16 @@ fn framed(question: &Question) -> String {
     for warning in &question.warnings {
         text.push_str(&format!("== note: {warning}\n"));
     }
-    let ExpectedLoss { grant, deny, .. } = question.loss;
-    text.push_str(&format!("== expected loss: {grant:.2} if allowed, {deny:.2} if not\n"));
+    if !question.package.is_empty() {
+        text.push_str("== all that it asks for:\n");
+        question.package.iter().for_each(|line| text.push_str(&format!("==   - {line}\n")));
+    }
     text.push_str(
         "== allow? [y]es this once, [s]ame thing this session, [a]ll of it this session, al[w]ays the same thing, ",
     );
+    if !question.package.is_empty() {
+        text.push_str("[p] all that it asks for this session, [k] all of that always, ");
+    }
     if question.refused >= OFFER_MUTE {
         text.push_str("[N]o, ne[v]er, [m]ute this extension: ");
     } else {
@@ -99,6 +104,8 @@ impl Prompter for Terminal {
                 Some("s" | "same") => Answer::AllowSubject,
                 Some("a" | "all") => Answer::AllowCapability,
                 Some("w" | "always") => Answer::AllowAlways,
+                Some("p") if !question.package.is_empty() => Answer::AllowPackage,
+                Some("k") if !question.package.is_empty() => Answer::AllowPackageAlways,
                 Some("v" | "never") => Answer::DenyAlways,
                 Some("m" | "mute") if question.refused >= OFFER_MUTE => Answer::Mute,
                 Some(_) => Answer::Deny,

@@ -15,7 +15,7 @@ use crate::programs::variables::{VariablePattern, split_assignments};
 use crate::programs::{self, Kind};
 use crate::prompt::shown;
 use crate::scope::RAW;
-use crate::vocabulary::{CAPABILITIES, FREE, PLAIN_ENV};
+use crate::vocabulary::{CAPABILITIES, FREE, is_free_variable};
 use pijs_protocol::manifest::{CAPABILITY_SCHEMA, CapabilityManifest, CapabilityRequest, Scope};
 use pijs_protocol::{Capability, guard};
 use serde_json::{Map, Value};
@@ -174,7 +174,7 @@ fn needs_no_asking(request: &CapabilityRequest) -> bool {
         }
         "env" => scope
             .and_then(|scope| scope.env.as_ref())
-            .is_some_and(|names| names.iter().all(|name| PLAIN_ENV.contains(&name.as_str()))),
+            .is_some_and(|names| names.iter().all(|name| is_free_variable(name))),
         capability => FREE.contains(&capability),
     }
 }

@@ -11,7 +11,7 @@ use crate::vocabulary::{
     EXEC_OPS_ON_A_PROGRAM, EXEC_OPS_THAT_TELL, FS_OPS, FsNeeds, HTTP_OPS_ON_A_REQUEST, NET_OPS_ON_A_CONNECTION,
     SESSION_OPS, SQLITE_OPS_ON_A_DATABASE, UI_OPS, WEBSOCKET_OPS_ON_A_CONNECTION,
 };
-use pijs_protocol::{Capability, HostCall, HostcallError};
+use pijs_protocol::{Capability, HostCall, HostcallError, guard};
 use serde_json::{Map, Value};
 
 /// What a call needs.

@@ -30,7 +30,8 @@ use crate::policy::{Grant, Mode, Policy, usual_paths};
 use crate::programs::variables::{Effect, HostVariables};
 use crate::prompt::{Memory, Prompter, Question};
 use crate::scope::{CompiledScope, ScopeError};
-use crate::vocabulary::PLAIN_ENV;
+use crate::vocabulary::is_free_variable;
+use pijs_protocol::manifest::CapabilityRequest;
 use pijs_protocol::{Capability, ExtensionId, HostCall, HostcallError, Method, guard};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -73,6 +74,7 @@ struct Inner {
     block_on: Option<Arc<BlockOn>>,
     memory: Option<Arc<dyn Memory>>,
     programs: Option<Arc<LocateProgram>>,
+    exists: Option<Arc<Exists>>,
     variables: Option<BTreeSet<String>>,
     host: HostVariables,
     asking: asking::Asking,
@@ -94,6 +96,8 @@ struct Authority {
     vouched: Vec<CompiledGrant>,
     defaults: Vec<CompiledGrant>,
     never: Vec<Capability>,
+    /// What it asks for beyond that, which a person may agree to at once.
+    wanted: Vec<CapabilityRequest>,
     evidence: Evidence,
 }
 
@@ -106,6 +110,9 @@ struct CompiledGrant {
     unasked: bool,
 }
 
+/// Says whether something lies at an absolute path.
+pub type Exists = dyn Fn(&Path) -> bool + Send + Sync;
+
 /// Builds a [`Gate`].
 pub struct GateBuilder {
     policy: Policy,
@@ -114,6 +121,7 @@ pub struct GateBuilder {
     block_on: Option<Arc<BlockOn>>,
     memory: Option<Arc<dyn Memory>>,
     programs: Option<Arc<LocateProgram>>,
+    exists: Option<Arc<Exists>>,
     variables: Option<BTreeSet<String>>,
     environment: BTreeMap<String, String>,
     sessions: sessions::Sessions,
@@ -150,6 +158,14 @@ impl GateBuilder {
         self
     }
 
+    /// Who knows whether something lies at a path. A question whether something is there is not asked where nothing is: the
+    /// extension is told what it would be told after a no.
+    #[must_use]
+    pub fn exists(mut self, exists: Arc<Exists>) -> Self {
+        self.exists = Some(exists);
+        self
+    }
+
     /// Who answers questions; without one they are denied.
     #[must_use]
     pub fn prompter(mut self, prompter: Arc<dyn Prompter>) -> Self {
@@ -182,6 +198,7 @@ impl GateBuilder {
                 block_on: self.block_on,
                 memory: self.memory,
                 programs: self.programs,
+                exists: self.exists,
                 variables: self.variables,
                 host,
                 asking: asking::Asking::default(),
@@ -215,6 +232,7 @@ impl Gate {
             block_on: None,
             memory: None,
             programs: None,
+            exists: None,
             variables: None,
             environment: BTreeMap::new(),
             sessions: sessions::Sessions::default(),
@@ -244,6 +262,7 @@ impl Gate {
             vouched: Vec::new(),
             defaults: defaults.collect::<Result<_, _>>()?,
             never: Vec::new(),
+            wanted: Vec::new(),
             evidence,
         };
         self.extensions_mut(|extensions| {
@@ -255,6 +274,12 @@ impl Gate {
     /// Denies an extension capabilities that a person answered *never* about; after [`Gate::set_grants`].
     pub fn set_never(&self, profile: &Profile, capabilities: Vec<Capability>) {
         self.change(profile, |authority| authority.never = capabilities);
+    }
+
+    /// Says what an extension asks for beyond what it holds; after [`Gate::set_grants`]. A person who is asked about one thing of
+    /// it may agree to all.
+    pub fn set_wanted(&self, profile: &Profile, wanted: Vec<CapabilityRequest>) {
+        self.change(profile, |authority| authority.wanted = wanted);
     }
 
     /// Whether the scope of a grant can be read.
@@ -348,7 +373,7 @@ impl Gate {
             return Ok(Judgement::Settled(decision.because(Reason::NonInteractive, Rule::NoPerson)));
         }
         if let (Subject::Names(names), Some(set)) = (&required.subject, &self.inner.variables)
-            && !names.iter().any(|name| set.contains(*name) && !PLAIN_ENV.contains(name))
+            && !names.iter().any(|name| set.contains(*name) && !is_free_variable(name))
         {
             return Ok(Judgement::Settled(Decision { rule: Rule::Unset, ..decision }));
         }
@@ -357,6 +382,12 @@ impl Gate {
             && self.inner.places.is_search_above(&self.inner.places.absolute(*used)?)
         {
             return Ok(Judgement::Settled(decision));
+        }
+        if let (Subject::Paths(used, None), Some(exists)) = (&required.subject, &self.inner.exists)
+            && used.access == Access::Look
+            && !exists(&self.inner.places.absolute(*used)?)
+        {
+            return Ok(Judgement::Settled(Decision { rule: Rule::Unset, ..decision }));
         }
         let question = self.question(caller, authority, required, &decision);
         Ok(Judgement::Ask(Box::new(question), decision))

@@ -28,6 +28,8 @@ pub struct Question {
     pub subject: String,
     /// Things worth knowing: combinations, interpreters, files that run later.
     pub warnings: Vec<String>,
+    /// All that the extension asks for and does not hold, in words, each a line; empty where nobody is asked about all of it.
+    pub package: Vec<String>,
     /// Expected loss of both choices.
     pub loss: ExpectedLoss,
     /// How often this extension was refused in a row; from three on, a prompt offers [`Answer::Mute`].
@@ -52,6 +54,8 @@ pub trait Memory: Send + Sync {
 pub struct Remembered {
     /// The capability.
     pub capability: Capability,
+    /// Hostcall methods that may use it; absent means any.
+    pub methods: Option<Vec<String>>,
     /// Where; absent means anywhere.
     pub scope: Option<Scope>,
     /// Yes, or never.
@@ -75,6 +79,10 @@ pub enum Answer {
     AllowAlways,
     /// The whole capability for the rest of the session.
     AllowCapability,
+    /// All that the extension asks for ([`Question::package`]) for the rest of the session.
+    AllowPackage,
+    /// All that the extension asks for, also in later sessions where there is a [`Memory`].
+    AllowPackageAlways,
     /// Nobody is there to ask.
     NoPerson,
 }

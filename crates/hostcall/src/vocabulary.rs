@@ -347,6 +347,43 @@ pub const UI_OPS: &[&str] = &[
 /// Environment variables that need no asking.
 pub const PLAIN_ENV: &[&str] = &["CI", "HOME", "LANG", "NO_COLOR", "PATH", "SHELL", "TERM", "TMPDIR", "USER"];
 
+/// Further variables that are read without asking: they say what the terminal is and where programs keep their files. They are
+/// not given to programs that extensions run.
+pub const FREE_ENV: &[&str] = &[
+    "COLORFGBG",
+    "COLORTERM",
+    "COLUMNS",
+    "EDITOR",
+    "FORCE_COLOR",
+    "ITERM_SESSION_ID",
+    "KITTY_WINDOW_ID",
+    "LANGUAGE",
+    "LC_ALL",
+    "LC_CTYPE",
+    "LC_MESSAGES",
+    "LINES",
+    "LOGNAME",
+    "NODE_ENV",
+    "PAGER",
+    "STY",
+    "TERM_PROGRAM",
+    "TERM_PROGRAM_VERSION",
+    "TMUX",
+    "TZ",
+    "VISUAL",
+    "WEZTERM_PANE",
+    "WT_SESSION",
+    "XDG_CACHE_HOME",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "XDG_STATE_HOME",
+];
+
+/// Whether a variable is read without asking.
+pub fn is_free_variable(name: &str) -> bool {
+    PLAIN_ENV.contains(&name) || FREE_ENV.binary_search(&name).is_ok()
+}
+
 /// Capabilities that naming a file with `-e` grants beside what needs no asking (design,
 /// section 13): model-facing ones, never files outside, programs, servers or the environment.
 pub const MODEL_FACING: &[&str] = &[

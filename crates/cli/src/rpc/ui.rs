@@ -165,21 +165,26 @@ impl UiPort for RpcUi {
 /// Questions about grants: the client is asked as by an extension's `select`.
 impl Prompter for RpcUi {
     fn ask(&self, question: Question) -> BoxFuture<'static, Answer> {
-        const CHOICES: [(&str, Answer); 5] = [
+        const CHOICES: [(&str, Answer); 7] = [
             ("Allow this once", Answer::AllowOnce),
             ("Allow this for the session", Answer::AllowSubject),
             ("Allow all of it for the session", Answer::AllowCapability),
             ("Deny", Answer::Deny),
             ("Never allow", Answer::DenyAlways),
+            ("Allow all that it asks for, for the session", Answer::AllowPackage),
+            ("Always allow all that it asks for", Answer::AllowPackageAlways),
         ];
+        let offered = if question.package.is_empty() { 5 } else { CHOICES.len() };
         let notes: String = question.warnings.iter().map(|warning| format!("\nnote: {warning}")).collect();
-        let title = format!("{} asks to {}: {}{notes}", question.who(), question.what, question.subject);
-        let options: Vec<&str> = CHOICES.iter().map(|(words, _)| *words).collect();
+        let all: String = question.package.iter().map(|line| format!("\n- {line}")).collect();
+        let all = if all.is_empty() { all } else { format!("\nall that it asks for:{all}") };
+        let title = format!("{} asks to {}: {}{notes}{all}", question.who(), question.what, question.subject);
+        let options: Vec<&str> = CHOICES[..offered].iter().map(|(words, _)| *words).collect();
         let open = RpcUi::ask(self, UiOp::Select, json!({"title": title, "options": options}), None);
         Box::pin(async move {
             let Ok(response) = open.response.await else { return Answer::NoPerson };
             let chosen = answer(UiOp::Select, Some(response));
-            let chosen = CHOICES.iter().find(|(words, _)| chosen["value"] == *words);
+            let chosen = CHOICES[..offered].iter().find(|(words, _)| chosen["value"] == *words);
             chosen.map_or(Answer::Deny, |(_, answer)| *answer)
         })
     }

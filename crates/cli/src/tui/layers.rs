@@ -7,7 +7,7 @@ use super::floating::Custom;
 use super::picker::Picker;
 use super::shown::{self, LONGEST_LINE, clipped, weight};
 use crate::output::option_text;
-use pijs_hostcall::{Answer, ExpectedLoss, Question};
+use pijs_hostcall::{Answer, Question};
 use pijs_protocol::{ExtensionId, guard};
 use pijs_terminal::layout::{clamp, wrap};
 use serde_json::Value;
@@ -235,7 +235,9 @@ impl Asked {
             "s" => Answer::AllowSubject,
             "a" => Answer::AllowCapability,
             "w" => Answer::AllowAlways,
-            "n" | "escape" | "ctrl+c" => Answer::Deny,
+            "p" if !self.question.package.is_empty() => Answer::AllowPackage,
+            "k" if !self.question.package.is_empty() => Answer::AllowPackageAlways,
+            "n" | "enter" | "escape" | "ctrl+c" => Answer::Deny,
             "v" => Answer::DenyAlways,
             "m" if self.question.refused >= OFFER_MUTE => Answer::Mute,
             _ => return None,
@@ -244,10 +246,12 @@ impl Asked {
 
     /// The frame: inverse, over the whole width, at most `rows` high. Text of the extension stands only inside.
     pub(super) fn lines(&self, columns: usize, rows: usize) -> Vec<String> {
-        let Question { what, subject, warnings, loss, refused, .. } = &self.question;
-        let ExpectedLoss { grant, deny, .. } = loss;
+        let Question { what, subject, warnings, package, refused, .. } = &self.question;
         let inner = columns.saturating_sub(6);
-        let notes: Vec<String> = warnings.iter().flat_map(|warning| wrap(&format!("note: {warning}"), inner)).collect();
+        let notes = warnings.iter().flat_map(|warning| wrap(&format!("note: {warning}"), inner));
+        let all = package.iter().flat_map(|line| wrap(&format!("- {line}"), inner));
+        let heading = (!package.is_empty()).then(|| "all that it asks for:".to_owned());
+        let notes: Vec<String> = notes.chain(heading).chain(all).collect();
         let room = rows.saturating_sub(7).max(1);
         // The extension chooses how long its words are. What pi says of them is not what has to give way.
         let inside = if guard::is_up("prompt.notes") {
@@ -260,9 +264,9 @@ impl Asked {
         };
         let mute = if *refused >= OFFER_MUTE { "  [m]ute this extension" } else { "" };
         let question = format!("pi asks: {} wants to {what}", self.question.who());
-        let loss = format!("expected loss: {grant:.2} if allowed, {deny:.2} if not");
+        let whole = if package.is_empty() { "" } else { "  [p] all it asks for this session  [k] all of that always" };
         let keys = format!(
-            "[y]es this once  [s]ame thing this session  [a]ll of it this session  al[w]ays  [n]o  ne[v]er{mute}"
+            "[y]es this once  [s]ame thing this session  [a]ll of it this session  al[w]ays{whole}  [n]o  ne[v]er{mute}"
         );
         let framed = |text: &str| {
             let text = clamp(&pijs_terminal::plain(text), columns.saturating_sub(4));
@@ -272,7 +276,6 @@ impl Asked {
             wrap(&question, columns.saturating_sub(4)).iter().map(|line| framed(line)).collect();
         lines.truncate(3);
         lines.extend(inside.iter().map(|line| framed(&format!("  {line}"))));
-        lines.push(framed(&loss));
         lines.extend(wrap(&keys, columns.saturating_sub(4)).iter().map(|line| framed(line)));
         lines
     }

@@ -7,13 +7,13 @@
 use super::{Authority, CompiledGrant, Decision, Gate, Judgement, Permit, Reason, Rule};
 use crate::connector::{Caller, During, Profile};
 use crate::derive::{Input, PathForm, PathUse, Required, Subject};
-use crate::policy::Mode;
+use crate::policy::{Grant, Mode};
 use crate::programs::variables::Effect;
 use crate::programs::{self, Kind};
 use crate::prompt::{Answer, Question, Remembered, shown};
 use crate::scope::{CompiledScope, RAW};
 use crate::vocabulary::CAPABILITIES;
-use pijs_protocol::manifest::Scope;
+use pijs_protocol::manifest::{CapabilityRequest, Scope};
 use pijs_protocol::{ExtensionId, HostcallError, guard};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -182,6 +182,7 @@ impl Gate {
             what,
             subject: shown(subject, SHOWN_SUBJECT),
             warnings: Vec::new(),
+            package: Vec::new(),
             loss: self.evidence(&caller.profile).expected_loss(),
             refused: asking.refused_in_a_row(caller.extension()),
         };
@@ -224,7 +225,10 @@ impl Gate {
             Answer::Deny | Answer::Mute => (denied.because(Reason::User, Rule::Person), self.permit(caller, method)),
             Answer::DenyAlways => {
                 self.change(&caller.profile, |authority| authority.never.push(capability.into()));
-                self.remember(caller, Remembered { capability: capability.into(), scope: None, allowed: false });
+                self.remember(
+                    caller,
+                    Remembered { capability: capability.into(), methods: None, scope: None, allowed: false },
+                );
                 (denied.because(Reason::User, Rule::Person), self.permit(caller, method))
             }
             Answer::AllowOnce => {
@@ -246,8 +250,28 @@ impl Gate {
                         && let Some(scope) = exact.to_scope(&self.inner.places.project)
                         && self.can_be_kept(scope.as_ref())
                     {
-                        self.remember(caller, Remembered { capability: of.into(), scope, allowed: true });
+                        self.remember(
+                            caller,
+                            Remembered { capability: of.into(), methods: None, scope, allowed: true },
+                        );
                     }
+                    if let Some(grant) = self.answered(of, "session", exact) {
+                        self.add(caller, grant);
+                    }
+                }
+                (allowed, self.permit(caller, method))
+            }
+            Answer::AllowPackage | Answer::AllowPackageAlways => {
+                let wanted = if for_model || after_secret { Vec::new() } else { self.take_wanted(caller) };
+                if wanted.is_empty() {
+                    // It was not offered.
+                    return (denied.because(Reason::User, Rule::Person), self.permit(caller, method));
+                }
+                for request in wanted {
+                    self.agree(caller, request, answer == Answer::AllowPackageAlways);
+                }
+                // And this, which the code may not have said.
+                for (of, exact) in exact() {
                     if let Some(grant) = self.answered(of, "session", exact) {
                         self.add(caller, grant);
                     }
@@ -264,6 +288,31 @@ impl Gate {
                 }
                 (allowed, self.permit(caller, method))
             }
+        }
+    }
+
+    fn take_wanted(&self, caller: &Caller) -> Vec<CapabilityRequest> {
+        let wanted = self.authority(&caller.profile).wanted.clone();
+        self.change(&caller.profile, |authority| authority.wanted.clear());
+        wanted
+    }
+
+    /// Grants one thing of what an extension asks for as a whole.
+    fn agree(&self, caller: &Caller, request: CapabilityRequest, always: bool) {
+        let CapabilityRequest { capability, methods, scope } = request;
+        let id = format!("prompt:package:{capability}");
+        let grant = Grant {
+            id,
+            capability: capability.clone(),
+            methods: methods.clone(),
+            scope: scope.clone(),
+            unasked: false,
+        };
+        // One whose scope nobody can read grants nothing.
+        let Ok(compiled) = self.compile(&grant, caller.profile.package_root.as_deref()) else { return };
+        self.add(caller, compiled);
+        if always {
+            self.remember(caller, Remembered { capability, methods, scope, allowed: true });
         }
     }
 
@@ -428,6 +477,12 @@ impl Gate {
             what: words.to_owned(),
             subject: shown(&self.subject_in_words(&required.subject), SHOWN_SUBJECT),
             warnings,
+            package: match caller.during == During::Model || decision.rule == Rule::AfterSecret {
+                true => Vec::new(),
+                false => {
+                    authority.wanted.iter().map(|request| shown(&crate::asked::words(request), SHOWN_SUBJECT)).collect()
+                }
+            },
             loss: decision.loss,
             refused: self.inner.asking.refused_in_a_row(caller.extension()),
         }

@@ -98,6 +98,45 @@ async fn an_answer_settles_what_it_covers_for_this_extension() {
 }
 
 #[tokio::test]
+async fn all_that_an_extension_asks_for_is_agreed_to_at_once() {
+    let (gate, person) = gate(Mode::Prompt);
+    let request = |capability: &str, commands: Option<&[&str]>| CapabilityRequest {
+        capability: capability.into(),
+        methods: None,
+        scope: commands.map(|commands| Scope {
+            commands: Some(commands.iter().map(|command| (*command).to_owned()).collect()),
+            ..Scope::default()
+        }),
+    };
+    gate.set_wanted(&Profile::new("a"), vec![request("exec", Some(&["cat", "date"])), request("egress", None)]);
+    let asking = [wants(&gate, "a", "cat").await, wants(&gate, "a", "date").await, wants(&gate, "a", "ls").await];
+    person.answer(&[Answer::AllowPackage, Answer::Deny]);
+    assert_eq!(all(asking.into()).await, ["allowed", "allowed", "user"]);
+    assert_eq!(person.subjects(), ["cat", "ls"]);
+    let offered: Vec<usize> = person.asked.lock().unwrap().iter().map(|question| question.package.len()).collect();
+    assert_eq!(offered, [2, 0], "it is offered until it is agreed to");
+    assert!(gate.holds(&caller("a"), "egress").allowed);
+    // Where it is not offered, it is no yes.
+    person.answer(&[Answer::AllowPackageAlways]);
+    assert_eq!(all(vec![wants(&gate, "b", "cat").await]).await, ["user"]);
+}
+
+#[tokio::test]
+async fn nobody_is_asked_whether_there_is_what_is_not_there() {
+    let person = Arc::new(Person { given: Semaphore::new(0), answers: Mutex::default(), asked: Mutex::default() });
+    let places = Places::new("/projects/app", "/home/me", "/home/me/.pi/agent", "/tmp");
+    let gate = Gate::builder(Policy::default(), places).prompter(Arc::new(Prompt(Arc::clone(&person))));
+    let gate = gate.exists(Arc::new(|path| path == Path::new("/etc/there"))).build();
+    let look = |path| {
+        let used = PathUse { access: crate::derive::Access::Look, path, form: PathForm::Node };
+        gate.judge(&caller("a"), "fs", &Required { capability: "read", subject: Subject::Paths(used, None) }).unwrap()
+    };
+    assert!(matches!(look("/etc/there"), Judgement::Ask(..)));
+    let Judgement::Settled(decision) = look("/etc/absent") else { panic!("it is asked") };
+    assert!(!decision.allowed && decision.rule == Rule::Unset);
+}
+
+#[tokio::test]
 async fn muting_one_settles_all_that_it_waits_for() {
     let (gate, person) = gate(Mode::Prompt);
     let mut asking = Vec::new();

@@ -10,7 +10,7 @@ use crate::policy::Mode;
 use crate::programs;
 use crate::programs::variables::{Effect, Variable};
 use crate::scope::{Command, CompiledScope};
-use crate::vocabulary::{FREE, PLAIN_ENV};
+use crate::vocabulary::{FREE, is_free_variable};
 use pijs_protocol::{Capability, HostcallError, guard};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -93,7 +93,7 @@ impl Case<'_> {
                 }
             }
             Subject::Names(names) => {
-                let asked: Vec<&&str> = names.iter().filter(|name| !PLAIN_ENV.contains(name)).collect();
+                let asked: Vec<&&str> = names.iter().filter(|name| !is_free_variable(name)).collect();
                 if asked.is_empty() {
                     Ok(Allowed::Free)
                 } else {

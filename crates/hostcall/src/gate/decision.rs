@@ -56,7 +56,7 @@ pub enum Rule {
     AfterSecret,
     /// A person was asked too often.
     Muted,
-    /// Variables of which none is set; nobody is asked about nothing.
+    /// Variables of which none is set, or a path at which nothing lies; nobody is asked about nothing.
     Unset,
 }
 

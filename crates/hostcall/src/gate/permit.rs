@@ -9,7 +9,7 @@ use crate::places::Places;
 use crate::policy::Mode;
 use crate::programs::variables::{Effect, Variable};
 use crate::scope::{Command, CompiledScope};
-use crate::vocabulary::PLAIN_ENV;
+use crate::vocabulary::is_free_variable;
 use pijs_protocol::{ExtensionId, Method, guard};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -196,7 +196,7 @@ impl Permit {
 
     /// Whether an environment variable may be read.
     pub fn env(&self, name: &str) -> Result<(), Reason> {
-        if PLAIN_ENV.contains(&name) {
+        if is_free_variable(name) {
             return Ok(());
         }
         let covers = |scope: &CompiledScope| scope.env(name);

@@ -151,6 +151,9 @@ const PLAIN_OPTIONS: &[&str] = &["--enable-source-maps", "--no-warnings", "-B", 
 const RUNNING_WORDS: &[&str] =
     &[".", "builtin", "command", "eval", "exec", "mapfile", "read", "readarray", "source", "trap"];
 
+/// Words of a shell behind which a command stands.
+const KEYWORDS: &[&str] = &["!", "do", "elif", "else", "if", "then", "time", "until", "while"];
+
 /// Package managers, which start a shell, or what they are sent, by one of these commands.
 const MANAGERS: &[&str] = &["bun", "deno", "npm", "pnpm", "uv", "yarn"];
 const MANAGERS_RUN: &[&str] = &["dlx", "exec", "repl", "run", "x"];
@@ -217,12 +220,18 @@ fn line_interprets_input(line: &str) -> bool {
     line.contains(['$', '`'])
         || line.split(['|', ';', '&', '\n', '(', ')', '{', '}', '<', '>']).any(|part| {
             let words: Vec<&str> = part.split_whitespace().collect();
-            let is_word = |word: &&&str| !["if", "then", "else", "do", "while", "until", "!", "time"].contains(**word);
-            let words: Vec<&str> = words.iter().skip_while(|word| !is_word(word)).copied().collect();
+            let words: Vec<&str> = words.into_iter().skip_while(|word| KEYWORDS.contains(word)).collect();
             words.split_first().is_some_and(|(first, rest)| {
                 RUNNING_WORDS.contains(first) || first.contains(['"', '\'', '\\', '=']) || interprets_input(first, rest)
             })
         })
+}
+
+/// The command line behind `-c`, also in a cluster of options.
+fn inline_command<'a>(args: &[&'a str]) -> Option<&'a str> {
+    let is_option = |arg: &str| arg.starts_with('-') && !arg.starts_with("--") && arg.contains('c');
+    let at = args.iter().position(|arg| is_option(arg))?;
+    args.get(at + 1).copied()
 }
 
 #[cfg(test)]
