@@ -76,7 +76,7 @@ pub fn main() -> ExitCode {
     let (argv, flags) = args::split_extension_flags(std::env::args_os());
     if let Err(failure) = args::misspelt_command(&argv) {
         output::stderr(&failure.to_string());
-        return ExitCode::from(failure.exit as u8);
+        return ExitCode::from(failure.exit.code());
     }
     let wants_help = help::asked_for(&argv);
     let helps = wants_help.is_some();

@@ -233,12 +233,12 @@ impl Loader {
         let code = empty.code.clone();
         self.answers.expect(found.id.clone(), applicant.key.clone(), empty);
         let gate = self.dispatcher.gate();
-        let held_grants = held.grants.clone();
+        let wanted = self.decided.wanted(&applicant, &held.grants, &held.never);
         let (grants, unreadable) = self.decided.readable(gate, profile, held.grants);
         notes.extend(unreadable);
         gate.set_grants(profile, &grants, applicant.evidence)
             .map_err(|error| Failure::usage(format!("{}: {error}", found.id)))?;
-        gate.set_wanted(profile, self.decided.wanted(&applicant, &held_grants, &held.never));
+        gate.set_wanted(profile, wanted);
         gate.set_never(profile, held.never);
         // Of code that nobody agreed to, nothing is known.
         let Some(record) = record.filter(|record| record.code == code) else { return Ok(None) };

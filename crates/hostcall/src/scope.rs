@@ -430,14 +430,16 @@ impl CommandPattern {
     }
 
     /// Whether a program may work in a folder. One that does what files there say may in the project, as far as that is not
-    /// the extension's own.
+    /// the extension's own. Who granted an interpreter's bare name meant that it runs anything.
     fn is_in(&self, program: &str, folder: &Path) -> bool {
         match &self.folder {
             Folder::Any => true,
             Folder::One(one) => one == folder || !guard::is_up("exec.folder"),
             Folder::Project { project, own } => {
+                let is_meant = self.leading.is_empty() && programs::kind_of(program) == Kind::Interpreter;
                 let is_own = own.as_deref().is_some_and(|own| folder.starts_with(own));
-                (folder.starts_with(project) && !is_own)
+                is_meant
+                    || (folder.starts_with(project) && !is_own)
                     || !programs::obeys_folder(program)
                     || !guard::is_up("exec.obeyed-folder")
             }
@@ -828,6 +830,11 @@ mod tests {
         assert!(!covers(&["git fetch"], "git", &["fetch", "--upload-pack=sh"]));
         assert!(covers(&["bash"], "bash", &["-c", "ls"]), "an interpreter is meant to run things");
         assert!(!covers(&["", " "], "", &[]));
+        assert!(!covers(&["bash run.sh"], "bash", &["run.sh"]) && !covers(&["cargo"], "cargo", &["metadata"]));
+        let script = commands(&["bash run.sh", "cargo"]);
+        for folder in ["/projects/app", "/projects/app/sub"].map(Path::new) {
+            assert!(runs(&script, "bash", &["run.sh"], folder) && runs(&script, "cargo", &["metadata"], folder));
+        }
         assert!(
             commands(&["git *"]).means_command("git", &run) && !commands(&["git"]).means_command("git", &["status"])
         );

@@ -7,7 +7,7 @@ const runs: Record<string, string[]> = {
   "read-tree -u": ["read-tree", "-u", "HEAD"],
   "behind an option": ["--no-pager", "checkout", "-q", "--", "."],
   add: ["add", "a.txt"],
-  "write-tree": ["write-tree"],
+  diff: ["diff", "--stat"],
 };
 
 export default (pi: any) =>

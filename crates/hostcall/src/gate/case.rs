@@ -165,8 +165,8 @@ impl Case<'_> {
         {
             protection = Protection::None;
         }
-        let is_written = matches!(access, Access::Write | Access::Speak);
-        if protection == Protection::None && is_written && self.inner.code.is_others(path, self.profile) {
+        let is_written = matches!(access, Access::Write | Access::Make);
+        if protection == Protection::None && is_written && self.inner.code.is_others(access, path, self.profile) {
             protection = Protection::RunsLater;
         }
         match (protection, access) {

@@ -5,6 +5,7 @@
 
 use super::Gate;
 use crate::connector::Profile;
+use crate::derive::Access;
 use pijs_protocol::{ExtensionId, guard};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -18,13 +19,14 @@ pub(super) struct Code {
 }
 
 impl Code {
-    /// Whether a file, or one in a folder, is code of an extension other than `profile`.
-    pub(super) fn is_others(&self, path: &Path, profile: &Profile) -> bool {
+    /// Whether what a change at `path` affects is code of an extension other than `profile`: a file there, or one below. Making
+    /// a folder that is there already changes nothing below it.
+    pub(super) fn is_others(&self, access: Access, path: &Path, profile: &Profile) -> bool {
         let files = self.files.read().unwrap_or_else(PoisonError::into_inner);
         let below = files.range::<Path, _>((Bound::Included(path), Bound::Unbounded));
         let is_others = |owners: &BTreeSet<ExtensionId>| owners.iter().any(|owner| *owner != profile.extension);
-        below.take_while(|(file, _)| file.starts_with(path)).any(|(_, owners)| is_others(owners))
-            && guard::is_up("gate.code")
+        let affected = |file: &Path| if access == Access::Make { file == path } else { file.starts_with(path) };
+        below.take_while(|(file, _)| affected(file)).any(|(_, owners)| is_others(owners)) && guard::is_up("gate.code")
     }
 }
 
@@ -49,11 +51,14 @@ mod tests {
         let [one, two] = ["path:/x/one.ts", "path:/x/two.ts"].map(Profile::new);
         gate.add_code(&one.extension, ["/x/one.ts", "/x/lib/a.ts"].map(PathBuf::from));
         gate.add_code(&two.extension, ["/x/lib/a.ts"].map(PathBuf::from));
-        let is_others = |path: &str, profile: &Profile| gate.inner.code.is_others(Path::new(path), profile);
+        let affects =
+            |access, path: &str, profile: &Profile| gate.inner.code.is_others(access, Path::new(path), profile);
+        let is_others = |path: &str, profile: &Profile| affects(Access::Write, path, profile);
         for path in ["/x/lib/a.ts", "/x/lib", "/x", "/"] {
             assert!(is_others(path, &one) && is_others(path, &two), "{path}");
         }
         assert!(is_others("/x/one.ts", &two) && !is_others("/x/one.ts", &one));
+        assert!(affects(Access::Make, "/x/lib/a.ts", &one) && !affects(Access::Make, "/x/lib", &one));
         for path in ["/x/lib/b.ts", "/x/li", "/x/one.tsx", "/y"] {
             assert!(!is_others(path, &one) && !is_others(path, &two), "{path}");
         }
