@@ -119,7 +119,7 @@ pub struct Agent {
     attempts: Cell<u32>,
     /// Updates of messages that extensions were told.
     updates: Cell<u64>,
-    /// Who heard all of them about the present message.
+    /// Identifies those who heard all of them about the present message.
     told_updates: Cell<Option<u64>>,
 }
 

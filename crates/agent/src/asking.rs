@@ -10,7 +10,7 @@ use pijs_protocol::guard;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-/// What became of a text that nothing refused.
+/// Tells what became of a text that nothing refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Disposition<'a> {
     /// A run begins that answers it.

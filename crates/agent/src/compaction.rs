@@ -83,7 +83,7 @@ impl Reason {
         }
     }
 
-    /// What failed, in pi's words.
+    /// Names what failed, in pi's words.
     fn failure(self) -> &'static str {
         match self {
             Self::Manual => "Compaction failed",

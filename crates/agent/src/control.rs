@@ -104,10 +104,10 @@ struct Inner {
     /// Events that somebody caused by the way and whose handlers have not all run.
     telling: usize,
     told: RefCell<Told>,
-    /// Whose handlers of these events come first.
+    /// Names the extension whose handler of an event comes first.
     first_handlers: BTreeMap<&'static str, ExtensionId>,
     on_shutdown: Option<Arc<dyn Fn() + Send + Sync>>,
-    /// With which code an extension wants the program to end.
+    /// Holds the code with which an extension wants the program to end.
     exit_code: Option<u8>,
     led: Led,
     /// Models that are known without extensions.
@@ -134,7 +134,7 @@ impl Inner {
         self.run.is_some() || (self.settling == 0 && self.queues.has_turns())
     }
 
-    /// What extensions read as `isIdle`.
+    /// Returns what extensions read as `isIdle`.
     fn is_idle(&self) -> bool {
         !self.is_running() && self.summaries.is_empty()
     }
@@ -273,7 +273,7 @@ impl AgentControl {
         self.set_session_name_of(None, name).map(drop)
     }
 
-    /// The same for an extension; answers what [`AgentControl::tell_of`] does.
+    /// Sets the name for an extension; answers what [`AgentControl::tell_of`] does.
     pub(crate) fn set_session_name_of(
         &self,
         caller: Option<&ExtensionId>,
@@ -342,7 +342,7 @@ impl AgentControl {
         self.set_thinking_of(None, level).map(drop)
     }
 
-    /// The same for an extension; answers what [`AgentControl::tell_of`] does.
+    /// Sets the level for an extension; answers what [`AgentControl::tell_of`] does.
     pub(crate) fn set_thinking_of(
         &self,
         caller: Option<&ExtensionId>,
@@ -386,7 +386,7 @@ impl AgentControl {
         }
     }
 
-    /// What `process.exit()` of an extension comes to: the session ends as in any mode, and the program with this code.
+    /// Ends the session in order and the program with this code: an extension called `process.exit()`.
     pub fn leave(&self, code: u8) {
         self.lock().exit_code.get_or_insert(code);
         self.0.left.cancel();

@@ -35,7 +35,7 @@ pub trait Extensions {
     fn listeners(&self, _event: &str) -> u64 {
         0
     }
-    /// Whose handler of an event comes first.
+    /// Returns the extension whose handler of an event comes first.
     fn first_handler(&self, _event: &str) -> Option<ExtensionId> {
         None
     }

@@ -255,7 +255,7 @@ impl ToolSystem for PermittedSystem {
     }
 
     fn pause(&self, _time: Duration) -> BoxFuture<'static, ()> {
-        // What a command prints comes at its end.
+        // A command says at its end what it printed.
         std::future::ready(()).boxed()
     }
 

@@ -221,7 +221,7 @@ static SEQUENCES: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&format!("{title}|{control}")).expect("a pattern written here")
 });
 
-/// What a person and a model read of a program's output: no sequences for a terminal, no control characters, and lines that
+/// Returns what a person and a model read of a program's output: no sequences for a terminal, no control characters, and lines that
 /// end with LF. As in pi each piece is read by itself.
 fn printable(piece: &str) -> String {
     let text = match piece.contains(['\x1b', '\u{9b}']) {
@@ -240,7 +240,7 @@ fn printable(piece: &str) -> String {
 mod tests {
     use super::*;
 
-    /// What the real pi answers to `bash` over RPC, captured once.
+    /// Compares with what the real pi answers to `bash` over RPC, captured once.
     #[test]
     fn output_has_no_sequences_for_a_terminal() {
         for (printed, shown) in [

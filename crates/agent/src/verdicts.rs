@@ -12,7 +12,7 @@ use pijs_protocol::guard;
 use pijs_protocol::stream::Injection;
 use std::collections::BTreeMap;
 
-/// How often replies may be discarded.
+/// Limits how often replies may be discarded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cap {
     /// In one turn.
@@ -171,7 +171,7 @@ mod tests {
         Abort { extension: extension.into(), retry, latency_us: 1 }
     }
 
-    /// What becomes of so many aborts in one turn.
+    /// Returns what becomes of so many aborts in one turn.
     fn turn(verdicts: &mut Verdicts, extension: &str, contents: &[&str]) -> Vec<VerdictAction> {
         verdicts.begin_turn();
         let decided = contents.iter().filter_map(|content| verdicts.decide(&abort(extension, Some(content)))).collect();

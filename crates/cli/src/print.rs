@@ -146,7 +146,7 @@ impl Assembled {
     }
 }
 
-/// What a run comes to whose events were written: whoever reads them knows how a reply ended, and as in pi the program has
+/// Judges a run whose events were written: whoever reads them knows how a reply ended, and as in pi the program has
 /// done its work. No event tells of a command that failed.
 fn told(outcome: Outcome) -> Result<()> {
     match outcome.ending {

@@ -109,7 +109,7 @@ impl Names {
             LEFT_OUT.contains(&key)
                 || (key == "tokens" && !value.is_object())
                 || (key == "id" && is_request)
-                // What pi 1.5 adds to the answers of 0.87.1.
+                // Pi 1.5 adds it to the answers of 0.87.1.
                 || (key == "data" && value.get("disposition").is_some())
         };
         // In the order of their names: it decides which name is met first.

@@ -49,12 +49,12 @@ impl Host {
         self.emit_to_others(event, None, between).await
     }
 
-    /// The same without one extension, which tells its own handlers.
+    /// Says an event to all handlers but those of one extension, which tells its own.
     pub async fn emit_except(&self, event: Event, teller: &ExtensionId) -> Outcome {
         self.emit_to_others(event, Some(teller), &mut |_| Ok(())).await
     }
 
-    /// Whose handler of an event comes first.
+    /// Returns the extension whose handler of an event comes first.
     pub fn first_handler(&self, event: &str) -> Option<ExtensionId> {
         if !self.profile().fires(event) {
             return None;

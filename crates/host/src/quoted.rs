@@ -99,7 +99,7 @@ fn around(text: &str, at: usize) -> Option<(usize, usize)> {
     (!is_passed).then_some((start, end))
 }
 
-/// Where the bracket was opened that what is at `at` stands in.
+/// Finds where the bracket was opened that what is at `at` stands in.
 fn enclosing(text: &str, at: usize) -> Option<usize> {
     opened(&format!("{})", &text[..at]), b'(', b')')
 }

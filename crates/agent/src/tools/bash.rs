@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 /// Output kept in memory; of more, the end.
 const KEPT: usize = 16 << 20;
 
-/// How often the output so far is told, as in pi: each time says all of it again.
+/// Limits how often the output so far is told, as in pi: each update says all of it again.
 const BETWEEN_UPDATES: Duration = Duration::from_millis(100);
 
 /// What a timer of JavaScript can wait for.

@@ -86,7 +86,7 @@ pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<T
     Ok(search.report())
 }
 
-/// What a glob chooses, or with a `!` before it leaves out, whatever ignore files say. A folder that they leave out is
+/// Returns what a glob chooses, or with a `!` before it leaves out, whatever ignore files say. A folder that they leave out is
 /// entered only when it is chosen itself.
 fn chosen(cwd: &Path, glob: &str) -> Result<Override, String> {
     if !globs::fits(glob) {

@@ -199,7 +199,7 @@ async fn grep_respects_gitignore_globs_and_context() {
     assert_eq!(text, "a.rs-1- first\na.rs:2: find me\na.rs-3- last\na.rs-4- ");
 }
 
-/// What the real pi found with ripgrep and fd (`fixtures/searched`, captured once).
+/// Compares with what the real pi found with ripgrep and fd (`fixtures/searched`, captured once).
 #[tokio::test]
 async fn ignore_files_and_globs_choose_what_they_choose_in_pi() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/searched/ignored.json");

@@ -194,7 +194,7 @@ async fn a_script_that_has_no_more_lines_is_named() {
     assert!(error.to_string().contains("has 1 lines, and this is request 2"), "{error}");
 }
 
-/// What json mode writes of a reply of so many deltas.
+/// Returns how many bytes json mode writes of a reply of so many deltas.
 async fn written(deltas: usize) -> usize {
     let directory = tempfile::tempdir().unwrap();
     let events: Vec<Value> = (0..deltas).map(|_| serde_json::json!({"text": "8 bytes "})).collect();

@@ -1,5 +1,5 @@
-//! What json mode writes of a reply, and how long that takes, over the length of the reply: both grow with it, not with its
-//! square. The reply comes from a script, in deltas of 8 bytes.
+//! Measures what json mode writes of a reply, and how long that takes, over the length of the reply: both grow with it, not with
+//! its square. The reply comes from a script, in deltas of 8 bytes.
 
 use crate::http::agent_with;
 use crate::table::{Figure, Samples, nanoseconds, time};

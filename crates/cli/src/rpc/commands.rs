@@ -205,7 +205,7 @@ impl Commands {
     }
 }
 
-/// What clients of pi 1.5 read of a text that was taken; older ones read nothing.
+/// Returns what clients of pi 1.5 read of a text that was taken; older ones read nothing.
 fn accepted(disposition: Disposition<'_>) -> Option<Value> {
     Some(json!({"disposition": disposition.as_str()}))
 }

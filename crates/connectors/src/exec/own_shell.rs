@@ -38,7 +38,7 @@ struct Inner {
 pub struct Started {
     /// The hand on it.
     pub running: Running,
-    /// What it prints on either stream, in its order.
+    /// Carries what it prints on either stream, in its order.
     pub output: pipe::Receiver,
 }
 

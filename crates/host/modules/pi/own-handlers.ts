@@ -56,7 +56,7 @@ async function tell(event: { type: string }, handlers: readonly Registered[]): P
   }
 }
 
-/** What there is of this package takes no part any more. */
+/** Takes away all handlers of this package: they take no part any more. */
 export function forgetHandlers(): void {
   registered = [];
 }

@@ -5,7 +5,7 @@
  * the host is: the report is made all the same, since an extension cannot hide its errors.
  */
 
-/** What `process.exit()` throws once pi is ending: nothing after the call runs, and it is nobody's error. */
+/** Thrown by `process.exit()` once pi is ending: nothing after the call runs, and it is nobody's error. */
 export const exiting: Error = new Error("process.exit() was called: pi is ending");
 
 type Emit = (event: string, ...args: unknown[]) => boolean;
