@@ -504,10 +504,12 @@ impl Realm for ProcessRealm {
                 Ok(_) => {}
                 Err(error) => return Progress::Ended(self.lost(&error)),
             }
-            self.begin(self.options.longest(&delivery.task));
+            let longest = self.options.longest(&delivery.task);
             if let Err(reason) = self.queue(|out| ToWorker::Deliver(Box::new(delivery)).encode(out)) {
                 return Progress::Ended(reason);
             }
+            // From here on: what the host takes to write megabytes down is no time of the worker's.
+            self.begin(longest);
         }
         self.progress(host, self.options.first)
     }
