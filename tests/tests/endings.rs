@@ -104,32 +104,55 @@ impl Talking {
     /// The same, and the next session goes on from what was said.
     fn ends(self, case: &str) {
         let world = self.ends_alone(case);
-        let sessions = world.agent().join("sessions");
-        let files = fs::read_dir(sessions).expect("sessions").flatten();
-        let texts: String = files
-            .flat_map(|project| fs::read_dir(project.path()).expect("a folder").flatten())
-            .map(|file| fs::read_to_string(file.path()).expect("text"))
-            .collect();
-        let entries: Vec<Value> = texts
-            .lines()
-            .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{case}: {error}: {line}")))
-            .collect();
         let said = |entry: &Value| entry["message"]["role"] == "user" && entry.to_string().contains("tell me");
-        assert!(entries.iter().any(said), "{case}: {texts}");
-        let more = world.turn(&["--continue"]);
-        world.healthy(&more.iter().map(String::as_str).collect::<Vec<_>>(), case);
+        let entries = entries(&world, case);
+        assert!(entries.iter().any(said), "{case}: {entries:?}");
+        goes_on(&world, case);
     }
+
+    /// The same after a second signal. One that is heard by itself does not wait until the reply is written, and a session
+    /// without a reply is not kept.
+    fn ends_in_haste(self, case: &str) {
+        let world = self.ends_alone(case);
+        entries(&world, case);
+        goes_on(&world, case);
+    }
+}
+
+/// Whatever the sessions of a world hold, in whole lines.
+fn entries(world: &World, case: &str) -> Vec<Value> {
+    let projects = fs::read_dir(world.agent().join("sessions")).into_iter().flatten().flatten();
+    let texts: String = projects
+        .flat_map(|project| fs::read_dir(project.path()).expect("a folder").flatten())
+        .map(|file| fs::read_to_string(file.path()).expect("text"))
+        .collect();
+    let parse = |line: &str| serde_json::from_str(line).unwrap_or_else(|error| panic!("{case}: {error}: {line}"));
+    texts.lines().map(parse).collect()
+}
+
+/// The next session begins where this one ended.
+fn goes_on(world: &World, case: &str) {
+    let more = world.turn(&["--continue"]);
+    world.healthy(&more.iter().map(String::as_str).collect::<Vec<_>>(), case);
 }
 
 #[test]
 fn it_is_told_to_end_by_a_signal() {
-    let once = [Signal::TERM, Signal::HUP, Signal::INT].map(|signal| vec![signal]);
-    for (number, signals) in once.into_iter().chain([vec![Signal::INT, Signal::INT]]).enumerate() {
+    for (number, signal) in [Signal::TERM, Signal::HUP, Signal::INT].into_iter().enumerate() {
         let talking = Talking::start(number, &["-p", "tell me"]);
         talking.until_it_talks();
-        signals.iter().for_each(|signal| talking.tell(*signal));
-        talking.ends(&format!("{signals:?}"));
+        talking.tell(signal);
+        talking.ends(&format!("{signal:?}"));
     }
+}
+
+#[test]
+fn it_is_told_to_end_by_a_signal_and_another_one() {
+    let talking = Talking::start(40, &["-p", "tell me"]);
+    talking.until_it_talks();
+    talking.tell(Signal::INT);
+    talking.tell(Signal::INT);
+    talking.ends_in_haste("two interrupts");
 }
 
 #[test]
