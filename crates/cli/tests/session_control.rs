@@ -267,7 +267,8 @@ fn an_extension_that_controls_the_session_may_end_pi() {
     let extension = world.write("ext/leaves.ts", LEAVES).display().to_string();
     let reply = json!({"events": [{"text": "one"}, {"delay_ms": 600_000}], "stop": "end_turn"});
     let model = world.raw_script(&format!("{reply}\n"));
-    let run = world.pi(&with(&["--model", &model, "-e", &extension, "--in-reply", "-p", "go"]));
+    let options = ["--model", &model, "-e", &extension, "--in-reply", "-p", "go"];
+    let run = world.pi(&[&allowed[..], &options].concat());
     assert_eq!(run.code, 4, "{}", run.stderr);
     assert_eq!(said(&world).last(), Some(&json!(["shutdown", "quit"])));
 }

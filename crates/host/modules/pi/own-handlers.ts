@@ -8,6 +8,7 @@
 
 import type { Entry } from "pi:pi/entry";
 import { sendError } from "pi:pi/errors";
+import { setImmediate } from "pi:web/timers";
 import { exiting } from "pi:web/uncaught";
 
 type Handler = (event: object, context: object) => unknown;
@@ -51,7 +52,10 @@ async function tell(event: { type: string }, handlers: readonly Registered[]): P
     try {
       await one.handler(event, one.ctx);
     } catch (error) {
-      if (error !== exiting) sendError(error, event.type, one.entry.index);
+      if (error === exiting) return;
+      sendError(error, event.type, one.entry.index);
+      // The report leaves with this turn, and stands before what the next handler does.
+      await new Promise<void>((resume) => setImmediate(resume));
     }
   }
 }
