@@ -79,7 +79,7 @@ impl<'a> PartialMessage<'a> {
             api: self.message.api.clone(),
             provider: self.message.provider.clone(),
             model: self.message.model.clone(),
-            usage: self.message.usage.clone(),
+            usage: self.message.usage,
             stop_reason: self.message.stop_reason,
             error_message: self.message.error_message.clone(),
             timestamp: self.message.timestamp,
