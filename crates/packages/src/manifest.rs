@@ -24,19 +24,23 @@ const INSTALL_SCRIPTS: [&str; 4] = ["preinstall", "install", "postinstall", "pre
 pub(crate) struct Manifest {
     pub(crate) name: Option<String>,
     pub(crate) version: Option<String>,
+    #[serde(deserialize_with = "if_readable")]
     #[serde(deserialize_with = "if_object")]
+    #[serde(deserialize_with = "if_readable")]
     pub(crate) pi: Option<PiManifest>,
     #[serde(deserialize_with = "if_readable")]
     pub(crate) main: Option<String>,
     pub(crate) dependencies: BTreeMap<String, String>,
     pub(crate) optional_dependencies: BTreeMap<String, String>,
-    #[serde(deserialize_with = "if_readable")]
+    #[serde(deserialize_with = "readable_members")]
+    #[serde(deserialize_with = "readable_members")]
+    #[serde(deserialize_with = "readable_members")]
     pub(crate) peer_dependencies: BTreeMap<String, String>,
-    #[serde(deserialize_with = "if_readable")]
+    #[serde(deserialize_with = "readable_members")]
     pub(crate) peer_dependencies_meta: BTreeMap<String, PeerMeta>,
-    #[serde(alias = "bundledDependencies")]
+    #[serde(alias = "bundledDependencies", deserialize_with = "if_readable")]
     pub(crate) bundle_dependencies: Bundled,
-    #[serde(deserialize_with = "if_readable")]
+    #[serde(deserialize_with = "readable_members")]
     pub(crate) scripts: BTreeMap<String, Value>,
     /// One path, or paths by the names of commands.
     bin: Value,
@@ -45,8 +49,8 @@ pub(crate) struct Manifest {
     pub(crate) hash: String,
 }
 
-/// A member that says nothing where it has another form: npm never minded `"main": false` (dunder-proto 1.0.1).
-fn if_readable<'de, D: serde::Deserializer<'de>, T: serde::de::DeserializeOwned + Default>(
+/// Reads a member that says nothing where it has another form: npm never minded `"main": false` (dunder-proto 1.0.1).
+pub(crate) fn if_readable<'de, D: serde::Deserializer<'de>, T: serde::de::DeserializeOwned + Default>(
     deserializer: D,
 ) -> std::result::Result<T, D::Error> {
     Ok(serde_json::from_value(Value::deserialize(deserializer)?).unwrap_or_default())
@@ -54,6 +58,15 @@ fn if_readable<'de, D: serde::Deserializer<'de>, T: serde::de::DeserializeOwned 
 
 /// `pi` says something where it is an object, as under pi.
 fn if_object<'de, D: serde::Deserializer<'de>>(deserializer: D) -> std::result::Result<Option<PiManifest>, D::Error> {
+/// Reads an object and leaves out the members of another form: `"dependencies": null` lists none.
+pub(crate) fn readable_members<'de, D: serde::Deserializer<'de>, T: serde::de::DeserializeOwned>(
+    deserializer: D,
+) -> std::result::Result<BTreeMap<String, T>, D::Error> {
+    let Value::Object(members) = Value::deserialize(deserializer)? else { return Ok(BTreeMap::new()) };
+    let read = |(name, value)| Some((name, serde_json::from_value(value).ok()?));
+    Ok(members.into_iter().filter_map(read).collect())
+}
+
     let value = Value::deserialize(deserializer)?;
     Ok(value.is_object().then(|| serde_json::from_value(value).unwrap_or_default()))
 }

@@ -5,6 +5,7 @@
 
 use crate::archive::Limits;
 use crate::error::{InstallCode, PackageError, Result};
+use crate::manifest::{if_readable, readable_members};
 use crate::npmrc::NpmConfig;
 use crate::source::{PackageName, Wanted, printable};
 use nodejs_semver::{Range, Version};
@@ -48,15 +49,15 @@ pub(crate) struct Document {
 pub(crate) struct VersionInfo {
     pub(crate) name: String,
     pub(crate) version: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "readable_members")]
     pub(crate) dependencies: BTreeMap<String, String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "readable_members")]
     pub(crate) optional_dependencies: BTreeMap<String, String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "readable_members")]
     pub(crate) peer_dependencies: BTreeMap<String, String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "readable_members")]
     pub(crate) peer_dependencies_meta: BTreeMap<String, PeerMeta>,
-    #[serde(default, alias = "bundledDependencies")]
+    #[serde(default, alias = "bundledDependencies", deserialize_with = "if_readable")]
     pub(crate) bundle_dependencies: Bundled,
     #[serde(default)]
     pub(crate) os: Value,

@@ -127,7 +127,7 @@ fn root(git: &GitSource, checkout: Checkout) -> Result<Root> {
     let name = manifest.name.clone().unwrap_or_else(|| git.last_part());
     let locked = LockedPackage {
         name: PackageName::parse(&name).map_err(|error| error.within(&subject))?.as_str().to_owned(),
-        version: manifest.version.clone().unwrap_or_else(|| "0.0.0".to_owned()),
+        version: manifest.version.clone().filter(|version| !version.is_empty()).unwrap_or_else(|| "0.0.0".to_owned()),
         tarball: git.at(&commit),
         integrity: format!("sha256-{}", files.digest()),
     };
