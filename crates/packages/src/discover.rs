@@ -6,11 +6,12 @@
 //! named: a cloned folder must not take the place of what the user has installed.
 
 use crate::entries::{
-    Entries, apply_filter, auto_dir_with_problems, delta_filter, directory_entries, is_extension_file, package_entries,
+    Entries, apply_filter, auto_dir_with_problems, directory_entries, is_extension_file, package_entries,
 };
 use crate::error::{InstallCode, PackageError, Result};
 use crate::resources::Provenance;
-use crate::settings::{Configured, Settings};
+use crate::selection::{Selected, selected};
+use crate::settings::Settings;
 use crate::source::{Source, local_path};
 use crate::store::Store;
 use crate::{Dirs, Scope};
@@ -96,13 +97,8 @@ impl DiscoverOptions {
 
 /// Finds everything a session loads.
 pub fn resolve_extensions(options: &DiscoverOptions) -> Discovery {
-    let mut finder = Finder {
-        dirs: &options.dirs,
-        scopes: options.scopes(),
-        seen: BTreeSet::new(),
-        identities: BTreeSet::new(),
-        found: Discovery::default(),
-    };
+    let mut finder =
+        Finder { dirs: &options.dirs, scopes: options.scopes(), seen: BTreeSet::new(), found: Discovery::default() };
     for named in &options.named {
         if let Err(error) = finder.named(named) {
             finder.found.refused.push(error);
@@ -123,11 +119,9 @@ pub fn resolve_extensions(options: &DiscoverOptions) -> Discovery {
         let result = finder.listed_and_folder(*scope, settings);
         finder.keep(result);
     }
-    for (scope, settings) in &settings {
-        for configured in settings.packages() {
-            let result = finder.package(*scope, &configured);
-            finder.keep(result);
-        }
+    for package in selected(&settings, &options.dirs.home) {
+        let result = finder.package(package);
+        finder.keep(result);
     }
     finder.found
 }
@@ -144,8 +138,6 @@ struct Finder<'a> {
     scopes: &'static [Scope],
     /// Real paths of entries.
     seen: BTreeSet<PathBuf>,
-    /// Packages; the same one in both scopes counts for the project.
-    identities: BTreeSet<String>,
     found: Discovery,
 }
 
@@ -264,13 +256,10 @@ impl Finder<'_> {
         Ok(())
     }
 
-    fn package(&mut self, scope: Scope, configured: &Configured) -> Result<()> {
-        let (text, filter) = (&configured.text, configured.filter_of("extensions"));
-        let nothing = filter.map_or(!configured.autoload, <[String]>::is_empty);
-        let settings_dir = self.dirs.root(scope);
-        let source = Source::from_settings(text, &settings_dir, &self.dirs.home)?;
-        let identity = source.identity();
-        if !self.identities.insert(identity.clone()) || nothing {
+    fn package(&mut self, Selected { scope, source, choice, is_change, .. }: Selected) -> Result<()> {
+        let (source, text) = (source?, &choice.configured.text);
+        // A package is one unit, changed or not.
+        if is_change || choice.is_empty("extensions") {
             return Ok(());
         }
         let (id, root, local) = match &source {
@@ -291,10 +280,10 @@ impl Finder<'_> {
             .help(format!("run: pi install {text}{}", if scope == Scope::Project { " -l" } else { "" })));
         }
         let mut entries = package_entries(&root, local)?;
-        if let Some(filter) = filter {
-            let choose = if configured.autoload { apply_filter } else { delta_filter };
-            entries.files = choose(&root, entries.files, filter)?;
-        }
+        let all = || entries.files.clone();
+        let mut files = choice.added("extensions", &root, all())?;
+        files.extend(choice.choose("extensions", &root, all, all)?);
+        entries.files = files;
         let from = Provenance::package(text, scope.as_str(), &root);
         let installed = (!local).then_some(scope);
         self.package_at((id, installed), &root, entries, Origin::Package(scope), from);

@@ -233,8 +233,9 @@ fn has_glob(pattern: &str) -> bool {
     pattern.contains(['*', '?'])
 }
 
-/// The filter of a settings entry with `"autoload": false`: only what a pattern names, and of several the last decides.
-pub(crate) fn delta_filter(root: &Path, files: Vec<PathBuf>, filter: &[String]) -> Result<Vec<PathBuf>> {
+/// Decides about each file by the patterns of a settings entry with `"autoload": false`: of several that name a file the
+/// last decides, and nothing is decided about one that none names.
+pub(crate) fn delta_decisions(root: &Path, files: &[PathBuf], filter: &[String]) -> Result<Vec<Option<bool>>> {
     let mut globs = Vec::new();
     let mut paths = BTreeMap::new();
     for (place, entry) in filter.iter().enumerate() {
@@ -247,12 +248,12 @@ pub(crate) fn delta_filter(root: &Path, files: Vec<PathBuf>, filter: &[String]) 
             check_globs(root, globs.len())?;
         }
     }
-    let is_on = |file: &PathBuf| {
+    let decision = |file: &PathBuf| {
         let named = [Some(file.as_path()), skill_folder(file)].into_iter().flatten().filter_map(|path| paths.get(path));
         let matched = globs.iter().rev().find(|(glob, _)| is_matched(root, std::slice::from_ref(glob), file));
-        named.chain(matched.map(|(_, decision)| decision)).max().is_some_and(|(_, is_on)| *is_on)
+        named.chain(matched.map(|(_, decision)| decision)).max().map(|(_, is_on)| *is_on)
     };
-    Ok(files.into_iter().filter(is_on).collect())
+    Ok(files.iter().map(decision).collect())
 }
 
 /// Whether a glob matches a file by its path in the package, its name or its whole path; a skill also by its folder.
@@ -503,10 +504,10 @@ mod tests {
         assert_eq!(error.code, InstallCode::Manifest);
         let error = found(&[many("*.ts", 1), many("!c.ts", MOST_GLOBS + 1)].concat()).expect_err("too many");
         assert_eq!(error.code, InstallCode::Manifest);
-        assert!(delta_filter(root, both.to_vec(), &many("*.ts", MOST_GLOBS + 1)).is_err());
-        assert_eq!(delta_filter(root, both.to_vec(), &many("+a.ts", 2000)).expect("paths"), both[..1]);
+        assert!(delta_decisions(root, &both, &many("*.ts", MOST_GLOBS + 1)).is_err());
+        assert_eq!(delta_decisions(root, &both, &many("+a.ts", 2000)).expect("paths"), [Some(true), None]);
         let last = ["*.ts", "-a.ts", "!b*", "+b.ts"].map(str::to_owned);
-        assert_eq!(delta_filter(root, both.to_vec(), &last).expect("the last decides"), both[1..]);
+        assert_eq!(delta_decisions(root, &both, &last).expect("the last decides"), [Some(false), Some(true)]);
 
         let filter = ["!a*", "+a.ts", "-b.ts"].map(str::to_owned);
         assert_eq!(apply_filter(root, both.to_vec(), &filter).expect("filtered"), both[..1]);

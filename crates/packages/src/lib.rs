@@ -38,6 +38,7 @@ mod registry;
 mod resolve;
 mod resources;
 mod settings;
+mod selection;
 mod similar;
 mod source;
 mod store;

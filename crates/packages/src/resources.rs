@@ -7,10 +7,11 @@
 
 use crate::collect::{Kind, Search, collect};
 use crate::discover::DiscoverOptions;
-use crate::entries::{Declared, apply_filter, delta_filter};
+use crate::entries::{Declared, apply_filter};
 use crate::manifest::Manifest;
 use crate::registry::Bundled;
-use crate::settings::{Configured, Settings};
+use crate::selection::{Selected, selected};
+use crate::settings::Settings;
 use crate::source::{Source, local_path};
 use crate::store::Store;
 use crate::{Dirs, Scope};
@@ -120,6 +121,7 @@ pub fn resolve_resources(options: &DiscoverOptions, asked: &ResourceOptions) -> 
         .iter()
         .filter_map(|scope| Some((*scope, Settings::read(&Disk::system(), &dirs.root(*scope)).ok()?)))
         .collect();
+    let packages = selected(&settings, &dirs.home);
     let mut files = ResourceFiles::default();
     for kind in Kind::ALL {
         let (named, only_named) = asked.named(kind);
@@ -132,15 +134,12 @@ pub fn resolve_resources(options: &DiscoverOptions, asked: &ResourceOptions) -> 
                 found.listed(*scope, settings);
                 found.folders(*scope, settings);
             }
-            let mut identities = BTreeSet::new();
-            for (scope, settings) in &settings {
-                for configured in settings.packages() {
-                    found.package(*scope, &configured, &mut identities);
-                }
+            for package in &packages {
+                found.package(package);
             }
         }
         for text in named {
-            for path in files_at(kind, &local_path(text, &dirs.cwd, &dirs.home)) {
+            for path in named_files(kind, &local_path(text, &dirs.cwd, &dirs.home)) {
                 let base_dir = path.parent().map(Path::to_owned);
                 let from = Provenance { source: "local".to_owned(), scope: "temporary", origin: "top-level", base_dir };
                 found.add([path], &from);
@@ -218,24 +217,18 @@ impl Found<'_> {
         }
     }
 
-    fn package(&mut self, scope: Scope, configured: &Configured, identities: &mut BTreeSet<String>) {
-        let settings_dir = self.dirs.root(scope);
-        let Ok(source) = Source::from_settings(&configured.text, &settings_dir, &self.dirs.home) else { return };
-        if !identities.insert(source.identity()) {
-            return;
-        }
-        let root = match &source {
+    fn package(&mut self, package: &Selected) {
+        let Selected { scope, source: Ok(source), lies_in, choice, .. } = package else { return };
+        let root = match source {
             Source::Path(path) => Some(path.clone()).filter(|path| path.is_dir()),
-            _ => installed(&settings_dir, scope, &source),
+            _ => installed(&self.dirs.root(*lies_in), *lies_in, source),
         };
         let Some(root) = root else { return };
-        let from = Provenance::package(&configured.text, scope.as_str(), &root);
-        let files = match configured.filter_of(self.kind.key()) {
-            Some(filter) => offered_filtered(self.kind, &root, filter, configured.autoload),
-            None if !configured.autoload => Vec::new(),
-            None => offered(self.kind, &root, configured.is_object),
-        };
-        self.add(files, &from);
+        let from = Provenance::package(&choice.configured.text, scope.as_str(), &root);
+        let kind = self.kind;
+        let default = || offered(kind, &root, choice.configured.is_object);
+        let chosen = choice.choose(kind.key(), &root, default, || all_of(kind, &root));
+        self.add(chosen.unwrap_or_default(), &from);
     }
 }
 
@@ -263,16 +256,12 @@ fn offered(kind: Kind, root: &Path, or_folder: bool) -> Vec<PathBuf> {
     }
 }
 
-fn offered_filtered(kind: Kind, root: &Path, filter: &[String], autoload: bool) -> Vec<PathBuf> {
+/// What patterns of settings may name: what the manifest names, else what is in the folder of that name.
+fn all_of(kind: Kind, root: &Path) -> Vec<PathBuf> {
     let manifest = declared(root).unwrap_or_default();
-    let files = match manifest.resources(kind.key()).filter(|list| !list.is_empty()) {
+    match manifest.resources(kind.key()).filter(|list| !list.is_empty()) {
         Some(entries) => declared_resources(kind, root, entries, &manifest.bundle_dependencies),
         None => collect(kind, &root.join(kind.key()), Search::Whole),
-    };
-    match (filter.is_empty(), autoload) {
-        (true, _) => Vec::new(),
-        (false, true) => apply_filter(root, files, filter).unwrap_or_default(),
-        (false, false) => delta_filter(root, files, filter).unwrap_or_default(),
     }
 }
 
@@ -292,6 +281,11 @@ fn declared_resources(kind: Kind, root: &Path, entries: &[String], bundled: &Bun
         files.extend(paths.iter().flat_map(|path| files_at(kind, path)));
     }
     apply_filter(root, files, &patterns).unwrap_or_default()
+}
+
+/// What an option names: of a folder of templates or themes, the files right in it.
+fn named_files(kind: Kind, path: &Path) -> Vec<PathBuf> {
+    if kind != Kind::Skills && path.is_dir() { collect(kind, path, Search::Flat) } else { files_at(kind, path) }
 }
 
 /// The file itself, if it is of this kind, or those in a folder.

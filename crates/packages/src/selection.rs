@@ -1,0 +1,116 @@
+//! Merges the `packages` of the project's and the user's settings into what a session loads.
+//!
+//! A package that both list counts as the project lists it. A project's entry with `"autoload": false` is a change to the
+//! user's entry of the same package: its patterns add and take away files, and the rest is as the user chose.
+//!
+//! ```text
+//! user:    {"source": "npm:x", "extensions": ["extensions/[ab].ts"]}
+//! project: {"source": "npm:x", "autoload": false, "extensions": ["+extensions/d.ts", "-extensions/a.ts"]}
+//! loaded:  extensions/d.ts, extensions/b.ts
+//! ```
+
+use crate::Scope;
+use crate::entries::{apply_filter, delta_decisions};
+use crate::error::Result;
+use crate::settings::{Configured, Settings};
+use crate::source::Source;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// One entry of settings that counts.
+pub(crate) struct Selected {
+    /// Whose entry it is.
+    pub(crate) scope: Scope,
+    /// What it names; an error says why that is no source.
+    pub(crate) source: Result<Source>,
+    /// Whose settings say where the package lies: the user's for a change to the user's entry.
+    pub(crate) lies_in: Scope,
+    pub(crate) choice: Choice,
+    /// Only adds to the user's entry, which follows.
+    pub(crate) is_change: bool,
+}
+
+/// Which files of a package an entry chooses.
+pub(crate) struct Choice {
+    pub(crate) configured: Configured,
+    /// The project's change to the user's entry.
+    change: Option<Configured>,
+}
+
+/// Lists the entries of settings that count, in pi's order. The project's settings come first.
+pub(crate) fn selected(settings: &[(Scope, Settings)], home: &Path) -> Vec<Selected> {
+    let mut all: Vec<Selected> = Vec::new();
+    // The places in the list by identity.
+    let mut known: BTreeMap<String, usize> = BTreeMap::new();
+    for (scope, settings) in settings {
+        for configured in settings.packages() {
+            let source = Source::from_settings(&configured.text, settings.dir(), home);
+            let identity = source.as_ref().ok().map(Source::identity);
+            let before = identity.as_ref().and_then(|identity| known.get(identity).copied());
+            let mut change = None;
+            if let Some(before) = before {
+                let before = &mut all[before];
+                let is_change = *scope == Scope::User && before.scope == Scope::Project;
+                if !is_change || before.choice.configured.autoload || before.is_change {
+                    continue;
+                }
+                change = Some(before.choice.configured.clone());
+                (before.is_change, before.lies_in) = (true, *scope);
+                before.source = Source::from_settings(&configured.text, settings.dir(), home);
+            }
+            if let Some(identity) = identity {
+                known.insert(identity, all.len());
+            }
+            let choice = Choice { configured, change };
+            all.push(Selected { scope: *scope, source, lies_in: *scope, choice, is_change: false });
+        }
+    }
+    all
+}
+
+impl Choice {
+    fn change_of(&self, key: &str) -> Option<&[String]> {
+        self.change.as_ref()?.filter_of(key).filter(|patterns| !patterns.is_empty())
+    }
+
+    /// Whether nothing of a kind is loaded, whatever the package holds.
+    pub(crate) fn is_empty(&self, key: &str) -> bool {
+        let own = self.configured.filter_of(key);
+        own.map_or(!self.configured.autoload, <[String]>::is_empty) && self.change_of(key).is_none()
+    }
+
+    /// Chooses the files of a kind. `offered` are those that load by default, `all` those that patterns may name. What a
+    /// change decides about is left out.
+    pub(crate) fn choose(
+        &self,
+        key: &str,
+        root: &Path,
+        offered: impl FnOnce() -> Vec<PathBuf>,
+        all: impl Fn() -> Vec<PathBuf>,
+    ) -> Result<Vec<PathBuf>> {
+        let Configured { autoload, .. } = self.configured;
+        let own = match self.configured.filter_of(key) {
+            Some([]) => Vec::new(),
+            Some(filter) if autoload => apply_filter(root, all(), filter)?,
+            Some(filter) => named_by(root, all(), filter)?,
+            None if !autoload => Vec::new(),
+            None => offered(),
+        };
+        let Some(change) = self.change_of(key) else { return Ok(own) };
+        let decisions = delta_decisions(root, &own, change)?;
+        let undecided = |(file, decision): (PathBuf, Option<bool>)| decision.is_none().then_some(file);
+        Ok(own.into_iter().zip(decisions).filter_map(undecided).collect())
+    }
+
+    /// The files of a kind that the project's change adds.
+    pub(crate) fn added(&self, key: &str, root: &Path, all: Vec<PathBuf>) -> Result<Vec<PathBuf>> {
+        self.change_of(key).map_or(Ok(Vec::new()), |change| named_by(root, all, change))
+    }
+}
+
+/// The files that an entry with `"autoload": false` names.
+fn named_by(root: &Path, files: Vec<PathBuf>, filter: &[String]) -> Result<Vec<PathBuf>> {
+    let decisions = delta_decisions(root, &files, filter)?;
+    let is_on = |(file, decision): (PathBuf, Option<bool>)| (decision == Some(true)).then_some(file);
+    Ok(files.into_iter().zip(decisions).filter_map(is_on).collect())
+}
