@@ -2,9 +2,12 @@
 //!
 //! git is only ever asked to fetch one ref into an empty bare repository, to list one tree and to print blobs. It never
 //! checks anything out, so no hook, filter, attribute or submodule of the repository is acted upon, and no configuration
-//! of this machine or of the repository is read. Names, links and sizes are judged by the same code as those of archives.
+//! of this machine or of the repository is read. Names and sizes are judged by the same code as those of archives; links
+//! that stay inside become copies ([`links`]).
 //!
 //! Transports: https, and ssh where the user wrote such a source. Plain http only to a literal loopback address.
+
+mod links;
 
 use crate::archive::{Limits, Unpacked};
 use crate::error::{InstallCode, PackageError, Result};
@@ -22,12 +25,15 @@ use tokio::process::{Child, Command};
 const LOOK: Duration = Duration::from_millis(20);
 /// Most that git may say about a failure.
 const MOST_WORDS: u64 = 16 << 10;
+/// Longest target of a link, as on Linux.
+const LONGEST_TARGET: u64 = 4096;
 /// The fetched ref.
 const FETCHED: &str = "refs/pijs/fetched";
 
 /// Where a repository is, and which state of it is wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GitSource {
+    /// As the user wrote it, with its `.git`: only forges answer under both names.
     url: String,
     transport: Transport,
     host: String,
@@ -122,7 +128,8 @@ impl GitSource {
         if transport == Transport::Http && !(loopback && port.is_some()) && guard::is_up("git.transport") {
             return Err(refuse("plain http is not taken").help("write https://"));
         }
-        let path = path.trim_end_matches('/').trim_end_matches(".git");
+        let written = path.trim_end_matches('/');
+        let path = written.trim_end_matches(".git");
         if !path.split('/').all(is_part) && guard::is_up("git.arguments") {
             return Err(refuse("that is no path of a repository"));
         }
@@ -143,7 +150,7 @@ impl GitSource {
             Transport::Http => "http://",
         };
         Ok(Self {
-            url: format!("{scheme}{host}/{path}"),
+            url: format!("{scheme}{host}/{written}"),
             transport,
             host,
             path: path.to_owned(),
@@ -151,7 +158,7 @@ impl GitSource {
         })
     }
 
-    /// `git:HOST/PATH`.
+    /// `git:HOST/PATH`, without the `.git` of the address: both spellings are one package.
     pub fn identity(&self) -> String {
         format!("git:{}/{}", self.host, self.path)
     }
@@ -160,9 +167,14 @@ impl GitSource {
     pub fn to_settings(&self) -> String {
         let reference = self.reference.as_ref().map(|reference| format!("@{reference}")).unwrap_or_default();
         match self.transport {
-            Transport::Https => format!("{}{reference}", self.identity()),
+            Transport::Https => format!("git:{}{reference}", self.url.trim_start_matches("https://")),
             Transport::Ssh | Transport::Http => format!("git:{}{reference}", self.url),
         }
+    }
+
+    /// Whether another source names the same state of the same repository.
+    pub(crate) fn is_same_state(&self, other: &Self) -> bool {
+        self.identity() == other.identity() && self.reference == other.reference
     }
 
     /// A tag, branch or commit was named: it must not move.
@@ -306,9 +318,8 @@ impl GitOptions {
         let list = run(list, source, limits, folder.path()).await?;
         let entries = entries(source, &list, limits)?;
         let blobs = self.blobs(source, &repository, &entries, limits).await?;
-        let files = Unpacked::from_files(entries.listed.into_iter().map(|entry| entry.path).zip(blobs), limits)
-            .map_err(|error| error.within(&source.identity()))?;
-        Ok(Checkout { commit, files: files.with_warnings(entries.warnings) })
+        let files = files(entries, blobs, limits).map_err(|error| error.within(&source.identity()))?;
+        Ok(Checkout { commit, files })
     }
 
     /// The contents, in the order of the entries.
@@ -367,9 +378,26 @@ struct Entries {
 }
 
 struct Entry {
+    /// In the repository.
     path: Vec<u8>,
     object: String,
     size: u64,
+    is_link: bool,
+}
+
+/// The files of a tree, with copies in the places of links.
+fn files(entries: Entries, blobs: Vec<Vec<u8>>, limits: &Limits) -> Result<Unpacked> {
+    let Entries { listed, mut warnings } = entries;
+    let mut tree = links::Tree::new(limits);
+    for (entry, blob) in listed.iter().zip(&blobs) {
+        if entry.is_link { tree.link(&entry.path, blob) } else { tree.file(&entry.path, blob) }
+    }
+    let (copies, remarks) = tree.copies()?;
+    warnings.extend(remarks);
+    let plain = listed.iter().zip(&blobs).filter(|(entry, _)| !entry.is_link);
+    let plain = plain.map(|(entry, blob)| (entry.path.clone(), blob.clone()));
+    let all = plain.chain(copies).map(|(path, bytes)| ([b"package/", path.as_slice()].concat(), bytes));
+    Ok(Unpacked::from_files(all, limits)?.with_warnings(warnings))
 }
 
 fn entries(source: &GitSource, list: &[u8], limits: &Limits) -> Result<Entries> {
@@ -390,7 +418,9 @@ fn entries(source: &GitSource, list: &[u8], limits: &Limits) -> Result<Entries> 
         match mode {
             "100644" | "100755" | "100664" => {}
             "120000" if guard::is_up("git.links") => {
-                return refuse(InstallCode::Link, path, "links are not taken from packages");
+                if size > LONGEST_TARGET {
+                    return refuse(InstallCode::Link, path, "a link to a path that is too long");
+                }
             }
             "160000" => {
                 let name = printable(&String::from_utf8_lossy(path));
@@ -404,7 +434,8 @@ fn entries(source: &GitSource, list: &[u8], limits: &Limits) -> Result<Entries> 
         if entries.listed.len() >= limits.entries || bytes > limits.unpacked as u64 {
             return refuse(InstallCode::Size, path, "more files or bytes than a package may have");
         }
-        entries.listed.push(Entry { path: [b"package/", path].concat(), object, size });
+        let is_link = mode == "120000" && guard::is_up("git.links");
+        entries.listed.push(Entry { path: path.to_vec(), object, size, is_link });
     }
     Ok(entries)
 }
@@ -483,7 +514,24 @@ mod tests {
     fn sources_that_are_taken() {
         for (text, identity, url, settings) in [
             ("git:github.com/o/n", "git:github.com/o/n", "https://github.com/o/n", "git:github.com/o/n"),
-            ("git:GitHub.com/o/n.git@v1", "git:github.com/o/n", "https://github.com/o/n", "git:github.com/o/n@v1"),
+            (
+                "git:GitHub.com/o/n.git@v1",
+                "git:github.com/o/n",
+                "https://github.com/o/n.git",
+                "git:github.com/o/n.git@v1",
+            ),
+            (
+                "git@example.org:o/n.git",
+                "git:example.org/o/n",
+                "ssh://git@example.org/o/n.git",
+                "git:ssh://git@example.org/o/n.git",
+            ),
+            (
+                "http://127.0.0.1:80/o/n.git/",
+                "git:127.0.0.1:80/o/n",
+                "http://127.0.0.1:80/o/n.git",
+                "git:http://127.0.0.1:80/o/n.git",
+            ),
             (
                 "https://example.org/a/b/c#main",
                 "git:example.org/a/b/c",

@@ -21,7 +21,7 @@ impl Installer {
         let checkout = self.git.fetch(&git, None, &self.limits).await?;
         let commit = checkout.commit.clone();
         let unmoved = |lock: &LockFile| match lock.packages.get(&git.identity()) {
-            Some(locked) if git.is_pinned() && locked.source == git.to_settings() => same_commit(&git, locked, &commit),
+            Some(locked) if git.is_pinned() && is_state_of(locked, &git) => same_commit(&git, locked, &commit),
             _ => Ok(()),
         };
         unmoved(&LockFile::read(store.files(), &folder)?)?;
@@ -114,6 +114,11 @@ fn same_commit(git: &GitSource, locked: &Locked, now: &str) -> Result<()> {
         }
         _ => Ok(()),
     }
+/// Whether a locked package is the state that a source names, however its address is spelled.
+fn is_state_of(locked: &Locked, git: &GitSource) -> bool {
+    GitSource::parse(&locked.source).is_some_and(|known| known.is_ok_and(|known| known.is_same_state(git)))
+}
+
 }
 
 fn root(git: &GitSource, checkout: Checkout) -> Result<Root> {

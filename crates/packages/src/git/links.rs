@@ -1,0 +1,275 @@
+//! Replaces symbolic links of a repository by copies of what they name.
+//!
+//! Agent repositories keep `CLAUDE.md` as a link to `AGENTS.md`, or `.claude/skills` as one to `.agents/skills`. The
+//! package gets the file, or the files of the folder, under the link's name; no link is written and none is followed
+//! on disk. A link that names nothing, or a folder around itself, is left out with a remark. A link that leaves the
+//! repository refuses the package.
+
+use crate::archive::Limits;
+use crate::error::{InstallCode, PackageError, Result};
+use crate::source::printable;
+use std::collections::BTreeMap;
+
+/// Links that one path may lead through, as on Linux.
+const MOST_HOPS: usize = 40;
+
+/// A path of the tree in components.
+type Parts = Vec<Vec<u8>>;
+
+/// Files and links of one tree.
+pub(super) struct Tree<'a> {
+    files: BTreeMap<Parts, &'a [u8]>,
+    links: BTreeMap<Parts, &'a [u8]>,
+    limits: &'a Limits,
+}
+
+/// A link that was left out, and why.
+#[derive(Debug, PartialEq, Eq)]
+enum Omitted {
+    Leaves,
+    NamesNothing,
+    Circle,
+    TooLarge,
+}
+
+impl<'a> Tree<'a> {
+    pub(super) fn new(limits: &'a Limits) -> Self {
+        Self { files: BTreeMap::new(), links: BTreeMap::new(), limits }
+    }
+
+    pub(super) fn file(&mut self, path: &[u8], content: &'a [u8]) {
+        self.files.insert(parts(path), content);
+    }
+
+    pub(super) fn link(&mut self, path: &[u8], target: &'a [u8]) {
+        self.links.insert(parts(path), target);
+    }
+
+    /// Lists the copies that take the places of links, and remarks about links that were left out.
+    ///
+    /// # Errors
+    ///
+    /// `IN_LINK` for a link that leaves the repository, `IN_SIZE` when the copies are more than a package may have.
+    pub(super) fn copies(&self) -> Result<(Vec<(Vec<u8>, Vec<u8>)>, Vec<String>)> {
+        let mut copies = Vec::new();
+        let mut remarks = Vec::new();
+        for link in self.links.keys() {
+            let name = joined(link);
+            let mut budget = Budget::new(self, &copies);
+            match self.copy(link, &mut vec![link.clone()], &mut budget) {
+                Ok(found) => copies.extend(found.into_iter().map(|(below, bytes)| {
+                    let path = link.iter().chain(&below).cloned().collect::<Parts>();
+                    (joined(&path), bytes.to_vec())
+                })),
+                Err(Omitted::Leaves) => {
+                    let why = "a link that leaves the repository; links are not taken from packages";
+                    return Err(PackageError::new(InstallCode::Link, shown(&name), why));
+                }
+                Err(Omitted::TooLarge) => {
+                    let why = "more files or bytes than a package may have, with copies of what links name";
+                    return Err(PackageError::new(InstallCode::Size, shown(&name), why));
+                }
+                Err(Omitted::NamesNothing) => {
+                    remarks.push(format!("the link {} names nothing in the repository and was left out", shown(&name)));
+                }
+                Err(Omitted::Circle) => {
+                    remarks.push(format!("the link {} leads back to itself and was left out", shown(&name)));
+                }
+            }
+        }
+        Ok((copies, remarks))
+    }
+
+    /// The files that a link stands for, by their paths below it: one without a path when it names a file.
+    fn copy(
+        &self,
+        link: &Parts,
+        within: &mut Vec<Parts>,
+        budget: &mut Budget,
+    ) -> Result<Vec<(Parts, &'a [u8])>, Omitted> {
+        let target = self.resolve(link)?;
+        if let Some(bytes) = self.files.get(&target) {
+            budget.take(bytes.len())?;
+            return Ok(vec![(Parts::new(), bytes)]);
+        }
+        if within.iter().any(|outer| outer.starts_with(&target)) {
+            return Err(Omitted::Circle);
+        }
+        let below = |path: &Parts| path.starts_with(&target).then(|| path[target.len()..].to_vec());
+        let mut found = Vec::new();
+        for (path, bytes) in &self.files {
+            if let Some(below) = below(path) {
+                budget.take(bytes.len())?;
+                found.push((below, *bytes));
+            }
+        }
+        for inner in self.links.keys() {
+            let Some(below) = below(inner) else { continue };
+            within.push(inner.clone());
+            let copied = self.copy(inner, within, budget);
+            within.pop();
+            match copied {
+                Ok(copied) => found.extend(
+                    copied.into_iter().map(|(rest, bytes)| (below.iter().cloned().chain(rest).collect(), bytes)),
+                ),
+                // Each of them is remarked upon in its own place.
+                Err(Omitted::NamesNothing | Omitted::Circle) => {}
+                Err(refused) => return Err(refused),
+            }
+        }
+        if found.is_empty() { Err(Omitted::NamesNothing) } else { Ok(found) }
+    }
+
+    /// The file or folder that a link leads to, through other links.
+    fn resolve(&self, link: &Parts) -> Result<Parts, Omitted> {
+        let mut hops = 0;
+        let mut at: Parts = link[..link.len() - 1].to_vec();
+        let mut ahead: Vec<Vec<u8>> = reversed(self.links[link])?;
+        while let Some(part) = ahead.pop() {
+            match part.as_slice() {
+                b"" | b"." => {}
+                b".." => {
+                    at.pop().ok_or(Omitted::Leaves)?;
+                }
+                _ => {
+                    at.push(part);
+                    if let Some(target) = self.links.get(&at) {
+                        hops += 1;
+                        if hops > MOST_HOPS {
+                            return Err(Omitted::Circle);
+                        }
+                        at.pop();
+                        ahead.extend(reversed(target)?);
+                    }
+                }
+            }
+        }
+        Ok(at)
+    }
+}
+
+/// The parts of a target, the last one first.
+fn reversed(target: &[u8]) -> Result<Vec<Vec<u8>>, Omitted> {
+    let is_absolute = target.starts_with(b"/");
+    let is_odd = target.is_empty() || target.iter().any(|byte| matches!(byte, 0 | b'\\' | b':'));
+    if is_absolute || is_odd {
+        return Err(Omitted::Leaves);
+    }
+    let mut parts = parts(target);
+    parts.reverse();
+    Ok(parts)
+}
+
+fn parts(path: &[u8]) -> Parts {
+    path.split(|byte| *byte == b'/').map(<[u8]>::to_vec).collect()
+}
+
+fn joined(parts: &Parts) -> Vec<u8> {
+    parts.join(&b'/')
+}
+
+fn shown(path: &[u8]) -> String {
+    printable(&String::from_utf8_lossy(path))
+}
+
+/// What copies may still take: links to folders full of links would double with each level.
+struct Budget {
+    entries: usize,
+    bytes: usize,
+}
+
+impl Budget {
+    fn new(tree: &Tree<'_>, copies: &[(Vec<u8>, Vec<u8>)]) -> Self {
+        let used: usize = tree.files.values().map(|bytes| bytes.len()).sum::<usize>()
+            + copies.iter().map(|(_, bytes)| bytes.len()).sum::<usize>();
+        Self {
+            entries: tree.limits.entries.saturating_sub(tree.files.len() + copies.len()),
+            bytes: tree.limits.unpacked.saturating_sub(used),
+        }
+    }
+
+    fn take(&mut self, bytes: usize) -> Result<(), Omitted> {
+        self.entries = self.entries.checked_sub(1).ok_or(Omitted::TooLarge)?;
+        self.bytes = self.bytes.checked_sub(bytes).ok_or(Omitted::TooLarge)?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Found = (Vec<(String, String)>, Vec<String>);
+
+    fn copies(files: &[&str], links: &[(&str, &str)]) -> Result<Found> {
+        let limits = Limits { entries: 50, ..Limits::default() };
+        let mut tree = Tree::new(&limits);
+        files.iter().for_each(|path| tree.file(path.as_bytes(), path.as_bytes()));
+        links.iter().for_each(|(path, target)| tree.link(path.as_bytes(), target.as_bytes()));
+        let (copies, remarks) = tree.copies()?;
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+        Ok((copies.into_iter().map(|(path, bytes)| (text(path), text(bytes))).collect(), remarks))
+    }
+
+    fn copied(files: &[&str], links: &[(&str, &str)]) -> Vec<String> {
+        let (copies, remarks) = copies(files, links).expect("inside");
+        assert!(remarks.is_empty(), "{remarks:?}");
+        copies.into_iter().map(|(path, from)| format!("{path} <- {from}")).collect()
+    }
+
+    #[test]
+    fn a_link_becomes_the_file_or_the_folder_that_it_names() {
+        assert_eq!(copied(&["AGENTS.md"], &[("CLAUDE.md", "AGENTS.md")]), ["CLAUDE.md <- AGENTS.md"]);
+        assert_eq!(
+            copied(
+                &[".agents/skills/a/SKILL.md", ".agents/skills/b.md", "x/y"],
+                &[(".claude/skills", "../.agents/skills"), (".agents/skills/c.md", "./b.md"), ("z", "x/../x//y")],
+            ),
+            [
+                ".agents/skills/c.md <- .agents/skills/b.md",
+                ".claude/skills/a/SKILL.md <- .agents/skills/a/SKILL.md",
+                ".claude/skills/b.md <- .agents/skills/b.md",
+                ".claude/skills/c.md <- .agents/skills/b.md",
+                "z <- x/y",
+            ]
+        );
+        // Through another link, of which the parent is that of the folder it names.
+        assert_eq!(copied(&["a/b/f", "a/g"], &[("l", "a/b"), ("m", "l/../g")])[1..], ["m <- a/g"]);
+    }
+
+    #[test]
+    fn a_link_that_leaves_refuses_the_package() {
+        for target in ["/etc/passwd", "..", "../x", "a/../../x", "l/../..", "C:\\x", "a\\b", ""] {
+            let error = copies(&["a/b/f"], &[("l", "a"), ("m", target)]).expect_err(target);
+            assert_eq!((error.code, error.subject.as_str()), (InstallCode::Link, "m"), "{target}");
+        }
+    }
+
+    #[test]
+    fn a_link_to_nothing_or_around_itself_is_left_out_with_a_remark() {
+        let (copied, remarks) = copies(
+            &["a/f"],
+            &[
+                ("gone", "nowhere"),
+                ("self", "self"),
+                ("a/up", ".."),
+                ("one", "two"),
+                ("two", "one"),
+                ("under", "a/f/x"),
+            ],
+        )
+        .expect("inside");
+        assert!(copied.is_empty(), "{copied:?}");
+        let left_out: Vec<&str> = remarks.iter().filter_map(|remark| remark.split(' ').nth(2)).collect();
+        assert_eq!(left_out, ["a/up", "gone", "one", "self", "two", "under"]);
+    }
+
+    #[test]
+    fn links_to_folders_of_links_come_to_an_end() {
+        let names: Vec<(String, String)> = (0..12).map(|n| (format!("d{n}/x"), format!("../d{}", n + 1))).collect();
+        let more: Vec<(String, String)> = (0..12).map(|n| (format!("d{n}/y"), format!("../d{}", n + 1))).collect();
+        let links: Vec<(&str, &str)> =
+            names.iter().chain(&more).map(|(path, target)| (path.as_str(), target.as_str())).collect();
+        assert_eq!(copies(&["d12/f"], &links).expect_err("doubles").code, InstallCode::Size);
+    }
+}
