@@ -115,7 +115,8 @@ impl Record {
         let digest = |path: &Path| tree.digest(path).map(Digest::of);
         let resolves_alike = || {
             let mut looked = self.looked.iter().flat_map(|(folder, names)| names.iter().map(move |it| (folder, it)));
-            looked.all(|(folder, (name, found))| Found::at(&folder.join(name)) == *found)
+            looked.all(|(folder, (name, found))| tree.found_at(&folder.join(name)) == *found)
+                && self.listed.iter().all(|(folder, known)| tree.listed_now(folder) == *known)
                 && self.manifests.iter().all(|(path, known)| digest(path) == *known)
         };
         self.entries == package.entries

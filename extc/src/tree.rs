@@ -37,7 +37,7 @@ use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// A file that went into the build.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,7 +64,18 @@ pub(crate) struct SourceTree {
     loose: Option<PathBuf>,
     limits: Limits,
     files: Files,
+    /// The members of the package, as links in its `node_modules`.
+    member_links: OnceLock<MemberLinks>,
     seen: Mutex<Seen>,
+}
+
+/// What `npm install` would have linked: see [`pijs_packages::members`].
+#[derive(Debug, Default)]
+struct MemberLinks {
+    /// By the link's path: where it leads, seen from its folder.
+    links: BTreeMap<PathBuf, String>,
+    /// The folders that the links lie in.
+    folders: BTreeSet<PathBuf>,
 }
 
 /// Who opens files.
@@ -95,6 +106,8 @@ struct Seen {
     manifests: BTreeMap<PathBuf, Option<[u8; 32]>>,
     /// What lies at other paths.
     looked: BTreeMap<PathBuf, Found>,
+    /// What is in folders that were listed.
+    listed: BTreeMap<PathBuf, Vec<(String, bool)>>,
     /// Name and version of dependencies, by folder.
     packages: BTreeMap<PathBuf, Claims>,
     /// Files whose reading is evidence: others' files, files that may hold secrets, files that were refused.
@@ -120,6 +133,8 @@ struct Claims {
     version: String,
 }
 
+/// Names of a folder that are listed: a folder of more is none of plug-ins.
+const LONGEST_LIST: usize = 500;
 /// Longest version that goes into names; more is no version. Every file of the dependency bears it.
 const LONGEST_VERSION: usize = 64;
 
@@ -161,7 +176,14 @@ impl SourceTree {
         roots.extend(dependencies.into_iter().map(|path| (path, Area::Dependencies)));
         roots.extend(top.map(|path| (path, Area::Elsewhere)));
         let root = |(index, (path, area))| Root { path, index, area };
-        Self { roots: roots.into_iter().enumerate().map(root).collect(), loose, limits, files, seen: Mutex::default() }
+        Self {
+            roots: roots.into_iter().enumerate().map(root).collect(),
+            loose,
+            limits,
+            files,
+            member_links: OnceLock::new(),
+            seen: Mutex::default(),
+        }
     }
 
     /// What it reads from, for a tree in another process.
@@ -298,9 +320,95 @@ impl SourceTree {
         if let Some(known) = self.seen().looked.get(path) {
             return known.clone();
         }
-        let found = self.parent().map_or_else(|| Found::at(path), |parent| parent.look(path));
+        let found = self.parent().map_or_else(|| self.found_at(path), |parent| parent.look(path));
         self.seen().looked.insert(path.to_owned(), found.clone());
         found
+    }
+
+    /// What lies at a path now, or would if the package's members were linked. It is not remembered.
+    pub(crate) fn found_at(&self, path: &Path) -> Found {
+        let found = Found::at(path);
+        if found != Found::Nothing {
+            return found;
+        }
+        match self.member_links(path) {
+            Some(MemberLinks { links, .. }) if links.contains_key(path) => Found::Link(links[path].clone()),
+            Some(MemberLinks { folders, .. }) if folders.contains(path) => Found::Folder,
+            Some(_) => self.behind_member_link(path).map_or(Found::Nothing, |real| Found::at(&real)),
+            None => Found::Nothing,
+        }
+    }
+
+    /// The members' links, for a path that may lead through one.
+    fn member_links(&self, path: &Path) -> Option<&MemberLinks> {
+        let is_below = path.starts_with(self.package().join("node_modules"));
+        is_below.then(|| self.member_links.get_or_init(|| self.find_members()))
+    }
+
+    /// Where a path leads that goes through the link of a member, unless something else lies there.
+    fn behind_member_link(&self, path: &Path) -> Option<PathBuf> {
+        let links = &self.member_links(path)?.links;
+        let (link, target) = path.ancestors().skip(1).find_map(|folder| links.get_key_value(folder))?;
+        let folder = target.trim_start_matches("../");
+        let rest = path.strip_prefix(link).ok()?;
+        (Found::at(link) == Found::Nothing).then(|| self.package().join(folder).join(rest))
+    }
+
+    /// The members of a package. What of their manifests decides is remembered with the links that were looked at.
+    fn find_members(&self) -> MemberLinks {
+        let mut found = MemberLinks::default();
+        let root = &self.roots[0];
+        let read = |folder: &str| {
+            let relative = Path::new(folder).join("package.json");
+            self.read_bounded(root, &relative, &root.path.join(&relative)).ok()
+        };
+        let Some(manifest) = read("").filter(|_| self.loose.is_none()) else { return found };
+        let members = pijs_packages::members(&manifest, &|| pijs_packages::manifest_folders(&root.path), &read);
+        for (name, folder) in members {
+            let link = root.path.join("node_modules").join(&name);
+            let up = "../".repeat(name.split('/').count());
+            found.folders.extend(link.ancestors().skip(1).take_while(|at| **at != root.path).map(Path::to_owned));
+            found.links.insert(link, format!("{up}{folder}"));
+        }
+        found
+    }
+
+    /// Whether a folder is the one around a loose file: what lies in it may be anybody's.
+    pub(crate) fn is_around_loose(&self, folder: &Path) -> bool {
+        self.loose.is_some() && folder == self.package()
+    }
+
+    /// Names in a folder of the package, sorted, and whether each is a folder; links and hidden names are left out. It is
+    /// remembered. Nothing for a folder that is none, is too large, or lies outside.
+    pub(crate) fn list(&self, folder: &Path) -> Vec<(String, bool)> {
+        let is_package = self.root_of(folder).is_some_and(|(root, _)| root.area == Area::Package);
+        if !is_package {
+            return Vec::new();
+        }
+        if let Some(known) = self.seen().listed.get(folder) {
+            return known.clone();
+        }
+        let listed = self.parent().map_or_else(|| self.listed_now(folder), |parent| parent.list(folder));
+        self.seen().listed.insert(folder.to_owned(), listed.clone());
+        listed
+    }
+
+    /// The same as it is now.
+    pub(crate) fn listed_now(&self, folder: &Path) -> Vec<(String, bool)> {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().take(LONGEST_LIST + 1);
+        let named = entries.filter_map(|entry| {
+            let (name, kind) = (entry.file_name().into_string().ok()?, entry.file_type().ok()?);
+            let is_shown = !name.starts_with('.') && name != "node_modules" && (kind.is_dir() || kind.is_file());
+            is_shown.then(|| (name, kind.is_dir()))
+        });
+        let mut listed: Vec<(String, bool)> = named.collect();
+        listed.sort();
+        if listed.len() > LONGEST_LIST { Vec::new() } else { listed }
+    }
+
+    /// Folders whose names were asked for.
+    pub(crate) fn lists(&self) -> BTreeMap<PathBuf, Vec<(String, bool)>> {
+        self.seen().listed.clone()
     }
 
     /// Decides about the file that `specifier` leads to, before anything is read.
@@ -455,6 +563,10 @@ impl SourceTree {
         let Files::Here(handles, access) = &self.files else {
             return Err(io::Error::from(io::ErrorKind::Unsupported).into());
         };
+        if let Some(real) = self.behind_member_link(path) {
+            let (root, relative) = self.root_of(&real).ok_or(io::ErrorKind::NotFound)?;
+            return self.read_bounded(root, relative, &real);
+        }
         let judge = |root, path: &Path| {
             self.judge(access, root, path, false).map_err(|refusal| ReadFailure::Refused(path.to_owned(), refusal))
         };

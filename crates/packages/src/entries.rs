@@ -450,7 +450,7 @@ fn children(dir: &Path) -> Result<Vec<PathBuf>> {
 
 /// Files and folders of the package, and of the dependencies that it brings along, sorted. Links count, and are not
 /// followed.
-fn walk(root: &Path, bundled: &Bundled) -> Result<Vec<PathBuf>> {
+pub(crate) fn walk(root: &Path, bundled: &Bundled) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let mut folders = vec![(root.to_path_buf(), 0)];
     let brought = |at: &Path| {

@@ -405,7 +405,12 @@ impl Installer {
         let info = self.registry.document(name).await?.pick(range)?;
         let source = Source::Npm { name: name.clone(), range: range.to_owned() };
         refuse_step_back(&lock, &source, range, &info)?;
-        let tree = crate::resolve::resolve(&self.registry, &self.limits, name, info.clone()).await?;
+        if let Some(locked) = lock.packages.get(&source.identity()).filter(|locked| locked.version == info.version)
+            && let Some(installed) = self.keep_in_place((&store, scope), &source, locked)?
+        {
+            return Ok(installed);
+        }
+        let tree = crate::resolve::resolve(&self.registry, &self.limits, name, info.clone(), Vec::new()).await?;
         for placed in &tree.packages {
             self.check_registries(&lock, &placed.name)?;
         }

@@ -31,6 +31,7 @@ mod install;
 mod integrity;
 mod lock;
 mod manifest;
+mod members;
 mod names;
 mod npmrc;
 mod pinned;
@@ -52,6 +53,7 @@ pub use error::{InstallCode, PackageError, Result};
 pub use git::{GitOptions, GitSource};
 pub use install::{Attempt, BuildInput, Builder, Built, Installed, Installer, Listed, NoProgress, Progress, Removed};
 pub use lock::{LockText, read_lock};
+pub use members::{manifest_folders, members};
 pub use npmrc::NpmConfig;
 pub use pinned::{Depot, PinnedPackage};
 pub use resources::{

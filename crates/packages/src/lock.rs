@@ -6,6 +6,7 @@
 
 use crate::error::{InstallCode, PackageError, Result};
 use crate::git::GitSource;
+use crate::names::check;
 use crate::source::PackageName;
 use pijs_durable::Disk;
 use pijs_protocol::guard;
@@ -62,7 +63,8 @@ pub(crate) struct Locked {
     pub(crate) manifest: String,
     /// sha256 over all files of all packages.
     pub(crate) tree: String,
-    /// By place: empty for the package itself, `node_modules/...` for its dependencies.
+    /// By place: empty for the package itself, `node_modules/...` for its dependencies, `FOLDER/node_modules/...` for those
+    /// of a member.
     #[serde(deserialize_with = "unique")]
     pub(crate) packages: BTreeMap<String, LockedPackage>,
 }
@@ -152,7 +154,13 @@ impl Locked {
             for part in place.split("node_modules/").skip(1) {
                 PackageName::parse(part.strip_suffix('/').unwrap_or(part))?;
             }
-            if !place.is_empty() && !place.starts_with("node_modules/") {
+            // A member of the package may have dependencies of its own.
+            let member = place.split_once("node_modules/").map(|(member, _)| member);
+            let is_folder = |member: &str| {
+                let folder = member.strip_suffix('/');
+                folder.is_some_and(|folder| folder.split('/').all(|part| part != "." && check(part).is_ok()))
+            };
+            if !place.is_empty() && !member.is_some_and(|member| member.is_empty() || is_folder(member)) {
                 return Err(broken("a place outside the package"));
             }
         }

@@ -8,6 +8,7 @@
 
 use crate::archive::Limits;
 use crate::error::{InstallCode, PackageError, Result};
+use crate::members::folder_of;
 use crate::registry::{Document, Registry, VersionInfo};
 use crate::source::{PackageName, allows, printable};
 use futures_util::{StreamExt, stream};
@@ -34,11 +35,23 @@ pub(crate) struct Tree {
     pub(crate) notes: Vec<String>,
 }
 
+/// A package that lies inside the root: it is where it is, and only its dependencies are placed.
+#[derive(Debug, Clone)]
+pub(crate) struct MemberInfo {
+    /// The name that imports say.
+    pub(crate) name: PackageName,
+    /// Below the root.
+    pub(crate) folder: String,
+    pub(crate) info: VersionInfo,
+}
+
 struct Node {
     /// The name it is imported by; differs from its own under an alias.
     key: String,
     name: PackageName,
     info: VersionInfo,
+    /// Of a member.
+    folder: Option<String>,
     parent: Option<usize>,
     children: BTreeMap<String, usize>,
 }
@@ -59,17 +72,34 @@ struct Edge {
     need: Need,
 }
 
-/// Resolves everything `root` needs.
+/// Resolves everything `root` and its members need.
 pub(crate) async fn resolve(
     registry: &Registry,
     limits: &Limits,
     name: &PackageName,
     root: VersionInfo,
+    members: Vec<MemberInfo>,
 ) -> Result<Tree> {
-    let node = Node { key: String::new(), name: name.clone(), info: root, parent: None, children: BTreeMap::new() };
+    let node = Node {
+        key: String::new(),
+        name: name.clone(),
+        info: root,
+        folder: None,
+        parent: None,
+        children: BTreeMap::new(),
+    };
     let mut resolver = Resolver { nodes: vec![node], used: Vec::new(), notes: Vec::new() };
+    for MemberInfo { name, folder, info } in members {
+        let (at, key) = (resolver.nodes.len(), name.as_str().to_owned());
+        resolver.nodes[0].children.insert(key.clone(), at);
+        let folder = Some(folder);
+        resolver.nodes.push(Node { key, name, info, folder, parent: Some(0), children: BTreeMap::new() });
+    }
     let mut documents: BTreeMap<PackageName, Result<Document>> = BTreeMap::new();
-    let mut level = resolver.edges_of(0)?;
+    let mut level = Vec::new();
+    for known in 0..resolver.nodes.len() {
+        level.extend(resolver.edges_of(known)?);
+    }
     while !level.is_empty() {
         let missing: BTreeSet<PackageName> =
             level.iter().filter(|edge| !documents.contains_key(&edge.name)).map(|edge| edge.name.clone()).collect();
@@ -115,6 +145,9 @@ impl Resolver {
             if info.bundle_dependencies.contains(&key) {
                 continue;
             }
+            if self.is_member(&key, &range) {
+                continue;
+            }
             let edge = PackageName::parse(&key).and_then(|alias| {
                 let (name, range) = registry_spec(&alias, &range)?;
                 Ok(Edge { from, key: key.clone(), name, range, need })
@@ -131,6 +164,12 @@ impl Resolver {
         Ok(edges)
     }
 
+    /// Whether a dependency is a member by what it says: `workspace:*`, or the path of a folder.
+    fn is_member(&self, key: &str, spec: &str) -> bool {
+        let found = self.nodes[0].children.get(key).is_some_and(|node| self.nodes[*node].folder.is_some());
+        found && (spec.trim().starts_with("workspace:") || folder_of(spec).is_some())
+    }
+
     /// The node that `from` finds when it imports `key`.
     fn visible(&self, from: usize, key: &str) -> Option<usize> {
         let mut at = Some(from);
@@ -145,6 +184,10 @@ impl Resolver {
 
     fn fits(&self, edge: &Edge, node: usize) -> bool {
         let node = &self.nodes[node];
+        // Whatever version a member says it has, `*` means it.
+        if node.folder.is_some() && node.name == edge.name && edge.range == "*" {
+            return true;
+        }
         node.name == edge.name && Version::parse(&node.info.version).is_ok_and(|version| allows(&edge.range, &version))
     }
 
@@ -217,6 +260,7 @@ impl Resolver {
             key: edge.key.clone(),
             name: edge.name.clone(),
             info,
+            folder: None,
             parent: Some(parent),
             children: BTreeMap::new(),
         };
@@ -268,13 +312,15 @@ impl Resolver {
         let path = |mut index: usize| {
             let mut parts = Vec::new();
             while let Some(parent) = self.nodes[index].parent {
-                parts.push(format!("node_modules/{}", self.nodes[index].key));
+                let node = &self.nodes[index];
+                parts.push(node.folder.clone().unwrap_or_else(|| format!("node_modules/{}", node.key)));
                 index = parent;
             }
             parts.reverse();
             parts.join("/")
         };
         let mut packages: Vec<Placed> = (0..self.nodes.len())
+            .filter(|index| self.nodes[*index].folder.is_none())
             .map(|index| Placed {
                 path: path(index),
                 name: self.nodes[index].name.clone(),

@@ -7,6 +7,7 @@ use crate::error::{InstallCode, PackageError, Result};
 use crate::git::{Checkout, GitSource};
 use crate::lock::{LockFile, Locked, LockedPackage};
 use crate::manifest::Manifest;
+use crate::members::members_of;
 use crate::settings::Settings;
 use crate::source::{PackageName, Source};
 use crate::store::Store;
@@ -98,7 +99,8 @@ impl Installer {
         let root = root(git, checkout)?;
         let name = PackageName::parse(&root.locked.name)?;
         let info = root.manifest.as_version(&root.locked.name, &root.locked.version);
-        let tree = crate::resolve::resolve(&self.registry, &self.limits, &name, info).await?;
+        let members = members_of(&root.files);
+        let tree = crate::resolve::resolve(&self.registry, &self.limits, &name, info, members).await?;
         let plan = Plan::from_tree(&self.registry, &tree).without_root();
         Ok((self.fetch(store, &git.identity(), Some(root), &plan).await?, tree.notes))
     }
