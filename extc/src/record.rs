@@ -44,6 +44,8 @@ pub(crate) struct Record {
     looked: BTreeMap<PathBuf, BTreeMap<String, Found>>,
     /// Files to which imports lead, and that were refused.
     refused: BTreeSet<PathBuf>,
+    /// What was in folders that were listed.
+    listed: BTreeMap<PathBuf, Vec<(String, bool)>>,
 }
 
 /// In hexadecimal digits.
@@ -77,7 +79,8 @@ impl Record {
         }
         let refused = tree.evidence().into_iter().filter(|(_, evidence)| *evidence == FileEvidence::Refused);
         let refused = refused.map(|(path, _)| path).collect();
-        Self { manifest: manifest_of(package), entries: package.entries.clone(), files, manifests, looked, refused }
+        let (manifest, entries, listed) = (manifest_of(package), package.entries.clone(), tree.lists());
+        Self { manifest, entries, files, manifests, looked, listed, refused }
     }
 
     /// The files that went in.
@@ -98,7 +101,9 @@ impl Record {
         options: &BuildOptions,
         bytes: &[u8],
     ) -> io::Result<()> {
-        let answers = self.files.len() + self.manifests.len() + self.looked.values().map(BTreeMap::len).sum::<usize>();
+        let listed = self.listed.values().map(|names| names.len() + 1).sum::<usize>();
+        let looked = self.looked.values().map(BTreeMap::len).sum::<usize>();
+        let answers = self.files.len() + self.manifests.len() + looked + listed;
         if answers > MOST_ANSWERS {
             return Err(io::Error::other(format!("its imports were looked for in {answers} places")));
         }
@@ -148,6 +153,14 @@ impl Record {
             count(&mut key, names.len());
             for (name, found) in names {
                 key.field(name.as_bytes()).field(&found.to_field());
+            }
+        }
+        count(&mut key, self.listed.len());
+        for (folder, names) in &self.listed {
+            key.field(bytes_of(folder));
+            count(&mut key, names.len());
+            for (name, is_folder) in names {
+                key.field(name.as_bytes()).field(&[u8::from(*is_folder)]);
             }
         }
         count(&mut key, self.refused.len());

@@ -10,6 +10,7 @@
 //! __dirname, __filename    →  __pi_module_location("src/a.ts").dirname, .filename
 //! module, exports          →  __pi_module_location("src/a.ts").module, .module.exports   (in a module that exports)
 //! import(computed)         →  __pi_module_location("src/a.ts").import((target) => import(target))(computed)
+//! import(`./x/${name}`)    →  __pi_module_location("src/a.ts").import((target) => import(target), __pi_reach)(`./x/${name}`)
 //!
 //! const require = createRequire(import.meta.url);     const __pi_created_require = createRequire(...);
 //! const yaml = require("yaml");                   →   const yaml = require("yaml");       (bundled)
@@ -61,6 +62,27 @@ pub(crate) fn location(file: &str, place: Option<&str>, part: Location) -> Strin
 /// What stands for `import` in `import(target)` where nobody knows the target before it runs.
 pub(crate) fn computed_import(file: &str, place: Option<&str>) -> String {
     format!("{}.import((target) => import(target))", location(file, place, Location::Object))
+}
+
+/// The same where files of the package are known that the target may mean: [`reach`] lists them.
+pub(crate) fn reaching_import(file: &str, place: Option<&str>) -> String {
+    format!("{}.import((target) => import(target), {REACH})", location(file, place, Location::Object))
+}
+
+/// The function in a module that lists what its computed imports may mean.
+const REACH: &str = "__pi_reach";
+
+/// The text of that function, which stands at the end of a module; specifiers are seen from there. It is hoisted, so an
+/// import that runs while the module is evaluated has it.
+pub(crate) fn reach(specifiers: &[String]) -> String {
+    let members: Vec<String> = specifiers
+        .iter()
+        .map(|specifier| {
+            let specifier = serde_json::Value::from(specifier.as_str());
+            format!("{specifier}: () => import({specifier})")
+        })
+        .collect();
+    format!("\nfunction {REACH}() {{ return {{ {} }}; }}\n", members.join(", "))
 }
 
 /// Applies edits, which stand in the order of their places, and insertions; `None` where there are none.

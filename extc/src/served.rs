@@ -41,6 +41,8 @@ enum Said<T> {
     Look(PathBuf),
     /// May the file at a path be read, to which an import leads?
     Admit(PathBuf, String),
+    /// What is in a folder of the package?
+    List(PathBuf),
     /// The bytes of a manifest.
     Manifest(PathBuf),
     /// The bytes of a file that goes into the artifact.
@@ -112,6 +114,7 @@ pub(crate) fn serve<T: DeserializeOwned>(
                 Ok(()) => (Reply::Admitted, Vec::new()),
                 Err(diagnostic) => (Reply::Refused(diagnostic), Vec::new()),
             },
+            Said::List(path) => (Reply::Bytes, serde_json::to_vec(&tree.list(&path))?),
             // Of another file it would be no input.
             Said::Manifest(path) if !path.ends_with("package.json") => (Reply::Nothing, Vec::new()),
             Said::Manifest(path) => match tree.manifest(&path) {
@@ -154,6 +157,13 @@ impl Parent {
         match self.ask(Said::Admit(path.to_owned(), specifier.to_owned())) {
             (Reply::Admitted, _) => Ok(()),
             (Reply::Refused(diagnostic), _) => Err(diagnostic),
+            _ => orphan(),
+        }
+    }
+
+    pub(crate) fn list(&self, folder: &Path) -> Vec<(String, bool)> {
+        match self.ask(Said::List(folder.to_owned())) {
+            (Reply::Bytes, bytes) => serde_json::from_slice(&bytes).unwrap_or_else(|_| orphan()),
             _ => orphan(),
         }
     }

@@ -8,9 +8,10 @@ use super::resolver::Resolver;
 use super::virtuals::{Virtual, is_virtual};
 use crate::diagnostics::{Code, Diagnostic};
 use crate::interface::{HostInterface, HostName};
+use crate::looked::Found;
 use crate::parse::parse;
-use crate::rewrite::{Location, location, rewrite};
-use crate::scan::{Edit, ModuleScan, ScanOptions, scan};
+use crate::rewrite::{Location, computed_import, location, reach, reaching_import, rewrite};
+use crate::scan::{Edit, ModuleScan, ScanOptions, Template, computed, scan};
 use crate::tree::{Located, SourceTree};
 use oxc_sourcemap::SourceMap;
 use pijs_protocol::guard;
@@ -24,7 +25,7 @@ use rolldown_plugin::{
 };
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Shared by all runs over one package: a module is read, parsed and scanned once.
@@ -51,6 +52,8 @@ struct State {
     evaluates: BTreeMap<String, BTreeSet<String>>,
     /// What a realm evaluates when it loads the package.
     entries: BTreeSet<String>,
+    /// Paths of modules that only a computed import may mean: what is wrong with one fails only those who ask for it.
+    reached: BTreeSet<String>,
     /// `node:async_hooks` is imported.
     needs_contexts: bool,
     /// Modules are rewritten for it.
@@ -195,7 +198,9 @@ impl Modules {
     /// Notes what is wrong with an import. Only a static one ends the build: others may never run.
     fn refuse(&self, args: &HookResolveIdArgs<'_>, diagnostic: Diagnostic, code: &'static str) -> HookResolveIdOutput {
         let message = diagnostic.message().to_owned();
-        let diagnostic = if args.kind == ImportKind::Import { diagnostic } else { diagnostic.blocked() };
+        let is_reached = || args.importer.is_some_and(|importer| self.state().reached.contains(importer));
+        let ends = args.kind == ImportKind::Import && !is_reached();
+        let diagnostic = if ends { diagnostic } else { diagnostic.blocked() };
         self.note(self.place(diagnostic, args.importer, args.specifier));
         missing(code, message)
     }
@@ -343,7 +348,8 @@ impl Modules {
         let parsed = parse(&located.name, &text, self.tree.limits())?;
         let place = self.tree.place(Path::new(path));
         let options = ScanOptions { file: &located.name, place: place.as_deref(), dependency: located.dependency };
-        let scan = scan(parsed, options);
+        let mut scan = scan(parsed, options);
+        self.reach_templates(Path::new(path), &located.name, place.as_deref(), &mut scan);
         let text = scan.source.to_string();
         let mut state = self.state();
         let awaits = if state.has_contexts { scan.awaits.as_slice() } else { &[] };
@@ -353,6 +359,103 @@ impl Modules {
         state.scanned.insert(located.name.clone(), Scanned { scan, rewritten });
         Ok((text, kind))
     }
+}
+
+impl Modules {
+    /// Takes the files that computed imports of a module may mean along, so that they are there when it runs.
+    fn reach_templates(&self, path: &Path, name: &str, place: Option<&str>, scan: &mut ModuleScan) {
+        let Some(folder) = path.parent() else { return };
+        let mut reached: BTreeSet<String> = BTreeSet::new();
+        for template in &scan.templates {
+            let found = self.files_like(folder, template);
+            if found.is_empty() {
+                scan.findings.push(computed(template, name, &scan.source));
+            }
+            reached.extend(found);
+        }
+        reached.retain(|specifier| self.is_module_beside(path, folder, specifier));
+        if reached.is_empty() {
+            return;
+        }
+        let (plain, reaching) = (computed_import(name, place), reaching_import(name, place));
+        scan.edits.iter_mut().filter(|edit| edit.text == plain).for_each(|edit| edit.text.clone_from(&reaching));
+        let reached: Vec<String> = reached.into_iter().take(MOST_REACHED).collect();
+        let end = scan.source.len();
+        scan.insertions.push(Edit { start: end, end, text: reach(&reached) });
+        let files = reached.iter().filter_map(|specifier| beside(folder, specifier));
+        self.state().reached.extend(files.filter_map(|file| file.to_str().map(str::to_owned)));
+    }
+
+    /// Specifiers of modules that a computed target may mean, seen from the folder of the module that imports.
+    fn files_like(&self, folder: &Path, template: &Template) -> Vec<String> {
+        let (within, stem) = template.start.rsplit_once('/').expect("it is relative");
+        let Some(place) = beside(folder, within) else { return Vec::new() };
+        if stem.is_empty() && self.tree.is_around_loose(&place) {
+            return Vec::new();
+        }
+        let listed = self.tree.list(&place);
+        let begins = |name: &str| name.starts_with(stem);
+        match template.end.split_once('/') {
+            // `./plugins/${name}/index.ts`
+            Some((tail, rest)) => {
+                let folders =
+                    listed.iter().filter(|(name, is_folder)| *is_folder && begins(name) && name.ends_with(tail));
+                folders.map(|(name, _)| format!("{within}/{name}/{rest}")).collect()
+            }
+            None => {
+                let is_meant = |name: &str| {
+                    let alias = template.end.strip_suffix("js").map(|stem| format!("{stem}ts"));
+                    name.ends_with(&template.end) || alias.is_some_and(|alias| name.ends_with(&alias))
+                };
+                let files = listed.iter().filter(|(name, is_folder)| !is_folder && begins(name) && is_meant(name));
+                let mut found: Vec<String> = files.map(|(name, _)| format!("{within}/{name}")).collect();
+                // A folder may be meant as a module.
+                let folders = listed.iter().filter(|(name, is_folder)| *is_folder && begins(name));
+                for (name, _) in folders.filter(|_| template.end.is_empty()) {
+                    let inside = beside(folder, &format!("{within}/{name}"));
+                    let inside = inside.map(|inside| self.tree.list(&inside)).unwrap_or_default();
+                    let index = inside.iter().find(|(name, is_folder)| !is_folder && name.starts_with("index."));
+                    found.extend(index.map(|(index, _)| format!("{within}/{name}/{index}")));
+                }
+                found
+            }
+        }
+    }
+
+    /// Whether a specifier names another module that can be compiled: what is broken fails only those who ask for it.
+    fn is_module_beside(&self, importer: &Path, folder: &Path, specifier: &str) -> bool {
+        let Some(file) = beside(folder, specifier).filter(|file| file != importer) else { return false };
+        let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let is_declaration = [".d.ts", ".d.mts", ".d.cts"].iter().any(|ending| name.ends_with(ending));
+        let kind = file.extension().and_then(|extension| extension.to_str()).and_then(|it| module_type(Some(it)));
+        let Some(kind) = kind.filter(|_| !is_declaration) else { return false };
+        let Some(located) = self.tree.locate(&file).filter(|_| self.tree.look(&file) == Found::File) else {
+            return false;
+        };
+        let Some(text) = self.tree.read(&file).ok().and_then(|bytes| String::from_utf8(bytes).ok()) else {
+            return false;
+        };
+        match kind {
+            ModuleType::Json => serde_json::from_str::<serde::de::IgnoredAny>(&text).is_ok(),
+            _ => parse(&located.name, &text, self.tree.limits()).is_ok(),
+        }
+    }
+}
+
+/// Files that the computed imports of one module take along.
+const MOST_REACHED: usize = 200;
+
+/// The path that a relative specifier names, without looking.
+fn beside(folder: &Path, specifier: &str) -> Option<PathBuf> {
+    let mut path = folder.to_owned();
+    for part in specifier.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => _ = path.pop().then_some(())?,
+            part => path.push(part),
+        }
+    }
+    Some(path)
 }
 
 /// By suffix; `None` for files that are not modules.

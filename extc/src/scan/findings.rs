@@ -5,6 +5,10 @@ use pijs_protocol::guard;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+/// What to do about a target that is computed.
+pub(super) const NAME_IT: &str =
+    "name the target literally, so that it is compiled; at run time only builtins and pi's packages are found";
+
 pub(super) struct Findings<'a> {
     pub(super) file: &'a str,
     pub(super) source: &'a Arc<str>,
@@ -54,9 +58,7 @@ impl Findings<'_> {
     /// `import()` or `require()` of something that is no literal.
     pub(super) fn computed(&mut self, what: &str, at: (usize, usize)) {
         self.push(
-            Diagnostic::new(Code::DynamicImport, format!("the target of this `{what}` is computed")).help(
-                "name the target literally, so that it is compiled; at run time only builtins and pi's packages are found",
-            ),
+            Diagnostic::new(Code::DynamicImport, format!("the target of this `{what}` is computed")).help(NAME_IT),
             at,
         );
     }

@@ -33,7 +33,7 @@ mod written;
 
 pub(crate) use uses::Uses;
 
-use crate::diagnostics::Diagnostic;
+use crate::diagnostics::{Code, Diagnostic};
 use crate::parse::Parsed;
 use std::sync::Arc;
 
@@ -47,6 +47,8 @@ pub(crate) struct ModuleScan {
     pub(crate) uses: Uses,
     pub(crate) findings: Vec<Diagnostic>,
     pub(crate) edits: Vec<Edit>,
+    /// Targets of `import()` of which only the beginning is known, in source order; none of dependencies.
+    pub(crate) templates: Vec<Template>,
     /// Where text is inserted; several at one place come in this order.
     pub(crate) insertions: Vec<Edit>,
     /// More of them, which only packages need that use `node:async_hooks`.
@@ -71,6 +73,16 @@ pub(crate) struct ImportedName {
     pub(crate) end: usize,
 }
 
+/// The target of an `import()` that is put together at run time, and begins with a relative path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Template {
+    /// `./providers/` of `./providers/${name}.ts`.
+    pub(crate) start: String,
+    /// `.ts` of it; empty where the end is not known either.
+    pub(crate) end: String,
+    pub(crate) at: (usize, usize),
+}
+
 /// A replacement of bytes `start..end` of the source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Edit {
@@ -93,6 +105,13 @@ pub(crate) struct ScanOptions<'a> {
 /// Scans one parsed module.
 pub(crate) fn scan(parsed: Parsed, options: ScanOptions<'_>) -> ModuleScan {
     walk::walk(parsed, options)
+}
+
+/// The remark about a computed target of which no file is known.
+pub(crate) fn computed(template: &Template, file: &str, source: &Arc<str>) -> Diagnostic {
+    let message = "the target of this `import()` is computed, and no file of the package begins like it";
+    let (start, end) = template.at;
+    Diagnostic::new(Code::DynamicImport, message).help(findings::NAME_IT).at(file, source, start, end)
 }
 
 /// All edits in their order. A name is changed everywhere or nowhere: where something else is changed at one of its places,

@@ -6,8 +6,8 @@ use super::growing::{self, Growing};
 use super::sets;
 use super::uses::Uses;
 use super::{
-    Edit, ImportSite, ImportedName, ModuleScan, ScanOptions, awaits, calls, constants, helpers, offers, patches, pi,
-    throwing, umd, written,
+    Edit, ImportSite, ImportedName, ModuleScan, ScanOptions, Template, awaits, calls, constants, helpers, offers,
+    patches, pi, throwing, umd, written,
 };
 use crate::parse::Parsed;
 use crate::rewrite::{Location, computed_import, location};
@@ -34,6 +34,7 @@ pub(super) fn walk(mut parsed: Parsed, options: ScanOptions<'_>) -> ModuleScan {
             imports: Vec::new(),
             uses: Uses::default(),
             edits: Vec::new(),
+            templates: Vec::new(),
             findings: Findings {
                 file: options.file,
                 source: &source,
@@ -47,7 +48,7 @@ pub(super) fn walk(mut parsed: Parsed, options: ScanOptions<'_>) -> ModuleScan {
             let at = walker.at(patch.span);
             walker.findings.patch(&patch.class, at);
         }
-        let Walker { imports, mut uses, mut edits, findings, .. } = walker;
+        let Walker { imports, mut uses, mut edits, templates, findings, .. } = walker;
         uses.makes_own_tools =
             imports.iter().flat_map(|site| &site.names).any(|imported| pi::makes_own_tool(&imported.name));
         let Growing { edits: more, mut insertions } = growing::growing(&parsed, &names.bindings);
@@ -60,7 +61,8 @@ pub(super) fn walk(mut parsed: Parsed, options: ScanOptions<'_>) -> ModuleScan {
         edits.extend(umd::given(&parsed, &names.bindings));
         let edits = super::joined(edits, helpers::own_names(&parsed, unresolved));
         let awaits = awaits::awaits(&parsed);
-        ModuleScan { imports, uses, findings: findings.found, edits, insertions, awaits, source: source.clone() }
+        let findings = findings.found;
+        ModuleScan { imports, uses, findings, edits, templates, insertions, awaits, source: source.clone() }
     })
 }
 
@@ -193,10 +195,23 @@ struct Walker<'a> {
     imports: Vec<ImportSite>,
     uses: Uses,
     edits: Vec<Edit>,
+    templates: Vec<Template>,
     findings: Findings<'a>,
 }
 
 impl Walker<'_> {
+    /// The target of an `import()` that begins with a relative path. Those of dependencies are left alone: they are written
+    /// for their own package's layout, which a bundle or an install may have changed.
+    fn template(&self, args: &[ExprOrSpread], at: (usize, usize)) -> Option<Template> {
+        let start = self.text(args.first()).map(|text| text.start)?;
+        let is_relative = start.starts_with("./") || start.starts_with("../");
+        let end = match args.first()?.expr.as_ref() {
+            Expr::Tpl(template) => template.quasis.last().map(|last| last.raw.to_string()).unwrap_or_default(),
+            _ => String::new(),
+        };
+        (is_relative && !self.options.dependency).then_some(Template { start, end, at })
+    }
+
     fn at(&self, span: Span) -> (usize, usize) {
         self.parsed.range(span)
     }
@@ -465,7 +480,10 @@ impl Visit for Walker<'_> {
                 Some(literal) => self.import_literal(literal.start, &call.args[0].expr),
                 None => {
                     let at = self.at(call.span);
-                    self.findings.computed("import()", at);
+                    match self.template(&call.args, at) {
+                        Some(template) => self.templates.push(template),
+                        None => self.findings.computed("import()", at),
+                    }
                     self.edit(call.callee.span(), computed_import(self.options.file, self.options.place));
                     call.args.visit_with(self);
                 }

@@ -19,9 +19,15 @@ interface Location {
   resolve(specifier: string): string;
   /** `require.resolve` of a CommonJS module. */
   requireResolve: (specifier: string) => string;
-  /** What stands for `import` where its target is computed; `load` is that `import` itself. */
-  import(load: (target: string) => Promise<unknown>): (target: unknown) => Promise<unknown>;
+  /**
+   * What stands for `import` where its target is computed; `load` is that `import` itself. `reach` gives the modules that
+   * the compiler took along because the target may mean them, by specifiers seen from this module.
+   */
+  import(load: (target: string) => Promise<unknown>, reach?: () => Record<string, Opener>): (target: unknown) => Promise<unknown>;
 }
+
+/** Imports one module of the bundle. */
+type Opener = () => Promise<unknown>;
 
 /** What stands for a folder when the host named none. */
 const NOWHERE = "/";
@@ -29,6 +35,10 @@ const NOWHERE = "/";
 let root = NOWHERE;
 /** By file, so that each module meets one. */
 const modules = new Map<string, object>();
+/** By file: what computed imports may mean. */
+const reached = new Map<string, Opener>();
+/** What the loader puts behind a path, in its order. */
+const ENDINGS = [".ts", ".tsx", ".mts", ".cts", ".mjs", ".js", ".cjs", ".jsx", ".json"];
 
 /** Says where the package lies, before any of its modules runs. */
 export function setRoot(folder: string | undefined): void {
@@ -60,9 +70,12 @@ function locate(file: string, place = file): Location {
     get requireResolve() {
       return importSync("pi:node/resolve").resolver(filename) as (specifier: string) => string;
     },
-    import(load) {
+    import(load, reach) {
+      for (const [specifier, open] of Object.entries(reach?.() ?? {})) reached.set(pathOf(specifier, filename), open);
       return async (target) => {
         const specifier = String(target);
+        const open = opener(specifier, filename);
+        if (open) return open();
         const isPath = /^(\.{0,2}\/|\.{1,2}$|[a-z][a-z0-9+.-]*:)/i.test(specifier) && !specifier.startsWith("node:");
         if (!isPath) {
           try {
@@ -74,7 +87,7 @@ function locate(file: string, place = file): Location {
         const where = file === "" ? "the package" : file;
         throw Object.assign(
           new Error(
-            `Cannot import '${specifier}' from ${where}: a computed import() finds only builtins and pi's packages. ` +
+            `Cannot import '${specifier}' from ${where}: a computed import() finds only builtins, pi's packages and what a relative template names. ` +
               `Name it literally, as in import("./file.js"), so that it is compiled with the extension.`,
           ),
           { code: "ERR_MODULE_NOT_FOUND" },
@@ -82,6 +95,26 @@ function locate(file: string, place = file): Location {
       };
     },
   };
+}
+
+/** The file that a specifier names, seen from another file. */
+function pathOf(specifier: string, from: string): string {
+  const url = new URL(specifier.startsWith("/") ? fileUrl(specifier) : specifier, fileUrl(from)).href;
+  return decodeURIComponent(url.replace(/^file:\/\//, "").replace(/[?#].*$/, ""));
+}
+
+/** The module of the bundle that a path or a `file:` URL means, as the loader would look for it. */
+function opener(specifier: string, from: string): Opener | undefined {
+  if (reached.size === 0 || !/^(\.{1,2}(\/|$)|\/|file:)/.test(specifier)) return undefined;
+  const path = pathOf(specifier, from);
+  const typed = /\.([mc]?)js$/.exec(path);
+  const alias = typed ? [`${path.slice(0, -2)}ts`, ...(typed[1] === "" ? [`${path.slice(0, -2)}tsx`] : [])] : [];
+  const candidates = [path, ...alias, ...ENDINGS.map((ending) => path + ending), ...ENDINGS.map((ending) => `${path}/index${ending}`)];
+  for (const candidate of candidates) {
+    const found = reached.get(candidate);
+    if (found) return found;
+  }
+  return undefined;
 }
 
 /** Whether packages there may be the extension's own or the project's: nobody is asked about others only to look. */
