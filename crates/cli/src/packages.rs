@@ -1,5 +1,6 @@
 //! `pi install`, `pi update`, `pi remove`, `pi list`.
 
+mod outlook;
 mod review;
 
 use crate::applicant::{Applicant, grant_key};
@@ -9,11 +10,13 @@ use crate::consent::{self, Consent, one_line};
 use crate::environment::Environment;
 use crate::failure::{Failure, Result};
 use crate::grant_file::GrantFile;
+use crate::made_files::MadeFolder;
 use crate::output::{clean, indented, stderr, stdout};
 use crate::supply::Supplier;
 use crate::system::SystemTimer;
 use crate::trust::Trust;
 use indicatif::{ProgressBar, ProgressStyle};
+use outlook::Outlook;
 use pijs_packages::{
     Attempt, BuildInput, Builder, Built, DiscoverOptions, Discovery, GitOptions, InstallCode, Installed, Installer,
     PackageEntry, Progress, Scope, count_resources, resolve_extensions,
@@ -110,13 +113,16 @@ fn told(environment: &Environment, reviewer: &Reviewer, installed: &Installed, a
     // Without code of its own there is nothing to consent to.
     let agreed =
         if installed.entries.is_empty() { None } else { Some(consent_to(reviewer, installed, args.common.local)?) };
-    for warning in &installed.warnings {
+    let warnings = distinct(&installed.warnings);
+    for warning in &warnings {
         stderr(&format!("warning: {}", clean(warning)));
     }
+    let missing = agreed.as_ref().is_some_and(|(_, consent)| !consent.missing.is_empty());
+    let outlook = Outlook::new(&reviewer.findings(&installed.id), is_useful(installed), missing);
     if args.common.json {
         let document = json!({
             "id": installed.id, "source": installed.source, "version": installed.version, "path": installed.path,
-            "entries": installed.entries, "dependencies": installed.dependencies, "warnings": installed.warnings,
+            "entries": installed.entries, "dependencies": installed.dependencies, "warnings": warnings, "outlook": outlook.to_string(),
             "granted": agreed.as_ref().map(|(_, consent)| &consent.granted),
             "missing": agreed.as_ref().map(|(_, consent)| &consent.missing),
             "resources": resources(installed),
@@ -125,7 +131,8 @@ fn told(environment: &Environment, reviewer: &Reviewer, installed: &Installed, a
         return Ok(());
     }
     let version = installed.version.as_deref().map(|version| format!(" {}", one_line(version, ""))).unwrap_or_default();
-    stderr(&format!("installed {}{version}", clean(&installed.id)));
+    let verb = if installed.is_new { "installed" } else { "already installed:" };
+    stderr(&format!("{verb} {}{version}", clean(&named(installed))));
     stderr(&format!("  {} in {}", contents(installed), clean(&installed.path.display().to_string())));
     if installed.dependencies > 0 {
         stderr(&format!("  with {} dependencies; none of their scripts was run", installed.dependencies));
@@ -139,7 +146,27 @@ fn told(environment: &Environment, reviewer: &Reviewer, installed: &Installed, a
         }
         consent::explain_missing(applicant, consent);
     }
+    stderr(&clean(&format!("{}: {outlook}", named(installed))));
     Ok(())
+}
+
+/// An installed package as it is shown: a folder by what it calls itself, and where it is.
+fn named(installed: &Installed) -> String {
+    match &installed.name {
+        Some(name) if !installed.id.starts_with("npm:") => format!("{} ({})", one_line(name, ""), installed.id),
+        _ => installed.id.clone(),
+    }
+}
+
+/// Whether there is anything in a package that pi loads.
+fn is_useful(installed: &Installed) -> bool {
+    !installed.entries.is_empty() || !resources(installed).is_empty()
+}
+
+/// Warnings in their order, each once.
+fn distinct(warnings: &[String]) -> Vec<&String> {
+    let mut seen = std::collections::BTreeSet::new();
+    warnings.iter().filter(|warning| seen.insert(warning.as_str())).collect()
 }
 
 /// Skills, prompts and themes of a package by kind, as far as there are any.
@@ -256,7 +283,7 @@ async fn updated(
         return Ok(());
     }
     fetch_supplied(environment, installed, args.common.registry.as_deref()).await;
-    for warning in &installed.warnings {
+    for warning in distinct(&installed.warnings) {
         stderr(&format!("warning: {}", clean(warning)));
     }
     stderr(&format!(
@@ -292,9 +319,11 @@ fn installer(
 
 pub(crate) fn remove(environment: &Environment, args: &RemoveArgs) -> Result<()> {
     let removed = reader(environment)?.remove(&args.source, scope(args.local))?;
-    // Whatever comes under this name next is asked about anew.
+    // Whatever comes under this name next is asked about anew, and has made nothing.
     let key = grant_key(&environment.dirs, &removed.id, Some(scope(args.local)));
     GrantFile::new(environment, Arc::new(SystemTimer::new())).change(|book| book.packages.remove(&key))?;
+    let forgotten = MadeFolder::new(environment).forget(&key);
+    forgotten.map_err(|error| Failure::failed(format!("{}: what it made is not forgotten: {error}", clean(&key))))?;
     stderr(&format!("removed {}", clean(&removed.id)));
     Ok(())
 }
@@ -336,13 +365,13 @@ pub(crate) fn loaded(environment: &Environment, named: Vec<String>, as_json: boo
     let found = discovered(environment, named)?;
     if as_json {
         let documents: Vec<_> = found.packages.iter().map(|package| json!({
-            "id": package.id, "root": package.root, "entries": package.entries, "origin": format!("{:?}", package.origin),
+            "id": package.id, "name": package.name, "root": package.root, "entries": package.entries, "origin": format!("{:?}", package.origin),
         })).collect();
         stdout(&serde_json::Value::from(documents).to_string());
         return Ok(());
     }
     for package in &found.packages {
-        stdout(&clean(package.id.as_str()));
+        stdout(&clean(&shown_name(package)));
         for entry in &package.entries {
             stdout(&format!("  {}", clean(&entry.display().to_string())));
         }
@@ -357,12 +386,25 @@ pub(crate) fn loaded(environment: &Environment, named: Vec<String>, as_json: boo
 pub(crate) fn find_package(environment: &Environment, which: &str) -> Result<PackageEntry> {
     let found = discovered(environment, Vec::new())?;
     let path = environment.dirs.cwd.join(which).canonicalize().ok().map(|path| format!("path:{}", path.display()));
-    let named = |package: &&PackageEntry| {
+    let identified = |package: &&PackageEntry| {
         let id = package.id.as_str();
         id == which || id.strip_prefix("npm:") == Some(which) || Some(id) == path.as_deref()
     };
-    if let Some(package) = found.packages.iter().find(named) {
+    if let Some(package) = found.packages.iter().find(identified) {
         return Ok(package.clone());
+    }
+    // What a folder calls itself, as long as no other has the name.
+    let named: Vec<&PackageEntry> =
+        found.packages.iter().filter(|package| package.name.as_deref() == Some(which)).collect();
+    match named.as_slice() {
+        [package] => return Ok((*package).clone()),
+        [] => {}
+        several => {
+            let ids: Vec<&str> = several.iter().map(|package| package.id.as_str()).collect();
+            let which = clean(which);
+            return Err(Failure::failed(format!("{which}: {} packages have this name", several.len()))
+                .help(format!("say which: {}", clean(&ids.join(", ")))));
+        }
     }
     let which = which.strip_prefix("path:").unwrap_or(which);
     discovered(environment, vec![which.to_owned()])?
@@ -370,6 +412,21 @@ pub(crate) fn find_package(environment: &Environment, which: &str) -> Result<Pac
         .first()
         .cloned()
         .ok_or_else(|| Failure::failed(format!("{which}: no such extension")).help("pi ext list names them"))
+}
+
+/// A package as it is shown: what it calls itself, and which one that is.
+pub(crate) fn shown_name(package: &PackageEntry) -> String {
+    match &package.name {
+        Some(name) => format!("{} ({})", one_line(name, ""), package.id),
+        None => package.id.to_string(),
+    }
+}
+
+/// The packages that a session would load here; none where that cannot be found out.
+pub(crate) fn loadable(environment: &Environment) -> Vec<PackageEntry> {
+    let trusted = Trust::read(environment).is_ok_and(|trust| trust.covers(&environment.dirs.cwd));
+    let options = DiscoverOptions { dirs: environment.dirs.clone(), named: Vec::new(), only_named: false, trusted };
+    resolve_extensions(&options).packages
 }
 
 /// `pi ext show`: what a package may ask for and what the scan has to say.

@@ -144,3 +144,77 @@ fn what_pi_supplies_is_fetched_with_the_package_or_said_to_be_missing() {
     }
     assert_eq!(listed(&world).len(), 1);
 }
+
+#[test]
+fn a_folder_gets_its_own_dependencies_and_says_what_comes_of_it() {
+    let world = World::new();
+    let registry = Registry::start();
+    registry.publish(
+        json!({"name": "leaf", "version": "1.2.0", "dependencies": {"twig": "^1"}}),
+        &[("index.js", "module.exports = require('twig');")],
+    );
+    registry.publish(
+        json!({"name": "twig", "version": "1.0.0", "scripts": {"prepare": "true"}}),
+        &[("index.js", "module.exports = 'twig';")],
+    );
+    let manifest = json!({
+        "name": "mine", "version": "1.0.0", "pi": {"extensions": ["./index.ts"]},
+        "dependencies": {"leaf": "^1", "typebox": "*"}, "scripts": {"postinstall": "true"},
+    });
+    world.write("project/mine/package.json", manifest.to_string());
+    world.write(
+        "project/mine/index.ts",
+        "import leaf from 'leaf';\nexport default (pi: any) => pi.on('session_start', () => console.log(leaf));\n",
+    );
+    let install = |world: &World| world.pi(&["install", "./mine", "--registry", &registry.url()]);
+    let first = install(&world);
+    let last = |run: &support::Run| run.stderr.trim_end().lines().last().unwrap_or_default().to_owned();
+    assert!(
+        last(first.succeeded()).starts_with("mine (path:") && last(&first).ends_with("): works"),
+        "{}",
+        first.stderr
+    );
+    assert_eq!(first.stderr.matches("postinstall was not run").count(), 1, "{}", first.stderr);
+    assert!(!first.stderr.contains("prepare"), "a registry's package is prepared: {}", first.stderr);
+    assert!(world.project().join("mine/node_modules/leaf/package.json").is_file());
+    assert!(world.project().join("mine/node_modules/twig/package.json").is_file());
+    // With everything there nothing is asked, and what lies there stays.
+    let asked = registry.requests().len();
+    world.write("project/mine/node_modules/leaf/index.js", "module.exports = 'changed by hand';");
+    assert!(last(install(&world).succeeded()).ends_with("): works"));
+    assert_eq!(registry.requests().len(), asked);
+    assert_eq!(world.read("project/mine/node_modules/leaf/index.js"), "module.exports = 'changed by hand';");
+
+    // What cannot be had is said, with the line that needs it.
+    let needs_gone = manifest.to_string().replace("\"leaf\":", "\"gone\":");
+    world.write("project/other/package.json", needs_gone.replace("\"mine\"", "\"other\""));
+    world.write("project/other/index.ts", "import gone from 'gone';\nexport default () => gone;\n");
+    let run = world.pi(&["install", "./other", "--registry", &registry.url()]);
+    assert!(run.succeeded().stderr.contains("its dependencies were not installed"), "{}", run.stderr);
+    assert!(
+        last(&run).contains("will not work: `gone` is not installed") && last(&run).contains("index.ts:1"),
+        "{}",
+        run.stderr
+    );
+    assert!(!world.project().join("other/node_modules/gone").exists());
+}
+
+#[test]
+fn an_install_with_nothing_to_do_fetches_nothing_and_repairs_what_was_changed() {
+    let world = World::new();
+    let registry = registry();
+    let install = || world.pi(&["install", "--yes", "greets-cjs", "--registry", &registry.url()]);
+    let tarballs = || registry.requests().iter().filter(|request| request.path.ends_with(".tgz")).count();
+    assert!(install().succeeded().stderr.contains("installed npm:greets-cjs"));
+    let before = tarballs();
+    let again = install();
+    assert!(again.succeeded().stderr.contains("already installed: npm:greets-cjs"), "{}", again.stderr);
+    assert!(again.stderr.trim_end().ends_with("npm:greets-cjs: works"), "{}", again.stderr);
+    assert_eq!(tarballs(), before);
+    let dependency = "home/.pi/agent/npm/node_modules/greets-cjs/node_modules/tiny-words/lib/index.js";
+    let text = world.read(dependency);
+    world.write(dependency, "broken(");
+    assert!(install().succeeded().stderr.contains("\ninstalled npm:greets-cjs") || tarballs() > before);
+    assert_eq!(world.read(dependency), text);
+    assert!(tarballs() > before);
+}

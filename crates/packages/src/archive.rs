@@ -79,9 +79,14 @@ pub struct Unpacked {
 }
 
 impl Unpacked {
+    /// No files.
+    pub(crate) fn empty() -> Self {
+        Self { tar: Vec::new(), files: BTreeMap::new(), warnings: Vec::new() }
+    }
+
     /// Files that come from elsewhere than an archive, under the same rules for names; each path has a folder at the top.
     pub(crate) fn from_files(files: impl Iterator<Item = (Vec<u8>, Vec<u8>)>, limits: &Limits) -> Result<Self> {
-        let mut this = Self { tar: Vec::new(), files: BTreeMap::new(), warnings: Vec::new() };
+        let mut this = Self::empty();
         let mut names = Names::default();
         for (raw, bytes) in files {
             // No tool writes such an entry into a tree.

@@ -9,6 +9,7 @@ use crate::entries::{
     Entries, apply_filter, auto_dir_with_problems, directory_entries, is_extension_file, package_entries,
 };
 use crate::error::{InstallCode, PackageError, Result};
+use crate::manifest::Manifest;
 use crate::resources::Provenance;
 use crate::selection::{Selected, selected};
 use crate::settings::Settings;
@@ -51,6 +52,8 @@ pub enum Origin {
 pub struct PackageEntry {
     /// `npm:NAME`, or `path:CANONICAL_PATH` of the folder, or of a loose file.
     pub id: ExtensionId,
+    /// What the `package.json` of a folder or repository calls it; a name that others may have as well.
+    pub name: Option<String>,
     /// The package folder; for a loose file the folder it lies in.
     pub root: PathBuf,
     /// Absolute paths of its entries.
@@ -262,6 +265,8 @@ impl Finder<'_> {
         if is_change || choice.is_empty("extensions") {
             return Ok(());
         }
+        let settings_dir = self.dirs.root(scope);
+        let identity = source.identity();
         let (id, root, local) = match &source {
             Source::Npm { name, .. } => (ExtensionId::new(identity), Store::place(&settings_dir, name), false),
             Source::Git(_) => (ExtensionId::new(identity), Store::place_of(&settings_dir, &source), false),
@@ -361,8 +366,11 @@ impl Finder<'_> {
         if entries.is_empty() {
             return;
         }
+        let is_named = !id.as_str().starts_with("npm:") && !matches!(entries.as_slice(), [file] if id == path_id(file));
+        let name = is_named.then(|| Manifest::read(root).ok().flatten()).flatten().and_then(|manifest| manifest.name);
         self.found.packages.push(PackageEntry {
             id,
+            name,
             root: real(root),
             entries,
             origin,

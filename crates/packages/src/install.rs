@@ -6,7 +6,9 @@
 //! process when this one is killed.
 
 mod fetch;
+mod intact;
 mod local;
+mod own_modules;
 mod repository;
 
 use crate::archive::Limits;
@@ -93,6 +95,8 @@ impl Progress for NoProgress {
 pub struct Installed {
     /// `npm:NAME` or `path:PATH`.
     pub id: String,
+    /// What its `package.json` calls it.
+    pub name: Option<String>,
     /// As it stands in settings.
     pub source: String,
     /// Absent for a local folder without one.
@@ -105,6 +109,8 @@ pub struct Installed {
     pub dependencies: usize,
     /// Scripts that were not run, optional dependencies left out, findings of the builder.
     pub warnings: Vec<String>,
+    /// False for a package that was in its place already, as it is now.
+    pub is_new: bool,
 }
 
 /// What became of one package among several.
@@ -212,7 +218,7 @@ impl Installer {
     /// Every refusal leaves packages, lock and settings as they were.
     pub async fn install(&self, source: &str, scope: Scope) -> Result<Installed> {
         match Source::parse(source, &self.dirs.cwd, &self.dirs.home)? {
-            Source::Path(path) => self.install_path(&path, scope),
+            Source::Path(path) => self.install_path(&path, scope).await,
             Source::Npm { name, range } => self.install_npm(&name, &range, scope).await,
             Source::Git(git) => self.install_git(git, scope).await,
         }
@@ -549,12 +555,14 @@ impl Installer {
         drop(held);
         Ok(Installed {
             id,
+            name: staged.manifest.name.clone(),
             source: text,
             version: staged.manifest.version.clone(),
             path: place,
             entries,
             dependencies: staged.dependencies(),
             warnings,
+            is_new: true,
         })
     }
 }

@@ -17,23 +17,25 @@ use std::path::Path;
 const MAX_MANIFEST_BYTES: u64 = 4 << 20;
 
 /// Scripts that npm would run during an install. We run none and say so.
-const INSTALL_SCRIPTS: [&str; 4] = ["preinstall", "install", "postinstall", "prepare"];
+const INSTALL_SCRIPTS: [&str; 3] = ["preinstall", "install", "postinstall"];
+/// What npm runs besides where a package comes as its sources: what a registry has was prepared by its author.
+const PREPARE: &str = "prepare";
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Manifest {
+    #[serde(deserialize_with = "if_readable")]
     pub(crate) name: Option<String>,
+    #[serde(deserialize_with = "if_readable")]
     pub(crate) version: Option<String>,
-    #[serde(deserialize_with = "if_readable")]
     #[serde(deserialize_with = "if_object")]
-    #[serde(deserialize_with = "if_readable")]
     pub(crate) pi: Option<PiManifest>,
     #[serde(deserialize_with = "if_readable")]
     pub(crate) main: Option<String>,
+    #[serde(deserialize_with = "readable_members")]
     pub(crate) dependencies: BTreeMap<String, String>,
+    #[serde(deserialize_with = "readable_members")]
     pub(crate) optional_dependencies: BTreeMap<String, String>,
-    #[serde(deserialize_with = "readable_members")]
-    #[serde(deserialize_with = "readable_members")]
     #[serde(deserialize_with = "readable_members")]
     pub(crate) peer_dependencies: BTreeMap<String, String>,
     #[serde(deserialize_with = "readable_members")]
@@ -56,8 +58,6 @@ pub(crate) fn if_readable<'de, D: serde::Deserializer<'de>, T: serde::de::Deseri
     Ok(serde_json::from_value(Value::deserialize(deserializer)?).unwrap_or_default())
 }
 
-/// `pi` says something where it is an object, as under pi.
-fn if_object<'de, D: serde::Deserializer<'de>>(deserializer: D) -> std::result::Result<Option<PiManifest>, D::Error> {
 /// Reads an object and leaves out the members of another form: `"dependencies": null` lists none.
 pub(crate) fn readable_members<'de, D: serde::Deserializer<'de>, T: serde::de::DeserializeOwned>(
     deserializer: D,
@@ -67,6 +67,8 @@ pub(crate) fn readable_members<'de, D: serde::Deserializer<'de>, T: serde::de::D
     Ok(members.into_iter().filter_map(read).collect())
 }
 
+/// `pi` says something where it is an object, as under pi.
+fn if_object<'de, D: serde::Deserializer<'de>>(deserializer: D) -> std::result::Result<Option<PiManifest>, D::Error> {
     let value = Value::deserialize(deserializer)?;
     Ok(value.is_object().then(|| serde_json::from_value(value).unwrap_or_default()))
 }
@@ -238,8 +240,9 @@ impl Manifest {
         }
     }
 
-    /// Scripts that npm would have run, for the report.
-    pub(crate) fn install_scripts(&self) -> Vec<&'static str> {
-        INSTALL_SCRIPTS.into_iter().filter(|script| self.scripts.contains_key(*script)).collect()
+    /// Scripts that npm would have run, for the report; `is_source` for a package that no registry has prepared.
+    pub(crate) fn install_scripts(&self, is_source: bool) -> Vec<&'static str> {
+        let prepare = Some(PREPARE).filter(|_| is_source);
+        INSTALL_SCRIPTS.into_iter().chain(prepare).filter(|script| self.scripts.contains_key(*script)).collect()
     }
 }

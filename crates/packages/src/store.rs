@@ -54,6 +54,14 @@ pub(crate) struct Staging {
 }
 
 impl Staging {
+    /// Makes an empty folder in another one.
+    pub(crate) fn make(disk: &Disk, within: &Path, label: &str) -> Result<Self> {
+        let failed = |error| PackageError::io("create a folder in it", within, error);
+        let path = disk.temporary_in(within, label).map_err(failed)?;
+        disk.create_dirs(&path).map_err(failed)?;
+        Ok(Self { disk: disk.clone(), path })
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -205,11 +213,7 @@ impl Store {
 
     /// An empty folder to build a package in.
     pub(crate) fn stage(&self, label: &str) -> Result<Staging> {
-        let staging = self.npm().join(".staging");
-        let failed = |error| PackageError::io("create a folder in it", &staging, error);
-        let path = self.disk.temporary_in(&staging, label).map_err(failed)?;
-        self.disk.create_dirs(&path).map_err(failed)?;
-        Ok(Staging { disk: self.disk.clone(), path })
+        Staging::make(&self.disk, &self.npm().join(".staging"), label)
     }
 }
 

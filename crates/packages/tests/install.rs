@@ -377,7 +377,11 @@ async fn scripts_never_run_and_are_named() {
     let installed = home.installer(&registry).install("scripted", Scope::User).await.expect("installed");
     assert!(!marker.exists());
     let reported: Vec<_> = installed.warnings.iter().filter(|warning| warning.starts_with("IN_SCRIPT")).collect();
-    assert_eq!(reported.len(), 5, "{reported:?}");
+    assert_eq!(reported.len(), 4, "{reported:?}");
+    assert!(
+        !reported.iter().any(|warning| warning.contains("prepare")),
+        "what a registry has is prepared: {reported:?}"
+    );
 }
 
 #[tokio::test]

@@ -15,10 +15,11 @@ use crate::grants::Decided;
 use crate::output::clean;
 use crate::system::SystemTimer;
 use crate::terminal::Terminal;
-use pijs_extc::{BuildFailure, BuildOutput};
+use pijs_extc::{BuildFailure, BuildOutput, Diagnostic};
 use pijs_hostcall::book::Book;
 use pijs_hostcall::{Gate, Grant, Mode, Policy, Profile};
 use pijs_packages::{BuildInput, Builder, Built, InstallCode, PackageError, Scope};
+use pijs_protocol::artifact::Finding;
 use pijs_protocol::guard;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -34,6 +35,7 @@ pub(super) struct Reviewer {
     bar: Arc<Bar>,
     /// What was decided about packages that are on their way into the store.
     reviews: Mutex<BTreeMap<String, Review>>,
+    findings: Mutex<Findings>,
 }
 
 /// The command that installs.
@@ -61,6 +63,9 @@ struct Review {
     decision: Decision,
 }
 
+/// What the scan found in the packages of one command.
+type Findings = BTreeMap<String, Vec<Finding>>;
+
 /// A package that is to be reviewed, in staging or in its place.
 pub(super) struct Reviewed<'a> {
     pub(super) id: &'a str,
@@ -79,9 +84,15 @@ impl Reviewer {
             command,
             bar,
             reviews: Mutex::default(),
+            findings: Mutex::default(),
         };
         this.file().read()?;
         Ok(this)
+    }
+
+    /// What the scan found in a package that was reviewed.
+    pub(super) fn findings(&self, id: &str) -> Vec<Finding> {
+        self.findings.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned().unwrap_or_default()
     }
 
     fn file(&self) -> GrantFile {
@@ -100,7 +111,8 @@ impl Reviewer {
         let terminal = Terminal::default();
         let has_user = self.environment.stdin_is_terminal && self.environment.stderr_is_terminal;
         let who = match (self.command.yes, has_user) {
-            (true, _) => Who::Yes,
+            // Who names a package and says yes means all that it asks for, also what was not granted before.
+            (true, _) => Who::Yes { anew: self.command.command == "install" && self.command.source.is_some() },
             (false, true) => Who::Person(&terminal),
             (false, false) => Who::Nobody,
         };
@@ -158,8 +170,29 @@ impl Builder for Reviewer {
                 .map_err(|widened| held(input, &widened, &self.command.of(&input.id)))?;
             self.reviews.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone(), review);
         }
-        Ok(Built { warnings: built.diagnostics.iter().map(ToString::to_string).collect() })
+        let findings = built.metadata().findings;
+        self.findings.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone(), findings);
+        Ok(Built { warnings: remarks(id, &built.diagnostics) })
     }
+}
+
+/// Remarks of a build, each once: the package, the first place, and how many more there are.
+fn remarks(id: &str, diagnostics: &[Diagnostic]) -> Vec<String> {
+    let mut places: Vec<(String, Vec<String>)> = Vec::new();
+    for diagnostic in diagnostics {
+        let what = diagnostic.to_string();
+        let place = diagnostic.place().map(|place| format!("{}:{}:{}", place.file, place.line, place.column));
+        match places.iter_mut().find(|(known, _)| *known == what) {
+            Some((_, known)) => known.extend(place),
+            None => places.push((what, place.into_iter().collect())),
+        }
+    }
+    let line = |(what, places): (String, Vec<String>)| match places.as_slice() {
+        [] => format!("{id}: {what}"),
+        [place] => format!("{id}: {place}: {what}"),
+        [first, more @ ..] => format!("{id}: {first} (and {} more): {what}", more.len()),
+    };
+    places.into_iter().map(line).collect()
 }
 
 /// A package that does not compile.

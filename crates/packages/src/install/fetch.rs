@@ -12,9 +12,10 @@ use crate::source::{PackageName, printable};
 use crate::store::{Staging, Store};
 use cap_std::fs::Dir;
 use futures_util::{StreamExt, stream};
+use pijs_durable::Disk;
 use pijs_protocol::guard;
 use sha2::{Digest, Sha256};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Downloads at the same time.
@@ -60,6 +61,21 @@ impl Plan {
             })
         });
         Ok(Self(wanted.collect::<Result<_>>()?))
+    }
+
+    /// The topmost folders below which it puts something: `node_modules/a`, `member/node_modules/@s/b`.
+    pub(super) fn tops(&self) -> BTreeSet<String> {
+        let top = |path: &str| {
+            let (before, rest) = path.split_once("node_modules/")?;
+            let parts = if rest.starts_with('@') { 2 } else { 1 };
+            let name: Vec<&str> = rest.split('/').take(parts).collect();
+            Some(format!("{before}node_modules/{}", name.join("/")))
+        };
+        self.0.iter().filter_map(|wanted| top(&wanted.path)).collect()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     pub(super) fn names(&self) -> impl Iterator<Item = &PackageName> {
@@ -116,10 +132,21 @@ impl Installer {
 
     /// `root` is the package itself, when it came from elsewhere than a registry.
     pub(super) async fn fetch(&self, store: &Store, label: &str, root: Option<Root>, plan: &Plan) -> Result<Staged> {
-        let staging = store.stage("install")?;
+        self.fetch_into(store.disk(), store.stage("install")?, label, root, plan).await
+    }
+
+    /// The same in a staging folder of another place.
+    pub(super) async fn fetch_into(
+        &self,
+        disk: &Disk,
+        staging: Staging,
+        label: &str,
+        root: Option<Root>,
+        plan: &Plan,
+    ) -> Result<Staged> {
         let folder = staging.path().join("package");
-        store.disk().create_dir(&folder).map_err(|error| PackageError::io("create it", &folder, error))?;
-        let opened = store.disk().directory(&folder).map_err(|error| PackageError::io("open it", &folder, error))?;
+        disk.create_dir(&folder).map_err(|error| PackageError::io("create it", &folder, error))?;
+        let opened = disk.directory(&folder).map_err(|error| PackageError::io("open it", &folder, error))?;
         let dir = Dir::from_std_file(opened);
 
         self.progress.step(&format!("downloading {label}"));
@@ -135,9 +162,7 @@ impl Installer {
         if let Some(root) = root {
             bytes += root.files.size();
             warnings.extend(root.files.warnings.iter().map(|warning| format!("{label}: {warning}")));
-            warnings.extend(
-                scripts(&root.manifest, &root.files).map(|script| format!("IN_SCRIPT: {label}: {script} was not run")),
-            );
+            warnings.extend(not_run(label, &root.manifest, &root.files, true));
             check_bundled(&root.manifest, label, &root.files)?;
             root.files.write_into(&dir)?;
             add_to(&mut tree, "", &root.files.digest());
@@ -157,9 +182,8 @@ impl Installer {
             }
             let found = check_package(wanted, &subject, &files)?;
             warnings.extend(files.warnings.iter().map(|warning| format!("{subject}: {warning}")));
-            warnings
-                .extend(scripts(&found, &files).map(|script| format!("IN_SCRIPT: {subject}: {script} was not run")));
-            let unpacking = store.disk().step(&format!("unpack {subject}"));
+            warnings.extend(not_run(&subject, &found, &files, false));
+            let unpacking = disk.step(&format!("unpack {subject}"));
             unpacking.map_err(|error| PackageError::io("unpack into it", &folder, error))?;
             // Places come in path order, so the folder that a dependency lies in was written before it.
             let target = if wanted.path.is_empty() { None } else { Some(wanted.path.as_str()) };
@@ -258,8 +282,9 @@ fn check_bundled(manifest: &Manifest, subject: &str, files: &Unpacked) -> Result
     Ok(())
 }
 
-/// What npm would have run for it.
-fn scripts(manifest: &Manifest, files: &Unpacked) -> impl Iterator<Item = String> {
-    let named = manifest.install_scripts().into_iter().map(|script| format!("the script {script}"));
-    named.chain(files.get("binding.gyp").map(|_| "the native build of binding.gyp".to_owned()))
+/// What npm would have run for a package, as remarks.
+fn not_run(subject: &str, manifest: &Manifest, files: &Unpacked, is_source: bool) -> Vec<String> {
+    let named = manifest.install_scripts(is_source).into_iter().map(|script| format!("the script {script}"));
+    let native = files.get("binding.gyp").map(|_| "the native build of binding.gyp".to_owned());
+    named.chain(native).map(|script| format!("IN_SCRIPT: {subject}: {script} was not run")).collect()
 }

@@ -1,5 +1,6 @@
-//! Installing a file or folder: built where it is, listed relative to the settings, never copied.
+//! Installing a file or folder: built where it is with its own dependencies, listed relative to the settings, never copied.
 
+use super::own_modules::Filled;
 use super::{BuildInput, Installed, Installer};
 use crate::Scope;
 use crate::entries::{is_extension_file, package_entries};
@@ -12,7 +13,7 @@ use crate::store::Store;
 use std::path::Path;
 
 impl Installer {
-    pub(super) fn install_path(&self, path: &Path, scope: Scope) -> Result<Installed> {
+    pub(super) async fn install_path(&self, path: &Path, scope: Scope) -> Result<Installed> {
         let metadata = std::fs::metadata(path).map_err(|error| {
             if error.kind() == std::io::ErrorKind::NotFound {
                 PackageError::new(InstallCode::Source, path.display().to_string(), "there is no such file or folder")
@@ -41,6 +42,8 @@ impl Installer {
         };
         let manifest = if metadata.is_dir() { Manifest::read(path)?.unwrap_or_default() } else { Manifest::default() };
         manifest.check_names(&path.display().to_string())?;
+        let filled = if metadata.is_dir() { self.fill_folder(path, &manifest).await } else { Filled::default() };
+        warnings.extend(filled.warnings);
         self.progress.step(&format!("building {}", path.display()));
         let input = BuildInput {
             id: source.identity(),
@@ -50,9 +53,8 @@ impl Installer {
             version: manifest.version.clone(),
             replaces: None,
         };
-        let scripts = manifest.install_scripts().into_iter();
-        warnings.extend(scripts.map(|script| format!("IN_SCRIPT: the script {script} was not run")));
-        warnings.extend(self.builder.build(&input)?.warnings);
+        let built = self.builder.build(&input)?;
+        warnings.extend(built.warnings);
 
         let store = Store::open(&self.disk, &root, scope)?;
         let held = self.lock(&store)?;
@@ -62,12 +64,14 @@ impl Installer {
         drop(held);
         Ok(Installed {
             id: input.id,
+            name: manifest.name,
             source: source.to_settings(&root),
             version: manifest.version,
             path: path.to_path_buf(),
             entries: input.entries,
-            dependencies: 0,
+            dependencies: filled.fetched,
             warnings,
+            is_new: true,
         })
     }
 }

@@ -25,9 +25,17 @@ impl Installer {
             Some(locked) if git.is_pinned() && is_state_of(locked, &git) => same_commit(&git, locked, &commit),
             _ => Ok(()),
         };
-        unmoved(&LockFile::read(store.files(), &folder)?)?;
+        let lock = LockFile::read(store.files(), &folder)?;
+        unmoved(&lock)?;
+        let source = Source::Git(git.clone());
+        if let Some(locked) = lock.packages.get(&git.identity())
+            && locked.commit.as_ref() == Some(&commit)
+            && let Some(installed) = self.keep_in_place((&store, scope), &source, locked)?
+        {
+            return Ok(installed);
+        }
         let (staged, notes) = self.stage_git(&store, &git, checkout).await?;
-        self.finish((&store, scope), &Source::Git(git.clone()), staged, notes, &unmoved).await
+        self.finish((&store, scope), &source, staged, notes, &unmoved).await
     }
 
     pub(super) async fn restore_git(&self, git: GitSource, scope: Scope) -> Result<Installed> {
@@ -106,6 +114,11 @@ impl Installer {
     }
 }
 
+/// Whether a locked package is the state that a source names, however its address is spelled.
+fn is_state_of(locked: &Locked, git: &GitSource) -> bool {
+    GitSource::parse(&locked.source).is_some_and(|known| known.is_ok_and(|known| known.is_same_state(git)))
+}
+
 /// A tag, or the state that the lock holds, is one commit for ever.
 fn same_commit(git: &GitSource, locked: &Locked, now: &str) -> Result<()> {
     match &locked.commit {
@@ -116,11 +129,6 @@ fn same_commit(git: &GitSource, locked: &Locked, now: &str) -> Result<()> {
         }
         _ => Ok(()),
     }
-/// Whether a locked package is the state that a source names, however its address is spelled.
-fn is_state_of(locked: &Locked, git: &GitSource) -> bool {
-    GitSource::parse(&locked.source).is_some_and(|known| known.is_ok_and(|known| known.is_same_state(git)))
-}
-
 }
 
 fn root(git: &GitSource, checkout: Checkout) -> Result<Root> {
