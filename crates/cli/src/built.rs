@@ -9,11 +9,11 @@ use crate::supply::Supplier;
 use pijs_artifact::Verified;
 use pijs_extc::{BuildOutput, Code, FileAccess, FileEvidence, SourceMaps};
 use pijs_host::{Entry, Host, Package};
-use pijs_hostcall::{Access, BuildRecord, Caller, Dispatcher, Evidence, Gate, Grant, Profile};
+use pijs_hostcall::{BuildRecord, Caller, Dispatcher, Evidence, Gate, Grant, Profile, ReadBy};
 use pijs_packages::PackageEntry;
 use pijs_protocol::Capability;
 use pijs_protocol::artifact::ArtifactMetadata;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -48,8 +48,9 @@ impl Built {
             .map_err(|error| Failure::usage(format!("{}: {error}", profile.extension)))?;
         gate.set_never(&profile, never);
         let permit = gate.permit(&Caller::new(Arc::new(profile)), "fs");
-        let access =
-            FileAccess::new(gate.places().clone()).readable(move |path| permit.path(Access::Read, path).is_ok());
+        // What the extension wrote itself is data, and no code of its author.
+        let reads = move |path: &Path| permit.reads(path) == Ok(ReadBy::Grant);
+        let access = FileAccess::new(gate.places().clone()).readable(reads);
         Self::new(&compiler.with_access(access), dispatcher, found)
     }
 

@@ -2,14 +2,15 @@
 
 use crate::environment::Environment;
 use crate::failure::{Failure, Result};
+use crate::made_files::MadeFolder;
 use crate::output::{clean, stderr};
 use pijs_agent::iso;
 use pijs_durable::{Disk, Lock, Replace};
 use pijs_hostcall::book::{self, Answered, Book, By, Record};
-use pijs_hostcall::{Memory, Remembered, Timer};
+use pijs_hostcall::{MadeFiles, Memory, Remembered, Stamp, Timer};
 use pijs_protocol::ExtensionId;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -83,17 +84,19 @@ impl GrantFile {
 /// Keeps what a person answers while extensions run. What each loaded extension is, is told beforehand.
 pub(crate) struct Answers {
     file: GrantFile,
+    made: MadeFolder,
     /// Under which name they are kept, and what they are bound to.
     loaded: Mutex<BTreeMap<ExtensionId, (String, Record)>>,
 }
 
 impl Answers {
-    pub(crate) fn new(file: GrantFile) -> Self {
-        Self { file, loaded: Mutex::default() }
+    pub(crate) fn new(file: GrantFile, made: MadeFolder) -> Self {
+        Self { file, made, loaded: Mutex::default() }
     }
 
     /// Answers about this extension are kept under `key` and bound to `record` from now on.
     pub(crate) fn expect(&self, extension: ExtensionId, key: String, record: Record) {
+        self.made.expect(extension.clone(), key.clone());
         self.loaded.lock().unwrap_or_else(PoisonError::into_inner).insert(extension, (key, record));
     }
 
@@ -119,6 +122,16 @@ impl Answers {
         if let Err(failure) = written {
             stderr(&format!("warning: what the tools of {extension} say is not kept: {}", clean(&failure.to_string())));
         }
+    }
+}
+
+impl MadeFiles for Answers {
+    fn read(&self, extension: &ExtensionId) -> Vec<(PathBuf, Stamp)> {
+        self.made.read(extension)
+    }
+
+    fn note(&self, extension: &ExtensionId, path: &Path, stamp: Option<Stamp>) {
+        self.made.note(extension, path, stamp);
     }
 }
 

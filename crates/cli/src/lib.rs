@@ -25,6 +25,7 @@ mod keys;
 mod ledger;
 mod limits;
 mod loading;
+mod made_files;
 mod models;
 mod normalise;
 mod opening;

@@ -14,6 +14,7 @@ use crate::grants::Decided;
 use crate::isolation;
 use crate::ledger;
 use crate::loading::{Failures, Loader, discover, paths_of_code, places, provenance, set_flags};
+use crate::made_files::MadeFolder;
 use crate::models::{self, Choice, HOW};
 use crate::opening;
 use crate::output::{clean, indented, stderr};
@@ -220,7 +221,7 @@ async fn loaded(environment: &Environment, setup: Setup) -> Result<Loaded> {
     control.set_known(models::known(environment, &settings.provider, &ambient, ledger.redactor())?);
     let grant_file = GrantFile::new(environment, timer.clone());
     let book = grant_file.read()?;
-    let answers = Arc::new(Answers::new(grant_file));
+    let answers = Arc::new(Answers::new(grant_file, MadeFolder::new(environment)));
     let sessions = file::real(&opening::folder(environment, args.session.session_dir.as_deref()));
     let door =
         Door { sessions, decided: &decided, answers: Arc::clone(&answers), at_terminal, partner: partner.as_ref() };
@@ -434,7 +435,8 @@ fn dispatcher(
     let dirs = &environment.dirs;
     let terminal = Terminal::default();
     let mut gate = Gate::builder(decided.policy.clone(), places)
-        .memory(answers)
+        .memory(Arc::clone(&answers) as _)
+        .made_files(answers)
         .environment(environment.variables.clone())
         .sessions(sessions, Arc::new(control.clone()));
     let ui: Arc<dyn UiPort> = match partner {

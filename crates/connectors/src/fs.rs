@@ -21,6 +21,7 @@ mod content;
 mod error;
 mod handles;
 mod look;
+mod own;
 mod permitted;
 mod tree;
 mod walk;

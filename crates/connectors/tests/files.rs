@@ -67,6 +67,79 @@ mod unix {
         assert_eq!(std::fs::read_to_string(world.app().join("src/a.txt")).unwrap(), "new");
     }
 
+    /// In a folder that the extension may write and not read.
+    #[test]
+    fn who_made_a_file_reads_it_as_it_was_left_and_nothing_that_others_put_there() {
+        let world = World::new(&[writer()]);
+        let tmp = world.app().parent().unwrap().join("tmp");
+        let at = |name: &str| tmp.join(name).display().to_string();
+        let read = |name: &str| world.read(json!({"op": "readFile", "path": at(name), "encoding": "utf8"}));
+        let text = |name: &str| ok(read(name))["text"].as_str().unwrap().to_owned();
+        let refused = |name: &str| assert_eq!(why(&read(name)), "denied:no_grant", "{name}");
+        let list = |name: &str| {
+            let listed = ok(world.read(json!({"op": "readdir", "path": at(name)})));
+            let names = listed["entries"].as_array().unwrap().iter().map(|entry| entry["name"].as_str().unwrap());
+            names.map(str::to_owned).collect::<Vec<_>>()
+        };
+
+        // A folder and files of its own, written, moved, changed and read back.
+        ok(world.write(json!({"op": "mkdir", "path": at("own"), "recursive": true})));
+        ok(world.read(json!({"op": "access", "path": at("own"), "mode": 6})));
+        ok(world.write(json!({"op": "writeFile", "path": at("own/state.tmp"), "data": "one"})));
+        ok(world.write(json!({"op": "rename", "from": at("own/state.tmp"), "to": at("own/state")})));
+        ok(world.write(json!({"op": "appendFile", "path": at("own/log"), "data": "a"})));
+        ok(world.write(json!({"op": "appendFile", "path": at("own/log"), "data": "b"})));
+        ok(world.write(json!({"op": "chmod", "path": at("own/log"), "mode": 0o600})));
+        let fd = ok(world.write(json!({"op": "open", "path": at("own/file"), "flags": "w+"})))["fd"].clone();
+        ok(world.write(json!({"op": "write", "fd": fd, "data": "by handle"})));
+        ok(world.read(json!({"op": "read", "fd": fd, "length": 9, "position": 0})));
+        ok(world.read(json!({"op": "close", "fd": fd})));
+        ok(world.write(json!({"op": "rename", "from": at("own"), "to": at("moved")})));
+        assert_eq!(
+            (text("moved/state"), text("moved/log"), text("moved/file")),
+            ("one".into(), "ab".into(), "by handle".into())
+        );
+        assert_eq!(list("moved"), ["file", "log", "state"]);
+        // Of what is not there it is told so, as whoever writes there learns.
+        assert_eq!(why(&read("moved/absent")), "io:ENOENT");
+
+        // What others put there: beside its files, in their place, into them, under a link.
+        std::fs::write(tmp.join("moved/theirs"), "secret").unwrap();
+        std::fs::write(tmp.join("moved/state"), "two").unwrap();
+        std::fs::remove_file(tmp.join("moved/file")).unwrap();
+        std::fs::write(tmp.join("moved/file"), "by handle").unwrap();
+        std::os::unix::fs::symlink("theirs", tmp.join("moved/link")).unwrap();
+        for name in ["moved/theirs", "moved/state", "moved/file", "moved/link"] {
+            refused(name);
+            assert!(
+                why(&world.write(json!({"op": "copyFile", "from": at(name), "to": "copy"}))).starts_with("denied"),
+                "{name}"
+            );
+        }
+        assert_eq!(list("moved"), ["log"]);
+        for params in [
+            json!({"op": "readlink", "path": at("moved/link")}),
+            json!({"op": "realpath", "path": at("moved/link")}),
+            json!({"op": "readdir", "path": tmp.display().to_string()}),
+        ] {
+            assert_eq!(why(&world.read(params.clone())).split(':').next(), Some("denied"), "{params}");
+        }
+
+        // What it adds to is not its own, and neither is what it moves or links to a place of its own.
+        ok(world.write(json!({"op": "appendFile", "path": at("moved/theirs"), "data": "x"})));
+        refused("moved/theirs");
+        ok(world.write(json!({"op": "rename", "from": at("moved/theirs"), "to": at("moved/log")})));
+        refused("moved/log");
+        ok(world.write(json!({"op": "link", "from": at("moved/log"), "to": at("moved/second")})));
+        refused("moved/second");
+        let open = world.write(json!({"op": "open", "path": at("moved/log"), "flags": "r+"}));
+        assert!(why(&open).starts_with("denied"), "{open:?}");
+        assert_eq!(std::fs::read_to_string(tmp.join("moved/log")).unwrap(), "secretx");
+        // All of it is replaced: then it is.
+        ok(world.write(json!({"op": "writeFile", "path": at("moved/log"), "data": "mine"})));
+        assert_eq!(text("moved/log"), "mine");
+    }
+
     #[test]
     fn only_regular_files_are_opened_and_nothing_blocks() {
         let world = World::new(&[writer()]);

@@ -5,7 +5,8 @@
 //! 1. the deny list of the policy, or a *never* of this session: denied;
 //! 2. a protected place (see [`crate::places`]): denied, in every mode;
 //! 3. what works without asking: allowed;
-//! 4. a grant of the extension that covers capability, method and subject: allowed;
+//! 4. a grant of the extension that covers capability, method and subject, or reading what the extension made itself
+//!    ([`made`]): allowed;
 //! 5. a default capability of the policy: allowed;
 //! 6. permissive mode: allowed, with a warning in the ledger;
 //! 7. prompt mode, and somebody to ask: a question, unless it is about variables of which none is set;
@@ -41,6 +42,7 @@ mod asking;
 mod case;
 mod code;
 mod decision;
+mod made;
 mod permit;
 mod servers;
 mod sessions;
@@ -49,6 +51,7 @@ mod sockets;
 pub use asking::{MOST_WAITING, MUTED_AFTER};
 pub use decision::{Decision, Reason, Rule};
 pub use permit::Permit;
+pub use made::{MOST_MADE, MadeFiles, ReadBy, Stamp};
 pub use servers::Listening;
 pub use sessions::SessionFiles;
 
@@ -82,6 +85,8 @@ struct Inner {
     servers: servers::Servers,
     code: code::Code,
     extensions: RwLock<BTreeMap<ExtensionId, Arc<Authority>>>,
+    made: made::Made,
+    refusals: refused::Refusals,
     /// The first file that may hold secrets and that an extension has read.
     secrets: Mutex<BTreeMap<ExtensionId, String>>,
     /// Extensions that have taken something in from a server or a program.
@@ -126,6 +131,7 @@ pub struct GateBuilder {
     environment: BTreeMap<String, String>,
     sessions: sessions::Sessions,
 }
+    made: made::Made,
 
 impl GateBuilder {
     /// Where sessions of the project lie, and who knows the files of this one. Without it all of them are closed.
@@ -136,6 +142,13 @@ impl GateBuilder {
     }
 
     /// Names of the environment variables that are set. A question about others alone is not asked: whatever the answer,
+    /// Who keeps what extensions made beyond the session; without it that is known for the session.
+    #[must_use]
+    pub fn made_files(mut self, kept: Arc<dyn MadeFiles>) -> Self {
+        self.made = made::Made::new(kept);
+        self
+    }
+
     /// the extension would see that they are not set.
     #[must_use]
     pub fn variables(mut self, names: impl IntoIterator<Item = String>) -> Self {
@@ -206,6 +219,8 @@ impl GateBuilder {
                 servers: servers::Servers::default(),
                 code: code::Code::default(),
                 extensions: RwLock::default(),
+                made: self.made,
+                refusals: refused::Refusals::default(),
                 secrets: Mutex::default(),
                 outside: Mutex::default(),
             }),
@@ -237,6 +252,7 @@ impl Gate {
             environment: BTreeMap::new(),
             sessions: sessions::Sessions::default(),
         }
+            made: made::Made::default(),
     }
 
     /// The session's folders.

@@ -59,7 +59,7 @@ pub use connector::{
 pub use derive::{Access, Required, Subject, derive};
 pub use dispatch::{BuildRecord, Dispatcher, DispatcherBuilder};
 pub use flight::Called;
-pub use gate::{Decision, Gate, GateBuilder, Judgement, Permit, Reason, Rule};
+pub use gate::{Decision, Gate, GateBuilder, Judgement, MadeFiles, Permit, ReadBy, Reason, Rule, Stamp};
 pub use ledger::{Ledger, LedgerOptions, LedgerSink, MemorySink};
 pub use loss::{Evidence, ExpectedLoss, Signal};
 pub use places::Places;

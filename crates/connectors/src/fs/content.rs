@@ -2,6 +2,7 @@
 
 use super::Inner;
 use super::error::{At, EEXIST, Failure, code, too_large};
+use super::own::{Named, changes, check_left};
 use super::walk::Last;
 use crate::params;
 use crate::system::{File, Kind, OpenHow};
@@ -11,6 +12,7 @@ use pijs_hostcall::{Access, CancelToken, Output, Permit, Request};
 use pijs_protocol::HostcallError;
 use serde_json::{Value, json};
 use std::io;
+use std::path::Path;
 
 /// Largest file that is read or copied as a whole.
 const LARGEST: u64 = 128 << 20;
@@ -22,12 +24,14 @@ impl Inner {
         let data = if request.params.contains_key("fd") {
             let handle = self.handle(request, "read")?;
             let mut file = handle.file();
+            let own = check_left(&request.permit, handle.real(), || file.stat());
+            own.map_err(|failure| failure.at(&At::handle("read")))?;
             read_all(&mut **file, &request.cancel, "")?
         } else {
             let path = params::text(request, "path")?;
             let flags = OpenFlags { read: true, ..OpenFlags::default() };
-            let mut file =
-                self.open_path(request, path, flags).map_err(|failure| failure.at(&At::path("open", path)))?;
+            let (mut file, _) =
+                self.open_at(request, path, flags).map_err(|failure| failure.at(&At::path("open", path)))?;
             read_all(&mut *file, &request.cancel, path)?
         };
         match params::text_or_none(request, "encoding")? {
@@ -50,7 +54,8 @@ impl Inner {
                 return Err(super::error::bad_handle("write"));
             }
             let mut file = handle.file();
-            write_all(&mut **file, &data).map_err(|error| At::handle("write").io(&error))?;
+            changes(&request.permit, handle.real(), &mut **file, |file| write_all(file, &data))
+                .map_err(|error| At::handle("write").io(&error))?;
             return Ok(Output::empty());
         }
         let path = params::text(request, "path")?;
@@ -68,8 +73,9 @@ impl Inner {
                 Err(failure) => return Err(failure.at(&at)),
             }
         }
-        let mut file = self.open_path(request, path, flags).map_err(|failure| failure.at(&at))?;
-        write_all(&mut *file, &data).map_err(|error| At::path("write", path).io(&error))?;
+        let (mut file, real) = self.open_at(request, path, flags).map_err(|failure| failure.at(&at))?;
+        changes(&request.permit, &real, &mut *file, |file| write_all(file, &data))
+            .map_err(|error| At::path("write", path).io(&error))?;
         Ok(Output::empty())
     }
 
@@ -84,7 +90,13 @@ impl Inner {
         let reached = self.walk(permit, path, Access::Write, Last::Follow)?;
         match &reached.name {
             Some(name) if self.is_watched(&*reached.dir, name) => Ok(None),
-            Some(name) => Ok(reached.dir.replace(name, data, mode)?),
+            Some(name) => {
+                let replaced = reached.dir.replace(name, data, mode)?;
+                if replaced.is_some() {
+                    Named::new(permit, &reached).left(true);
+                }
+                Ok(replaced)
+            }
             None => Err(code(super::error::EISDIR).into()),
         }
     }
@@ -93,8 +105,10 @@ impl Inner {
         let path = params::text(request, "path")?;
         let len = params::whole_or_none(request, "len")?.unwrap_or(0);
         let flags = OpenFlags { write: true, ..OpenFlags::default() };
-        let mut file = self.open_path(request, path, flags).map_err(|failure| failure.at(&At::path("open", path)))?;
-        file.set_len(len).map_err(|error| At::path("truncate", path).io(&error))?;
+        let (mut file, real) =
+            self.open_at(request, path, flags).map_err(|failure| failure.at(&At::path("open", path)))?;
+        changes(&request.permit, &real, &mut *file, |file| file.set_len(len))
+            .map_err(|error| At::path("truncate", path).io(&error))?;
         Ok(Output::empty())
     }
 
@@ -112,7 +126,9 @@ impl Inner {
                     return if exclusive { Err(code(EEXIST).into()) } else { Ok(()) };
                 }
                 request.permit.reads_content(&from.real);
-                copy(&*from.dir, from.named()?, &*to.dir, to.named()?, exclusive, request)
+                copy(&*from.dir, (from.named()?, &from.real), &*to.dir, to.named()?, exclusive, request)?;
+                Named::new(&request.permit, &to).left(true);
+                Ok(())
             });
         copied.map_err(|failure| failure.at(&at))?;
         Ok(Output::empty())
@@ -130,7 +146,7 @@ pub(super) fn permission_bits(request: &Request) -> Result<u32, HostcallError> {
 /// Copies one regular file between open folders.
 pub(super) fn copy(
     from: &dyn crate::system::Dir,
-    name: &std::ffi::OsStr,
+    (name, real): (&std::ffi::OsStr, &Path),
     to: &dyn crate::system::Dir,
     to_name: &std::ffi::OsStr,
     exclusive: bool,
@@ -142,6 +158,7 @@ pub(super) fn copy(
     if stat.kind() != Kind::File {
         return Err(code(super::error::EISDIR).into());
     }
+    check_left(&request.permit, real, || Ok(stat))?;
     let writing = OpenFlags { write: true, create: true, truncate: true, exclusive, ..OpenFlags::default() };
     let mut target = to.open(to_name, OpenHow { flags: writing, mode: stat.mode & 0o777 })?;
     let mut step = vec![0; STEP];

@@ -3,6 +3,7 @@
 use super::Inner;
 use super::error::{At, EEXIST, EMFILE, Failure, bad_handle, code};
 use super::look::stat_value;
+use super::own::{changes, check_left, opened};
 use super::walk::Last;
 use crate::params;
 use crate::system::{File, OpenHow};
@@ -11,7 +12,7 @@ use pijs_hostcall::{Access, Output, Reason, Request};
 use pijs_protocol::{ExtensionId, HostcallError, guard};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Files an extension may have open, where the process may have many more.
@@ -97,6 +98,10 @@ pub(super) struct Handle {
 }
 
 impl Handle {
+    pub(super) fn real(&self) -> &Path {
+        &self.real
+    }
+
     pub(super) fn file(&self) -> MutexGuard<'_, Box<dyn File>> {
         self.file.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -124,12 +129,13 @@ impl Inner {
         Ok(Output::new(json!({ "fd": fd })))
     }
 
-    /// Opens by path, following links by our own walk.
-    pub(super) fn open_path(&self, request: &Request, path: &str, flags: OpenFlags) -> Result<Box<dyn File>, Failure> {
-        self.open_at(request, path, flags).map(|(file, _)| file)
-    }
-
-    fn open_at(&self, request: &Request, path: &str, flags: OpenFlags) -> Result<(Box<dyn File>, PathBuf), Failure> {
+    /// Opens by path, following links by our own walk, and says where that led.
+    pub(super) fn open_at(
+        &self,
+        request: &Request,
+        path: &str,
+        flags: OpenFlags,
+    ) -> Result<(Box<dyn File>, PathBuf), Failure> {
         let mode = super::content::permission_bits(request).map_err(|_| code(super::error::EINVAL))?;
         let absolute = request.permit.places().node_path(path).map_err(|_| code(super::error::EINVAL))?;
         // An exclusive creation does not look behind a link, as the system does not.
@@ -152,7 +158,14 @@ impl Inner {
             request.permit.made(&reached.real);
             return Ok((file, reached.real));
         }
-        Ok((reached.dir.open(name, OpenHow { flags, mode })?, reached.real))
+        let file = reached.dir.open(name, OpenHow { flags, mode })?;
+        if flags.writes() {
+            opened(&request.permit, &reached.real, &*file);
+        }
+        if flags.read {
+            check_left(&request.permit, &reached.real, || file.stat())?;
+        }
+        Ok((file, reached.real))
     }
 
     pub(super) fn handle(&self, request: &Request, syscall: &'static str) -> Result<Handle, HostcallError> {
@@ -180,6 +193,8 @@ impl Inner {
             return Err(bad_handle("read"));
         }
         let length = usize::try_from(length).unwrap_or(usize::MAX);
+        let own = check_left(&request.permit, &handle.real, || handle.file().stat());
+        own.map_err(|failure| failure.at(&At::handle("read")))?;
         let mut data = vec![0; length];
         let read = handle.file().read(position, &mut data).map_err(|error| At::handle("read").io(&error))?;
         data.truncate(read);
@@ -193,7 +208,9 @@ impl Inner {
         if !handle.flags.write {
             return Err(bad_handle("write"));
         }
-        let written = handle.file().write(position, &data).map_err(|error| At::handle("write").io(&error))?;
+        let mut file = handle.file();
+        let written = changes(&request.permit, &handle.real, &mut **file, |file| file.write(position, &data))
+            .map_err(|error| At::handle("write").io(&error))?;
         Ok(Output::new(json!({ "bytesWritten": written })))
     }
 
@@ -208,7 +225,9 @@ impl Inner {
         if !handle.flags.write {
             return Err(At::handle("ftruncate").io(&code(super::error::EINVAL)));
         }
-        handle.file().set_len(len).map_err(|error| At::handle("ftruncate").io(&error))?;
+        let mut file = handle.file();
+        changes(&request.permit, &handle.real, &mut **file, |file| file.set_len(len))
+            .map_err(|error| At::handle("ftruncate").io(&error))?;
         Ok(Output::empty())
     }
 
@@ -223,18 +242,16 @@ impl Inner {
     pub(super) fn fchmod(&self, request: &Request) -> Result<Output, HostcallError> {
         // Nothing is cut off: permission bits.
         let mode = (params::whole(request, "mode")? & 0o7777) as u32;
-        self.handle_to_change(request, "fchmod")?
-            .file()
-            .chmod(mode)
+        let handle = self.handle_to_change(request, "fchmod")?;
+        changes(&request.permit, &handle.real, &mut **handle.file(), |file| file.chmod(mode))
             .map_err(|error| At::handle("fchmod").io(&error))?;
         Ok(Output::empty())
     }
 
     pub(super) fn futimes(&self, request: &Request) -> Result<Output, HostcallError> {
         let (atime, mtime) = (params::number(request, "atimeMs")?, params::number(request, "mtimeMs")?);
-        self.handle_to_change(request, "futime")?
-            .file()
-            .utimes(atime, mtime)
+        let handle = self.handle_to_change(request, "futime")?;
+        changes(&request.permit, &handle.real, &mut **handle.file(), |file| file.utimes(atime, mtime))
             .map_err(|error| At::handle("futime").io(&error))?;
         Ok(Output::empty())
     }

@@ -2,10 +2,11 @@
 
 use super::Inner;
 use super::error::{At, ENOENT, Failure, code};
+use super::own::{check_granted, check_left};
 use super::walk::{Last, Reached};
 use crate::params;
 use crate::system::{Dir, Kind, Stat};
-use pijs_hostcall::{Access, Output, Request};
+use pijs_hostcall::{Access, Output, ReadBy, Request};
 use pijs_protocol::HostcallError;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -71,17 +72,24 @@ impl Inner {
 
     pub(super) fn readlink(&self, request: &Request) -> Result<Output, HostcallError> {
         let at = At::path("readlink", params::text(request, "path")?);
-        let target = self
-            .reach(request, "path", Access::Read, Last::Keep)
-            .and_then(|reached| Ok(reached.dir.readlink(reached.named()?)?));
+        let target = self.reach(request, "path", Access::Read, Last::Keep).and_then(|reached| {
+            reached.lstat()?;
+            check_granted(&request.permit, &reached.real)?;
+            Ok(reached.dir.readlink(reached.named()?)?)
+        });
         let target = target.map_err(|failure| failure.at(&at))?;
         Ok(Output::new(json!({ "target": target.to_string_lossy() })))
     }
 
     pub(super) fn realpath(&self, request: &Request) -> Result<Output, HostcallError> {
         let at = At::path("realpath", params::text(request, "path")?);
+        let named = request.permit.places().node_path(params::text(request, "path")?)?;
         let reached = self.reach(request, "path", Access::Read, Last::Follow).and_then(|reached| {
             reached.lstat()?;
+            // Where links lead is what somebody put into them.
+            if reached.real != named {
+                check_granted(&request.permit, &reached.real)?;
+            }
             Ok(reached)
         });
         let reached = reached.map_err(|failure| failure.at(&at))?;
@@ -94,11 +102,17 @@ impl Inner {
         let recursive = params::flag(request, "recursive")?;
         let listed = self.reach(request, "path", Access::Read, Last::Follow).and_then(|reached| {
             let dir = reached.as_dir()?;
+            check_left(&request.permit, &reached.real, || dir.stat())?;
             let mut entries = Vec::new();
-            list(&dir, "", recursive, 0, &mut entries, &|folder| {
-                let real = reached.real.join(folder);
-                !request.cancel.is_cancelled() && request.permit.path(Access::Read, &real).is_ok()
-            })?;
+            let reads = |path: &std::path::Path| request.permit.reads(path);
+            let may_read = |path: &std::path::Path| matches!(reads(path), Ok(ReadBy::Grant | ReadBy::Making(_)));
+            // In a folder that the caller made, others may have put something.
+            let lists = |folder: &str, name: &str| {
+                let folder = reached.real.join(folder);
+                reads(&folder) == Ok(ReadBy::Grant) || may_read(&folder.join(name))
+            };
+            let enters = |folder: &str| !request.cancel.is_cancelled() && may_read(&reached.real.join(folder));
+            list(&dir, "", recursive, 0, &mut entries, &Listing { lists: &lists, enters: &enters })?;
             Ok(entries)
         });
         let entries = listed.map_err(|failure| failure.at(&at))?;
@@ -106,28 +120,39 @@ impl Inner {
     }
 }
 
-/// Lists a folder, and what `may_enter` allows below it; links are listed and not followed.
+/// What of a folder is listed. Folders are named from the top.
+struct Listing<'a> {
+    /// Whether a name in a folder is shown.
+    lists: &'a dyn Fn(&str, &str) -> bool,
+    /// Whether a folder is gone into.
+    enters: &'a dyn Fn(&str) -> bool,
+}
+
+/// Lists a folder, and those below it that may be entered; links are listed and not followed.
 fn list(
     dir: &Arc<dyn Dir>,
     parent: &str,
     recursive: bool,
     depth: usize,
     out: &mut Vec<Value>,
-    may_enter: &dyn Fn(&str) -> bool,
+    listing: &Listing<'_>,
 ) -> std::io::Result<()> {
     for (name, kind) in dir.entries()? {
         if out.len() >= MOST_ENTRIES {
             return Err(code(super::error::EFBIG));
         }
         let shown = name.to_string_lossy();
+        if !(listing.lists)(parent, &shown) {
+            continue;
+        }
         out.push(json!({ "name": shown, "parent": parent, "kind": kind.as_str() }));
         if recursive && kind == Kind::Dir && depth < DEEPEST {
             let below = if parent.is_empty() { shown.into_owned() } else { format!("{parent}/{shown}") };
-            if !may_enter(&below) {
+            if !(listing.enters)(&below) {
                 continue;
             }
             match dir.child(&name) {
-                Ok(child) => list(&child, &below, recursive, depth + 1, out, may_enter)?,
+                Ok(child) => list(&child, &below, recursive, depth + 1, out, listing)?,
                 // It went away meanwhile.
                 Err(error) if error.raw_os_error() == Some(ENOENT) => {}
                 Err(error) => return Err(error),

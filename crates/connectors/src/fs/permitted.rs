@@ -5,6 +5,7 @@
 
 use super::content::{read_all, write_all};
 use super::error::{At, EISDIR, ENOENT, Failure, code};
+use super::own::check_left;
 use super::walk::Last;
 use super::{FsConnector, Inner};
 use crate::system::{File, Kind, OpenHow};
@@ -100,7 +101,13 @@ impl PermittedFiles {
             self.permit.reads_content(&reached.real);
         }
         match &reached.name {
-            Some(name) => Ok(reached.dir.open(name, OpenHow { flags, mode: 0o666 })?),
+            Some(name) => {
+                let file = reached.dir.open(name, OpenHow { flags, mode: 0o666 })?;
+                if flags.read {
+                    check_left(&self.permit, &reached.real, || file.stat())?;
+                }
+                Ok(file)
+            }
             None => Err(code(EISDIR).into()),
         }
     }

@@ -3,10 +3,11 @@
 use super::Inner;
 use super::content::copy;
 use super::error::{At, EEXIST, EINVAL, EISDIR, ENOENT, ENOTDIR, EPERM, Failure, code};
+use super::own::{Named, check_granted, check_left, stamp};
 use super::walk::{Last, Reached};
 use crate::params;
 use crate::system::{Dir, Kind};
-use pijs_hostcall::{Access, Output, Permit, Reason, Request};
+use pijs_hostcall::{Access, Output, Permit, ReadBy, Reason, Request};
 use pijs_protocol::{HostcallError, guard};
 use serde_json::json;
 use std::ffi::OsStr;
@@ -108,14 +109,22 @@ impl Inner {
 
     pub(super) fn rmdir(&self, request: &Request) -> Result<Output, HostcallError> {
         let at = At::path("rmdir", params::text(request, "path")?);
-        let done = self.reach_to_write(request, "path").and_then(|reached| Ok(reached.dir.rmdir(reached.named()?)?));
+        let done = self.reach_to_write(request, "path").and_then(|reached| {
+            reached.dir.rmdir(reached.named()?)?;
+            request.permit.leaves(&reached.real, None);
+            Ok(())
+        });
         done.map_err(|failure| failure.at(&at))?;
         Ok(Output::empty())
     }
 
     pub(super) fn unlink(&self, request: &Request) -> Result<Output, HostcallError> {
         let at = At::path("unlink", params::text(request, "path")?);
-        let done = self.reach_to_write(request, "path").and_then(|reached| Ok(reached.dir.unlink(reached.named()?)?));
+        let done = self.reach_to_write(request, "path").and_then(|reached| {
+            reached.dir.unlink(reached.named()?)?;
+            request.permit.leaves(&reached.real, None);
+            Ok(())
+        });
         done.map_err(|failure| failure.at(&at))?;
         Ok(Output::empty())
     }
@@ -128,7 +137,11 @@ impl Inner {
             match reached.dir.lstat(name)?.kind() {
                 Kind::Dir if !recursive => Err(code(EISDIR).into()),
                 Kind::Dir => remove_tree(&*reached.dir, name, &reached.real, request, 0),
-                _ => Ok(reached.dir.unlink(name)?),
+                _ => {
+                    reached.dir.unlink(name)?;
+                    request.permit.leaves(&reached.real, None);
+                    Ok(())
+                }
             }
         });
         match done {
@@ -157,7 +170,11 @@ impl Inner {
                 Kind::Symlink => brings(request, &to.real)?,
                 _ => {}
             }
-            Ok(from.dir.rename(from_name, &*to.dir, to_name)?)
+            let is_own = Named::new(&request.permit, &from).is_own();
+            from.dir.rename(from_name, &*to.dir, to_name)?;
+            request.permit.moves(&from.real, &to.real);
+            Named::new(&request.permit, &to).left(is_own);
+            Ok(())
         });
         done.map_err(|failure| failure.at(&at))?;
         Ok(Output::empty())
@@ -184,8 +201,11 @@ impl Inner {
         let done = self.reach_to_write(request, "path").and_then(|reached| {
             let folder = reached.real.parent().unwrap_or(&reached.real);
             let names = pijs_hostcall::places::normal(folder, Path::new(target));
-            let reading = request.permit.path(Access::Read, &names);
-            reading.map_err(|reason| Failure::Denied("read", reason))?;
+            match request.permit.reads(&names) {
+                Ok(ReadBy::Grant | ReadBy::Making(_)) => {}
+                Ok(ReadBy::Writing) => return Err(Failure::Denied("read", Reason::Scope)),
+                Err(reason) => return Err(Failure::Denied("read", reason)),
+            }
             brings(request, &reached.real)?;
             Ok(reached.dir.symlink(Path::new(target), reached.named()?)?)
         });
@@ -197,9 +217,12 @@ impl Inner {
         let at = At::path("chmod", params::text(request, "path")?);
         // Nothing is cut off: permission bits.
         let mode = (params::whole(request, "mode")? & 0o7777) as u32;
-        let done = self
-            .reach(request, "path", Access::Write, Last::Follow)
-            .and_then(|reached| Ok(reached.dir.chmod(reached.named()?, mode)?));
+        let done = self.reach(request, "path", Access::Write, Last::Follow).and_then(|reached| {
+            let named = Named::new(&request.permit, &reached);
+            reached.dir.chmod(reached.named()?, mode)?;
+            named.changed();
+            Ok(())
+        });
         done.map_err(|failure| failure.at(&at))?;
         Ok(Output::empty())
     }
@@ -208,9 +231,12 @@ impl Inner {
     pub(super) fn utimes(&self, request: &Request, last: Last) -> Result<Output, HostcallError> {
         let at = At::path("utime", params::text(request, "path")?);
         let (atime, mtime) = (params::number(request, "atimeMs")?, params::number(request, "mtimeMs")?);
-        let done = self
-            .reach(request, "path", Access::Write, last)
-            .and_then(|reached| Ok(reached.dir.utimes(reached.named()?, atime, mtime)?));
+        let done = self.reach(request, "path", Access::Write, last).and_then(|reached| {
+            let named = Named::new(&request.permit, &reached);
+            reached.dir.utimes(reached.named()?, atime, mtime)?;
+            named.changed();
+            Ok(())
+        });
         done.map_err(|failure| failure.at(&at))?;
         Ok(Output::empty())
     }
@@ -263,6 +289,8 @@ fn make_folder(permit: &Permit, reached: &Reached, mode: u32) -> Result<(), Fail
     reached.dir.mkdir(name, mode)?;
     if permit.only_new(&reached.real) {
         permit.made(&reached.real);
+    } else {
+        Named::new(permit, reached).left(true);
     }
     Ok(())
 }
@@ -298,9 +326,12 @@ fn remove_tree(dir: &dyn Dir, name: &OsStr, real: &Path, request: &Request, dept
         } else {
             allowed(request, Access::Write, &below)?;
             folder.unlink(&entry)?;
+            request.permit.leaves(&below, None);
         }
     }
-    Ok(dir.rmdir(name)?)
+    dir.rmdir(name)?;
+    request.permit.leaves(real, None);
+    Ok(())
 }
 
 /// Asks about every name of a tree that is about to be moved.
@@ -314,6 +345,14 @@ fn check_tree(dir: &dyn Dir, real: &Path, request: &Request, depth: usize) -> Re
         }
     }
     Ok(())
+}
+
+/// Notes what a copy left at a place.
+fn left_at(request: &Request, place: &Place<'_>) {
+    if request.permit.remembers(&place.real) {
+        let stat = place.dir.lstat(place.name).ok();
+        request.permit.leaves(&place.real, stat.map(|stat| stamp(&stat)));
+    }
 }
 
 fn copy_tree(
@@ -333,11 +372,15 @@ fn copy_tree(
                 return Err(code(EISDIR).into());
             }
             match existing {
-                None => to.dir.mkdir(to.name, 0o777)?,
+                None => {
+                    to.dir.mkdir(to.name, 0o777)?;
+                    left_at(request, to);
+                }
                 Some(Kind::Dir) => {}
                 Some(_) => return Err(code(ENOTDIR).into()),
             }
             let (source, target) = (from.dir.child(from.name)?, to.dir.child(to.name)?);
+            check_left(&request.permit, &from.real, || source.stat())?;
             for (entry, _) in source.entries()? {
                 let below = Place { dir: &*source, name: &entry, real: from.real.join(&entry) };
                 let there = Place { dir: &*target, name: &entry, real: to.real.join(&entry) };
@@ -355,13 +398,16 @@ fn copy_tree(
                 None => {}
             }
             if kind == Kind::Symlink {
+                check_granted(&request.permit, &from.real)?;
                 let target = from.dir.readlink(from.name)?;
                 let folder = to.real.parent().unwrap_or(&to.real);
                 allowed(request, Access::Read, &pijs_hostcall::places::normal(folder, &target))?;
                 brings(request, &to.real)?;
                 return Ok(to.dir.symlink(&target, to.name)?);
             }
-            copy(from.dir, from.name, to.dir, to.name, true, request)
+            copy(from.dir, (from.name, &from.real), to.dir, to.name, true, request)?;
+            left_at(request, to);
+            Ok(())
         }
         _ => Err(code(EINVAL).into()),
     }

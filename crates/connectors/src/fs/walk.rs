@@ -67,8 +67,14 @@ fn not_a_folder(error: io::Error) -> io::Error {
 impl Inner {
     /// Walks to an absolute, normalised `path` that the gate allowed for `access`.
     pub(super) fn walk(&self, permit: &Permit, path: &Path, access: Access, last: Last) -> Result<Reached, Failure> {
+        let named = path;
         let allowed = |path: &Path| match permit.path(access, path) {
-            Err(reason) if guard::is_up("fs.beneath") => Err(Failure::Denied(access.capability(), reason)),
+            Err(reason) if guard::is_up("fs.beneath") => {
+                if reason.can_be_asked() {
+                    permit.refuses_place(named, access, path);
+                }
+                Err(Failure::Denied(access.capability(), reason))
+            }
             _ => Ok(()),
         };
         let mut path = path.to_owned();

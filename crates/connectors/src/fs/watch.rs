@@ -3,11 +3,12 @@
 use super::Inner;
 use super::error::{At, EFBIG, Failure, code};
 use super::handles::Share;
+use super::own::check_left;
 use super::walk::Last;
 use crate::params;
 use crate::system::{Change, Dir, Kind, WatchId, Watcher};
 use pijs_hostcall::connector::cancelled;
-use pijs_hostcall::{Access, ChunkSink, Output, Request};
+use pijs_hostcall::{Access, ChunkSink, Output, ReadBy, Request};
 use pijs_protocol::{ErrorCode, ExtensionId, HostcallError, guard};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -115,7 +116,9 @@ impl Inner {
         let begun = self.reach(request, "path", Access::Read, Last::Follow).and_then(|reached| {
             let name = reached.real.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
             let mut folders = BTreeMap::new();
-            let top = match reached.lstat()?.kind() {
+            let kind = reached.lstat()?.kind();
+            check_left(&request.permit, &reached.real, || reached.lstat())?;
+            let top = match kind {
                 Kind::Dir => {
                     let dir = reached.as_dir()?;
                     let top = watcher.add(&*dir, None)?;
@@ -186,7 +189,7 @@ impl Watch {
         seen: &mut Vec<PathBuf>,
     ) -> Result<(), Failure> {
         // What may not be read is not watched, and what went away meanwhile is not there.
-        if request.permit.path(Access::Read, &self.real.join(at)).is_err() {
+        if !matches!(request.permit.reads(&self.real.join(at)), Ok(ReadBy::Grant | ReadBy::Making(_))) {
             return Ok(());
         }
         let Ok(child) = dir.child(entry) else { return Ok(()) };
@@ -203,6 +206,13 @@ impl Watch {
         };
         self.folders.insert(id, (Arc::clone(&child), at.to_owned()));
         self.below(&child, at, depth + 1, request, seen)
+    }
+
+    /// Whether the caller may know of what is at a place. In a folder that it may read only because it made it, what others
+    /// do there is not its business.
+    fn may_tell(&self, at: &Path, request: &Request) -> bool {
+        let is_own = || matches!(request.permit.reads(&self.real.join(at)), Ok(ReadBy::Making(_)));
+        request.permit.reads(&self.real) == Ok(ReadBy::Grant) || is_own()
     }
 
     /// The events to tell, each once, and whether the watched thing is gone.
@@ -238,12 +248,14 @@ impl Watch {
                         continue;
                     };
                     let below = at.join(&name);
-                    tell(event, &below.to_string_lossy());
+                    if self.may_tell(&below, request) {
+                        tell(event, &below.to_string_lossy());
+                    }
                     if is_new_folder && self.recursive {
                         let mut seen = Vec::new();
                         // One that cannot be watched stays silent.
                         let _ = self.folder(&dir, &name, &below, below.iter().count(), request, &mut seen);
-                        for name in seen {
+                        for name in seen.into_iter().filter(|name| self.may_tell(name, request)) {
                             tell("rename", &name.to_string_lossy());
                         }
                     }

@@ -25,6 +25,8 @@ pub(super) enum Allowed {
     Free,
     Handle,
     Grant(Arc<str>),
+    /// What the extension made, as it left it.
+    Made,
     Default(Arc<str>),
     Permissive,
 }
@@ -154,6 +156,17 @@ impl Case<'_> {
     }
 
     pub(super) fn path(&self, access: Access, path: &Path) -> Result<Allowed, Refusal> {
+        match self.path_without_made(access, path) {
+            Err(refusal)
+                if matches!(refusal.reason, Reason::NoGrant | Reason::Scope) && self.reads_own(access, path) =>
+            {
+                Ok(Allowed::Made)
+            }
+            verdict => verdict,
+        }
+    }
+
+    pub(super) fn path_without_made(&self, access: Access, path: &Path) -> Result<Allowed, Refusal> {
         if self.is_denied_outright(access.capability()) {
             return Err(Refusal { reason: Reason::Policy, rule: Rule::DenyList });
         }
@@ -186,7 +199,11 @@ impl Case<'_> {
                     .map_err(|_| Refusal { reason: Reason::Scope, rule: Rule::RunsLater })
             }
             (_, Access::Look) => {
-                self.by_grant("read", |scope| scope.path(path)).or_else(|no| self.program(path).ok_or(no))
+                let covers = |capability| self.by_grant(capability, |scope| scope.path(path));
+                let read = covers("read").or_else(|no| self.program(path).ok_or(no));
+                // Writing there would tell the same.
+                let writes = || covers("write").ok().filter(|_| !self.is_denied_outright("write"));
+                read.or_else(|no| writes().ok_or(no))
             }
             _ => self.by_grant(access.capability(), |scope| scope.path(path)),
         }
@@ -249,6 +266,7 @@ impl Case<'_> {
             Allowed::Free => (Rule::Free, None),
             Allowed::Handle => (Rule::Handle, None),
             Allowed::Grant(grant) => (Rule::Grant, Some(grant)),
+            Allowed::Made => (Rule::Made, None),
             Allowed::Default(grant) => (Rule::Default, Some(grant)),
             Allowed::Permissive => (Rule::Permissive, None),
         };

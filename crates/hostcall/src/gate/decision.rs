@@ -32,6 +32,8 @@ pub enum Rule {
     Handle,
     /// A grant of the extension.
     Grant,
+    /// The extension made it.
+    Made,
     /// A default capability of the policy.
     Default,
     /// Permissive mode.
@@ -67,6 +69,7 @@ impl Rule {
             Self::Free => "free",
             Self::Handle => "handle",
             Self::Grant => "grant",
+            Self::Made => "made",
             Self::Default => "default_caps",
             Self::Permissive => "permissive",
             Self::Person => "person",

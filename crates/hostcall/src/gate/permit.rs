@@ -30,7 +30,7 @@ pub struct Permit {
 }
 
 impl Permit {
-    fn case(&self) -> Case<'_> {
+    pub(super) fn case(&self) -> Case<'_> {
         Case { inner: &self.gate.inner, profile: &self.profile, authority: &self.authority, method: &self.method }
     }
 
