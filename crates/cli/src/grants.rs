@@ -9,7 +9,7 @@ use pijs_agent::AskLimits;
 use pijs_agent::provider::ProviderOptions;
 use pijs_agent::settings::Settings as SessionSettings;
 use pijs_host::PiProfile;
-use pijs_hostcall::asked::{widening, words};
+use pijs_hostcall::asked::{allow_command, as_grants, widening, words};
 use pijs_hostcall::book::{Record, Standing};
 use pijs_hostcall::vocabulary::CAPABILITIES;
 use pijs_hostcall::{Gate, Grant, Mode, Policy, Profile};
@@ -167,24 +167,31 @@ impl Decided {
         let named = origin == Origin::Named;
         let present = applicant.present();
         let more = |more: &[CapabilityRequest]| more.iter().map(words).collect::<Vec<_>>().join("; ");
-        let ask = format!(
-            "answer with: pi install {0}, or pi ext grants allow {0} CAPABILITY",
-            applicant.id.strip_prefix("path:").unwrap_or(&applicant.id)
-        );
+        let ask = |more: &[CapabilityRequest]| {
+            let grants: Vec<String> = more.iter().flat_map(as_grants).collect();
+            let source = applicant.id.strip_prefix("path:").unwrap_or(&applicant.id);
+            if grants.is_empty() {
+                return format!("answer with: pi install {source}");
+            }
+            format!("answer with: pi install {source}, or {}", allow_command(&applicant.id, &grants))
+        };
         let (mut grants, note) = match record.map(|record| (record, record.standing(present))) {
             None => (Vec::new(), None),
             Some((record, Standing::Holds)) => (record.grants(), None),
             Some((record, Standing::Widened(wider))) if present.local => {
-                (record.grants(), Some(format!("it asks for more than it was granted ({}); {ask}", more(&wider))))
+                let note = format!("it asks for more than it was granted ({}); {}", more(&wider), ask(&wider));
+                (record.grants(), Some(note))
             }
             Some((_, Standing::Widened(wider))) => {
                 let note = format!(
-                    "it asks for more than it was granted ({}), so nothing that was granted holds; {ask}",
-                    more(&wider)
+                    "it asks for more than it was granted ({}), so nothing that was granted holds; {}",
+                    more(&wider),
+                    ask(&applicant.asked.capabilities)
                 );
                 (Vec::new(), Some(note))
             }
             Some((_, Standing::Changed)) => {
+                let ask = ask(&applicant.asked.capabilities);
                 (Vec::new(), Some(format!("its code is not the code that was asked about; {ask}")))
             }
         };

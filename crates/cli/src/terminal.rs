@@ -76,9 +76,10 @@ fn framed(question: &Question) -> String {
         text.push_str("== all that it asks for:\n");
         question.package.iter().for_each(|line| text.push_str(&format!("==   - {line}\n")));
     }
-    text.push_str(
-        "== allow? [y]es this once, [s]ame thing this session, [a]ll of it this session, al[w]ays the same thing, ",
-    );
+    text.push_str("== allow? [y]es this once, [s]ame thing this session, [a]ll of it this session, ");
+    if question.can_be_kept {
+        text.push_str("al[w]ays the same thing, ");
+    }
     if !question.package.is_empty() {
         text.push_str("[p] all that it asks for this session, [k] all of that always, ");
     }
@@ -103,7 +104,7 @@ impl Prompter for Terminal {
                 Some("y" | "yes") => Answer::AllowOnce,
                 Some("s" | "same") => Answer::AllowSubject,
                 Some("a" | "all") => Answer::AllowCapability,
-                Some("w" | "always") => Answer::AllowAlways,
+                Some("w" | "always") if question.can_be_kept => Answer::AllowAlways,
                 Some("p") if !question.package.is_empty() => Answer::AllowPackage,
                 Some("k") if !question.package.is_empty() => Answer::AllowPackageAlways,
                 Some("v" | "never") => Answer::DenyAlways,

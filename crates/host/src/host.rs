@@ -24,7 +24,7 @@ use crate::profile::PiProfile;
 use crate::quotes::Quotes;
 use crate::record;
 use crate::registry::invocation_names;
-use crate::report::{Observer, Report, ReportKind, Reports};
+use crate::report::{CURE, Observer, Report, ReportKind, Reports};
 use crate::signal::{Signal, WeakSignal};
 use crate::state::ReadableState;
 use pijs_artifact::Verified;
@@ -507,7 +507,16 @@ impl Host {
             let found = contents.modules.iter().find(|known| known.specifier == module);
             found.map(|known| known.source.as_str())
         };
-        position::translate(position::quote(error, source), package.positions.as_deref())
+        let error = position::translate(position::quote(error, source), package.positions.as_deref());
+        self.with_cure(package.id(), error)
+    }
+
+    /// An error with the grant that cures it, where a refusal caused it.
+    fn with_cure(&self, extension: &ExtensionId, mut error: ErrorReport) -> ErrorReport {
+        if let Some(command) = self.0.dispatcher.gate().cure(extension, &error.message) {
+            error.message.push_str(&format!("{CURE}{command}"));
+        }
+        error
     }
 
     /// Tells every subscriber.

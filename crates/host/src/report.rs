@@ -12,6 +12,9 @@ use std::fmt;
 use std::rc::Rc;
 use std::{cell::RefCell, future::poll_fn, task::Poll, task::Waker};
 
+/// What stands in an error's message before the command that grants what a refusal denied.
+pub(crate) const CURE: &str = "\nto allow it: ";
+
 /// One fact about one extension.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
@@ -78,11 +81,13 @@ impl fmt::Display for Report {
         let path = &self.path;
         match &self.kind {
             ReportKind::Error(error) => {
-                write!(f, "Extension \"{path}\" error: {}", error.message)?;
-                match &error.position {
-                    Some(place) => write!(f, " ({}:{}:{})", place.file, place.line, place.column),
-                    None => Ok(()),
+                // The command at the end can be copied.
+                let (what, cure) = error.message.split_at(error.message.find(CURE).unwrap_or(error.message.len()));
+                write!(f, "Extension \"{path}\" error: {what}")?;
+                if let Some(place) = &error.position {
+                    write!(f, " ({}:{}:{})", place.file, place.line, place.column)?;
                 }
+                f.write_str(cure)
             }
             ReportKind::Warning { message } | ReportKind::Conflict { message } => {
                 write!(f, "Extension \"{path}\": {message}")

@@ -186,6 +186,27 @@ pub fn digest(manifest: &CapabilityManifest) -> String {
     format!("sha256:{hex}")
 }
 
+/// A request as `pi ext grants allow` takes it: one grant for each place.
+pub fn as_grants(request: &CapabilityRequest) -> Vec<String> {
+    let capability = request.capability.as_str();
+    let lists = request.scope.as_ref().map(|scope| [&scope.paths, &scope.hosts, &scope.commands, &scope.env]);
+    let scoped = lists.into_iter().flatten().flatten().flatten();
+    let scoped: Vec<String> = scoped.map(|one| format!("{capability}:{one}")).collect();
+    if scoped.is_empty() { vec![capability.to_owned()] } else { scoped }
+}
+
+/// The command that grants these to an extension, as a shell has to read it.
+pub fn allow_command(extension: &str, grants: &[String]) -> String {
+    let words = std::iter::once(extension).chain(grants.iter().map(String::as_str)).map(shell_word);
+    format!("pi ext grants allow {}", words.collect::<Vec<_>>().join(" "))
+}
+
+fn shell_word(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+,=".contains(c);
+    let plain = !word.is_empty() && word.chars().all(is_plain);
+    if plain { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
+}
+
 /// What `new` asks for beyond `old`, each request cut down to what was added; empty when it asks for no more.
 pub fn widening(old: &CapabilityManifest, new: &CapabilityManifest) -> Vec<CapabilityRequest> {
     new.capabilities.iter().filter_map(|request| added(old, request)).collect()

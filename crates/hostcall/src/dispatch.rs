@@ -462,7 +462,9 @@ impl Inner {
         if decision.allowed {
             Ok(Admitted { connector, decision, permit })
         } else {
-            Err(decision.refusal(&call.method, &required.subject))
+            let refusal = decision.refusal(&call.method, &required.subject);
+            self.gate.note_refused(caller, &required, decision.reason, &refusal);
+            Err(refusal)
         }
     }
 

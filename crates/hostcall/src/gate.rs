@@ -44,14 +44,15 @@ mod code;
 mod decision;
 mod made;
 mod permit;
+mod refused;
 mod servers;
 mod sessions;
 mod sockets;
 
 pub use asking::{MOST_WAITING, MUTED_AFTER};
 pub use decision::{Decision, Reason, Rule};
-pub use permit::Permit;
 pub use made::{MOST_MADE, MadeFiles, ReadBy, Stamp};
+pub use permit::Permit;
 pub use servers::Listening;
 pub use sessions::SessionFiles;
 
@@ -84,9 +85,9 @@ struct Inner {
     sessions: sessions::Sessions,
     servers: servers::Servers,
     code: code::Code,
-    extensions: RwLock<BTreeMap<ExtensionId, Arc<Authority>>>,
     made: made::Made,
     refusals: refused::Refusals,
+    extensions: RwLock<BTreeMap<ExtensionId, Arc<Authority>>>,
     /// The first file that may hold secrets and that an extension has read.
     secrets: Mutex<BTreeMap<ExtensionId, String>>,
     /// Extensions that have taken something in from a server or a program.
@@ -130,8 +131,8 @@ pub struct GateBuilder {
     variables: Option<BTreeSet<String>>,
     environment: BTreeMap<String, String>,
     sessions: sessions::Sessions,
-}
     made: made::Made,
+}
 
 impl GateBuilder {
     /// Where sessions of the project lie, and who knows the files of this one. Without it all of them are closed.
@@ -141,7 +142,6 @@ impl GateBuilder {
         self
     }
 
-    /// Names of the environment variables that are set. A question about others alone is not asked: whatever the answer,
     /// Who keeps what extensions made beyond the session; without it that is known for the session.
     #[must_use]
     pub fn made_files(mut self, kept: Arc<dyn MadeFiles>) -> Self {
@@ -149,6 +149,7 @@ impl GateBuilder {
         self
     }
 
+    /// Names of the environment variables that are set. A question about others alone is not asked: whatever the answer,
     /// the extension would see that they are not set.
     #[must_use]
     pub fn variables(mut self, names: impl IntoIterator<Item = String>) -> Self {
@@ -218,9 +219,9 @@ impl GateBuilder {
                 sessions: self.sessions,
                 servers: servers::Servers::default(),
                 code: code::Code::default(),
-                extensions: RwLock::default(),
                 made: self.made,
                 refusals: refused::Refusals::default(),
+                extensions: RwLock::default(),
                 secrets: Mutex::default(),
                 outside: Mutex::default(),
             }),
@@ -251,8 +252,8 @@ impl Gate {
             variables: None,
             environment: BTreeMap::new(),
             sessions: sessions::Sessions::default(),
-        }
             made: made::Made::default(),
+        }
     }
 
     /// The session's folders.

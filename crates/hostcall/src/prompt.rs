@@ -32,6 +32,8 @@ pub struct Question {
     pub package: Vec<String>,
     /// Expected loss of both choices.
     pub loss: ExpectedLoss,
+    /// Whether [`Answer::AllowAlways`] would hold beyond the session. A prompt offers it only then.
+    pub can_be_kept: bool,
     /// How often this extension was refused in a row; from three on, a prompt offers [`Answer::Mute`].
     pub refused: u32,
 }

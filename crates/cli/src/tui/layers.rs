@@ -234,7 +234,7 @@ impl Asked {
             "y" => Answer::AllowOnce,
             "s" => Answer::AllowSubject,
             "a" => Answer::AllowCapability,
-            "w" => Answer::AllowAlways,
+            "w" if self.question.can_be_kept => Answer::AllowAlways,
             "p" if !self.question.package.is_empty() => Answer::AllowPackage,
             "k" if !self.question.package.is_empty() => Answer::AllowPackageAlways,
             "n" | "enter" | "escape" | "ctrl+c" => Answer::Deny,
@@ -246,7 +246,7 @@ impl Asked {
 
     /// The frame: inverse, over the whole width, at most `rows` high. Text of the extension stands only inside.
     pub(super) fn lines(&self, columns: usize, rows: usize) -> Vec<String> {
-        let Question { what, subject, warnings, package, refused, .. } = &self.question;
+        let Question { what, subject, warnings, package, refused, can_be_kept, .. } = &self.question;
         let inner = columns.saturating_sub(6);
         let notes = warnings.iter().flat_map(|warning| wrap(&format!("note: {warning}"), inner));
         let all = package.iter().flat_map(|line| wrap(&format!("- {line}"), inner));
@@ -264,9 +264,10 @@ impl Asked {
         };
         let mute = if *refused >= OFFER_MUTE { "  [m]ute this extension" } else { "" };
         let question = format!("pi asks: {} wants to {what}", self.question.who());
+        let always = if *can_be_kept { "  al[w]ays" } else { "" };
         let whole = if package.is_empty() { "" } else { "  [p] all it asks for this session  [k] all of that always" };
         let keys = format!(
-            "[y]es this once  [s]ame thing this session  [a]ll of it this session  al[w]ays{whole}  [n]o  ne[v]er{mute}"
+            "[y]es this once  [s]ame thing this session  [a]ll of it this session{always}{whole}  [n]o  ne[v]er{mute}"
         );
         let framed = |text: &str| {
             let text = clamp(&pijs_terminal::plain(text), columns.saturating_sub(4));

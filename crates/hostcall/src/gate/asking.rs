@@ -184,6 +184,7 @@ impl Gate {
             warnings: Vec::new(),
             package: Vec::new(),
             loss: self.evidence(&caller.profile).expected_loss(),
+            can_be_kept: false,
             refused: asking.refused_in_a_row(caller.extension()),
         };
         let answer = prompter.ask(question.clone()).await;
@@ -332,9 +333,22 @@ impl Gate {
         });
     }
 
+    /// Whether a yes to a question can hold beyond the session: all that it is about is something that a grant can say.
+    fn is_kept(&self, caller: &Caller, required: &Required<'_>, decision: &Decision) -> bool {
+        if caller.during == During::Model {
+            return false;
+        }
+        let scopes = self.exact_scopes(required);
+        let is_said = |scope: &ExactScope| {
+            let said = scope.to_scope(&self.inner.places.project);
+            said.is_some_and(|scope| self.can_be_kept(scope.as_ref()))
+        };
+        decision.rule == Rule::AfterSecret || scopes.iter().all(|(_, scope)| is_said(scope))
+    }
+
     /// Whether a later session can read what is written down now: a path can be longer, or have more of what means
     /// something in patterns, than a pattern may.
-    fn can_be_kept(&self, scope: Option<&Scope>) -> bool {
+    pub(super) fn can_be_kept(&self, scope: Option<&Scope>) -> bool {
         CompiledScope::compile(scope, &self.inner.places, None).is_ok() || !guard::is_up("gate.kept")
     }
 
@@ -359,7 +373,7 @@ impl Gate {
     }
 
     /// What a call is about, and no more: which capability it needs for which of it. Who may copy a file may not change it.
-    fn exact_scopes(&self, required: &Required<'_>) -> Vec<(&'static str, ExactScope)> {
+    pub(super) fn exact_scopes(&self, required: &Required<'_>) -> Vec<(&'static str, ExactScope)> {
         let mut scope = Scope::default();
         let exact = match &required.subject {
             Subject::Paths(first, second) => {
@@ -484,6 +498,7 @@ impl Gate {
                 }
             },
             loss: decision.loss,
+            can_be_kept: self.is_kept(caller, required, decision),
             refused: self.inner.asking.refused_in_a_row(caller.extension()),
         }
     }
@@ -511,7 +526,8 @@ impl Gate {
     }
 }
 
-enum ExactScope {
+/// What a call is about, and no more.
+pub(super) enum ExactScope {
     Anything,
     Paths(Vec<PathBuf>),
     /// What it is and is given, the pattern that says so where one does, and the folder that it works in.
@@ -527,7 +543,7 @@ enum ExactScope {
 impl ExactScope {
     /// As it is kept beyond the session; `None` for what no pattern says: a program's argument with a blank in it, one that
     /// works elsewhere than in the project or runs its input, a tool of unknown effect.
-    fn to_scope(&self, project: &Path) -> Option<Option<Scope>> {
+    pub(super) fn to_scope(&self, project: &Path) -> Option<Option<Scope>> {
         Some(match self {
             Self::Anything => None,
             Self::Paths(paths) => {

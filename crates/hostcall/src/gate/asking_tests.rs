@@ -221,3 +221,62 @@ async fn what_is_no_call_is_asked_about_in_prompt_mode_alone() {
     let alone = Gate::builder(Policy { mode: Mode::Prompt, ..Policy::default() }, places).build();
     assert!(!alone.consult(&caller("a"), "tool.shadow", String::new(), "bash").await);
 }
+
+#[tokio::test]
+async fn always_is_offered_where_a_grant_can_say_what_the_question_is_about() {
+    let (gate, person) = gate(Mode::Prompt);
+    for (method, params, kept) in [
+        ("exec", serde_json::json!({"command": "git", "args": ["status"]}), true),
+        ("exec", serde_json::json!({"command": "/bin/sh", "args": ["-c", "echo a"]}), false),
+        ("exec", serde_json::json!({"command": "git", "args": ["status"], "cwd": "/elsewhere"}), false),
+        ("http", serde_json::json!({"url": "https://example.org/"}), true),
+        ("fs", serde_json::json!({"op": "readFile", "path": "/etc/hosts"}), true),
+    ] {
+        let params = params.as_object().expect("an object").clone();
+        let required = crate::derive::derive(method, &params).expect("it makes sense");
+        person.answer(&[Answer::Deny]);
+        gate.ask(&caller("a"), method, &required).await.unwrap();
+        let question = person.asked.lock().unwrap().last().cloned().expect("it was asked");
+        assert_eq!(question.can_be_kept, kept, "{params:?}");
+    }
+}
+
+#[test]
+fn a_failure_is_told_with_the_grant_of_what_was_asked_for_and_no_other() {
+    let (gate, _) = gate(Mode::Strict);
+    let extension = caller("a");
+    let refuse = |method: &str, params: serde_json::Value| {
+        let params = params.as_object().expect("an object").clone();
+        let required = crate::derive::derive(method, &params).expect("it makes sense");
+        let (Judgement::Settled(decision) | Judgement::Ask(_, decision)) =
+            gate.judge(&extension, method, &required).expect("a decision");
+        let refusal = decision.refusal(method, &required.subject);
+        gate.note_refused(&extension, &required, decision.reason, &refusal);
+        refusal.message
+    };
+    let cure = |message: &str| gate.cure(extension.extension(), message);
+    let allow = |grant: &str| Some(format!("pi ext grants allow a {grant}"));
+    refuse("fs", serde_json::json!({"op": "readFile", "path": "/data/a"}));
+    refuse("fs", serde_json::json!({"op": "writeFile", "path": "/data/b*", "data": ""}));
+    refuse("fs", serde_json::json!({"op": "copyFile", "from": "src/x", "to": "/data/c"}));
+    refuse("fs", serde_json::json!({"op": "readFile", "path": "/home/me/.ssh/id_rsa"}));
+    refuse("fs", serde_json::json!({"op": "readFile", "path": "/data/\u{202e}"}));
+    refuse("exec", serde_json::json!({"command": "git", "args": ["log", "-1"]}));
+    let words = refuse("http", serde_json::json!({"url": "https://example.org:8443/x"}));
+    assert_eq!(cure("EACCES: permission denied, open '/data/a'"), allow("read:/data/a"));
+    assert_eq!(cure("Cannot save: EACCES: permission denied, open '/data/b*'"), allow("'write:/data/b[*]'"));
+    assert_eq!(cure("EACCES: permission denied, copyfile 'src/x' -> '/data/c'"), allow("write:/data/c"));
+    assert_eq!(cure("spawn git EACCES"), allow("'exec:git log -1 \"\"'"));
+    assert_eq!(cure(&words), allow("http:example.org:8443"));
+    assert_eq!(cure("fetch failed"), allow("http:example.org:8443"));
+    // What no grant opens, what was never refused, what cannot be shown, and another's.
+    for message in [
+        "EACCES: permission denied, open '/home/me/.ssh/id_rsa'",
+        "EACCES: permission denied, open '/data/other'",
+        "EACCES: permission denied, open '/data/\u{202e}'",
+        "ENOENT: no such file or directory, open '/data/a'",
+    ] {
+        assert_eq!(cure(message), None, "{message}");
+    }
+    assert_eq!(gate.cure(&ExtensionId::new("b"), "EACCES: permission denied, open '/data/a'"), None);
+}
