@@ -513,13 +513,13 @@ pub(crate) struct GrantsArgs {
 /// `pi ext grants ...`
 #[derive(Debug, Subcommand)]
 pub(crate) enum GrantsCommand {
-    /// Grant a capability: exec:git, http:api.github.com, read:/etc/hosts, verdict
+    /// Grant capabilities: exec:git, http:api.github.com, read:/etc/hosts, verdict
     Allow {
         /// Name, source or path
         extension: String,
-        /// What, and where
-        #[arg(value_name = "CAP[:SCOPE]")]
-        grant: String,
+        /// What, and where; one or more
+        #[arg(value_name = "CAP[:SCOPE]", required = true)]
+        grants: Vec<String>,
     },
     /// Refuse a capability for good
     Deny {

@@ -13,19 +13,22 @@ use crate::failure::Result;
 use crate::grant_file::GrantFile;
 use crate::output::{clean, stderr};
 use crate::terminal::Terminal;
-use pijs_hostcall::asked::{combinations, widening, words};
+use pijs_hostcall::asked::{allow_command, as_grants, combinations, widening, words};
 use pijs_hostcall::book::{Answered, Book, By, Record, Standing};
 use pijs_hostcall::prompt::shown;
 use pijs_hostcall::vocabulary::MODEL_FACING;
 use pijs_hostcall::{Grant, Mode};
 use pijs_protocol::artifact::Offers;
 use pijs_protocol::guard;
-use pijs_protocol::manifest::CapabilityRequest;
+use pijs_protocol::manifest::{CapabilityManifest, CapabilityRequest, Scope};
 
 /// Who answers.
 pub(crate) enum Who<'a> {
-    /// `--yes`.
-    Yes,
+    /// `--yes`. `anew`: to all that is asked for, and not only to what is new.
+    Yes {
+        /// Whether what was not granted before is granted now.
+        anew: bool,
+    },
     /// A person.
     Person(&'a Terminal),
     /// Nobody.
@@ -84,6 +87,7 @@ pub(crate) fn decide(
     }
     let before = before.filter(|record| !is_other(record, applicant));
     let more = match &before {
+        Some(record) if matches!(who, Who::Yes { anew: true }) => not_granted(record, &applicant.asked),
         Some(record) => widening(&record.manifest(), &applicant.asked),
         None => requests.clone(),
     };
@@ -92,7 +96,7 @@ pub(crate) fn decide(
         Some((Vec::new(), By::Install))
     } else {
         match who {
-            Who::Yes => Some((more.clone(), By::Yes)),
+            Who::Yes { .. } => Some((more.clone(), By::Yes)),
             Who::Person(terminal) => {
                 let chosen = by_person(terminal, applicant, before.is_some(), &more, &brought);
                 Some((chosen, By::Install))
@@ -106,6 +110,37 @@ pub(crate) fn decide(
         }
     };
     Ok(Decision { chosen, more, brought, has_seen })
+}
+
+/// What a package asks for and does not hold; what was answered *never* stays so.
+fn not_granted(record: &Record, asked: &CapabilityManifest) -> Vec<CapabilityRequest> {
+    let held = CapabilityManifest { capabilities: held_requests(record), ..record.manifest() };
+    let never = record.never();
+    widening(&held, asked).into_iter().filter(|request| !never.contains(&request.capability)).collect()
+}
+
+/// What a record grants, one request for each capability.
+fn held_requests(record: &Record) -> Vec<CapabilityRequest> {
+    let mut held: Vec<CapabilityRequest> = Vec::new();
+    for Grant { capability, methods, scope, .. } in record.grants() {
+        match held.iter_mut().find(|known| known.capability == capability && known.methods == methods) {
+            Some(known) => known.scope = both(known.scope.take(), scope),
+            None => held.push(CapabilityRequest { capability, methods, scope }),
+        }
+    }
+    held
+}
+
+/// What two scopes of one capability cover together. An absent list or scope covers anything.
+fn both(one: Option<Scope>, other: Option<Scope>) -> Option<Scope> {
+    let lists = |one: Option<Vec<String>>, other: Option<Vec<String>>| Some([one?, other?].concat());
+    let (one, other) = (one?, other?);
+    Some(Scope {
+        paths: lists(one.paths, other.paths),
+        hosts: lists(one.hosts, other.hosts),
+        env: lists(one.env, other.env),
+        commands: lists(one.commands, other.commands),
+    })
 }
 
 /// Whether a record is about other code. A project's lock file names whatever code it likes; with the registry's word for
@@ -230,12 +265,9 @@ pub(crate) fn explain_missing(applicant: &Applicant, consent: &Consent) {
     }
     stderr("not granted:");
     consent.missing.iter().for_each(|request| stderr(&format!("  - {}", words(request))));
-    let first = consent.missing[0].capability.as_str();
-    stderr(&format!(
-        "  grant with: pi ext grants allow {} {}   or all of it with: pi install --yes SOURCE",
-        clean(&applicant.id),
-        clean(first)
-    ));
+    let grants: Vec<String> = consent.missing.iter().flat_map(as_grants).collect();
+    let command = allow_command(&applicant.id, &grants);
+    stderr(&format!("  grant with: {}   or with: pi install --yes SOURCE", clean(&command)));
 }
 
 fn by_person(

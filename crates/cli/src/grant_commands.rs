@@ -8,17 +8,18 @@ use crate::failure::{Failure, Result};
 use crate::grant_file::GrantFile;
 use crate::grants::{Decided, parse_grant};
 use crate::output::{clean, stderr, stdout};
-use crate::packages::find_package;
+use crate::packages::{find_package, shown_name};
 use crate::system::SystemTimer;
 use pijs_extc::FileAccess;
 use pijs_hostcall::asked::words;
 use pijs_hostcall::book::{Answered, Book, By, Record, Standing};
 use pijs_hostcall::gate::Judgement;
 use pijs_hostcall::vocabulary::CAPABILITIES;
-use pijs_hostcall::{Caller, Decision, Gate, Profile, Required, Subject, derive};
+use pijs_hostcall::{Caller, Decision, Gate, Grant, Profile, Required, Subject, derive};
 use pijs_packages::PackageEntry;
 use pijs_protocol::manifest::CapabilityRequest;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// `pi ext grants ...`
@@ -29,8 +30,10 @@ pub(crate) fn grants(environment: &Environment, args: &GrantsArgs) -> Result<()>
         Some(GrantsCommand::Revoke { extension, capability }) => {
             revoke(environment, &file, extension, capability.as_deref())
         }
-        Some(GrantsCommand::Allow { extension, grant }) => answer(environment, &file, extension, grant, true),
-        Some(GrantsCommand::Deny { extension, capability }) => answer(environment, &file, extension, capability, false),
+        Some(GrantsCommand::Allow { extension, grants }) => answer(environment, &file, extension, grants, true),
+        Some(GrantsCommand::Deny { extension, capability }) => {
+            answer(environment, &file, extension, std::slice::from_ref(capability), false)
+        }
     }
 }
 
@@ -48,8 +51,10 @@ fn list(environment: &Environment, file: &GrantFile, which: Option<&str>, as_jso
     if book.packages.is_empty() {
         stderr("no grants; extensions are asked about at install, and when they need more while they run");
     }
+    let names = names_of_paths(environment);
     for (id, record) in &book.packages {
-        stdout(&clean(id));
+        let name = names.get(id).map(|name| format!("{name} ({id})"));
+        stdout(&clean(name.as_ref().unwrap_or(id)));
         if record.answers.is_empty() {
             stdout("  nothing");
         }
@@ -60,6 +65,13 @@ fn list(environment: &Environment, file: &GrantFile, which: Option<&str>, as_jso
         }
     }
     Ok(())
+}
+
+/// What the packages of folders that would be loaded here call themselves, by the key of their grants.
+fn names_of_paths(environment: &Environment) -> BTreeMap<String, String> {
+    let found = crate::packages::loadable(environment);
+    let named = found.into_iter().filter_map(|package| Some((package.id.as_str().to_owned(), package.name?)));
+    named.filter(|(id, _)| id.starts_with("path:")).collect()
 }
 
 const HOW: &str = "pi ext grants lists what is recorded, pi ext list what would be loaded";
@@ -90,12 +102,12 @@ fn revoke(environment: &Environment, file: &GrantFile, which: &str, capability: 
     }
 }
 
-fn answer(environment: &Environment, file: &GrantFile, which: &str, text: &str, allowed: bool) -> Result<()> {
-    let grant = parse_grant(text)?;
+fn answer(environment: &Environment, file: &GrantFile, which: &str, texts: &[String], allowed: bool) -> Result<()> {
+    let grants = texts.iter().map(|text| parse_grant(text)).collect::<Result<Vec<_>>>()?;
     let (found, applicant) = applicant(environment, which, &Decided::new(environment, &RunArgs::default())?)?;
     // A pattern that does not compile would be found only when the extension is loaded.
     gate(environment, &Decided::new(environment, &RunArgs::default())?)
-        .set_grants(&Profile::new("check").at(&found.root), std::slice::from_ref(&grant), Default::default())
+        .set_grants(&Profile::new("check").at(&found.root), &grants, Default::default())
         .map_err(|error| Failure::usage(error.to_string()))?;
     let at = file.now();
     let present = applicant.present();
@@ -108,15 +120,20 @@ fn answer(environment: &Environment, file: &GrantFile, which: &str, text: &str, 
             record.revoke(None)
         };
         record.bind(present);
-        let (capability, methods, scope) = (grant.capability.clone(), grant.methods.clone(), grant.scope.clone());
-        record.answer(Answered { capability, methods, scope, allowed, by: By::Command, at: at.clone() });
+        for grant in &grants {
+            let (capability, methods, scope) = (grant.capability.clone(), grant.methods.clone(), grant.scope.clone());
+            record.answer(Answered { capability, methods, scope, allowed, by: By::Command, at: at.clone() });
+        }
         dropped
     })?;
     if dropped > 0 {
         stderr(&format!("note: {dropped} earlier answers were about other code and are gone"));
     }
-    let request = CapabilityRequest { capability: grant.capability, methods: grant.methods, scope: grant.scope };
-    stderr(&clean(&format!("{} {} {}", applicant.id, if allowed { "may now" } else { "may never" }, words(&request))));
+    for Grant { capability, methods, scope, .. } in grants {
+        let request = CapabilityRequest { capability, methods, scope };
+        let verb = if allowed { "may now" } else { "may never" };
+        stderr(&clean(&format!("{} {verb} {}", shown_name(&found), words(&request))));
+    }
     Ok(())
 }
 
@@ -199,7 +216,7 @@ pub(crate) fn explain(environment: &Environment, args: &ExplainArgs) -> Result<(
         );
         return Ok(());
     }
-    stdout(&clean(&applicant.id));
+    stdout(&clean(&shown_name(&found)));
     if let Some(note) = &held.note {
         stdout(&format!("  note: {}", clean(note)));
     }

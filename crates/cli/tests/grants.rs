@@ -140,3 +140,119 @@ fn mistakes_are_named() {
     world.write("home/.pi/agent/pijs/grants.json", "{\"version\": 7, \"packages\": {}}");
     world.pi(&["ext", "grants"]).failed(1, &["grants.json", "version 7", ".bak"]);
 }
+
+#[test]
+fn yes_to_an_installed_package_grants_what_is_missing_and_no_more_than_that() {
+    let world = World::new();
+    mine(&world, &format!("{RUNS}\nexport const more = () => fetch('https://example.com/');\n"));
+    let first = world.pi(&["install", "./mine"]);
+    assert!(
+        first.succeeded().stderr.contains("http:example.com") && first.stderr.contains("exec:true"),
+        "{}",
+        first.stderr
+    );
+    assert!(first.stderr.trim_end().ends_with("works without what it was not granted"), "{}", first.stderr);
+    assert_eq!(ran(&start(&world, &[])), "non_interactive");
+    world.pi(&["ext", "grants", "deny", "mine", "http"]).succeeded();
+    let again = world.pi(&["install", "--yes", "./mine"]);
+    assert_eq!(ran(&start(&world, &[])), "done");
+    let listed = world.pi(&["ext", "grants", "mine"]);
+    assert!(listed.succeeded().stdout.contains("never"), "what was refused stays so: {}", listed.stdout);
+    assert!(again.succeeded().stderr.contains("http"), "{}", again.stderr);
+}
+
+#[test]
+fn several_grants_are_given_at_once_or_not_at_all() {
+    let world = World::new();
+    mine(&world, RUNS);
+    world.pi(&["ext", "grants", "allow", "./mine", "exec:true", "http:example.com", "fly"]).failed(2, &["fly"]);
+    assert!(!world.home().join(".pi/agent/pijs/grants.json").exists());
+    let allowed = world.pi(&["ext", "grants", "allow", "./mine", "exec:true", "http:example.com"]);
+    assert_eq!(allowed.succeeded().stderr.matches("may now").count(), 2, "{}", allowed.stderr);
+}
+
+/// The folder is called otherwise than its package.
+#[test]
+fn a_package_of_a_folder_goes_by_the_name_in_its_manifest() {
+    let world = World::new();
+    mine(&world, RUNS);
+    let folder = world.project().join("mine");
+    let manifest = world.read("project/mine/package.json").replace("\"mine\"", "\"its-name\"");
+    world.write("project/mine/package.json", manifest);
+    std::fs::rename(&folder, world.project().join("folder")).expect("renamed");
+    let installed = world.pi(&["install", "./folder"]);
+    assert!(installed.succeeded().stderr.contains("installed its-name (path:/"), "{}", installed.stderr);
+    world.pi(&["ext", "grants", "allow", "its-name", "exec:true"]).succeeded();
+    for (command, words) in [
+        (vec!["ext", "list"], "its-name (path:/"),
+        (vec!["ext", "grants"], "its-name (path:/"),
+        (vec!["ext", "grants", "its-name"], "may run programs: true"),
+        (vec!["ext", "explain", "its-name", "exec", "true"], "its-name (path:/"),
+        (vec!["ext", "show", "its-name"], "its-name 1.0.0"),
+    ] {
+        let run = world.pi(&command);
+        assert!(run.succeeded().stdout.contains(words), "{command:?}: {}", run.stdout);
+    }
+    // A name that two have is nobody's.
+    world.write("project/twin/package.json", world.read("project/folder/package.json"));
+    world.write("project/twin/a.ts", "export default () => {};\n");
+    world.pi(&["install", "./twin"]).succeeded();
+    world.pi(&["ext", "grants", "allow", "its-name", "exec:true"]).failed(1, &["2 packages have this name", "/twin"]);
+    world.pi(&["remove", "./twin"]).succeeded();
+    world.pi(&["remove", "its-name"]).succeeded();
+}
+
+/// Keeps its state outside of the project, where it may write and not read.
+const KEEPS: &str = r#"import { accessSync, mkdirSync, readFileSync, readdirSync, writeFileSync, constants } from "node:fs";
+const folder = process.env.HOME + "/state";
+export default (pi: any) => pi.on("session_start", () => {
+  mkdirSync(folder, { recursive: true });
+  accessSync(folder, constants.R_OK | constants.W_OK);
+  let count = 0;
+  try { count = Number(readFileSync(folder + "/count", "utf8")); } catch (error: any) { if (error.code !== "ENOENT") throw error; }
+  writeFileSync(folder + "/count", String(count + 1));
+  console.log("RAN " + (count + 1) + " " + readdirSync(folder));
+});
+"#;
+
+#[cfg(unix)]
+#[test]
+fn who_made_a_file_reads_it_in_the_next_session_and_a_refusal_names_its_cure() {
+    let world = World::new();
+    mine(&world, KEEPS);
+    world.pi(&["install", "./mine"]).succeeded();
+    let state = world.home().canonicalize().expect("a home").join("state");
+    let at = |name: &str| state.join(name).display().to_string();
+    // A failure that a refusal caused ends with the grant of what was asked for.
+    let refused = start(&world, &[]);
+    let cure = |capability: &str, place: &str| {
+        format!(
+            "to allow it: pi ext grants allow path:{} {capability}:{place}",
+            world.project().canonicalize().expect("a project").join("mine").display()
+        )
+    };
+    assert!(refused.stderr.contains(&cure("write", &state.display().to_string())), "{}", refused.stderr);
+    let inside = format!("write:{}", at("**"));
+    world.pi(&["ext", "grants", "allow", "mine", &format!("write:{}", state.display()), &inside]).succeeded();
+    assert_eq!(ran(&start(&world, &[])), "1 count");
+    assert_eq!(ran(&start(&world, &[])), "2 count");
+    // Somebody else writes there.
+    std::fs::write(state.join("count"), "40").expect("written");
+    std::fs::write(state.join("theirs"), "secret").expect("written");
+    let refused = start(&world, &[]);
+    assert!(
+        refused.stderr.contains("EACCES") && refused.stderr.contains(&cure("read", &at("count"))),
+        "{}",
+        refused.stderr
+    );
+    world.pi(&["ext", "grants", "allow", "mine", &format!("read:{}", at("count"))]).succeeded();
+    assert_eq!(ran(&start(&world, &[])), "41 count");
+    // A package that was removed has made nothing when it comes back.
+    world.pi(&["ext", "grants", "revoke", "mine", "read"]).succeeded();
+    std::fs::remove_file(state.join("count")).expect("removed");
+    assert_eq!(ran(&start(&world, &[])), "1 count");
+    world.pi(&["remove", "mine"]).succeeded();
+    world.pi(&["install", "./mine"]).succeeded();
+    world.pi(&["ext", "grants", "allow", "mine", &format!("write:{}", state.display()), &inside]).succeeded();
+    assert!(start(&world, &[]).stderr.contains(&cure("read", &at("count"))));
+}
