@@ -2,8 +2,8 @@
 //!
 //! Handlers are taken as they are registered when the event begins and called one after the other:
 //! packages in load order, then entries, then registrations, each awaited before the next. A handler
-//! that was removed meanwhile, or whose realm was replaced, is left out, except where handlers decide
-//! what may happen: one that is missing there has said no.
+//! that is added or removed meanwhile counts from the next event on. One whose entry failed, or whose realm
+//! was replaced, is left out, except where handlers decide what may happen: one that is missing there has said no.
 
 use crate::events::{self, Event, Round, Step, Taken};
 use crate::extension::{Answered, Slot, Status};
@@ -99,12 +99,15 @@ impl Host {
 
     async fn go_round(&self, event: &Event, targets: Vec<Target>, between: &mut Between<'_>) -> Outcome {
         let mut round = Round::new(event);
+        if self.0.rounds.get() == 0 {
+            self.slots().iter().for_each(|slot| slot.cell.borrow_mut().registry.forget_removed());
+        }
         let _under_way = UnderWay::begin(&self.0.rounds);
         for target in targets {
             let slot = &target.slot;
             let Answered { result, place } = match self.call_handler(event, &round, &target).await {
                 Some(Ok(answered)) => answered,
-                // It was removed, or its realm is another one by now.
+                // Its entry failed, or its realm is another one by now.
                 None => continue,
                 Some(Err(reason)) => self.answered(stopped(&target, event, &reason)),
             };

@@ -36,6 +36,8 @@ struct EntryRegistry {
     commands: Vec<Weighed<CommandSpec>>,
     flags: Vec<Weighed<FlagSpec>>,
     handlers: Vec<Weighed<HandlerSpec>>,
+    /// Handlers that were removed and that a round under way may still call.
+    removed: BTreeSet<Handle>,
     /// Shortcuts, renderers, providers: what only front ends look at.
     others: Vec<Weighed<Registration>>,
 }
@@ -119,6 +121,9 @@ impl Registry {
                 let removed = known.handlers.iter().position(|handler| handler.item.handle == handle);
                 let removed = removed.map(|at| known.handlers.remove(at));
                 removed.iter().for_each(|handler| known.weight.take(handler.weight));
+                if removed.is_some() && known.removed.len() < MOST {
+                    known.removed.insert(handle);
+                }
                 match removed {
                     Some(handler) if handler.item.event == pi::STREAM_TEXT => Effect::Ears,
                     _ => Effect::None,
@@ -196,9 +201,15 @@ impl Registry {
         self.handlers(event).next().is_some()
     }
 
-    /// Whether a handler is still registered: an earlier one of the same event may have removed it.
+    /// Forgets which handlers were removed, as no round that began before calls them any more.
+    pub(crate) fn forget_removed(&mut self) {
+        self.entries.iter_mut().for_each(|entry| entry.removed.clear());
+    }
+
+    /// Whether a handler may be called: it is registered, or was removed while a round is under way.
     pub(crate) fn knows_handler(&self, handle: Handle) -> bool {
         self.each(|entry| &entry.handlers).any(|(_, handler)| handler.handle == handle)
+            || self.entries.iter().any(|entry| entry.removed.contains(&handle))
     }
 
     pub(crate) fn tools(&self) -> impl Iterator<Item = (EntryIndex, &ToolSpec)> {
