@@ -106,6 +106,9 @@ const DEVIATIONS: &str = "\n## On purpose\n\n\
     | an error of the language quotes the source (`load is not a function`, `x is not iterable`) | a call of what is none is quoted, and what is gone through in a loop; where something is taken apart (`const { a } = b`), and where the language itself calls (`[1].map(2)`), it says less (`Cannot convert undefined or null to object`, `not a function`). Most others, of `JSON.parse` and of `RegExp` too, have V8's words |\n\
     | `Intl` knows every locale | it writes American English; dates of numbers alone are ordered as in `en-CA`, `en-GB`, `de`, `fr` and `sv`, too |\n\
     | install scripts of packages | never run |\n\
+    | a git package is checked out with its links | a link that stays inside the repository becomes a copy of what it names; one that names nothing, or a folder around itself, is left out with a remark; one that leaves refuses the package (`IN_LINK`) |\n\
+    | `npm install` links workspaces and `file:` folders into `node_modules` | nothing is linked on disk: a build finds them by name as if they were, and what they need is installed with the package |\n\
+    | a folder's dependencies are its user's to install | `pi install ./folder` fetches those that are missing into the folder's `node_modules`; no script runs |\n\
     | packages are kept and loaded through any link | of a project, nothing of its store, settings and lock file is changed through a link, and no package of its store is loaded through one; a user's own folder, `npm`, `git`, settings and lock file may be links |\n\
     | a git package may lie in the folder of another (`git:HOST/a/b` and `git:HOST/a/b/c`) | the second is refused in the same scope: what updates or removes one takes the other along |\n\
     | a project may name a folder around itself as a package | not beyond its own repository: a package reads its own folder |\n\
