@@ -5,7 +5,7 @@
 
 use crate::connector::BoxFuture;
 use crate::loss::ExpectedLoss;
-use pijs_protocol::manifest::Scope;
+use pijs_protocol::manifest::{CapabilityRequest, Scope};
 use pijs_protocol::{Capability, ExtensionId, guard};
 
 /// Answers questions about capabilities.
@@ -30,6 +30,8 @@ pub struct Question {
     pub warnings: Vec<String>,
     /// All that the extension asks for and does not hold, in words, each a line; empty where nobody is asked about all of it.
     pub package: Vec<String>,
+    /// The same as requests: a yes is about these, whatever the extension asks for by then.
+    pub(crate) wanted: Vec<CapabilityRequest>,
     /// Expected loss of both choices.
     pub loss: ExpectedLoss,
     /// Whether [`Answer::AllowAlways`] would hold beyond the session. A prompt offers it only then.

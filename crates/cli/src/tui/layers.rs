@@ -11,6 +11,7 @@ use pijs_hostcall::{Answer, Question};
 use pijs_protocol::{ExtensionId, guard};
 use pijs_terminal::layout::{clamp, wrap};
 use serde_json::Value;
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
@@ -210,6 +211,8 @@ const OFFER_MUTE: u32 = 3;
 #[derive(Debug)]
 pub(super) struct Asked {
     question: Question,
+    /// Whether all of it is on the screen. Only what was seen can be agreed to as a whole.
+    is_whole: Cell<bool>,
     /// Since when it can be read.
     pub(super) since: Option<Instant>,
     pub(super) answer: oneshot::Sender<Answer>,
@@ -217,7 +220,7 @@ pub(super) struct Asked {
 
 impl Asked {
     pub(super) fn new(question: Question, answer: oneshot::Sender<Answer>) -> Self {
-        Self { question, since: None, answer }
+        Self { question, is_whole: Cell::new(false), since: None, answer }
     }
 
     pub(super) fn extension(&self) -> &ExtensionId {
@@ -235,13 +238,17 @@ impl Asked {
             "s" => Answer::AllowSubject,
             "a" => Answer::AllowCapability,
             "w" if self.question.can_be_kept => Answer::AllowAlways,
-            "p" if !self.question.package.is_empty() => Answer::AllowPackage,
-            "k" if !self.question.package.is_empty() => Answer::AllowPackageAlways,
+            "p" if self.offers_all() => Answer::AllowPackage,
+            "k" if self.offers_all() => Answer::AllowPackageAlways,
             "n" | "enter" | "escape" | "ctrl+c" => Answer::Deny,
             "v" => Answer::DenyAlways,
             "m" if self.question.refused >= OFFER_MUTE => Answer::Mute,
             _ => return None,
         })
+    }
+
+    fn offers_all(&self) -> bool {
+        !self.question.package.is_empty() && self.is_whole.get()
     }
 
     /// The frame: inverse, over the whole width, at most `rows` high. Text of the extension stands only inside.
@@ -254,6 +261,7 @@ impl Asked {
         let notes: Vec<String> = notes.chain(heading).chain(all).collect();
         let room = rows.saturating_sub(7).max(1);
         // The extension chooses how long its words are. What pi says of them is not what has to give way.
+        self.is_whole.set(wrap(subject, inner).len() + notes.len() <= room);
         let inside = if guard::is_up("prompt.notes") {
             let room_for_subject = room.saturating_sub(notes.len()).max(room / 2).max(1);
             let mut inside = both_ends(wrap(subject, inner), room_for_subject);
@@ -265,7 +273,7 @@ impl Asked {
         let mute = if *refused >= OFFER_MUTE { "  [m]ute this extension" } else { "" };
         let question = format!("pi asks: {} wants to {what}", self.question.who());
         let always = if *can_be_kept { "  al[w]ays" } else { "" };
-        let whole = if package.is_empty() { "" } else { "  [p] all it asks for this session  [k] all of that always" };
+        let whole = if !self.offers_all() { "" } else { "  [p] all it asks for this session  [k] all of that always" };
         let keys = format!(
             "[y]es this once  [s]ame thing this session  [a]ll of it this session{always}{whole}  [n]o  ne[v]er{mute}"
         );

@@ -26,6 +26,16 @@ pub const MOST_WAITING: u32 = 16;
 /// Refusals in a row after which nothing of an extension is asked any more in a session.
 pub const MUTED_AFTER: u32 = 10;
 
+/// Most things that a person may agree to at once, and the longest words of one: what is agreed to is seen whole.
+const MOST_WANTED: usize = 12;
+const LONGEST_WANTED: usize = 240;
+
+/// Whether a list of requests is short enough to be read before it is agreed to.
+fn is_readable(wanted: &[CapabilityRequest]) -> bool {
+    let is_short = |request: &CapabilityRequest| crate::asked::words(request).chars().count() <= LONGEST_WANTED;
+    wanted.len() <= MOST_WANTED && wanted.iter().all(is_short)
+}
+
 /// Questions that are open, and refusals.
 #[derive(Default)]
 pub(super) struct Asking {
@@ -130,6 +140,7 @@ impl Gate {
                 let Some(prompter) = self.inner.prompter.clone() else {
                     return Ok((decision, self.permit(caller, method)));
                 };
+                let wanted = question.wanted.clone();
                 let answer = if place.was_refused(&question) {
                     Answer::Deny
                 } else {
@@ -137,7 +148,7 @@ impl Gate {
                     place.note(*question, answer);
                     answer
                 };
-                Ok(self.settle(caller, method, required, decision, answer))
+                Ok(self.settle(caller, method, required, (decision, wanted), answer))
             }
         }
     }
@@ -183,6 +194,7 @@ impl Gate {
             subject: shown(subject, SHOWN_SUBJECT),
             warnings: Vec::new(),
             package: Vec::new(),
+            wanted: Vec::new(),
             loss: self.evidence(&caller.profile).expected_loss(),
             can_be_kept: false,
             refused: asking.refused_in_a_row(caller.extension()),
@@ -208,7 +220,7 @@ impl Gate {
         caller: &Caller,
         method: &str,
         required: &Required<'_>,
-        denied: Decision,
+        (denied, wanted): (Decision, Vec<CapabilityRequest>),
         answer: Answer,
     ) -> (Decision, Permit) {
         let allowed = Decision { allowed: true, rule: Rule::Person, reason: None, ..denied.clone() };
@@ -263,9 +275,10 @@ impl Gate {
                 (allowed, self.permit(caller, method))
             }
             Answer::AllowPackage | Answer::AllowPackageAlways => {
-                let wanted = if for_model || after_secret { Vec::new() } else { self.take_wanted(caller) };
-                if wanted.is_empty() {
-                    // It was not offered.
+                let is_offered = !wanted.is_empty() && !for_model && !after_secret;
+                let is_same = self.take_wanted(caller) == wanted || !guard::is_up("prompt.package");
+                if !is_offered || !is_same {
+                    // It was not offered, or the extension is another one by now and asks for something else.
                     return (denied.because(Reason::User, Rule::Person), self.permit(caller, method));
                 }
                 for request in wanted {
@@ -485,18 +498,17 @@ impl Gate {
                 Input::Later => warnings.push(format!("{name} runs what the extension sends it later, unseen")),
             }
         }
+        let can_agree =
+            caller.during != During::Model && decision.rule != Rule::AfterSecret && is_readable(&authority.wanted);
+        let wanted = if can_agree { authority.wanted.clone() } else { Vec::new() };
         Question {
             extension: caller.extension().clone(),
             capability: required.capability(),
             what: words.to_owned(),
             subject: shown(&self.subject_in_words(&required.subject), SHOWN_SUBJECT),
             warnings,
-            package: match caller.during == During::Model || decision.rule == Rule::AfterSecret {
-                true => Vec::new(),
-                false => {
-                    authority.wanted.iter().map(|request| shown(&crate::asked::words(request), SHOWN_SUBJECT)).collect()
-                }
-            },
+            package: wanted.iter().map(|request| shown(&crate::asked::words(request), LONGEST_WANTED)).collect(),
+            wanted,
             loss: decision.loss,
             can_be_kept: self.is_kept(caller, required, decision),
             refused: self.inner.asking.refused_in_a_row(caller.extension()),
