@@ -62,8 +62,8 @@ pub struct BuildOutput {
     pub cached: bool,
     /// The folder that the names of the author's files are relative to: that of the package, or of a single file.
     pub root: PathBuf,
-    /// The files that were compiled, by their real paths.
-    pub files: Vec<PathBuf>,
+    /// The paths that decide what code it is: files that were compiled, links, and places where imports were looked for first.
+    pub places: Vec<PathBuf>,
     /// What was decided about files that are not plain source of the package, by their real paths: others' files, files
     /// that may hold secrets, files that were refused.
     pub evidence: BTreeMap<PathBuf, FileEvidence>,
@@ -128,7 +128,7 @@ pub fn build(input: &Input, options: &BuildOptions) -> Result<BuildOutput, Build
         None => compile(&package, open()?, options)?,
     };
     let Compiled { artifact, bytes, record, mut diagnostics, evidence } = compiled;
-    let files = record.files();
+    let places = record.places();
     if let Some(cache) = &options.cache {
         let tree = open()?;
         if let Err(error) = record.store(cache, &package, &tree, options, &bytes) {
@@ -142,7 +142,7 @@ pub fn build(input: &Input, options: &BuildOptions) -> Result<BuildOutput, Build
         diagnostics,
         cached: false,
         root: package.root,
-        files,
+        places,
         evidence,
     })
 }

@@ -83,9 +83,13 @@ impl Record {
         Self { manifest, entries, files, manifests, looked, listed, refused }
     }
 
-    /// The files that went in.
-    pub(crate) fn files(&self) -> Vec<PathBuf> {
-        self.files.keys().cloned().collect()
+    /// The paths that decide what code this is: files that went in, links on the way to them, and places where an import
+    /// would have been found first, had there been something.
+    pub(crate) fn places(&self) -> Vec<PathBuf> {
+        let decides = |found: &Found| matches!(found, Found::Nothing | Found::Link(_));
+        let looked = self.looked.iter().flat_map(|(folder, names)| names.iter().map(move |it| (folder, it)));
+        let looked = looked.filter(|(_, (_, found))| decides(found)).map(|(folder, (name, _))| folder.join(name));
+        self.files.keys().cloned().chain(looked).collect()
     }
 
     /// Stores an artifact and the note that leads to it.
@@ -192,7 +196,7 @@ pub(crate) fn lookup(
         diagnostics,
         cached: true,
         root: package.root.clone(),
-        files: record.files(),
+        places: record.places(),
         evidence: tree.evidence(),
     })
 }

@@ -74,7 +74,7 @@ impl Built {
         dispatcher.record_build(&profile, &record_of(&output));
         // Files of an installed package are in the store, which nobody writes.
         if found.installed.is_none() {
-            dispatcher.gate().add_code(&found.id, output.files.iter().cloned());
+            dispatcher.gate().add_code(&found.id, output.places.iter().cloned());
         }
         Ok(Self {
             profile,

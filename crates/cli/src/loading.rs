@@ -28,7 +28,7 @@ use pijs_protocol::{ExtensionId, guard};
 use serde_json::Value;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Extensions in load order. What was named on the command line has to be there; the rest is reported.
@@ -269,7 +269,15 @@ impl Loader {
         let missed = discovery.problems.iter().chain(&discovery.refused);
         again.problems.extend(missed.map(|problem| (RELOAD.to_owned(), problem.to_string())));
         let keeps_missed = !again.problems.is_empty();
+        let is_shared = |root: &Path| {
+            let dirs = &self.environment.dirs;
+            [&dirs.cwd, &dirs.home, &self.environment.temp].into_iter().any(|used| used.starts_with(root))
+        };
         for found in &discovery.packages {
+            let is_folder = found.installed.is_none() && found.loose_file().is_none();
+            if is_folder && !is_shared(&found.root) {
+                self.dispatcher.gate().add_folder(&found.id, found.root.clone());
+            }
             let at = loaded.iter().position(|package| *package.id() == found.id);
             let old = at.map(|at| loaded.remove(at));
             let path = found.entries.first().unwrap_or(&found.root).display().to_string();

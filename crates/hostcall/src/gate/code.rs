@@ -16,6 +16,8 @@ use std::sync::{PoisonError, RwLock};
 #[derive(Debug, Default)]
 pub(super) struct Code {
     files: RwLock<BTreeMap<PathBuf, BTreeSet<ExtensionId>>>,
+    /// Folders of packages.
+    folders: RwLock<BTreeMap<PathBuf, BTreeSet<ExtensionId>>>,
 }
 
 impl Code {
@@ -26,11 +28,20 @@ impl Code {
         let below = files.range::<Path, _>((Bound::Included(path), Bound::Unbounded));
         let is_others = |owners: &BTreeSet<ExtensionId>| owners.iter().any(|owner| *owner != profile.extension);
         let affected = |file: &Path| if access == Access::Make { file == path } else { file.starts_with(path) };
-        below.take_while(|(file, _)| affected(file)).any(|(_, owners)| is_others(owners)) && guard::is_up("gate.code")
+        let folders = self.folders.read().unwrap_or_else(PoisonError::into_inner);
+        let in_folder = || path.ancestors().any(|above| folders.get(above).is_some_and(is_others));
+        (below.take_while(|(file, _)| affected(file)).any(|(_, owners)| is_others(owners)) || in_folder())
+            && guard::is_up("gate.code")
     }
 }
 
 impl Gate {
+    /// Says that a folder is the package of an extension: all in it may be its code.
+    pub fn add_folder(&self, extension: &ExtensionId, folder: PathBuf) {
+        let mut known = self.inner.code.folders.write().unwrap_or_else(PoisonError::into_inner);
+        known.entry(folder).or_default().insert(extension.clone());
+    }
+
     /// Says which files an extension was compiled from; real paths. Those that were said before stay.
     pub fn add_code(&self, extension: &ExtensionId, files: impl IntoIterator<Item = PathBuf>) {
         let mut known = self.inner.code.files.write().unwrap_or_else(PoisonError::into_inner);
