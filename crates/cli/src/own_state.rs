@@ -6,13 +6,15 @@
 use crate::environment::Environment;
 use crate::{ledger, opening};
 use pijs_agent::session::{SessionPlace, SessionRecords, file};
-use pijs_durable::Disk;
+use pijs_durable::{Disk, read_regular};
 use pijs_extc::Cache;
-use pijs_hostcall::places::{OwnState, normal};
+use pijs_hostcall::places::{OwnState, Places, Protection, normal};
 use std::path::{Path, PathBuf};
 
 /// Symbolic links that are followed on the way to one place, as by the system.
 const MOST_LINKS: usize = 40;
+/// Longest file that names a repository.
+const LONGEST_NAME: u64 = 8 << 10;
 
 /// What is in pi's folders (the user's and the project's) and is never read or written by extensions.
 const CLOSED: [&str; 9] = [
@@ -52,6 +54,18 @@ pub(crate) fn of(environment: &Environment) -> OwnState {
         add_linked(&mut own, |own| &mut own.extensions, &folder.join("extensions"));
         ["npm", "git"].iter().for_each(|name| add_linked(&mut own, |own| &mut own.stores, &folder.join(name)));
     }
+    for (name, protection) in Places::protected_in_home() {
+        let path = environment.dirs.home.join(name);
+        match protection {
+            Protection::All => add_linked(&mut own, |own| &mut own.closed, &path),
+            Protection::Write => add_linked(&mut own, |own| &mut own.unwritten, &path),
+            Protection::RunsLater => add_linked(&mut own, |own| &mut own.runs_later, &path),
+            Protection::None => {}
+        }
+    }
+    for repository in repositories(&environment.dirs.cwd) {
+        add(&mut own, |own| &mut own.unwritten, &repository);
+    }
     add_linked(&mut own, |own| &mut own.sessions, &agent_dir.join("sessions"));
     add(&mut own, |own| &mut own.sessions, &opening::folder(environment, environment.session_dir.as_deref()));
     if let Some(file) = environment.session.as_deref().filter(|name| opening::is_path(name)) {
@@ -66,6 +80,26 @@ pub(crate) fn of(environment: &Environment) -> OwnState {
     let usual = file::real(&agent_dir.join("sessions"));
     own.sessions.retain(|folder| !folder.starts_with(&usual) || *folder == usual);
     own
+}
+
+/// The folders in which git keeps the repository of a working folder, where these have another name than `.git`: a link leads to
+/// them, or a file names them. Their configuration and hooks run.
+fn repositories(cwd: &Path) -> Vec<PathBuf> {
+    let Some(dot_git) = cwd.ancestors().map(|folder| folder.join(".git")).find(|path| path.symlink_metadata().is_ok())
+    else {
+        return Vec::new();
+    };
+    let named_in = |file: &Path, before: &str| {
+        let text = String::from_utf8(read_regular(file, LONGEST_NAME).ok()?).ok()?;
+        let name = text.strip_prefix(before)?.trim();
+        (!name.is_empty()).then(|| file.parent().map(|folder| normal(folder, Path::new(name))))?
+    };
+    let repository = match dot_git.is_file() {
+        true => named_in(&dot_git, "gitdir:"),
+        false => dot_git.is_symlink().then_some(dot_git),
+    };
+    let common = repository.as_ref().and_then(|repository| named_in(&repository.join("commondir"), ""));
+    repository.into_iter().chain(common).collect()
 }
 
 /// Adds a place under each of its names.

@@ -12,7 +12,7 @@ pub use own_state::OwnState;
 pub(crate) use own_state::{is_lines, is_same, without_aside};
 
 use crate::derive::{Access, PathForm, PathUse};
-use pijs_protocol::HostcallError;
+use pijs_protocol::{HostcallError, guard};
 use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
 use tables::{AGENT_FOLDER, ANYWHERE, EXTENSIONS, HOME, PI_FOLDER, STORES, SYSTEM};
@@ -109,6 +109,11 @@ impl Places {
             || path.starts_with(&self.agent_dir)
             || path.strip_prefix(&self.home).is_ok_and(|rest| rest.starts_with(".pi"))
             || path == Path::new(OWN_SCRIPT)
+    }
+
+    /// What is protected in a home by its name, for whoever looks where those names lead.
+    pub fn protected_in_home() -> impl Iterator<Item = (&'static str, Protection)> {
+        HOME.iter().copied()
     }
 
     /// Where pi keeps sessions.
@@ -245,7 +250,7 @@ impl Places {
         if let Some(rest) = rest_of("<pi>") {
             return self.pi_folders.iter().map(|folder| (folder.clone(), rest.clone())).collect();
         }
-        if let Some(rest) = rest_of("<home>").or_else(|| pattern.strip_prefix("~/").map(str::to_owned)) {
+        if let Some(rest) = rest_of("<home>").or_else(|| pattern.strip_prefix("~/").map(below_folder)) {
             return vec![(self.home.clone(), rest)];
         }
         if let Some(rest) = rest_of("<temp>") {
@@ -253,6 +258,11 @@ impl Places {
         }
         vec![(self.project.clone(), pattern.to_owned())]
     }
+}
+
+/// What stands behind a folder's name and a slash. A further slash would begin again at the root.
+fn below_folder(rest: &str) -> String {
+    if guard::is_up("scope.home") { rest.trim_start_matches('/').to_owned() } else { rest.to_owned() }
 }
 
 /// Whether a file is a module of code by its name. A hidden file may be anything.
