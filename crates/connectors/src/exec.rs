@@ -228,6 +228,7 @@ impl Spec {
             None => Err(io::ErrorKind::NotFound.into()),
             Some(program) => {
                 let name = command.clone();
+                environment::leave_out_written(request, &command, &args, &mut env);
                 git::restrict(&program, request, &args, &cwd, &mut env)?;
                 Ok(Start {
                     program,

@@ -91,6 +91,33 @@ pub fn runs_others(command: &str, args: &[&str], named: usize) -> bool {
         || program.is_running_behind(args, named)
 }
 
+/// Options of programs that do what files in a folder say, which name another folder or file of that kind.
+const FOLDER_OPTIONS: &[&str] = &[
+    "--chdir",
+    "--cwd",
+    "--dir",
+    "--directory",
+    "--file",
+    "--makefile",
+    "--manifest-path",
+    "--prefix",
+    "--project",
+    "-C",
+    "-chdir",
+    "-f",
+];
+
+/// Whether arguments name the folder whose files a program obeys, which is then not the one it works in.
+pub(crate) fn names_folder(command: &str, args: &[&str]) -> bool {
+    let names = |arg: &&str| {
+        FOLDER_OPTIONS.iter().any(|option| match option.len() {
+            2 => arg.starts_with(option) && !arg.starts_with("--"),
+            _ => arg.split('=').next() == Some(option),
+        })
+    };
+    obeys_folder(command) && args.iter().any(names)
+}
+
 /// Whether a program does what files in its working folder say: the same words mean something else in another one.
 pub fn obeys_folder(command: &str) -> bool {
     let name = name_of(command).to_ascii_lowercase();

@@ -420,7 +420,13 @@ impl CommandPattern {
     fn takes(&self, given: &Given<'_>) -> bool {
         let has_all = self.variables.iter().all(|pattern| pattern.is_met(&given.variables));
         let is_asked = has_all || !guard::is_up("exec.variables");
-        let is_same = self.rest != Rest::None || self.input == given.input || !guard::is_up("exec.input");
+        // What an interpreter's bare name covers is anything.
+        let is_meant = match self.rest {
+            Rest::Any => true,
+            Rest::None => false,
+            Rest::Plain => self.leading.is_empty() && programs::kind_of(&self.program) != Kind::Options,
+        };
+        let is_same = is_meant || self.input == given.input || !guard::is_up("exec.input");
         is_asked && is_same && given.asked().all(|variable| self.permits(variable))
     }
 
@@ -457,9 +463,10 @@ impl CommandPattern {
                 Rest::Any => true,
                 // Who named an interpreter meant that it runs things.
                 Rest::Plain => {
-                    programs::kind_of(command) != Kind::Options
-                        || !programs::runs_others(command, args, named)
-                        || !guard::is_up("exec.plain-use")
+                    let runs_others =
+                        programs::kind_of(command) == Kind::Options && programs::runs_others(command, args, named);
+                    let is_elsewhere = named > 0 && programs::names_folder(command, &args[named..]);
+                    !(runs_others || is_elsewhere) || !guard::is_up("exec.plain-use")
                 }
             }
     }

@@ -7,6 +7,7 @@ use pijs_hostcall::vocabulary::PLAIN_ENV;
 use pijs_hostcall::{Reason, Request};
 use pijs_protocol::{HostcallError, guard};
 use std::collections::BTreeMap;
+use std::path::Path;
 
 /// The part of the host's environment that programs see.
 pub(super) fn visible(options: &ExecOptions) -> BTreeMap<String, String> {
@@ -48,4 +49,18 @@ pub(super) fn of(
         }
     }
     Ok(env)
+}
+
+/// Leaves folders out of the search path into which the extension may put programs: what the program starts by name would be
+/// the extension's. Whoever granted every use of the program meant that it runs anything.
+pub(super) fn leave_out_written(request: &Request, command: &str, args: &[String], env: &mut BTreeMap<String, String>) {
+    let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    if request.permit.covers_every_use(command, &words) || !guard::is_up("exec.written-path") {
+        return;
+    }
+    if let Some(path) = env.get_mut("PATH") {
+        let is_left =
+            |folder: &&str| !folder.is_empty() && !request.permit.may_have_written(&Path::new(folder).join("program"));
+        *path = path.split(':').filter(is_left).collect::<Vec<_>>().join(":");
+    }
 }

@@ -200,7 +200,7 @@ fn override_setting(settings: &mut Settings<'_>, entry: &Entry, users: Option<&s
         ("remote", "vcs") => "not-permitted",
         // Another command than the one that was named.
         ("alias", _) => FAILS_AS_ALIAS,
-        ("man" | "browser", "path") => "false",
+        ("man" | "browser" | "difftool" | "mergetool", "path") => "false",
         ("help", "format") => "man",
         ("help" | "web" | "instaweb", "browser") => "false",
         ("man", "viewer") => "man",

@@ -182,6 +182,12 @@ pub fn interprets_input(command: &str, args: &[&str]) -> bool {
     if args.iter().any(|arg| names_input(arg)) && !COMPILERS.contains(&name.as_str()) {
         return is_interpreter || super::runs_others(command, args, 0);
     }
+    if super::kind_of(command) == super::Kind::Options && super::runs_others(command, args, 0) {
+        return true;
+    }
+    if EDITORS_OF_STREAMS.contains(&name.as_str()) {
+        return args.iter().any(|arg| runs_in_script(arg));
+    }
     // `env bash`, `sudo -u x sh`, `env -Sbash`: what it starts has the same input.
     is_interpreter
         && (0..args.len()).any(|at| {
@@ -191,6 +197,20 @@ pub fn interprets_input(command: &str, args: &[&str]) -> bool {
             let is_reader = [COMMAND_READERS, SCRIPT_RUNNERS, SHELLS].iter().any(|list| list.contains(&name.as_str()));
             is_reader && interprets_input(first, &args[at + 1..])
         })
+}
+
+/// Read their input, and run what a script of theirs makes of it.
+const EDITORS_OF_STREAMS: &[&str] = &["awk", "gawk", "mawk", "nawk", "sed"];
+
+/// Whether a script of `awk` or `sed` may run something: `system(...)`, a pipe, `getline`, the command or flag `e`.
+fn runs_in_script(script: &str) -> bool {
+    let flags = script.rsplit(['/', '|', ',', '#']).next().unwrap_or_default();
+    let has_flag = flags.len() < script.len() && flags.len() <= 8 && flags.contains('e');
+    let is_command =
+        |part: &str| part.trim_start_matches(|c: char| c.is_ascii_digit() || "$,!{ ".contains(c)).starts_with('e');
+    ["system", "|", "getline"].iter().any(|word| script.contains(word))
+        || has_flag
+        || script.split([';', '\n', '}']).any(is_command)
 }
 
 /// Whether the first argument behind plain options is a file to run, which is not what the program is sent. Interpreters

@@ -76,7 +76,20 @@ pub(super) const WITH_OPTIONS: &[WithOptions] = &[
         prefixes: &["ext::", "fd::", "--submodule=d"],
         behind: &[
             ("archive", &["--remote", "-o"]),
-            ("bisect", &["run"]),
+            ("bisect", &["run", "view", "visualize"]),
+            (
+                "filter-branch",
+                &[
+                    "--commit-filter",
+                    "--env-filter",
+                    "--index-filter",
+                    "--msg-filter",
+                    "--parent-filter",
+                    "--setup",
+                    "--tag-name-filter",
+                    "--tree-filter",
+                ],
+            ),
             ("clone", &["-c", "-u"]),
             ("difftool", &["--extcmd", "-x"]),
             ("format-patch", &["-o", "--output-directory"]),
@@ -203,6 +216,7 @@ pub(super) const WITH_OPTIONS: &[WithOptions] = &[
     WithOptions {
         name: "openssl",
         options: &["-config", "-engine", "-module", "-provider", "-provider-path", "-ssl_client_engine"],
+        prefixes: &["org.openssl.engine:"],
         words: &["engine", "fipsinstall"],
         ..PLAIN
     },
@@ -344,7 +358,7 @@ const COMPILER: WithOptions = WithOptions {
         "-specs",
         "-wrapper",
     ],
-    prefixes: &["-fmodule-mapper", "-fplugin", "-fpass-plugin", "-fuse-ld", "-Wl,", "-specs=", "@"],
+    prefixes: &["-Wp,", "-fmodule-mapper", "-fplugin", "-fpass-plugin", "-fuse-ld", "-Wl,", "-specs=", "@"],
     ..PLAIN
 };
 
