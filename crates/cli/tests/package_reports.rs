@@ -131,10 +131,10 @@ fn case_23_a_malformed_member_of_a_manifest_ends_nothing() {
     let packages: Vec<PathBuf> = ["text", "nulls", "list", "number"].map(|name| project.join(name)).to_vec();
     world.write("home/.pi/agent/settings.json", json!({ "packages": packages }).to_string());
     assert_eq!(commands(&world, &[]), "cmd-list cmd-number");
-    // What a registry or a repository has may be as odd.
+    // Packages of a registry may be as odd.
     let registry = Registry::start();
     let manifest = json!({
-        "name": "odd", "version": "1.0.0", "dependencies": null, "optionalDependencies": [], "peerDependencies": "x",
+        "name": "odd", "version": "1.0.0", "dependencies": null, "optionalDependencies": {"y": 7}, "peerDependencies": "x",
         "peerDependenciesMeta": {"y": null}, "bundleDependencies": null, "scripts": null, "bin": 7,
         "pi": {"extensions": ["./i.ts"]},
     });
@@ -155,7 +155,7 @@ fn case_25_a_monorepo_with_workspaces_installs_as_npm_would_lay_it_out() {
     let run = install(&world, &registry, &format!("{source}@v1"));
     assert!(run.succeeded().stderr.trim_end().ends_with(": works"), "{}", run.stderr);
     assert_eq!(commands(&world, &[]), "cmd-one-sharedleaf cmd-two-sharedleaf");
-    // The same again fetches no dependency; another ref moves and stays one entry.
+    // An install of the same ref fetches no dependency; another ref moves and stays one entry.
     let asked =
         |registry: &Registry| registry.requests().iter().filter(|request| request.path.contains("leaf")).count();
     let before = asked(&registry);
@@ -167,7 +167,7 @@ fn case_25_a_monorepo_with_workspaces_installs_as_npm_would_lay_it_out() {
     install(&world, &registry, &format!("{source}@v2")).succeeded();
     assert_eq!(commands(&world, &[]), "cmd-one-sharedleaf cmd-two-again");
     assert_eq!(listed(&world), json!([format!("{source}@v2")]));
-    // What the lock file holds is laid out again.
+    // A restore lays out again what the lock file holds.
     fs::remove_dir_all(world.home().join(".pi/agent/git")).expect("removed");
     world.pi(&["install", "--registry", &registry.url()]).succeeded();
     assert_eq!(commands(&world, &[]), "cmd-one-sharedleaf cmd-two-again");

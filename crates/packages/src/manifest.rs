@@ -129,6 +129,22 @@ impl Manifest {
         Ok(manifest)
     }
 
+    /// Parses the manifest of a package that is about to be installed, whose dependencies have to be known: `null` lists
+    /// none, a list or a text says nothing that can be held against the registry.
+    pub(crate) fn parse_to_install(subject: &str, bytes: &[u8]) -> Result<Self> {
+        let manifest = Self::parse(subject, bytes)?;
+        let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+        let members: Value = serde_json::from_slice(text).unwrap_or_default();
+        let is_odd = |key: &&str| members.get(key).is_some_and(|list| !list.is_null() && !list.is_object());
+        match ["dependencies", "optionalDependencies"].iter().find(|key| is_odd(key)) {
+            Some(key) => {
+                let why = format!("package.json cannot be read: its {key} are no object");
+                Err(PackageError::new(InstallCode::Manifest, subject, why))
+            }
+            None => Ok(manifest),
+        }
+    }
+
     /// Reads `dir/package.json`; `None` when there is none. A link that leads out of the folder is an error: what it names is
     /// no file of the package, and messages about a manifest show pieces of it.
     pub(crate) fn read(dir: &Path) -> Result<Option<Self>> {

@@ -249,7 +249,7 @@ struct Download<'a> {
 fn check_package(wanted: &Wanted, subject: &str, files: &Unpacked) -> Result<Manifest> {
     let refuse = |why: String| PackageError::new(InstallCode::Manifest, subject, why);
     let bytes = files.get("package.json").ok_or_else(|| refuse("there is no package.json in it".to_owned()))?;
-    let manifest = Manifest::parse(subject, bytes)?;
+    let manifest = Manifest::parse_to_install(subject, bytes)?;
     manifest.is_named(wanted.name.as_str(), &wanted.version)?;
     manifest.check_names(subject)?;
     check_bundled(&manifest, subject, files)?;

@@ -135,7 +135,7 @@ fn root(git: &GitSource, checkout: Checkout) -> Result<Root> {
     let Checkout { commit, files } = checkout;
     let subject = git.identity();
     let manifest = match files.get("package.json") {
-        Some(bytes) => Manifest::parse(&subject, bytes)?,
+        Some(bytes) => Manifest::parse_to_install(&subject, bytes)?,
         None => Manifest::default(),
     };
     manifest.check_names(&subject)?;
