@@ -266,6 +266,9 @@ pub(crate) fn explain_missing(applicant: &Applicant, consent: &Consent) {
     stderr("not granted:");
     consent.missing.iter().for_each(|request| stderr(&format!("  - {}", words(request))));
     let grants: Vec<String> = consent.missing.iter().flat_map(as_grants).collect();
+    if grants.is_empty() {
+        return;
+    }
     let command = allow_command(&applicant.id, &grants);
     stderr(&format!("  grant with: {}   or with: pi install --yes SOURCE", clean(&command)));
 }

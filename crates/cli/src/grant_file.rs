@@ -126,7 +126,7 @@ impl Answers {
 }
 
 impl MadeFiles for Answers {
-    fn read(&self, extension: &ExtensionId) -> Vec<(PathBuf, Stamp)> {
+    fn read(&self, extension: &ExtensionId) -> Option<Vec<(PathBuf, Stamp)>> {
         self.made.read(extension)
     }
 

@@ -67,9 +67,9 @@ fn text_of(path: &Path, stamp: Option<Stamp>) -> Option<String> {
 }
 
 impl MadeFiles for MadeFolder {
-    fn read(&self, extension: &ExtensionId) -> Vec<(PathBuf, Stamp)> {
-        let Some(path) = self.path_of(extension) else { return Vec::new() };
-        let Ok(Some(bytes)) = self.disk.read(&path, LONGEST) else { return Vec::new() };
+    fn read(&self, extension: &ExtensionId) -> Option<Vec<(PathBuf, Stamp)>> {
+        let path = self.path_of(extension)?;
+        let Ok(Some(bytes)) = self.disk.read(&path, LONGEST) else { return Some(Vec::new()) };
         let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
         let mut known: BTreeMap<PathBuf, Stamp> = BTreeMap::new();
         let mut count = 0;
@@ -86,7 +86,7 @@ impl MadeFiles for MadeFolder {
             // The longer file says the same.
             let _ = self.disk.replace(&path, text.as_bytes(), Replace::DERIVED);
         }
-        known.into_iter().collect()
+        Some(known.into_iter().collect())
     }
 
     fn note(&self, extension: &ExtensionId, path: &Path, stamp: Option<Stamp>) {
@@ -127,12 +127,13 @@ mod tests {
         made.note(&id, Path::new("/x/b"), None);
         made.note(&ExtensionId::new("npm:other"), Path::new("/x/c"), Some(stamp(7)));
         for _ in 0..2 {
-            assert_eq!(folder(home.path()).read(&id), [(PathBuf::from("/x/a"), stamp(299))]);
+            assert_eq!(folder(home.path()).read(&id), Some(vec![(PathBuf::from("/x/a"), stamp(299))]));
         }
         let file = made.path("npm:x");
         assert_eq!(std::fs::read_to_string(&file).expect("written anew").lines().count(), 1);
         std::fs::write(&file, "{\"path\":\"/x/a\"\n{broken").expect("written");
-        assert!(folder(home.path()).read(&id).is_empty());
+        assert_eq!(folder(home.path()).read(&id), Some(Vec::new()));
+        assert_eq!(made.read(&ExtensionId::new("npm:other")), None, "nobody knows whose that is");
         made.forget("npm:x").expect("gone");
         assert!(!file.exists());
     }

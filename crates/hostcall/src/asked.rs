@@ -189,10 +189,13 @@ pub fn digest(manifest: &CapabilityManifest) -> String {
 /// A request as `pi ext grants allow` takes it: one grant for each place.
 pub fn as_grants(request: &CapabilityRequest) -> Vec<String> {
     let capability = request.capability.as_str();
-    let lists = request.scope.as_ref().map(|scope| [&scope.paths, &scope.hosts, &scope.commands, &scope.env]);
-    let scoped = lists.into_iter().flatten().flatten().flatten();
-    let scoped: Vec<String> = scoped.map(|one| format!("{capability}:{one}")).collect();
-    if scoped.is_empty() { vec![capability.to_owned()] } else { scoped }
+    let scope = request.scope.clone().unwrap_or_default();
+    // An empty list grants nothing, and the capability alone would grant anything.
+    let names_nothing = [&scope.paths, &scope.hosts, &scope.commands, &scope.env].into_iter().any(Option::is_some);
+    let paths = scope.paths.iter().flatten().map(|path| without_climbing(path));
+    let others = [scope.hosts, scope.commands, scope.env].into_iter().flatten().flatten();
+    let scoped: Vec<String> = paths.chain(others).map(|one| format!("{capability}:{one}")).collect();
+    if scoped.is_empty() && !names_nothing { vec![capability.to_owned()] } else { scoped }
 }
 
 /// The command that grants these to an extension, as a shell has to read it.

@@ -82,8 +82,8 @@ pub enum ReadBy {
 
 /// Keeps what extensions made beyond the session.
 pub trait MadeFiles: Send + Sync {
-    /// What an extension made in earlier sessions.
-    fn read(&self, extension: &ExtensionId) -> Vec<(PathBuf, Stamp)>;
+    /// Returns what an extension made in earlier sessions; `None` as long as it is not known whose that is.
+    fn read(&self, extension: &ExtensionId) -> Option<Vec<(PathBuf, Stamp)>>;
     /// Writes down that an extension left something at a path; `None` when it is its own no more.
     fn note(&self, extension: &ExtensionId, path: &Path, stamp: Option<Stamp>);
 }
@@ -103,10 +103,13 @@ impl Made {
 
     fn with<R>(&self, extension: &ExtensionId, look: impl FnOnce(&mut BTreeMap<PathBuf, Stamp>) -> R) -> R {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = known.entry(extension.clone()).or_insert_with(|| {
-            self.kept.as_ref().map(|kept| kept.read(extension).into_iter().collect()).unwrap_or_default()
-        });
-        look(known)
+        if !known.contains_key(extension) {
+            let kept = self.kept.as_ref().map_or_else(|| Some(Vec::new()), |kept| kept.read(extension));
+            // Its build may ask before it is known whose files those are.
+            let Some(kept) = kept else { return look(&mut BTreeMap::new()) };
+            known.insert(extension.clone(), kept.into_iter().collect());
+        }
+        look(known.entry(extension.clone()).or_default())
     }
 
     /// How an extension left what it made at a path.
