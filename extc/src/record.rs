@@ -44,7 +44,7 @@ pub(crate) struct Record {
     looked: BTreeMap<PathBuf, BTreeMap<String, Found>>,
     /// Files to which imports lead, and that were refused.
     refused: BTreeSet<PathBuf>,
-    /// What was in folders that were listed.
+    /// Names in folders that were listed.
     listed: BTreeMap<PathBuf, Vec<(String, bool)>>,
 }
 

@@ -64,7 +64,7 @@ pub(crate) fn computed_import(file: &str, place: Option<&str>) -> String {
     format!("{}.import((target) => import(target))", location(file, place, Location::Object))
 }
 
-/// The same where files of the package are known that the target may mean: [`reach`] lists them.
+/// Stands for `import` where files of the package are known that the target may mean: [`reach`] lists them.
 pub(crate) fn reaching_import(file: &str, place: Option<&str>) -> String {
     format!("{}.import((target) => import(target), {REACH})", location(file, place, Location::Object))
 }

@@ -41,7 +41,7 @@ enum Said<T> {
     Look(PathBuf),
     /// May the file at a path be read, to which an import leads?
     Admit(PathBuf, String),
-    /// What is in a folder of the package?
+    /// Asks for the names in a folder of the package.
     List(PathBuf),
     /// The bytes of a manifest.
     Manifest(PathBuf),

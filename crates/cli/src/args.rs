@@ -517,7 +517,7 @@ pub(crate) enum GrantsCommand {
     Allow {
         /// Name, source or path
         extension: String,
-        /// What, and where; one or more
+        /// Capabilities with their scopes; one or more
         #[arg(value_name = "CAP[:SCOPE]", required = true)]
         grants: Vec<String>,
     },

@@ -48,7 +48,7 @@ impl Built {
             .map_err(|error| Failure::usage(format!("{}: {error}", profile.extension)))?;
         gate.set_never(&profile, never);
         let permit = gate.permit(&Caller::new(Arc::new(profile)), "fs");
-        // What the extension wrote itself is data, and no code of its author.
+        // A file that the extension wrote itself is data, and no code of its author.
         let reads = move |path: &Path| permit.reads(path) == Ok(ReadBy::Grant);
         let access = FileAccess::new(gate.places().clone()).readable(reads);
         Self::new(&compiler.with_access(access), dispatcher, found)

@@ -112,14 +112,14 @@ pub(crate) fn decide(
     Ok(Decision { chosen, more, brought, has_seen })
 }
 
-/// What a package asks for and does not hold; what was answered *never* stays so.
+/// Returns the requests of a package that it does not hold; a capability that was answered *never* is left out.
 fn not_granted(record: &Record, asked: &CapabilityManifest) -> Vec<CapabilityRequest> {
     let held = CapabilityManifest { capabilities: held_requests(record), ..record.manifest() };
     let never = record.never();
     widening(&held, asked).into_iter().filter(|request| !never.contains(&request.capability)).collect()
 }
 
-/// What a record grants, one request for each capability.
+/// Returns the grants of a record, one request for each capability.
 fn held_requests(record: &Record) -> Vec<CapabilityRequest> {
     let mut held: Vec<CapabilityRequest> = Vec::new();
     for Grant { capability, methods, scope, .. } in record.grants() {
@@ -131,7 +131,7 @@ fn held_requests(record: &Record) -> Vec<CapabilityRequest> {
     held
 }
 
-/// What two scopes of one capability cover together. An absent list or scope covers anything.
+/// Joins two scopes of one capability. An absent list or scope covers anything.
 fn both(one: Option<Scope>, other: Option<Scope>) -> Option<Scope> {
     let lists = |one: Option<Vec<String>>, other: Option<Vec<String>>| Some([one?, other?].concat());
     let (one, other) = (one?, other?);

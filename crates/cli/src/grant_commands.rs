@@ -67,7 +67,7 @@ fn list(environment: &Environment, file: &GrantFile, which: Option<&str>, as_jso
     Ok(())
 }
 
-/// What the packages of folders that would be loaded here call themselves, by the key of their grants.
+/// Returns the names of the folders' packages that would be loaded here, by the key of their grants.
 fn names_of_paths(environment: &Environment) -> BTreeMap<String, String> {
     let found = crate::packages::loadable(environment);
     let named = found.into_iter().filter_map(|package| Some((package.id.as_str().to_owned(), package.name?)));

@@ -26,7 +26,7 @@ pub(crate) struct MadeFolder {
     keys: Mutex<BTreeMap<ExtensionId, String>>,
 }
 
-/// How something was left.
+/// One change: a path, and the stamp that it was left with.
 #[derive(Serialize, Deserialize)]
 struct Line {
     path: PathBuf,
@@ -39,7 +39,7 @@ impl MadeFolder {
         Self { disk: Disk::system(), folder, keys: Mutex::default() }
     }
 
-    /// What this extension makes is kept under `key` from now on.
+    /// Keeps what this extension makes under `key` from now on.
     pub(crate) fn expect(&self, extension: ExtensionId, key: String) {
         self.keys.lock().unwrap_or_else(PoisonError::into_inner).insert(extension, key);
     }

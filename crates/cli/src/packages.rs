@@ -393,7 +393,7 @@ pub(crate) fn find_package(environment: &Environment, which: &str) -> Result<Pac
     if let Some(package) = found.packages.iter().find(identified) {
         return Ok(package.clone());
     }
-    // What a folder calls itself, as long as no other has the name.
+    // A folder goes by the name in its manifest, as long as no other has that name.
     let named: Vec<&PackageEntry> =
         found.packages.iter().filter(|package| package.name.as_deref() == Some(which)).collect();
     match named.as_slice() {

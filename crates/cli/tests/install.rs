@@ -185,7 +185,7 @@ fn a_folder_gets_its_own_dependencies_and_says_what_comes_of_it() {
     assert_eq!(registry.requests().len(), asked);
     assert_eq!(world.read("project/mine/node_modules/leaf/index.js"), "module.exports = 'changed by hand';");
 
-    // What cannot be had is said, with the line that needs it.
+    // A dependency that cannot be had is named, with the line that needs it.
     let needs_gone = manifest.to_string().replace("\"leaf\":", "\"gone\":");
     world.write("project/other/package.json", needs_gone.replace("\"mine\"", "\"other\""));
     world.write("project/other/index.ts", "import gone from 'gone';\nexport default () => gone;\n");

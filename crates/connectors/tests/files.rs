@@ -103,7 +103,7 @@ mod unix {
         // Of what is not there it is told so, as whoever writes there learns.
         assert_eq!(why(&read("moved/absent")), "io:ENOENT");
 
-        // What others put there: beside its files, in their place, into them, under a link.
+        // Others put files beside its own, in their place, into them, and under a link.
         std::fs::write(tmp.join("moved/theirs"), "secret").unwrap();
         std::fs::write(tmp.join("moved/state"), "two").unwrap();
         std::fs::remove_file(tmp.join("moved/file")).unwrap();
@@ -125,7 +125,7 @@ mod unix {
             assert_eq!(why(&world.read(params.clone())).split(':').next(), Some("denied"), "{params}");
         }
 
-        // What it adds to is not its own, and neither is what it moves or links to a place of its own.
+        // A file that it adds to is not its own, and neither is one that it moves or links to a place of its own.
         ok(world.write(json!({"op": "appendFile", "path": at("moved/theirs"), "data": "x"})));
         refused("moved/theirs");
         ok(world.write(json!({"op": "rename", "from": at("moved/theirs"), "to": at("moved/log")})));

@@ -12,7 +12,7 @@ use std::fmt;
 use std::rc::Rc;
 use std::{cell::RefCell, future::poll_fn, task::Poll, task::Waker};
 
-/// What stands in an error's message before the command that grants what a refusal denied.
+/// Separates an error's message from the command that grants what a refusal denied.
 pub(crate) const CURE: &str = "\nto allow it: ";
 
 /// One fact about one extension.

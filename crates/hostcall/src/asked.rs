@@ -186,7 +186,7 @@ pub fn digest(manifest: &CapabilityManifest) -> String {
     format!("sha256:{hex}")
 }
 
-/// A request as `pi ext grants allow` takes it: one grant for each place.
+/// Writes a request as `pi ext grants allow` takes it: one grant for each place. A path is written as it counts.
 pub fn as_grants(request: &CapabilityRequest) -> Vec<String> {
     let capability = request.capability.as_str();
     let scope = request.scope.clone().unwrap_or_default();
@@ -198,7 +198,7 @@ pub fn as_grants(request: &CapabilityRequest) -> Vec<String> {
     if scoped.is_empty() && !names_nothing { vec![capability.to_owned()] } else { scoped }
 }
 
-/// The command that grants these to an extension, as a shell has to read it.
+/// Writes the command that grants these to an extension, as a shell has to read it.
 pub fn allow_command(extension: &str, grants: &[String]) -> String {
     let words = std::iter::once(extension).chain(grants.iter().map(String::as_str)).map(shell_word);
     format!("pi ext grants allow {}", words.collect::<Vec<_>>().join(" "))

@@ -142,7 +142,7 @@ impl GateBuilder {
         self
     }
 
-    /// Who keeps what extensions made beyond the session; without it that is known for the session.
+    /// Sets the store of what extensions made; without one it is known for the session.
     #[must_use]
     pub fn made_files(mut self, kept: Arc<dyn MadeFiles>) -> Self {
         self.made = made::Made::new(kept);

@@ -52,7 +52,7 @@ pub enum Origin {
 pub struct PackageEntry {
     /// `npm:NAME`, or `path:CANONICAL_PATH` of the folder, or of a loose file.
     pub id: ExtensionId,
-    /// What the `package.json` of a folder or repository calls it; a name that others may have as well.
+    /// The name in the `package.json` of a folder or repository; others may have it as well.
     pub name: Option<String>,
     /// The package folder; for a loose file the folder it lies in.
     pub root: PathBuf,

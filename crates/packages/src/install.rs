@@ -95,7 +95,7 @@ impl Progress for NoProgress {
 pub struct Installed {
     /// `npm:NAME` or `path:PATH`.
     pub id: String,
-    /// What its `package.json` calls it.
+    /// The name in its `package.json`.
     pub name: Option<String>,
     /// As it stands in settings.
     pub source: String,

@@ -18,7 +18,7 @@ const MAX_MANIFEST_BYTES: u64 = 4 << 20;
 
 /// Scripts that npm would run during an install. We run none and say so.
 const INSTALL_SCRIPTS: [&str; 3] = ["preinstall", "install", "postinstall"];
-/// What npm runs besides where a package comes as its sources: what a registry has was prepared by its author.
+/// The script that npm runs for sources only: its author prepared what a registry has.
 const PREPARE: &str = "prepare";
 
 #[derive(Debug, Clone, Default, Deserialize)]

@@ -63,7 +63,7 @@ pub fn manifest_folders(root: &Path) -> Vec<String> {
     relative.map(|folder| folder.replace(std::path::MAIN_SEPARATOR, "/")).filter(|folder| !folder.is_empty()).collect()
 }
 
-/// What the members of an unpacked package need.
+/// Returns the members of an unpacked package with their dependencies.
 pub(crate) fn members_of(files: &Unpacked) -> Vec<MemberInfo> {
     let manifest_of = |folder: &str| files.get(&format!("{folder}/package.json"));
     let is_shown = |folder: &str| !folder.split('/').any(|part| part == "node_modules" || part.starts_with('.'));
@@ -76,7 +76,7 @@ pub(crate) fn members_of(files: &Unpacked) -> Vec<MemberInfo> {
     member_infos(found, &|folder| manifest_of(folder).map(<[u8]>::to_vec))
 }
 
-/// What members need, by their manifests.
+/// Reads the dependencies of members from their manifests.
 pub(crate) fn member_infos(
     members: BTreeMap<String, String>,
     read: &dyn Fn(&str) -> Option<Vec<u8>>,

@@ -256,7 +256,7 @@ fn offered(kind: Kind, root: &Path, or_folder: bool) -> Vec<PathBuf> {
     }
 }
 
-/// What patterns of settings may name: what the manifest names, else what is in the folder of that name.
+/// Returns the files that patterns of settings may name: those of the manifest, else those in the folder of that name.
 fn all_of(kind: Kind, root: &Path) -> Vec<PathBuf> {
     let manifest = declared(root).unwrap_or_default();
     match manifest.resources(kind.key()).filter(|list| !list.is_empty()) {
@@ -283,7 +283,7 @@ fn declared_resources(kind: Kind, root: &Path, entries: &[String], bundled: &Bun
     apply_filter(root, files, &patterns).unwrap_or_default()
 }
 
-/// What an option names: of a folder of templates or themes, the files right in it.
+/// Returns the files that an option names: of a folder of templates or themes, those right in it.
 fn named_files(kind: Kind, path: &Path) -> Vec<PathBuf> {
     if kind != Kind::Skills && path.is_dir() { collect(kind, path, Search::Flat) } else { files_at(kind, path) }
 }

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Selected {
     /// Whose entry it is.
     pub(crate) scope: Scope,
-    /// What it names; an error says why that is no source.
+    /// The package that it names; an error says why that is no source.
     pub(crate) source: Result<Source>,
     /// Whose settings say where the package lies: the user's for a change to the user's entry.
     pub(crate) lies_in: Scope,
@@ -30,7 +30,7 @@ pub(crate) struct Selected {
     pub(crate) is_change: bool,
 }
 
-/// Which files of a package an entry chooses.
+/// The files of a package that an entry chooses.
 pub(crate) struct Choice {
     pub(crate) configured: Configured,
     /// The project's change to the user's entry.

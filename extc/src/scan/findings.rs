@@ -5,7 +5,7 @@ use pijs_protocol::guard;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// What to do about a target that is computed.
+/// The help for a target that is computed.
 pub(super) const NAME_IT: &str =
     "name the target literally, so that it is compiled; at run time only builtins and pi's packages are found";
 

@@ -52,7 +52,7 @@ fn is_probe(finding: &Finding) -> bool {
     is_dependency && finding.class != Verdict::Blocked
 }
 
-/// What a package has to do without, by a finding.
+/// Names the part that a package has to do without, by a finding.
 fn part(finding: &Finding) -> Option<String> {
     match finding.code.as_str() {
         UNRESOLVED => finding.message.split('`').nth(1).map(|name| format!("`{name}`, which is not there")),
@@ -99,7 +99,7 @@ mod tests {
             said(&[absent(Verdict::Warning, "a.ts"), native.clone(), native, dynamic], false),
             "works without `leaf`, which is not there; native code"
         );
-        // What a library tries and goes on without.
+        // A library tries it and goes on without.
         assert_eq!(said(&[absent(Verdict::Warning, "node_modules/x/a.js")], false), "works");
         assert_eq!(Outlook::new(&[], false, false).to_string(), "will not work: pi loads nothing of it");
     }

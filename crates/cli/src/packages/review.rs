@@ -63,7 +63,7 @@ struct Review {
     decision: Decision,
 }
 
-/// What the scan found in the packages of one command.
+/// Findings of the scan in the packages of one command.
 type Findings = BTreeMap<String, Vec<Finding>>;
 
 /// A package that is to be reviewed, in staging or in its place.
@@ -90,7 +90,7 @@ impl Reviewer {
         Ok(this)
     }
 
-    /// What the scan found in a package that was reviewed.
+    /// Returns the findings of the scan in a package that was reviewed.
     pub(super) fn findings(&self, id: &str) -> Vec<Finding> {
         self.findings.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned().unwrap_or_default()
     }
@@ -111,7 +111,7 @@ impl Reviewer {
         let terminal = Terminal::default();
         let has_user = self.environment.stdin_is_terminal && self.environment.stderr_is_terminal;
         let who = match (self.command.yes, has_user) {
-            // Who names a package and says yes means all that it asks for, also what was not granted before.
+            // A user who names a package and says yes means all that it asks for, also what was not granted before.
             (true, _) => Who::Yes { anew: self.command.command == "install" && self.command.source.is_some() },
             (false, true) => Who::Person(&terminal),
             (false, false) => Who::Nobody,

@@ -86,7 +86,7 @@ impl Inner {
         let named = request.permit.places().node_path(params::text(request, "path")?)?;
         let reached = self.reach(request, "path", Access::Read, Last::Follow).and_then(|reached| {
             reached.lstat()?;
-            // Where links lead is what somebody put into them.
+            // A link's target is content that somebody else put there.
             if reached.real != named {
                 check_granted(&request.permit, &reached.real)?;
             }
@@ -120,7 +120,7 @@ impl Inner {
     }
 }
 
-/// What of a folder is listed. Folders are named from the top.
+/// Decides which parts of a folder are listed. Folders are named from the top.
 struct Listing<'a> {
     /// Whether a name in a folder is shown.
     lists: &'a dyn Fn(&str, &str) -> bool,

@@ -69,7 +69,7 @@ pub(super) fn changes<R>(
     result
 }
 
-/// What is at the end of a walk, about to be changed by its name.
+/// Tracks a name at the end of a walk that is about to be changed.
 pub(super) struct Named<'a> {
     permit: &'a Permit,
     reached: &'a Reached,

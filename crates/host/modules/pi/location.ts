@@ -37,7 +37,7 @@ let root = NOWHERE;
 const modules = new Map<string, object>();
 /** By file: what computed imports may mean. */
 const reached = new Map<string, Opener>();
-/** What the loader puts behind a path, in its order. */
+/** Endings that the loader tries behind a path, in its order. */
 const ENDINGS = [".ts", ".tsx", ".mts", ".cts", ".mjs", ".js", ".cjs", ".jsx", ".json"];
 
 /** Says where the package lies, before any of its modules runs. */

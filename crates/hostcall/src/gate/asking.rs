@@ -538,7 +538,7 @@ impl Gate {
     }
 }
 
-/// What a call is about, and no more.
+/// The subject of a call, and no more.
 pub(super) enum ExactScope {
     Anything,
     Paths(Vec<PathBuf>),

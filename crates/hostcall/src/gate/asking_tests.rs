@@ -269,7 +269,7 @@ fn a_failure_is_told_with_the_grant_of_what_was_asked_for_and_no_other() {
     assert_eq!(cure("spawn git EACCES"), allow("'exec:git log -1 \"\"'"));
     assert_eq!(cure(&words), allow("http:example.org:8443"));
     assert_eq!(cure("fetch failed"), allow("http:example.org:8443"));
-    // What no grant opens, what was never refused, what cannot be shown, and another's.
+    // No grant opens the first, nobody refused the second, the third cannot be shown, and the last was no refusal.
     for message in [
         "EACCES: permission denied, open '/home/me/.ssh/id_rsa'",
         "EACCES: permission denied, open '/data/other'",

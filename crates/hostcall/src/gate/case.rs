@@ -25,7 +25,7 @@ pub(super) enum Allowed {
     Free,
     Handle,
     Grant(Arc<str>),
-    /// What the extension made, as it left it.
+    /// The extension made it, and it is as the extension left it.
     Made,
     Default(Arc<str>),
     Permissive,

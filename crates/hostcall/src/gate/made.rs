@@ -1,4 +1,4 @@
-//! What an extension made with its `write` grant, it may read.
+//! Lets an extension read what it made with its `write` grant.
 //!
 //! A grant to write somewhere is none to read what lies there. Yet who wrote a file knows its content, and an extension
 //! that keeps its state outside of the project cannot work without reading it back. So the gate remembers, for each file
@@ -30,7 +30,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Files and folders of one extension that are remembered.
 pub const MOST_MADE: usize = 4096;
 
-/// Which file or folder something is, and how it was left.
+/// Identifies a file or folder and the state that it was left in.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Stamp {
     /// Its device.
@@ -44,7 +44,7 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// What lies at a path now; links are not followed. `None` for nothing, and for what is neither file nor folder.
+    /// Reads the stamp of a path; links are not followed. `None` for nothing, and for what is neither file nor folder.
     fn at(path: &Path) -> Option<Self> {
         let found = std::fs::symlink_metadata(path).ok()?;
         #[cfg(unix)]
@@ -69,7 +69,7 @@ impl Stamp {
     }
 }
 
-/// Why a caller may read at a path.
+/// The reason for which a caller may read at a path.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ReadBy {
     /// By a grant, or without one: whatever is there.
@@ -88,7 +88,7 @@ pub trait MadeFiles: Send + Sync {
     fn note(&self, extension: &ExtensionId, path: &Path, stamp: Option<Stamp>);
 }
 
-/// What extensions made.
+/// The files and folders that extensions made.
 #[derive(Default)]
 pub(super) struct Made {
     kept: Option<Arc<dyn MadeFiles>>,
@@ -112,7 +112,7 @@ impl Made {
         look(known.entry(extension.clone()).or_default())
     }
 
-    /// How an extension left what it made at a path.
+    /// Returns the stamp that an extension left at a path.
     pub(super) fn stamp(&self, extension: &ExtensionId, path: &Path) -> Option<Stamp> {
         self.with(extension, |known| known.get(path).copied())
     }
@@ -169,7 +169,7 @@ fn is_missing(error: &std::io::Error) -> bool {
 }
 
 impl super::Permit {
-    /// Why the caller may read at a path.
+    /// Says for which reason the caller may read at a path.
     pub fn reads(&self, path: &Path) -> Result<ReadBy, Reason> {
         let allowed_once =
             || self.once.iter().any(|grant| grant.capability.as_str() == "read" && grant.scope.path(path));

@@ -20,18 +20,18 @@ const MOST_KEPT: usize = 64;
 /// Longest grant that is told.
 const LONGEST_GRANT: usize = 1000;
 
-/// What was refused, by extension, the oldest first.
+/// Refusals by extension, the oldest first.
 #[derive(Default)]
 pub(super) struct Refusals(Mutex<BTreeMap<ExtensionId, VecDeque<Refusal>>>);
 
 struct Refusal {
     /// The words of the refusal itself, as a failure repeats them.
     words: String,
-    /// What Node's words for it name: a path in quotes, a program, a server.
+    /// The subjects that Node's message names: a path in quotes, a program, a server.
     subjects: Vec<String>,
     /// A server was asked for; `fetch` says no more than that it failed.
     is_request: bool,
-    /// What `pi ext grants allow` takes, each.
+    /// Grants in the form of `pi ext grants allow`.
     grants: Vec<String>,
 }
 
@@ -77,7 +77,7 @@ impl Gate {
         reason: Option<Reason>,
         refusal: &HostcallError,
     ) {
-        // What the model does after an extension's message is decided by grants of nobody.
+        // No grant of the extension decides what the model does after its message.
         if caller.during == During::Model {
             return;
         }

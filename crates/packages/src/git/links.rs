@@ -172,7 +172,7 @@ fn shown(path: &[u8]) -> String {
     printable(&String::from_utf8_lossy(path))
 }
 
-/// What copies may still take: links to folders full of links would double with each level.
+/// Limits the copies: links to folders full of links would double with each level.
 struct Budget {
     entries: usize,
     bytes: usize,

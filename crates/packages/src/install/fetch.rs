@@ -135,7 +135,7 @@ impl Installer {
         self.fetch_into(store.disk(), store.stage("install")?, label, root, plan).await
     }
 
-    /// The same in a staging folder of another place.
+    /// Fetches into a staging folder of another place.
     pub(super) async fn fetch_into(
         &self,
         disk: &Disk,
@@ -282,7 +282,7 @@ fn check_bundled(manifest: &Manifest, subject: &str, files: &Unpacked) -> Result
     Ok(())
 }
 
-/// What npm would have run for a package, as remarks.
+/// Lists the scripts that npm would have run for a package, as remarks.
 fn not_run(subject: &str, manifest: &Manifest, files: &Unpacked, is_source: bool) -> Vec<String> {
     let named = manifest.install_scripts(is_source).into_iter().map(|script| format!("the script {script}"));
     let native = files.get("binding.gyp").map(|_| "the native build of binding.gyp".to_owned());

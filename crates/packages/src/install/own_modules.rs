@@ -22,7 +22,7 @@ use std::path::Path;
 /// Longest manifest of a member that is read.
 const MAX_MANIFEST_BYTES: u64 = 4 << 20;
 
-/// What became of the dependencies of a folder.
+/// The outcome for the dependencies of a folder.
 #[derive(Debug, Default)]
 pub(super) struct Filled {
     /// Packages that were put there.
@@ -102,7 +102,7 @@ impl Installer {
     }
 }
 
-/// What the folder and its members list and Node would not find from where they lie; `None` when nothing is missing.
+/// Finds the dependencies of a folder and its members that Node would not find; `None` when nothing is missing.
 fn wanted(
     folder: &Path,
     manifest: &Manifest,
