@@ -450,6 +450,7 @@ fn may_pass(error: &ProviderError) -> bool {
     let said = error.message().to_lowercase();
     let says = |words: &[&str]| words.iter().any(|word| said.contains(word));
     match error.kind() {
+        _ if error.is_final() => false,
         ErrorKind::Network | ErrorKind::Stalled => true,
         // An account's limit does not pass by waiting.
         ErrorKind::RateLimited => !says(USED_UP),

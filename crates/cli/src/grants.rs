@@ -18,6 +18,7 @@ use pijs_protocol::manifest::{CapabilityManifest, CapabilityRequest, Scope};
 use pijs_protocol::{Capability, guard};
 use serde::Deserialize;
 use serde_json::Value;
+use std::time::Duration;
 
 /// The part of `settings.json` that concerns extensions: document 004, section 4.
 #[derive(Debug, Default, Deserialize)]
@@ -288,16 +289,19 @@ pub(crate) fn agent_settings_of(environment: &Environment, provider: ProviderOpt
     agent_settings(SessionSettings { provider, ..SessionSettings::default() }, &given)
 }
 
-/// pi's settings `compaction`, `retry`, `steeringMode` and `followUpMode`, over `base`.
+/// pi's settings `compaction`, `retry`, `httpIdleTimeoutMs`, `steeringMode` and `followUpMode`, over `base`.
 pub(crate) fn agent_settings(base: SessionSettings, given: &serde_json::Map<String, Value>) -> SessionSettings {
     let of = |group: &str, key: &str| given.get(group).and_then(|group| group.get(key));
     let number = |group: &str, key: &str| of(group, key).and_then(Value::as_u64);
     let is = |group: &str| of(group, "enabled").and_then(Value::as_bool);
     let mut settings = base;
-    let of_provider = of("retry", "provider").and_then(|group| group.get("maxRetries")).and_then(Value::as_u64);
-    if let Some(most) = of_provider.and_then(|most| u32::try_from(most).ok()) {
-        settings.provider.http.retries = most;
+    let http = &mut settings.provider.http;
+    let of_provider = |key: &str| of("retry", "provider").and_then(|group| group.get(key)).and_then(Value::as_u64);
+    if let Some(most) = of_provider("maxRetries").and_then(|most| u32::try_from(most).ok()) {
+        http.retries = most;
     }
+    http.retry_after_cap = of_provider("maxRetryDelayMs").map_or(http.retry_after_cap, unless_zero);
+    http.idle = given.get("httpIdleTimeoutMs").and_then(milliseconds).map_or(http.idle, unless_zero);
     let (compaction, retry) = (&mut settings.compaction, &mut settings.retry);
     compaction.enabled = is("compaction").unwrap_or(compaction.enabled);
     compaction.reserve_tokens = number("compaction", "reserveTokens").unwrap_or(compaction.reserve_tokens);
@@ -311,6 +315,23 @@ pub(crate) fn agent_settings(base: SessionSettings, given: &serde_json::Map<Stri
     settings.steer_all = takes_all("steeringMode").unwrap_or(settings.steer_all);
     settings.follow_up_all = takes_all("followUpMode").unwrap_or(settings.follow_up_all);
     settings
+}
+
+/// A time of pi's settings: a number, also as text, or `disabled`.
+fn milliseconds(value: &Value) -> Option<u64> {
+    match value {
+        Value::String(text) if text.trim().eq_ignore_ascii_case("disabled") => Some(0),
+        Value::String(text) => text.trim().parse().ok(),
+        value => value.as_u64(),
+    }
+}
+
+/// A limit in milliseconds, of which 0 is none.
+fn unless_zero(limit: u64) -> Duration {
+    match limit {
+        0 => Duration::MAX,
+        limit => Duration::from_millis(limit),
+    }
 }
 
 fn exists(capability: &str) -> bool {

@@ -27,6 +27,7 @@ use crate::unanswered::Unanswered;
 use pijs_agent::host::HostExtensions;
 use pijs_agent::models::Models;
 use pijs_agent::provider::openai::Retention;
+use pijs_agent::provider::proxy::Proxies;
 use pijs_agent::provider::{self, ErrorKind, Provider, ProviderOptions, Unopened};
 use pijs_agent::resources::ResourcePlaces;
 use pijs_agent::session::{SessionRecords, file};
@@ -512,14 +513,18 @@ pub(crate) fn realm_limits(decided: &Decided) -> Limits {
 }
 
 fn provider_options(environment: &Environment, args: &RunArgs) -> ProviderOptions {
-    let key = |name| environment.variable(name).map(str::to_owned);
+    let key = |name: &str| environment.variable(name).map(str::to_owned);
     let mut options = ProviderOptions {
         base_url: args.base_url.clone(),
         openai_key: args.api_key.clone().or_else(|| key("OPENAI_API_KEY")),
         anthropic_key: args.api_key.clone().or_else(|| key("ANTHROPIC_API_KEY")),
         ..ProviderOptions::default()
     };
-    options.http.proxy = key("HTTPS_PROXY").or_else(|| key("https_proxy"));
+    let setting = crate::settings::proxy(environment);
+    options.http.proxies = Proxies::from_variables(|name| {
+        let of_setting = || setting.clone().filter(|_| matches!(name, "HTTP_PROXY" | "HTTPS_PROXY"));
+        key(name).or_else(of_setting)
+    });
     if environment.variable("PI_CACHE_RETENTION") == Some("long") {
         options.http.retention = Retention::Long;
     }

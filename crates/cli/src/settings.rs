@@ -24,6 +24,12 @@ pub(crate) fn session_dir(environment: &Environment) -> Option<String> {
     said(of_project(environment)).filter(stays).or_else(|| said(of_user(environment)))
 }
 
+/// pi's `httpProxy`: a proxy where no variable names one. A folder cannot name one, however much it is trusted: keys go
+/// through it.
+pub(crate) fn proxy(environment: &Environment) -> Option<String> {
+    of_user(environment).get("httpProxy")?.as_str().map(str::to_owned)
+}
+
 fn of_user(environment: &Environment) -> Map<String, Value> {
     read(&environment.dirs.agent_dir.join("settings.json"))
 }

@@ -2,7 +2,7 @@
 
 use super::file::Login;
 use crate::catalogue;
-use crate::provider::http::{HttpOptions, client};
+use crate::provider::http::{HttpOptions, address, client};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -40,7 +40,8 @@ pub(super) async fn renew(login: &Login, http: &HttpOptions) -> Result<Login, St
 pub(super) async fn renew_at(url: &str, login: &Login, http: &HttpOptions) -> Result<Login, String> {
     let help = "log in again with the real pi, or set COPILOT_GITHUB_TOKEN";
     let failed = |what: String| format!("the GitHub Copilot log-in cannot be renewed: {what} ({help})");
-    let client = client(http).map_err(|error| failed(error.to_string()))?;
+    let parsed = address(url).map_err(&failed)?;
+    let (client, _) = client(http, &parsed).map_err(|error| failed(error.to_string()))?;
     let mut request = client.get(url).timeout(TIME).bearer_auth(&login.refresh).header("Accept", "application/json");
     // The client that these tokens are made for says so in every request; its words are the catalogue's.
     let model = catalogue::models("github-copilot").into_iter().next();

@@ -9,13 +9,15 @@
 //! the wait it may ask for.
 
 use super::openai::Retention;
-use super::refusal::Wording;
+use super::proxy::{Proxies, Proxy};
+use super::refusal::{self, Wording};
 use super::sse::{self, SseLimits};
 use super::{ErrorKind, Model, Outgoing, ProviderError, ProviderEvent, ProviderStream, cancellable};
 use crate::ambient::{Ambient, Wait};
 use async_stream::stream;
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
+use pijs_hostcall::ledger::Redactor;
 use reqwest::StatusCode;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use serde_json::Value;
@@ -25,11 +27,12 @@ use std::time::Duration;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc2822;
 use tokio_util::sync::CancellationToken;
+use url::Url;
 
 /// Limits of one request.
 #[derive(Debug, Clone)]
 pub struct HttpOptions {
-    /// Silence after which a reply counts as stalled.
+    /// Silence after which a reply counts as stalled; pi's `httpIdleTimeoutMs`.
     pub idle: Duration,
     /// Time after which a reply is cut whatever it does.
     pub total: Duration,
@@ -40,10 +43,10 @@ pub struct HttpOptions {
     pub retries: u32,
     /// First wait; doubles each time, up to 32 times this, less a random share of up to a half.
     pub backoff: Duration,
-    /// Longest `Retry-After` that is honoured.
+    /// Longest wait that a server may ask for; a longer one is a failure at once. pi's `retry.provider.maxRetryDelayMs`.
     pub retry_after_cap: Duration,
-    /// Proxy for all requests. The environment is not consulted.
-    pub proxy: Option<String>,
+    /// Proxies of the user. The environment is not consulted.
+    pub proxies: Proxies,
     /// One more certificate authority, PEM.
     pub certificate: Option<Vec<u8>>,
     /// How long providers are asked to keep the beginning of a conversation; pi's `PI_CACHE_RETENTION`.
@@ -53,13 +56,13 @@ pub struct HttpOptions {
 impl Default for HttpOptions {
     fn default() -> Self {
         Self {
-            idle: Duration::from_secs(120),
+            idle: Duration::from_secs(300),
             total: Duration::from_secs(3600),
             sse: SseLimits::default(),
             retries: 0,
             backoff: Duration::from_secs(1),
-            retry_after_cap: Duration::from_secs(300),
-            proxy: None,
+            retry_after_cap: Duration::from_secs(60),
+            proxies: Proxies::default(),
             certificate: None,
             retention: Retention::Short,
         }
@@ -119,28 +122,56 @@ pub(super) trait Decode: Send + 'static {
 #[derive(Debug, Clone)]
 pub(super) struct Endpoint {
     client: reqwest::Client,
+    proxy: Option<Proxy>,
     url: String,
     headers: HeaderMap,
     options: HttpOptions,
     ambient: Ambient,
 }
 
-/// What requests go out through.
-pub(crate) fn client(options: &HttpOptions) -> Result<reqwest::Client, ProviderError> {
+/// A server has this long to accept a connection.
+const CONNECT: Duration = Duration::from_secs(60);
+
+/// What requests to one address go out through, and the proxy on the way there.
+pub(crate) fn client(options: &HttpOptions, url: &Url) -> Result<(reqwest::Client, Option<Proxy>), ProviderError> {
     // A redirect would carry the key to a place nobody named.
-    let mut builder =
-        reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).connect_timeout(options.idle).no_proxy();
+    let mut builder = reqwest::Client::builder()
+        .redirect(reqwest::redirect::Policy::none())
+        .connect_timeout(options.idle.min(CONNECT))
+        .no_proxy();
     let bad = |what: &str, error: reqwest::Error| {
         ProviderError::new(ErrorKind::Network, format!("{what}: {}", chain(&error)))
     };
-    if let Some(proxy) = &options.proxy {
-        builder = builder.proxy(reqwest::Proxy::all(proxy).map_err(|error| bad("the proxy setting", error))?);
+    let proxy = options.proxies.for_url(url)?;
+    if let Some(proxy) = &proxy {
+        let through = proxy.to_reqwest().map_err(|error| bad(&format!("the proxy {proxy}"), error))?;
+        builder = builder.proxy(through);
     }
     if let Some(pem) = &options.certificate {
         let certificate = reqwest::Certificate::from_pem(pem).map_err(|error| bad("the extra certificate", error))?;
         builder = builder.add_root_certificate(certificate);
     }
-    builder.build().map_err(|error| bad("cannot set up HTTP", error))
+    let client = builder.build().map_err(|error| bad("cannot set up HTTP", error))?;
+    Ok((client, proxy))
+}
+
+/// The address of an API: http or https, and a host.
+///
+/// # Errors
+///
+/// A sentence about what it is instead, without the address.
+pub fn address(text: &str) -> Result<Url, String> {
+    match Url::parse(text) {
+        Ok(url) if !matches!(url.scheme(), "http" | "https") => Err(match text.contains("://") {
+            true => format!("it begins with {}://, and pi speaks http:// and https:// only", url.scheme()),
+            false => format!("it begins with neither http:// nor https://; write http://{text}"),
+        }),
+        Ok(url) => Ok(url),
+        Err(url::ParseError::RelativeUrlWithoutBase) => {
+            Err(format!("it begins with neither http:// nor https://; write https://{text}"))
+        }
+        Err(error) => Err(format!("it is no URL: {error}")),
+    }
 }
 
 impl Endpoint {
@@ -150,7 +181,12 @@ impl Endpoint {
         options: &HttpOptions,
         ambient: &Ambient,
     ) -> Result<Self, ProviderError> {
-        Ok(Self { client: client(options)?, url, headers, options: options.clone(), ambient: ambient.clone() })
+        let parsed = address(&url).map_err(|problem| {
+            ProviderError::new(ErrorKind::Rejected, format!("{url:?} cannot be asked: {problem}"))
+                .with_help("check --base-url, or baseUrl of the provider in models.json or in its extension")
+        })?;
+        let (client, proxy) = client(options, &parsed)?;
+        Ok(Self { client, proxy, url, headers, options: options.clone(), ambient: ambient.clone() })
     }
 
     /// How long a provider is asked to keep the beginning of a conversation.
@@ -271,7 +307,35 @@ impl Endpoint {
                 }
             }
         };
+        let endpoint = self.clone();
+        let reply = reply.map(move |event| match event {
+            Err(error) => Err(error.reworded(|text| endpoint.without_keys(text))),
+            Ok(ProviderEvent::Retrying { attempt, max_attempts, delay, reason }) => {
+                let reason = endpoint.without_keys(&reason);
+                Ok(ProviderEvent::Retrying { attempt, max_attempts, delay, reason })
+            }
+            event => event,
+        });
         cancellable(reply.boxed(), cancel)
+    }
+
+    /// Text of a server without the keys that it was sent: some repeat them in their errors.
+    fn without_keys(&self, text: &str) -> String {
+        let secrets = self.headers.values().filter(|value| value.is_sensitive());
+        let secrets = secrets.filter_map(|value| Some(value.to_str().ok()?.to_owned()));
+        let keys = secrets.flat_map(|value| {
+            let key = value.split_once(' ').map(|(_, key)| key.to_owned());
+            key.into_iter().chain([value])
+        });
+        Redactor::new(keys).text(text)
+    }
+
+    /// Where requests go, and by which way.
+    fn place(&self) -> String {
+        match &self.proxy {
+            Some(proxy) => format!("{} through the proxy {proxy}", self.url),
+            None => self.url.clone(),
+        }
     }
 
     async fn post(&self, payload: &Value, wording: &Wording) -> Result<reqwest::Response, Failure> {
@@ -279,7 +343,7 @@ impl Endpoint {
         let idle = self.ambient.sleeper.sleep(Wait::Idle, self.options.idle);
         tokio::select! {
             response = request => response.map_err(|error| {
-                let help = format!("no answer from {}: {}", self.url, chain(&error));
+                let help = format!("no answer from {}: {}", self.place(), chain(&error));
                 let retry = (!error.is_builder()).then_some(None);
                 Failure { error: ProviderError::new(ErrorKind::Network, wording.unreached()).with_help(help), retry }
             }),
@@ -290,26 +354,35 @@ impl Endpoint {
     /// What a status that is not a success means. Reads a little of the body for the message.
     async fn refused(&self, response: reqwest::Response, wording: &Wording) -> Failure {
         let status = response.status();
-        let retry = is_retriable(status)
-            .then(|| retry_after(response.headers(), self.ambient.clock.epoch_ms()))
-            .map(|asked| asked.map(|delay| delay.min(self.options.retry_after_cap)));
-        let body = self.excerpt(response).await;
+        let asked = retry_after(response.headers(), self.ambient.clock.epoch_ms());
+        let media = media_type(response.headers()).to_owned();
+        let body = refusal::without_html(&media, self.excerpt(response).await);
         let message = wording.refused(status.as_u16(), status.canonical_reason().unwrap_or_default(), &body);
+        let variable = self.proxy.as_ref().map_or("HTTP_PROXY", Proxy::variable);
         let (kind, help) = match status.as_u16() {
-            401 | 403 => (ErrorKind::Auth, Some("check the API key")),
-            404 => (ErrorKind::NotFound, Some("check the model's name and --base-url")),
+            401 | 403 => (ErrorKind::Auth, Some("check the API key".to_owned())),
+            404 => (ErrorKind::NotFound, Some("check the model's name and --base-url".to_owned())),
+            407 => (ErrorKind::Rejected, Some(format!("write {variable} as http://USER:PASSWORD@HOST:PORT"))),
             429 => (ErrorKind::RateLimited, None),
-            300..=399 => (ErrorKind::Rejected, Some("redirects are not followed; give the final --base-url")),
+            300..=399 => {
+                (ErrorKind::Rejected, Some("redirects are not followed; give the final --base-url".to_owned()))
+            }
             408 | 409 | 500.. => (ErrorKind::Unavailable, None),
             _ => (ErrorKind::Rejected, None),
         };
+        let from = format!("from {}", self.place());
         let error = ProviderError::new(kind, message).with_status(status.as_u16());
-        let error = match retry.flatten() {
-            Some(delay) => error.with_retry_after(delay),
-            None => error,
-        };
-        let help = help.map_or_else(|| format!("from {}", self.url), |help| format!("from {}; {help}", self.url));
-        Failure { error: error.with_help(help), retry }
+        if !is_retriable(status) {
+            let help = help.map_or_else(|| from.clone(), |help| format!("{from}; {help}"));
+            return Failure { error: error.with_help(help), retry: None };
+        }
+        match asked {
+            Some(delay) if delay > self.options.retry_after_cap => {
+                Failure { error: too_long(error, delay, self.options.retry_after_cap, &from), retry: None }
+            }
+            Some(delay) => Failure { error: error.with_retry_after(delay).with_help(from), retry: Some(Some(delay)) },
+            None => Failure { error: error.with_help(from), retry: Some(None) },
+        }
     }
 
     /// The first part of an error body.
@@ -327,7 +400,7 @@ impl Endpoint {
     }
 
     fn check_type(&self, headers: &HeaderMap) -> Result<(), ProviderError> {
-        let media = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let media = media_type(headers);
         if media.starts_with("text/html") || media.starts_with("application/json") {
             let message = format!("{} answered with {media}, not with an event stream", self.url);
             return Err(ProviderError::new(ErrorKind::Malformed, message).with_help("check --base-url"));
@@ -370,6 +443,7 @@ impl Endpoint {
 
     fn stalled(&self) -> ProviderError {
         ProviderError::new(ErrorKind::Stalled, format!("{} sent nothing for {:?}", self.url, self.options.idle))
+            .with_help("httpIdleTimeoutMs in settings.json allows for more, 0 for any silence")
     }
 
     fn backoff(&self, tries: u32) -> Duration {
@@ -389,11 +463,30 @@ pub fn is_retriable(status: StatusCode) -> bool {
     matches!(status.as_u16(), 408 | 409 | 429 | 500 | 502 | 503 | 504 | 529)
 }
 
-/// `Retry-After` as seconds or as a date; anything else counts as absent.
+/// The failure of a request whose server asks for a longer wait than is made; it begins with pi's words.
+fn too_long(error: ProviderError, delay: Duration, cap: Duration, from: &str) -> ProviderError {
+    let seconds = |duration: Duration| duration.as_millis().div_ceil(1000);
+    let help = format!(
+        "{from}; ask again after that time, choose another model with --model, or wait for it: retry.provider.maxRetryDelayMs in settings.json"
+    );
+    let said = format!("Server requested {}s retry delay (max: {}s).", seconds(delay), seconds(cap));
+    error.reworded(|message| format!("{said} {message}")).with_help(help).and_final()
+}
+
+fn media_type(headers: &HeaderMap) -> &str {
+    headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default()
+}
+
+/// `Retry-After-Ms`, or `Retry-After` as seconds or as a date; anything else counts as absent.
 fn retry_after(headers: &HeaderMap, now_ms: u64) -> Option<Duration> {
+    let seconds = |text: &str| Duration::try_from_secs_f64(text.parse().ok()?).ok();
+    let in_ms = headers.get("retry-after-ms").and_then(|value| value.to_str().ok()?.trim().parse().ok());
+    if let Some(delay) = in_ms {
+        return Some(Duration::from_millis(delay));
+    }
     let value = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
-    if let Ok(seconds) = value.parse::<u64>() {
-        return Some(Duration::from_secs(seconds));
+    if let Some(delay) = seconds(value) {
+        return Some(delay);
     }
     let date = OffsetDateTime::parse(value, &Rfc2822).ok()?;
     let at_ms = u64::try_from(date.unix_timestamp()).ok()?.saturating_mul(1000);
@@ -436,6 +529,7 @@ mod tests {
         assert_eq!(at("1000000000"), Some(Duration::from_secs(1_000_000_000)));
         assert_eq!(at("Wed, 21 Oct 2015 07:28:00 GMT"), Some(Duration::from_secs(10)));
         assert_eq!(at("Wed, 21 Oct 2005 07:28:00 GMT"), Some(Duration::ZERO));
+        assert_eq!(at("1.5"), Some(Duration::from_millis(1500)));
         assert_eq!(at("soon"), None);
         assert_eq!(at("-1"), None);
     }

@@ -18,6 +18,8 @@
 //! | [`google`] | the Gemini API |
 //! | `turns` | nothing: the conversation as one model can take it |
 //! | [`http`] | what these have in common: sending, back-off, limits |
+//! | [`proxy`] | which proxy a request goes through |
+//! | `refusal` | errors of servers in words |
 //! | [`sse`] | server-sent events with limits |
 //! | [`surrogates`] | joining halves of surrogate pairs |
 
@@ -26,6 +28,7 @@ pub mod google;
 pub mod http;
 mod model;
 pub mod openai;
+pub mod proxy;
 #[cfg(test)]
 mod recorded;
 mod refusal;
@@ -39,6 +42,7 @@ pub(crate) mod turns;
 mod unopened;
 
 pub use model::{Model, THINKING_LEVELS};
+pub use refusal::one_line;
 pub use turns::Origin;
 pub use unopened::Unopened;
 
@@ -356,12 +360,13 @@ pub struct ProviderError {
     help: Option<String>,
     status: Option<u16>,
     retry_after: Option<Duration>,
+    is_final: bool,
 }
 
 impl ProviderError {
     /// An error with its sentence.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), help: None, status: None, retry_after: None }
+        Self { kind, message: message.into(), help: None, status: None, retry_after: None, is_final: false }
     }
 
     /// A stream that ended without saying why.
@@ -393,6 +398,25 @@ impl ProviderError {
     /// How long the provider asked to wait before the next request, already capped.
     pub fn retry_after(&self) -> Option<Duration> {
         self.retry_after
+    }
+
+    /// Says that the request is not to be sent again by itself, whatever the kind of failure.
+    #[must_use]
+    pub fn and_final(mut self) -> Self {
+        self.is_final = true;
+        self
+    }
+
+    /// Whether the request is not to be sent again by itself.
+    pub fn is_final(&self) -> bool {
+        self.is_final
+    }
+
+    /// The same with what `change` makes of its message and its help.
+    fn reworded(mut self, change: impl Fn(&str) -> String) -> Self {
+        self.message = change(&self.message);
+        self.help = self.help.as_deref().map(change);
+        self
     }
 
     /// What kind of failure.

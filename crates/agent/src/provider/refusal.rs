@@ -1,6 +1,16 @@
 //! A refused request in words: those that pi's clients find for a status and a body, since extensions look for them.
+//!
+//! People read [`one_line`] of them: the status, its reason, and the server's message without the JSON around it. A page
+//! of HTML, as proxies and gateways send, is never among the words ([`without_html`]).
 
+use reqwest::StatusCode;
 use serde_json::Value;
+
+/// Characters of an error that people read.
+const LONGEST_LINE: usize = 500;
+
+/// Stands for a page of HTML.
+const HTML: &str = "(an HTML page, not shown)";
 
 /// As much of a body as is shown.
 const LONGEST: usize = 4000;
@@ -86,9 +96,153 @@ fn cut(text: &str) -> String {
     format!("{shown}... [truncated {} chars]", length - LONGEST)
 }
 
+/// A body, or a note in place of a page of HTML.
+pub(super) fn without_html(media_type: &str, body: String) -> String {
+    match media_type.starts_with("text/html") || media_type.starts_with("application/xhtml") {
+        true => HTML.to_owned(),
+        false => before_html(&body).unwrap_or(body),
+    }
+}
+
+/// Text in which a page of HTML begins, with a note from there on.
+fn before_html(text: &str) -> Option<String> {
+    let lower = text.to_ascii_lowercase();
+    let at = ["<!doctype html", "<html", "<head>", "<body"].iter().filter_map(|tag| lower.find(tag)).min()?;
+    // JSON with a page in one of its strings stays JSON.
+    if serde_json::from_str::<Value>(text).is_ok_and(|body| body.is_object()) {
+        return None;
+    }
+    Some(format!("{}{HTML}", &text[..at]))
+}
+
+/// An error of a provider as people read it: in one line, status and reason first, without JSON and HTML.
+///
+/// ```
+/// use pijs_agent::provider::one_line;
+///
+/// assert_eq!(one_line(r#"401: {"message":"bad key","type":"auth"}"#), "401 Unauthorized: bad key");
+/// ```
+pub fn one_line(error: &str) -> String {
+    let (before, body, after) = split_body(error);
+    let said = body.as_ref().and_then(reason);
+    let mut line = match (&said, &body) {
+        (Some(said), Some(body)) => {
+            let code = body.pointer("/error/code").and_then(Value::as_u64).filter(|_| before.is_empty());
+            let before = code.map_or_else(|| before.to_owned(), |code| code.to_string());
+            let parts = [with_reason(&before), said.clone(), after.to_owned()];
+            let parts: Vec<&str> = parts.iter().map(|part| part.trim()).filter(|part| !part.is_empty()).collect();
+            parts.join(": ")
+        }
+        _ => status_first(error),
+    };
+    if let Some(shown) = before_html(&line) {
+        line = shown;
+    }
+    let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(LONGEST_LINE) {
+        Some((at, _)) => format!("{}...", &line[..at]),
+        None => line,
+    }
+}
+
+/// What stands before the JSON object of an error, the object, and what follows it.
+fn split_body(error: &str) -> (&str, Option<Value>, &str) {
+    let Some(at) = error.find('{') else { return (error, None, "") };
+    let mut values = serde_json::Deserializer::from_str(&error[at..]).into_iter::<Value>();
+    match values.next() {
+        Some(Ok(body)) => {
+            let after = &error[at + values.byte_offset()..];
+            (error[..at].trim_end_matches([' ', ':']), Some(body), after)
+        }
+        _ => (error, None, ""),
+    }
+}
+
+/// The message in an error's body, wherever servers put it.
+fn reason(body: &Value) -> Option<String> {
+    let places = [
+        "/error/message",
+        "/error/error/message",
+        "/message",
+        "/error",
+        "/detail",
+        "/error/detail",
+        "/error_description",
+    ];
+    places
+        .iter()
+        .find_map(|place| body.pointer(place)?.as_str().filter(|said| !said.trim().is_empty()).map(str::to_owned))
+}
+
+/// Text that ends with a status, as `401` or `(401)`, with its reason.
+fn with_reason(text: &str) -> String {
+    let (bare, close) = text.strip_suffix(')').map_or((text, ""), |bare| (bare, ")"));
+    let last = bare.rsplit([' ', '(']).next().unwrap_or_default();
+    match status(last) {
+        Some(reason) => format!("{bare} {reason}{close}"),
+        None => text.to_owned(),
+    }
+}
+
+/// `503 later` with the reason of the status, unless it is given.
+fn status_first(text: &str) -> String {
+    let (first, rest) = text.split_once(' ').unwrap_or((text, ""));
+    let first = first.trim_end_matches(':');
+    let rest = if rest == "status code (no body)" { "" } else { rest };
+    match status(first) {
+        Some(reason) if rest.is_empty() => format!("{first} {reason}"),
+        Some(reason) if !rest.starts_with(reason) => format!("{first} {reason}: {rest}"),
+        _ => text.to_owned(),
+    }
+}
+
+/// The reason of a status that is an error.
+fn status(text: &str) -> Option<&'static str> {
+    let code = text.parse::<u16>().ok().filter(|code| text.len() == 3 && *code >= 300)?;
+    StatusCode::from_u16(code).ok()?.canonical_reason()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn people_read_status_reason_and_message_in_one_line() {
+        let long = "x".repeat(LONGEST_LINE + 1);
+        for (error, line) in [
+            (r#"401 {"type":"error","error":{"type":"auth","message":"bad\n  key"}}"#, "401 Unauthorized: bad key"),
+            (
+                r#"OpenAI API error (429): {"message":"slow down"}"#,
+                "OpenAI API error (429 Too Many Requests): slow down",
+            ),
+            (r#"{"error":{"code":503,"message":"busy","status":"UNAVAILABLE"}}"#, "503 Service Unavailable: busy"),
+            ("503 later", "503 Service Unavailable: later"),
+            ("404 Not Found", "404 Not Found"),
+            ("500 status code (no body)", "500 Internal Server Error"),
+            ("502 (an HTML page, not shown)", "502 Bad Gateway: (an HTML page, not shown)"),
+            (r#"502: {"message":"<!DOCTYPE html><html><h1>Oh</h1>"}"#, "502 Bad Gateway: (an HTML page, not shown)"),
+            ("502 down\n\n<HTML><body>", "502 Bad Gateway: down (an HTML page, not shown)"),
+            (r#"400: {"metadata":{"raw":"a"}}"#, r#"400 Bad Request: {"metadata":{"raw":"a"}}"#),
+            ("400: {\"message\":\"no\"}\nraw words", "400 Bad Request: no: raw words"),
+            ("Connection error.", "Connection error."),
+            ("terminated", "terminated"),
+            (&long, &format!("{}...", &long[..LONGEST_LINE])),
+        ] {
+            assert_eq!(one_line(error), line, "{error}");
+        }
+    }
+
+    #[test]
+    fn a_page_of_html_is_a_note() {
+        for (media, body, shown) in [
+            ("text/html; charset=utf-8", "<p>Oh</p>", HTML),
+            ("", "\n<!doctype HTML><title>x</title>", "\n(an HTML page, not shown)"),
+            ("text/plain", "no route", "no route"),
+            ("application/json", r#"{"message":"<html>"}"#, r#"{"message":"<html>"}"#),
+        ] {
+            assert_eq!(without_html(media, body.to_owned()), shown);
+        }
+    }
 
     #[test]
     fn each_client_has_its_words() {

@@ -1,0 +1,242 @@
+//! Chooses the proxy of a request, as `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY` say.
+//!
+//! A request over https goes through `HTTPS_PROXY`, one over http through `HTTP_PROXY`; `ALL_PROXY` stands in for the one
+//! that is missing, as in curl, and `HTTP_PROXY` for the other two, as in pi: a user who names a proxy wants no request
+//! around it. Names in lower case go first. [`Matcher`] decides what `NO_PROXY` leaves out; here its entries are brought
+//! into the form that it reads, since Node's may have a port, brackets, spaces between them, or begin with `*.`.
+
+use super::{ErrorKind, ProviderError};
+use hyper_util::client::proxy::matcher::Matcher;
+use std::fmt;
+use url::Url;
+
+/// The proxies that the user's variables name; by default none.
+#[derive(Clone, Default)]
+pub struct Proxies {
+    http: Option<Setting>,
+    https: Option<Setting>,
+    /// `NO_PROXY` as written.
+    exempt: String,
+}
+
+/// A variable that names a proxy.
+#[derive(Clone)]
+struct Setting {
+    variable: String,
+    /// It may hold a password.
+    value: String,
+}
+
+/// A proxy that requests to one address go through. Shown without its password.
+#[derive(Clone)]
+pub(crate) struct Proxy {
+    variable: String,
+    url: Url,
+}
+
+impl Proxies {
+    /// Reads the variables.
+    pub fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Self {
+        let read = |name: &str| {
+            let lower = name.to_ascii_lowercase();
+            [lower.as_str(), name].into_iter().find_map(|name| {
+                let value = variable(name).filter(|value| !value.trim().is_empty())?;
+                Some(Setting { variable: name.to_owned(), value: value.trim().to_owned() })
+            })
+        };
+        let (http, https, all) = (read("HTTP_PROXY"), read("HTTPS_PROXY"), read("ALL_PROXY"));
+        let http = http.or_else(|| all.clone());
+        let exempt = read("NO_PROXY").map(|setting| setting.value).unwrap_or_default();
+        Self { https: https.or(all).or_else(|| http.clone()), http, exempt }
+    }
+
+    /// The proxy for an address, if requests to it go through one.
+    ///
+    /// # Errors
+    ///
+    /// When the variable names no proxy that is spoken to here.
+    pub(crate) fn for_url(&self, url: &Url) -> Result<Option<Proxy>, ProviderError> {
+        let setting = if url.scheme() == "https" { &self.https } else { &self.http };
+        match setting {
+            Some(setting) if !self.is_exempt(url) => setting.proxy().map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// Whether `NO_PROXY` covers an address.
+    fn is_exempt(&self, url: &Url) -> bool {
+        let port = url.port_or_known_default();
+        let entries = self.exempt.split(|c: char| c == ',' || c.is_whitespace()).filter_map(|entry| {
+            let (host, of_port) = split_port(entry);
+            let host = host.strip_prefix("*.").unwrap_or(host);
+            let host = if host.len() > 1 { host.trim_end_matches('.') } else { host };
+            (!host.is_empty() && (of_port.is_none() || of_port == port)).then_some(host)
+        });
+        let entries: Vec<&str> = entries.collect();
+        let Ok(uri) = url.as_str().parse() else { return false };
+        // Of a matcher whose proxy serves every address, the exceptions are left.
+        Matcher::builder().all("http://proxy").no(entries.join(",")).build().intercept(&uri).is_none()
+    }
+}
+
+/// An entry of `NO_PROXY`: a host, and the port that it is limited to.
+fn split_port(entry: &str) -> (&str, Option<u16>) {
+    if let Some((host, rest)) = entry.strip_prefix('[').and_then(|entry| entry.split_once(']')) {
+        return (host, rest.strip_prefix(':').and_then(|port| port.parse().ok()));
+    }
+    match entry.rsplit_once(':').map(|(host, port)| (host, port.parse())) {
+        Some((host, Ok(port))) if !host.contains(':') => (host, Some(port)),
+        _ => (entry, None),
+    }
+}
+
+impl Setting {
+    fn proxy(&self) -> Result<Proxy, ProviderError> {
+        let with_scheme = match self.value.contains("://") {
+            true => self.value.clone(),
+            false => format!("http://{}", self.value),
+        };
+        let url = Url::parse(&with_scheme).ok();
+        let scheme = url.as_ref().map_or("", Url::scheme).to_owned();
+        match url.filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host()) {
+            Some(url) => Ok(Proxy { variable: self.variable.clone(), url }),
+            None => {
+                let what = match scheme.as_str() {
+                    "socks" | "socks4" | "socks4a" | "socks5" | "socks5h" => "a SOCKS proxy, which pi cannot use",
+                    _ => "no address of a proxy",
+                };
+                Err(ProviderError::new(ErrorKind::Rejected, format!("{} holds {what}", self.variable)).with_help(
+                    format!(
+                        "set {} to http://HOST:PORT, unset it, or name the model's host in NO_PROXY",
+                        self.variable
+                    ),
+                ))
+            }
+        }
+    }
+}
+
+impl Proxy {
+    /// The same for the client; user and password of the address go with each request.
+    pub(crate) fn to_reqwest(&self) -> reqwest::Result<reqwest::Proxy> {
+        reqwest::Proxy::all(self.url.clone())
+    }
+
+    /// The variable that names it.
+    pub(crate) fn variable(&self) -> &str {
+        &self.variable
+    }
+}
+
+impl fmt::Display for Proxy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let host = self.url.host_str().unwrap_or_default();
+        write!(f, "{}://{host}", self.url.scheme())?;
+        if let Some(port) = self.url.port() {
+            write!(f, ":{port}")?;
+        }
+        write!(f, " ({})", self.variable)
+    }
+}
+
+impl fmt::Debug for Proxy {
+    /// Its password is not shown.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Proxy({self})")
+    }
+}
+
+impl fmt::Debug for Proxies {
+    /// Passwords are not shown.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let variable = |setting: &Option<Setting>| setting.as_ref().map(|setting| setting.variable.clone());
+        f.debug_struct("Proxies")
+            .field("http", &variable(&self.http))
+            .field("https", &variable(&self.https))
+            .field("exempt", &self.exempt)
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn proxies(variables: &[(&str, &str)]) -> Proxies {
+        Proxies::from_variables(|name| {
+            variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+        })
+    }
+
+    fn chosen(variables: &[(&str, &str)], url: &str) -> Option<String> {
+        let url = Url::parse(url).expect("a URL");
+        proxies(variables).for_url(&url).expect("a proxy").map(|proxy| proxy.to_string())
+    }
+
+    #[test]
+    fn each_scheme_has_its_variable_and_others_stand_in() {
+        let (secure, plain) = ("https://api.example/v1", "http://api.example/v1");
+        let all = [
+            ("HTTP_PROXY", "http://plain:1"),
+            ("HTTPS_PROXY", "http://u:p@secure:2"),
+            ("ALL_PROXY", "https://all:3"),
+            ("https_proxy", "lower:4"),
+        ];
+        for (variables, url, expected) in [
+            (&all[..], plain, Some("http://plain:1 (HTTP_PROXY)")),
+            (&all[..], secure, Some("http://lower:4 (https_proxy)")),
+            (&all[..3], secure, Some("http://secure:2 (HTTPS_PROXY)")),
+            (&all[2..3], plain, Some("https://all:3 (ALL_PROXY)")),
+            (&all[2..3], secure, Some("https://all:3 (ALL_PROXY)")),
+            (&all[..1], secure, Some("http://plain:1 (HTTP_PROXY)")),
+            (&all[1..2], plain, None),
+            (&[("HTTPS_PROXY", " ")], secure, None),
+            (&[], secure, None),
+        ] {
+            assert_eq!(chosen(variables, url).as_deref(), expected, "{url}");
+        }
+    }
+
+    #[test]
+    fn no_proxy_is_read_as_curl_and_node_read_it() {
+        for (exempt, url, is_exempt) in [
+            ("example.com", "https://example.com/", true),
+            ("example.com", "https://api.example.com/", true),
+            (".example.com", "https://api.example.com/", true),
+            ("*.example.com", "https://api.example.com/", true),
+            ("EXAMPLE.com.", "https://api.example.com/", true),
+            ("example.com", "https://notexample.com/", false),
+            ("other, example.com", "https://example.com/", true),
+            ("other example.com", "https://example.com/", true),
+            ("example.com:8443", "https://example.com:8443/", true),
+            ("example.com:8443", "https://example.com/", false),
+            ("example.com:443", "https://example.com/", true),
+            ("10.0.0.0/8", "http://10.1.2.3/", true),
+            ("127.0.0.1", "http://127.0.0.1:8080/v1", true),
+            ("127.0.0.1:8080", "http://127.0.0.1:8080/v1", true),
+            ("127.0.0.1:8081", "http://127.0.0.1:8080/v1", false),
+            ("::1", "http://[::1]:8080/", true),
+            ("[::1]", "http://[::1]:8080/", true),
+            ("[::1]:8080", "http://[::1]:8080/", true),
+            ("[::1]:8081", "http://[::1]:8080/", false),
+            ("*", "https://example.com/", true),
+            ("", "https://example.com/", false),
+            (",", "https://example.com/", false),
+        ] {
+            let used = chosen(&[("ALL_PROXY", "http://proxy:1"), ("NO_PROXY", exempt)], url);
+            assert_eq!(used.is_none(), is_exempt, "{exempt:?} {url}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_proxy_is_an_error_that_names_the_variable_and_no_password() {
+        let url = Url::parse("https://api.example/").expect("a URL");
+        for (value, said) in [("socks5://me:secret@host:1", "SOCKS"), ("http://me:secret@:x", "no address")] {
+            let error = proxies(&[("ALL_PROXY", value)]).for_url(&url).expect_err("refused").to_string();
+            assert!(error.contains("ALL_PROXY") && error.contains(said) && !error.contains("secret"), "{error}");
+        }
+        let shown = format!("{:?}", proxies(&[("ALL_PROXY", "http://me:secret@host:1")]));
+        assert!(!shown.contains("secret"), "{shown}");
+        assert!(proxies(&[("ALL_PROXY", "socks5://x"), ("NO_PROXY", "api.example")]).for_url(&url).is_ok());
+    }
+}
