@@ -146,7 +146,10 @@ impl Agent {
             Opening::Http(offer, mut model) => {
                 self.hand_over(&offer).await?;
                 let credentials = self.extensions.credentials(&offer.name, &model).await;
-                let credentials = credentials.map_err(|message| ProviderError::new(ErrorKind::Auth, message))?;
+                let mut credentials = credentials.map_err(|message| ProviderError::new(ErrorKind::Auth, message))?;
+                if self.models.borrow().known().is_some_and(|known| known.is_moved(&model.provider)) {
+                    credentials.base_url = None;
+                }
                 if credentials.key.is_none() && credentials.headers.is_empty() {
                     return Err(models::no_key(&model));
                 }

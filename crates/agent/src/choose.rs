@@ -39,12 +39,28 @@ pub struct Wanted<'a> {
 
 /// The model that the command line names, among all there are.
 ///
-/// A provider that is known takes ids that are not: its catalogue may be behind.
+/// A provider that is known takes ids that are not: its catalogue may be behind. A part of a name means one of those
+/// that `can_ask` says can be asked, if it is a part of one; pi takes the newest of all, also where there is no key for it.
 ///
 /// # Errors
 ///
 /// In pi's words, when nothing or more than one thing is meant.
-pub fn named(wanted: Wanted<'_>, all: &[Model], has_key: &dyn Fn(&str) -> bool) -> Result<Chosen, String> {
+pub fn named(
+    wanted: Wanted<'_>,
+    all: &[Model],
+    has_key: &dyn Fn(&str) -> bool,
+    can_ask: &dyn Fn(&Model) -> bool,
+) -> Result<Chosen, String> {
+    let part = |pattern: &str, models: &[Model]| {
+        let chosen = matched(pattern, models, false)?;
+        let name = chosen.thinking.as_ref().and_then(|_| Some(pattern.rsplit_once(':')?.0)).unwrap_or(pattern);
+        let is_whole = same(&chosen.model.id, name) || same(&full(&chosen.model), name);
+        if is_whole || can_ask(&chosen.model) {
+            return Some(chosen);
+        }
+        let usable: Vec<Model> = models.iter().filter(|model| can_ask(model)).cloned().collect();
+        matched(pattern, &usable, false).or(Some(chosen))
+    };
     let known = |name: &str| all.iter().map(|model| model.provider.as_str()).find(|known| same(known, name));
     let mut provider = None;
     if let Some(name) = wanted.provider {
@@ -65,11 +81,11 @@ pub fn named(wanted: Wanted<'_>, all: &[Model], has_key: &dyn Fn(&str) -> bool) 
     let Some(provider) = provider else {
         return match exact(wanted.model, all, has_key)? {
             Some(model) => Ok(Chosen::plain(model)),
-            None => matched(wanted.model, all, false).ok_or_else(|| not_found(wanted.model)),
+            None => part(wanted.model, all).ok_or_else(|| not_found(wanted.model)),
         };
     };
     let own: Vec<Model> = all.iter().filter(|model| model.provider == provider).cloned().collect();
-    if let Some(chosen) = matched(pattern, &own, false) {
+    if let Some(chosen) = part(pattern, &own) {
         // An id may begin like the name of another provider; one that can be used is meant then.
         let raw: Vec<&Model> =
             all.iter().filter(|model| same(&model.id, wanted.model) && !model.is(&chosen.model)).collect();
@@ -83,7 +99,7 @@ pub fn named(wanted: Wanted<'_>, all: &[Model], has_key: &dyn Fn(&str) -> bool) 
     }
     if inferred {
         let whole = all.iter().find(|model| same(&model.id, wanted.model));
-        if let Some(chosen) = whole.map(Chosen::plain).or_else(|| matched(wanted.model, all, false)) {
+        if let Some(chosen) = whole.map(Chosen::plain).or_else(|| part(wanted.model, all)) {
             return Ok(chosen);
         }
     }
@@ -257,6 +273,7 @@ fn not_found(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::models::APIS;
     use serde::Deserialize;
     use serde_json::Value;
     use std::collections::BTreeMap;
@@ -303,7 +320,8 @@ mod tests {
                 Wanted { provider: case.provider.as_deref(), model: &case.model, thinking: case.thinking.as_deref() };
             let has_key = |provider: &str| case.keys.iter().any(|known| known == provider);
             let mut answer = BTreeMap::new();
-            match named(wanted, &all, &has_key) {
+            let can_ask = |model: &Model| has_key(&model.provider) && APIS.contains(&model.api.as_str());
+            match named(wanted, &all, &has_key, &can_ask) {
                 Ok(chosen) => {
                     answer.insert("model".to_owned(), Value::from(full(&chosen.model)));
                     answer.insert("reasoning".to_owned(), Value::from(chosen.model.reasoning()));
@@ -313,6 +331,25 @@ mod tests {
                 Err(said) => drop(answer.insert("error".to_owned(), Value::from(said))),
             }
             assert_eq!(answer, case.answer, "{wanted:?}");
+        }
+    }
+
+    #[test]
+    fn a_part_of_a_name_means_a_model_that_can_be_asked() {
+        let all = all();
+        for (part, keys, expected) in [
+            ("opus", &["anthropic", "amazon-bedrock"][..], "anthropic/"),
+            ("opus", &["openrouter"], "openrouter/"),
+            ("opus:high", &["anthropic"], "anthropic/"),
+            ("sonnet", &["amazon-bedrock"], "amazon-bedrock/"),
+            ("haiku", &[], "amazon-bedrock/"),
+        ] {
+            let has_key = |provider: &str| keys.contains(&provider);
+            let can_ask = |model: &Model| has_key(&model.provider) && APIS.contains(&model.api.as_str());
+            let wanted = Wanted { model: part, ..Wanted::default() };
+            let chosen = named(wanted, &all, &has_key, &can_ask).unwrap();
+            assert!(full(&chosen.model).starts_with(expected), "{part} {keys:?}: {}", full(&chosen.model));
+            assert_eq!(chosen.thinking.is_some(), part.contains(':'));
         }
     }
 

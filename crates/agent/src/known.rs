@@ -9,19 +9,44 @@ use crate::models::Credentials;
 use crate::models_json::ModelsJson;
 use crate::provider::Model;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// The catalogue, the user's file and the keys. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Known {
     config: Arc<ModelsJson>,
     auth: Arc<Auth>,
+    /// `--base-url`: a provider, and where its models are reached in place of any other address.
+    moved: Arc<OnceLock<(String, String)>>,
 }
 
 impl Known {
     /// The catalogue under this file, with these keys.
     pub fn new(config: ModelsJson, auth: Arc<Auth>) -> Self {
-        Self { config: Arc::new(config), auth }
+        Self { config: Arc::new(config), auth, moved: Arc::default() }
+    }
+
+    /// Reaches all models of a provider at this address from now on, whatever the catalogue, the user's file or an
+    /// extension says. The user moves one provider in a run.
+    pub fn move_provider(&self, provider: &str, address: &str) {
+        let _ = self.moved.set((provider.to_owned(), address.to_owned()));
+    }
+
+    /// A model with the address at which the user has it reached.
+    pub(crate) fn reached(&self, model: Model) -> Model {
+        match self.moved_to(&model.provider) {
+            Some(address) => model.with("baseUrl", address),
+            None => model,
+        }
+    }
+
+    /// Whether the user has a provider reached elsewhere.
+    pub(crate) fn is_moved(&self, provider: &str) -> bool {
+        self.moved_to(provider).is_some()
+    }
+
+    fn moved_to(&self, provider: &str) -> Option<&str> {
+        self.moved.get().filter(|(moved, _)| moved == provider).map(|(_, address)| address.as_str())
     }
 
     /// What is wrong with the file, a line each.
@@ -58,25 +83,25 @@ impl Known {
     /// The models of a provider.
     pub fn models(&self, provider: &str) -> Vec<Model> {
         let base = catalogue::models(provider);
-        if self.config.provider(provider).is_none() {
-            return base;
-        }
-        // The file was checked when it was read: a provider that cannot be completed is not in it.
-        let models = self.config.apply(provider, base).unwrap_or_default();
-        models.into_iter().map(|model| self.config.overridden(model)).collect()
+        let models = match self.config.provider(provider) {
+            // The file was checked when it was read: a provider that cannot be completed is not in it.
+            Some(_) => self.config.apply(provider, base).unwrap_or_default(),
+            None => base,
+        };
+        models.into_iter().map(|model| self.overridden(model)).collect()
     }
 
     /// One model.
     pub fn find(&self, provider: &str, id: &str) -> Option<Model> {
         if self.config.provider(provider).is_none() {
-            return catalogue::find(provider, id);
+            return catalogue::find(provider, id).map(|model| self.reached(model));
         }
         self.models(provider).into_iter().find(|model| model.id == id)
     }
 
-    /// A model of somebody else's with what the file says of it.
+    /// A model of somebody else's with what the file and the user say of it.
     pub fn overridden(&self, model: Model) -> Model {
-        self.config.overridden(model)
+        self.reached(self.config.overridden(model))
     }
 
     /// A provider's name for people.
@@ -106,6 +131,10 @@ impl Known {
     /// When a key that is named cannot be had.
     pub async fn credentials(&self, model: &Model) -> Result<Option<Credentials>, String> {
         let config = self.config.provider(&model.provider);
-        self.auth.credentials(&model.provider, config, &self.config.model_headers(model)).await
+        let mut found = self.auth.credentials(&model.provider, config, &self.config.model_headers(model)).await?;
+        if let Some(credentials) = found.as_mut().filter(|_| self.is_moved(&model.provider)) {
+            credentials.base_url = None;
+        }
+        Ok(found)
     }
 }

@@ -222,7 +222,10 @@ impl Models {
         let mut all: Vec<Model> = self.ready_of(provider).map(|model| overridden(offer, model)).collect();
         let known = base.iter().filter(|model| self.ready_of(provider).all(|ready| !ready.is(model)));
         all.extend(known.map(|model| overridden(offer, model)));
-        all
+        match &self.known {
+            Some(known) => all.into_iter().map(|model| known.reached(model)).collect(),
+            None => all,
+        }
     }
 
     /// Every model.
@@ -235,6 +238,11 @@ impl Models {
         self.offer(provider).is_some_and(|offer| self.is_usable(offer))
             || self.ready_of(provider).next().is_some()
             || self.known.as_ref().is_some_and(|known| known.status(provider).is_some())
+    }
+
+    /// Whether a model's API is spoken, here or by the extension that brings its provider.
+    pub fn speaks(&self, model: &Model) -> bool {
+        APIS.contains(&model.api.as_str()) || self.offer(&model.provider).is_some_and(|offer| offer.streams)
     }
 
     /// Whether a model can be used.
@@ -356,6 +364,9 @@ fn overridden(offer: Option<&Offer>, model: &Model) -> Model {
     }
     model
 }
+
+/// The APIs that [`open_http`] has a client for.
+pub const APIS: &[&str] = &["openai-completions", "openai-responses", "anthropic-messages", "google-generative-ai"];
 
 /// Opens a model over HTTP.
 ///

@@ -115,8 +115,8 @@ pub(crate) struct RunArgs {
     pub(crate) session: SessionArgs,
     #[command(flatten)]
     pub(crate) tools: ToolArgs,
-    /// Address of the model's API, for compatible endpoints
-    #[arg(long, value_name = "URL", help_heading = "Model")]
+    /// Address of the API of the model's provider: a gateway, or a compatible endpoint
+    #[arg(long, value_name = "URL", value_parser = base_url, help_heading = "Model")]
     pub(crate) base_url: Option<String>,
     /// Text, or a file of it, that replaces the built-in system prompt
     #[arg(long, value_name = "TEXT|FILE", allow_hyphen_values = true, help_heading = "Prompt")]
@@ -148,6 +148,15 @@ pub(crate) struct RunArgs {
     /// Print the version
     #[arg(short = 'v', short_alias = 'V', long, action = clap::ArgAction::Version, help_heading = None)]
     pub(crate) version: (),
+}
+
+/// An address that `/chat/completions` and the like can follow.
+fn base_url(text: &str) -> Result<String, String> {
+    let url = pijs_agent::provider::http::address(text)?;
+    match url.query().or(url.fragment()) {
+        Some(_) => Err("an API's address ends with its path, without ? and #".to_owned()),
+        None => Ok(text.to_owned()),
+    }
 }
 
 impl RunArgs {

@@ -168,21 +168,29 @@ pub(crate) fn choose(
     let plain = |model: Model| Chosen { model, thinking: None, warning: None };
     let is_named = named.is_some();
     let session_first = !is_named && left.is_some();
-    let chosen = named
-        .or_else(in_scope)
-        .or_else(|| own().or_else(usable).map(plain))
-        .or_else(|| choose::any(&models.available()).cloned().map(plain));
+    let chosen = named.or_else(in_scope).or_else(|| own().or_else(usable).map(plain)).or_else(|| {
+        let (spoken, other): (Vec<_>, Vec<_>) = models.available().into_iter().partition(|model| models.speaks(model));
+        // The error about one that is not spoken to says why.
+        choose::any(&spoken).or_else(|| choose::any(&other)).cloned().map(plain)
+    });
     for warning in warnings.iter().chain(chosen.iter().filter_map(|chosen| chosen.warning.as_ref())) {
         stderr(&clean(&format!("warning: {warning}")));
     }
     let Some(chosen) = chosen else {
+        if args.base_url.is_some() {
+            return Err(Failure::usage("--base-url needs a model that is asked there, and none can be used").help(HOW));
+        }
         if stays && args.api_key.is_none() {
             return Ok(Choice::none(session_first));
         }
         let usage = if args.api_key.is_some() { "--api-key needs a --model" } else { "no model" };
         return Err(Failure::usage(usage).help(HOW));
     };
-    let Chosen { model, thinking, .. } = chosen;
+    let Chosen { mut model, thinking, .. } = chosen;
+    if let (Some(address), Some(known)) = (&args.base_url, models.known()) {
+        known.move_provider(&model.provider, address);
+        model = model.with("baseUrl", address.as_str());
+    }
     if let (Some(key), Some(known)) = (&args.api_key, models.known()) {
         known.auth().give(&model.provider, key);
     }
@@ -218,7 +226,8 @@ fn named(args: &RunArgs, name: &str, models: &Models) -> Result<Chosen> {
     }
     let has_key = |provider: &str| args.api_key.is_some() || models.is_configured(provider);
     let wanted = Wanted { provider, model: name, thinking: args.thinking.as_deref() };
-    choose::named(wanted, &models.all(), &has_key).map_err(|message| Failure::usage(message).help(HOW))
+    let can_ask = |model: &Model| has_key(&model.provider) && models.speaks(model);
+    choose::named(wanted, &models.all(), &has_key, &can_ask).map_err(|message| Failure::usage(message).help(HOW))
 }
 
 fn no_key(model: &Model) -> Failure {

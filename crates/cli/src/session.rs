@@ -170,13 +170,19 @@ impl Loaded {
 fn ready(args: &RunArgs, options: &ProviderOptions, ambient: &Ambient) -> Result<Option<Arc<dyn Provider>>> {
     let Some(model) = args.model.as_deref() else { return Ok(None) };
     let script = model.starts_with("script:");
-    if !script && args.base_url.is_none() {
-        return Ok(None);
-    }
     let name = match &args.provider {
         Some(provider) if !script && !model.starts_with(&format!("{provider}/")) => format!("{provider}/{model}"),
         _ => model.to_owned(),
     };
+    if script && args.base_url.is_some() {
+        return Err(Failure::usage("--base-url: a recorded reply (script:FILE) is asked for nowhere")
+            .help("leave out --base-url, or choose another --model"));
+    }
+    // A model of another provider is moved once it is chosen.
+    let is_any_name = args.base_url.is_some() && (name.starts_with("openai/") || name.starts_with("anthropic/"));
+    if !script && !is_any_name {
+        return Ok(None);
+    }
     let opened = provider::open(&name, options, ambient).map_err(|error| {
         let unknown = error.kind() == ErrorKind::NotFound && !script;
         if unknown { Failure::usage(error.to_string()).help(HOW) } else { Failure::failed(error.to_string()) }
@@ -317,7 +323,14 @@ async fn loaded(environment: &Environment, setup: Setup) -> Result<Loaded> {
 pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<Assembled> {
     let loaded = loaded(environment, setup).await?;
     let choice = match &loaded.ready {
-        Some(ready) => Choice::ready(&loaded.args, ready.model().clone())?,
+        Some(ready) => {
+            let model = ready.model().clone();
+            // Its provider's other models are reached there, too, when they are chosen later.
+            if let (Some(address), Some(known)) = (&loaded.args.base_url, loaded.control.known()) {
+                known.move_provider(&model.provider, address);
+            }
+            Choice::ready(&loaded.args, model)?
+        }
         // What is wrong with an offer is reported when the session begins.
         None => models::choose(environment, &loaded.args, &loaded.models().0, loaded.left.clone(), loaded.stays)?,
     };
