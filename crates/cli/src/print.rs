@@ -10,8 +10,8 @@ use crate::said::{self, Said, answers_one};
 use crate::session::{Assembled, Setup, WIND_DOWN, assemble, broken, list_models};
 use crate::stops::{GOODBYE, Stops};
 use pijs_agent::message::{Block, Message, StopReason};
-use pijs_agent::provider::{ErrorKind, Model};
-use pijs_agent::{AgentError, Ending, FrontEnd, InputSource, JsonFrontEnd, NoFrontEnd, Outcome};
+use pijs_agent::provider::{ErrorKind, Model, one_line};
+use pijs_agent::{AgentError, AgentEvent, Ending, FrontEnd, InputSource, JsonFrontEnd, Outcome};
 use pijs_protocol::guard;
 use std::cell::Cell;
 
@@ -33,7 +33,7 @@ pub(crate) async fn run(environment: &Environment, args: RunArgs, flags: Vec<Ext
     let said = said::piped(environment, &args).await?;
     let is_text = args.mode != Mode::Json;
     let front_end: Box<dyn FrontEnd> =
-        if is_text { Box::new(NoFrontEnd) } else { Box::new(JsonFrontEnd::new(Json(std::io::stdout()))) };
+        if is_text { Box::new(Retries) } else { Box::new(JsonFrontEnd::new(Json(std::io::stdout()))) };
     let session = assemble(environment, Setup { args, flags, front_end, ledger: None, partner: None }).await?;
     let control = session.agent.control().clone();
     let host = session.host.clone();
@@ -69,6 +69,19 @@ pub(crate) async fn run(environment: &Environment, args: RunArgs, flags: Vec<Ext
     };
     session.finish();
     result
+}
+
+/// Says on stderr when the model is asked again, a line each; the rest of an answer is its text.
+struct Retries;
+
+impl FrontEnd for Retries {
+    fn event(&mut self, event: &AgentEvent<'_>) -> std::io::Result<()> {
+        if let AgentEvent::AutoRetryStart { attempt, max_attempts, delay_ms, error_message } = event {
+            let (seconds, error) = (delay_ms.div_ceil(1000), one_line(error_message));
+            stderr(&format!("retry {attempt} of {max_attempts} in {seconds} s: {error}"));
+        }
+        Ok(())
+    }
 }
 
 fn check_usage(environment: &Environment, args: &RunArgs) -> Result<()> {
@@ -170,7 +183,8 @@ fn judge(outcome: Outcome, model: Option<Model>) -> Result<()> {
             Err(Failure::failed(clean(said.as_deref().unwrap_or("Request was aborted"))))
         }
         Ending::Failed(error) => {
-            let failure = Failure::failed(clean(&error.to_string()));
+            let help = error.help().map(|help| format!(" ({help})")).unwrap_or_default();
+            let failure = Failure::failed(clean(&format!("{}{help}", one_line(error.message()))));
             Err(match error.kind() {
                 ErrorKind::Auth => {
                     failure.help(format!("check {}, and --base-url", models::places_of_key(model.as_ref())))

@@ -135,7 +135,9 @@ fn middle(view: &View, columns: usize, now: Instant) -> Vec<String> {
         .map(|text| pijs_terminal::line(&format!("queued: {}", clipped(text, LONGEST_LINE))))
         .map(|line| format!("\u{1b}[2m{}\u{1b}[0m", clamp(&line, columns)))
         .collect();
-    if let Some(since) = view.running.filter(|_| view.working.is_visible) {
+    if let Some(retrying) = &view.retrying {
+        lines.push(clamp(&retrying.line(now), columns));
+    } else if let Some(since) = view.running.filter(|_| view.working.is_visible) {
         let working = &view.working;
         let turn = now.duration_since(since).as_millis() / working.interval.as_millis().max(1);
         let frame = match working.frames.len() {

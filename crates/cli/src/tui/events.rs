@@ -3,8 +3,9 @@
 use super::screen::Screen;
 use super::tools::OWN_COMMAND;
 use super::transcript::{Call, Content, MOST_BLOCKS, Style};
-use super::view::View;
+use super::view::{Retrying, View};
 use pijs_agent::message::{Block, Message, StopReason};
+use pijs_agent::provider::one_line;
 use pijs_agent::session::{Body, Entry};
 use pijs_agent::{AgentEvent, FrontEnd, StateSink, UpdateKind};
 use pijs_host::{Observer, Report, ReportKind};
@@ -15,7 +16,7 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Session events.
 pub(super) struct Events(pub(super) Screen);
@@ -33,9 +34,15 @@ impl FrontEnd for Events {
 
 fn show(view: &mut View, event: &AgentEvent<'_>) {
     match event {
-        AgentEvent::AgentStart => view.running = Some(view.running.unwrap_or_else(Instant::now)),
+        AgentEvent::AgentStart => {
+            view.retrying = None;
+            view.running = Some(view.running.unwrap_or_else(Instant::now));
+        }
         AgentEvent::AgentEnd { .. } => view.running = None,
-        AgentEvent::MessageStart { message: Message::Assistant(_) } => view.transcript.begin_reply(),
+        AgentEvent::MessageStart { message: Message::Assistant(_) } => {
+            view.retrying = None;
+            view.transcript.begin_reply();
+        }
         AgentEvent::MessageUpdate { update, .. } => {
             let (style, more) = match update.kind {
                 UpdateKind::TextStart => (Style::Plain, ""),
@@ -66,11 +73,23 @@ fn show(view: &mut View, event: &AgentEvent<'_>) {
         }
         AgentEvent::AutoRetryStart { attempt, max_attempts, delay_ms, error_message } => {
             let after = delay_ms.div_ceil(1000);
-            let text = format!("{error_message}; attempt {attempt} of {max_attempts} follows in {after} s");
-            view.say(Style::Warning, &text);
+            let error = one_line(error_message);
+            view.say(Style::Warning, &format!("{error}; attempt {attempt} of {max_attempts} follows in {after} s"));
+            // A time that no clock reaches is no end of a wait.
+            let until = Instant::now().checked_add(Duration::from_millis(*delay_ms));
+            view.retrying = until.map(|until| Retrying { attempt: *attempt, max_attempts: *max_attempts, until });
+        }
+        AgentEvent::Notice { name: "auto_retry_end", payload } => {
+            view.retrying = None;
+            if payload["finalError"] == RETRY_CANCELLED {
+                view.say(Style::Info, "the retry was cancelled");
+            }
         }
         // What was queued has been said, or was changed on its way.
-        AgentEvent::Notice { name: "agent_settled", .. } => view.queued.clear(),
+        AgentEvent::Notice { name: "agent_settled", .. } => {
+            view.retrying = None;
+            view.queued.clear();
+        }
         AgentEvent::Notice { name: "bash_execution_update", payload } => {
             if let (Some(number), Some(more)) = (payload["id"].as_u64(), payload["delta"].as_str()) {
                 view.transcript.call(&shell_id(number), |call| print(call, more));
@@ -80,6 +99,9 @@ fn show(view: &mut View, event: &AgentEvent<'_>) {
         _ => {}
     }
 }
+
+/// What the agent says of a wait that was ended.
+const RETRY_CANCELLED: &str = "Retry cancelled";
 
 fn end_message(view: &mut View, message: &Message) {
     match message {
@@ -92,8 +114,11 @@ fn end_message(view: &mut View, message: &Message) {
             view.transcript.end_reply(pieces(&reply.content));
             view.standing.spent.add(&reply.usage);
             match (&reply.error_message, reply.stop_reason) {
-                (_, StopReason::Aborted) => view.say(Style::Info, "interrupted"),
-                (Some(error), _) => view.say(Style::Error, error),
+                (_, StopReason::Aborted) => {
+                    view.retrying = None;
+                    view.say(Style::Info, "interrupted");
+                }
+                (Some(error), _) => view.say(Style::Error, &one_line(error)),
                 (None, _) => {}
             }
         }

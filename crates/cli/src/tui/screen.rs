@@ -229,7 +229,7 @@ impl View {
             super::layers::Layer::Dialog(dialog) => dialog.deadline.is_some(),
             super::layers::Layer::Custom(_) | super::layers::Layer::Picker(_) | super::layers::Layer::Entry(_) => false,
         });
-        let countdown = counts.then_some(Duration::from_millis(250));
+        let countdown = (counts || self.retrying.is_some()).then_some(Duration::from_millis(250));
         spinner.into_iter().chain(countdown).min()
     }
 

@@ -325,7 +325,7 @@ impl View {
     /// Does what pi does on a key.
     pub(super) fn act(&mut self, key: &str, now: Instant) -> Vec<Work> {
         let is_empty = self.editor.text().is_empty();
-        let is_busy = self.running.is_some() || self.shells > 0;
+        let is_busy = self.is_busy();
         match key {
             "escape" if is_busy => return vec![Work::Abort],
             "escape" if is_empty => {

@@ -197,6 +197,8 @@ pub(super) struct View {
     pub(super) unheard: VecDeque<Input>,
     /// Since when the model is at work.
     pub(super) running: Option<Instant>,
+    /// The wait before the model is asked again.
+    pub(super) retrying: Option<Retrying>,
     /// Keys that extensions have shortcuts on.
     pub(super) shortcuts: BTreeSet<String>,
     pub(super) shortcut_warnings: Vec<String>,
@@ -226,7 +228,30 @@ pub(super) struct View {
     pub(super) is_leaving: bool,
 }
 
+/// A wait before a request is sent again.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Retrying {
+    /// 1 for the first retry.
+    pub(super) attempt: u32,
+    pub(super) max_attempts: u32,
+    pub(super) until: Instant,
+}
+
+impl Retrying {
+    /// The line that counts the seconds down; pi's words.
+    pub(super) fn line(&self, now: Instant) -> String {
+        let Self { attempt, max_attempts, until } = self;
+        let left = until.saturating_duration_since(now).as_millis().div_ceil(1000);
+        format!("Retrying ({attempt}/{max_attempts}) in {left}s... (escape to cancel)")
+    }
+}
+
 impl View {
+    /// Whether there is something that escape ends.
+    pub(super) fn is_busy(&self) -> bool {
+        self.running.is_some() || self.retrying.is_some() || self.shells > 0
+    }
+
     /// Appends a notice.
     pub(super) fn say(&mut self, style: Style, text: &str) {
         self.transcript.say(style, text);

@@ -1,7 +1,7 @@
 //! What the model and the person do, as it is seen: tools, the shell, the person's own editor, other sessions.
 
 use super::{NOTHING, open, open_with};
-use crate::support::World;
+use crate::support::{ModelServer, Reply, World, openai};
 use std::os::unix::fs::PermissionsExt;
 
 /// A script of one call for each of `calls`, and a last word.
@@ -159,4 +159,26 @@ fn the_screen_follows_the_size_of_the_terminal() {
     terminal.until("a wide screen", |rows| {
         rows.len() == 30 && rows.last().is_some_and(|row| row.trim_end().ends_with("ctrl+c twice: quit"))
     });
+}
+
+#[test]
+fn a_wait_for_a_retry_counts_down_and_escape_ends_it() {
+    let world = World::new();
+    let busy = Reply::Plain(429, "retry-after: 50\r\n", r#"{"error":{"message":"slow down"}}"#.to_owned());
+    let server = ModelServer::start(vec![busy, Reply::Stream(openai(&["asked after all"]))]);
+    let mut terminal = super::pty::Terminal::start(world.command(&[
+        "--no-extensions",
+        "--model",
+        "openai/m",
+        "--base-url",
+        &server.url,
+    ]));
+    terminal.sees("pi  openai/m");
+    terminal.answers("go", "429 Too Many Requests: slow down; attempt 1 of 3 follows in 50 s");
+    terminal.sees("Retrying (1/3) in ");
+    terminal.until("a count", |rows| rows.iter().any(|row| row.contains("Retrying (1/3) in 4")));
+    terminal.presses("\u{1b}", "the retry was cancelled");
+    terminal.sees_no_more("Retrying");
+    assert_eq!(server.requests().len(), 1);
+    terminal.answers("again", "asked after all");
 }
