@@ -24,6 +24,9 @@ pi-coding-agent is fetched by the first session, too: its code is run once, with
 of the built-in tools, and its documentation is unpacked to `~/.pi/agent/pi`, where that prompt says it is. `PI_OFFLINE=1` fetches nothing,
 `PIJS_WORDS=own` uses this program's own words; a recorded reply (`--model script:FILE`) uses what is kept and fetches nothing.
 
+`pi install` of a package from the npm registry fetches it along, so that the first session need not. Whatever is fetched is announced on stderr, with a line
+every two seconds until it is here.
+
 `pi ext supply` fetches and compiles all of it at once. A release (`cargo xtask release`) carries the outcome inside, with the licences in a
 file beside it: it fetches and compiles nothing of this.
 

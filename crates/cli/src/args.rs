@@ -382,6 +382,15 @@ pub(crate) struct InstallArgs {
     pub(crate) common: PackageArgs,
 }
 
+impl InstallArgs {
+    /// Whether the source is one of the user's own npm registry, and no folder.
+    pub(crate) fn is_fetched(&self) -> bool {
+        let is_name = |source: &str| !source.starts_with(['.', '/', '~']) && !source.starts_with("git:");
+        let source = self.source.as_deref().map(|source| source.strip_prefix("npm:").unwrap_or(source));
+        source.is_some_and(|source| is_name(source) && !source.contains("://")) && self.common.registry.is_none()
+    }
+}
+
 /// `pi update [SOURCE]`
 #[derive(Debug, Args)]
 pub(crate) struct UpdateArgs {

@@ -130,7 +130,14 @@ fn run(cli: Cli, flags: Vec<ExtensionFlag>, helps: bool) -> Result<()> {
         match cli.command {
             None if helps => help::print(&environment, cli.run, flags).await,
             None => print::run(&environment, cli.run, flags).await,
-            Some(Command::Install(args)) => packages::install(&environment, &args).await,
+            Some(Command::Install(args)) => {
+                packages::install(&environment, &args).await?;
+                // The registry has answered: the first session need not ask it.
+                if args.is_fetched() {
+                    words::prepare(&environment).await;
+                }
+                Ok(())
+            }
             Some(Command::Update(args)) => packages::update(&environment, &args).await,
             Some(Command::Remove(args)) => packages::remove(&environment, &args),
             Some(Command::List { json }) => packages::list(&environment, json),

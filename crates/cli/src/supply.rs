@@ -5,15 +5,17 @@
 
 use crate::environment::Environment;
 use crate::failure::{Failure, Result};
+use crate::output::stderr;
 use crate::own_temporary::OwnTemporary;
 use pijs_artifact::Verified;
 use pijs_extc::{Cache, Pinned, Supply, Unit, carried};
-use pijs_packages::{Depot, PinnedPackage};
+use pijs_packages::{Depot, PackageError, PinnedPackage};
 use pijs_protocol::artifact::ArtifactMetadata;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The compiled units of one run, by name.
 pub(crate) struct Supplier {
@@ -94,11 +96,6 @@ impl Supplier {
         let kept = self.kept().unwrap_or_else(|| folder.path().join("tarballs"));
         let depot = Depot::open(&kept, self.environment.npm_config(self.registry.as_deref())?)?;
         let depot = depot.carrying(carried::packages());
-        let named = |packages: &[&PinnedPackage]| {
-            let names: Vec<_> =
-                packages.iter().map(|package| format!("{}@{}", package.name, package.version)).collect();
-            names.join(", ")
-        };
         let absent: Vec<&PinnedPackage> = packages.iter().filter(|package| !depot.holds(package)).collect();
         if !self.fetches && !absent.is_empty() {
             let failure = Failure::failed(format!("{} would have to be fetched", named(&absent)));
@@ -106,7 +103,7 @@ impl Supplier {
                 failure.help("run `pi ext supply` once where the npm registry can be reached, without PI_OFFLINE")
             );
         }
-        depot.unpack(packages, folder.path()).await.map_err(|error| {
+        unpack(&depot, packages, &absent, folder.path()).await.map_err(|error| {
             Failure::failed(error.to_string()).help(format!(
                 "let this machine reach the npm registry once ({}); it is kept in {} from then on",
                 named(&packages.iter().collect::<Vec<_>>()),
@@ -142,6 +139,47 @@ impl Supplier {
     fn kept(&self) -> Option<PathBuf> {
         Some(self.cache.as_ref()?.dir().parent()?.join("packages"))
     }
+}
+
+/// Time between two lines about a download.
+const PROGRESS: Duration = Duration::from_secs(2);
+
+/// Puts packages into a folder. While those that are absent are fetched, stderr says what and how far it is.
+async fn unpack(
+    depot: &Depot,
+    packages: &[PinnedPackage],
+    absent: &[&PinnedPackage],
+    folder: &Path,
+) -> Result<(), PackageError> {
+    let unpacking = depot.unpack(packages, folder);
+    if absent.is_empty() {
+        return unpacking.await;
+    }
+    let all = absent.len();
+    let plural = if all == 1 { "" } else { "s" };
+    stderr(&format!("fetching {all} package{plural} that pi supplies, once: {}", named(absent)));
+    tokio::pin!(unpacking);
+    loop {
+        tokio::select! {
+            biased;
+            unpacked = &mut unpacking => return unpacked,
+            () = tokio::time::sleep(PROGRESS) => {
+                let here = absent.iter().filter(|package| depot.holds(package)).count();
+                stderr(&format!("still fetching: {here} of {all} package{plural} here"));
+            }
+        }
+    }
+}
+
+/// Names of packages, as many as a line takes.
+fn named(packages: &[&PinnedPackage]) -> String {
+    const MOST: usize = 4;
+    let names = packages.iter().take(MOST).map(|package| format!("{}@{}", package.name, package.version));
+    let mut names: Vec<String> = names.collect();
+    if packages.len() > MOST {
+        names.push("...".to_owned());
+    }
+    names.join(", ")
 }
 
 fn pinned(package: Pinned<'_>) -> PinnedPackage {

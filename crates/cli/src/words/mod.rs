@@ -83,7 +83,7 @@ pub(crate) async fn of_start(environment: &Environment, compiler: &Compiler) -> 
     // Where nothing can be kept, every start would have to fetch and compile.
     let Some(cache) = compiler.cache() else { return Words::own() };
     if environment.stderr_is_terminal && !is_offline(environment) {
-        stderr("fetching pi's own package for its prompt; this happens once");
+        stderr("preparing the prompt from pi's own package; this happens once");
     }
     match made(environment, compiler, &cache).await {
         Ok(Some(words)) => Arc::new(words),
@@ -93,6 +93,18 @@ pub(crate) async fn of_start(environment: &Environment, compiler: &Compiler) -> 
             stderr(&clean(&said));
             Words::own()
         }
+    }
+}
+
+/// Makes the words ready for the first session, where that needs nothing but a registry that answers. That it fails is for
+/// that session to say.
+pub(crate) async fn prepare(environment: &Environment) {
+    let compiler = Compiler::new(environment);
+    if is_offline(environment) || kept(environment, &compiler).is_some() {
+        return;
+    }
+    if let Some(cache) = compiler.cache() {
+        let _ = made(environment, &compiler, &cache).await;
     }
 }
 
