@@ -220,10 +220,11 @@ fn a_session_is_compacted_by_a_handlers_own_summary() {
     );
 }
 
-/// Says in the session what runs of it, and ends pi in several places.
+/// Notes what runs of it, and ends pi in several places.
 const LEAVES: &str = r#"
+import { appendFileSync } from "node:fs";
 export default (pi: any) => {
-  const say = (...what: unknown[]) => pi.appendEntry("said", what);
+  const say = (...what: unknown[]) => appendFileSync("noted.jsonl", `${JSON.stringify(what)}\n`);
   process.on("exit", (code: number) => say("exit", code));
   pi.on("session_shutdown", (event: any) => say("shutdown", event.reason));
   pi.registerFlag("at-start", { type: "boolean" });
@@ -242,6 +243,11 @@ export default (pi: any) => {
 };
 "#;
 
+/// What the extension above noted.
+fn noted(world: &World) -> Value {
+    world.read("project/noted.jsonl").lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON")).collect()
+}
+
 #[test]
 fn an_extension_that_controls_the_session_may_end_pi() {
     let ended = |options: &[&str], code: i32, expected: Value| {
@@ -249,8 +255,8 @@ fn an_extension_that_controls_the_session_may_end_pi() {
         let extension = world.write("ext/leaves.ts", LEAVES).display().to_string();
         let reply = json!({"events": [{"text": "one"}, {"delay_ms": 600_000}], "stop": "end_turn"});
         let model = world.raw_script(&format!("{reply}\n{reply}\n"));
-        let run = world.pi(&[&["--model", &model, "-e", &extension][..], options].concat());
-        assert_eq!((run.code, Value::from(said(&world))), (code, expected), "{options:?}: {}", run.stderr);
+        let run = world.pi(&[&["--allow", "write", "--model", &model, "-e", &extension][..], options].concat());
+        assert_eq!((run.code, noted(&world)), (code, expected), "{options:?}: {}", run.stderr);
         run
     };
     let allowed = ["--allow", "session.control"];
@@ -261,16 +267,16 @@ fn an_extension_that_controls_the_session_may_end_pi() {
     ended(&with(&["--mode", "json", "-p", "/leave 3", "never asked"]), 3, left(3));
     ended(&with(&["--at-start", "-p", "never asked"]), 5, json!([["exit", 5], ["shutdown", "quit"]]));
     ended(&with(&["--isolation", "thread", "-p", "/leave 2"]), 2, left(2));
-    let run = ended(&["--policy", "strict", "-p", "/leave 0"], 1, json!([["leaving"], ["shutdown", "quit"]]));
+    let run = ended(&["--deny", "session.control", "-p", "/leave 0"], 1, json!([["leaving"], ["shutdown", "quit"]]));
     assert!(run.stderr.contains("session.control"), "{}", run.stderr);
     let world = World::new();
     let extension = world.write("ext/leaves.ts", LEAVES).display().to_string();
     let reply = json!({"events": [{"text": "one"}, {"delay_ms": 600_000}], "stop": "end_turn"});
     let model = world.raw_script(&format!("{reply}\n"));
-    let options = ["--model", &model, "-e", &extension, "--in-reply", "-p", "go"];
+    let options = ["--allow", "write", "--model", &model, "-e", &extension, "--in-reply", "-p", "go"];
     let run = world.pi(&[&allowed[..], &options].concat());
     assert_eq!(run.code, 4, "{}", run.stderr);
-    assert_eq!(said(&world).last(), Some(&json!(["shutdown", "quit"])));
+    assert_eq!(noted(&world).as_array().and_then(|lines| lines.last()), Some(&json!(["shutdown", "quit"])));
 }
 
 #[test]
@@ -282,13 +288,13 @@ fn over_rpc_an_extension_ends_pi_in_order() {
         let world = World::new();
         let extension = world.write("ext/leaves.ts", LEAVES).display().to_string();
         let model = answers(&world, 1);
-        let options = ["--model", &model, "-e", &extension, "--allow", "session.control"];
+        let options = ["--model", &model, "-e", &extension, "--allow", "session.control", "--allow", "write"];
         let mut client = Client::start(&world, &options);
         let answer = client.call(json!({"type": "prompt", "message": command}));
         assert_eq!(answer["success"], true, "{answer}");
         // Its input stays open: it ends by itself.
         let ended = client.child.wait().expect("pi ends");
-        assert_eq!((ended.code(), Value::from(said(&world))), (Some(code), expected), "{command}");
+        assert_eq!((ended.code(), noted(&world)), (Some(code), expected), "{command}");
     }
 }
 
