@@ -13,6 +13,7 @@ use crate::interface::HostInterface;
 use crate::limits::{Limits, with_large_stack};
 use crate::link::{Chunk, LinkOptions, Modules, link};
 use crate::maps::PositionTable;
+use crate::prebuilt;
 use crate::record::{self, Record};
 use crate::resolve::{Input, Package, resolve};
 use crate::scan::Uses;
@@ -117,7 +118,7 @@ impl CheckOutput {
 /// output's diagnostics.
 pub fn build(input: &Input, options: &BuildOptions) -> Result<BuildOutput, BuildFailure> {
     let package = resolve(input, &options.access)?;
-    let open = || open(&package, &options.access, options.limits);
+    let open = || open(&package, &options.access, package.limits(options.limits));
     if let Some(cache) = &options.cache
         && let Some(hit) = record::lookup(cache, &package, &open()?, options)
     {
@@ -158,6 +159,9 @@ pub(crate) struct Compiled {
 
 /// Compiles without a cache, here and now.
 pub(crate) fn compile(package: &Package, tree: SourceTree, options: &BuildOptions) -> Result<Compiled, BuildFailure> {
+    if package.artifact {
+        return prebuilt::compile(package, tree, options);
+    }
     let modules = Arc::new(Modules::new(tree, options.host.clone()));
     let artifact = with_large_stack(|| {
         let linked = link_all(package, &modules, options.minify)?;
@@ -171,7 +175,12 @@ pub(crate) fn compile(package: &Package, tree: SourceTree, options: &BuildOption
 /// Looks at a package without building it: verdict, capabilities, places.
 pub fn check(input: &Input, options: &CheckOptions) -> CheckOutput {
     let checked = resolve(input, &options.access).map_err(BuildFailure::from).and_then(|package| {
-        let tree = open(&package, &options.access, options.limits)?;
+        let tree = open(&package, &options.access, package.limits(options.limits))?;
+        if package.artifact {
+            let build = BuildOptions { host: options.host.clone(), limits: options.limits, ..BuildOptions::default() };
+            let compiled = prebuilt::compile(&package, tree, &build)?;
+            return Ok((compiled.artifact.metadata, compiled.diagnostics));
+        }
         let modules = Arc::new(Modules::new(tree, options.host.clone()));
         let linked = with_large_stack(|| link_all(&package, &modules, false))??;
         Ok((linked.metadata, modules.diagnostics()))
@@ -297,7 +306,7 @@ fn content_key(package: &Package, linked: &[Vec<Chunk>], host: &HostInterface) -
     key.finish()
 }
 
-fn verdict(diagnostics: &[Diagnostic]) -> Verdict {
+pub(crate) fn verdict(diagnostics: &[Diagnostic]) -> Verdict {
     diagnostics
         .iter()
         .map(|diagnostic| match diagnostic.severity() {

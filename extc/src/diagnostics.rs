@@ -27,6 +27,8 @@ pub enum Code {
     Entry,
     /// A file of the package that cannot be read.
     Read,
+    /// An artifact that is damaged, malformed, or made for another PiJS.
+    Artifact,
     /// The bundler refused.
     Link,
     /// The engine refused the bundled source.
@@ -61,6 +63,7 @@ impl Code {
         Code::Limit,
         Code::Entry,
         Code::Read,
+        Code::Artifact,
         Code::Link,
         Code::Emit,
         Code::Cache,
@@ -84,6 +87,7 @@ impl Code {
             Code::Limit => "BD_LIMIT",
             Code::Entry => "BD_ENTRY",
             Code::Read => "BD_READ",
+            Code::Artifact => "BD_ARTIFACT",
             Code::Link => "BD_LINK",
             Code::Emit => "BD_EMIT",
             Code::Cache => "BD_CACHE",
@@ -103,7 +107,7 @@ impl Code {
     pub fn severity(self) -> Severity {
         match self {
             Code::Syntax | Code::Resolve | Code::Escape | Code::Limit => Severity::Error,
-            Code::Entry | Code::Read | Code::Link | Code::Emit => Severity::Error,
+            Code::Entry | Code::Read | Code::Artifact | Code::Link | Code::Emit => Severity::Error,
             Code::Eval | Code::WebAssembly | Code::Native | Code::Worker => Severity::Blocked,
             Code::DynamicImport | Code::Patch | Code::Unresolved => Severity::Warning,
             Code::MissingExport | Code::HiddenText | Code::Cache => Severity::Warning,
@@ -309,15 +313,17 @@ impl Diagnostic {
         self.help.as_deref()
     }
 
-    /// A remark read back from `artifact.json`; `None` for a code that this version does not know.
+    /// A remark read back from an artifact; `None` for a code that this version does not know.
     pub(crate) fn from_finding(finding: &Finding) -> Option<Self> {
         let code = *Code::ALL.iter().find(|code| code.as_str() == finding.code)?;
         let severity = match finding.class {
             Verdict::Compatible | Verdict::Warning => Severity::Warning,
             Verdict::Blocked => Severity::Blocked,
         };
-        let Finding { file, line, column, message, help, .. } = finding.clone();
-        Some(Self { code, severity, place: Some(Place { file, line, column }), message, help, excerpt: None })
+        // The artifact may be anybody's.
+        let help = finding.help.as_deref().map(sanitise);
+        let place = Place { file: sanitise(&finding.file), line: finding.line, column: finding.column };
+        Some(Self { code, severity, place: Some(place), message: sanitise(&finding.message), help, excerpt: None })
     }
 
     /// The form `artifact.json` keeps; `None` for errors (no artifact) and for remarks about this machine.

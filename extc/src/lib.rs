@@ -18,6 +18,7 @@
 //! | `link` | modules to chunks (rolldown); the only place that names it |
 //! | `imports` | what chunks take from the host |
 //! | `emit` | chunks to bytecode |
+//! | `prebuilt` | an artifact as input: its sources, compiled again |
 //! | `build` | the pipeline |
 //! | `cache`, `record` | finished artifacts, and how a hit is found without linking |
 //! | `carried` | what a release has inside |
@@ -47,6 +48,7 @@ mod looked;
 mod maps;
 mod opened;
 mod parse;
+mod prebuilt;
 mod record;
 mod resolve;
 mod rewrite;

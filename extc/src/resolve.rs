@@ -5,9 +5,11 @@
 
 use crate::access::{Area, BuildRead, FileAccess};
 use crate::diagnostics::{Code, Diagnostic};
+use crate::limits::Limits;
+use crate::prebuilt;
 use crate::tree::Folders;
 use pijs_durable::read_regular;
-use pijs_packages::{InstallCode, PackageError, package_entries};
+use pijs_packages::{InstallCode, PackageError, is_artifact_file, package_entries};
 use pijs_protocol::guard;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -29,7 +31,16 @@ impl Input {
         &self.path
     }
 
-    /// A package folder, or an extension file. Dependencies may come from the package and from the
+    /// Whether it is an artifact, or a folder of which only that is chosen.
+    pub fn is_artifact(&self) -> bool {
+        match self.entries.as_deref() {
+            Some([entry]) => is_artifact_file(&self.path.join(entry)),
+            Some(_) => false,
+            None => is_artifact_file(&self.path),
+        }
+    }
+
+    /// A package folder, an extension file, or an artifact or the folder of one. Dependencies may come from the package and from the
     /// `node_modules` folders around it, as under Node.
     pub fn at(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into(), entries: None, dependencies: None }
@@ -70,9 +81,16 @@ pub(crate) struct Package {
     pub(crate) dependencies: Vec<PathBuf>,
     /// It is one file and no package.
     pub(crate) loose: bool,
+    /// Its entry is an artifact, which holds what is loaded.
+    pub(crate) artifact: bool,
 }
 
 impl Package {
+    /// Caps on what is read of it.
+    pub(crate) fn limits(&self, limits: Limits) -> Limits {
+        if self.artifact { prebuilt::limits(limits) } else { limits }
+    }
+
     /// What it is read from.
     pub(crate) fn folders(&self) -> Folders {
         Folders {
@@ -128,6 +146,17 @@ pub(crate) fn resolve(input: &Input, access: &FileAccess) -> Result<Package, Dia
         )
         .help("they need no build; list extensions under `pi.extensions` in package.json"));
     }
+    let artifacts = entries.iter().filter(|entry| is_artifact_file(entry)).count();
+    if artifacts > 0 && entries.len() > 1 {
+        return Err(Diagnostic::new(Code::Entry, format!("{shown}: an artifact among other entries"))
+            .help("an artifact holds all entries of its extension; keep it in a folder of its own"));
+    }
+    if artifacts > 0 {
+        let prebuilt::Claims { name, version } = prebuilt::claims(&entries[0], &root, access)?;
+        // What lies beside it says nothing of it.
+        let (manifest, dependencies) = (Vec::new(), Vec::new());
+        return Ok(Package { root, name, version, manifest, entries, dependencies, loose, artifact: true });
+    }
     Ok(Package {
         name: field("name").unwrap_or(&stem).to_owned(),
         version: field("version").unwrap_or("0.0.0").to_owned(),
@@ -136,6 +165,7 @@ pub(crate) fn resolve(input: &Input, access: &FileAccess) -> Result<Package, Dia
         manifest,
         entries,
         loose,
+        artifact: false,
     })
 }
 

@@ -94,7 +94,8 @@ fn answer() -> io::Result<()> {
     let parent = Parent::new();
     walls::close_off(request.seal.0, request.seal.1);
     let options = BuildOptions { minify: request.minify, limits: request.limits, ..BuildOptions::default() };
-    let tree = SourceTree::asking(parent, request.folders, request.limits);
+    let limits = request.package.limits(request.limits);
+    let tree = SourceTree::asking(parent, request.folders, limits);
     let (answer, bytes) = match build::compile(&request.package, tree, &options) {
         Ok(Compiled { bytes, diagnostics, .. }) => (Answer::Built(bounded(diagnostics)), bytes),
         Err(failure) => (Answer::Failed(bounded(failure.diagnostics().to_vec())), Vec::new()),
@@ -135,7 +136,7 @@ pub(crate) fn compile(
         Answer::Failed(diagnostics) => Err(BuildFailure::new(diagnostics)),
         Answer::Built(diagnostics) => {
             let artifact = decode(&bytes).map_err(|_| broken())?;
-            if !is_true(&artifact, &known(package, &tree)) && guard::is_up("build.served") {
+            if !is_true(&artifact, package, &tree) && guard::is_up("build.served") {
                 return Err(broken());
             }
             let (record, evidence) = (Record::new(package, &tree), tree.evidence());
@@ -146,7 +147,12 @@ pub(crate) fn compile(
 
 /// Whether an artifact says of itself what is known of it here. Grants are bound to the inputs: whoever broke the compiler
 /// could else pass off other code as the code that was agreed to.
-fn is_true(artifact: &Artifact, known: &ArtifactMetadata) -> bool {
+fn is_true(artifact: &Artifact, package: &Package, tree: &SourceTree) -> bool {
+    let mut known = known(package, tree);
+    if package.artifact {
+        // The entries of an artifact are its own claim.
+        known.entries.clone_from(&artifact.metadata.entries);
+    }
     let ArtifactMetadata { name, version, engine, entries, inputs, .. } = &artifact.metadata;
     (name, version, engine, entries, inputs)
         == (&known.name, &known.version, &known.engine, &known.entries, &known.inputs)

@@ -128,6 +128,7 @@ fn exit_codes_tell_what_happened() {
     }
     lab.extc(&["build", "nowhere"]).code(1);
     lab.extc(&["inspect", "package/a.ts"]).code(1);
+    assert!(lab.extc(&["inspect", "package"]).code(1).err.contains("package/extension.artifact"));
     // Where a folder should go there is a file.
     assert!(lab.extc(&["build", "package", "-o", "package/a.ts"]).code(1).err.contains("package/a.ts"));
 }
@@ -175,6 +176,9 @@ fn inspect_shows_header_hashes_capabilities_and_modules() {
     ] {
         assert!(shown.out.contains(expected), "{expected:?} is not in\n{}", shown.out);
     }
+    assert_eq!(lab.extc(&["inspect", "out"]).code(0).out, shown.out, "the folder is as good as the file");
+    assert!(lab.extc(&["check", "out"]).code(0).out.starts_with("good 1.2.3: compatible"));
+    lab.extc(&["build", "out", "-o", "again"]).code(0);
     let json = lab.extc(&["inspect", "out/extension.artifact", "--json"]).code(0).json();
     assert_eq!(json["modules"][1]["specifier"], "ext:/1/index.js");
     assert_eq!(json["metadata"]["name"], "good");

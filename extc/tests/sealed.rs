@@ -40,6 +40,15 @@ fn same_bytes() -> Result<(), String> {
         if here.bytes != there.bytes || here.diagnostics != there.diagnostics {
             return Err(format!("{package}: a sealed build gives something else"));
         }
+        // What was built, as input.
+        let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+        std::fs::write(folder.path().join("extension.artifact"), &here.bytes).map_err(|error| error.to_string())?;
+        let input = Input::at(folder.path());
+        let here = build(&input, &BuildOptions::default()).map_err(|error| error.to_string())?;
+        let there = build(&input, &sealed()).map_err(|error| error.to_string())?;
+        if here.bytes != there.bytes || here.diagnostics != there.diagnostics {
+            return Err(format!("{package}: a sealed build of its artifact gives something else"));
+        }
     }
     Ok(())
 }

@@ -141,10 +141,7 @@ pub(crate) fn decode_carried(bytes: &'static [u8]) -> Result<Artifact, ArtifactE
 fn read<'a>(bytes: &'a [u8], digests: Digests, code: impl Fn(&'a [u8]) -> Bytes) -> Result<Artifact, ArtifactError> {
     let mut reader = Reader { rest: bytes, digests };
     let engine = reader.header()?;
-    let metadata: ArtifactMetadata = parse(Tag::Metadata, reader.section(Tag::Metadata)?)?;
-    if metadata.engine != engine {
-        return Err(malformed("metadata section", "its engine is not the engine of the header"));
-    }
+    let metadata = metadata(reader.section(Tag::Metadata)?, &engine, usize::MAX)?;
     let count = reader.u32("module count")?;
     // Grown as sections prove to be there: a count alone reserves nothing.
     let mut modules = Vec::new();
@@ -174,6 +171,28 @@ fn read<'a>(bytes: &'a [u8], digests: Digests, code: impl Fn(&'a [u8]) -> Bytes)
 /// As [`decode`], for the bytes it looks at.
 pub fn read_header(bytes: &[u8]) -> Result<EngineBuild, ArtifactError> {
     Reader { rest: bytes, digests: Digests::Compared }.header()
+}
+
+/// Reads only the header and the metadata of an artifact: what it says of itself, in at most `most` bytes.
+///
+/// # Errors
+///
+/// As [`decode`], for the bytes it looks at; metadata that is longer is malformed.
+pub fn read_metadata(bytes: &[u8], most: usize) -> Result<ArtifactMetadata, ArtifactError> {
+    let mut reader = Reader { rest: bytes, digests: Digests::Compared };
+    let engine = reader.header()?;
+    metadata(reader.section(Tag::Metadata)?, &engine, most)
+}
+
+fn metadata(section: &[u8], engine: &EngineBuild, most: usize) -> Result<ArtifactMetadata, ArtifactError> {
+    if section.len() > most {
+        return Err(malformed(Tag::Metadata.name(), &format!("{} bytes, and {most} are read", section.len())));
+    }
+    let metadata: ArtifactMetadata = parse(Tag::Metadata, section)?;
+    if metadata.engine != *engine {
+        return Err(malformed(Tag::Metadata.name(), "its engine is not the engine of the header"));
+    }
+    Ok(metadata)
 }
 
 fn json<T: serde::Serialize>(value: &T) -> Vec<u8> {

@@ -24,7 +24,7 @@ mod error;
 mod mac;
 mod verified;
 
-pub use container::{Artifact, FORMAT_VERSION, MAGIC, Module, decode, digest, encode, read_header};
+pub use container::{Artifact, FORMAT_VERSION, MAGIC, Module, decode, digest, encode, read_header, read_metadata};
 pub use error::ArtifactError;
 pub use mac::{InstallKey, Mac, sign, verifies};
 pub use verified::Verified;

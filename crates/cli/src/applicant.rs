@@ -31,6 +31,8 @@ pub(crate) struct Applicant {
     pub(crate) evidence: Evidence,
     /// Tools and commands that its code names.
     pub(crate) offers: Offers,
+    /// It is an artifact, which says itself what it asks for.
+    is_artifact: bool,
 }
 
 impl Applicant {
@@ -64,12 +66,15 @@ impl Applicant {
             evidence: Evidence::of_scan(&metadata.capabilities, findings, declared.as_ref()),
             found: metadata.capabilities.clone(),
             offers: metadata.offers.clone(),
+            is_artifact: metadata.inputs.keys().any(|name| name.ends_with(".artifact")),
         })
     }
 
     /// As grants are bound to it.
     pub(crate) fn present(&self) -> Present<'_> {
-        Present { code: &self.code, asked: &self.asked, local: self.id.starts_with("path:") }
+        // Nobody works on an artifact: answers about it are about its bytes.
+        let is_worked_on = !self.is_artifact || !guard::is_up("grants.artifact");
+        Present { code: &self.code, asked: &self.asked, local: self.id.starts_with("path:") && is_worked_on }
     }
 }
 

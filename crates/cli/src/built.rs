@@ -76,13 +76,11 @@ impl Built {
         if found.installed.is_none() {
             dispatcher.gate().add_code(&found.id, output.places.iter().cloned());
         }
-        Ok(Self {
-            profile,
-            metadata,
-            artifact: Arc::new(output.artifact),
-            place: output.root,
-            entries: wanted_entries(found),
-        })
+        let entries = match found.artifact_file() {
+            Some(file) => entries_of_artifact(file, &metadata),
+            None => wanted_entries(found),
+        };
+        Ok(Self { profile, metadata, artifact: Arc::new(output.artifact), place: output.root, entries })
     }
 
     /// Whether `package` is made of the same code.
@@ -134,6 +132,12 @@ fn record_of(output: &BuildOutput) -> BuildRecord {
         }
     }
     record
+}
+
+/// All entries of an artifact, under its own path.
+fn entries_of_artifact(file: &Path, metadata: &ArtifactMetadata) -> Vec<Entry> {
+    let entry = |index| Entry { module: format!("ext:/{index}/index.js"), path: file.display().to_string() };
+    (0..metadata.entries.len()).map(entry).collect()
 }
 
 /// The entries that discovery chose, as modules of the artifact: entry *i* is `ext:/i/index.js`.

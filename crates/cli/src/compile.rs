@@ -40,11 +40,11 @@ impl Compiler {
         Self { options: BuildOptions { access, ..self.options.clone() } }
     }
 
-    /// Compiles the entries of a package that discovery chose, or one loose file. What was installed from somewhere is
-    /// compiled in a sealed process.
+    /// Compiles the entries of a package that discovery chose, or one loose file. What was installed from somewhere, or built by
+    /// somebody, is compiled in a sealed process.
     pub(crate) fn build(&self, id: &str, input: &Input) -> Result<BuildOutput, BuildFailure> {
         let foreign = ["npm:", "git:"].iter().any(|origin| id.starts_with(origin));
-        let sealed = foreign.then(Seal::default);
+        let sealed = (foreign || input.is_artifact()).then(Seal::default);
         let options = BuildOptions { sealed, ..self.options.clone() };
         let mut place = identity(input.path());
         for _ in 1..READINGS {

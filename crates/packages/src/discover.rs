@@ -6,7 +6,7 @@
 //! named: a cloned folder must not take the place of what the user has installed.
 
 use crate::entries::{
-    Entries, apply_filter, auto_dir_with_problems, directory_entries, is_extension_file, package_entries,
+    Entries, apply_filter, auto_dir_with_problems, directory_entries, is_artifact_file, is_extension_file, package_entries,
 };
 use crate::error::{InstallCode, PackageError, Result};
 use crate::manifest::Manifest;
@@ -69,6 +69,14 @@ pub struct PackageEntry {
 }
 
 impl PackageEntry {
+    /// The file, if an artifact is what is loaded: all entries are in it, and it says how many.
+    pub fn artifact_file(&self) -> Option<&Path> {
+        match self.entries.as_slice() {
+            [file] => is_artifact_file(file).then_some(file.as_path()),
+            _ => None,
+        }
+    }
+
     /// The file, if it is one that stands alone: no package says that what lies beside it belongs to it.
     pub fn loose_file(&self) -> Option<&Path> {
         match self.entries.as_slice() {
@@ -250,7 +258,7 @@ impl Finder<'_> {
             }
         }
         for (top, entries) in groups {
-            if is_extension_file(&top) {
+            if is_extension_file(&top) || is_artifact_file(&top) {
                 self.loose(&top, Origin::Folder(scope), from.clone());
             } else {
                 self.push((path_id(&top), None), &top, entries, Origin::Folder(scope), from.clone());

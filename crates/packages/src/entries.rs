@@ -23,6 +23,9 @@ const MOST_GLOBS: usize = 256;
 /// What pi's loader puts behind `index` when it is given a folder, in its order.
 const MODULE_SUFFIXES: [&str; 9] = ["js", "mjs", "cjs", "ts", "tsx", "mts", "cts", "mtsx", "ctsx"];
 
+/// The file that `extc build -o` writes an extension to.
+pub const ARTIFACT_FILE: &str = "extension.artifact";
+
 /// What an install says of a package that brings nothing.
 const NOTHING: &str = "pi loads nothing of it: its package.json has no \"pi\", and there are no extensions/, skills/, prompts/ or themes/ in it; a file of it that is an extension can be named with -e";
 
@@ -83,12 +86,12 @@ pub fn package_entries(root: &Path, named: bool) -> Result<Entries> {
         (true, _) if has_resources(root) => Ok(Entries::default()),
         (true, _) => Ok(Entries::none(root, "there is no extension in its folder extensions/", LIST)),
         (false, false) => Ok(Entries::none(root, NOTHING, LIST)),
-        (false, true) => match module_of(root, manifest.main.as_deref()) {
+        (false, true) => match module_of(root, manifest.main.as_deref()).or_else(|| artifact_in(root)) {
             Some(file) => Ok(Entries { files: vec![file], is_module: true, nothing: None }),
             None => Err(PackageError::new(
                 InstallCode::Manifest,
                 root.display().to_string(),
-                "no extensions in it: looked for \"pi.extensions\" in package.json, extensions/*.ts, extensions/*.js, extensions/*/index.ts, index.ts, index.js and \"main\"",
+                "no extensions in it: looked for \"pi.extensions\" in package.json, extensions/*.ts, extensions/*.js, extensions/*/index.ts, index.ts, index.js, \"main\" and extension.artifact",
             )
             .help(LIST)),
         },
@@ -114,6 +117,16 @@ fn module_of(folder: &Path, main: Option<&str>) -> Option<PathBuf> {
     let main = main.filter(|main| is_inside(main)).map(|main| folder.join(main)).into_iter();
     let main = main.flat_map(|main| [main.clone(), with_suffix(&main, ".js"), main.join("index.js")]);
     index.chain(main).find(|path| path.is_file())
+}
+
+/// The artifact in a folder that `extc build -o` wrote to. Sources beside it come first: they are newer, or the same.
+fn artifact_in(folder: &Path) -> Option<PathBuf> {
+    Some(folder.join(ARTIFACT_FILE)).filter(|path| path.is_file())
+}
+
+/// Whether a path is that of an extension that `extc build` compiled: a file named `*.artifact`.
+pub fn is_artifact_file(path: &Path) -> bool {
+    path.extension().is_some_and(|suffix| suffix == "artifact") && path.is_file()
 }
 
 fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
@@ -330,11 +343,11 @@ pub(crate) fn auto_dir_with_problems(dir: &Path) -> (Vec<PathBuf>, Vec<PackageEr
             continue;
         }
         if is_folder {
-            match directory_entries(&path) {
+            match entries_of_child(&path) {
                 Ok(entries) => found.extend(entries),
                 Err(problem) => problems.push(problem),
             }
-        } else if is_extension_file(&path) {
+        } else if is_extension_file(&path) || is_artifact_file(&path) {
             found.push(path);
         }
     }
@@ -372,6 +385,12 @@ pub(crate) fn directory_entries(dir: &Path) -> Result<Vec<PathBuf>> {
     }
     let index = ["index.ts", "index.js"].into_iter().map(|name| dir.join(name)).find(|path| path.is_file());
     Ok(index.into_iter().collect())
+}
+
+/// The same for a folder inside an extensions folder, which `extc build -o` may have written.
+fn entries_of_child(dir: &Path) -> Result<Vec<PathBuf>> {
+    let entries = directory_entries(dir)?;
+    Ok(if entries.is_empty() { artifact_in(dir).into_iter().collect() } else { entries })
 }
 
 /// `.ts` and `.js`; declarations hold no code.

@@ -158,3 +158,30 @@ async fn an_installed_package_is_found_by_settings_and_by_name() {
     let path = folder.to_str().expect("text");
     assert_eq!(find(&home, &[path], true).packages[0].installed, None, "a path is nobody's");
 }
+
+#[test]
+fn what_was_built_is_found_by_its_folder_and_by_itself() {
+    let home = Home::new();
+    let project = home.project();
+    for folder in ["out", "listed", ".pi/extensions/inside", "sources"] {
+        write(&project.join(folder).join("extension.artifact"), "");
+    }
+    write(&project.join("out/artifact.json"), "{}");
+    write(&project.join("named.artifact"), "");
+    write(&project.join(".pi/extensions/beside.artifact"), "");
+    write(&project.join("sources/index.ts"), "");
+    write(&project.join(".pi/settings.json"), &json!({"packages": ["../listed"]}).to_string());
+    let found = find(&home, &["out", "./out/extension.artifact", "named.artifact", "sources"], true);
+    assert!(found.problems.is_empty() && found.refused.is_empty(), "{:?} {:?}", found.problems, found.refused);
+    let expected = [
+        "project/out/extension.artifact",
+        "project/named.artifact",
+        "project/sources/index.ts",
+        "project/.pi/extensions/beside.artifact",
+        "project/.pi/extensions/inside/extension.artifact",
+        "project/listed/extension.artifact",
+    ];
+    assert_eq!(order(&home, &found), expected);
+    let artifacts: Vec<bool> = found.packages.iter().map(|package| package.artifact_file().is_some()).collect();
+    assert_eq!(artifacts, [true, true, false, true, true, true]);
+}

@@ -1,12 +1,17 @@
 //! `extc inspect`: what an artifact says about itself. Its bytecode is never loaded.
 
 use super::{FAILED, report};
+use crate::prebuilt::MOST_BYTES;
 use pijs_artifact::{FORMAT_VERSION, decode, digest};
+use pijs_durable::read_regular;
+use pijs_packages::ARTIFACT_FILE;
 use std::io::{self, Write};
 use std::path::Path;
 
 pub(super) fn run(path: &Path, json: bool, out: &mut dyn Write, err: &mut dyn Write) -> io::Result<u8> {
-    let read = std::fs::read(path).map_err(|error| error.to_string());
+    let in_folder = path.join(ARTIFACT_FILE);
+    let path = if path.is_dir() { in_folder.as_path() } else { path };
+    let read = read_regular(path, MOST_BYTES).map_err(|error| error.to_string());
     let decoded = read.and_then(|bytes| match decode(&bytes) {
         Ok(artifact) => Ok((bytes, artifact)),
         Err(error) => Err(error.to_string()),

@@ -10,6 +10,7 @@ mod report;
 use crate::{BuildOptions, Cache, CheckOptions, Code, Diagnostic, FileAccess, Input, build, check};
 use clap::{Parser, Subcommand};
 use pijs_hostcall::Places;
+use pijs_packages::ARTIFACT_FILE;
 use pijs_protocol::artifact::Verdict;
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -25,7 +26,8 @@ Examples:
   extc check ./my-extension          what works, what is constrained, what is blocked
   extc build ./my-extension -o out   writes out/extension.artifact and out/artifact.json
   extc build hello.ts                compiles one file, to see that it does
-  extc inspect out/extension.artifact
+  extc inspect out                   what an artifact says of itself
+  pi -e out                          runs what was built: compiled from its sources again, with the grants it asks for
 
 Exit codes: 0 done, 1 the input has errors, 2 usage, 3 refused by --strict.";
 
@@ -58,7 +60,7 @@ enum Command {
     },
     /// Say what works, what is constrained and what is blocked, with places.
     Check {
-        /// Package folder, or one .ts or .js file.
+        /// Package folder, one .ts or .js file, or what a build wrote.
         input: PathBuf,
         /// Exit with 3 if anything is blocked, as the host's strict policy refuses it.
         #[arg(long)]
@@ -69,7 +71,7 @@ enum Command {
     },
     /// Show header, digests, capabilities and modules of an artifact.
     Inspect {
-        /// An extension.artifact file.
+        /// An extension.artifact file, or the folder that holds it.
         artifact: PathBuf,
         /// Print the result as JSON.
         #[arg(long)]
@@ -178,7 +180,7 @@ fn run_build(
     writeln!(err, "{} {}: {modules} modules, {size} KB{source}", metadata.name, metadata.version)?;
     report::capabilities(&metadata, err)?;
     if let Some(folder) = folder {
-        writeln!(err, "wrote {}", folder.join("extension.artifact").display())?;
+        writeln!(err, "wrote {}", folder.join(ARTIFACT_FILE).display())?;
     }
     Ok(0)
 }
@@ -186,7 +188,7 @@ fn run_build(
 /// Both files by temporary name and rename, so that a reader never sees half of one.
 fn write_files(folder: &Path, artifact: &[u8], metadata: &str) -> io::Result<()> {
     std::fs::create_dir_all(folder)?;
-    for (name, bytes) in [("extension.artifact", artifact), ("artifact.json", metadata.as_bytes())] {
+    for (name, bytes) in [(ARTIFACT_FILE, artifact), ("artifact.json", metadata.as_bytes())] {
         let mut file = tempfile::NamedTempFile::new_in(folder)?;
         file.write_all(bytes)?;
         file.persist(folder.join(name))?;

@@ -130,6 +130,8 @@ pub(crate) enum Step {
         path: String,
         archive: Archive,
     },
+    /// Builds an extension and writes it as an artifact, changed as an attacker would.
+    Artifact(Box<Forged>),
     /// Starts a web server on loopback, whose address is `@@server.NAME@@`.
     Serve {
         name: String,
@@ -175,6 +177,30 @@ pub(crate) enum Step {
     },
     /// Looks at files.
     Expect(Files),
+}
+
+/// An artifact that is not what its sources make. All digests in it fit.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Forged {
+    pub(crate) path: String,
+    /// The extension it is built of.
+    pub(crate) of: String,
+    /// A merge patch of what it says of itself.
+    #[serde(default)]
+    pub(crate) metadata: Option<Value>,
+    /// Takes the bytecode of this extension's first module in place of its own.
+    #[serde(default)]
+    pub(crate) bytecode_of: Option<String>,
+    /// Adds modules: specifier to source.
+    #[serde(default)]
+    pub(crate) modules: BTreeMap<String, String>,
+    /// Takes another source for its first module.
+    #[serde(default)]
+    pub(crate) source: Option<String>,
+    /// Keeps the digest of the file as `@@NAME@@`.
+    #[serde(default)]
+    pub(crate) keep: Option<String>,
 }
 
 /// How `pi` is called and what has to come of it.

@@ -1,10 +1,12 @@
 //! Does what the steps of a case say, one after the other.
 
-use crate::case::{self, Publish, RegistryReply, Step};
+use crate::case::{self, Forged, Publish, RegistryReply, Step};
 use crate::registry::{self, Reply};
 use crate::server::Server;
 use crate::world::World;
 use crate::{archive, files, invariants, run};
+use pijs_artifact::Module;
+use pijs_extc::{BuildOptions, Input};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -54,6 +56,7 @@ fn one(world: &World, step: Step, alone: bool) -> Result<(), String> {
             std::fs::write(&path, archive::build(&archive, "attacked", "1.0.0")?)
                 .map_err(|error| format!("{}: {error}", path.display()))
         }
+        Step::Artifact(forged) => self::artifact(world, &forged),
         Step::Serve { name, replies, folder } => {
             world.add_server(&name, Server::start(replies, folder.map(|folder| world.path(&folder))));
             Ok(())
@@ -120,6 +123,38 @@ fn each(world: &World, of: Vec<Map<String, Value>>, steps: &[Value], alone: bool
         return Ok(());
     }
     Err(failures.join("\n"))
+}
+
+fn artifact(world: &World, forged: &Forged) -> Result<(), String> {
+    let build = |file: &str| {
+        let built = pijs_extc::build(&Input::at(world.path(file)), &BuildOptions::default());
+        built.map(|built| built.artifact.artifact().clone()).map_err(|failure| failure.render(false))
+    };
+    let mut artifact = build(&forged.of)?;
+    if let Some(other) = &forged.bytecode_of {
+        artifact.modules[0].bytecode = build(other)?.modules.remove(0).bytecode;
+    }
+    if let Some(source) = &forged.source {
+        artifact.modules[0].source = source.clone();
+    }
+    artifact.modules.extend(forged.modules.iter().map(|(specifier, source)| Module {
+        specifier: specifier.clone(),
+        source: source.clone(),
+        source_map: None,
+        bytecode: None,
+    }));
+    if let Some(patch) = &forged.metadata {
+        let mut metadata = serde_json::to_value(&artifact.metadata).map_err(|error| error.to_string())?;
+        files::merge(&mut metadata, patch);
+        artifact.metadata = serde_json::from_value(metadata).map_err(|error| error.to_string())?;
+    }
+    let bytes = pijs_artifact::encode(&artifact);
+    if let Some(name) = &forged.keep {
+        world.set(name, &pijs_artifact::digest(&bytes));
+    }
+    let path = world.path(&forged.path);
+    let folder = path.parent().ok_or("a file is in a folder")?;
+    std::fs::create_dir_all(folder).and_then(|()| std::fs::write(&path, bytes)).map_err(|error| error.to_string())
 }
 
 fn answer(reply: RegistryReply) -> Result<Reply, String> {

@@ -1,0 +1,2 @@
+import { report } from "./attack";
+export default () => report("ran", "bytecode");
