@@ -6,6 +6,7 @@
 
 use crate::access::FileAccess;
 use crate::cache::{Cache, Key};
+use crate::contract;
 use crate::diagnostics::{BuildFailure, Code, Diagnostic, Severity};
 use crate::emit::compile_modules;
 use crate::imports::{HostImports, check_names, facades, host_imports};
@@ -215,6 +216,8 @@ fn link_all(package: &Package, modules: &Arc<Modules>, minify: bool) -> Result<L
         }
     }
     check_names(modules, &imports);
+    let entries: Vec<String> = package.entries.iter().map(|entry| name_of(modules.tree(), entry)).collect();
+    contract::check(modules, &entries);
     let diagnostics = modules.diagnostics();
     if diagnostics.iter().any(|diagnostic| diagnostic.severity() == Severity::Error) {
         return Err(BuildFailure::new(diagnostics));

@@ -53,6 +53,14 @@ pub enum Code {
     MissingExport,
     /// Bidirectional controls or invisible characters in source text.
     HiddenText,
+    /// An entry that exports no function by default.
+    DefaultExport,
+    /// A member that pi's API does not have.
+    Api,
+    /// An event that pi does not have.
+    Event,
+    /// A tool whose `parameters` are no schema.
+    Schema,
 }
 
 impl Code {
@@ -76,6 +84,10 @@ impl Code {
         Code::Unresolved,
         Code::MissingExport,
         Code::HiddenText,
+        Code::DefaultExport,
+        Code::Api,
+        Code::Event,
+        Code::Schema,
     ];
 
     /// `BD_SYNTAX`, ...
@@ -100,6 +112,10 @@ impl Code {
             Code::Unresolved => "BD_UNRESOLVED",
             Code::MissingExport => "BD_MISSING_EXPORT",
             Code::HiddenText => "BD_HIDDEN_TEXT",
+            Code::DefaultExport => "BD_DEFAULT_EXPORT",
+            Code::Api => "BD_API",
+            Code::Event => "BD_EVENT",
+            Code::Schema => "BD_SCHEMA",
         }
     }
 
@@ -109,7 +125,8 @@ impl Code {
             Code::Syntax | Code::Resolve | Code::Escape | Code::Limit => Severity::Error,
             Code::Entry | Code::Read | Code::Artifact | Code::Link | Code::Emit => Severity::Error,
             Code::Eval | Code::WebAssembly | Code::Native | Code::Worker => Severity::Blocked,
-            Code::DynamicImport | Code::Patch | Code::Unresolved => Severity::Warning,
+            Code::DefaultExport | Code::Api | Code::Schema => Severity::Blocked,
+            Code::DynamicImport | Code::Patch | Code::Unresolved | Code::Event => Severity::Warning,
             Code::MissingExport | Code::HiddenText | Code::Cache => Severity::Warning,
         }
     }

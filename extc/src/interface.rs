@@ -19,8 +19,10 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 use swc_core::ecma::ast::{
-    Decl, ExportSpecifier, Module, ModuleDecl, ModuleExportName, ModuleItem, ObjectPatProp, Pat, Program,
+    Decl, ExportSpecifier, FnDecl, Module, ModuleDecl, ModuleExportName, ModuleItem, ObjectLit, ObjectPatProp, Pat,
+    Program, Prop, PropName, Stmt,
 };
+use swc_core::ecma::visit::{Visit, VisitWith};
 
 /// Node's builtin modules, as they are imported without a scheme.
 const BUILTINS: &[&str] = &[
@@ -154,7 +156,14 @@ pub struct HostInterface {
     /// Packages that are fetched when an extension imports them.
     supply: Option<&'static Supply>,
     fingerprint: [u8; 32],
+    /// Members of the object that extensions get, once somebody asked.
+    api: Arc<OnceLock<Option<BTreeSet<String>>>>,
 }
+
+/// The module that makes the object that extensions get, the function that makes it, and its name there.
+const API_MODULE: &str = "pi:pi/api";
+const API_FUNCTION: &str = "createApi";
+const API_OBJECT: &str = "api";
 
 #[derive(Debug)]
 struct HostModule {
@@ -188,6 +197,7 @@ impl HostInterface {
                     modules: Arc::new(modules.collect()),
                     supply: Some(Supply::pinned()),
                     fingerprint: key.finish().bytes(),
+                    api: Arc::default(),
                 }
             })
             .clone()
@@ -203,12 +213,24 @@ impl HostInterface {
                 (module.specifier.to_owned(), value)
             })
             .collect();
-        Self { modules: Arc::new(modules), supply: None, fingerprint }
+        Self { modules: Arc::new(modules), supply: None, fingerprint, api: Arc::default() }
     }
 
     /// Changes whenever a module of the set does.
     pub(crate) fn fingerprint(&self) -> &[u8; 32] {
         &self.fingerprint
+    }
+
+    /// The members of pi's API, as the host module has them that makes it; `None` for a set without it.
+    pub(crate) fn api_members(&self) -> Option<&BTreeSet<String>> {
+        let read = || {
+            let HostModule { path, source, .. } = self.modules.get(API_MODULE)?;
+            let parsed = parse(path, source, &Limits::default()).ok()?;
+            let mut members = ApiMembers::default();
+            parsed.program.visit_with(&mut members);
+            Some(members.names).filter(|names| !names.is_empty())
+        };
+        self.api.get_or_init(read).as_ref()
     }
 
     /// Whether the host serves a module.
@@ -356,6 +378,56 @@ impl Exports {
     }
 }
 
+/// Reads the members of `const api = {...}` in `createApi`, and of the object that it adds when it returns.
+#[derive(Default)]
+struct ApiMembers {
+    names: BTreeSet<String>,
+}
+
+impl ApiMembers {
+    fn add(&mut self, object: &ObjectLit) {
+        let name = |key: &PropName| match key {
+            PropName::Ident(ident) => Some(ident.sym.to_string()),
+            PropName::Str(literal) => Some(literal.value.to_string_lossy().into_owned()),
+            _ => None,
+        };
+        let members = object.props.iter().filter_map(|prop| match prop.as_prop()?.as_ref() {
+            Prop::Shorthand(ident) => Some(ident.sym.to_string()),
+            Prop::KeyValue(pair) => name(&pair.key),
+            Prop::Method(method) => name(&method.key),
+            Prop::Getter(getter) => name(&getter.key),
+            Prop::Setter(_) | Prop::Assign(_) => None,
+        });
+        self.names.extend(members);
+    }
+}
+
+impl Visit for ApiMembers {
+    fn visit_fn_decl(&mut self, function: &FnDecl) {
+        if function.ident.sym != *API_FUNCTION {
+            return;
+        }
+        for statement in function.function.body.iter().flat_map(|body| &body.stmts) {
+            match statement {
+                Stmt::Decl(Decl::Var(variables)) => {
+                    for declarator in &variables.decls {
+                        let is_api = declarator.name.as_ident().is_some_and(|name| name.id.sym == *API_OBJECT);
+                        let object = declarator.init.as_ref().and_then(|init| init.as_object());
+                        object.filter(|_| is_api).into_iter().for_each(|object| self.add(object));
+                    }
+                }
+                Stmt::Return(returned) => {
+                    let call = returned.arg.as_ref().and_then(|value| value.as_call());
+                    let added =
+                        call.iter().flat_map(|call| &call.args).filter_map(|argument| argument.expr.as_object());
+                    added.for_each(|object| self.add(object));
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
 fn text(name: &ModuleExportName) -> String {
     match name {
         ModuleExportName::Ident(ident) => ident.sym.to_string(),
@@ -395,6 +467,19 @@ mod tests {
         }
         assert_eq!(HostName::of("typebox/type"), Some(HostName::UnknownSubPath));
         assert_eq!(HostName::of("@mariozechner/pi-tui/dist/index.js"), Some(HostName::UnknownSubPath));
+    }
+
+    #[test]
+    fn members_of_the_api_are_read_from_its_source() {
+        let host = HostInterface::embedded();
+        let members = host.api_members().expect("the module is in the set");
+        for name in ["on", "registerTool", "registerSlashCommand", "events", "exec", "tool", "session", "ui"] {
+            assert!(members.contains(name), "{name}");
+        }
+        for name in ["emit", "kind", "registerTol"] {
+            assert!(!members.contains(name), "{name}");
+        }
+        assert_eq!(HostInterface::new(&[]).api_members(), None);
     }
 
     #[test]

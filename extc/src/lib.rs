@@ -16,6 +16,7 @@
 //! | `rewrite` | module locations and created requires, in the author's text |
 //! | `interface` | which host modules exist, under one spelling each |
 //! | `link` | modules to chunks (rolldown); the only place that names it |
+//! | `contract` | the default export, members, events and schemas that an entry gets wrong |
 //! | `imports` | what chunks take from the host |
 //! | `emit` | chunks to bytecode |
 //! | `prebuilt` | an artifact as input: its sources, compiled again |
@@ -36,6 +37,7 @@ mod build;
 mod cache;
 pub mod carried;
 pub mod cli;
+mod contract;
 mod diagnostics;
 mod emit;
 mod functions;

@@ -6,7 +6,8 @@
 //! named: a cloned folder must not take the place of what the user has installed.
 
 use crate::entries::{
-    Entries, apply_filter, auto_dir_with_problems, directory_entries, is_artifact_file, is_extension_file, package_entries,
+    Entries, apply_filter, auto_dir_with_problems, directory_entries, is_artifact_file, is_extension_file,
+    package_entries,
 };
 use crate::error::{InstallCode, PackageError, Result};
 use crate::manifest::Manifest;

@@ -14,6 +14,7 @@
 //! The same walk notes the places that [`rewrite`](crate::rewrite) edits, so that each module is
 //! parsed once.
 
+mod api;
 mod awaits;
 mod bindings;
 mod calls;
@@ -31,6 +32,7 @@ mod uses;
 mod walk;
 mod written;
 
+pub(crate) use api::{ApiUse, ApiUses, Used};
 pub(crate) use uses::Uses;
 
 use crate::diagnostics::{Code, Diagnostic};
@@ -46,6 +48,8 @@ pub(crate) struct ModuleScan {
     pub(crate) imports: Vec<ImportSite>,
     pub(crate) uses: Uses,
     pub(crate) findings: Vec<Diagnostic>,
+    /// What it does with pi's API, which [`contract`](crate::contract) judges.
+    pub(crate) api: ApiUses,
     pub(crate) edits: Vec<Edit>,
     /// Targets of `import()` of which only the beginning is known, in source order; none of dependencies.
     pub(crate) templates: Vec<Template>,

@@ -6,7 +6,7 @@ use super::growing::{self, Growing};
 use super::sets;
 use super::uses::Uses;
 use super::{
-    Edit, ImportSite, ImportedName, ModuleScan, ScanOptions, Template, awaits, calls, constants, helpers, offers,
+    Edit, ImportSite, ImportedName, ModuleScan, ScanOptions, Template, api, awaits, calls, constants, helpers, offers,
     patches, pi, throwing, umd, written,
 };
 use crate::parse::Parsed;
@@ -61,8 +61,9 @@ pub(super) fn walk(mut parsed: Parsed, options: ScanOptions<'_>) -> ModuleScan {
         edits.extend(umd::given(&parsed, &names.bindings));
         let edits = super::joined(edits, helpers::own_names(&parsed, unresolved));
         let awaits = awaits::awaits(&parsed);
+        let api = api::api_uses(&parsed, &names.bindings);
         let findings = findings.found;
-        ModuleScan { imports, uses, findings, edits, templates, insertions, awaits, source: source.clone() }
+        ModuleScan { imports, uses, findings, api, edits, templates, insertions, awaits, source: source.clone() }
     })
 }
 

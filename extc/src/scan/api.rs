@@ -1,0 +1,571 @@
+//! Uses of pi's API that can be wrong in a way that the source shows: members, events, schemas, the default export.
+//!
+//! Only what is pi's API for certain counts: a parameter of type `ExtensionAPI`, imported from pi's package; the parameter of
+//! the function that an entry exports; names that stand for one of them; and parameters of this module's functions that are
+//! always given one. A member that is mentioned without a call is being asked for, so calls of it are left alone, and so
+//! is everything where the object is extended.
+//!
+//! ```text
+//! pi.registerTol({...})                     Call "registerTol"
+//! if (pi.registerLater) pi.registerLater()  nothing
+//! pi.on("sesion_start", ...)                Event "sesion_start"
+//! pi.registerTool({ parameters: "{}" })     Parameters "a string"
+//! ```
+
+use super::bindings::{Bindings, export_name, member_name, property_name, text_of};
+use super::walk::plain;
+use crate::interface::HostName;
+use crate::parse::Parsed;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use swc_core::common::{Span, Spanned};
+use swc_core::ecma::ast::*;
+use swc_core::ecma::visit::{Visit, VisitWith};
+
+/// pi's package, whose type `ExtensionAPI` is.
+const PI: &str = "@earendil-works/pi-coding-agent";
+
+/// What one module does with pi's API.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ApiUses {
+    pub(crate) uses: Vec<ApiUse>,
+    /// What is wrong with its default export, if it is an entry.
+    pub(crate) default: Option<WrongDefault>,
+}
+
+/// One use, with its place.
+#[derive(Debug, Clone)]
+pub(crate) struct ApiUse {
+    pub(crate) what: Used,
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+    /// It is pi's API if the module is an entry, whose function pi calls.
+    pub(crate) only_in_entry: bool,
+    /// Failure is expected: it stands in a `try`, or the object is cast to another type.
+    pub(crate) is_tried: bool,
+}
+
+/// What is used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Used {
+    /// A call of a member.
+    Call(String),
+    /// An event that is listened to.
+    Event(String),
+    /// `parameters` of a tool that are no object, in words.
+    Parameters(&'static str),
+}
+
+/// A default export that is no function.
+#[derive(Debug, Clone)]
+pub(crate) struct WrongDefault {
+    /// What there is in its place; nothing if there is none.
+    pub(crate) what: Option<&'static str>,
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+}
+
+/// Finds them in a module whose scopes are resolved.
+pub(super) fn api_uses(parsed: &Parsed, bindings: &Bindings) -> ApiUses {
+    let mut names = Names { types: api_types(&parsed.program), ..Names::default() };
+    parsed.program.visit_with(&mut names);
+    let exported = Exported::of(parsed, &names, bindings);
+    let known = names.known(exported.factory.as_ref());
+    let mut uses =
+        Uses { parsed, bindings, names: &names, known, tries: 0, mentioned: BTreeSet::new(), found: Vec::new() };
+    parsed.program.visit_with(&mut uses);
+    let Uses { mentioned, mut found, .. } = uses;
+    found.retain(|used| !matches!(&used.what, Used::Call(member) if mentioned.contains(member)));
+    ApiUses { uses: found, default: exported.wrong }
+}
+
+/// Names of the type `ExtensionAPI`, as the module imports it from pi.
+fn api_types(program: &Program) -> HashSet<String> {
+    let Program::Module(module) = program else { return HashSet::new() };
+    let imports = module.body.iter().filter_map(|item| item.as_module_decl()?.as_import());
+    let from_pi =
+        imports.filter(|import| HostName::of(&text_of(&import.src)) == Some(HostName::Package(PI.to_owned())));
+    let named = from_pi.flat_map(|import| &import.specifiers).filter_map(ImportSpecifier::as_named);
+    let is_api = |named: &&ImportNamedSpecifier| {
+        named.imported.as_ref().map_or_else(|| named.local.sym.to_string(), export_name) == "ExtensionAPI"
+    };
+    named.filter(is_api).map(|named| named.local.sym.to_string()).collect()
+}
+
+/// What the names of a module stand for. Sets and maps are looked up; what is iterated is a list.
+#[derive(Default)]
+struct Names {
+    types: HashSet<String>,
+    /// Parameters of type `ExtensionAPI`.
+    typed: Vec<Id>,
+    /// `const a = b`
+    aliases: Vec<(Id, Id)>,
+    /// Names that are assigned to, and so may be anything.
+    assigned: HashSet<Id>,
+    /// Parameters of functions, by the function's name; `None` where one is a pattern.
+    functions: HashMap<Id, Vec<Option<Id>>>,
+    /// Arguments of calls of a name; `None` where one is no plain name.
+    calls: Vec<(Id, Vec<Option<Id>>)>,
+    /// What constants, functions and classes are declared as.
+    declared: HashMap<Id, Kind>,
+    /// Tools in constants.
+    tools: HashMap<Id, ObjectLit>,
+    /// Objects that are given more members.
+    extended: HashSet<Id>,
+}
+
+/// What a value is, as far as the source shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Kind {
+    /// With the parameters that are plain names.
+    Function(Vec<Option<Id>>),
+    /// In words.
+    Other(&'static str),
+    Unknown,
+}
+
+impl Names {
+    /// The names that hold pi's API, and whether that is certain only of an entry.
+    fn known(&self, factory: Option<&Id>) -> HashMap<Id, bool> {
+        let mut known: HashMap<Id, bool> = factory.map(|id| (id.clone(), true)).into_iter().collect();
+        known.extend(self.typed.iter().map(|id| (id.clone(), false)));
+        loop {
+            let before = known.len();
+            for (alias, of) in &self.aliases {
+                if let Some(owner) = known.get(of).copied() {
+                    known.entry(alias.clone()).or_insert(owner);
+                }
+            }
+            for (callee, arguments) in &self.calls {
+                let Some(parameters) = self.functions.get(callee) else { continue };
+                for (at, parameter) in parameters.iter().enumerate() {
+                    let (Some(parameter), Some(Some(argument))) = (parameter, arguments.get(at)) else { continue };
+                    if let Some(owner) = known.get(argument).copied()
+                        && self.always_given(callee, at, &known)
+                    {
+                        known.entry(parameter.clone()).or_insert(owner);
+                    }
+                }
+            }
+            if known.len() == before {
+                break;
+            }
+        }
+        known.retain(|id, _| !self.assigned.contains(id) && !self.extended.contains(id));
+        known
+    }
+
+    fn always_given(&self, callee: &Id, at: usize, known: &HashMap<Id, bool>) -> bool {
+        let mut calls = self.calls.iter().filter(|(called, _)| called == callee);
+        calls.all(|(_, arguments)| {
+            arguments.get(at).is_some_and(|it| it.as_ref().is_some_and(|id| known.contains_key(id)))
+        })
+    }
+
+    fn see_parameter(&mut self, pattern: &Pat) {
+        let Pat::Ident(name) = pattern else { return };
+        let Some(TsType::TsTypeRef(reference)) = name.type_ann.as_ref().map(|annotation| annotation.type_ann.as_ref())
+        else {
+            return;
+        };
+        if matches!(&reference.type_name, TsEntityName::Ident(ident) if self.types.contains(&*ident.sym)) {
+            self.typed.push(name.to_id());
+        }
+    }
+
+    fn declare(&mut self, name: &Ident, kind: Kind) {
+        if let Kind::Function(parameters) = &kind {
+            self.functions.insert(name.to_id(), parameters.clone());
+        }
+        self.declared.insert(name.to_id(), kind);
+    }
+
+    fn kind(&self, expr: &Expr) -> Kind {
+        match plain(expr) {
+            Expr::Arrow(arrow) => Kind::Function(arrow.params.iter().map(name_of).collect()),
+            Expr::Fn(function) => Kind::Function(parameters(&function.function)),
+            // One that keeps the function one level down is a CommonJS module to pi's loader.
+            Expr::Object(object) if object.props.iter().all(|prop| is_plain_member(prop, "default")) => {
+                Kind::Other("an object")
+            }
+            Expr::Array(_) => Kind::Other("an array"),
+            Expr::Class(_) => Kind::Other("a class, which cannot be called without `new`"),
+            Expr::Lit(Lit::Str(_)) | Expr::Tpl(_) => Kind::Other("a string"),
+            Expr::Lit(Lit::Num(_)) => Kind::Other("a number"),
+            Expr::Lit(Lit::Bool(_)) => Kind::Other("a boolean"),
+            Expr::Lit(Lit::Null(_)) => Kind::Other("null"),
+            Expr::Lit(Lit::Regex(_)) => Kind::Other("a regular expression"),
+            Expr::Ident(ident) if ident.sym == *"undefined" => Kind::Other("undefined"),
+            Expr::Ident(ident) if !self.assigned.contains(&ident.to_id()) => {
+                self.declared.get(&ident.to_id()).cloned().unwrap_or(Kind::Unknown)
+            }
+            _ => Kind::Unknown,
+        }
+    }
+}
+
+fn parameters(function: &Function) -> Vec<Option<Id>> {
+    function.params.iter().map(|parameter| name_of(&parameter.pat)).collect()
+}
+
+fn name_of(pattern: &Pat) -> Option<Id> {
+    pattern.as_ident().map(BindingIdent::to_id)
+}
+
+/// Whether a member has a known name, and another one than `name`.
+fn is_plain_member(prop: &PropOrSpread, name: &str) -> bool {
+    let PropOrSpread::Prop(prop) = prop else { return false };
+    let key = match prop.as_ref() {
+        Prop::Shorthand(ident) => Some(ident.sym.to_string()),
+        Prop::KeyValue(pair) => property_name(&pair.key),
+        Prop::Method(method) => property_name(&method.key),
+        Prop::Getter(_) | Prop::Setter(_) | Prop::Assign(_) => None,
+    };
+    key.is_some_and(|key| key != name)
+}
+
+impl Visit for Names {
+    fn visit_function(&mut self, function: &Function) {
+        function.params.iter().for_each(|parameter| self.see_parameter(&parameter.pat));
+        function.visit_children_with(self);
+    }
+
+    fn visit_arrow_expr(&mut self, arrow: &ArrowExpr) {
+        arrow.params.iter().for_each(|parameter| self.see_parameter(parameter));
+        arrow.visit_children_with(self);
+    }
+
+    fn visit_fn_decl(&mut self, declaration: &FnDecl) {
+        self.declare(&declaration.ident, Kind::Function(parameters(&declaration.function)));
+        declaration.visit_children_with(self);
+    }
+
+    fn visit_class_decl(&mut self, declaration: &ClassDecl) {
+        self.declare(&declaration.ident, Kind::Other("a class, which cannot be called without `new`"));
+        declaration.visit_children_with(self);
+    }
+
+    fn visit_var_decl(&mut self, declaration: &VarDecl) {
+        for declarator in &declaration.decls {
+            let (Pat::Ident(name), Some(init)) = (&declarator.name, &declarator.init) else { continue };
+            if let Expr::Ident(of) = plain(init) {
+                self.aliases.push((name.to_id(), of.to_id()));
+            }
+            let kind = self.kind(init);
+            if declaration.kind == VarDeclKind::Const || matches!(kind, Kind::Function(_)) {
+                self.declare(&name.id, kind);
+            }
+            if let Some(tool) = tool_literal(init).filter(|_| declaration.kind == VarDeclKind::Const) {
+                self.tools.insert(name.to_id(), tool.clone());
+            }
+        }
+        declaration.visit_children_with(self);
+    }
+
+    fn visit_assign_expr(&mut self, assign: &AssignExpr) {
+        match &assign.left {
+            AssignTarget::Simple(SimpleAssignTarget::Ident(name)) => _ = self.assigned.insert(name.to_id()),
+            AssignTarget::Simple(SimpleAssignTarget::Member(member)) => {
+                if let Expr::Ident(object) = plain(&member.obj) {
+                    // Of a tool, `parameters` may come later; of pi, another member.
+                    self.tools.remove(&object.to_id());
+                    if member_name(&member.prop).is_none() {
+                        self.extended.insert(object.to_id());
+                    }
+                }
+            }
+            _ => {}
+        }
+        assign.visit_children_with(self);
+    }
+
+    fn visit_call_expr(&mut self, call: &CallExpr) {
+        if let Callee::Expr(callee) = &call.callee {
+            let argument = |argument: &ExprOrSpread| match plain(&argument.expr) {
+                Expr::Ident(ident) if argument.spread.is_none() => Some(ident.to_id()),
+                _ => None,
+            };
+            match plain(callee) {
+                Expr::Ident(name) => self.calls.push((name.to_id(), call.args.iter().map(argument).collect())),
+                // `Object.assign(pi, {...})`, `Object.defineProperty(pi, ...)`
+                Expr::Member(member) if matches!(plain(&member.obj), Expr::Ident(of) if of.sym == *"Object" || of.sym == *"Reflect") =>
+                {
+                    self.extended.extend(call.args.first().and_then(argument));
+                }
+                _ => {}
+            }
+        }
+        call.visit_children_with(self);
+    }
+
+    fn visit_ts_type(&mut self, _: &TsType) {}
+}
+
+/// The object of `{...}` and of `defineTool({...})`, which returns what it is given.
+fn tool_literal(expr: &Expr) -> Option<&ObjectLit> {
+    match plain(expr) {
+        Expr::Object(object) => Some(object),
+        Expr::Call(call) => match &call.callee {
+            Callee::Expr(callee) if matches!(plain(callee), Expr::Ident(name) if name.sym == *"defineTool") => {
+                call.args.first().and_then(|first| plain(&first.expr).as_object())
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The default export of a module.
+struct Exported {
+    /// The parameter of the function, if it is a plain name.
+    factory: Option<Id>,
+    wrong: Option<WrongDefault>,
+}
+
+impl Exported {
+    fn of(parsed: &Parsed, names: &Names, bindings: &Bindings) -> Self {
+        let (items, has_declarations) = match &parsed.program {
+            Program::Module(module) => (module.body.as_slice(), exports_anything(module)),
+            Program::Script(_) => (&[][..], false),
+        };
+        for declaration in items.iter().filter_map(ModuleItem::as_module_decl) {
+            let (kind, span) = match declaration {
+                ModuleDecl::ExportDefaultExpr(export) => (names.kind(&export.expr), export.expr.span()),
+                ModuleDecl::ExportDefaultDecl(export) => match &export.decl {
+                    DefaultDecl::Fn(function) => (Kind::Function(parameters(&function.function)), export.span),
+                    DefaultDecl::Class(_) => {
+                        (Kind::Other("a class, which cannot be called without `new`"), export.span)
+                    }
+                    // A type, of which nothing is there at run time.
+                    DefaultDecl::TsInterfaceDecl(_) => continue,
+                },
+                ModuleDecl::TsExportAssignment(export) => (names.kind(&export.expr), export.expr.span()),
+                ModuleDecl::ExportNamed(export) if !export.type_only => match default_of(export) {
+                    Some((name, span)) if export.src.is_none() => (names.kind(&Expr::Ident(name)), span),
+                    Some((_, span)) => (Kind::Unknown, span),
+                    None => continue,
+                },
+                _ => continue,
+            };
+            return Self::from(parsed, kind, span);
+        }
+        let mut common_js = CommonJs { bindings, exported: None, is_mentioned: false };
+        parsed.program.visit_with(&mut common_js);
+        match common_js.exported {
+            Some(value) => Self::from(parsed, names.kind(&value), value.span()),
+            None if common_js.is_mentioned => Self { factory: None, wrong: None },
+            None => {
+                let first = items.iter().find(|item| has_declarations && item.is_module_decl() && !is_import(item));
+                let (start, end) = first.map_or((0, 0), |item| parsed.range(item.span()));
+                let line = parsed.source[start..end].find('\n').map_or(end, |length| start + length);
+                Self { factory: None, wrong: Some(WrongDefault { what: None, start, end: line }) }
+            }
+        }
+    }
+
+    fn from(parsed: &Parsed, kind: Kind, span: Span) -> Self {
+        match kind {
+            Kind::Function(parameters) => Self { factory: parameters.into_iter().next().flatten(), wrong: None },
+            Kind::Other(what) => {
+                let (start, end) = parsed.range(span);
+                Self { factory: None, wrong: Some(WrongDefault { what: Some(what), start, end }) }
+            }
+            Kind::Unknown => Self { factory: None, wrong: None },
+        }
+    }
+}
+
+fn exports_anything(module: &Module) -> bool {
+    module.body.iter().any(|item| item.is_module_decl() && !is_import(item))
+}
+
+fn is_import(item: &ModuleItem) -> bool {
+    item.as_module_decl().is_some_and(ModuleDecl::is_import)
+}
+
+/// The `name` of `export { name as default }`.
+fn default_of(export: &NamedExport) -> Option<(Ident, Span)> {
+    export.specifiers.iter().find_map(|specifier| match specifier {
+        ExportSpecifier::Named(named) if !named.is_type_only => {
+            let exported = named.exported.as_ref().unwrap_or(&named.orig);
+            let ModuleExportName::Ident(name) = &named.orig else { return None };
+            (export_name(exported) == "default").then(|| (name.clone(), named.span))
+        }
+        ExportSpecifier::Default(default) => {
+            (default.exported.sym == *"default").then(|| (default.exported.clone(), default.exported.span))
+        }
+        _ => None,
+    })
+}
+
+/// What is assigned to `module.exports`, the last time.
+struct CommonJs<'a> {
+    bindings: &'a Bindings,
+    exported: Option<Expr>,
+    is_mentioned: bool,
+}
+
+impl CommonJs<'_> {
+    fn is_module_exports(&self, target: &AssignTarget) -> bool {
+        let AssignTarget::Simple(SimpleAssignTarget::Member(member)) = target else { return false };
+        member_name(&member.prop).as_deref() == Some("exports")
+            && matches!(plain(&member.obj), Expr::Ident(object) if object.sym == *"module" && self.bindings.is_global(object))
+    }
+}
+
+impl Visit for CommonJs<'_> {
+    fn visit_assign_expr(&mut self, assign: &AssignExpr) {
+        if self.is_module_exports(&assign.left) {
+            self.exported = Some((*assign.right).clone());
+        }
+        assign.visit_children_with(self);
+    }
+
+    fn visit_ident(&mut self, ident: &Ident) {
+        self.is_mentioned |= (ident.sym == *"module" || ident.sym == *"exports") && self.bindings.is_global(ident);
+    }
+
+    fn visit_ts_type(&mut self, _: &TsType) {}
+}
+
+/// The second pass.
+struct Uses<'a> {
+    parsed: &'a Parsed,
+    bindings: &'a Bindings,
+    names: &'a Names,
+    known: HashMap<Id, bool>,
+    /// `try` blocks around.
+    tries: usize,
+    /// Members that are mentioned without a call.
+    mentioned: BTreeSet<String>,
+    found: Vec<ApiUse>,
+}
+
+impl Uses<'_> {
+    /// Whether an object is pi's API, and whether only in an entry.
+    fn owner(&self, object: &Expr) -> Option<bool> {
+        let Expr::Ident(ident) = plain(object) else { return None };
+        self.known.get(&ident.to_id()).copied()
+    }
+
+    fn push(&mut self, what: Used, span: Span, member: &MemberExpr, only_in_entry: bool) {
+        let (start, end) = self.parsed.range(span);
+        let is_cast = !matches!(member.obj.as_ref(), Expr::Ident(_));
+        let is_tried = self.tries > 0 || is_cast;
+        self.found.push(ApiUse { what, start, end, only_in_entry, is_tried });
+    }
+
+    /// `pi.MEMBER(arguments)`; `is_asked`: `pi.MEMBER?.(arguments)`.
+    fn see(&mut self, member: &MemberExpr, arguments: &[ExprOrSpread], is_asked: bool) {
+        let (Some(only_in_entry), Some(name)) = (self.owner(&member.obj), member_name(&member.prop)) else { return };
+        let first = arguments.first().filter(|first| first.spread.is_none());
+        match (name.as_str(), first) {
+            ("on", Some(event)) => {
+                if let Some(text) = self.bindings.text(plain(&event.expr)).filter(|text| text.whole) {
+                    self.push(Used::Event(text.start), event.expr.span(), member, only_in_entry);
+                }
+            }
+            ("registerTool", Some(tool)) => {
+                if let Some((what, span)) = self.wrong_parameters(&tool.expr) {
+                    self.push(Used::Parameters(what), span, member, only_in_entry);
+                }
+            }
+            _ => {}
+        }
+        if !is_asked {
+            self.push(Used::Call(name), member.prop.span(), member, only_in_entry);
+        }
+    }
+
+    /// What the `parameters` of a tool are, if the source shows that they are no object.
+    fn wrong_parameters(&self, tool: &Expr) -> Option<(&'static str, Span)> {
+        let known = match plain(tool) {
+            Expr::Ident(name) => self.names.tools.get(&name.to_id()),
+            expr => tool_literal(expr),
+        };
+        let tool_object = known?;
+        let value = tool_object.props.iter().rev().find_map(|prop| match prop {
+            PropOrSpread::Spread(_) => Some(None),
+            PropOrSpread::Prop(prop) => match prop.as_ref() {
+                Prop::KeyValue(pair) => {
+                    (property_name(&pair.key)? == "parameters").then(|| Some((*pair.value).clone()))
+                }
+                Prop::Shorthand(name) => (name.sym == *"parameters").then(|| Some(Expr::Ident(name.clone()))),
+                Prop::Method(method) => (property_name(&method.key)? == "parameters").then_some(None),
+                Prop::Getter(_) | Prop::Setter(_) | Prop::Assign(_) => Some(None),
+            },
+        });
+        let has_computed = tool_object.props.iter().any(|prop| !is_plain_member(prop, ""));
+        match value {
+            Some(Some(value)) => {
+                let what = match self.names.kind(&value) {
+                    Kind::Function(_) => "a function",
+                    Kind::Other("an object" | "a regular expression") => return None,
+                    Kind::Other(what) if what.starts_with("a class") => "a class",
+                    Kind::Other(what) => what,
+                    // A text that is put together.
+                    Kind::Unknown => self.bindings.text(plain(&value)).map(|_| "a string")?,
+                };
+                Some((what, value.span()))
+            }
+            Some(None) => None,
+            None if has_computed => None,
+            None => Some(("missing", tool.span())),
+        }
+    }
+}
+
+impl Visit for Uses<'_> {
+    fn visit_call_expr(&mut self, call: &CallExpr) {
+        if let Callee::Expr(callee) = &call.callee
+            && let Expr::Member(member) = plain(callee)
+            && self.owner(&member.obj).is_some()
+        {
+            self.see(member, &call.args, false);
+            // The member is called, not mentioned.
+            if let MemberProp::Computed(computed) = &member.prop {
+                computed.visit_with(self);
+            }
+            call.args.visit_with(self);
+            return;
+        }
+        call.visit_children_with(self);
+    }
+
+    fn visit_opt_call(&mut self, call: &OptCall) {
+        if let Expr::Member(member) = plain(&call.callee) {
+            self.see(member, &call.args, true);
+        }
+        call.visit_children_with(self);
+    }
+
+    fn visit_member_expr(&mut self, member: &MemberExpr) {
+        if self.owner(&member.obj).is_some()
+            && let Some(name) = member_name(&member.prop)
+        {
+            self.mentioned.insert(name);
+        }
+        member.visit_children_with(self);
+    }
+
+    fn visit_bin_expr(&mut self, binary: &BinExpr) {
+        // `"registerLater" in pi`
+        if binary.op == BinaryOp::In
+            && self.owner(&binary.right).is_some()
+            && let Some(text) = self.bindings.text(plain(&binary.left))
+        {
+            self.mentioned.insert(text.start);
+        }
+        binary.visit_children_with(self);
+    }
+
+    fn visit_try_stmt(&mut self, statement: &TryStmt) {
+        let is_caught = usize::from(statement.handler.is_some());
+        self.tries += is_caught;
+        statement.block.visit_with(self);
+        self.tries -= is_caught;
+        statement.handler.visit_with(self);
+        statement.finalizer.visit_with(self);
+    }
+
+    fn visit_ts_type(&mut self, _: &TsType) {}
+}
