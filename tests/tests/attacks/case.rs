@@ -198,9 +198,6 @@ pub(crate) struct Forged {
     /// Takes another source for its first module.
     #[serde(default)]
     pub(crate) source: Option<String>,
-    /// Keeps the digest of the file as `@@NAME@@`.
-    #[serde(default)]
-    pub(crate) keep: Option<String>,
 }
 
 /// How `pi` is called and what has to come of it.

@@ -149,9 +149,6 @@ fn artifact(world: &World, forged: &Forged) -> Result<(), String> {
         artifact.metadata = serde_json::from_value(metadata).map_err(|error| error.to_string())?;
     }
     let bytes = pijs_artifact::encode(&artifact);
-    if let Some(name) = &forged.keep {
-        world.set(name, &pijs_artifact::digest(&bytes));
-    }
     let path = world.path(&forged.path);
     let folder = path.parent().ok_or("a file is in a folder")?;
     std::fs::create_dir_all(folder).and_then(|()| std::fs::write(&path, bytes)).map_err(|error| error.to_string())
