@@ -328,12 +328,17 @@ impl Modules {
 
     /// Reads a file; source is scanned on the way.
     fn load_file(&self, path: &str, located: &Located) -> Result<(String, ModuleType), Diagnostic> {
+        // The resolver refuses imports of other files; an entry may be any.
+        let kind =
+            module_type(Path::new(path).extension().and_then(|extension| extension.to_str())).ok_or_else(|| {
+                Diagnostic::new(Code::Entry, "not a module: an entry is TypeScript, JavaScript or an artifact")
+                    .help("name the .ts or .js file of the extension")
+                    .in_file(&located.name)
+            })?;
         let bytes = self.tree.read(Path::new(path))?;
         self.tree.read_manifests(Path::new(path))?;
         let text = String::from_utf8(bytes)
             .map_err(|_| Diagnostic::new(Code::Read, "not UTF-8 text").in_file(&located.name))?;
-        let kind = module_type(Path::new(path).extension().and_then(|extension| extension.to_str()))
-            .expect("the resolver refused other files");
         if matches!(kind, ModuleType::Json) {
             crate::limits::check_nesting(&located.name, &Arc::from(text.as_str()), self.tree.limits())?;
             // The bundler's own message has no place in it.
