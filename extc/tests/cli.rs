@@ -121,6 +121,11 @@ fn exit_codes_tell_what_happened() {
         lab.extc(&["build", "package", "-o", "out"]).code(check);
         assert_eq!(lab.path("out").exists(), check == 0, "a failed build wrote something");
     }
+    // What was built cannot be loaded, and a check says so.
+    let lab = Lab::with(&[("index.ts", "export default {};\n")]);
+    let checked = lab.extc(&["check", "package"]).code(1);
+    assert!(checked.out.contains("cannot be loaded") && checked.err.contains("index.ts:1:16"), "{}", checked.err);
+    lab.extc(&["check", "package", "--strict"]).code(3);
     let lab = Lab::with(GOOD);
     for wrong in [&["build"][..], &["build", "a", "b"], &["melt", "package"], &["check", "package", "--fast"], &[]] {
         let finished = lab.extc(wrong).code(2);

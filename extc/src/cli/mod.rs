@@ -1,7 +1,7 @@
 //! The `extc` command: arguments in, text or JSON out.
 //!
 //! Everything it does is a call of the library; this module parses arguments, prints, and chooses the
-//! exit code: 0 done, 1 the input has errors, 2 wrong usage, 3 refused by `--strict`. With `--json`
+//! exit code: 0 done, 1 the input has errors or cannot be loaded, 2 wrong usage, 3 refused by `--strict`. With `--json`
 //! one JSON document goes to standard output and nothing else; words for people go to standard error.
 
 mod inspect;
@@ -29,7 +29,7 @@ Examples:
   extc inspect out                   what an artifact says of itself
   pi -e out                          runs what was built: compiled from its sources again, with the grants it asks for
 
-Exit codes: 0 done, 1 the input has errors, 2 usage, 3 refused by --strict.";
+Exit codes: 0 done, 1 the input has errors or cannot be loaded, 2 usage, 3 refused by --strict.";
 
 /// Compiles pi extensions: TypeScript or JavaScript in, an artifact out.
 #[derive(Debug, Parser)]
@@ -199,6 +199,7 @@ fn write_files(folder: &Path, artifact: &[u8], metadata: &str) -> io::Result<()>
 fn run_check(input: &Path, strict: bool, json: bool, out: &mut dyn Write, err: &mut dyn Write) -> io::Result<u8> {
     let checked = check(&Input::at(input), &CheckOptions { access: access()?, ..CheckOptions::default() });
     let verdict = checked.verdict();
+    let is_loadable = checked.diagnostics.iter().all(|diagnostic| diagnostic.code() != Code::DefaultExport);
     if json {
         let diagnostics: Vec<_> = checked.diagnostics.iter().map(Diagnostic::to_json).collect();
         let value = serde_json::json!({
@@ -213,13 +214,15 @@ fn run_check(input: &Path, strict: bool, json: bool, out: &mut dyn Write, err: &
     } else {
         report::diagnostics(&checked.diagnostics, false, out, err)?;
         if let Some(metadata) = &checked.metadata {
-            writeln!(out, "{} {}: {}", metadata.name, metadata.version, report::verdict(verdict))?;
+            let words = if is_loadable { report::verdict(verdict) } else { "cannot be loaded, see above" };
+            writeln!(out, "{} {}: {words}", metadata.name, metadata.version)?;
             report::capabilities(metadata, out)?;
         }
     }
     Ok(match (&checked.metadata, verdict) {
         (None, _) => FAILED,
         (Some(_), Verdict::Blocked) if strict => REFUSED,
+        (Some(_), _) if !is_loadable => FAILED,
         _ => 0,
     })
 }
