@@ -57,6 +57,7 @@ use args::{Cli, Command, ExtCommand, ExtensionFlag, LedgerCommand};
 use clap::Parser;
 use environment::Environment;
 use failure::{Exit, Failure, Result};
+use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -74,11 +75,12 @@ pub fn main() -> ExitCode {
         output::stderr(&failure.to_string());
         return ExitCode::from(failure.exit.code());
     }
-    let (argv, flags) = args::split_extension_flags(std::env::args_os());
-    if let Err(failure) = args::misspelt_command(&argv) {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    if let Err(failure) = args::misspelt_command(&words) {
         output::stderr(&failure.to_string());
         return ExitCode::from(failure.exit.code());
     }
+    let (argv, flags) = args::split_extension_flags(words);
     let wants_help = help::asked_for(&argv);
     let helps = wants_help.is_some();
     let cli = match Cli::try_parse_from(wants_help.unwrap_or(argv)) {

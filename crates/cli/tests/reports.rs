@@ -269,7 +269,7 @@ fn a_prompt_with_front_matter_sets_no_flags() {
     let told = format!("factory false low undefined\nstart false low undefined undefined\n{}\n", json!(prompt));
     assert_eq!(seen(&["-p", prompt]), told);
     world.pi(&[&base[..], &["-p", "hello", "--path"]].concat()).failed(1, &["path", "requires a value"]);
-    world.pi(&[&base[..], &["-p", "hello", "--unheard-of"]].concat()).failed(1, &["Unknown option: --unheard-of"]);
+    world.pi(&[&base[..], &["-p", "hello", "--unheard-of"]].concat()).failed(2, &["Unknown option: --unheard-of"]);
     world.pi(&["--model", "script:m.jsonl", "-e", "wrong.ts", "-p", "x"]).failed(1, &["count"]);
 }
 

@@ -74,7 +74,6 @@ pub fn runs_others(command: &str, args: &[&str], named: usize) -> bool {
     let Some(program) = WITH_OPTIONS.iter().find(|program| program.name == name) else {
         return INTERPRETERS.binary_search(&name.as_str()).is_ok();
     };
-    let open = args.get(named..).unwrap_or_default();
     if let Some(commands) = program.commands
         && named == 0
         && !args.first().is_some_and(|first| commands.contains(first))
@@ -82,13 +81,13 @@ pub fn runs_others(command: &str, args: &[&str], named: usize) -> bool {
     {
         return true;
     }
-    // `tar xf a.tar`: the first letters are options without a dash.
-    let letters = (program.takes_letters && named == 0).then(|| args.first()).flatten();
-    let letters = letters.filter(|first| !first.starts_with('-')).map(|first| format!("-{first}"));
-    (program.takes_script && runs_what_it_is_sent(args))
-        || letters.is_some_and(|letters| program.is_running(&letters))
-        || open.iter().any(|arg| program.is_running(arg))
-        || program.is_running_behind(args, named)
+    program.runs_by_arguments(args, named)
+}
+
+/// The same as far as it is an argument that names what runs, whatever the sub-command does by itself.
+fn runs_by_arguments(command: &str, args: &[&str]) -> bool {
+    let name = name_of(command).to_ascii_lowercase();
+    WITH_OPTIONS.iter().any(|program| program.name == name && program.runs_by_arguments(args, 0))
 }
 
 /// Options of programs that do what files in a folder say, which name another folder or file of that kind.
@@ -228,6 +227,18 @@ const PLAIN: WithOptions = WithOptions {
 };
 
 impl WithOptions {
+    /// Whether one of the arguments names what runs. `named` leading ones count as meant.
+    fn runs_by_arguments(&self, args: &[&str], named: usize) -> bool {
+        let open = args.get(named..).unwrap_or_default();
+        // `tar xf a.tar`: the first letters are options without a dash.
+        let letters = (self.takes_letters && named == 0).then(|| args.first()).flatten();
+        let letters = letters.filter(|first| !first.starts_with('-')).map(|first| format!("-{first}"));
+        (self.takes_script && runs_what_it_is_sent(args))
+            || letters.is_some_and(|letters| self.is_running(&letters))
+            || open.iter().any(|arg| self.is_running(arg))
+            || self.is_running_behind(args, named)
+    }
+
     /// Whether an argument behind one of its commands makes that run something, of those that nobody named.
     fn is_running_behind(&self, args: &[&str], named: usize) -> bool {
         let Some((command, rest)) = args.split_first() else { return false };
@@ -287,6 +298,27 @@ mod tests {
     }
 
     #[test]
+    fn a_folder_that_an_option_names_is_known() {
+        let names = |line: &str| {
+            let words: Vec<&str> = line.split(' ').collect();
+            names_folder(words[0], &words[1..])
+        };
+        for line in [
+            "npm test --prefix x",
+            "make test -C x",
+            "make -Cx",
+            "make -f x",
+            "cargo tree --manifest-path=x",
+            "go list -C x",
+        ] {
+            assert!(names(line), "{line}");
+        }
+        for line in ["npm test", "make check", "git -C x status", "cargo metadata", "ls -f"] {
+            assert!(!names(line), "{line}");
+        }
+    }
+
+    #[test]
     fn options_behind_a_named_command_of_git_are_known() {
         let runs = |line: &str, named: usize| {
             let args: Vec<&str> = line.split(' ').collect();
@@ -297,6 +329,8 @@ mod tests {
             "clone -qc x.y=evil a b",
             "rebase -x evil HEAD~1",
             "bisect run evil",
+            "bisect view x",
+            "filter-branch --tree-filter x",
             "submodule foreach x",
         ] {
             assert!(runs(line, 1), "{line}");
@@ -390,6 +424,8 @@ mod tests {
             "git status --help",
             "git diff --submodule=diff",
             "zip -qTT evil a.zip b",
+            "gcc -Wp,-fplugin=./evil.so -c a.c",
+            "openssl pkey -in org.openssl.engine:/evil.so:k",
             "g++ -fmodule-mapper=|evil -c m.cc",
             "openssl fipsinstall -module ./evil.so",
             "hg debugshell",

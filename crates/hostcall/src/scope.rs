@@ -860,6 +860,21 @@ mod tests {
     }
 
     #[test]
+    fn input_that_runs_is_no_plain_use() {
+        let covers = |pattern: &str, program: &str, args: &[&str]| {
+            let scope = Scope { commands: Some(vec![pattern.to_owned()]), ..Scope::default() };
+            let scope = CompiledScope::compile(Some(&scope), &places(), None).expect("it compiles");
+            let given = Given { input: Input::program(b"x"), ..Given::default() };
+            scope.command(&Command { program, args, folder: &places().project, given: &given })
+        };
+        assert!(!covers("python3", "python3", &["-W", "ignore"]) && !covers("sh run.sh", "sh", &["run.sh"]));
+        assert!(!covers("python3 a.py \"\"", "python3", &["a.py"]));
+        for (pattern, program) in [("sh", "sh"), ("python3 *", "python3")] {
+            assert!(covers(pattern, program, &["x"]), "{pattern}");
+        }
+    }
+
+    #[test]
     fn a_variable_is_covered_where_a_pattern_names_it() {
         let covers = |pattern: &str, variables: &[(&str, &str)]| {
             let scope = Scope { commands: Some(vec![pattern.to_owned()]), ..Scope::default() };

@@ -276,7 +276,7 @@ impl Gate {
             }
             Answer::AllowPackage | Answer::AllowPackageAlways => {
                 let is_offered = !wanted.is_empty() && !for_model && !after_secret;
-                let is_same = self.take_wanted(caller) == wanted || !guard::is_up("prompt.package");
+                let is_same = self.take_wanted(caller) == wanted;
                 if !is_offered || !is_same {
                     // It was not offered, or the extension is another one by now and asks for something else.
                     return (denied.because(Reason::User, Rule::Person), self.permit(caller, method));

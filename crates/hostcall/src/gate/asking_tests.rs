@@ -122,6 +122,29 @@ async fn all_that_an_extension_asks_for_is_agreed_to_at_once() {
 }
 
 #[tokio::test]
+async fn only_the_list_that_was_shown_is_agreed_to() {
+    let (gate, person) = gate(Mode::Prompt);
+    let request = |capability: &str| CapabilityRequest { capability: capability.into(), methods: None, scope: None };
+    gate.set_wanted(&Profile::new("a"), vec![request("read")]);
+    let asking = wants(&gate, "a", "cat").await;
+    // It is another one by now, after a reload.
+    gate.set_wanted(&Profile::new("a"), vec![request("read"), request("exec")]);
+    person.answer(&[Answer::AllowPackage]);
+    assert_eq!(all(vec![asking]).await, ["user"]);
+    assert!(!gate.holds(&caller("a"), "exec").allowed);
+    let long = CapabilityRequest {
+        scope: Some(Scope { paths: Some(vec!["x".repeat(500)]), ..Scope::default() }),
+        ..request("read")
+    };
+    for wanted in [vec![request("read"); MOST_WANTED + 1], vec![long]] {
+        gate.set_wanted(&Profile::new("a"), wanted);
+        person.answer(&[Answer::Deny]);
+        assert_eq!(all(vec![wants(&gate, "a", "ls").await]).await, ["user"]);
+        assert!(person.asked.lock().unwrap().last().unwrap().package.is_empty(), "too long to be read");
+    }
+}
+
+#[tokio::test]
 async fn nobody_is_asked_whether_there_is_what_is_not_there() {
     let person = Arc::new(Person { given: Semaphore::new(0), answers: Mutex::default(), asked: Mutex::default() });
     let places = Places::new("/projects/app", "/home/me", "/home/me/.pi/agent", "/tmp");

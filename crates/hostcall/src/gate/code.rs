@@ -70,6 +70,8 @@ mod tests {
         }
         assert!(is_others("/x/one.ts", &two) && !is_others("/x/one.ts", &one));
         assert!(affects(Access::Make, "/x/lib/a.ts", &one) && !affects(Access::Make, "/x/lib", &one));
+        gate.add_folder(&two.extension, "/x/pkg".into());
+        assert!(is_others("/x/pkg/new.ts", &one) && !is_others("/x/pkg/new.ts", &two));
         for path in ["/x/lib/b.ts", "/x/li", "/x/one.tsx", "/y"] {
             assert!(!is_others(path, &one) && !is_others(path, &two), "{path}");
         }

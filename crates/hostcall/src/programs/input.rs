@@ -182,7 +182,8 @@ pub fn interprets_input(command: &str, args: &[&str]) -> bool {
     if args.iter().any(|arg| names_input(arg)) && !COMPILERS.contains(&name.as_str()) {
         return is_interpreter || super::runs_others(command, args, 0);
     }
-    if super::kind_of(command) == super::Kind::Options && super::runs_others(command, args, 0) {
+    // What `find -exec` or an alias of git starts has the same input.
+    if super::runs_by_arguments(command, args) || (name == "git" && super::runs_others(command, args, 0)) {
         return true;
     }
     if EDITORS_OF_STREAMS.contains(&name.as_str()) {
@@ -302,6 +303,11 @@ mod tests {
             "npm exec",
             "ipython3",
             "jshell",
+            "find . -exec sh ;",
+            "git -c alias.x=!sh x",
+            "awk {system($0)}",
+            "sed -n s/.*/&/ep",
+            "sed 1e",
         ] {
             assert!(check(line), "{line}");
         }
@@ -320,6 +326,10 @@ mod tests {
             "python3 -u tool.py -x y",
             "python3 --version",
             "npm run build",
+            "awk {print}",
+            "sed -n s/a/b/gp",
+            "sed s/one/two/",
+            "find . -name x",
             "tsx src/a.ts",
             "git commit -F -",
             "jq .",
