@@ -456,7 +456,9 @@ fn beside(folder: &Path, specifier: &str) -> Option<PathBuf> {
     for part in specifier.split('/') {
         match part {
             "" | "." => {}
-            ".." => _ = path.pop().then_some(())?,
+            ".." => {
+                path.pop().then_some(())?;
+            }
             part => path.push(part),
         }
     }

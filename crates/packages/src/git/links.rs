@@ -16,6 +16,9 @@ const MOST_HOPS: usize = 40;
 /// A path of the tree in components.
 type Parts = Vec<Vec<u8>>;
 
+/// A file that takes the place of a link: its path and its content.
+pub(super) type CopiedFile = (Vec<u8>, Vec<u8>);
+
 /// Files and links of one tree.
 pub(super) struct Tree<'a> {
     files: BTreeMap<Parts, &'a [u8]>,
@@ -50,7 +53,7 @@ impl<'a> Tree<'a> {
     /// # Errors
     ///
     /// `IN_LINK` for a link that leaves the repository, `IN_SIZE` when the copies are more than a package may have.
-    pub(super) fn copies(&self) -> Result<(Vec<(Vec<u8>, Vec<u8>)>, Vec<String>)> {
+    pub(super) fn copies(&self) -> Result<(Vec<CopiedFile>, Vec<String>)> {
         let mut copies = Vec::new();
         let mut remarks = Vec::new();
         for link in self.links.keys() {
