@@ -126,6 +126,10 @@ impl Assembled {
         // What nobody waits for (a log line, an event on the bus) still happens.
         let _ = tokio::time::timeout(WIND_DOWN, self.host.quiet()).await;
         match outcome.map_err(broken)? {
+            // A signal, or an extension that ends the program.
+            Some(Outcome { ending: Ending::Aborted | Ending::Failed(_), .. }) if is_interrupted.get() => {
+                Err(Failure::interrupted())
+            }
             Some(outcome) if is_text => judge(outcome, self.agent.control().model()),
             Some(outcome) => told(outcome),
             None => Ok(()),

@@ -91,9 +91,6 @@ fn show(context: &mut ToolContext<'_>, output: &[u8]) {
 
 /// All that is shown of the output, and some more: what is told with each piece must not take as long as all before it.
 fn end_of(output: &[u8]) -> &[u8] {
-    if !guard::is_up("bash.shown") {
-        return output;
-    }
     let from = output.len().saturating_sub(2 * truncate::MAX_BYTES);
     let end = &output[from..];
     let is_inside = |byte: &u8| byte & 0xc0 == 0x80;
