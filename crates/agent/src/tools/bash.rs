@@ -3,7 +3,6 @@
 use super::{ToolContext, ToolOutput, number, truncate};
 use crate::message::Block;
 use crate::system::{Shell, ShellEnd};
-use pijs_protocol::guard;
 use serde::Deserialize;
 use serde_json::json;
 use std::time::Duration;
