@@ -26,6 +26,10 @@ impl Installer {
         source: &Source,
         locked: &Locked,
     ) -> Result<Option<Installed>> {
+        // A change that somebody else began is finished first, by whoever takes the lock to make one.
+        if store.is_unsettled() {
+            return Ok(None);
+        }
         let (id, root) = (source.identity(), store.root());
         let text = source.to_settings(root);
         let place = Store::place_of(root, source);
