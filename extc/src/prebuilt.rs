@@ -55,7 +55,7 @@ pub(crate) fn limits(limits: Limits) -> Limits {
     Limits { file_bytes: MOST_BYTES as usize, total_bytes: MOST_BYTES as usize, ..limits }
 }
 
-/// What an artifact calls itself.
+/// The name that an artifact gives itself.
 #[derive(Debug)]
 pub(crate) struct Claims {
     pub(crate) name: String,

@@ -106,7 +106,7 @@ struct Seen {
     manifests: BTreeMap<PathBuf, Option<[u8; 32]>>,
     /// What lies at other paths.
     looked: BTreeMap<PathBuf, Found>,
-    /// What is in folders that were listed.
+    /// Names in folders that were listed.
     listed: BTreeMap<PathBuf, Vec<(String, bool)>>,
     /// Name and version of dependencies, by folder.
     packages: BTreeMap<PathBuf, Claims>,

@@ -40,7 +40,7 @@ fn same_bytes() -> Result<(), String> {
         if here.bytes != there.bytes || here.diagnostics != there.diagnostics {
             return Err(format!("{package}: a sealed build gives something else"));
         }
-        // What was built, as input.
+        // The folder that was built, as input.
         let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
         std::fs::write(folder.path().join("extension.artifact"), &here.bytes).map_err(|error| error.to_string())?;
         let input = Input::at(folder.path());

@@ -38,14 +38,14 @@ pub struct HostExtensions {
 /// Finds the packages of a session again, as they are on disk now.
 pub type Source = Box<dyn Fn() -> LocalBoxFuture<'static, Reloaded>>;
 
-/// What takes the place of what is loaded.
+/// The packages that take the place of those that are loaded.
 #[derive(Default)]
 pub struct Reloaded {
     /// In load order.
     pub packages: Vec<Package>,
     /// pi's `sourceInfo` by path of an extension.
     pub provenance: BTreeMap<String, Value>,
-    /// What is wrong: the path of the extension, and a message.
+    /// Problems: the path of the extension, and a message.
     pub problems: Vec<(String, String)>,
 }
 

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// What `extc` made of a package. Cheap to clone.
+/// A package as `extc` compiled it. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Built {
     /// Who asks, for the gate: the package, where it lies and what was compiled into it.

@@ -207,7 +207,7 @@ impl Decided {
 }
 
 impl Decided {
-    /// What an extension asks for beyond its grants, as far as neither a person nor the policy said no for good.
+    /// Lists the requests of an extension beyond its grants, as far as neither a person nor the policy said no for good.
     pub(crate) fn wanted(
         &self,
         applicant: &Applicant,

@@ -93,9 +93,9 @@ pub(crate) struct Loader {
     pub(crate) host: Host,
     pub(crate) dispatcher: Arc<Dispatcher>,
     pub(crate) decided: Decided,
-    /// What was answered before, and where new answers go.
+    /// The answers that a person gave; new ones go there.
     pub(crate) answers: Arc<Answers>,
-    /// What was answered before, as it was when extensions were loaded last.
+    /// The answers as they were when extensions were loaded last.
     pub(crate) book: RefCell<Book>,
     /// Installed packages whose tools nobody has seen yet.
     pub(crate) first: RefCell<BTreeSet<ExtensionId>>,
@@ -325,7 +325,7 @@ impl Loader {
     }
 }
 
-/// Who is named where a reload as a whole is to blame.
+/// The name in place of an extension's where a reload as a whole failed.
 const RELOAD: &str = "<reload>";
 
 /// Gives extensions the flags of the command line.

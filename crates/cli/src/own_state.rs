@@ -16,7 +16,7 @@ const MOST_LINKS: usize = 40;
 /// Longest file that names a repository.
 const LONGEST_NAME: u64 = 8 << 10;
 
-/// What is in pi's folders (the user's and the project's) and is never read or written by extensions.
+/// Names in pi's folders (the user's and the project's) that extensions never read or write.
 const CLOSED: [&str; 9] = [
     "auth.json",
     "models.json",
@@ -32,7 +32,7 @@ const CLOSED: [&str; 9] = [
 /// What is never written.
 const UNWRITTEN: [&str; 4] = ["settings.json", "settings.json.bak", "bin", "pi"];
 
-/// What pi tells its models when it begins.
+/// Names of texts that pi tells its models when it begins.
 const TEXTS: [&str; 4] = ["SYSTEM.md", "APPEND_SYSTEM.md", "skills", "prompts"];
 
 /// What PiJS keeps outside of pi's folders, as this run was started.

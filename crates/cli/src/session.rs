@@ -175,7 +175,7 @@ fn ready(args: &RunArgs, options: &ProviderOptions, ambient: &Ambient) -> Result
         _ => model.to_owned(),
     };
     if script && args.base_url.is_some() {
-        return Err(Failure::usage("--base-url: a recorded reply (script:FILE) is asked for nowhere")
+        return Err(Failure::usage("--base-url: a recorded reply (script:FILE) needs no server")
             .help("leave out --base-url, or choose another --model"));
     }
     // A model of another provider is moved once it is chosen.
@@ -274,7 +274,7 @@ async fn loaded(environment: &Environment, setup: Setup) -> Result<Loaded> {
         are_fatal: args.fail_on_extension_error,
     };
     let loaded = loader.load_all(&discovery.packages, &failures).await;
-    // What an extension did before it failed is evidence.
+    // An extension that failed has left evidence by then.
     loaded.inspect_err(|_| drop(ledger.close()))?;
     set_flags(&host, flags)?;
     if let Some(shown) = reports.clone() {

@@ -102,7 +102,7 @@ struct Authority {
     vouched: Vec<CompiledGrant>,
     defaults: Vec<CompiledGrant>,
     never: Vec<Capability>,
-    /// What it asks for beyond that, which a person may agree to at once.
+    /// Requests beyond that, to which a person may agree at once.
     wanted: Vec<CapabilityRequest>,
     evidence: Evidence,
 }
@@ -172,7 +172,7 @@ impl GateBuilder {
         self
     }
 
-    /// Who knows whether something lies at a path. A question whether something is there is not asked where nothing is: the
+    /// Sets who knows whether something lies at a path. A question whether something is there is not asked where nothing is: the
     /// extension is told what it would be told after a no.
     #[must_use]
     pub fn exists(mut self, exists: Arc<Exists>) -> Self {

@@ -111,7 +111,7 @@ impl Places {
             || path == Path::new(OWN_SCRIPT)
     }
 
-    /// What is protected in a home by its name, for whoever looks where those names lead.
+    /// Lists the names that are protected in a home, for whoever looks where they lead.
     pub fn protected_in_home() -> impl Iterator<Item = (&'static str, Protection)> {
         HOME.iter().copied()
     }
@@ -260,7 +260,7 @@ impl Places {
     }
 }
 
-/// What stands behind a folder's name and a slash. A further slash would begin again at the root.
+/// Reads the rest of a path behind a folder's name and a slash. A further slash would begin again at the root.
 fn below_folder(rest: &str) -> String {
     if guard::is_up("scope.home") { rest.trim_start_matches('/').to_owned() } else { rest.to_owned() }
 }

@@ -84,7 +84,7 @@ pub fn runs_others(command: &str, args: &[&str], named: usize) -> bool {
     program.runs_by_arguments(args, named)
 }
 
-/// The same as far as it is an argument that names what runs, whatever the sub-command does by itself.
+/// Tells whether an argument names what runs, whatever the sub-command does by itself.
 fn runs_by_arguments(command: &str, args: &[&str]) -> bool {
     let name = name_of(command).to_ascii_lowercase();
     WITH_OPTIONS.iter().any(|program| program.name == name && program.runs_by_arguments(args, 0))
@@ -194,7 +194,7 @@ struct WithOptions {
     prefixes: &'static [&'static str],
     /// Arguments that are commands which run something, wherever they stand: what comes before may be an option's value.
     words: &'static [&'static str],
-    /// What runs something behind one of its commands only, options and words, by the command.
+    /// Options and words that run something behind one of its commands only, by the command.
     behind: &'static [(&'static str, &'static [&'static str])],
     /// It does what files in its working folder say, also in its plain uses.
     obeys_folder: bool,

@@ -30,7 +30,7 @@ pub struct Question {
     pub warnings: Vec<String>,
     /// All that the extension asks for and does not hold, in words, each a line; empty where nobody is asked about all of it.
     pub package: Vec<String>,
-    /// The same as requests: a yes is about these, whatever the extension asks for by then.
+    /// Holds the requests behind those words: a yes is about these, whatever the extension asks for by then.
     pub(crate) wanted: Vec<CapabilityRequest>,
     /// Expected loss of both choices.
     pub loss: ExpectedLoss,

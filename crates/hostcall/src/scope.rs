@@ -72,7 +72,7 @@ enum Rest {
     None,
 }
 
-/// Where a program may work.
+/// The folders in which a program may work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Folder {
     Any,
@@ -420,7 +420,7 @@ impl CommandPattern {
     fn takes(&self, given: &Given<'_>) -> bool {
         let has_all = self.variables.iter().all(|pattern| pattern.is_met(&given.variables));
         let is_asked = has_all || !guard::is_up("exec.variables");
-        // What an interpreter's bare name covers is anything.
+        // The bare name of an interpreter covers anything.
         let is_meant = match self.rest {
             Rest::Any => true,
             Rest::None => false,

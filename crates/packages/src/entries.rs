@@ -387,7 +387,7 @@ pub(crate) fn directory_entries(dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(index.into_iter().collect())
 }
 
-/// The same for a folder inside an extensions folder, which `extc build -o` may have written.
+/// Looks the same way into a folder inside an extensions folder, which `extc build -o` may have written.
 fn entries_of_child(dir: &Path) -> Result<Vec<PathBuf>> {
     let entries = directory_entries(dir)?;
     Ok(if entries.is_empty() { artifact_in(dir).into_iter().collect() } else { entries })

@@ -24,7 +24,7 @@ use swc_core::ecma::visit::{Visit, VisitWith};
 /// pi's package, whose type `ExtensionAPI` is.
 const PI: &str = "@earendil-works/pi-coding-agent";
 
-/// What one module does with pi's API.
+/// The uses that one module makes of pi's API.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ApiUses {
     pub(crate) uses: Vec<ApiUse>,
@@ -397,7 +397,7 @@ fn default_of(export: &NamedExport) -> Option<(Ident, Span)> {
     })
 }
 
-/// What is assigned to `module.exports`, the last time.
+/// The value that is assigned to `module.exports` last.
 struct CommonJs<'a> {
     bindings: &'a Bindings,
     exported: Option<Expr>,

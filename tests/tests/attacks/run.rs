@@ -10,7 +10,7 @@ use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How many times the limits of a case a run may take: a hang is one after that as well, and a busy machine takes its time.
+/// Multiplies the limits of a case for a run: a hang is one after that as well, and a busy machine takes its time.
 /// Where a hang may be what is to be seen, with a guard down, they are as short as the case says.
 const PATIENCE: u32 = 4;
 /// How long what was left behind may take to go (N5), before [`patience`].

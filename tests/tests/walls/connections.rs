@@ -30,7 +30,7 @@ const QUIET: Duration = Duration::from_secs(3);
 /// Nothing takes that long.
 const CEILING: Duration = Duration::from_secs(120);
 
-/// How long to wait for the next of `count` that have to come; beyond them it shows only that no more do.
+/// Waits for the next of `count` that have to come; beyond them it shows only that no more do.
 fn patience(come: usize, count: usize) -> Duration {
     if come < count { CEILING } else { QUIET }
 }

@@ -132,7 +132,7 @@ pub(super) struct Endpoint {
 /// A server has this long to accept a connection.
 const CONNECT: Duration = Duration::from_secs(60);
 
-/// What requests to one address go out through, and the proxy on the way there.
+/// The client that sends requests to one address, and the proxy on the way there.
 pub(crate) fn client(options: &HttpOptions, url: &Url) -> Result<(reqwest::Client, Option<Proxy>), ProviderError> {
     // A redirect would carry the key to a place nobody named.
     let mut builder = reqwest::Client::builder()
@@ -330,7 +330,7 @@ impl Endpoint {
         Redactor::new(keys).text(text)
     }
 
-    /// Where requests go, and by which way.
+    /// The address of requests, and the way to it.
     fn place(&self) -> String {
         match &self.proxy {
             Some(proxy) => format!("{} through the proxy {proxy}", self.url),

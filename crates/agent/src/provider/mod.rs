@@ -412,7 +412,7 @@ impl ProviderError {
         self.is_final
     }
 
-    /// The same with what `change` makes of its message and its help.
+    /// Replaces its message and its help by those that `change` makes of them.
     fn reworded(mut self, change: impl Fn(&str) -> String) -> Self {
         self.message = change(&self.message);
         self.help = self.help.as_deref().map(change);

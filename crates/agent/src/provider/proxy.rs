@@ -117,7 +117,7 @@ impl Setting {
 }
 
 impl Proxy {
-    /// The same for the client; user and password of the address go with each request.
+    /// Makes the client of it; user and password of the address go with each request.
     pub(crate) fn to_reqwest(&self) -> reqwest::Result<reqwest::Proxy> {
         reqwest::Proxy::all(self.url.clone())
     }

@@ -145,7 +145,7 @@ pub fn one_line(error: &str) -> String {
     }
 }
 
-/// What stands before the JSON object of an error, the object, and what follows it.
+/// The text before the JSON object of an error, the object, and the text behind it.
 fn split_body(error: &str) -> (&str, Option<Value>, &str) {
     let Some(at) = error.find('{') else { return (error, None, "") };
     let mut values = serde_json::Deserializer::from_str(&error[at..]).into_iter::<Value>();

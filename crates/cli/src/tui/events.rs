@@ -100,7 +100,7 @@ fn show(view: &mut View, event: &AgentEvent<'_>) {
     }
 }
 
-/// What the agent says of a wait that was ended.
+/// The words of the agent about a wait that was ended.
 const RETRY_CANCELLED: &str = "Retry cancelled";
 
 fn end_message(view: &mut View, message: &Message) {

@@ -116,7 +116,7 @@ async fn all_that_an_extension_asks_for_is_agreed_to_at_once() {
     let offered: Vec<usize> = person.asked.lock().unwrap().iter().map(|question| question.package.len()).collect();
     assert_eq!(offered, [2, 0], "it is offered until it is agreed to");
     assert!(gate.holds(&caller("a"), "egress").allowed);
-    // Where it is not offered, it is no yes.
+    // An answer that was not offered is no yes.
     person.answer(&[Answer::AllowPackageAlways]);
     assert_eq!(all(vec![wants(&gate, "b", "cat").await]).await, ["user"]);
 }

@@ -1,6 +1,6 @@
 //! The code that extensions of a session are made of.
 //!
-//! Who may write a file that another extension imports has that one's grants when it is built again. So such a file, as one
+//! An extension that may write a file which another one imports has that one's grants when it is built again. So such a file, as one
 //! that runs later, is written only by a grant that names it. An extension writes its own.
 
 use super::Gate;

@@ -85,7 +85,7 @@ impl Places {
                 || own.ledgers.iter().any(|folder| self.is_ledger(path, folder)))
     }
 
-    /// What stands above every grant at a path because PiJS keeps something there. `own` is the folder, of whoever asks, that
+    /// Finds the protection of a path at which PiJS keeps something, which stands above every grant. `own` is the folder, of whoever asks, that
     /// the path lies in.
     pub(super) fn own_protection(&self, path: &Path, own_folder: Option<&Path>) -> Protection {
         let own = &self.own;

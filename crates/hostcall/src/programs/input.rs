@@ -182,7 +182,7 @@ pub fn interprets_input(command: &str, args: &[&str]) -> bool {
     if args.iter().any(|arg| names_input(arg)) && !COMPILERS.contains(&name.as_str()) {
         return is_interpreter || super::runs_others(command, args, 0);
     }
-    // What `find -exec` or an alias of git starts has the same input.
+    // A program that `find -exec` or an alias of git starts has the same input.
     if super::runs_by_arguments(command, args) || (name == "git" && super::runs_others(command, args, 0)) {
         return true;
     }
@@ -237,7 +237,7 @@ fn names_input(arg: &str) -> bool {
 
 /// Whether something on a shell's command line runs the shell's input.
 fn line_interprets_input(line: &str) -> bool {
-    // What is put together when it runs is not known.
+    // A line that is put together when it runs is not known.
     line.contains(['$', '`'])
         || line.split(['|', ';', '&', '\n', '(', ')', '{', '}', '<', '>']).any(|part| {
             let words: Vec<&str> = part.split_whitespace().collect();

@@ -60,7 +60,7 @@ pub(super) const WITH_OPTIONS: &[WithOptions] = &[
             "--config-env",
             "--exec",
             "--exec-path",
-            // What shows it is named by the configuration.
+            // The configuration names the program that shows it.
             "--help",
             "--open-files-in-pager",
             // What is written with them can be git's own configuration, which names programs.
