@@ -19,9 +19,9 @@ use std::path::{Path, PathBuf};
 /// Layers from the bottom up, as in `docs/architecture.md`.
 pub const LAYERS: &[&[&str]] = &[
     &["pijs-protocol"],
-    &["pijs-artifact", "pijs-durable", "pijs-prefilter", "pijs-terminal", "pijs-tick"],
-    &["pijs-engine", "pijs-hostcall", "pijs-rules"],
-    &["pijs-connectors", "pijs-packages", "pijs-realm"],
+    &["pijs-artifact", "pijs-durable", "pijs-matcher", "pijs-terminal", "pijs-tick"],
+    &["pijs-engine", "pijs-hostcall"],
+    &["pijs-connectors", "pijs-packages", "pijs-realm", "pijs-rules"],
     &["pijs-host"],
     &["pijs-agent", "pijs-extc"],
     &["pijs-cli", "pijs-conformance", "pijs-readers", "xtask"],

@@ -5,7 +5,7 @@
 //! realm's decoders, which are `encoding_rs`'s.
 
 use crate::natives::{self, Call};
-use pijs_prefilter::{Group, Prefilter};
+use pijs_matcher::{Group, Prefilter};
 use rquickjs::{Ctx, Error, Exception, IntoJs as _, Object, Result, TypedArray, Value, qjs};
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -5,7 +5,7 @@
 //! taken for granted), but never finer. Its state is carried from piece to piece: a character is read once.
 //!
 //! ```
-//! use pijs_prefilter::Prefilter;
+//! use pijs_matcher::Prefilter;
 //!
 //! let filter = Prefilter::new(r"\bconsole\.log\(", "").expect("it is simple enough");
 //! let mut reading = filter.start();

@@ -1,6 +1,6 @@
 //! A prefilter may say *maybe* too often, and *no* never too early: against `regress`, an engine for ECMAScript's syntax.
 
-use pijs_prefilter::Prefilter;
+use pijs_matcher::Prefilter;
 use proptest::prelude::*;
 
 /// Expressions of everything that is translated, and of what is not.

@@ -8,7 +8,7 @@ const MAX_GROUP: usize = 8 << 20;
 /// Automata that read the same text, piece by piece.
 ///
 /// ```
-/// use pijs_prefilter::{Group, Prefilter};
+/// use pijs_matcher::{Group, Prefilter};
 ///
 /// let mut group = Group::default();
 /// group.add(Prefilter::new("abc", "").expect("it is simple enough"));
