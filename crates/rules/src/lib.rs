@@ -7,15 +7,27 @@
 //!
 //! | module | idea |
 //! |---|---|
+//! | [`diagnostic`] | what is wrong in a rule file, and where |
+//! | [`file`] | rule files of pi, pi-ttsr, oh-my-pi and Cursor |
+//! | [`pattern`] | regular expressions: flags, syntax, and how they will run |
 //! | [`rule`] | a rule: conditions, scope, and the action when it fires |
+//! | [`scope`] | which streams, tools and paths a rule reads |
 //! | [`settings`] | the settings `ttsr.*` |
 //!
 //! The crate does no I/O and reads no clock: the caller reads the files, and passes the time of each delta.
 
+pub mod diagnostic;
+pub mod file;
+pub mod pattern;
 pub mod rule;
+pub mod scope;
 pub mod settings;
 
+pub use diagnostic::{Diagnostic, Severity};
+pub use file::{Format, ParsedFile};
 pub use rule::{
     Condition, ContextMode, InterruptMode, Origin, Region, Repeat, Rule, RuleName, ScopeToken, Settle, StreamKind,
+    Window,
 };
+pub use scope::{CompiledScope, Match};
 pub use settings::RuleSettings;

@@ -69,6 +69,28 @@ pub enum ScopeToken {
         /// A glob that a path of the call has to match, by its whole path or its last component; `None` asks for no path.
         glob: Option<String>,
     },
+    /// A token that could not be read. It reaches no stream; a rule of only such tokens never fires.
+    Unreadable {
+        /// The token as it is written.
+        token: String,
+    },
+}
+
+impl fmt::Display for ScopeToken {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text => formatter.write_str("text"),
+            Self::Thinking => formatter.write_str("thinking"),
+            Self::Tool { name, glob } => {
+                formatter.write_str("tool")?;
+                if let Some(name) = name {
+                    write!(formatter, ":{name}")?;
+                }
+                glob.as_ref().map_or(Ok(()), |glob| write!(formatter, "({glob})"))
+            }
+            Self::Unreadable { token } => formatter.write_str(token),
+        }
+    }
 }
 
 /// On which streams a rule that fires interrupts the reply; on the others it leaves a reminder.
@@ -141,6 +163,19 @@ pub enum Region {
     Prose,
 }
 
+/// The text that one test of a condition sees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Window {
+    /// All of the stream so far.
+    #[default]
+    Accumulated,
+    /// Each line so far on its own, without its LF. `$` without the flag `m` also holds before a CR at the end of the line.
+    Line,
+    /// Each delta on its own.
+    Chunk,
+}
+
 /// How complete the text has to be before a match counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -171,7 +206,7 @@ pub struct Rule {
     pub name: RuleName,
     /// Where it was read from.
     pub origin: Origin,
-    /// The provider of its format, for `list`: `pi`, `omp`, `cursor`, `built-in`.
+    /// The provider of its format, for `list`: `pi`, `pi-ttsr`, `omp`, `cursor`, `built-in`.
     pub provider: String,
     /// The file it was read from; `None` for a built-in rule.
     pub path: Option<PathBuf>,
@@ -207,6 +242,8 @@ pub struct Rule {
     pub region: Region,
     /// How complete the text has to be.
     pub settle: Settle,
+    /// The text that one test of a condition sees.
+    pub window: Window,
 }
 
 impl Rule {
@@ -233,6 +270,7 @@ impl Rule {
             max_retries_per_turn: None,
             region: Region::default(),
             settle: Settle::default(),
+            window: Window::default(),
         }
     }
 }

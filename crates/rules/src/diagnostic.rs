@@ -1,0 +1,226 @@
+//! What is wrong in a rule file: where, what happened, and what to type instead.
+//!
+//! ```text
+//! error: condition 1 is no regular expression: Unterminated group
+//!  --> rules/a.md:2:13
+//!   |
+//! 2 | condition: "([unclosed"
+//!   |             ^
+//!   = help: close it with `)`, or write `\(` for the character itself
+//! ```
+
+use serde::Serialize;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use unicode_width::UnicodeWidthChar;
+
+/// Columns of a line that are shown; a pattern may be as long as a page.
+const MAX_EXCERPT: usize = 100;
+/// Columns that are kept before the caret when a line is cut.
+const BEFORE_CARET: usize = 40;
+/// Characters of a file's own text in a message.
+const MAX_QUOTE: usize = 60;
+
+/// How bad it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Severity {
+    /// The rule, or the part that is pointed at, does not work.
+    Error,
+    /// It works, though hardly as intended.
+    Warning,
+    /// It works as intended; there is something to know.
+    Note,
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+            Self::Note => "note",
+        })
+    }
+}
+
+/// A finding in a rule file.
+///
+/// `Display` prints one line (`rules/a.md:3:14: error: ...`); [`Diagnostic::render`] adds the excerpt and the help. Text of the
+/// file is shown without its control characters.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Diagnostic {
+    /// How bad it is.
+    pub severity: Severity,
+    /// The file.
+    pub path: PathBuf,
+    /// Its line, from 1.
+    pub line: usize,
+    /// The character in that line, from 1.
+    pub column: usize,
+    /// The line, cut around the column when it is long.
+    pub excerpt: String,
+    /// Columns of the excerpt before the caret.
+    pub caret: usize,
+    /// Columns that are underlined, at least 1.
+    pub width: usize,
+    /// The thing, and what is wrong with it.
+    pub message: String,
+    /// What to type instead.
+    pub help: Option<String>,
+}
+
+impl Diagnostic {
+    /// Prints the finding with its line and a caret, without a newline at the end.
+    pub fn render(&self) -> String {
+        let number = self.line.to_string();
+        let margin = " ".repeat(number.len());
+        let path = printable(&self.path.display().to_string());
+        let Self { severity, message, line, column, excerpt, .. } = self;
+        let mut out = format!("{severity}: {message}\n{margin}--> {path}:{line}:{column}\n{margin} |\n");
+        out += &format!("{number} | {excerpt}\n{margin} | {}{}", " ".repeat(self.caret), "^".repeat(self.width.max(1)));
+        if let Some(help) = &self.help {
+            out += &format!("\n{margin} = help: {help}");
+        }
+        out
+    }
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = printable(&self.path.display().to_string());
+        write!(formatter, "{path}:{}:{}: {}: {}", self.line, self.column, self.severity, self.message)?;
+        self.help.as_ref().map_or(Ok(()), |help| write!(formatter, " ({help})"))
+    }
+}
+
+/// A span of a file, resolved to what a diagnostic shows of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Excerpt {
+    line: usize,
+    column: usize,
+    text: String,
+    caret: usize,
+    width: usize,
+}
+
+impl Excerpt {
+    /// Resolves `length` bytes from an offset. Both are moved to the nearest boundary of a character.
+    pub(crate) fn new(text: &str, offset: usize, length: usize) -> Self {
+        let start = text.floor_char_boundary(offset.min(text.len()));
+        let line_start = text[..start].rfind('\n').map_or(0, |at| at + 1);
+        let line_end = text[start..].find(['\n', '\r']).map_or(text.len(), |at| start + at);
+        let end = text.floor_char_boundary(start.saturating_add(length).min(line_end)).max(start);
+        let before: Vec<char> = text[line_start..start].chars().collect();
+        let shown_before = before.len().min(if columns(&text[line_start..line_end]) > MAX_EXCERPT {
+            BEFORE_CARET
+        } else {
+            usize::MAX
+        });
+        let mut shown = String::new();
+        if shown_before < before.len() {
+            shown.push('…');
+        }
+        shown.extend(before[before.len() - shown_before..].iter().map(|&c| visible(c)));
+        let caret = columns(&shown);
+        let mut width = 0;
+        let mut used = caret;
+        for (at, c) in text[start..line_end].char_indices().map(|(at, c)| (start + at, visible(c))) {
+            let wide = c.width().unwrap_or(0);
+            if used + wide > MAX_EXCERPT {
+                shown.push('…');
+                break;
+            }
+            shown.push(c);
+            used += wide;
+            if at < end {
+                width += wide;
+            }
+        }
+        Self {
+            line: text[..line_start].matches('\n').count() + 1,
+            column: before.len() + 1,
+            text: shown.trim_end().to_owned(),
+            caret,
+            width: width.max(1),
+        }
+    }
+
+    /// Makes a diagnostic of it.
+    pub(crate) fn report(&self, path: &Path, severity: Severity, message: String, help: Option<String>) -> Diagnostic {
+        Diagnostic {
+            severity,
+            path: path.to_owned(),
+            line: self.line,
+            column: self.column,
+            excerpt: self.text.clone(),
+            caret: self.caret,
+            width: self.width,
+            message,
+            help,
+        }
+    }
+}
+
+/// Puts text of a file between backticks, cut and without control characters.
+pub(crate) fn quoted(text: &str) -> String {
+    let mut shown: String = text.chars().take(MAX_QUOTE).map(visible).collect();
+    if text.chars().nth(MAX_QUOTE).is_some() {
+        shown.push('…');
+    }
+    format!("`{shown}`")
+}
+
+/// Replaces the control characters of a text.
+pub(crate) fn printable(text: &str) -> String {
+    text.chars().map(visible).collect()
+}
+
+/// Replaces characters that would move the cursor or reorder the line. A tab is one column wide.
+fn visible(c: char) -> char {
+    match c {
+        '\t' => ' ',
+        '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2066}'..='\u{2069}' | '\u{FEFF}' => '\u{FFFD}',
+        c if c.is_control() => '\u{FFFD}',
+        c => c,
+    }
+}
+
+fn columns(text: &str) -> usize {
+    text.chars().map(|c| visible(c).width().unwrap_or(0)).sum()
+}
+
+/// Finds the known name that is most like `name`: up to two letters differ, one in a short name.
+pub(crate) fn similar<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    // The distance is quadratic in the length, and no known name is this long.
+    if name.len() > 64 {
+        return None;
+    }
+    let most = if name.len() < 6 { 1 } else { 2 };
+    let distance = |known: &str| strsim::damerau_levenshtein(&name.to_lowercase(), &known.to_lowercase());
+    let found = known.into_iter().map(|known| (distance(known), known)).filter(|(edits, _)| *edits <= most);
+    found.min_by_key(|(edits, known)| (*edits, *known)).map(|(_, known)| known)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_excerpt_points_at_its_column_whatever_is_wide_or_controls_the_terminal() {
+        let report = |text: &str, offset, length| {
+            let excerpt = Excerpt::new(text, offset, length);
+            excerpt.report("a.md".as_ref(), Severity::Error, "bad".to_owned(), Some("good".to_owned())).render()
+        };
+        let text = "---\nx: 日本\u{1b}[2J\tbad\u{202e}\r\n";
+        assert_eq!(
+            report(text, text.find("bad").expect("in the text"), 3),
+            "error: bad\n --> a.md:2:11\n  |\n2 | x: 日本\u{FFFD}[2J bad\u{FFFD}\n  |             ^^^\n  = help: good"
+        );
+        let long = format!("a: {}!{}", "x".repeat(200), "y".repeat(200));
+        let shown = report(&long, 203, 1);
+        assert!(shown.contains(":1:204\n") && shown.lines().all(|line| columns(line) < 110), "{shown}");
+        // Offsets beyond the end or inside of a character are moved.
+        assert!(report("ä", 1, 99).contains(":1:1\n") && report("", 7, 0).contains(":1:1\n"));
+    }
+}

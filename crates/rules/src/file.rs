@@ -1,0 +1,183 @@
+//! Rule files: markdown with front matter, as pi-ttsr, oh-my-pi, Cursor and we ourselves write it.
+//!
+//! ```text
+//! ---                              │ key            │ of         │ value
+//! condition: '\bTODO\b'            │ condition      │ oh-my-pi   │ one regular expression, or a list
+//! scope: "tool:edit(*.ts), text"   │ trigger, flags │ pi-ttsr    │ one regular expression; `scope` is then line,
+//! interruptMode: always            │                │            │ chunk or accumulated
+//! ---                              │ globs          │ Cursor     │ separated by commas
+//!                                  │ where, settle  │ us         │ any, code, prose; now, word, line
+//! Finish the work.                 │ ...            │            │ [`KEYS`]
+//! ```
+//!
+//! [`parse`] takes text and returns a [`ParsedFile`]: rules and [`Diagnostic`]s. A mistake costs the part it is in: of a list
+//! of conditions the others stay. No text makes it panic, and the limits below bound its time and memory.
+
+mod decode;
+mod front;
+mod text;
+mod yaml;
+
+use crate::diagnostic::{Diagnostic, Excerpt, Severity};
+use crate::rule::{Origin, Rule};
+use decode::Decoder;
+use front::Split;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use text::Mapped;
+
+pub use decode::KEYS;
+
+/// Bytes of a rule file. A rule is a page of text, which goes into a model's context; anything near this is some other file.
+pub const MAX_FILE: usize = 1024 * 1024;
+/// Conditions of a rule, of each kind. All of a session's go into one automaton.
+pub const MAX_CONDITIONS: usize = 200;
+
+/// Whose format a file has. It decides what a comma in `globs` is, and names the provider of the rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Format {
+    /// Ours; a file with a `trigger` is one of pi-ttsr.
+    Pi,
+    /// oh-my-pi's.
+    Omp,
+    /// Cursor's: commas separate globs.
+    Cursor,
+    /// A rule of our own, compiled into the program.
+    BuiltIn,
+}
+
+impl Format {
+    /// Returns the format of a file in one of pi's folders: Cursor's for `.mdc`.
+    pub fn of_path(path: &Path) -> Self {
+        match path.extension() {
+            Some(extension) if extension == "mdc" => Self::Cursor,
+            _ => Self::Pi,
+        }
+    }
+
+    fn provider(self) -> &'static str {
+        match self {
+            Self::Pi => "pi",
+            Self::Omp => "omp",
+            Self::Cursor => "cursor",
+            Self::BuiltIn => "built-in",
+        }
+    }
+}
+
+/// What a file has.
+#[derive(Debug, Clone)]
+pub struct ParsedFile {
+    /// Its path.
+    pub path: PathBuf,
+    /// Its rule; none when the file has no rule or says `enabled: false`.
+    pub rules: Vec<Rule>,
+    /// Its rule, when it says `enabled: false`. It is only listed.
+    pub disabled: Vec<Rule>,
+    /// Findings, in the order of the file.
+    pub diagnostics: Vec<Diagnostic>,
+    pub(crate) places: Places,
+}
+
+/// A part of a rule that a finding may point at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Part {
+    Rule,
+    Condition,
+    AstCondition,
+    Question,
+    Scope,
+    Glob,
+    Agent,
+}
+
+/// Where the parts of a rule are written.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Places(BTreeMap<(Part, usize), Excerpt>);
+
+impl Places {
+    fn insert(&mut self, part: Part, index: usize, excerpt: Excerpt) {
+        self.0.insert((part, index), excerpt);
+    }
+
+    #[expect(dead_code, reason = "the lint of the next commit asks it")]
+    /// Reports on a part; on the file's first line when it is written nowhere.
+    pub(crate) fn report(
+        &self,
+        path: &Path,
+        (part, index): (Part, usize),
+        severity: Severity,
+        message: String,
+        help: Option<String>,
+    ) -> Diagnostic {
+        let excerpt = self.0.get(&(part, index)).or_else(|| self.0.get(&(Part::Rule, 0)));
+        excerpt.cloned().unwrap_or_else(|| Excerpt::new("", 0, 0)).report(path, severity, message, help)
+    }
+}
+
+/// Takes the bytes of a file as text.
+///
+/// # Errors
+///
+/// A file that is longer than [`MAX_FILE`] or is not UTF-8.
+pub fn decode<'a>(path: &Path, bytes: &'a [u8]) -> Result<&'a str, Box<Diagnostic>> {
+    let report = |excerpt: Excerpt, message: String, help: &str| {
+        Box::new(excerpt.report(path, Severity::Error, message, Some(help.to_owned())))
+    };
+    if bytes.len() > MAX_FILE {
+        let message = format!("the file has {} bytes; a rule file may have at most {MAX_FILE}", bytes.len());
+        return Err(report(Excerpt::new("", 0, 0), message, "keep other files outside of the folder of rules"));
+    }
+    std::str::from_utf8(bytes).map_err(|error| {
+        let valid = std::str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or_default();
+        let excerpt = Excerpt::new(&format!("{valid}\u{FFFD}"), valid.len(), 1);
+        report(excerpt, "the file is not UTF-8".to_owned(), "save it as UTF-8")
+    })
+}
+
+/// Parses a rule file. The name of the rule is that of the file without its extension.
+pub fn parse(path: &Path, file: &str, format: Format, origin: Origin) -> ParsedFile {
+    let mut parsed = ParsedFile {
+        path: path.to_owned(),
+        rules: Vec::new(),
+        disabled: Vec::new(),
+        diagnostics: Vec::new(),
+        places: Places::default(),
+    };
+    if let Err(diagnostic) = decode(path, file.as_bytes()) {
+        parsed.diagnostics.push(*diagnostic);
+        return parsed;
+    }
+    let lines = Mapped::lines(file);
+    let mut decoder = Decoder::new(path, file, format, origin);
+    let ttsr = matches!(format, Format::Pi | Format::BuiltIn).then(|| front::split_ttsr(&lines)).flatten();
+    let body = match ttsr {
+        Some((front, body)) => {
+            decoder.take_ttsr(front);
+            body
+        }
+        None => match front::split(&lines) {
+            Split::Parts { front, body } => {
+                decoder.take(front);
+                body
+            }
+            Split::Body(body) => {
+                decoder.report_no_front_matter();
+                body
+            }
+            Split::Unclosed(body) => {
+                decoder.report_unclosed();
+                body
+            }
+            Split::TooLong => {
+                decoder.report_too_long();
+                String::new()
+            }
+        },
+    };
+    decoder.finish(body, &mut parsed);
+    parsed
+}
+
+#[cfg(test)]
+mod tests;

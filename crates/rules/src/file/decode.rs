@@ -1,0 +1,667 @@
+//! From keys and values to a [`Rule`].
+
+use super::front::{self, Entry, Finding};
+use super::text::Mapped;
+use super::yaml::{Kind, Node, Value};
+use super::{Format, MAX_CONDITIONS, ParsedFile, Part, Places};
+use crate::diagnostic::{Diagnostic, Excerpt, Severity, printable, quoted, similar};
+use crate::pattern::{add_flag, is_glob};
+use crate::rule::{Condition, ContextMode, InterruptMode, Origin, Region, Repeat, Rule, ScopeToken, Settle, Window};
+use crate::scope::{self, MAX_TOKENS};
+use crate::settings::RuleSettings;
+use std::path::Path;
+
+/// The keys of front matter, as they are written in camel case.
+pub const KEYS: &[&str] = &[
+    "enabled",
+    "description",
+    "condition",
+    "astCondition",
+    "question",
+    "scope",
+    "globs",
+    "agents",
+    "alwaysApply",
+    "interruptMode",
+    "contextMode",
+    "where",
+    "settle",
+    "repeat",
+    "repeatGap",
+    "cooldown",
+    "maxFirings",
+    "maxRetriesPerTurn",
+    "trigger",
+    "flags",
+];
+
+/// Keys of older files.
+const LEGACY_KEYS: &[&str] = &["ttsr_trigger", "ttsrTrigger", "repeatMode"];
+
+/// Longest cooldown, in seconds: ten years. Beyond this a number is a mistake.
+const MAX_SECONDS: f64 = 315_360_000.0;
+
+/// Text of a value: trimmed, with the bytes that were cut before it.
+struct Item<'a> {
+    text: &'a str,
+    skipped: usize,
+    value: &'a Value,
+}
+
+/// Decodes one file.
+pub(super) struct Decoder<'a> {
+    path: &'a Path,
+    file: &'a str,
+    format: Format,
+    origin: Origin,
+    front: Mapped,
+    entries: Vec<Entry>,
+    is_ttsr: bool,
+    /// Whether nothing of the file can be a rule.
+    is_broken: bool,
+    diagnostics: Vec<Diagnostic>,
+    places: Places,
+}
+
+impl<'a> Decoder<'a> {
+    pub(super) fn new(path: &'a Path, file: &'a str, format: Format, origin: Origin) -> Self {
+        let mut places = Places::default();
+        places.insert(Part::Rule, 0, Excerpt::new(file, 0, 0));
+        Self {
+            path,
+            file,
+            format,
+            origin,
+            front: Mapped::default(),
+            entries: Vec::new(),
+            is_ttsr: false,
+            is_broken: false,
+            diagnostics: Vec::new(),
+            places,
+        }
+    }
+
+    pub(super) fn take(&mut self, mut front: Mapped) {
+        let (entries, findings) = front::entries(&mut front, self.format == Format::Cursor);
+        self.front = front;
+        self.entries = entries;
+        for finding in findings {
+            self.report_finding(Severity::Warning, finding);
+        }
+        for at in 1..self.entries.len() {
+            let (earlier, later) = self.entries.split_at(at);
+            let Some(entry) = later.first().filter(|later| earlier.iter().any(|earlier| earlier.key == later.key))
+            else {
+                continue;
+            };
+            let message = format!("{} is given twice; the last one counts", quoted(&entry.written));
+            let (at, length) = (entry.at, entry.written.len());
+            self.report_finding(
+                Severity::Warning,
+                Finding { at, length, message, help: Some("remove one of the two".to_owned()) },
+            );
+        }
+    }
+
+    pub(super) fn take_ttsr(&mut self, front: Mapped) {
+        self.is_ttsr = true;
+        let entries = front::ttsr_entries(&front.text, |key| KEYS.contains(&key));
+        self.front = front;
+        match entries {
+            Ok(entries) => self.entries = entries,
+            Err(finding) => {
+                self.is_broken = true;
+                self.report_finding(Severity::Error, finding);
+            }
+        }
+    }
+
+    pub(super) fn report_no_front_matter(&mut self) {
+        let found = self.file.lines().scan(0, |at, line| {
+            *at += line.len() + 1;
+            Some((*at - line.len() - 1, line.trim_end()))
+        });
+        let (at, message, help) = match found.take(20).find(|(_, line)| *line == "---") {
+            Some((at, _)) => (
+                at,
+                "the front matter is not at the beginning of the file, so it is not read",
+                "move this `---` to the first line",
+            ),
+            None => (
+                0,
+                "the file has no front matter, so the rule has no condition",
+                "begin the file with `---`, `condition: 'PATTERN'`, `---`, each on a line of its own",
+            ),
+        };
+        let excerpt = Excerpt::new(self.file, at, 3);
+        self.report(&excerpt, Severity::Warning, message.to_owned(), Some(help.to_owned()));
+    }
+
+    pub(super) fn report_unclosed(&mut self) {
+        let excerpt = Excerpt::new(self.file, self.file.find("---").unwrap_or_default(), 3);
+        let message = "the front matter is not closed, so none of it is read";
+        let help = "put `---` on a line of its own after the last key";
+        self.report(&excerpt, Severity::Error, message.to_owned(), Some(help.to_owned()));
+    }
+
+    pub(super) fn report_too_long(&mut self) {
+        self.is_broken = true;
+        let message = format!("the front matter has more than {} bytes", front::MAX_FRONT_MATTER);
+        let help = "close it with `---` before the text of the rule, or split the rule".to_owned();
+        let excerpt = Excerpt::new(self.file, 0, 3);
+        self.report(&excerpt, Severity::Error, message, Some(help));
+    }
+
+    pub(super) fn finish(mut self, body: String, parsed: &mut ParsedFile) {
+        let name = self.path.file_name().unwrap_or_default().to_string_lossy();
+        let name = [".mdc", ".md"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(&name).to_owned();
+        let provider = if self.is_ttsr && self.format == Format::Pi { "pi-ttsr" } else { self.format.provider() };
+        let mut rule = Rule { provider: provider.to_owned(), ..Rule::new(name, self.origin, body) };
+        rule.path = (self.origin != Origin::BuiltIn).then(|| self.path.to_owned());
+        let entries = std::mem::take(&mut self.entries);
+        self.report_unknown(&entries);
+        self.fill(&mut rule, &entries);
+        if rule.content.trim().is_empty() && !self.is_broken {
+            self.is_broken = true;
+            let excerpt = Excerpt::new(self.file, self.file.trim_end().len().saturating_sub(1), 1);
+            let help = "write after the second `---` what the model is told when the rule fires".to_owned();
+            self.report(&excerpt, Severity::Error, "the rule has no text".to_owned(), Some(help));
+        }
+        let enabled = entries.iter().rfind(|entry| entry.key == "enabled").map(|entry| &entry.value.node);
+        let is_off = match enabled {
+            Some(Node::Scalar { kind: Kind::Bool(false), .. }) => true,
+            // pi-ttsr's reader knows no types.
+            Some(Node::Scalar { text, .. }) => self.is_ttsr && text == "false",
+            _ => false,
+        };
+        if !self.is_broken {
+            if is_off { &mut parsed.disabled } else { &mut parsed.rules }.push(rule);
+        }
+        self.diagnostics.sort_by_key(|found| (found.line, found.column));
+        parsed.diagnostics = self.diagnostics;
+        parsed.places = self.places;
+    }
+
+    fn fill(&mut self, rule: &mut Rule, entries: &[Entry]) {
+        // A value of null is as good as none.
+        let find = |key: &str| {
+            let found = entries.iter().rfind(|entry| entry.key == key);
+            found.filter(|entry| !matches!(entry.value.node, Node::Scalar { kind: Kind::Null, .. }))
+        };
+        rule.description =
+            find("description").and_then(|entry| self.text(entry)).filter(|text| !text.trim().is_empty());
+        rule.question = find("question").and_then(|entry| self.text(entry)).map(|text| text.trim().to_owned());
+        rule.question = rule.question.take().filter(|text| !text.is_empty());
+        if let Some(entry) = find("question") {
+            self.locate(Part::Question, 0, &entry.value, 0, 0);
+        }
+        rule.always_apply = find("alwaysApply").is_some_and(|entry| self.flag(entry));
+        if let Some(entry) = find("enabled") {
+            self.flag(entry);
+        }
+        if self.is_ttsr {
+            rule.window = Window::Line;
+            rule.scope = vec![ScopeToken::Text];
+            rule.interrupt_mode = Some(InterruptMode::Always);
+            rule.context_mode = Some(ContextMode::Discard);
+            if let Some(entry) = find("scope") {
+                const WINDOWS: &[(&str, Window)] =
+                    &[("line", Window::Line), ("chunk", Window::Chunk), ("accumulated", Window::Accumulated)];
+                rule.window = self.choice(entry, WINDOWS).unwrap_or(Window::Line);
+            }
+        } else if let Some(entry) = find("scope") {
+            self.scope(rule, entry);
+        }
+        let flags = find("flags").map(|entry| self.flags(entry)).unwrap_or_default();
+        let condition = if self.is_ttsr {
+            find("trigger")
+        } else {
+            find("condition").or_else(|| find("ttsr_trigger")).or_else(|| find("ttsrTrigger"))
+        };
+        if let Some(entry) = condition {
+            self.conditions(rule, entry, &flags);
+        } else if self.is_ttsr {
+            self.is_broken = true;
+            let excerpt = Excerpt::new(self.file, self.front.origin(0), 1);
+            let help = Some("write `trigger: 'PATTERN'`".to_owned());
+            self.report(&excerpt, Severity::Error, "`trigger` is empty and would match everything".to_owned(), help);
+        }
+        if let Some(entry) = find("astCondition") {
+            for item in self.items(entry) {
+                if !rule.ast_conditions.iter().any(|known| known == item.text)
+                    && self.has_room(&rule.ast_conditions, entry)
+                {
+                    self.locate(
+                        Part::AstCondition,
+                        rule.ast_conditions.len(),
+                        item.value,
+                        item.skipped,
+                        item.text.len(),
+                    );
+                    rule.ast_conditions.push(item.text.to_owned());
+                }
+            }
+        }
+        if let Some(entry) = find("globs") {
+            self.globs(rule, entry);
+        }
+        if let Some(entry) = find("agents") {
+            for (at, token, value) in self.tokens(entry) {
+                let agent = token.split(',').map(str::trim).collect::<Vec<_>>().join(",").to_lowercase();
+                if rule.agents.contains(&agent) || rule.agents.len() >= MAX_TOKENS {
+                    continue;
+                }
+                self.locate(Part::Agent, rule.agents.len(), value, at, token.len());
+                if let Err(why) = scope::PathGlob::new(&agent) {
+                    let message = format!("agent {} is a bad glob: {why}", quoted(&token));
+                    self.report_at(
+                        value,
+                        at,
+                        token.len(),
+                        Severity::Error,
+                        message,
+                        "write the name of an agent, or `main`",
+                    );
+                }
+                rule.agents.push(agent);
+            }
+        }
+        self.modes(rule, &find);
+    }
+
+    fn modes<'e>(&mut self, rule: &mut Rule, find: &impl Fn(&str) -> Option<&'e Entry>) {
+        const INTERRUPT: &[(&str, InterruptMode)] = &[
+            ("never", InterruptMode::Never),
+            ("prose-only", InterruptMode::ProseOnly),
+            ("tool-only", InterruptMode::ToolOnly),
+            ("always", InterruptMode::Always),
+        ];
+        const CONTEXT: &[(&str, ContextMode)] = &[("discard", ContextMode::Discard), ("keep", ContextMode::Keep)];
+        const REGION: &[(&str, Region)] = &[("any", Region::Any), ("code", Region::Code), ("prose", Region::Prose)];
+        const SETTLE: &[(&str, Settle)] = &[("now", Settle::Now), ("word", Settle::Word), ("line", Settle::Line)];
+        if let Some(entry) = find("interruptMode") {
+            rule.interrupt_mode = self.choice(entry, INTERRUPT).or(rule.interrupt_mode);
+        }
+        if let Some(entry) = find("contextMode") {
+            rule.context_mode = self.choice(entry, CONTEXT).or(rule.context_mode);
+        }
+        if let Some(entry) = find("where") {
+            rule.region = self.choice(entry, REGION).unwrap_or_default();
+        }
+        if let Some(entry) = find("settle") {
+            rule.settle = self.choice(entry, SETTLE).unwrap_or_default();
+        }
+        let whole = |decoder: &mut Self, key: &str, least: f64| {
+            let what = format!("a whole number, {least} or more");
+            let number =
+                decoder.number(find(key)?, &what, |n| n.fract() == 0.0 && n >= least && n <= f64::from(u32::MAX))?;
+            // The range was checked.
+            Some(number as u32)
+        };
+        rule.max_firings = whole(self, "maxFirings", 1.0);
+        rule.max_retries_per_turn = whole(self, "maxRetriesPerTurn", 0.0);
+        let gap = whole(self, "repeatGap", 0.0);
+        self.repeat(rule, find, gap);
+    }
+
+    fn repeat<'e>(&mut self, rule: &mut Rule, find: &impl Fn(&str) -> Option<&'e Entry>, gap: Option<u32>) {
+        let what = format!("a number of seconds from 0 to {MAX_SECONDS}");
+        let cooldown =
+            find("cooldown").and_then(|entry| self.number(entry, &what, |n| (0.0..=MAX_SECONDS).contains(&n)));
+        let repeat = find("repeat").or_else(|| find("repeatMode"));
+        let may_repeat = repeat.and_then(|entry| self.choice(entry, &[("once", false), ("after-gap", true)]));
+        let gap_key = find("repeatGap").filter(|_| gap.is_some());
+        let (is_once, conflict) = (may_repeat == Some(false), "remove one of the two");
+        let cooled = cooldown.filter(|seconds| *seconds > 0.0);
+        let others = [
+            gap_key,
+            find("cooldown").filter(|_| cooled.is_some()),
+            find("maxFirings").filter(|_| rule.max_firings > Some(1)),
+        ];
+        for other in others.into_iter().flatten().filter(|_| is_once) {
+            let message = format!("{} has no effect: the rule fires once", quoted(&other.written));
+            self.report_key(other, Severity::Warning, message, "write `repeat: after-gap`, or remove this key");
+        }
+        if let Some(other) = gap_key.filter(|_| cooled.is_some() && !is_once) {
+            let message = "`repeatGap` has no effect beside `cooldown`".to_owned();
+            self.report_key(other, Severity::Warning, message, conflict);
+        }
+        let is_many = rule.max_firings.is_some_and(|most| most > 1);
+        rule.repeat = if is_once {
+            Some(Repeat::Once)
+        } else if let Some(seconds) = cooled.filter(|_| !self.is_ttsr || is_many) {
+            // The range was checked.
+            Some(Repeat::Cooldown { seconds: seconds.ceil() as u64 })
+        } else if let Some(turns) = gap {
+            Some(Repeat::AfterGap { turns: turns.into() })
+        } else if may_repeat == Some(true) {
+            Some(Repeat::AfterGap { turns: RuleSettings::default().repeat_gap })
+        } else if is_many {
+            Some(Repeat::AfterGap { turns: 0 })
+        } else if self.is_ttsr || rule.max_firings == Some(1) {
+            Some(Repeat::Once)
+        } else {
+            None
+        };
+        if self.is_ttsr && rule.max_firings.is_none() && may_repeat != Some(true) {
+            rule.max_firings = Some(1);
+        }
+    }
+
+    fn conditions(&mut self, rule: &mut Rule, entry: &Entry, flags: &str) {
+        let mut globs = Vec::new();
+        for item in self.items(entry) {
+            if !self.is_ttsr && is_glob(item.text) {
+                globs.push((item.text, item.skipped, item.value));
+                continue;
+            }
+            let mut condition = match self.is_ttsr {
+                true => Condition { source: item.text.to_owned(), flags: String::new() },
+                false => Condition::from_inline(item.text),
+            };
+            flags.chars().for_each(|flag| add_flag(&mut condition.flags, flag));
+            if rule.conditions.contains(&condition) || !self.has_room(&rule.conditions, entry) {
+                continue;
+            }
+            let at = item.skipped + item.text.len() - condition.source.len();
+            self.locate(Part::Condition, rule.conditions.len(), item.value, at, condition.source.len());
+            if let Err(error) = condition.check() {
+                let index = rule.conditions.len() + 1;
+                let message = format!("{} {index} is no regular expression: {}", entry.key, error.message);
+                let help = error.help.as_deref().unwrap_or("mend it; the other conditions of the rule work meanwhile");
+                self.report_at(item.value, at + error.offset, 1, Severity::Error, message, help);
+            }
+            rule.conditions.push(condition);
+        }
+        let added: Vec<(&str, ScopeToken)> = globs
+            .iter()
+            .flat_map(|&(glob, ..)| ["edit", "write"].map(|tool| (glob, tool)))
+            .map(|(glob, tool)| {
+                let token = format!("tool:{tool}({glob})");
+                (glob, scope::parse_token(&token).unwrap_or(ScopeToken::Unreadable { token }))
+            })
+            .collect();
+        for &(glob, skipped, value) in &globs {
+            if let Err(why) = scope::PathGlob::new(glob) {
+                let message = format!("the glob {} in `{}` cannot be read: {why}", quoted(glob), entry.key);
+                self.report_at(value, skipped, glob.len(), Severity::Error, message, "mend the glob");
+            }
+        }
+        for (glob, token) in added {
+            if rule.scope.contains(&token) || rule.scope.len() >= MAX_TOKENS {
+                continue;
+            }
+            if let Some(&(_, skipped, value)) = globs.iter().find(|(known, ..)| *known == glob) {
+                self.locate(Part::Scope, rule.scope.len(), value, skipped, glob.len());
+            }
+            rule.scope.push(token);
+        }
+        if rule.conditions.is_empty() && !globs.is_empty() {
+            rule.conditions.push(Condition { source: ".*".to_owned(), flags: flags.to_owned() });
+        }
+    }
+
+    fn scope(&mut self, rule: &mut Rule, entry: &Entry) {
+        for (at, token, value) in self.tokens(entry) {
+            let parsed = scope::parse_token(&token).unwrap_or_else(|(why, help)| {
+                let message = format!("scope {} {why}", quoted(&token));
+                self.report_at(value, at, token.len(), Severity::Error, message, &help);
+                ScopeToken::Unreadable { token: token.clone() }
+            });
+            if !rule.scope.contains(&parsed) {
+                self.locate(Part::Scope, rule.scope.len(), value, at, token.len());
+                rule.scope.push(parsed);
+            }
+        }
+    }
+
+    fn globs(&mut self, rule: &mut Rule, entry: &Entry) {
+        let mut found = Vec::new();
+        for item in self.items(entry) {
+            if self.format == Format::Cursor {
+                found.extend(
+                    scope::split(item.text).into_iter().map(|(at, glob)| (item.skipped + at, glob, item.value)),
+                );
+            } else {
+                if scope::split(item.text).len() > 1 {
+                    let message = format!("the comma in {} is part of the glob", quoted(item.text));
+                    let help = "write a list: `globs: ['*.ts', '*.tsx']`";
+                    self.report_at(item.value, item.skipped, item.text.len(), Severity::Warning, message, help);
+                }
+                found.push((item.skipped, item.text, item.value));
+            }
+        }
+        for (at, glob, value) in found {
+            if rule.globs.iter().any(|known| known == glob) || rule.globs.len() >= MAX_TOKENS {
+                continue;
+            }
+            self.locate(Part::Glob, rule.globs.len(), value, at, glob.len());
+            if let Err(why) = scope::PathGlob::new(glob) {
+                let message = format!("the glob {} cannot be read: {why}", quoted(glob));
+                self.report_at(
+                    value,
+                    at,
+                    glob.len(),
+                    Severity::Error,
+                    message,
+                    "mend it; the other globs of the rule work meanwhile",
+                );
+            }
+            rule.globs.push(glob.to_owned());
+        }
+    }
+
+    fn flags(&mut self, entry: &Entry) -> String {
+        let mut flags = String::new();
+        for item in self.items(entry) {
+            for (at, flag) in item.text.char_indices() {
+                let why = match flag {
+                    'i' | 'm' | 's' | 'u' | 'v' => {
+                        add_flag(&mut flags, flag);
+                        continue;
+                    }
+                    // It only reports where groups matched.
+                    'd' => continue,
+                    'g' | 'y' => "makes an expression remember where it stopped",
+                    _ => "is none of JavaScript's",
+                };
+                let message = format!("flag {} {why}", quoted(&flag.to_string()));
+                self.report_at(
+                    item.value,
+                    item.skipped + at,
+                    flag.len_utf8(),
+                    Severity::Error,
+                    message,
+                    "use any of i, m, s, u, v",
+                );
+            }
+        }
+        if flags.contains('u') && flags.contains('v') {
+            flags.retain(|flag| flag != 'u');
+            let message = "the flags `u` and `v` exclude one another; `v` counts".to_owned();
+            self.report_key(entry, Severity::Warning, message, "remove `u`");
+        }
+        flags
+    }
+
+    /// Returns the texts of a value or of its list.
+    fn items<'e>(&mut self, entry: &'e Entry) -> Vec<Item<'e>> {
+        let values = match &entry.value.node {
+            Node::List(values) => values.as_slice(),
+            _ => std::slice::from_ref(&entry.value),
+        };
+        let mut items = Vec::new();
+        for value in values {
+            match &value.node {
+                Node::Scalar { text, kind: Kind::Text, .. } => {
+                    let trimmed = text.trim();
+                    if !trimmed.is_empty() {
+                        let skipped = text.len() - text.trim_start().len();
+                        items.push(Item { text: trimmed, skipped, value });
+                    }
+                }
+                Node::Scalar { text, kind, .. } => {
+                    let what = match kind {
+                        Kind::Number => "a number",
+                        Kind::Bool(_) => "true or false",
+                        Kind::Null | Kind::Text => "null",
+                    };
+                    let message = format!("{}: {} is {what} instead of text, and is left out", entry.key, quoted(text));
+                    let help = format!("put it in quotes: '{}'", printable(text));
+                    self.report_at(value, 0, text.len(), Severity::Warning, message, &help);
+                }
+                Node::List(_) | Node::Map(_) => {
+                    let message =
+                        format!("{}: a list or a map stands where a text should be, and is left out", entry.key);
+                    self.report_at(value, 0, 1, Severity::Warning, message, "put the text in single quotes ('...')");
+                }
+            }
+        }
+        items
+    }
+
+    /// Returns the tokens of a list that is written with commas or as a list.
+    fn tokens<'e>(&mut self, entry: &'e Entry) -> Vec<(usize, String, &'e Value)> {
+        let mut tokens = Vec::new();
+        for item in self.items(entry) {
+            tokens.extend(
+                scope::split(item.text)
+                    .into_iter()
+                    .map(|(at, token)| (item.skipped + at, token.to_owned(), item.value)),
+            );
+        }
+        if tokens.len() > MAX_TOKENS {
+            tokens.truncate(MAX_TOKENS);
+            let message = format!("`{}` has more than {MAX_TOKENS} items; the others are left out", entry.key);
+            self.report_key(entry, Severity::Error, message, "use globs, such as `tool:edit(*.{ts,tsx})`");
+        }
+        tokens
+    }
+
+    fn has_room<T>(&mut self, conditions: &[T], entry: &Entry) -> bool {
+        if conditions.len() < MAX_CONDITIONS {
+            return true;
+        }
+        let message = format!("`{}` has more than {MAX_CONDITIONS} items; the others are left out", entry.key);
+        if !self.diagnostics.iter().any(|found| found.message == message) {
+            self.report_key(entry, Severity::Error, message, "join some of them with `|`, or split the rule");
+        }
+        false
+    }
+
+    fn text(&mut self, entry: &Entry) -> Option<String> {
+        match &entry.value.node {
+            Node::Scalar { text, kind: Kind::Text, .. } => Some(text.clone()),
+            _ => {
+                let message = format!("`{}` is no text, and is left out", entry.key);
+                self.report_key(entry, Severity::Warning, message, "put the value in quotes");
+                None
+            }
+        }
+    }
+
+    fn flag(&mut self, entry: &Entry) -> bool {
+        match &entry.value.node {
+            Node::Scalar { kind: Kind::Bool(value), .. } => *value,
+            Node::Scalar { text, .. } if self.is_ttsr && (text == "true" || text == "false") => text == "true",
+            node => {
+                let shown = match node {
+                    Node::Scalar { text, .. } => quoted(text),
+                    _ => "a list or a map".to_owned(),
+                };
+                let message = format!("`{}` is {shown}, which is neither true nor false", entry.key);
+                let help = format!("write `{0}: true` or `{0}: false`, without quotes", entry.key);
+                self.report_at(&entry.value, 0, 1, Severity::Warning, message, &help);
+                false
+            }
+        }
+    }
+
+    fn choice<T: Copy>(&mut self, entry: &Entry, values: &[(&str, T)]) -> Option<T> {
+        let names: Vec<&str> = values.iter().map(|(name, _)| *name).collect();
+        let text = match &entry.value.node {
+            Node::Scalar { text, .. } => text.as_str(),
+            _ => "a list or a map",
+        };
+        if let Some((_, value)) = values.iter().find(|(name, _)| *name == text) {
+            return Some(*value);
+        }
+        let message = format!("`{}` cannot be {}", entry.key, quoted(text));
+        let all = names.join(", ");
+        let help = match similar(text, names) {
+            Some(name) => format!("did you mean `{name}`? It is one of {all}"),
+            None => format!("write one of {all}"),
+        };
+        self.report_at(&entry.value, 0, text.len(), Severity::Error, message, &help);
+        None
+    }
+
+    fn number(&mut self, entry: &Entry, what: &str, is_valid: impl Fn(f64) -> bool) -> Option<f64> {
+        let text = match &entry.value.node {
+            Node::Scalar { text, .. } => text.trim(),
+            _ => "a list or a map",
+        };
+        let number = text.parse::<f64>().ok().filter(|number| number.is_finite() && is_valid(*number));
+        if number.is_none() {
+            let message = format!("`{}` cannot be {}", entry.key, quoted(text));
+            self.report_at(&entry.value, 0, text.len(), Severity::Error, message, &format!("write {what}"));
+        }
+        number
+    }
+
+    fn report_unknown(&mut self, entries: &[Entry]) {
+        for entry in entries {
+            let key = entry.key.as_str();
+            let is_known = (KEYS.contains(&key) || LEGACY_KEYS.contains(&key)) && (self.is_ttsr || key != "trigger");
+            if is_known {
+                continue;
+            }
+            let help = match key {
+                "trigger" => Some("write `condition`; `trigger` is for files without a `condition`".to_owned()),
+                "name" => Some("the name of a rule is that of its file".to_owned()),
+                "applyTo" | "paths" => Some("did you mean `globs`?".to_owned()),
+                "pattern" | "patterns" | "regex" | "match" | "conditions" => {
+                    Some("did you mean `condition`?".to_owned())
+                }
+                "mode" => Some("did you mean `interruptMode`?".to_owned()),
+                _ => similar(key, KEYS.iter().copied()).map(|known| format!("did you mean `{known}`?")),
+            };
+            let message = format!("unknown key {}", quoted(&entry.written));
+            let help = help.unwrap_or_else(|| "it has no effect; remove it".to_owned());
+            self.report_key(entry, Severity::Warning, message, &help);
+        }
+    }
+
+    /// Resolves bytes of a value's text.
+    fn excerpt(&self, value: &Value, at: usize, length: usize) -> Excerpt {
+        let start = value.offset_of(&self.front.text, at);
+        let end = value.offset_of(&self.front.text, at + length);
+        let (start, end) = (self.front.origin(start), self.front.origin(end));
+        Excerpt::new(self.file, start, end.saturating_sub(start))
+    }
+
+    fn locate(&mut self, part: Part, index: usize, value: &Value, at: usize, length: usize) {
+        let excerpt = self.excerpt(value, at, length);
+        self.places.insert(part, index, excerpt);
+    }
+
+    fn report_at(&mut self, value: &Value, at: usize, length: usize, severity: Severity, message: String, help: &str) {
+        let excerpt = self.excerpt(value, at, length);
+        self.report(&excerpt, severity, message, Some(help.to_owned()));
+    }
+
+    fn report_key(&mut self, entry: &Entry, severity: Severity, message: String, help: &str) {
+        let finding = Finding { at: entry.at, length: entry.written.len(), message, help: Some(help.to_owned()) };
+        self.report_finding(severity, finding);
+    }
+
+    fn report_finding(&mut self, severity: Severity, finding: Finding) {
+        let start = self.front.origin(finding.at);
+        let excerpt = Excerpt::new(self.file, start, finding.length);
+        self.report(&excerpt, severity, finding.message, finding.help);
+    }
+
+    fn report(&mut self, excerpt: &Excerpt, severity: Severity, message: String, help: Option<String>) {
+        self.diagnostics.push(excerpt.report(self.path, severity, message, help));
+    }
+}

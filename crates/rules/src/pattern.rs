@@ -1,0 +1,243 @@
+//! Regular expressions of rules: flags, syntax, and how they will run.
+
+use crate::rule::Condition;
+use oxc_allocator::Allocator;
+use oxc_regular_expression::ast::{Alternative, BoundaryAssertionKind, Disjunction, LookAroundAssertionKind, Term};
+use oxc_regular_expression::{LiteralParser, Options};
+
+/// Longer expressions are refused: the parsers and the automaton take time and memory by the length.
+pub const MAX_PATTERN: usize = 8 * 1024;
+/// Groups and classes inside of one another. Parsers of expressions call themselves, and the stack is finite.
+pub const MAX_NESTING: usize = 64;
+
+/// A mistake in an expression.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct PatternError {
+    /// The byte of [`Condition::source`] at which it was noticed.
+    pub offset: usize,
+    /// Says what is wrong, as in `Unterminated group`.
+    pub message: String,
+    /// What to type instead, when that is known.
+    pub help: Option<String>,
+}
+
+/// How an expression will run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PatternReport {
+    /// Whether it matches the empty text, so that a rule fires at the first delta.
+    pub matches_empty: bool,
+    /// The construct that no automaton can match, if it has one: the text is then searched again at each delta.
+    pub slow: Option<&'static str>,
+}
+
+impl Condition {
+    /// Reads an expression as oh-my-pi does: a leading group of `i`, `m` and `s` (`(?im)`) becomes flags.
+    pub fn from_inline(text: &str) -> Self {
+        let (flags, source) = inline_flags(text).unwrap_or_default();
+        if flags.is_empty() {
+            return Self { source: text.to_owned(), flags: String::new() };
+        }
+        let mut unique = String::new();
+        flags.chars().for_each(|flag| add_flag(&mut unique, flag));
+        Self { source: source.to_owned(), flags: unique }
+    }
+
+    /// Checks the syntax, and says how the expression will run.
+    ///
+    /// # Errors
+    ///
+    /// An expression that `new RegExp(source, flags)` refuses, or that is beyond [`MAX_PATTERN`] or [`MAX_NESTING`].
+    pub fn check(&self) -> Result<PatternReport, PatternError> {
+        let error = |offset, message: String, help| PatternError { offset, message, help };
+        if self.source.len() > MAX_PATTERN {
+            let message = format!("it has {} bytes; at most {MAX_PATTERN} are taken", self.source.len());
+            return Err(error(0, message, Some("split it into several conditions".to_owned())));
+        }
+        if let Some(offset) = too_deep(&self.source) {
+            let message = format!("it is nested more than {MAX_NESTING} deep");
+            return Err(error(offset, message, Some("split it into several conditions".to_owned())));
+        }
+        let allocator = Allocator::default();
+        let parser = LiteralParser::new(&allocator, &self.source, Some(&self.flags), Options::default());
+        let pattern = parser.parse().map_err(|found| {
+            let offset = found.labels.iter().next().map_or(0, |label| label.offset() as usize);
+            let message = found.message.trim_start_matches("Invalid regular expression: ").to_owned();
+            let help = help(&self.source, offset, &message);
+            error(offset.min(self.source.len()), message, help)
+        })?;
+        let slow = slow(&pattern.body).or_else(|| self.flags.contains('v').then_some("the flag `v`"));
+        Ok(PatternReport { matches_empty: may_be_empty(&pattern.body), slow })
+    }
+}
+
+/// Adds a flag unless it is there.
+pub(crate) fn add_flag(flags: &mut String, flag: char) {
+    if !flags.contains(flag) {
+        flags.push(flag);
+    }
+}
+
+/// Splits a leading `(?ims)` from an expression.
+fn inline_flags(text: &str) -> Option<(&str, &str)> {
+    let (flags, rest) = text.strip_prefix("(?")?.split_once(')')?;
+    (!flags.is_empty() && flags.chars().all(|flag| "ims".contains(flag))).then_some((flags, rest))
+}
+
+/// Reports whether a condition is the glob of a file instead of an expression: `*.rs`, `src/**/*.ts`.
+pub(crate) fn is_glob(text: &str) -> bool {
+    if text.contains(['\\', '^', '$', '+', '|', '(', ')']) || !text.contains(['?', '*', '[', ']', '{', '}']) {
+        return false;
+    }
+    text.contains('/')
+        || text.strip_prefix("*.").is_some_and(|rest| !rest.is_empty() && !rest.contains(char::is_whitespace))
+}
+
+/// Finds the bracket at which an expression becomes too deep. Brackets in classes count as well.
+fn too_deep(source: &str) -> Option<usize> {
+    let mut depth = 0_usize;
+    let mut bytes = source.bytes().enumerate();
+    while let Some((at, byte)) = bytes.next() {
+        match byte {
+            b'\\' => drop(bytes.next()),
+            b'(' | b'[' => depth += 1,
+            b')' | b']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > MAX_NESTING {
+            return Some(at);
+        }
+    }
+    None
+}
+
+fn help(source: &str, offset: usize, message: &str) -> Option<String> {
+    let message = message.to_lowercase();
+    let rest = source.get(offset.min(source.len())..).unwrap_or_default();
+    let help = if let Some(at) = ["(?i)", "(?m)", "(?s)"].iter().find_map(|flags| source.find(flags)) {
+        format!("flags stand at the very start of a condition: `{}...`", &source[at..at + 4])
+    } else if source.contains("(?x)") || source.contains("(?P<") {
+        "write JavaScript's syntax: `(?<name>...)`, and no flag `x`".to_owned()
+    } else if message.contains("class") {
+        "close it with `]`, or write `\\[` for the character itself".to_owned()
+    } else if message.contains("group") || rest.starts_with(['(', ')']) {
+        "close the group with `)`, or write `\\(` and `\\)` for the characters themselves".to_owned()
+    } else if message.contains("quantifier") || message.contains("repeat") || rest.starts_with(['*', '+', '?', '{']) {
+        "write a backslash before `*`, `+`, `?` or `{` for the character itself".to_owned()
+    } else {
+        return None;
+    };
+    Some(help)
+}
+
+fn may_be_empty(disjunction: &Disjunction<'_>) -> bool {
+    let is_empty = |alternative: &Alternative<'_>| alternative.body.iter().all(term_may_be_empty);
+    disjunction.body.iter().any(is_empty)
+}
+
+fn term_may_be_empty(term: &Term<'_>) -> bool {
+    match term {
+        // `\b` needs a character of a word.
+        Term::BoundaryAssertion(boundary) => boundary.kind != BoundaryAssertionKind::Boundary,
+        Term::LookAroundAssertion(look) => {
+            let is_negative = matches!(
+                look.kind,
+                LookAroundAssertionKind::NegativeLookahead | LookAroundAssertionKind::NegativeLookbehind
+            );
+            is_negative != may_be_empty(&look.body)
+        }
+        Term::Quantifier(quantifier) => quantifier.min == 0 || term_may_be_empty(&quantifier.body),
+        Term::CapturingGroup(group) => may_be_empty(&group.body),
+        Term::IgnoreGroup(group) => may_be_empty(&group.body),
+        Term::IndexedReference(_) | Term::NamedReference(_) => true,
+        Term::Character(_)
+        | Term::Dot(_)
+        | Term::CharacterClassEscape(_)
+        | Term::UnicodePropertyEscape(_)
+        | Term::CharacterClass(_) => false,
+    }
+}
+
+fn slow(disjunction: &Disjunction<'_>) -> Option<&'static str> {
+    disjunction.body.iter().flat_map(|alternative| &alternative.body).find_map(slow_term)
+}
+
+fn slow_term(term: &Term<'_>) -> Option<&'static str> {
+    match term {
+        Term::LookAroundAssertion(look) => Some(match look.kind {
+            LookAroundAssertionKind::Lookahead | LookAroundAssertionKind::NegativeLookahead => "a look-ahead",
+            LookAroundAssertionKind::Lookbehind | LookAroundAssertionKind::NegativeLookbehind => "a look-behind",
+        }),
+        Term::IndexedReference(_) | Term::NamedReference(_) => Some("a back reference"),
+        Term::Quantifier(quantifier) => slow_term(&quantifier.body),
+        Term::CapturingGroup(group) => slow(&group.body),
+        Term::IgnoreGroup(group) => slow(&group.body),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_leading_group_of_known_flags_becomes_flags() {
+        for (text, source, flags) in [
+            ("(?i)a", "a", "i"),
+            ("(?imsi)a", "a", "ims"),
+            ("(?i)(?m)a", "(?m)a", "i"),
+            ("(?x)a", "(?x)a", ""),
+            ("(?i:a)", "(?i:a)", ""),
+            ("(?)a", "(?)a", ""),
+            ("a(?i)b", "a(?i)b", ""),
+            ("(?i", "(?i", ""),
+        ] {
+            let expected = Condition { source: source.to_owned(), flags: flags.to_owned() };
+            assert_eq!(Condition::from_inline(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_condition_with_the_look_of_a_glob_is_one() {
+        for glob in ["*.rs", "*.{ts,tsx}", "src/**", "a/b?.c", "[ab]/c"] {
+            assert!(is_glob(glob), "{glob}");
+        }
+        for pattern in ["a.b", "a/b", "*.r s", "*.", "src/.*\\.ts", "^a/*", "(a/b)*", "a*b", "*"] {
+            assert!(!is_glob(pattern), "{pattern}");
+        }
+    }
+
+    #[test]
+    fn a_check_says_what_is_empty_and_what_is_slow() {
+        let check = |text: &str| Condition::from_inline(text).check().expect(text);
+        for empty in ["", "a*", "^", "(?m)^$", "a|b?", "(?!a)", "(a?)\\1", "(?=a*)", "\\B", "(?:x|)"] {
+            assert!(check(empty).matches_empty, "{empty}");
+        }
+        for text in ["a", "\\bb?", "\\s+", "(?=a)", "(?<=a)", "^a", ".{1,3}"] {
+            assert!(!check(text).matches_empty, "{text}");
+        }
+        assert_eq!(check("x(?:a(?!b))+").slow, Some("a look-ahead"));
+        assert_eq!(check("(a)\\1").slow, Some("a back reference"));
+        assert_eq!(check("(?i)\\bTODO\\b").slow, None);
+    }
+
+    #[test]
+    fn a_mistake_has_its_offset_and_what_to_type() {
+        let check = |text: &str| Condition::from_inline(text).check().expect_err(text);
+        for (text, help) in [
+            ("([unclosed", "`\\["),
+            ("(unclosed", "`)`"),
+            ("a)", "`\\)`"),
+            ("**", "backslash"),
+            ("x(?i)y", "very start"),
+            ("(?P<a>b)", "(?<name>"),
+        ] {
+            let error = check(text);
+            assert!(error.offset <= text.len(), "{error:?}");
+            assert!(error.help.as_deref().is_some_and(|found| found.contains(help)), "{text}: {error:?}");
+        }
+        assert!(check(&"(".repeat(5_000)).message.contains("deep"));
+        assert!(check(&"[".repeat(5_000)).message.contains("deep"));
+        assert!(check(&"a".repeat(MAX_PATTERN + 1)).message.contains("bytes"));
+    }
+}
