@@ -89,6 +89,8 @@ pub(crate) enum Part {
     Scope,
     Glob,
     Agent,
+    InterruptMode,
+    Where,
 }
 
 /// Where the parts of a rule are written.
@@ -100,7 +102,11 @@ impl Places {
         self.0.insert((part, index), excerpt);
     }
 
-    #[expect(dead_code, reason = "the lint of the next commit asks it")]
+    /// Reports whether a part is written in the file.
+    pub(crate) fn has(&self, part: (Part, usize)) -> bool {
+        self.0.contains_key(&part)
+    }
+
     /// Reports on a part; on the file's first line when it is written nowhere.
     pub(crate) fn report(
         &self,

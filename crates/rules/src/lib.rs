@@ -7,8 +7,11 @@
 //!
 //! | module | idea |
 //! |---|---|
+//! | [`activity`] | which rules are active, and why the others are not |
+//! | [`built_in`] | rules of our own |
 //! | [`diagnostic`] | what is wrong in a rule file, and where |
 //! | [`file`] | rule files of pi, pi-ttsr, oh-my-pi and Cursor |
+//! | [`lint`] | rules that do not do what their files say |
 //! | [`pattern`] | regular expressions: flags, syntax, and how they will run |
 //! | [`rule`] | a rule: conditions, scope, and the action when it fires |
 //! | [`scope`] | which streams, tools and paths a rule reads |
@@ -16,13 +19,17 @@
 //!
 //! The crate does no I/O and reads no clock: the caller reads the files, and passes the time of each delta.
 
+pub mod activity;
+pub mod built_in;
 pub mod diagnostic;
 pub mod file;
+pub mod lint;
 pub mod pattern;
 pub mod rule;
 pub mod scope;
 pub mod settings;
 
+pub use activity::{Activity, Bucket, Reason};
 pub use diagnostic::{Diagnostic, Severity};
 pub use file::{Format, ParsedFile};
 pub use rule::{

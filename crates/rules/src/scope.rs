@@ -306,13 +306,13 @@ pub fn parse_token(token: &str) -> Result<ScopeToken, (String, String)> {
 }
 
 /// Says which stream a bare word was probably meant to be, instead of the name of a tool.
-#[expect(dead_code, reason = "the lint of the next commit asks it")]
 pub(crate) fn probably_meant(name: &str) -> Option<&'static str> {
     match name {
         "prose" | "message" | "reply" | "output" | "assistant" | "texts" => Some("text"),
         "reasoning" | "thought" | "thoughts" | "think" => Some("thinking"),
         "tools" | "toolcalls" | "tool_call" | "tool-call" | "tool_calls" => Some("tool"),
         "any" | "all" => Some("text, thinking, tool"),
+        "text" | "thinking" | "tool" | "toolcall" => None,
         _ => crate::diagnostic::similar(name, ["text", "thinking", "tool", "toolcall"]),
     }
 }

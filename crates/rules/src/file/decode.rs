@@ -280,12 +280,14 @@ impl<'a> Decoder<'a> {
         const REGION: &[(&str, Region)] = &[("any", Region::Any), ("code", Region::Code), ("prose", Region::Prose)];
         const SETTLE: &[(&str, Settle)] = &[("now", Settle::Now), ("word", Settle::Word), ("line", Settle::Line)];
         if let Some(entry) = find("interruptMode") {
+            self.locate(Part::InterruptMode, 0, &entry.value, 0, 1);
             rule.interrupt_mode = self.choice(entry, INTERRUPT).or(rule.interrupt_mode);
         }
         if let Some(entry) = find("contextMode") {
             rule.context_mode = self.choice(entry, CONTEXT).or(rule.context_mode);
         }
         if let Some(entry) = find("where") {
+            self.locate(Part::Where, 0, &entry.value, 0, 1);
             rule.region = self.choice(entry, REGION).unwrap_or_default();
         }
         if let Some(entry) = find("settle") {
@@ -408,6 +410,14 @@ impl<'a> Decoder<'a> {
                 self.report_at(value, at, token.len(), Severity::Error, message, &help);
                 ScopeToken::Unreadable { token: token.clone() }
             });
+            if let ScopeToken::Tool { name: Some(name), .. } = &parsed
+                && !token.to_ascii_lowercase().starts_with("tool:")
+                && let Some(meant) = scope::probably_meant(name)
+            {
+                let message = format!("scope {} is taken as the name of a tool", quoted(&token));
+                let help = format!("did you mean `{meant}`? To name a tool write `tool:{name}`");
+                self.report_at(value, at, token.len(), Severity::Warning, message, &help);
+            }
             if !rule.scope.contains(&parsed) {
                 self.locate(Part::Scope, rule.scope.len(), value, at, token.len());
                 rule.scope.push(parsed);

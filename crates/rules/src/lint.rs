@@ -1,0 +1,194 @@
+//! Finds rules that do not do what their files say, over all files of a session.
+//!
+//! [`lint`] returns the findings of [`crate::file::parse`] and adds those that need the whole rule, the settings or the other files.
+
+use crate::activity::{self, Reason};
+use crate::diagnostic::{Diagnostic, Severity, printable, quoted};
+use crate::file::{ParsedFile, Part};
+use crate::rule::{InterruptMode, Origin, Rule, ScopeToken, StreamKind};
+use crate::settings::RuleSettings;
+use std::collections::BTreeMap;
+
+/// Returns all findings, by file, line and column. `files` stand in the order in which they were read.
+///
+/// A finding is an error when a rule or a part of it cannot work, a warning when it hardly works as intended, and a note when it
+/// does. Settings that turn rules off are no findings.
+pub fn lint(files: &[ParsedFile], settings: &RuleSettings) -> Vec<Diagnostic> {
+    let mut found: Vec<Diagnostic> = files.iter().flat_map(|file| &file.diagnostics).cloned().collect();
+    for file in files {
+        for rule in &file.rules {
+            let mut linter = Linter { file, rule, found: &mut found };
+            linter.activity();
+            linter.scope();
+            linter.globs();
+            linter.patterns();
+            linter.interrupts(settings);
+        }
+    }
+    found.extend(duplicates(files));
+    found.sort_by(|a, b| {
+        (&a.path, a.line, a.column, a.severity, &a.message).cmp(&(&b.path, b.line, b.column, b.severity, &b.message))
+    });
+    found.dedup();
+    found
+}
+
+struct Linter<'a> {
+    file: &'a ParsedFile,
+    rule: &'a Rule,
+    found: &'a mut Vec<Diagnostic>,
+}
+
+impl Linter<'_> {
+    fn report(&mut self, part: (Part, usize), severity: Severity, message: String, help: &str) {
+        let help = (!help.is_empty()).then(|| help.to_owned());
+        self.found.push(self.file.places.report(&self.file.path, part, severity, message, help));
+    }
+
+    /// Reports a rule that reads no stream. Mistakes that parsing reported are not repeated.
+    fn activity(&mut self) {
+        let Some(reason) = activity::not_a_stream_rule(self.rule) else { return };
+        let is_used = self.rule.always_apply || self.rule.description.is_some();
+        let text = match is_used {
+            true => "the rule never fires; only its text is used",
+            false => "the rule is never used",
+        };
+        let (part, help) = match reason {
+            Reason::NoCondition if is_used || !self.rule.globs.is_empty() => return,
+            Reason::NoCondition => {
+                (Part::Rule, "add `condition: 'PATTERN'`, or `alwaysApply: true`, or a `description`")
+            }
+            Reason::NoValidCondition => (Part::Condition, "mend one of its conditions"),
+            Reason::UnreachableScope => (Part::Scope, "mend the scope, or remove it to read text and every tool"),
+            Reason::GlobsWithoutTool => (Part::Glob, "remove `globs`, or add `tool` to the scope"),
+            Reason::NoValidGlob => (Part::Glob, "mend one of its globs"),
+            Reason::ProseOfTools => (Part::Where, "write `where: any`, or add `text` to the scope"),
+            Reason::Judged => (Part::Question, "replace `question` by a `condition`"),
+            Reason::RulesOff
+            | Reason::BuiltInOff
+            | Reason::DisabledBySettings
+            | Reason::Shadowed { .. }
+            | Reason::OtherAgents { .. } => return,
+        };
+        self.report((part, 0), Severity::Warning, format!("{text}: {reason}"), help);
+    }
+
+    fn scope(&mut self) {
+        if self.rule.globs.is_empty() || !self.rule.scope.iter().any(|token| matches!(token, ScopeToken::Tool { .. })) {
+            return;
+        }
+        for (at, token) in self.rule.scope.iter().enumerate() {
+            if matches!(token, ScopeToken::Text | ScopeToken::Thinking) {
+                let message = format!("scope `{token}` has no path, so `globs` can never match there");
+                let help = format!("remove `{token}`, or write the globs into the tools: `tool(*.ts)`");
+                self.report((Part::Scope, at), Severity::Warning, message, &help);
+            }
+        }
+    }
+
+    fn globs(&mut self) {
+        let of_scope = self.rule.scope.iter().enumerate().filter_map(|(at, token)| match token {
+            ScopeToken::Tool { glob: Some(glob), .. } => Some(((Part::Scope, at), glob)),
+            _ => None,
+        });
+        let of_globs = self.rule.globs.iter().enumerate().map(|(at, glob)| ((Part::Glob, at), glob));
+        let all: Vec<((Part, usize), &String)> = of_scope.chain(of_globs).collect();
+        for (part, glob) in all {
+            let (why, help) = if let Some(rest) = glob.strip_prefix("./") {
+                ("matches only a path that is written with `./`", format!("write {}", quoted(rest)))
+            } else if glob.starts_with("~/") {
+                ("never matches: `~` is not expanded", "write the absolute path".to_owned())
+            } else if glob.ends_with('/') {
+                ("never matches: a path does not end with `/`", format!("write {}", quoted(&format!("{glob}**"))))
+            } else if glob.contains('\\') && !glob.contains('/') {
+                (
+                    "hardly matches: `\\` escapes the next character",
+                    format!("write {}", quoted(&glob.replace('\\', "/"))),
+                )
+            } else if glob.split('/').any(|part| part == "..") {
+                ("hardly matches: paths are resolved", "write the path from the folder of the project".to_owned())
+            } else if glob.contains("//") {
+                ("never matches: it has an empty folder", format!("write {}", quoted(&glob.replace("//", "/"))))
+            } else {
+                continue;
+            };
+            self.report(part, Severity::Warning, format!("the glob {} {why}", quoted(glob)), &help);
+        }
+    }
+
+    fn patterns(&mut self) {
+        for (at, condition) in self.rule.conditions.iter().enumerate() {
+            let part = (Part::Condition, at);
+            // The condition that stands for globs is written nowhere.
+            let (Ok(report), true) = (condition.check(), self.file.places.has(part)) else { continue };
+            if report.matches_empty {
+                let message = "this condition matches the empty text, so the rule fires at once".to_owned();
+                let help = "let it need a character: `+` instead of `*`, and no `?` around all of it";
+                self.report(part, Severity::Warning, message, help);
+            } else if let Some(construct) = report.slow {
+                let message = format!("{construct} makes this condition slower: it cannot run in the automaton");
+                self.report(part, Severity::Note, message, "rewrite it without, when replies are long");
+            }
+        }
+    }
+
+    fn interrupts(&mut self, settings: &RuleSettings) {
+        let reaches = |stream| {
+            let has = |token: &ScopeToken| match token {
+                ScopeToken::Text => stream == StreamKind::Text,
+                ScopeToken::Thinking => stream == StreamKind::Thinking,
+                ScopeToken::Tool { .. } => stream == StreamKind::Tool,
+                ScopeToken::Unreadable { .. } => false,
+            };
+            // Globs ask for a path.
+            let by_globs = self.rule.globs.is_empty() || stream == StreamKind::Tool;
+            by_globs
+                && (self.rule.scope.iter().any(has) || (self.rule.scope.is_empty() && stream != StreamKind::Thinking))
+        };
+        let streams: Vec<StreamKind> = [StreamKind::Text, StreamKind::Thinking, StreamKind::Tool]
+            .into_iter()
+            .filter(|&stream| reaches(stream))
+            .collect();
+        let mode = self.rule.interrupt_mode.unwrap_or(settings.interrupt_mode);
+        let is_deaf = mode != InterruptMode::Never && !streams.iter().any(|&stream| mode.interrupts(stream));
+        if !is_deaf || activity::not_a_stream_rule(self.rule).is_some() {
+            return;
+        }
+        let name = if mode == InterruptMode::ToolOnly { "tool-only" } else { "prose-only" };
+        let other = if mode == InterruptMode::ToolOnly { "`prose-only`" } else { "`tool-only`" };
+        let help = format!("write `interruptMode: always` or {other} to stop the reply, or `never` to be clear");
+        if self.rule.interrupt_mode.is_some() {
+            let message = format!("`interruptMode: {name}` never stops a reply here: the scope has no such stream");
+            self.report((Part::InterruptMode, 0), Severity::Warning, message, &help);
+        } else {
+            let message =
+                format!("the rule only reminds: `ttsr.interruptMode` is {name}, and the scope has no such stream");
+            self.report((Part::Scope, 0), Severity::Note, message, &help);
+        }
+    }
+}
+
+/// Reports rules whose name another file has.
+fn duplicates(files: &[ParsedFile]) -> Vec<Diagnostic> {
+    let mut winners: BTreeMap<&str, (&ParsedFile, &Rule)> = BTreeMap::new();
+    let rules = || files.iter().flat_map(|file| file.rules.iter().map(move |rule| (file, rule)));
+    for (file, rule) in rules() {
+        let winner = winners.entry(rule.name.as_str()).or_insert((file, rule));
+        if rule.origin > winner.1.origin {
+            *winner = (file, rule);
+        }
+    }
+    let report = |(file, rule): (&ParsedFile, &Rule)| {
+        let (winning, winner) = winners.get(rule.name.as_str())?;
+        if std::ptr::eq(*winner, rule) || rule.origin == Origin::BuiltIn {
+            return None;
+        }
+        // A project that replaces a rule of the user does what it should.
+        let severity = if winner.origin == rule.origin { Severity::Warning } else { Severity::Note };
+        let other = printable(&winning.path.display().to_string());
+        let message = format!("a rule of the same name counts instead: {other}");
+        let help = Some("rename one of the two files to use both".to_owned());
+        Some(file.places.report(&file.path, (Part::Rule, 0), severity, message, help))
+    };
+    rules().filter_map(report).collect()
+}
