@@ -77,6 +77,8 @@ pub struct ParsedFile {
     /// Findings, in the order of the file.
     pub diagnostics: Vec<Diagnostic>,
     pub(crate) places: Places,
+    /// Whether front matter was read; when not, a finding says why.
+    pub(crate) has_front_matter: bool,
 }
 
 /// A part of a rule that a finding may point at.
@@ -149,6 +151,7 @@ pub fn parse(path: &Path, file: &str, format: Format, origin: Origin) -> ParsedF
         disabled: Vec::new(),
         diagnostics: Vec::new(),
         places: Places::default(),
+        has_front_matter: false,
     };
     if let Err(diagnostic) = decode(path, file.as_bytes()) {
         parsed.diagnostics.push(*diagnostic);

@@ -54,6 +54,8 @@ impl Linter<'_> {
             false => "the rule is never used",
         };
         let (part, help) = match reason {
+            // Parsing said why there is none.
+            Reason::NoCondition if !self.file.has_front_matter => return,
             Reason::NoCondition if is_used || !self.rule.globs.is_empty() => return,
             Reason::NoCondition => {
                 (Part::Rule, "add `condition: 'PATTERN'`, or `alwaysApply: true`, or a `description`")
@@ -107,6 +109,8 @@ impl Linter<'_> {
                 )
             } else if glob.split('/').any(|part| part == "..") {
                 ("hardly matches: paths are resolved", "write the path from the folder of the project".to_owned())
+            } else if matches!(part.0, Part::Scope) && crate::scope::split(glob).len() > 1 {
+                ("has a comma, which is part of it", "close its `)` before the comma, or write `{a,b}`".to_owned())
             } else if glob.contains("//") {
                 ("never matches: it has an empty folder", format!("write {}", quoted(&glob.replace("//", "/"))))
             } else {

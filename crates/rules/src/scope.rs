@@ -12,7 +12,7 @@
 //! then against the last component of each; so `*.ts` matches at any depth. Globs are case-sensitive; `*` does not cross `/`.
 
 use crate::rule::{Rule, ScopeToken, StreamKind};
-use globset::{GlobBuilder, GlobMatcher};
+use globset::{GlobBuilder, GlobSet};
 use std::collections::BTreeSet;
 
 /// Longer globs are refused; each becomes an automaton.
@@ -23,7 +23,8 @@ pub const MAX_TOKENS: usize = 200;
 /// A glob over paths, with the semantics of `Bun.Glob`: braces, classes, `**` for folders, a leading `!` negates.
 #[derive(Debug, Clone)]
 pub struct PathGlob {
-    matcher: GlobMatcher,
+    /// A set of one: `Glob::compile_matcher` panics where a set returns an error.
+    matcher: GlobSet,
     is_negated: bool,
 }
 
@@ -41,8 +42,14 @@ impl PathGlob {
         let is_negated = (glob.len() - positive.len()) % 2 == 1;
         let mut builder = GlobBuilder::new(positive);
         builder.literal_separator(true).backslash_escape(true).empty_alternates(true);
-        let glob = builder.build().map_err(|error| error.kind().to_string())?;
-        Ok(Self { matcher: glob.compile_matcher(), is_negated })
+        let sentence = |error: globset::Error| match error.kind() {
+            // Its text is the whole expression that the glob became.
+            globset::ErrorKind::Regex(_) => "it is too large or nested too deep".to_owned(),
+            kind => kind.to_string(),
+        };
+        let glob = builder.build().map_err(sentence)?;
+        let matcher = GlobSet::builder().add(glob).build().map_err(sentence)?;
+        Ok(Self { matcher, is_negated })
     }
 
     /// Reports whether a text matches, without regard to its components.

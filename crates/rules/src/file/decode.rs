@@ -61,6 +61,8 @@ pub(super) struct Decoder<'a> {
     is_broken: bool,
     diagnostics: Vec<Diagnostic>,
     places: Places,
+    /// Whether front matter was read.
+    has_front_matter: bool,
 }
 
 impl<'a> Decoder<'a> {
@@ -78,6 +80,7 @@ impl<'a> Decoder<'a> {
             is_broken: false,
             diagnostics: Vec::new(),
             places,
+            has_front_matter: true,
         }
     }
 
@@ -117,6 +120,7 @@ impl<'a> Decoder<'a> {
     }
 
     pub(super) fn report_no_front_matter(&mut self) {
+        self.has_front_matter = false;
         let found = self.file.lines().scan(0, |at, line| {
             *at += line.len() + 1;
             Some((*at - line.len() - 1, line.trim_end()))
@@ -138,6 +142,7 @@ impl<'a> Decoder<'a> {
     }
 
     pub(super) fn report_unclosed(&mut self) {
+        self.has_front_matter = false;
         let excerpt = Excerpt::new(self.file, self.file.find("---").unwrap_or_default(), 3);
         let message = "the front matter is not closed, so none of it is read";
         let help = "put `---` on a line of its own after the last key";
@@ -180,6 +185,7 @@ impl<'a> Decoder<'a> {
         self.diagnostics.sort_by_key(|found| (found.line, found.column));
         parsed.diagnostics = self.diagnostics;
         parsed.places = self.places;
+        parsed.has_front_matter = self.has_front_matter;
     }
 
     fn fill(&mut self, rule: &mut Rule, entries: &[Entry]) {
@@ -220,11 +226,13 @@ impl<'a> Decoder<'a> {
         };
         if let Some(entry) = condition {
             self.conditions(rule, entry, &flags);
-        } else if self.is_ttsr {
+        }
+        if self.is_ttsr && rule.conditions.is_empty() && !self.is_broken {
             self.is_broken = true;
-            let excerpt = Excerpt::new(self.file, self.front.origin(0), 1);
+            let at = entries.iter().find(|entry| entry.key == "trigger").map_or(0, |entry| entry.at);
+            let message = "`trigger` is empty and would match everything".to_owned();
             let help = Some("write `trigger: 'PATTERN'`".to_owned());
-            self.report(&excerpt, Severity::Error, "`trigger` is empty and would match everything".to_owned(), help);
+            self.report_finding(Severity::Error, Finding { at, length: "trigger".len(), message, help });
         }
         if let Some(entry) = find("astCondition") {
             for item in self.items(entry) {
@@ -504,9 +512,10 @@ impl<'a> Decoder<'a> {
         for value in values {
             match &value.node {
                 Node::Scalar { text, kind: Kind::Text, .. } => {
-                    let trimmed = text.trim();
+                    // pi-ttsr takes what stands in the quotes.
+                    let trimmed = if self.is_ttsr { text } else { text.trim() };
                     if !trimmed.is_empty() {
-                        let skipped = text.len() - text.trim_start().len();
+                        let skipped = if self.is_ttsr { 0 } else { text.len() - text.trim_start().len() };
                         items.push(Item { text: trimmed, skipped, value });
                     }
                 }
@@ -576,10 +585,11 @@ impl<'a> Decoder<'a> {
             Node::Scalar { text, .. } if self.is_ttsr && (text == "true" || text == "false") => text == "true",
             node => {
                 let shown = match node {
+                    Node::Scalar { text, kind: Kind::Text, .. } => format!("the text {}", quoted(text)),
                     Node::Scalar { text, .. } => quoted(text),
                     _ => "a list or a map".to_owned(),
                 };
-                let message = format!("`{}` is {shown}, which is neither true nor false", entry.key);
+                let message = format!("`{}` is {shown} instead of true or false, and counts as false", entry.key);
                 let help = format!("write `{0}: true` or `{0}: false`, without quotes", entry.key);
                 self.report_at(&entry.value, 0, 1, Severity::Warning, message, &help);
                 false

@@ -1,6 +1,9 @@
 use super::*;
+use crate::activity::{self, Bucket, Reason};
+use crate::lint;
 use crate::rule::{Condition, ScopeToken};
 use crate::scope;
+use crate::settings::RuleSettings;
 use serde_json::Value;
 use std::fs;
 
@@ -37,6 +40,7 @@ fn rules_have_the_members_that_oh_my_pi_gives_them() {
     let mut expected_names: Vec<&str> = listed.iter().filter_map(|rule| rule["name"].as_str()).collect();
     expected_names.sort_unstable();
     assert_eq!(names, expected_names);
+    let settings = RuleSettings { enabled: true, ..RuleSettings::default() };
     for expected in listed {
         let rule = rules.iter().find(|rule| rule.name.as_str() == expected["name"]).expect("a rule");
         let name = rule.name.as_str();
@@ -56,6 +60,15 @@ fn rules_have_the_members_that_oh_my_pi_gives_them() {
         assert_eq!(rule.question.as_deref(), expected["question"].as_str(), "{name}");
         let mode = rule.interrupt_mode.map(|mode| serde_json::to_value(mode).expect("JSON"));
         assert_eq!(mode.as_ref(), expected.get("interruptMode"), "{name}");
+        let activity = activity::activity(rule, &settings, Some(activity::MAIN_AGENT));
+        let bucket = match (activity.bucket, activity.reason) {
+            // oh-my-pi may have a model judge it after the reply; it reads no stream there either.
+            (Bucket::Stream, _) | (_, Some(Reason::Judged)) => "ttsr",
+            (Bucket::Always, _) => "always",
+            (Bucket::Rulebook, _) => "rulebook",
+            (Bucket::Inactive, _) => "none",
+        };
+        assert_eq!(bucket, expected["bucket"], "{name}");
     }
     // Of the files that oh-my-pi leaves out, one has no text and one is switched off.
     let without = |file: &&ParsedFile| file.rules.is_empty();
@@ -68,4 +81,133 @@ fn rules_have_the_members_that_oh_my_pi_gives_them() {
     let empty = parsed.iter().find(|file| file.path.ends_with("dv-empty.md")).expect("a file");
     assert!(empty.diagnostics.iter().any(|found| found.message == "the rule has no text"), "{:?}", empty.diagnostics);
     assert_eq!(expected["warnings"].as_array().map(Vec::len), Some(1));
+}
+
+/// Parses the fixtures of a folder; their paths are the names of the files.
+fn parsed(folder: &Path) -> Vec<ParsedFile> {
+    let parse = |(path, text): &(PathBuf, String)| {
+        let name = Path::new(path.file_name().expect("a name"));
+        parse(name, text, Format::of_path(name), Origin::Project)
+    };
+    files(folder).iter().map(parse).collect()
+}
+
+fn assert_snapshot(name: &str, content: &str) {
+    let mut settings = insta::Settings::new();
+    settings.set_snapshot_path(fixtures());
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings.bind(|| insta::assert_snapshot!(name, content));
+}
+
+#[test]
+fn each_mistake_says_where_it_is_and_what_to_type() {
+    let findings = lint::lint(&parsed(&fixtures().join("files")), &RuleSettings::default());
+    let page: String = findings.iter().map(|found| found.render() + "\n\n").collect();
+    assert_snapshot("findings", &page);
+}
+
+#[test]
+fn keys_become_members() {
+    let mut page = String::new();
+    for file in parsed(&fixtures().join("files")) {
+        for rule in file.rules.iter().chain(&file.disabled) {
+            let plain = serde_json::to_value(Rule::new("", Origin::Project, "")).expect("JSON");
+            let mut members = serde_json::to_value(rule).expect("JSON");
+            let members = members.as_object_mut().expect("an object");
+            members.retain(|key, value| plain.get(key) != Some(value) && key != "path");
+            let off = if file.rules.is_empty() { " (off)" } else { "" };
+            page += &format!("{}{off}\n", file.path.display());
+            for (key, value) in members {
+                page += &format!("    {key}: {value}\n");
+            }
+        }
+    }
+    assert_snapshot("members", &page);
+}
+
+#[test]
+fn limits_hold_whatever_is_in_a_file() {
+    let parse = |text: &str| parse(Path::new("a.md"), text, Format::Pi, Origin::Project);
+    let front = |front: &str| parse(&format!("---\n{front}\n---\ntext"));
+    let says = |file: &ParsedFile, text: &str| {
+        let found = file.diagnostics.iter().any(|found| found.message.contains(text));
+        assert!(found, "{text}: {:?}", file.diagnostics.first());
+    };
+    says(&parse(&"x".repeat(MAX_FILE + 1)), "at most 1048576");
+    says(&front(&format!("a: {}", "x".repeat(front::MAX_FRONT_MATTER))), "more than 65536 bytes");
+    says(&front(&format!("a: {}{}", "[".repeat(40), "]".repeat(40))), "nested more than 32 deep");
+    says(&front(&format!("a:\n  {}x", "- ".repeat(30_000))), "nested more than 32 deep");
+    says(&front(&format!("{}x", "? ".repeat(30_000))), "nested more than 32 deep");
+    let many: String = (0..300).map(|n| format!("\n  - 'x{n}'")).collect();
+    let file = front(&format!("condition:{many}"));
+    assert_eq!(file.rules[0].conditions.len(), MAX_CONDITIONS);
+    says(&file, "more than 200 items");
+    // Each line stands for ten times the line before it.
+    let mut bomb = "a0: &a0 [x, x]\n".to_owned();
+    for n in 1..12 {
+        bomb += &format!("a{n}: &a{n} [{}]\n", vec![format!("*a{}", n - 1); 10].join(", "));
+    }
+    says(&front(&bomb), "more than 10000 values");
+    let shared = front("scope: &s [text]\ncondition: &c ['a', 'b']\nastCondition: *c");
+    assert_eq!(shared.rules[0].ast_conditions, ["a", "b"]);
+    for hostile in [
+        "a: &a [*a]",
+        "{",
+        "}",
+        "\u{0}",
+        "%YAML 9\n---\na",
+        "!!binary x: y",
+        "? a\n: b",
+        "- - -",
+        "condition: |\n  a\n  (b",
+        "condition: >-\n  (a\n  b",
+        "condition: 'a\n  (b'",
+        "condition: \"a\\\n  (b\"",
+        "condition: \"\\U0001F600(\"",
+        "scope: ''''",
+        "scope: \"'\"",
+        "globs: '[z-a]'",
+        "globs: '\\'",
+        "trigger: \"\\u12\"",
+        "trigger: \"\\é\"",
+        "trigger: \"\\uéé\"",
+    ] {
+        let _ = lint::lint(&[front(hostile), parse(hostile)], &RuleSettings::default());
+    }
+    let braces = format!("scope: 'tool({}{})'", "{a,".repeat(240), "}".repeat(240));
+    let stars = format!("globs: '{}'", "**/".repeat(330));
+    let names = format!("condition: '{}'", (0..700).map(|n| format!("(?<g{n}>)")).collect::<String>());
+    for hostile in [braces, stars, names] {
+        let _ = lint::lint(&[front(&hostile)], &RuleSettings::default());
+    }
+    for text in ["", "-", "---", "---\n", "---\n---", "---\n---\n", "---é\n---", "----\n---", "\u{FEFF}---\n---\nx"] {
+        parse(text);
+    }
+}
+
+proptest::proptest! {
+    /// Any text in any place gives a result.
+    #[test]
+    fn no_text_makes_parsing_panic(
+        front in r#"([a-zA-Z-]{1,12}:)?[ -~\n\t\ré😀'"\[\](){}*&|\\:#,-]{0,80}"#,
+        key in "condition|scope|globs|trigger|agents|flags|cooldown|repeat|where|astCondition",
+        value in r"\PC{0,40}",
+        is_mdc in proptest::bool::ANY,
+    ) {
+        for text in [
+            format!("---\n{front}\n---\nbody"),
+            format!("---\n{key}: {value}\n---\nbody"),
+            format!("---\n{key}: \"{value}\"\n{front}\n---\nbody"),
+            front.clone(),
+        ] {
+            let path = Path::new(if is_mdc { "a.mdc" } else { "a.md" });
+            let file = parse(path, &text, Format::of_path(path), Origin::Project);
+            for found in lint::lint(&[file], &RuleSettings::default()) {
+                let rendered = found.render();
+                proptest::prop_assert!(found.line >= 1 && found.column >= 1 && rendered.contains('^'));
+                proptest::prop_assert!(!rendered.contains(|c: char| c.is_control() && c != '\n'), "{rendered:?}");
+            }
+        }
+    }
 }
