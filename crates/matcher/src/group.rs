@@ -1,6 +1,6 @@
 //! Several automata that read one text.
 
-use crate::{Prefilter, Reading};
+use crate::prefilter::{Prefilter, Reading};
 
 /// Bytes of all automata of a group: one more than that is not taken.
 const MAX_GROUP: usize = 8 << 20;
@@ -28,7 +28,7 @@ impl Group {
     /// Adds an automaton, which reads from the next text on, and gives its number, counted from 0; `None` when the
     /// group takes up too much memory with it.
     pub fn add(&mut self, filter: Prefilter) -> Option<usize> {
-        self.bytes += filter.automaton.memory_usage();
+        self.bytes += filter.memory_usage();
         if self.bytes > MAX_GROUP {
             return None;
         }

@@ -1,260 +1,575 @@
-//! From the syntax of JavaScript to that of automata: the same expression, or one that matches more.
+//! Translates ECMAScript's expressions to expressions over the alphabet of [`transcode`]: the same language, or a larger one.
 //!
-//! | JavaScript | here |
+//! | ECMAScript | here |
 //! |---|---|
-//! | characters, classes, groups, alternatives | the same; quantifiers beyond [`MAX_COUNT`] have no end |
-//! | `^` `$` `\b` `\B` | the same; with the flag `m`, and `\b` with `iu`, they hold everywhere |
-//! | looking ahead or behind | holds everywhere |
-//! | a reference to a group, `\p{..}` | any text, any character |
-//! | flag `i` | letters of ASCII in both cases; what is not ASCII matches whatever is not |
-//! | half a character (without `u` a class sees UTF-16) | either half of the four bytes |
+//! | characters, classes, `\p{..}`, groups, alternatives, modifiers | exact |
+//! | `^` `$` `\b` `\B` | exact; with `i` and `u`, `\b` and `\B` hold everywhere, for U+017F and U+212A are letters of words then |
+//! | `x(?=y)` where the expression ends, `(?<=y)x` where it begins | exact: `xy`, `yx` |
+//! | `x(?!abc)` where it ends, `(?<!abc)x` where it begins, for a row of characters or classes | exact: a text that differs from the row, or ends before |
+//! | `(?=[^]*a)(?=[^]*b)`, `^(?=a)(?=b)c` | exact: several expressions, each of which has to match |
+//! | other look-arounds | hold everywhere |
+//! | a reference to a group | whatever the group may match, or any text |
+//! | a quantifier that multiplies an expression too far | has no end |
 
-use oxc_allocator::Allocator;
+use crate::case;
+use crate::code_set::{CodeSet, MAX_POINT, MAX_UNIT};
+use crate::pattern::{Flags, Precision};
+use crate::transcode;
 use oxc_regular_expression::ast::{
-    Alternative, BoundaryAssertionKind, Character, CharacterClass, CharacterClassContents, CharacterClassContentsKind,
-    CharacterClassEscapeKind, Disjunction, Term,
+    Alternative, BoundaryAssertionKind, CapturingGroup, Character, CharacterClass, CharacterClassContents,
+    CharacterClassContentsKind, CharacterClassEscapeKind, ClassStringDisjunction, Disjunction, IgnoreGroup,
+    LookAroundAssertionKind, Modifier, Pattern, Quantifier, Term, UnicodePropertyEscape,
 };
-use oxc_regular_expression::{LiteralParser, Options};
-use regex_syntax::hir::{Class, ClassBytes, ClassBytesRange, ClassUnicode, ClassUnicodeRange, Hir, Look, Repetition};
+use regex_syntax::hir::{Class, ClassBytes, ClassBytesRange, Hir, HirKind, Look, Repetition};
+use std::collections::HashMap;
 
-/// A quantifier that counts further than this multiplies the automaton.
-const MAX_COUNT: u32 = 32;
-/// The translation walks the expression by recursion.
-const MAX_GROUPS: usize = 50;
+/// States, roughly, that an expression under a quantifier may come to.
+const MAX_REPEATED: usize = 2_000;
+/// States, roughly, of a group that is repeated where it is referred to.
+const MAX_REFERRED: usize = 200;
+/// Characters of a row that is looked for and must not be there: its translation grows with the square.
+const MAX_ROW: usize = 32;
 
-const LINE_ENDS: &[(char, char)] = &[('\n', '\n'), ('\r', '\r'), ('\u{2028}', '\u{2029}')];
-const DIGITS: &[(char, char)] = &[('0', '9')];
-const WORD: &[(char, char)] = &[('0', '9'), ('A', 'Z'), ('_', '_'), ('a', 'z')];
-/// White space and line ends of ECMA-262.
-const SPACE: &[(char, char)] = &[
-    ('\t', '\r'),
-    (' ', ' '),
-    ('\u{A0}', '\u{A0}'),
-    ('\u{1680}', '\u{1680}'),
-    ('\u{2000}', '\u{200A}'),
-    ('\u{2028}', '\u{2029}'),
-    ('\u{202F}', '\u{202F}'),
-    ('\u{205F}', '\u{205F}'),
-    ('\u{3000}', '\u{3000}'),
-    ('\u{FEFF}', '\u{FEFF}'),
-];
-const NOT_ASCII: (char, char) = ('\u{80}', char::MAX);
+/// What an expression becomes.
+#[derive(Debug, Clone)]
+pub(crate) struct Translation {
+    /// Expressions, each of which has to match somewhere.
+    pub(crate) parts: Vec<Hir>,
+    pub(crate) precision: Precision,
+}
 
-/// What the expression is here; `None` when that cannot be told or would match everywhere.
-pub(crate) fn translate(source: &str, flags: &str) -> Option<Hir> {
-    if source.matches('(').count() > MAX_GROUPS {
-        return None;
-    }
-    let mut translator = Translator::default();
-    for flag in flags.chars() {
-        match flag {
-            'i' => translator.ignores_case = true,
-            'm' => translator.is_multiline = true,
-            's' => translator.dot_is_all = true,
-            'u' => translator.is_unicode = true,
-            'd' => {}
-            _ => return None,
+/// Translates a parsed expression.
+pub(crate) fn translate(pattern: &Pattern<'_>, flags: Flags) -> Translation {
+    let mut translator = Translator { is_unicode: flags.is_unicode, is_sets: flags.is_sets, ..Translator::default() };
+    let mode =
+        Mode { ignores_case: flags.ignores_case, is_multiline: flags.is_multiline, dot_is_all: flags.dot_is_all };
+    let parts = translator.conjunction(&pattern.body, mode).unwrap_or_else(|| {
+        translator = Translator { is_unicode: flags.is_unicode, is_sets: flags.is_sets, ..Translator::default() };
+        vec![translator.disjunction(&pattern.body, mode, Edges::BOTH)]
+    });
+    let precision = if translator.is_coarse { Precision::Coarse } else { Precision::Exact };
+    Translation { parts: parts.into_iter().map(|part| translator.aligned(part)).collect(), precision }
+}
+
+/// Returns the number of states, roughly, that an expression comes to.
+pub(crate) fn weight(hir: &Hir) -> usize {
+    match hir.kind() {
+        HirKind::Empty | HirKind::Look(_) => 1,
+        HirKind::Literal(literal) => literal.0.len(),
+        HirKind::Class(Class::Unicode(class)) => 2 + class.ranges().len() * 2,
+        HirKind::Class(Class::Bytes(_)) => 1,
+        HirKind::Capture(capture) => weight(&capture.sub),
+        HirKind::Repetition(repetition) => {
+            let times = repetition.max.unwrap_or(repetition.min + 1).max(1) as usize;
+            weight(&repetition.sub).saturating_mul(times)
+        }
+        HirKind::Concat(parts) | HirKind::Alternation(parts) => {
+            parts.iter().fold(1, |sum: usize, part| sum.saturating_add(weight(part)))
         }
     }
-    let allocator = Allocator::default();
-    let pattern = LiteralParser::new(&allocator, source, Some(flags), Options::default()).parse().ok()?;
-    let pattern = translator.disjunction(&pattern.body)?;
-    // What matches the empty text matches everywhere, unless it looks at what is around it.
-    let properties = pattern.properties();
-    let is_everywhere = properties.minimum_len() == Some(0) && properties.look_set().is_empty();
-    (!is_everywhere).then_some(pattern)
+}
+
+/// Flags that a group may change for what is in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Mode {
+    ignores_case: bool,
+    is_multiline: bool,
+    dot_is_all: bool,
+}
+
+/// Whether a term is the first of the whole expression, and whether it is the last: nothing is read before or after it.
+#[derive(Debug, Clone, Copy)]
+struct Edges {
+    is_head: bool,
+    is_tail: bool,
+}
+
+impl Edges {
+    const BOTH: Self = Self { is_head: true, is_tail: true };
+    const NONE: Self = Self { is_head: false, is_tail: false };
 }
 
 #[derive(Default)]
 struct Translator {
-    ignores_case: bool,
-    is_multiline: bool,
-    dot_is_all: bool,
     is_unicode: bool,
-}
-
-/// Characters, and whether halves of those beyond the BMP are among them.
-struct Set {
-    chars: ClassUnicode,
-    halves: bool,
-}
-
-impl Set {
-    fn new(ranges: &[(char, char)]) -> Self {
-        let ranges = ranges.iter().map(|&(start, end)| ClassUnicodeRange::new(start, end));
-        Self { chars: ClassUnicode::new(ranges), halves: false }
-    }
-
-    fn negated(mut self) -> Self {
-        self.chars.negate();
-        Self { halves: true, ..self }
-    }
-
-    fn add(&mut self, (start, end): (char, char)) {
-        self.chars.push(ClassUnicodeRange::new(start, end));
-    }
-
-    fn has(&self, wanted: char) -> bool {
-        self.chars.ranges().iter().any(|range| (range.start()..=range.end()).contains(&wanted))
-    }
+    is_sets: bool,
+    /// Whether something was taken for granted.
+    is_coarse: bool,
+    /// Groups that are translated already, by number, with the flag `i` in them.
+    groups: HashMap<u32, (Hir, bool)>,
+    /// Numbers of the groups of each name.
+    named: HashMap<String, Vec<u32>>,
+    next_group: u32,
+    /// Whether groups were left out, so that a name may stand for one of them.
+    has_dropped_groups: bool,
 }
 
 impl Translator {
-    fn disjunction(&self, disjunction: &Disjunction<'_>) -> Option<Hir> {
-        let alternatives: Option<Vec<Hir>> = disjunction.body.iter().map(|each| self.alternative(each)).collect();
-        Some(Hir::alternation(alternatives?))
-    }
-
-    fn alternative(&self, alternative: &Alternative<'_>) -> Option<Hir> {
-        let terms: Option<Vec<Hir>> = alternative.body.iter().map(|term| self.term(term)).collect();
-        Some(Hir::concat(terms?))
-    }
-
-    fn term(&self, term: &Term<'_>) -> Option<Hir> {
-        Some(match term {
-            Term::BoundaryAssertion(boundary) => self.boundary(boundary.kind),
-            Term::LookAroundAssertion(_) => Hir::empty(),
-            Term::Quantifier(quantifier) => {
-                let count = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
-                let (min, max) = (count(quantifier.min), quantifier.max.map(count));
-                Hir::repetition(Repetition {
-                    min: min.min(MAX_COUNT),
-                    max: max.filter(|&max| max <= MAX_COUNT),
-                    greedy: quantifier.greedy,
-                    sub: Box::new(self.term(&quantifier.body)?),
-                })
+    /// Returns the parts of an expression that looks ahead several times from one place: all of them have to match.
+    fn conjunction(&mut self, body: &Disjunction<'_>, mode: Mode) -> Option<Vec<Hir>> {
+        let [alternative] = body.body.as_slice() else { return None };
+        let mut terms = alternative.body.as_slice();
+        let mut is_anchored = false;
+        if let [Term::BoundaryAssertion(boundary), rest @ ..] = terms
+            && boundary.kind == BoundaryAssertionKind::Start
+        {
+            is_anchored = !mode.is_multiline;
+            terms = rest;
+        }
+        let mut parts = Vec::new();
+        while let [Term::LookAroundAssertion(look), rest @ ..] = terms
+            && look.kind == LookAroundAssertionKind::Lookahead
+        {
+            terms = rest;
+            if is_anchored {
+                let ahead = self.disjunction(&look.body, mode, Edges { is_head: false, is_tail: true });
+                parts.push(Hir::concat(vec![Hir::look(Look::Start), ahead]));
+                continue;
             }
-            Term::Character(character) => self.folded(self.character(character)?, false),
-            Term::Dot(_) if self.dot_is_all => class(Set::new(&[]).negated()),
-            Term::Dot(_) => class(Set::new(LINE_ENDS).negated()),
-            Term::CharacterClassEscape(escape) => self.folded(escaped(escape.kind), false),
-            Term::UnicodePropertyEscape(_) => class(Set::new(&[]).negated()),
-            Term::CharacterClass(set) => self.class(set)?,
-            Term::CapturingGroup(group) => self.disjunction(&group.body)?,
-            Term::IgnoreGroup(group) if group.modifiers.is_some() => return None,
-            Term::IgnoreGroup(group) => self.disjunction(&group.body)?,
-            Term::IndexedReference(_) | Term::NamedReference(_) => Hir::repetition(Repetition {
-                min: 0,
-                max: None,
-                greedy: true,
-                sub: Box::new(Hir::class(Class::Bytes(bytes(&[(0, 255)])))),
-            }),
+            let [ahead] = look.body.body.as_slice() else { return None };
+            let [first, wanted @ ..] = ahead.body.as_slice() else { return None };
+            if !self.reads_everything(first, mode) {
+                return None;
+            }
+            parts.push(self.terms(wanted, mode, Edges::BOTH));
+        }
+        if parts.is_empty() {
+            return None;
+        }
+        if is_anchored {
+            let rest = self.terms(terms, mode, Edges { is_head: false, is_tail: true });
+            parts.push(Hir::concat(vec![Hir::look(Look::Start), rest]));
+        } else if !terms.iter().all(|term| self.reads_everything(term, mode)) {
+            return None;
+        }
+        // A part that matches everywhere need not be looked for, but for the last one.
+        let is_everywhere = |part: &Hir| {
+            let HirKind::Concat(terms) = part.kind() else { return matches!(part.kind(), HirKind::Empty) };
+            terms.iter().all(|term| matches!(term.kind(), HirKind::Empty | HirKind::Look(Look::Start)))
+        };
+        let last = parts.last().cloned();
+        parts.retain(|part| !is_everywhere(part) && *part != Hir::look(Look::Start));
+        if parts.is_empty() {
+            parts.extend(last);
+        }
+        Some(parts)
+    }
+
+    /// Reports whether a term is `[^]*` in one of its forms.
+    fn reads_everything(&self, term: &Term<'_>, mode: Mode) -> bool {
+        let Term::Quantifier(quantifier) = term else { return false };
+        quantifier.min == 0
+            && quantifier.max.is_none()
+            && self.single(&quantifier.body, mode).is_some_and(|set| set.complement(self.max()).is_empty())
+    }
+
+    fn disjunction(&mut self, disjunction: &Disjunction<'_>, mode: Mode, edges: Edges) -> Hir {
+        let each = |alternative: &Alternative<'_>| self.terms(&alternative.body, mode, edges);
+        let alternatives: Vec<Hir> = disjunction.body.iter().map(each).collect();
+        Hir::alternation(alternatives)
+    }
+
+    fn terms(&mut self, terms: &[Term<'_>], mode: Mode, edges: Edges) -> Hir {
+        let mut parts = Vec::with_capacity(terms.len());
+        let mut at = 0;
+        while at < terms.len() {
+            // `(?=x)y`, `(?!x)y`: of single characters, y is narrowed.
+            if let Some(narrowed) = self.narrowed(&terms[at..], mode) {
+                parts.push(narrowed);
+                at += 2;
+                continue;
+            }
+            let edges = Edges { is_head: edges.is_head && at == 0, is_tail: edges.is_tail && at + 1 == terms.len() };
+            parts.push(self.term(&terms[at], mode, edges));
+            at += 1;
+        }
+        Hir::concat(parts)
+    }
+
+    fn term(&mut self, term: &Term<'_>, mode: Mode, edges: Edges) -> Hir {
+        match term {
+            Term::BoundaryAssertion(boundary) => self.boundary(boundary.kind, mode),
+            Term::LookAroundAssertion(look) => self.look_around(look.kind, &look.body, mode, edges),
+            Term::Quantifier(quantifier) => self.quantifier(quantifier, mode),
+            Term::CharacterClass(class) if class.strings => self.strings(class, mode),
+            Term::UnicodePropertyEscape(escape) if escape.strings => self.coarse(any_text()),
+            Term::Character(_)
+            | Term::Dot(_)
+            | Term::CharacterClassEscape(_)
+            | Term::UnicodePropertyEscape(_)
+            | Term::CharacterClass(_) => match self.single(term, mode) {
+                Some(set) => self.symbol(&set),
+                None => {
+                    let any = self.symbol(&CodeSet::up_to(self.max()));
+                    self.coarse(any)
+                }
+            },
+            Term::CapturingGroup(group) => self.capturing(group, mode, edges),
+            Term::IgnoreGroup(group) => {
+                let mode = modified(group, mode);
+                self.disjunction(&group.body, mode, edges)
+            }
+            Term::IndexedReference(reference) => self.reference(&[reference.index], mode),
+            Term::NamedReference(_) if self.has_dropped_groups => self.coarse(any_text()),
+            Term::NamedReference(reference) => {
+                let numbers = self.named.get(reference.name.as_str()).cloned().unwrap_or_default();
+                self.reference(&numbers, mode)
+            }
+        }
+    }
+
+    fn coarse(&mut self, hir: Hir) -> Hir {
+        self.is_coarse = true;
+        hir
+    }
+
+    fn boundary(&mut self, kind: BoundaryAssertionKind, mode: Mode) -> Hir {
+        let has_more_letters = mode.ignores_case && self.is_unicode;
+        match kind {
+            BoundaryAssertionKind::Start if mode.is_multiline => Hir::look(Look::StartLF),
+            BoundaryAssertionKind::Start => Hir::look(Look::Start),
+            BoundaryAssertionKind::End if mode.is_multiline => Hir::look(Look::EndLF),
+            BoundaryAssertionKind::End => Hir::look(Look::End),
+            _ if has_more_letters => self.coarse(Hir::empty()),
+            BoundaryAssertionKind::Boundary => Hir::look(Look::WordAscii),
+            BoundaryAssertionKind::NegativeBoundary => Hir::look(Look::WordAsciiNegate),
+        }
+    }
+
+    fn look_around(&mut self, kind: LookAroundAssertionKind, body: &Disjunction<'_>, mode: Mode, edges: Edges) -> Hir {
+        let groups = count_groups(body);
+        match kind {
+            LookAroundAssertionKind::Lookahead if edges.is_tail => {
+                return self.disjunction(body, mode, Edges { is_head: false, ..edges });
+            }
+            LookAroundAssertionKind::Lookbehind if edges.is_head => {
+                return self.disjunction(body, mode, Edges { is_tail: false, ..edges });
+            }
+            LookAroundAssertionKind::NegativeLookahead if edges.is_tail => {
+                if let Some(row) = self.row(body, mode) {
+                    return self.other_than(&row, Look::End);
+                }
+            }
+            LookAroundAssertionKind::NegativeLookbehind if edges.is_head => {
+                if let Some(mut row) = self.row(body, mode) {
+                    row.reverse();
+                    return self.other_than(&row, Look::Start);
+                }
+            }
+            _ => {}
+        }
+        self.next_group += groups;
+        self.has_dropped_groups |= groups > 0;
+        self.coarse(Hir::empty())
+    }
+
+    /// Returns the expression for a text, read away from where it is looked from, that is not this row of characters.
+    fn other_than(&self, row: &[CodeSet], edge: Look) -> Hir {
+        let mut choices = Vec::with_capacity(row.len());
+        for (number, set) in row.iter().enumerate() {
+            let differs = Hir::alternation(vec![Hir::look(edge), self.symbol(&set.complement(self.max()))]);
+            let mut parts: Vec<Hir> = row[..number].iter().map(|set| self.symbol(set)).collect();
+            parts.push(differs);
+            if edge == Look::Start {
+                parts.reverse();
+            }
+            choices.push(Hir::concat(parts));
+        }
+        // An empty row is always there.
+        Hir::alternation(choices)
+    }
+
+    /// Returns the sets of a body that is a row of single characters.
+    fn row(&self, body: &Disjunction<'_>, mode: Mode) -> Option<Vec<CodeSet>> {
+        let rows: Option<Vec<Vec<CodeSet>>> = body
+            .body
+            .iter()
+            .map(|alternative| alternative.body.iter().map(|term| self.single(term, mode)).collect())
+            .collect();
+        let mut rows = rows?;
+        if rows.len() > 1 && rows.iter().all(|row| row.len() == 1) {
+            let union = rows.iter().fold(CodeSet::default(), |union, row| union.union(&row[0]));
+            return Some(vec![union]);
+        }
+        if rows.len() == 1 { rows.pop().filter(|row| row.len() <= MAX_ROW) } else { None }
+    }
+
+    /// Returns the expression for a look ahead by one character and the term after it that reads one.
+    fn narrowed(&self, terms: &[Term<'_>], mode: Mode) -> Option<Hir> {
+        let [Term::LookAroundAssertion(look), next, ..] = terms else { return None };
+        let row = match look.kind {
+            LookAroundAssertionKind::Lookahead | LookAroundAssertionKind::NegativeLookahead => {
+                self.row(&look.body, mode)?
+            }
+            _ => return None,
+        };
+        let [ahead] = row.as_slice() else { return None };
+        let narrow = |set: CodeSet| match look.kind {
+            LookAroundAssertionKind::Lookahead => set.intersection(ahead),
+            _ => set.difference(ahead),
+        };
+        match next {
+            Term::Quantifier(quantifier) if quantifier.min > 0 => {
+                let set = self.single(&quantifier.body, mode)?;
+                let symbol = self.symbol(&set);
+                let most = (MAX_REPEATED / weight(&symbol).max(1)) as u64;
+                if quantifier.min > most || quantifier.max.is_some_and(|max| max > most) {
+                    return None;
+                }
+                let less = |count: u64| u32::try_from(count - 1).unwrap_or(u32::MAX);
+                let rest = Hir::repetition(Repetition {
+                    min: less(quantifier.min),
+                    max: quantifier.max.map(less),
+                    greedy: quantifier.greedy,
+                    sub: Box::new(symbol),
+                });
+                Some(Hir::concat(vec![self.symbol(&narrow(set)), rest]))
+            }
+            _ => Some(self.symbol(&narrow(self.single(next, mode)?))),
+        }
+    }
+
+    fn quantifier(&mut self, quantifier: &Quantifier<'_>, mode: Mode) -> Hir {
+        let sub = self.term(&quantifier.body, mode, Edges::NONE);
+        let most = u64::try_from(MAX_REPEATED / weight(&sub).max(1)).unwrap_or(u64::MAX).max(1);
+        let (mut min, mut max) = (quantifier.min, quantifier.max);
+        if min > most || max.is_some_and(|max| max > most) {
+            self.is_coarse = true;
+            min = min.min(most);
+            max = None;
+        }
+        let count = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
+        Hir::repetition(Repetition {
+            min: count(min),
+            max: max.map(count),
+            greedy: quantifier.greedy,
+            sub: Box::new(sub),
         })
     }
 
-    fn boundary(&self, kind: BoundaryAssertionKind) -> Hir {
-        // With both flags, U+017F and U+212A are characters of words.
-        let is_word_ascii = !(self.ignores_case && self.is_unicode);
-        match kind {
-            BoundaryAssertionKind::Start if !self.is_multiline => Hir::look(Look::Start),
-            BoundaryAssertionKind::End if !self.is_multiline => Hir::look(Look::End),
-            BoundaryAssertionKind::Boundary if is_word_ascii => Hir::look(Look::WordAscii),
-            BoundaryAssertionKind::NegativeBoundary if is_word_ascii => Hir::look(Look::WordAsciiNegate),
-            _ => Hir::empty(),
+    fn capturing(&mut self, group: &CapturingGroup<'_>, mode: Mode, edges: Edges) -> Hir {
+        self.next_group += 1;
+        let number = self.next_group;
+        if let Some(name) = group.name {
+            self.named.entry(name.as_str().to_owned()).or_default().push(number);
+        }
+        let hir = self.disjunction(&group.body, mode, edges);
+        if weight(&hir) <= MAX_REFERRED {
+            self.groups.insert(number, (hir.clone(), mode.ignores_case));
+        }
+        hir
+    }
+
+    /// Returns what a reference to one of these groups may match: its text, or nothing while it has none.
+    fn reference(&mut self, numbers: &[u32], mode: Mode) -> Hir {
+        self.is_coarse = true;
+        let mut choices = vec![Hir::empty()];
+        for number in numbers {
+            match self.groups.get(number) {
+                Some((hir, ignores_case)) if *ignores_case || !mode.ignores_case => choices.push(hir.clone()),
+                _ => return any_text(),
+            }
+        }
+        if numbers.is_empty() { any_text() } else { Hir::alternation(choices) }
+    }
+
+    /// Returns the characters that a term reads, if it reads one.
+    fn single(&self, term: &Term<'_>, mode: Mode) -> Option<CodeSet> {
+        match term {
+            Term::Character(character) => Some(self.closed(CodeSet::single(character.value), mode)),
+            Term::Dot(_) if mode.dot_is_all => Some(CodeSet::up_to(self.max())),
+            Term::Dot(_) => Some(transcode::line_ends().complement(self.max())),
+            Term::CharacterClassEscape(escape) => Some(self.closed(self.escaped(escape.kind, mode), mode)),
+            Term::UnicodePropertyEscape(escape) => Some(self.closed(self.property(escape, mode)?, mode)),
+            Term::CharacterClass(class) if !class.strings => {
+                let set = self.closed(self.class(class, mode)?, mode);
+                Some(if class.negative && !self.is_sets { set.complement(self.max()) } else { set })
+            }
+            Term::IgnoreGroup(group) => match group.body.body.as_slice() {
+                [only] => match only.body.as_slice() {
+                    [term] => self.single(term, modified(group, mode)),
+                    _ => None,
+                },
+                _ => None,
+            },
+            _ => None,
         }
     }
 
-    /// One character. Beyond the BMP it is two without `u`, of which a quantifier takes only the second.
-    fn character(&self, character: &Character) -> Option<Set> {
-        match char::from_u32(character.value) {
-            Some(found) if self.is_unicode || character.value <= 0xFFFF => Some(Set::new(&[(found, found)])),
-            Some(_) => None,
-            None => Some(Set { halves: true, ..Set::new(&[]) }),
-        }
-    }
-
-    fn class(&self, set: &CharacterClass<'_>) -> Option<Hir> {
-        if set.strings || set.kind != CharacterClassContentsKind::Union {
-            return None;
-        }
-        let mut union = Set::new(&[]);
-        for content in &set.body {
-            let part = match content {
-                CharacterClassContents::CharacterClassRange(range) => self.range(&range.min, &range.max)?,
-                CharacterClassContents::CharacterClassEscape(escape) => escaped(escape.kind),
-                // Whatever it stands for, and whatever it does not.
-                CharacterClassContents::UnicodePropertyEscape(_) => return Some(class(Set::new(&[]).negated())),
-                CharacterClassContents::Character(character) => self.character(character)?,
-                _ => return None,
+    /// Returns the members of a class, before the flag `i` is looked at and, without `v`, before the `^` is.
+    fn class(&self, class: &CharacterClass<'_>, mode: Mode) -> Option<CodeSet> {
+        let mut contents = class.body.iter().map(|content| self.content(content, mode));
+        let mut set = contents.next().unwrap_or_else(|| Some(CodeSet::default()))?;
+        for other in contents {
+            set = match class.kind {
+                CharacterClassContentsKind::Union => set.union(&other?),
+                CharacterClassContentsKind::Intersection => set.intersection(&other?),
+                CharacterClassContentsKind::Subtraction => set.difference(&other?),
             };
-            union.chars.union(&part.chars);
-            union.halves |= part.halves;
         }
-        Some(self.folded(union, set.negative))
+        Some(if class.negative && self.is_sets { set.complement(self.max()) } else { set })
     }
 
-    fn range(&self, min: &Character, max: &Character) -> Option<Set> {
-        if !self.is_unicode && max.value > 0xFFFF {
+    fn content(&self, content: &CharacterClassContents<'_>, mode: Mode) -> Option<CodeSet> {
+        let set = match content {
+            CharacterClassContents::CharacterClassRange(range) => CodeSet::new([(range.min.value, range.max.value)]),
+            CharacterClassContents::CharacterClassEscape(escape) => self.escaped(escape.kind, mode),
+            CharacterClassContents::UnicodePropertyEscape(escape) => self.property(escape, mode)?,
+            CharacterClassContents::Character(character) => CodeSet::single(character.value),
+            CharacterClassContents::NestedCharacterClass(class) if !class.strings => self.class(class, mode)?,
+            CharacterClassContents::ClassStringDisjunction(strings) if !strings.strings => CodeSet::new(
+                strings.body.iter().flat_map(|string| &string.body).map(|character| (character.value, character.value)),
+            ),
+            _ => return None,
+        };
+        // With `v`, operations are done on what has the same canonical form.
+        Some(if self.is_sets { self.closed(set, mode) } else { set })
+    }
+
+    /// Returns the expression of a class that has strings among its members.
+    fn strings(&mut self, class: &CharacterClass<'_>, mode: Mode) -> Hir {
+        if class.kind != CharacterClassContentsKind::Union || class.negative {
+            return self.coarse(any_text());
+        }
+        let mut choices = Vec::new();
+        for content in &class.body {
+            choices.push(match content {
+                CharacterClassContents::ClassStringDisjunction(strings) => self.string_choices(strings, mode),
+                CharacterClassContents::NestedCharacterClass(class) if class.strings => self.strings(class, mode),
+                _ => match self.content(content, mode) {
+                    Some(set) => self.symbol(&set),
+                    None => return self.coarse(any_text()),
+                },
+            });
+        }
+        Hir::alternation(choices)
+    }
+
+    fn string_choices(&self, strings: &ClassStringDisjunction<'_>, mode: Mode) -> Hir {
+        let symbol = |character: &Character| self.symbol(&self.closed(CodeSet::single(character.value), mode));
+        let choices = strings.body.iter().map(|string| Hir::concat(string.body.iter().map(symbol).collect()));
+        Hir::alternation(choices.collect())
+    }
+
+    fn escaped(&self, kind: CharacterClassEscapeKind, mode: Mode) -> CodeSet {
+        let digits = || CodeSet::new([(0x30, 0x39)]);
+        let space = || CodeSet::new(SPACE.iter().copied());
+        let word = || {
+            let word = CodeSet::new(WORD.iter().copied());
+            // With `i`, U+017F and U+212A are letters of words to `u` and `v`.
+            if mode.ignores_case && self.is_unicode { case::close_points(&word) } else { word }
+        };
+        match kind {
+            CharacterClassEscapeKind::D => digits(),
+            CharacterClassEscapeKind::NegativeD => digits().complement(self.max()),
+            CharacterClassEscapeKind::S => space(),
+            CharacterClassEscapeKind::NegativeS => space().complement(self.max()),
+            CharacterClassEscapeKind::W => word(),
+            CharacterClassEscapeKind::NegativeW => word().complement(self.max()),
+        }
+    }
+
+    /// Returns the members of `\p{..}` by the tables of `regex-syntax`; `None` when it has none for the property.
+    fn property(&self, escape: &UnicodePropertyEscape<'_>, mode: Mode) -> Option<CodeSet> {
+        if escape.strings {
             return None;
         }
-        // The ends of a range may be halves; characters are what lies between them on either side.
-        let surrogates = 0xD800..=0xDFFF_u32;
-        let start = if surrogates.contains(&min.value) { 0xE000 } else { min.value };
-        let end = if surrogates.contains(&max.value) { 0xD7FF } else { max.value };
-        let mut set = match (char::from_u32(start), char::from_u32(end)) {
-            (Some(start), Some(end)) if start <= end => Set::new(&[(start, end)]),
-            _ => Set::new(&[]),
+        let name = match &escape.value {
+            Some(value) => format!(r"\p{{{}={value}}}", escape.name),
+            None => format!(r"\p{{{}}}", escape.name),
         };
-        set.halves = min.value <= *surrogates.end() && max.value >= *surrogates.start();
-        Some(set)
-    }
-
-    fn folded(&self, mut set: Set, is_negative: bool) -> Hir {
-        if self.ignores_case {
-            let beyond_ascii = set.chars.ranges().iter().any(|range| range.end() >= NOT_ASCII.0);
-            for letter in 'a'..='z' {
-                let (small, large) = (letter, letter.to_ascii_uppercase());
-                if set.has(small) || set.has(large) {
-                    set.add((small, small));
-                    set.add((large, large));
-                }
+        let hir = regex_syntax::parse(&name).ok()?;
+        let mut set = match hir.kind() {
+            HirKind::Class(Class::Unicode(class)) => case::from_class(class),
+            HirKind::Literal(literal) => {
+                let text = std::str::from_utf8(&literal.0).ok()?;
+                CodeSet::new(text.chars().map(|character| (u32::from(character), u32::from(character))))
             }
-            if is_negative {
-                set = set.negated();
-                set.add(NOT_ASCII);
-            } else {
-                // With `u`, and for some engines without it, U+017F and U+212A are other cases of `s` and `k`.
-                if beyond_ascii {
-                    ['s', 'S', 'k', 'K'].into_iter().for_each(|letter| set.add((letter, letter)));
-                }
-                if set.has('s') || set.has('k') {
-                    set.add(NOT_ASCII);
-                    set.halves = true;
-                }
+            HirKind::Class(Class::Bytes(class)) => {
+                CodeSet::new(class.ranges().iter().map(|range| (u32::from(range.start()), u32::from(range.end()))))
             }
-        } else if is_negative {
-            set = set.negated();
+            _ => return None,
+        };
+        if self.is_sets {
+            set = self.closed(set, mode);
         }
-        if self.is_unicode {
-            set.halves = false;
+        Some(if escape.negative { set.complement(self.max()) } else { set })
+    }
+
+    /// Adds what has the canonical form of a member.
+    fn closed(&self, set: CodeSet, mode: Mode) -> CodeSet {
+        match (mode.ignores_case, self.is_unicode) {
+            (false, _) => set,
+            (true, true) => case::close_points(&set),
+            (true, false) => case::close_units(&set),
         }
-        class(set)
+    }
+
+    fn max(&self) -> u32 {
+        if self.is_unicode { MAX_POINT } else { MAX_UNIT }
+    }
+
+    fn symbol(&self, set: &CodeSet) -> Hir {
+        if self.is_unicode { transcode::point(set) } else { transcode::unit(set) }
+    }
+
+    /// Makes an expression that may read nothing begin between two symbols: a look-around could hold inside of one, too.
+    fn aligned(&self, hir: Hir) -> Hir {
+        if hir.properties().minimum_len() != Some(0) || hir.properties().look_set().is_empty() {
+            return hir;
+        }
+        let symbol = self.symbol(&CodeSet::up_to(self.max()));
+        let start = Hir::concat(vec![Hir::look(Look::Start), hir.clone()]);
+        Hir::alternation(vec![start, Hir::concat(vec![symbol, hir])])
     }
 }
 
-fn escaped(kind: CharacterClassEscapeKind) -> Set {
-    match kind {
-        CharacterClassEscapeKind::D => Set::new(DIGITS),
-        CharacterClassEscapeKind::NegativeD => Set::new(DIGITS).negated(),
-        CharacterClassEscapeKind::S => Set::new(SPACE),
-        CharacterClassEscapeKind::NegativeS => Set::new(SPACE).negated(),
-        CharacterClassEscapeKind::W => Set::new(WORD),
-        CharacterClassEscapeKind::NegativeW => Set::new(WORD).negated(),
+const WORD: [(u32, u32); 4] = [(0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A)];
+/// White space and line ends of ECMA-262.
+const SPACE: [(u32, u32); 10] = [
+    (0x09, 0x0D),
+    (0x20, 0x20),
+    (0xA0, 0xA0),
+    (0x1680, 0x1680),
+    (0x2000, 0x200A),
+    (0x2028, 0x2029),
+    (0x202F, 0x202F),
+    (0x205F, 0x205F),
+    (0x3000, 0x3000),
+    (0xFEFF, 0xFEFF),
+];
+
+fn modified(group: &IgnoreGroup<'_>, mode: Mode) -> Mode {
+    let Some(modifiers) = &group.modifiers else { return mode };
+    let after = |flag: Modifier, is_set: bool| {
+        (is_set || modifiers.enabling.contains(flag)) && !modifiers.disabling.contains(flag)
+    };
+    Mode {
+        ignores_case: after(Modifier::I, mode.ignores_case),
+        is_multiline: after(Modifier::M, mode.is_multiline),
+        dot_is_all: after(Modifier::S, mode.dot_is_all),
     }
 }
 
-fn class(set: Set) -> Hir {
-    let chars = Hir::class(Class::Unicode(set.chars));
-    if !set.halves {
-        return chars;
-    }
-    let part = |ranges: &[(u8, u8)]| Hir::class(Class::Bytes(bytes(ranges)));
-    let rest = [(0x80, 0xBF)];
-    let high = Hir::concat(vec![part(&[(0xF0, 0xF4)]), part(&rest)]);
-    let low = Hir::concat(vec![part(&rest), part(&rest)]);
-    Hir::alternation(vec![chars, high, low])
+/// Returns the number of groups in a body that is not translated: those after it keep their numbers.
+fn count_groups(body: &Disjunction<'_>) -> u32 {
+    let terms = body.body.iter().flat_map(|alternative| &alternative.body);
+    terms.map(count_groups_of_term).sum()
 }
 
-fn bytes(ranges: &[(u8, u8)]) -> ClassBytes {
-    ClassBytes::new(ranges.iter().map(|&(start, end)| ClassBytesRange::new(start, end)))
+fn count_groups_of_term(term: &Term<'_>) -> u32 {
+    match term {
+        Term::LookAroundAssertion(look) => count_groups(&look.body),
+        Term::Quantifier(quantifier) => count_groups_of_term(&quantifier.body),
+        Term::CapturingGroup(group) => 1 + count_groups(&group.body),
+        Term::IgnoreGroup(group) => count_groups(&group.body),
+        _ => 0,
+    }
+}
+
+/// Any text, halves of characters included.
+fn any_text() -> Hir {
+    let any = ClassBytes::new([ClassBytesRange::new(0, 255)]);
+    let any = Hir::class(Class::Bytes(any));
+    Hir::repetition(Repetition { min: 0, max: None, greedy: true, sub: Box::new(any) })
 }

@@ -1,0 +1,245 @@
+//! A regular expression of ECMAScript, translated for automata.
+
+use crate::translate;
+use oxc_allocator::Allocator;
+use oxc_regular_expression::{LiteralParser, Options};
+use regex_syntax::hir::{Hir, HirKind};
+use std::error::Error;
+use std::fmt;
+
+/// Bytes of an expression.
+const MAX_SOURCE: usize = 16 * 1024;
+/// Groups and classes inside of each other: parser and translator walk them by recursion.
+const MAX_DEPTH: usize = 100;
+/// States, roughly, of an automaton for one expression.
+const MAX_WEIGHT: usize = 50_000;
+
+/// How a [`Pattern`] relates to the expression that it was made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Precision {
+    /// It matches the same texts.
+    Exact,
+    /// It matches these texts and others: a match has to be confirmed by the expression itself.
+    Coarse,
+}
+
+/// Why an expression cannot be translated.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PatternError {
+    kind: PatternErrorKind,
+    offset: usize,
+    message: String,
+}
+
+/// The kinds of [`PatternError`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PatternErrorKind {
+    /// It is none of ECMAScript's expressions.
+    Syntax,
+    /// A flag is unknown, doubled, or says where to begin to match (`g`, `y`).
+    Flags,
+    /// It is too long, nests too deeply, or needs too many states.
+    TooLarge,
+}
+
+impl PatternError {
+    fn new(kind: PatternErrorKind, offset: usize, message: impl Into<String>) -> Self {
+        Self { kind, offset, message: message.into() }
+    }
+
+    /// Returns the kind of error.
+    pub fn kind(&self) -> PatternErrorKind {
+        self.kind
+    }
+
+    /// Returns where the error is: a byte of the source, or of the flags for an error in these.
+    pub fn offset(&self) -> usize {
+        self.offset
+    }
+
+    /// Returns one sentence on what is wrong.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+}
+
+impl fmt::Display for PatternError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} (at byte {})", self.message, self.offset)
+    }
+}
+
+impl Error for PatternError {}
+
+/// Flags of an expression that change which texts it matches.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Flags {
+    pub(crate) ignores_case: bool,
+    pub(crate) is_multiline: bool,
+    pub(crate) dot_is_all: bool,
+    /// With `u` or `v`.
+    pub(crate) is_unicode: bool,
+    /// With `v`.
+    pub(crate) is_sets: bool,
+}
+
+impl Flags {
+    fn parse(flags: &str) -> Result<Self, PatternError> {
+        let refuse = |offset, message: String| Err(PatternError::new(PatternErrorKind::Flags, offset, message));
+        let mut parsed = Self::default();
+        for (offset, flag) in flags.char_indices() {
+            if flags[..offset].contains(flag) {
+                return refuse(offset, format!("the flag `{flag}` is given twice"));
+            }
+            match flag {
+                'i' => parsed.ignores_case = true,
+                'm' => parsed.is_multiline = true,
+                's' => parsed.dot_is_all = true,
+                'u' => parsed.is_unicode = true,
+                'v' => parsed.is_sets = true,
+                'd' => {}
+                'g' | 'y' => {
+                    return refuse(offset, format!("the flag `{flag}` has no meaning in a text that grows: remove it"));
+                }
+                _ => return refuse(offset, format!("`{flag}` is no flag: use some of `i`, `m`, `s`, `u`, `v`, `d`")),
+            }
+        }
+        if parsed.is_unicode && parsed.is_sets {
+            return refuse(0, "the flags `u` and `v` exclude each other: use `v` alone".to_owned());
+        }
+        parsed.is_unicode |= parsed.is_sets;
+        Ok(parsed)
+    }
+}
+
+/// One of the expressions that a [`Pattern`] consists of.
+#[derive(Debug, Clone)]
+pub(crate) struct Part {
+    pub(crate) hir: Hir,
+    /// Whether a match may depend on what comes after it.
+    pub(crate) looks_at_end: bool,
+}
+
+/// A regular expression of ECMAScript as automata take it.
+///
+/// ```
+/// use pijs_matcher::{Pattern, Precision};
+///
+/// assert_eq!(Pattern::parse(r"\bTODO\b", "i")?.precision(), Precision::Exact);
+/// // A reference to a group is taken for whatever the group may match.
+/// assert_eq!(Pattern::parse(r"(['`]).*\1", "")?.precision(), Precision::Coarse);
+///
+/// let error = Pattern::parse("a(b", "").unwrap_err();
+/// assert_eq!(error.offset(), 1);
+/// # Ok::<(), pijs_matcher::PatternError>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Pattern {
+    source: String,
+    flags: String,
+    precision: Precision,
+    parts: Vec<Part>,
+}
+
+impl Pattern {
+    /// Translates `new RegExp(source, flags)`.
+    ///
+    /// Fails where ECMAScript does, with the flags `g` and `y`, and when the expression is too large.
+    pub fn parse(source: &str, flags: &str) -> Result<Self, PatternError> {
+        let parsed_flags = Flags::parse(flags)?;
+        if source.len() > MAX_SOURCE {
+            let message = format!("the expression has {} bytes: the limit is {MAX_SOURCE}", source.len());
+            return Err(PatternError::new(PatternErrorKind::TooLarge, MAX_SOURCE, message));
+        }
+        if let Some(offset) = too_deep(source, parsed_flags.is_sets) {
+            let message = format!("groups are nested more than {MAX_DEPTH} deep");
+            return Err(PatternError::new(PatternErrorKind::TooLarge, offset, message));
+        }
+        let allocator = Allocator::default();
+        let pattern =
+            LiteralParser::new(&allocator, source, Some(flags), Options::default()).parse().map_err(|error| {
+                let offset = error.labels.first().map_or(0, |label| label.offset());
+                let message = error.message.trim_start_matches("Invalid regular expression: ");
+                PatternError::new(PatternErrorKind::Syntax, (offset as usize).min(source.len()), message)
+            })?;
+        let translation = translate::translate(&pattern, parsed_flags);
+        let weight = translation.parts.iter().fold(0_usize, |sum, part| sum.saturating_add(translate::weight(part)));
+        if weight > MAX_WEIGHT {
+            let message = "the expression needs too many states: use smaller counts in its quantifiers";
+            return Err(PatternError::new(PatternErrorKind::TooLarge, 0, message));
+        }
+        let part = |hir: Hir| Part { looks_at_end: looks_at_end(&hir), hir };
+        let parts = translation.parts.into_iter().map(part).collect();
+        Ok(Self { source: source.to_owned(), flags: flags.to_owned(), precision: translation.precision, parts })
+    }
+
+    /// Returns the source of the expression.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// Returns the flags of the expression.
+    pub fn flags(&self) -> &str {
+        &self.flags
+    }
+
+    /// Returns whether a match has to be confirmed.
+    pub fn precision(&self) -> Precision {
+        self.precision
+    }
+
+    /// Reports whether it matches every text, the empty one included.
+    pub fn matches_everything(&self) -> bool {
+        self.parts.iter().all(|part| {
+            let properties = part.hir.properties();
+            properties.minimum_len() == Some(0) && properties.look_set().is_empty()
+        })
+    }
+
+    /// Expressions, all of which have to match somewhere.
+    pub(crate) fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+}
+
+/// Returns where an expression nests too deeply.
+fn too_deep(source: &str, is_sets: bool) -> Option<usize> {
+    let (mut depth, mut classes) = (0_usize, 0_usize);
+    let mut characters = source.char_indices();
+    while let Some((offset, character)) = characters.next() {
+        match character {
+            '\\' => _ = characters.next(),
+            '[' if classes == 0 || is_sets => classes += 1,
+            ']' => classes = classes.saturating_sub(1),
+            '(' if classes == 0 => depth += 1,
+            ')' if classes == 0 => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth + classes > MAX_DEPTH {
+            return Some(offset);
+        }
+    }
+    None
+}
+
+/// Reports whether a match may end with a look-around, so that it depends on what comes after it.
+fn looks_at_end(hir: &Hir) -> bool {
+    match hir.kind() {
+        HirKind::Empty | HirKind::Literal(_) | HirKind::Class(_) => false,
+        HirKind::Look(_) => true,
+        HirKind::Repetition(repetition) => looks_at_end(&repetition.sub),
+        HirKind::Capture(capture) => looks_at_end(&capture.sub),
+        HirKind::Alternation(choices) => choices.iter().any(looks_at_end),
+        HirKind::Concat(parts) => {
+            for part in parts.iter().rev() {
+                if looks_at_end(part) {
+                    return true;
+                }
+                if part.properties().minimum_len() != Some(0) {
+                    break;
+                }
+            }
+            false
+        }
+    }
+}

@@ -1,0 +1,345 @@
+//! One text, read piece by piece for all patterns of a set.
+//!
+//! A lazy DFA tells of a match one byte late, so the end of each piece is tried too, as if the text ended there. A match that the
+//! following byte confirms is *settled*: it stays, whatever follows. A match that depends on the end (`$`, `\b`, `(?!x)`) is
+//! not, until more text comes: `\bTODO\b` matches `TODO`, and no longer matches `TODOS`.
+
+use crate::set::{Automaton, PatternId, Shared};
+use crate::transcode;
+use regex_automata::Anchored;
+use regex_automata::hybrid::LazyStateID;
+use regex_automata::hybrid::dfa::Cache;
+use regex_automata::util::start;
+use std::fmt;
+use std::sync::Arc;
+
+/// Bytes of a piece after which limits are looked at.
+const SLICE: usize = 1024;
+/// Bytes of states that a transition counts for when it is computed and leads to a state that is there.
+const TRANSITION: u64 = 64;
+/// States of which is remembered that all their matches have been reported.
+const QUIET: usize = 8;
+
+/// A match.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Hit {
+    /// Where it ends: bytes of the text before it. A match between two halves of a character ends with the character, and one
+    /// that ends with `(?=x)` ends after the `x`.
+    pub offset: u64,
+    /// The pattern that matches.
+    pub pattern: PatternId,
+    /// Whether it stays, whatever follows. Otherwise it holds if the text ends here.
+    pub is_settled: bool,
+}
+
+/// Which matches of a pattern a [`Scan`] reports.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Reporting {
+    /// The first that is settled, and before it those at the end of each piece that are not.
+    #[default]
+    Once,
+    /// All that end at different places.
+    Every,
+    /// None.
+    Never,
+}
+
+/// One text being read, with the state of each automaton after what was read.
+///
+/// Made by [`PatternSet::begin`](crate::PatternSet::begin). Its caches go back to the set when it is dropped.
+pub struct Scan {
+    shared: Arc<Shared>,
+    readers: Vec<Reader>,
+    log: Log,
+    /// Bytes that were read.
+    offset: u64,
+    /// Bytes of states that may be computed, and that were.
+    allowed: u64,
+    spent: u64,
+}
+
+/// One automaton and where it stands.
+struct Reader {
+    automaton: Arc<Automaton>,
+    cache: Cache,
+    state: LazyStateID,
+    quiet: [LazyStateID; QUIET],
+    next_quiet: usize,
+    clears: usize,
+    spent: u64,
+    is_exhausted: bool,
+}
+
+/// What was found.
+struct Log {
+    /// Where the last settled match of each part ended.
+    settled: Vec<Option<u64>>,
+    /// Parts of each pattern that have a settled match.
+    settled_parts: Vec<u32>,
+    /// Parts of each pattern that would match if the text ended here, while a piece's end is looked at.
+    ending_parts: Vec<u32>,
+    ending: Vec<PatternId>,
+    reporting: Vec<Reporting>,
+    hits: Vec<Hit>,
+}
+
+impl Scan {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        let readers: Vec<Reader> = shared.automata().into_iter().map(Reader::new).collect();
+        let log = Log::new(&shared);
+        let allowed = shared.limits.computed_bytes;
+        Self { shared, readers, log, offset: 0, allowed, spent: 0 }
+    }
+
+    /// Says which matches of a pattern are reported from here on.
+    pub fn report(&mut self, pattern: PatternId, reporting: Reporting) {
+        self.log.reporting[pattern.index()] = reporting;
+        for reader in &mut self.readers {
+            reader.quiet = [LazyStateID::default(); QUIET];
+        }
+    }
+
+    /// Reads the next piece of the text and reports matches, ordered by where they end.
+    pub fn read(&mut self, piece: &str, mut on_hit: impl FnMut(Hit)) {
+        let mut rest = piece;
+        loop {
+            let (slice, after) = rest.split_at(rest.floor_char_boundary(SLICE));
+            self.read_slice(slice, after.is_empty());
+            for hit in self.log.hits.drain(..) {
+                on_hit(hit);
+            }
+            if after.is_empty() {
+                return;
+            }
+            rest = after;
+        }
+    }
+
+    /// Returns how many bytes were read.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Returns the patterns that the text is no longer read for, because their automaton computed more states than the limits
+    /// allow. A scan that begins now reads for them, by smaller automata, until the set has
+    /// [given them up](crate::PatternSet::given_up): whoever kept the text reads it once more.
+    pub fn exhausted(&self) -> impl Iterator<Item = PatternId> {
+        let exhausted = self.readers.iter().filter(|reader| reader.is_exhausted);
+        let parts = exhausted.flat_map(|reader| &reader.automaton.parts);
+        let mut patterns: Vec<PatternId> = parts.map(|&part| self.shared.parts[part as usize].pattern).collect();
+        patterns.sort_unstable();
+        patterns.dedup();
+        patterns.into_iter()
+    }
+
+    /// Reports whether [`Self::exhausted`] has any patterns.
+    pub fn is_exhausted(&self) -> bool {
+        self.readers.iter().any(|reader| reader.is_exhausted)
+    }
+
+    /// Begins a new text, as [`PatternSet::begin`](crate::PatternSet::begin) does, and reports as it does.
+    pub fn restart(&mut self) {
+        *self = Self::new(Arc::clone(&self.shared));
+    }
+
+    /// Returns the bytes of its caches.
+    pub fn memory_usage(&self) -> usize {
+        self.readers.iter().map(|reader| reader.cache.memory_usage()).sum()
+    }
+
+    fn read_slice(&mut self, slice: &str, is_end: bool) {
+        let length = slice.len() as u64;
+        self.allowed = self.allowed.saturating_add(length.saturating_mul(self.shared.limits.computed_bytes_per_byte));
+        for reader in self.readers.iter_mut().filter(|reader| !reader.is_exhausted) {
+            self.spent =
+                self.spent.saturating_add(reader.read(&self.shared, &mut self.log, slice, self.offset, is_end));
+        }
+        self.offset += length;
+        if is_end {
+            self.log.end(&self.shared, self.offset);
+        }
+        if self.readers.len() > 1 || self.log.hits.len() > 1 {
+            self.log.hits.sort_unstable();
+        }
+        if self.spent > self.allowed {
+            self.exhaust();
+        }
+    }
+
+    /// Stops the automaton that computed most. The others get a share of what it was allowed.
+    fn exhaust(&mut self) {
+        let share = self.shared.limits.computed_bytes / self.readers.len().max(1) as u64;
+        let running = self.readers.iter_mut().filter(|reader| !reader.is_exhausted);
+        if let Some(worst) = running.max_by_key(|reader| reader.spent) {
+            worst.is_exhausted = true;
+            worst.automaton.mark_exhausted();
+            self.allowed = self.spent.saturating_add(share);
+        }
+    }
+}
+
+impl Drop for Scan {
+    fn drop(&mut self) {
+        for reader in self.readers.drain(..) {
+            reader.automaton.give_back(reader.cache, &self.shared.limits);
+        }
+    }
+}
+
+impl fmt::Debug for Scan {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Scan").field("offset", &self.offset).finish_non_exhaustive()
+    }
+}
+
+impl Reader {
+    fn new(automaton: Arc<Automaton>) -> Self {
+        let mut cache = automaton.take_cache();
+        let config = start::Config::new().anchored(Anchored::No);
+        let start = automaton.bytes.start_state(&mut cache, &config);
+        let state = start.expect("an automaton that never gives up has a state to start from");
+        let clears = cache.clear_count();
+        Self {
+            automaton,
+            cache,
+            state,
+            quiet: [LazyStateID::default(); QUIET],
+            next_quiet: 0,
+            clears,
+            spent: 0,
+            is_exhausted: false,
+        }
+    }
+
+    /// Reads on, and returns the bytes of states that it computed.
+    fn read(&mut self, shared: &Shared, log: &mut Log, slice: &str, base: u64, is_end: bool) -> u64 {
+        let Self { automaton, cache, state, quiet, next_quiet, clears, .. } = self;
+        let (mut transitions, mut has_failed) = (0, false);
+        let (used, cleared) = (cache.memory_usage(), cache.clear_count());
+        transcode::read(slice, |byte, at| {
+            let mut known = None;
+            if !state.is_tagged() {
+                known =
+                    Some(automaton.bytes.next_state_untagged(cache, *state, byte)).filter(|next| !next.is_unknown());
+                transitions += u64::from(known.is_none());
+            }
+            let computed = known.map_or_else(|| automaton.bytes.next_state(cache, *state, byte), Ok);
+            let Ok(next) = computed else {
+                has_failed = true;
+                return false;
+            };
+            *state = next;
+            if next.is_match() {
+                // States are numbered anew when the cache was cleared.
+                if *clears != cache.clear_count() {
+                    *clears = cache.clear_count();
+                    *quiet = [LazyStateID::default(); QUIET];
+                }
+                if !quiet.contains(&next) {
+                    let mut is_quiet = true;
+                    for number in 0..automaton.bytes.match_len(cache, next) {
+                        let pattern = automaton.bytes.match_pattern(cache, next, number);
+                        let part = automaton.parts[pattern.as_usize()] as usize;
+                        log.settle(shared, part, base + at as u64);
+                        is_quiet &= log.is_quiet(shared, part);
+                    }
+                    if is_quiet {
+                        quiet[*next_quiet % QUIET] = next;
+                        *next_quiet += 1;
+                    }
+                }
+            }
+            true
+        });
+        if is_end && !has_failed {
+            match automaton.ends.next_eoi_state(cache, *state) {
+                Ok(end) if end.is_match() => {
+                    for number in 0..automaton.ends.match_len(cache, end) {
+                        let pattern = automaton.ends.match_pattern(cache, end, number);
+                        log.end_part(shared, automaton.parts[pattern.as_usize()] as usize, base + slice.len() as u64);
+                    }
+                }
+                Ok(_) => {}
+                Err(_) => has_failed = true,
+            }
+        }
+        let forgotten = (cache.clear_count() - cleared) * automaton.cache_bytes;
+        let computed = ((forgotten + cache.memory_usage()).saturating_sub(used)) as u64 + transitions * TRANSITION;
+        self.spent += computed;
+        if has_failed {
+            self.is_exhausted = true;
+            automaton.mark_exhausted();
+        }
+        computed
+    }
+}
+
+impl Log {
+    fn new(shared: &Shared) -> Self {
+        let patterns = shared.parts_of_pattern.len();
+        Self {
+            settled: vec![None; shared.parts.len()],
+            settled_parts: vec![0; patterns],
+            ending_parts: vec![0; patterns],
+            ending: Vec::new(),
+            reporting: vec![Reporting::default(); patterns],
+            hits: Vec::new(),
+        }
+    }
+
+    /// Reports whether nothing more is reported of a part's settled matches.
+    fn is_quiet(&self, shared: &Shared, part: usize) -> bool {
+        match self.reporting[shared.parts[part].pattern.index()] {
+            Reporting::Once => self.settled[part].is_some(),
+            Reporting::Every => false,
+            Reporting::Never => true,
+        }
+    }
+
+    /// Notes that a match of a part has ended at `offset`, whatever follows.
+    fn settle(&mut self, shared: &Shared, part: usize, offset: u64) {
+        let before = self.settled[part];
+        let pattern = shared.parts[part].pattern;
+        let reporting = self.reporting[pattern.index()];
+        // The end of a piece may have told of it already.
+        if before.is_some_and(|before| before >= offset) || (before.is_some() && reporting != Reporting::Every) {
+            return;
+        }
+        self.settled[part] = Some(offset);
+        let settled_parts = &mut self.settled_parts[pattern.index()];
+        *settled_parts += u32::from(before.is_none());
+        if *settled_parts == shared.parts_of_pattern[pattern.index()] && reporting != Reporting::Never {
+            self.hits.push(Hit { offset, pattern, is_settled: true });
+        }
+    }
+
+    /// Notes that a part matches if the text ends at `offset`.
+    fn end_part(&mut self, shared: &Shared, part: usize, offset: u64) {
+        if !shared.parts[part].part.looks_at_end {
+            self.settle(shared, part, offset);
+            return;
+        }
+        let pattern = shared.parts[part].pattern;
+        let before = self.settled[part];
+        if self.reporting[pattern.index()] == Reporting::Every || before.is_none() {
+            // A part that has matched already completes nothing.
+            self.ending_parts[pattern.index()] += u32::from(before.is_none());
+            self.ending.push(pattern);
+        }
+    }
+
+    /// Reports the patterns that match if the text ends at `offset`.
+    fn end(&mut self, shared: &Shared, offset: u64) {
+        self.ending.sort_unstable();
+        self.ending.dedup();
+        for &pattern in &self.ending {
+            let index = pattern.index();
+            let parts = self.settled_parts[index] + self.ending_parts[index];
+            self.ending_parts[index] = 0;
+            if parts == shared.parts_of_pattern[index] && self.reporting[index] != Reporting::Never {
+                self.hits.push(Hit { offset, pattern, is_settled: false });
+            }
+        }
+        self.ending.clear();
+    }
+}

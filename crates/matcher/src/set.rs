@@ -1,0 +1,300 @@
+//! Many patterns in one automaton, which every text of a session is read by.
+//!
+//! The automaton is a lazy DFA: a state is computed when a text first leads to it, and kept in a cache. A pattern set starts with
+//! one automaton for all its patterns. Patterns that make states explode are found by counting what a text makes it compute; the
+//! automaton is then cut in halves for the texts that begin later, until the pattern to blame is alone and is given up. All
+//! limits are counts, so what happens depends on the patterns and the texts alone.
+
+use crate::pattern::{Part, Pattern};
+use crate::scan::Scan;
+use regex_automata::MatchKind;
+use regex_automata::hybrid::dfa::{Cache, Config, DFA};
+use regex_automata::nfa::thompson::{self, NFA, WhichCaptures};
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Automata of a set, past which one that explodes is given up as a whole.
+const MAX_AUTOMATA: usize = 32;
+/// Bytes of a cache below which halving it gains nothing.
+const MIN_CACHE: usize = 128 * 1024;
+
+/// Bytes that an automaton which is cut may have for each half.
+const MIN_AUTOMATON: usize = 1 << 20;
+
+/// Number of a pattern in its [`PatternSet`], in the order in which it was given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PatternId(u32);
+
+impl PatternId {
+    pub(crate) fn new(index: usize) -> Self {
+        Self(u32::try_from(index).expect("patterns are counted by 32 bits"))
+    }
+
+    /// Returns the number.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// What a [`PatternSet`] may take up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of automata before they read anything.
+    pub automaton_bytes: usize,
+    /// Bytes of states that one [`Scan`] keeps. It may take twice as much for a moment.
+    pub scan_bytes: usize,
+    /// Bytes of states that one [`Scan`] may compute, however little text it reads.
+    pub computed_bytes: u64,
+    /// Bytes of states that it may compute beyond these for each byte of text.
+    pub computed_bytes_per_byte: u64,
+    /// Caches that are kept for later texts when nothing is read.
+    pub pooled_scans: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            automaton_bytes: 32 << 20,
+            scan_bytes: 8 << 20,
+            computed_bytes: 16 << 20,
+            computed_bytes_per_byte: 32,
+            pooled_scans: 4,
+        }
+    }
+}
+
+/// Patterns that texts are read for, each text once and piece by piece.
+///
+/// Copies are cheap and share their automata.
+///
+/// ```
+/// use pijs_matcher::{Limits, Pattern, PatternSet};
+///
+/// let patterns = [Pattern::parse(r"\bTODO\b", "")?, Pattern::parse("rm -rf", "")?];
+/// let set = PatternSet::new(&patterns, Limits::default());
+/// let mut scan = set.begin();
+/// let mut hits = Vec::new();
+/// scan.read("a TO", |hit| hits.push(hit));
+/// assert!(hits.is_empty());
+/// // A letter may still follow: the hit holds if the text ends here.
+/// scan.read("DO", |hit| hits.push(hit));
+/// assert_eq!((hits[0].pattern.index(), hits[0].offset, hits[0].is_settled), (0, 6, false));
+/// scan.read(": rm -rf", |hit| hits.push(hit));
+/// assert_eq!((hits[1].pattern.index(), hits[1].offset, hits[1].is_settled), (0, 6, true));
+/// assert_eq!((hits[2].pattern.index(), hits[2].offset, hits[2].is_settled), (1, 14, true));
+/// # Ok::<(), pijs_matcher::PatternError>(())
+/// ```
+#[derive(Clone)]
+pub struct PatternSet {
+    shared: Arc<Shared>,
+}
+
+impl PatternSet {
+    /// Builds the automaton of the patterns. What is too large for the limits is given up; see [`Self::given_up`].
+    pub fn new(patterns: &[Pattern], limits: Limits) -> Self {
+        let mut parts = Vec::new();
+        let mut parts_of_pattern = Vec::with_capacity(patterns.len());
+        for (index, pattern) in patterns.iter().enumerate() {
+            parts_of_pattern.push(u32::try_from(pattern.parts().len()).expect("parts are fewer than bytes of source"));
+            parts.extend(
+                pattern.parts().iter().map(|part| PartOfSet { pattern: PatternId::new(index), part: part.clone() }),
+            );
+        }
+        let shared = Shared { parts, parts_of_pattern, limits, plan: Mutex::default() };
+        let all: Vec<u32> = (0..u32::try_from(shared.parts.len()).expect("parts are counted by 32 bits")).collect();
+        let mut plan = Plan { is_given_up: vec![false; patterns.len()], ..Plan::default() };
+        if !all.is_empty() {
+            shared.build(&mut plan, all, limits.scan_bytes, limits.automaton_bytes);
+        }
+        *shared.plan() = plan;
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Returns how many patterns it has.
+    pub fn len(&self) -> usize {
+        self.shared.parts_of_pattern.len()
+    }
+
+    /// Reports whether it has no patterns.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the numbers of its patterns, in order.
+    pub fn ids(&self) -> impl Iterator<Item = PatternId> + use<> {
+        (0..self.len()).map(PatternId::new)
+    }
+
+    /// Begins a text.
+    pub fn begin(&self) -> Scan {
+        Scan::new(Arc::clone(&self.shared))
+    }
+
+    /// Returns the patterns that texts which begin now are not read for: they are too large, or made too many states.
+    pub fn given_up(&self) -> Vec<PatternId> {
+        let plan = self.shared.plan();
+        let given_up = plan.is_given_up.iter().enumerate().filter(|&(_, &is_given_up)| is_given_up);
+        given_up.map(|(index, _)| PatternId::new(index)).collect()
+    }
+
+    /// Returns the bytes of its automata and of the caches that no text is read with.
+    pub fn memory_usage(&self) -> usize {
+        let plan = self.shared.plan();
+        let pooled = |automaton: &Automaton| automaton.pool().iter().map(Cache::memory_usage).sum::<usize>();
+        plan.automata.iter().map(|automaton| automaton.nfa_bytes + pooled(automaton)).sum()
+    }
+
+    /// Returns the number of automata that a text which begins now is read by.
+    pub fn automata(&self) -> usize {
+        self.shared.plan().automata.len()
+    }
+}
+
+impl fmt::Debug for PatternSet {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("PatternSet").field("len", &self.len()).finish_non_exhaustive()
+    }
+}
+
+/// One of the expressions of a pattern.
+pub(crate) struct PartOfSet {
+    pub(crate) pattern: PatternId,
+    pub(crate) part: Part,
+}
+
+/// What a set and its scans have in common.
+pub(crate) struct Shared {
+    pub(crate) parts: Vec<PartOfSet>,
+    /// Number of parts of each pattern.
+    pub(crate) parts_of_pattern: Vec<u32>,
+    pub(crate) limits: Limits,
+    plan: Mutex<Plan>,
+}
+
+/// Which automata read the texts that begin now.
+#[derive(Default)]
+struct Plan {
+    automata: Vec<Arc<Automaton>>,
+    is_given_up: Vec<bool>,
+}
+
+/// A lazy DFA for some parts.
+pub(crate) struct Automaton {
+    /// Reads bytes. It forgets its states, but for the current one, when they exceed the cache.
+    pub(crate) bytes: DFA,
+    /// The same automaton for the end of a piece, after which the current state is still needed: it never forgets.
+    pub(crate) ends: DFA,
+    /// Numbers of its parts in the set, by its own pattern numbers.
+    pub(crate) parts: Vec<u32>,
+    pub(crate) cache_bytes: usize,
+    nfa_bytes: usize,
+    /// Whether it computed too much in some text.
+    is_exhausted: AtomicBool,
+    pool: Mutex<Vec<Cache>>,
+}
+
+impl Automaton {
+    pub(crate) fn take_cache(&self) -> Cache {
+        self.pool().pop().unwrap_or_else(|| self.bytes.create_cache())
+    }
+
+    pub(crate) fn give_back(&self, cache: Cache, limits: &Limits) {
+        let mut pool = self.pool();
+        if pool.len() < limits.pooled_scans {
+            pool.push(cache);
+        }
+    }
+
+    pub(crate) fn mark_exhausted(&self) {
+        self.is_exhausted.store(true, Ordering::Relaxed);
+    }
+
+    fn pool(&self) -> MutexGuard<'_, Vec<Cache>> {
+        // A cache is complete before and after each call that changes the pool.
+        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Shared {
+    /// Returns the automata for a text that begins now, after those that computed too much were cut.
+    pub(crate) fn automata(&self) -> Vec<Arc<Automaton>> {
+        let mut plan = self.plan();
+        while let Some(at) = plan.automata.iter().position(|each| each.is_exhausted.load(Ordering::Relaxed)) {
+            let exhausted = plan.automata.remove(at);
+            let halves = self.halves(&exhausted.parts);
+            let Some((first, second)) = halves.filter(|_| plan.automata.len() + 2 <= MAX_AUTOMATA) else {
+                self.give_up(&mut plan, &exhausted.parts);
+                continue;
+            };
+            let cache_bytes = (exhausted.cache_bytes / 2).max(MIN_CACHE.min(exhausted.cache_bytes));
+            for half in [first, second] {
+                self.build(&mut plan, half, cache_bytes, exhausted.nfa_bytes.max(MIN_AUTOMATON));
+            }
+        }
+        plan.automata.clone()
+    }
+
+    /// Adds the automaton of these parts to the plan, or several where one were too large.
+    fn build(&self, plan: &mut Plan, parts: Vec<u32>, cache_bytes: usize, automaton_bytes: usize) {
+        if let Some(automaton) = self.automaton(&parts, cache_bytes, automaton_bytes) {
+            plan.automata.push(Arc::new(automaton));
+            return;
+        }
+        let Some((first, second)) = self.halves(&parts) else {
+            self.give_up(plan, &parts);
+            return;
+        };
+        for half in [first, second] {
+            self.build(plan, half, cache_bytes / 2, automaton_bytes / 2);
+        }
+    }
+
+    /// Cuts parts in two, between two patterns; `None` when they are of one.
+    fn halves(&self, parts: &[u32]) -> Option<(Vec<u32>, Vec<u32>)> {
+        let pattern = |at: usize| self.parts[parts[at] as usize].pattern;
+        let cuts = (1..parts.len()).filter(|&at| pattern(at - 1) != pattern(at));
+        let middle = cuts.min_by_key(|&at| at.abs_diff(parts.len() / 2))?;
+        let (first, second) = parts.split_at(middle);
+        Some((first.to_vec(), second.to_vec()))
+    }
+
+    fn automaton(&self, parts: &[u32], cache_bytes: usize, automaton_bytes: usize) -> Option<Automaton> {
+        let hirs: Vec<_> = parts.iter().map(|&part| &self.parts[part as usize].part.hir).collect();
+        let config = thompson::Config::new()
+            .utf8(false)
+            .which_captures(WhichCaptures::None)
+            .nfa_size_limit(Some(automaton_bytes));
+        let nfa = thompson::Compiler::new().configure(config).build_many_from_hir(&hirs).ok()?;
+        let lazy = |nfa: NFA, capacity: usize| {
+            let config = Config::new()
+                .match_kind(MatchKind::All)
+                .cache_capacity(capacity)
+                .skip_cache_capacity_check(true)
+                .minimum_cache_clear_count(None);
+            DFA::builder().configure(config).build_from_nfa(nfa).ok()
+        };
+        let nfa_bytes = nfa.memory_usage();
+        let ends = lazy(nfa.clone(), usize::MAX / 4)?;
+        let bytes = lazy(nfa, cache_bytes)?;
+        Some(Automaton {
+            bytes,
+            ends,
+            parts: parts.to_vec(),
+            cache_bytes,
+            nfa_bytes,
+            is_exhausted: AtomicBool::new(false),
+            pool: Mutex::default(),
+        })
+    }
+
+    fn give_up(&self, plan: &mut Plan, parts: &[u32]) {
+        for &part in parts {
+            plan.is_given_up[self.parts[part as usize].pattern.index()] = true;
+        }
+    }
+
+    fn plan(&self) -> MutexGuard<'_, Plan> {
+        self.plan.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,188 @@
+//! The alphabet of the automata: text in which each UTF-16 code unit and each end of a line is a symbol of its own.
+//!
+//! ECMAScript's expressions see UTF-16, and `^` and `$` with the flag `m` see four ends of lines; automata see bytes. So the text
+//! is written for them as UTF-8 with two changes, and expressions are translated to what is then read:
+//!
+//! | in the text | is read as |
+//! |---|---|
+//! | a character beyond the BMP | two private characters of plane 16, one for each surrogate, `U+10F800` on |
+//! | `\n` `\r` U+2028 U+2029 | `\n`, a byte that no UTF-8 has, `\n` |
+//!
+//! A character of plane 16 in the text is written as a pair like all of its kind, so the private ones are unambiguous. As each
+//! end of a line begins and ends with `\n`, an automaton's look-around for `\n` holds before and after all four.
+
+use crate::case;
+use crate::code_set::{CodeSet, MAX_UNIT};
+use regex_syntax::hir::{Class, Hir};
+use std::collections::BTreeMap;
+
+/// Distance between a surrogate and the private character that stands for it.
+const SURROGATE_SHIFT: u32 = 0x10_F800 - 0xD800;
+const SURROGATES: (u32, u32) = (0xD800, 0xDFFF);
+const LEADS: (u32, u32) = (0xD800, 0xDBFF);
+const TRAILS: (u32, u32) = (0xDC00, 0xDFFF);
+
+/// The ends of lines, with what is read for each.
+const LINE_ENDS: [(u32, &[u8; 3]); 4] =
+    [(0x0A, b"\n\xF8\n"), (0x0D, b"\n\xF9\n"), (0x2028, b"\n\xFA\n"), (0x2029, b"\n\xFB\n")];
+
+/// The ends of lines, as a set.
+pub(crate) fn line_ends() -> CodeSet {
+    CodeSet::new([(0x0A, 0x0A), (0x0D, 0x0D), (0x2028, 0x2029)])
+}
+
+/// Returns what is read for a character that [`is_plain`] denies, and how many bytes of it count; `None` when it stays as it is.
+pub(crate) fn special(character: char) -> Option<([u8; 8], usize)> {
+    let mut bytes = [0; 8];
+    let code = u32::from(character);
+    if let Some((_, written)) = LINE_ENDS.iter().find(|&&(end, _)| end == code) {
+        bytes[..3].copy_from_slice(*written);
+        return Some((bytes, 3));
+    }
+    if code <= MAX_UNIT {
+        return None;
+    }
+    let mut units = [0; 2];
+    for (number, unit) in character.encode_utf16(&mut units).iter().enumerate() {
+        private(u32::from(*unit)).encode_utf8(&mut bytes[number * 4..]);
+    }
+    Some((bytes, 8))
+}
+
+/// Reports whether a byte of UTF-8 is read as it is, whatever stands around it.
+#[inline]
+pub(crate) fn is_plain(byte: u8) -> bool {
+    !matches!(byte, b'\n' | b'\r' | 0xE2 | 0xF0..)
+}
+
+fn private(surrogate: u32) -> char {
+    char::from_u32(surrogate + SURROGATE_SHIFT).expect("plane 16 ends after the private characters")
+}
+
+/// Returns the expression that reads one code unit of the set.
+pub(crate) fn unit(set: &CodeSet) -> Hir {
+    let mut choices = vec![without_line_ends(&set.between(0, MAX_UNIT))];
+    choices.extend(line_ends_of(set));
+    Hir::alternation(choices)
+}
+
+/// Returns the expression that reads one code point of the set. A surrogate of its own is none in well-formed text.
+pub(crate) fn point(set: &CodeSet) -> Hir {
+    let surrogates = CodeSet::new([SURROGATES]);
+    let mut choices = vec![without_line_ends(&set.between(0, MAX_UNIT).difference(&surrogates))];
+    choices.extend(line_ends_of(set));
+    choices.extend(pairs(set));
+    Hir::alternation(choices)
+}
+
+/// Returns the expression for members of the BMP, surrogates included.
+fn without_line_ends(set: &CodeSet) -> Hir {
+    let surrogates = CodeSet::new([SURROGATES]);
+    let set = set.difference(&line_ends());
+    let mut class = case::to_class(&set.difference(&surrogates));
+    let shifted = set.intersection(&surrogates);
+    let shifted = shifted.ranges().iter().map(|&(start, end)| (start + SURROGATE_SHIFT, end + SURROGATE_SHIFT));
+    class.union(&case::to_class(&CodeSet::new(shifted)));
+    Hir::class(Class::Unicode(class))
+}
+
+fn line_ends_of(set: &CodeSet) -> impl Iterator<Item = Hir> {
+    LINE_ENDS.iter().filter(|(end, _)| set.contains(*end)).map(|(_, written)| Hir::literal(written.to_vec()))
+}
+
+/// Returns the expressions for members beyond the BMP: leads and trails that may follow each of them.
+fn pairs(set: &CodeSet) -> Vec<Hir> {
+    let mut trails_of_lead: BTreeMap<u32, Vec<(u32, u32)>> = BTreeMap::new();
+    let mut whole: Vec<(u32, u32)> = Vec::new();
+    for &(start, end) in set.ranges().iter().filter(|&&(_, end)| end > MAX_UNIT) {
+        let start = start.max(MAX_UNIT + 1);
+        let split = |code: u32| (LEADS.0 + ((code - 0x1_0000) >> 10), TRAILS.0 + ((code - 0x1_0000) & 0x3FF));
+        let ((first, first_trail), (last, last_trail)) = (split(start), split(end));
+        if first == last {
+            trails_of_lead.entry(first).or_default().push((first_trail, last_trail));
+            continue;
+        }
+        let mut full = (first, last);
+        if first_trail > TRAILS.0 {
+            trails_of_lead.entry(first).or_default().push((first_trail, TRAILS.1));
+            full.0 += 1;
+        }
+        if last_trail < TRAILS.1 {
+            trails_of_lead.entry(last).or_default().push((TRAILS.0, last_trail));
+            full.1 -= 1;
+        }
+        if full.0 <= full.1 {
+            whole.push(full);
+        }
+    }
+    let mut leads_of_trails: BTreeMap<CodeSet, Vec<(u32, u32)>> = BTreeMap::new();
+    for (lead, trails) in trails_of_lead {
+        leads_of_trails.entry(CodeSet::new(trails)).or_default().push((lead, lead));
+    }
+    if !whole.is_empty() {
+        leads_of_trails.entry(CodeSet::new([TRAILS])).or_default().extend(whole);
+    }
+    let pair = |(trails, leads): (CodeSet, Vec<(u32, u32)>)| {
+        Hir::concat(vec![without_line_ends(&CodeSet::new(leads)), without_line_ends(&trails)])
+    };
+    leads_of_trails.into_iter().map(pair).collect()
+}
+
+/// Calls `on_byte` with each byte that is read for the piece, until it returns `false`, and with where in the piece a match ends
+/// that ended before this byte. Between the two halves of a character, that is the character's end.
+#[inline]
+pub(crate) fn read(piece: &str, mut on_byte: impl FnMut(u8, usize) -> bool) {
+    let bytes = piece.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() {
+        let byte = bytes[at];
+        if !is_plain(byte) {
+            let character = piece[at..].chars().next().expect("it stands at the first byte of a character");
+            if let Some((written, length)) = special(character) {
+                let end = at + character.len_utf8();
+                for (number, &byte) in written[..length].iter().enumerate() {
+                    if !on_byte(byte, if number == 0 { at } else { end }) {
+                        return;
+                    }
+                }
+                at = end;
+                continue;
+            }
+        }
+        if !on_byte(byte, at) {
+            return;
+        }
+        at += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_bytes(piece: &str) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        read(piece, |byte, _| {
+            bytes.push(byte);
+            true
+        });
+        bytes
+    }
+
+    #[test]
+    fn plain_text_is_read_as_it_is() {
+        for text in ["", "plain", "grüße", "日本 \u{2027}\u{202A}…", "\u{E000}\u{FFFF}"] {
+            assert_eq!(read_bytes(text), text.as_bytes());
+        }
+    }
+
+    #[test]
+    fn ends_of_lines_begin_and_end_with_a_line_feed() {
+        assert_eq!(read_bytes("a\r\u{2028}"), b"a\n\xF9\n\n\xFA\n");
+    }
+
+    #[test]
+    fn a_character_beyond_the_bmp_is_two() {
+        assert_eq!(read_bytes("😀"), "\u{10F83D}\u{10FE00}".as_bytes());
+    }
+}
