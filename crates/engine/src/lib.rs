@@ -9,6 +9,7 @@
 //! | [`EngineRealm`] | one runtime and one context without `eval`, from start to termination |
 //! | [`SyncHost`] | answers the synchronous hostcalls of a running turn |
 //! | [`Interrupter`] | stops a running turn from another thread |
+//! | [`RegExpVm`] | the engine's regular expressions alone, in bounded steps |
 //! | [`compile()`] | source to bytecode, in a throw-away context: the only one with `eval` |
 //!
 //! What always holds: bytecode comes from a [`Verified`](pijs_artifact::Verified) artifact; a realm
@@ -41,6 +42,7 @@ mod original;
 mod panics;
 mod promised;
 mod realm;
+mod regexp;
 mod rejections;
 mod runtime_exports;
 mod shared;
@@ -63,6 +65,7 @@ pub use inherited::{Forked, close_inherited_files, fork_for_parent, map_sealed_m
 pub use limits::Interrupter;
 pub use loader::FACADE_PREFIX;
 pub use realm::EngineRealm;
+pub use regexp::{OutOfSteps, RegExpId, RegExpVm};
 pub use shared::SyncHost;
 #[cfg(unix)]
 pub use sqlite::{MayRemove, bound_sqlite_stack, guard_sqlite};

@@ -76,6 +76,8 @@ struct Log {
     settled: Vec<Option<u64>>,
     /// Parts of each pattern that have a settled match.
     settled_parts: Vec<u32>,
+    /// Where the last settled match of each pattern ended that was reported.
+    reported: Vec<Option<u64>>,
     /// Parts of each pattern that would match if the text ended here, while a piece's end is looked at.
     ending_parts: Vec<u32>,
     ending: Vec<PatternId>,
@@ -280,6 +282,7 @@ impl Log {
         Self {
             settled: vec![None; shared.parts.len()],
             settled_parts: vec![0; patterns],
+            reported: vec![None; patterns],
             ending_parts: vec![0; patterns],
             ending: Vec::new(),
             reporting: vec![Reporting::default(); patterns],
@@ -308,7 +311,9 @@ impl Log {
         self.settled[part] = Some(offset);
         let settled_parts = &mut self.settled_parts[pattern.index()];
         *settled_parts += u32::from(before.is_none());
-        if *settled_parts == shared.parts_of_pattern[pattern.index()] && reporting != Reporting::Never {
+        let is_whole = *settled_parts == shared.parts_of_pattern[pattern.index()];
+        if is_whole && reporting != Reporting::Never && self.reported[pattern.index()] != Some(offset) {
+            self.reported[pattern.index()] = Some(offset);
             self.hits.push(Hit { offset, pattern, is_settled: true });
         }
     }

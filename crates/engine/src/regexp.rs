@@ -1,0 +1,240 @@
+//! The engine's own regular expressions, for those that no automaton can take: look-arounds in general and references to groups.
+//!
+//! A [`RegExpVm`] is a runtime and a context that have nothing but `RegExp`. Matching is by backtracking, which may take a time
+//! exponential in the text; so each match has a number of steps, counted by the engine's interrupt polls and therefore the same
+//! on every machine, and the runtime has a memory limit.
+
+use crate::text;
+use rquickjs::allocator::RustAllocator;
+use rquickjs::context::intrinsic;
+use rquickjs::function::This;
+use rquickjs::{CatchResultExt as _, Constructor, Context, Ctx, Function, Object, Persistent, Runtime, Value};
+use std::cell::Cell;
+use std::fmt;
+use std::rc::Rc;
+
+/// Bytes of the runtime: room for the expressions, one text of megabytes, and where to go back to in it.
+const MEMORY: usize = 64 << 20;
+/// Bytes of stack for the parser of expressions, which recurses.
+const STACK: usize = 256 << 10;
+/// Polls that a compilation may take.
+const COMPILE_POLLS: u64 = 1_000;
+
+/// An expression of a [`RegExpVm`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RegExpId(usize);
+
+/// Why a match was not finished.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OutOfSteps {
+    /// It took more steps than it was given.
+    Steps,
+    /// It took more memory than the runtime has.
+    Memory,
+}
+
+impl fmt::Display for OutOfSteps {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Steps => {
+                "the regular expression took more steps than it may: avoid nested quantifiers such as `(a+)+`"
+            }
+            Self::Memory => {
+                "the regular expression took more memory than it may: avoid nested quantifiers such as `(a+)+`"
+            }
+        })
+    }
+}
+
+impl std::error::Error for OutOfSteps {}
+
+/// Matches regular expressions with the engine's own `RegExp`, in bounded steps and memory.
+///
+/// ```
+/// use pijs_engine::{OutOfSteps, RegExpVm};
+///
+/// let mut vm = RegExpVm::new()?;
+/// let quoted = vm.compile(r#"(["']).*?\1"#, "")?;
+/// assert_eq!(vm.matches(quoted, "say 'grüße'!", 100), Ok(Some((4, 13))));
+/// let endless = vm.compile("(a+)+b", "")?;
+/// assert_eq!(vm.matches(endless, &"a".repeat(40), 100), Err(OutOfSteps::Steps));
+/// # Ok::<(), String>(())
+/// ```
+pub struct RegExpVm {
+    // Values of the context go before it does.
+    expressions: Vec<Persistent<Object<'static>>>,
+    exec: Persistent<Function<'static>>,
+    context: Context,
+    _runtime: Runtime,
+    polls: Rc<Polls>,
+}
+
+#[derive(Default)]
+struct Polls {
+    left: Cell<u64>,
+    has_stopped: Cell<bool>,
+}
+
+impl Polls {
+    fn allow(&self, polls: u64) {
+        self.left.set(polls);
+        self.has_stopped.set(false);
+    }
+
+    fn poll(&self) -> bool {
+        match self.left.get().checked_sub(1) {
+            Some(left) => self.left.set(left),
+            None => self.has_stopped.set(true),
+        }
+        self.has_stopped.get()
+    }
+}
+
+impl RegExpVm {
+    /// Makes a runtime without expressions.
+    pub fn new() -> Result<Self, String> {
+        let failed = |error: rquickjs::Error| format!("the runtime for regular expressions cannot be made: {error}");
+        let runtime = Runtime::new_with_alloc(RustAllocator).map_err(failed)?;
+        runtime.set_max_stack_size(STACK);
+        let polls = Rc::new(Polls::default());
+        let of_handler = Rc::clone(&polls);
+        runtime.set_interrupt_handler(Some(Box::new(move || of_handler.poll())));
+        polls.allow(COMPILE_POLLS);
+        let context = Context::custom::<(intrinsic::RegExpCompiler, intrinsic::RegExp)>(&runtime).map_err(failed)?;
+        // The engine does not survive running out of memory while it makes a context.
+        runtime.set_memory_limit(MEMORY);
+        let exec = context.with(|ctx| {
+            let class: Object<'_> = ctx.globals().get("RegExp")?;
+            let prototype: Object<'_> = class.get("prototype")?;
+            Ok(Persistent::save(&ctx, prototype.get::<_, Function<'_>>("exec")?))
+        });
+        let exec = exec.map_err(failed)?;
+        Ok(Self { expressions: Vec::new(), exec, context, _runtime: runtime, polls })
+    }
+
+    /// Compiles `new RegExp(source, flags)`; of the flags, `g` and `y` are refused, which make a match depend on the one before.
+    ///
+    /// Fails with what the engine says of the expression.
+    pub fn compile(&mut self, source: &str, flags: &str) -> Result<RegExpId, String> {
+        if let Some(flag) = flags.chars().find(|flag| matches!(flag, 'g' | 'y')) {
+            return Err(format!("the flag `{flag}` has no meaning here: remove it"));
+        }
+        self.polls.allow(COMPILE_POLLS);
+        let made = self.context.with(|ctx| {
+            let class: Constructor<'_> = ctx.globals().get("RegExp").map_err(|error| error.to_string())?;
+            let made: Result<Object<'_>, _> = class.construct((source, flags)).catch(&ctx);
+            made.map(|made| Persistent::save(&ctx, made)).map_err(|error| match error {
+                rquickjs::CaughtError::Exception(exception) => exception.message().unwrap_or_default(),
+                other => other.to_string(),
+            })
+        });
+        self.expressions.push(made?);
+        Ok(RegExpId(self.expressions.len() - 1))
+    }
+
+    /// Returns where the expression first matches in the text, as bytes; where one end of a match is inside of a character, the
+    /// whole character counts.
+    ///
+    /// Fails when the engine polled more than `max_interrupts` times, which it does every 10,000 steps, or ran out of memory.
+    pub fn matches(&self, id: RegExpId, text: &str, max_interrupts: u64) -> Result<Option<(usize, usize)>, OutOfSteps> {
+        self.polls.allow(max_interrupts);
+        let found = self.context.with(|ctx| self.exec(&ctx, id, text).catch(&ctx).map_err(|_| ()));
+        match found {
+            _ if self.polls.has_stopped.get() => Err(OutOfSteps::Steps),
+            Ok(found) => Ok(found.map(|(start, end)| (byte_of(text, start, false), byte_of(text, end, true)))),
+            Err(()) => Err(OutOfSteps::Memory),
+        }
+    }
+
+    /// Returns the UTF-16 units between which the expression matches.
+    fn exec(&self, ctx: &Ctx<'_>, id: RegExpId, text: &str) -> rquickjs::Result<Option<(usize, usize)>> {
+        let expression = self.expressions[id.0].clone().restore(ctx)?;
+        let exec = self.exec.clone().restore(ctx)?;
+        let found: Value<'_> = exec.call((This(expression), text))?;
+        let Some(found) = found.into_object() else { return Ok(None) };
+        let start: usize = found.get("index")?;
+        let whole: rquickjs::String<'_> = found.get(0)?;
+        Ok(Some((start, start + units_of(&whole))))
+    }
+}
+
+impl fmt::Debug for RegExpVm {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("RegExpVm").field("expressions", &self.expressions.len()).finish_non_exhaustive()
+    }
+}
+
+/// Returns the UTF-16 units of a text that may begin or end with half a character.
+fn units_of(string: &rquickjs::String<'_>) -> usize {
+    text::lossy(string).encode_utf16().count()
+}
+
+/// Returns the byte of the UTF-16 unit of this number: where its character begins, or ends when it is not the first one there.
+fn byte_of(text: &str, unit: usize, rounds_up: bool) -> usize {
+    let mut units = 0;
+    for (offset, character) in text.char_indices() {
+        if units >= unit {
+            return offset;
+        }
+        units += character.len_utf16();
+        if units > unit && !rounds_up {
+            return offset;
+        }
+    }
+    text.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offsets_are_bytes() {
+        let mut vm = RegExpVm::new().unwrap();
+        let mut find = |source: &str, flags: &str, text: &str| {
+            let id = vm.compile(source, flags).unwrap();
+            vm.matches(id, text, 100).unwrap()
+        };
+        assert_eq!(find("b", "", "ä😀b"), Some((6, 7)));
+        assert_eq!(find("x", "", "ä😀b"), None);
+        // Without `u`, half a character matches.
+        assert_eq!(find("\\uD83D", "", "a😀b"), Some((1, 5)));
+        assert_eq!(find("\\uDE00", "", "a😀b"), Some((1, 5)));
+        assert_eq!(find("\\uD83D", "u", "a😀b"), None);
+        assert_eq!(find("(?<=a)", "", "ba"), Some((2, 2)));
+        assert_eq!(find("\\0b", "", "a\0b"), Some((1, 3)));
+    }
+
+    #[test]
+    fn what_the_engine_refuses_is_told() {
+        let mut vm = RegExpVm::new().unwrap();
+        assert!(vm.compile("a(", "").unwrap_err().contains(')'));
+        assert!(vm.compile("a", "g").unwrap_err().contains('g'));
+        assert!(vm.compile("a", "q").is_err());
+        assert!(vm.compile(&"(".repeat(100_000), "").is_err());
+        assert!(vm.compile("a", "").is_ok());
+    }
+
+    #[test]
+    fn the_same_match_takes_the_same_steps() {
+        let mut vm = RegExpVm::new().unwrap();
+        let id = vm.compile("(a|aa)+b", "").unwrap();
+        let text = "a".repeat(24);
+        let least = (0..).find(|&polls| vm.matches(id, &text, polls) != Err(OutOfSteps::Steps)).unwrap();
+        assert!(least > 1, "{least}");
+        for _ in 0..3 {
+            assert_eq!(vm.matches(id, &text, least), Ok(None));
+            assert_eq!(vm.matches(id, &text, least - 1), Err(OutOfSteps::Steps));
+        }
+    }
+
+    #[test]
+    fn memory_is_bounded_and_the_runtime_goes_on() {
+        let mut vm = RegExpVm::new().unwrap();
+        let id = vm.compile("(?:(a)|b)*c", "").unwrap();
+        let small = vm.compile("a", "").unwrap();
+        let text = "ab".repeat(8 << 20);
+        assert_eq!(vm.matches(id, &text, u64::MAX), Err(OutOfSteps::Memory));
+        assert_eq!(vm.matches(small, "ba", 100), Ok(Some((1, 2))));
+    }
+}
