@@ -8,6 +8,7 @@
 //! | module | idea |
 //! |---|---|
 //! | [`activity`] | which rules are active, and why the others are not |
+//! | [`ast`] | structural conditions: patterns of ast-grep over the syntax tree of a finished text |
 //! | [`built_in`] | rules of our own |
 //! | [`diagnostic`] | what is wrong in a rule file, and where |
 //! | [`file`] | rule files of pi, pi-ttsr, oh-my-pi and Cursor |
@@ -20,6 +21,7 @@
 //! The crate does no I/O and reads no clock: the caller reads the files, and passes the time of each delta.
 
 pub mod activity;
+pub mod ast;
 pub mod built_in;
 pub mod diagnostic;
 pub mod file;
