@@ -22,6 +22,7 @@ use crate::partial::PartialMessage;
 use crate::provider::{Provider, ProviderError};
 use crate::replace::Held;
 use crate::resources::{ResourcePlaces, Resources};
+use crate::rules::SessionRules;
 use crate::settings::Settings;
 use crate::system::ToolSystem;
 use crate::system_prompt::PromptOptions;
@@ -83,6 +84,7 @@ pub struct Agent {
     pub(crate) control: AgentControl,
     pub(crate) tools: RefCell<ToolSet>,
     pub(crate) verdicts: RefCell<Verdicts>,
+    pub(crate) rules: RefCell<Option<SessionRules>>,
     pub(crate) asked: Asked,
     /// What the prompt of the session is built from.
     pub(crate) base_prompt: RefCell<PromptOptions>,
@@ -240,6 +242,7 @@ impl Agent {
             control,
             tools,
             verdicts: RefCell::new(Verdicts::new(caps)),
+            rules: RefCell::default(),
             asked: Asked::new(asks),
             base_prompt: RefCell::default(),
             run_prompt: RefCell::default(),
@@ -349,6 +352,7 @@ impl Agent {
         let header = self.control.with_session(|session| session.header().clone());
         self.show_only(&AgentEvent::Session(&header))?;
         self.restore_model().await?;
+        self.restore_rules();
         self.control.find_waiting()?;
         // Handlers of `session_start` draw it already.
         self.publish_usage();

@@ -1,6 +1,6 @@
 //! One attempt: one request, its stream, and the verdict on every delta.
 //!
-//! The order of things for a delta is the crate's main promise. First
+//! The order of things for a delta is the crate's main promise. Native rules read it first ([`crate::rules`]), then
 //! [`Extensions::hears`](crate::extensions::Extensions::hears), one branch; then, only if somebody
 //! does, [`Extensions::stream`](crate::extensions::Extensions::stream), while the provider's stream
 //! stands still; then, only if it goes on, the partial message, the extensions' `message_update` and
@@ -16,8 +16,10 @@ use crate::message::{AssistantMessage, Message, StopReason};
 use crate::partial::{Partial, Step};
 use crate::provider::{ErrorKind, Outgoing, Provider, ProviderError, ProviderEvent, Request};
 use crate::room::bytes_of;
+use crate::rules::At;
 use crate::transcript;
 use crate::verdict_text;
+use crate::verdicts::Injected;
 use futures_util::StreamExt;
 use pijs_protocol::{ExtensionId, StreamDelta, StreamSource};
 use serde_json::{Value, json};
@@ -31,6 +33,16 @@ pub(crate) enum Attempt {
     Reply(Reply),
     /// With a verdict: there is no message.
     Discarded(Abort),
+    /// With a native rule that interrupts.
+    Stopped(Stopped),
+}
+
+/// The end of an attempt that native rules interrupted.
+pub(crate) struct Stopped {
+    /// The message about the rules.
+    pub(crate) injected: Injected,
+    /// The part of the reply that stays in the conversation.
+    pub(crate) kept: Option<AssistantMessage>,
 }
 
 /// A message and what the loop must know of it.
@@ -55,6 +67,7 @@ impl Agent {
     pub(crate) async fn attempt(&self, run: &CancellationToken) -> Result<Attempt, AgentError> {
         let attempt = self.next_attempt();
         self.forget_updates();
+        self.begin_rules_of_attempt();
         let cancel = run.child_token();
         self.renew_login().await;
         // A handler of `context` that chooses another model or level chooses for the next request.
@@ -145,14 +158,43 @@ impl Agent {
                 }
                 ProviderEvent::BlockEnd => {
                     let steps = partial.end();
+                    if let Some(firing) = self.rules_at_end_of_calls(&partial, &steps) {
+                        let at = At { attempt, dropped: 0, began: started, partial: &partial };
+                        if self.interrupts(&firing) {
+                            cancel.cancel();
+                            drop(stream);
+                            return self.stop(firing, at).await;
+                        }
+                        self.remind(firing, &at).await?;
+                    }
                     self.show(&partial, told, &steps).await?;
                     continue;
                 }
-                ProviderEvent::Done(stop) => break Ok(stop),
+                ProviderEvent::Done(stop) => {
+                    for firing in self.rules_at_end_of_message() {
+                        let at = At { attempt, dropped: 0, began: started, partial: &partial };
+                        if self.interrupts(&firing) {
+                            cancel.cancel();
+                            drop(stream);
+                            return self.stop(firing, at).await;
+                        }
+                        self.remind(firing, &at).await?;
+                    }
+                    break Ok(stop);
+                }
                 ProviderEvent::Untold(_) => unreachable!("only a piece stands in it"),
             };
             if chunk.is_empty() {
                 continue;
+            }
+            if let Some(firing) = self.rules_at_delta(&partial, source, index, &chunk) {
+                let at = At { attempt, dropped: chunk.len(), began: started, partial: &partial };
+                if self.interrupts(&firing) {
+                    cancel.cancel();
+                    drop(stream);
+                    return self.stop(firing, at).await;
+                }
+                self.remind(firing, &at).await?;
             }
             let (chunk, verdict) = self.judge(Delta { attempt, source, stream: index, partial: &mut partial }, chunk);
             if let Some((verdict, abort)) = verdict {

@@ -61,6 +61,7 @@ impl Agent {
             payload.insert("toolResultEntryIds".to_owned(), json!(result_entries));
             goes_on = self.boundary("turn_end", payload, outcome).await?;
         }
+        self.end_rules_of_turn()?;
         self.show_only(&event)?;
         self.control.flush_after_turn()?;
         self.control.sync_session()?;

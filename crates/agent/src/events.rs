@@ -101,6 +101,8 @@ pub enum AgentEvent<'a> {
     },
     /// A handler asked for an abort.
     StreamVerdict(&'a VerdictEvent),
+    /// A native rule fired.
+    RuleFired(&'a RuleFiredEvent),
     /// Something that only front ends hear: `queue_update`, `compaction_start`, `agent_settled`, ...
     Notice {
         /// pi's name.
@@ -163,6 +165,54 @@ pub struct VerdictEvent {
     pub action: VerdictAction,
 }
 
+/// `rule_fired`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RuleFiredEvent {
+    /// The rule's name.
+    pub rule: String,
+    /// The stream that it matched in.
+    pub source: StreamSource,
+    /// The tool whose arguments they are, on [`StreamSource::Tool`].
+    pub tool: Option<String>,
+    /// A path of the tool call.
+    pub path: Option<String>,
+    /// The line that matched.
+    pub excerpt: String,
+    /// The line's number in its text, counted from 1.
+    pub line: usize,
+    /// The column at which the match ends, in characters, counted from 1.
+    pub column: usize,
+    /// What the agent did about it.
+    pub action: VerdictAction,
+    /// Why it only reminds although it would interrupt here.
+    pub degraded: Option<String>,
+}
+
+impl RuleFiredEvent {
+    /// Describes the firing to a person, in one line.
+    pub fn line(&self) -> String {
+        let action = match self.action {
+            VerdictAction::Remind => "reminds the model",
+            VerdictAction::Retry | VerdictAction::Stop => "stopped the reply",
+        };
+        let reason = self.degraded.as_ref().map_or_else(String::new, |reason| format!(" ({reason})"));
+        format!("rule {} {action}{reason}: {}", self.rule, self.excerpt.trim())
+    }
+
+    fn payload(&self) -> Value {
+        let mut members = json!({
+            "rule": self.rule, "source": self.source, "excerpt": self.excerpt, "line": self.line, "column": self.column,
+            "action": self.action.as_str(),
+        });
+        for (name, value) in [("toolName", &self.tool), ("path", &self.path), ("degraded", &self.degraded)] {
+            if let Some(value) = value {
+                members[name] = json!(value);
+            }
+        }
+        members
+    }
+}
+
 /// What the agent did about a verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VerdictAction {
@@ -202,6 +252,7 @@ impl AgentEvent<'_> {
             Self::ToolExecutionEnd { .. } => "tool_execution_end",
             Self::AutoRetryStart { .. } => "auto_retry_start",
             Self::StreamVerdict(_) => "stream_verdict",
+            Self::RuleFired(_) => "rule_fired",
             Self::MessageDiscarded { .. } => "message_discarded",
             Self::Notice { name, .. } => name,
         }
@@ -255,6 +306,7 @@ impl AgentEvent<'_> {
                 "extension": verdict.extension, "source": verdict.source, "offset": verdict.offset,
                 "latency_us": verdict.latency_us, "attempt": verdict.attempt, "action": verdict.action.as_str(),
             }),
+            Self::RuleFired(event) => event.payload(),
             Self::MessageDiscarded { attempt, reason, extension, tokens_burned } => json!({
                 "attempt": attempt, "reason": reason, "extension": extension, "tokens_burned": tokens_burned,
             }),

@@ -64,6 +64,7 @@ mod queued;
 mod replace;
 pub mod resources;
 mod room;
+mod rules;
 mod run;
 pub mod session;
 pub mod settings;
@@ -93,7 +94,7 @@ pub use ambient::{Ambient, Clock, Randomness, Sleeper, Wait, iso};
 pub use asked::AskLimits;
 pub use asking::Disposition;
 pub use control::{AgentControl, ControlError, DeliverAs, Pending, UiPrompt, VERDICT_TYPE};
-pub use events::{AgentEvent, Update, UpdateKind, VerdictAction, VerdictEvent};
+pub use events::{AgentEvent, RuleFiredEvent, Update, UpdateKind, VerdictAction, VerdictEvent};
 pub use extensions::{
     Abort, CommandError, CommandFate, Event, EventOutcome, ExtensionTool, Extensions, ModelCall, NoExtensions, NoState,
     StateSink, StreamFate, SystemRole, ToolFate, ToolRun,
@@ -102,5 +103,6 @@ pub use front_end::{FrontEnd, JsonFrontEnd, NoFrontEnd, ToolCheck};
 pub use partial::PartialMessage;
 pub use replace::Forked;
 pub use room::SESSION_BYTES;
+pub use rules::{RuleSource, SessionRules};
 pub use user_bash::BashResult;
 pub use verdicts::{Cap, VerdictCaps, VerdictTotals};

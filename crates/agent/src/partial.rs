@@ -524,6 +524,11 @@ impl Partial {
         self.call(index).is_some()
     }
 
+    /// Returns a call by the provider's number.
+    pub(crate) fn tool_call(&self, index: u32) -> Option<&ToolCall> {
+        self.shown().call(self.call(index)?.block)
+    }
+
     fn call(&self, index: u32) -> Option<&Call> {
         self.calls.iter().find(|call| call.index == index)
     }

@@ -13,9 +13,10 @@ use crate::attempt::{Attempt, Reply};
 use crate::compaction::AfterCompaction;
 use crate::control::{ControlError, VERDICT_TYPE};
 use crate::events::AgentEvent;
-use crate::extensions::Event;
+use crate::extensions::{Abort, Event, SystemRole};
 use crate::message::{AssistantMessage, Content, CustomMessage, Message, StopReason, ToolCall};
 use crate::provider::{ErrorKind, ProviderError};
+use crate::rules;
 use crate::session::{Body, EntryId};
 use crate::tool_calls::Batch;
 use crate::verdict_text;
@@ -316,6 +317,7 @@ impl Agent {
             self.publish_tools();
             run.callable = self.active_tools().iter().map(|tool| tool.name().to_owned()).collect();
             self.verdicts.borrow_mut().begin_turn();
+            self.begin_rules_of_turn();
             let reply = match self.reply(run).await? {
                 ControlFlow::Continue(reply) => reply,
                 ControlFlow::Break(ending) => return Ok(ending),
@@ -406,23 +408,37 @@ impl Agent {
                 Attempt::Reply(reply) => return Ok(ControlFlow::Continue(reply)),
                 Attempt::Discarded(abort) => match abort.retry {
                     Some(injection) => {
-                        self.inject(run, Injected { extension: abort.extension, injection, reminder: false }).await?;
+                        let Abort { extension, .. } = abort;
+                        self.inject(run, Injected { extension, injection, reminder: false, details: None }).await?;
                     }
                     None => return Ok(ControlFlow::Break(Ending::Stopped { extension: abort.extension })),
                 },
+                Attempt::Stopped(stopped) => {
+                    if let Some(message) = stopped.kept {
+                        run.messages.push(self.end_message(Message::Assistant(message)).await?.0);
+                    }
+                    self.inject(run, stopped.injected).await?;
+                }
             }
         }
     }
 
     /// Puts a verdict's text into the conversation, as an entry that the real pi can read.
     async fn inject(&self, run: &mut Run, injected: Injected) -> Result<(), AgentError> {
-        self.control.note_message(&injected.extension, false, false);
+        let is_of_rules = injected.extension.starts_with(rules::PREFIX);
+        if !is_of_rules {
+            self.control.note_message(&injected.extension, false, false);
+        }
         let role = match injected.injection.role {
             InjectionRole::System => "system",
             InjectionRole::User => "user",
         };
-        let may = self.extensions.system_role(&injected.extension);
-        let details = verdict_text::details(&injected.extension, role, may, injected.reminder);
+        // Rules are the user's own words.
+        let may = if is_of_rules { SystemRole::Granted } else { self.extensions.system_role(&injected.extension) };
+        let mut details = verdict_text::details(&injected.extension, role, may, injected.reminder);
+        if let (Value::Object(details), Some(Value::Object(more))) = (&mut details, injected.details) {
+            details.extend(more);
+        }
         let message = Message::Custom(CustomMessage {
             custom_type: VERDICT_TYPE.to_owned(),
             content: Content::Text(injected.injection.content),

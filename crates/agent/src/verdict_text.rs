@@ -13,6 +13,7 @@
 use crate::agent::Agent;
 use crate::extensions::SystemRole;
 use crate::message::{Block, Content, CustomMessage, Message, VERDICT_TYPE};
+use crate::rules;
 use pijs_protocol::{chat_markup, guard};
 use serde_json::{Value, json};
 
@@ -85,7 +86,10 @@ impl Agent {
         let was_denied = detail(&custom, "askedRole") == Some("system");
         let mut said = text(&custom);
         if has_system_role(&custom) || was_denied {
-            let role = self.extensions.system_role(&extension);
+            let role = match extension.starts_with(rules::PREFIX) {
+                true => SystemRole::Granted,
+                false => self.extensions.system_role(&extension),
+            };
             if was_denied || role != SystemRole::Granted {
                 said = marked(&extension, &said);
             }

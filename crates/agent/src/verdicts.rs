@@ -10,6 +10,7 @@ use crate::events::VerdictAction;
 use crate::extensions::Abort;
 use pijs_protocol::guard;
 use pijs_protocol::stream::Injection;
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Limits how often replies may be discarded.
@@ -65,6 +66,8 @@ pub(crate) struct Injected {
     pub(crate) injection: Injection,
     /// Whether the cap was reached, so that nothing was discarded.
     pub(crate) reminder: bool,
+    /// More members of the message's details.
+    pub(crate) details: Option<Value>,
 }
 
 /// Discarded replies of one rule or one extension.
@@ -116,10 +119,10 @@ impl Verdicts {
     /// Counts a retry if no cap is reached.
     fn allow(&mut self, extension: &str, content: &str) -> bool {
         let caps = self.caps;
-        let is_netted = self.totals.discarded >= caps.discarded || self.totals.tokens_burned >= caps.burned_tokens;
+        let is_within_net = self.is_within_net();
         let counts = self.extensions.entry(extension.to_owned()).or_default();
         let rule = counts.rules.get(content).copied().unwrap_or_default();
-        let within = !is_netted && counts.all.is_within(caps.extension) && rule.is_within(caps.rule);
+        let within = is_within_net && counts.all.is_within(caps.extension) && rule.is_within(caps.rule);
         if within || !guard::is_up("verdict.caps") {
             counts.all.add();
             counts.rules.entry(content.to_owned()).or_default().add();
@@ -135,13 +138,28 @@ impl Verdicts {
         if self.allow(&abort.extension, &injection.content) {
             return Some(VerdictAction::Retry);
         }
-        let reminder = Injected { extension: abort.extension.clone(), injection: injection.clone(), reminder: true };
+        let reminder = Injected {
+            extension: abort.extension.clone(),
+            injection: injection.clone(),
+            reminder: true,
+            details: None,
+        };
         if self.reminders.contains(&reminder) {
             return None;
         }
         self.totals.let_through += 1;
-        self.reminders.push(reminder);
+        self.remind(reminder);
         Some(VerdictAction::Remind)
+    }
+
+    /// Reports whether the session may discard one more reply, whoever asks for it.
+    pub(crate) fn is_within_net(&self) -> bool {
+        self.totals.discarded < self.caps.discarded && self.totals.tokens_burned < self.caps.burned_tokens
+    }
+
+    /// Keeps a text for the next request.
+    pub(crate) fn remind(&mut self, reminder: Injected) {
+        self.reminders.push(reminder);
     }
 
     /// An attempt was discarded.

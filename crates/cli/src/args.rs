@@ -7,8 +7,9 @@ mod flags;
 mod similar;
 
 pub(crate) use flags::{ExtensionFlag, split_extension_flags};
-pub(crate) use similar::{misspelt_command, similar_option};
+pub(crate) use similar::{misspelt_command, similar, similar_option};
 
+use crate::rules::{RuleArgs, RulesCommand};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use pijs_agent::tools::ToolChoice;
 use pijs_host::PiProfile;
@@ -113,6 +114,8 @@ pub(crate) struct RunArgs {
     pub(crate) accept_unsealed: bool,
     #[command(flatten)]
     pub(crate) session: SessionArgs,
+    #[command(flatten)]
+    pub(crate) rules: RuleArgs,
     #[command(flatten)]
     pub(crate) tools: ToolArgs,
     /// Address of the API of the model's provider: a gateway, or a compatible endpoint
@@ -343,6 +346,9 @@ pub(crate) enum Command {
     /// What is loaded, and what it may do
     #[command(subcommand)]
     Ext(ExtCommand),
+    /// Streamed rules: list, check and try them, also over past sessions
+    #[command(subcommand)]
+    Rules(RulesCommand),
     /// Let this folder's own .pi settings and extensions count
     Trust {
         /// No longer

@@ -38,6 +38,7 @@ mod print;
 mod prompt_text;
 mod renderers;
 mod rpc;
+mod rules;
 mod said;
 mod session;
 mod settings;
@@ -159,6 +160,7 @@ fn run(cli: Cli, flags: Vec<ExtensionFlag>, helps: bool) -> Result<()> {
             }
             Some(Command::Ext(ExtCommand::Drive(args))) => drive::print(&environment, &args).await,
             Some(Command::Ext(ExtCommand::Snapshot(args))) => snapshot::print(&environment, &args).await,
+            Some(Command::Rules(command)) => rules::run(&environment, command),
             Some(Command::Config { .. }) => Err(help::no_config()),
             Some(Command::Auth { .. }) => Err(help::no_auth()),
             Some(Command::Demo { json }) => demo::run(&environment, json).await,

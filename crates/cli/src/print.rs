@@ -6,6 +6,7 @@ use crate::export;
 use crate::failure::{Failure, Result};
 use crate::models;
 use crate::output::{Json, clean, reply, stderr};
+use crate::rules;
 use crate::said::{self, Said, answers_one};
 use crate::session::{Assembled, Setup, WIND_DOWN, assemble, broken, list_models};
 use crate::stops::{GOODBYE, Stops};
@@ -71,11 +72,14 @@ pub(crate) async fn run(environment: &Environment, args: RunArgs, flags: Vec<Ext
     result
 }
 
-/// Says on stderr when the model is asked again, a line each; the rest of an answer is its text.
+/// Says on stderr when the model is asked again and when rules fire, a line each; the rest of an answer is its text.
 struct Retries;
 
 impl FrontEnd for Retries {
     fn event(&mut self, event: &AgentEvent<'_>) -> std::io::Result<()> {
+        if let Some(line) = rules::event_line(event) {
+            stderr(&line);
+        }
         if let AgentEvent::AutoRetryStart { attempt, max_attempts, delay_ms, error_message } = event {
             let (seconds, error) = (delay_ms.div_ceil(1000), one_line(error_message));
             stderr(&format!("retry {attempt} of {max_attempts} in {seconds} s: {error}"));

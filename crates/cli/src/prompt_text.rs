@@ -3,6 +3,7 @@
 use crate::args::RunArgs;
 use crate::environment::Environment;
 use crate::failure::{Failure, Result};
+use crate::rules::RuleSet;
 use crate::settings;
 use std::path::Path;
 
@@ -17,13 +18,15 @@ pub(crate) fn text_or_file(environment: &Environment, given: &str) -> Result<Str
     Ok(text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned())
 }
 
-/// Every `--append-system-prompt`, a blank line between them; `None` without one.
-pub(crate) fn appended(environment: &Environment, args: &RunArgs) -> Result<Option<String>> {
+/// Every `--append-system-prompt` and the section on rules, a blank line between them; `None` without any.
+pub(crate) fn appended(environment: &Environment, args: &RunArgs, rules: Option<&RuleSet>) -> Result<Option<String>> {
     let given = &args.append_system_prompt;
-    if given.is_empty() {
+    let section = rules.and_then(RuleSet::prompt_section);
+    if given.is_empty() && section.is_none() {
         return Ok(None);
     }
-    let texts = given.iter().map(|text| text_or_file(environment, text)).collect::<Result<Vec<_>>>()?;
+    let mut texts = given.iter().map(|text| text_or_file(environment, text)).collect::<Result<Vec<_>>>()?;
+    texts.extend(section);
     Ok(Some(texts.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n\n")))
 }
 

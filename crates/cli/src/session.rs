@@ -19,6 +19,7 @@ use crate::models::{self, Choice, HOW};
 use crate::opening;
 use crate::output::{clean, indented, stderr};
 use crate::prompt_text::{appended, text_or_file, usual_tools};
+use crate::rules::RuleSet;
 use crate::supply::Supplier;
 use crate::system::{SystemTimer, WatchThread};
 use crate::terminal::{self, Terminal};
@@ -337,12 +338,13 @@ pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<
     let Loaded {
         args, ambient, settings, asks, ready, control, extensions, front_end, mode, host, ledger, loader, ..
     } = loaded;
+    let rules = RuleSet::of_session(environment, &args.rules)?;
     let provider = ready.unwrap_or_else(|| Arc::new(Unopened::new(choice.model.clone())));
     let agent = Agent::new(
         AgentOptions {
             cwd: environment.dirs.cwd.clone(),
             system_prompt: args.system_prompt.as_deref().map(|text| text_or_file(environment, text)).transpose()?,
-            append_system_prompt: appended(environment, &args)?,
+            append_system_prompt: appended(environment, &args, rules.as_ref())?,
             tools: args.tools.choice(usual_tools(environment)),
             mode: mode.to_owned(),
             has_ui: loaded.has_ui,
@@ -364,6 +366,9 @@ pub(crate) async fn assemble(environment: &Environment, setup: Setup) -> Result<
         control,
         front_end,
     );
+    if let Some(rules) = rules {
+        agent.set_rules(rules.into_session());
+    }
     agent.set_words(crate::words::of_session(environment, &loader.compiler, &choice.model).await);
     agent.set_settings(settings);
     agent.set_model_network(environment.variable("PI_OFFLINE").is_none());

@@ -3,7 +3,7 @@
 use crate::environment::Environment;
 use crate::trust::Trust;
 use serde_json::{Map, Value};
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 
 /// The user's settings, and over them those of a folder that is trusted. What is wrong with a file was said when the
 /// policy was read.
@@ -11,6 +11,13 @@ pub(crate) fn merged(environment: &Environment) -> Map<String, Value> {
     let mut all = of_user(environment);
     all.extend(of_project(environment));
     all
+}
+
+/// Each settings file that counts, with what it says: the user's, then that of a folder that is trusted.
+pub(crate) fn by_file(environment: &Environment) -> [(PathBuf, Map<String, Value>); 2] {
+    let user = environment.dirs.agent_dir.join("settings.json");
+    let project = environment.dirs.cwd.join(".pi/settings.json");
+    [(user, of_user(environment)), (project, of_project(environment))]
 }
 
 /// Where sessions go, as the settings say. A folder may keep those about it, and not send them elsewhere, however much

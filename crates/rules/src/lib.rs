@@ -1,7 +1,7 @@
 //! Streamed rules: reads a model's reply while it streams and says at which delta a rule is broken.
 //!
 //! ```text
-//! rule files ──file──▶ Rule ──engine──▶ Engine::check_delta(delta) ──▶ Firing { rule, action, excerpt }
+//! rule files ──file──▶ Rule ──engine──▶ RuleEngine::check_delta(delta) ──▶ Firing { rule, action, excerpt }
 //! settings ───────────▶ RuleSettings ─┘
 //! ```
 //!
@@ -11,6 +11,7 @@
 //! | [`ast`] | structural conditions: patterns of ast-grep over the syntax tree of a finished text |
 //! | [`built_in`] | rules of our own |
 //! | [`diagnostic`] | what is wrong in a rule file, and where |
+//! | [`engine`] | the rules of a session: reads deltas, and decides which rules fire and interrupt |
 //! | [`file`] | rule files of pi, pi-ttsr, oh-my-pi and Cursor |
 //! | [`lint`] | rules that do not do what their files say |
 //! | [`pattern`] | regular expressions: flags, syntax, and how they will run |
@@ -24,6 +25,7 @@ pub mod activity;
 pub mod ast;
 pub mod built_in;
 pub mod diagnostic;
+pub mod engine;
 pub mod file;
 pub mod lint;
 pub mod pattern;
@@ -33,6 +35,10 @@ pub mod settings;
 
 pub use activity::{Activity, Bucket, Reason};
 pub use diagnostic::{Diagnostic, Severity};
+pub use engine::{
+    Action, Degraded, EngineOptions, EngineStats, FiredRule, Firing, InjectedRecord, MatchContext, MatchSite,
+    RetryLedger, RuleEngine, RuleReport,
+};
 pub use file::{Format, ParsedFile};
 pub use rule::{
     Condition, ContextMode, InterruptMode, Origin, Region, Repeat, Rule, RuleName, ScopeToken, Settle, StreamKind,

@@ -190,7 +190,7 @@ pub enum Settle {
 }
 
 /// One regular expression of a rule, of ECMAScript's syntax.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Condition {
     /// The expression, without the leading `(?ims)` group that oh-my-pi reads as flags.
     pub source: String,

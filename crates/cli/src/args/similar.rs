@@ -11,7 +11,7 @@ const MOST_EDITS: usize = 2;
 const SHORTEST_COMMAND: usize = 5;
 
 /// The known name that is most like `name`, unless none is.
-fn similar<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn similar<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let most = if name.len() < 6 { 1 } else { MOST_EDITS };
     let edits = known.into_iter().map(|known| (strsim::damerau_levenshtein(name, known), known));
     let found = edits.filter(|(edits, _)| *edits <= most);

@@ -4,6 +4,7 @@ use super::screen::Screen;
 use super::tools::OWN_COMMAND;
 use super::transcript::{Call, Content, MOST_BLOCKS, Style};
 use super::view::{Retrying, View};
+use crate::rules;
 use pijs_agent::message::{Block, Message, StopReason};
 use pijs_agent::provider::one_line;
 use pijs_agent::session::{Body, Entry};
@@ -33,6 +34,9 @@ impl FrontEnd for Events {
 }
 
 fn show(view: &mut View, event: &AgentEvent<'_>) {
+    if let Some(line) = rules::event_line(event) {
+        view.say(Style::Info, &line);
+    }
     match event {
         AgentEvent::AgentStart => {
             view.retrying = None;
@@ -56,6 +60,10 @@ fn show(view: &mut View, event: &AgentEvent<'_>) {
         AgentEvent::MessageEnd { message } => end_message(view, message),
         AgentEvent::MessageDiscarded { extension, .. } => {
             view.transcript.drop_reply();
+            // A rule has a line of its own.
+            if extension.starts_with("rule:") {
+                return;
+            }
             view.say(Style::Info, &format!("{extension} stopped the reply; it is asked for again"));
         }
         AgentEvent::ToolExecutionStart { tool_call_id, tool_name, args } => {

@@ -111,6 +111,7 @@ pub const EVENTS: &[Rule] = &[
     quiet("provider_stream_event"),
     rule("resources_discover", &[], Combine::Collect(&["skillPaths", "promptPaths", "themePaths"]))
         .held_by("resources"),
+    quiet("rule_fired"),
     rule("session_before_compact", &[], Combine::LastUntil("cancel")).held_by("compaction"),
     rule("session_before_fork", &[], Combine::LastUntil("cancel")),
     rule("session_before_switch", &[], Combine::LastUntil("cancel")),

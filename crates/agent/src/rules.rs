@@ -1,0 +1,309 @@
+//! Native streamed rules in the agent loop.
+//!
+//! Rules read each delta before extensions do. A rule that interrupts has the effect of an extension's *abort*: the attempt is
+//! cancelled, its text is put into the conversation and the model is asked again. The engine counts the caps of rules; the
+//! session's net of [`Verdicts`](crate::verdicts) holds for both.
+//!
+//! The session file keeps what is needed to go on in another process: the message that a firing injects has the rules'
+//! [`InjectedRecord`]s among its details. They are read again along the branch, from before a compaction too.
+
+use crate::agent::{Agent, AgentError};
+use crate::attempt::{Attempt, Stopped};
+use crate::events::{AgentEvent, RuleFiredEvent, VerdictAction, VerdictEvent};
+use crate::message::{AssistantMessage, Block, Message, StopReason, VERDICT_TYPE};
+use crate::partial::{Partial, Step};
+use crate::session::Body;
+use crate::verdicts::Injected;
+use pijs_protocol::StreamSource;
+use pijs_protocol::stream::{Injection, InjectionRole};
+use pijs_rules::{Action, ContextMode, FiredRule, Firing, InjectedRecord, MatchContext, Rule, RuleEngine, StreamKind};
+use serde_json::{Value, json};
+
+/// Begins the source of an injection by native rules; the names of the rules follow, with commas between them.
+pub(crate) const PREFIX: &str = "rule:";
+/// The member of a message's details that holds [`InjectedRecord`]s.
+const RECORDS: &str = "ruleRecords";
+
+/// Gives the session's rules anew when their files have changed.
+pub trait RuleSource {
+    /// Returns all rules if a file was changed, made or removed since the last call.
+    fn changed(&mut self) -> Option<Vec<Rule>>;
+}
+
+/// The native rules of a session.
+pub struct SessionRules {
+    engine: RuleEngine,
+    source: Option<Box<dyn RuleSource>>,
+}
+
+impl SessionRules {
+    /// Takes the engine, and the source that is asked for changed rules at each turn.
+    pub fn new(engine: RuleEngine, source: Option<Box<dyn RuleSource>>) -> Self {
+        Self { engine, source }
+    }
+
+    /// Returns the engine.
+    pub fn engine(&self) -> &RuleEngine {
+        &self.engine
+    }
+
+    fn begin_turn(&mut self) {
+        if let Some(rules) = self.source.as_mut().and_then(|source| source.changed()) {
+            self.engine.replace_rules(rules);
+        }
+        self.engine.begin_turn();
+    }
+}
+
+/// The attempt in which rules fired.
+pub(crate) struct At<'a> {
+    pub(crate) attempt: u32,
+    /// The reply without the delta.
+    pub(crate) partial: &'a Partial,
+    /// Bytes of the delta.
+    pub(crate) dropped: usize,
+    /// Whether front ends were told that the reply began.
+    pub(crate) began: bool,
+}
+
+impl Agent {
+    /// Sets the native rules of the session.
+    pub fn set_rules(&self, rules: SessionRules) {
+        *self.rules.borrow_mut() = Some(rules);
+    }
+
+    /// Reports whether native rules read the replies.
+    pub(crate) fn has_rules(&self) -> bool {
+        self.rules.borrow().is_some()
+    }
+
+    /// Calls a function with the session's rules, if it has any.
+    pub fn with_rules<T>(&self, read: impl FnOnce(&RuleEngine) -> T) -> Option<T> {
+        self.rules.borrow().as_ref().map(|rules| read(&rules.engine))
+    }
+
+    fn change_rules<T>(&self, change: impl FnOnce(&mut SessionRules) -> T) -> Option<T> {
+        self.rules.borrow_mut().as_mut().map(change)
+    }
+
+    /// Begins a turn: takes changed rules, and clears the caps of the turn before.
+    pub(crate) fn begin_rules_of_turn(&self) {
+        self.change_rules(SessionRules::begin_turn);
+    }
+
+    /// Ends a turn: rules that repeat after a gap count it, and front ends are told what rules did and which conditions do
+    /// not run.
+    pub(crate) fn end_rules_of_turn(&self) -> Result<(), AgentError> {
+        let ended = self.change_rules(|rules| (rules.engine.end_turn(), rules.engine.take_reports()));
+        let Some((ledger, reports)) = ended else { return Ok(()) };
+        for report in reports {
+            let payload = json!({"rule": report.rule, "message": report.to_string()});
+            self.show_only(&AgentEvent::Notice { name: "rule_report", payload: &payload })?;
+        }
+        if !ledger.is_empty() {
+            self.show_only(&AgentEvent::Notice { name: "rules_turn_end", payload: &json!(ledger) })?;
+        }
+        Ok(())
+    }
+
+    /// Begins an attempt: forgets the text of the one before.
+    pub(crate) fn begin_rules_of_attempt(&self) {
+        self.change_rules(|rules| rules.engine.reset_buffers());
+    }
+
+    /// Reads a delta, of text, of thinking or of the arguments of the call with the provider's number `index`. One branch when
+    /// there are no rules.
+    pub(crate) fn rules_at_delta(
+        &self,
+        partial: &Partial,
+        source: StreamSource,
+        index: u32,
+        delta: &str,
+    ) -> Option<Firing> {
+        let mut rules = self.rules.borrow_mut();
+        let engine = &mut rules.as_mut()?.engine;
+        let now = self.now();
+        let context = match source {
+            StreamSource::Text => MatchContext::text(now),
+            StreamSource::Thinking => MatchContext::thinking(now),
+            StreamSource::Tool => {
+                let call = partial.tool_call(index)?;
+                MatchContext::tool(&call.name, &call.id, now)
+            }
+        };
+        engine.check_delta(delta, &context)
+    }
+
+    /// Reads the ends of the calls among the blocks that these steps end.
+    pub(crate) fn rules_at_end_of_calls(&self, partial: &Partial, steps: &[Step]) -> Option<Firing> {
+        let mut rules = self.rules.borrow_mut();
+        let engine = &mut rules.as_mut()?.engine;
+        let now = self.now();
+        let ended = steps.iter().filter_map(|step| match step {
+            Step::End(block) => partial.shown().call(*block),
+            _ => None,
+        });
+        let mut firings = ended.filter_map(|call| engine.end_of_call(&MatchContext::tool(&call.name, &call.id, now)));
+        firings.next()
+    }
+
+    /// Reads the end of a reply.
+    pub(crate) fn rules_at_end_of_message(&self) -> Vec<Firing> {
+        let now = self.now();
+        self.change_rules(|rules| rules.engine.end_of_message(now)).unwrap_or_default()
+    }
+
+    /// Reports whether a firing stops the attempt: its rules ask for it, and the session may discard one more reply.
+    pub(crate) fn interrupts(&self, firing: &Firing) -> bool {
+        firing.interrupts() && self.verdicts.borrow().is_within_net()
+    }
+
+    /// Announces a firing that stops the attempt, and what becomes of the reply.
+    pub(crate) async fn stop(&self, firing: Firing, at: At<'_>) -> Result<Attempt, AgentError> {
+        let tokens_burned = at.partial.tokens(at.dropped);
+        self.verdicts.borrow_mut().burned(tokens_burned);
+        self.change_rules(|rules| rules.engine.burned(tokens_burned));
+        self.announce_firing(&firing, VerdictAction::Retry, &at).await?;
+        let is_kept = matches!(firing.action, Action::Interrupt { context_mode: ContextMode::Keep });
+        let kept = is_kept.then(|| kept(at.partial)).flatten();
+        let injected = self.injected(&firing, VerdictAction::Retry, tokens_burned);
+        match &kept {
+            Some(message) if !at.began => {
+                self.emit(AgentEvent::MessageStart { message: &Message::Assistant(message.clone()) }).await?;
+            }
+            Some(_) => {}
+            None => {
+                let extension = &injected.extension;
+                let reason = "stream_verdict";
+                self.emit(AgentEvent::MessageDiscarded { attempt: at.attempt, reason, extension, tokens_burned })
+                    .await?;
+            }
+        }
+        Ok(Attempt::Stopped(Stopped { injected, kept }))
+    }
+
+    /// Announces a firing that lets the reply go on. The rules' text goes with the next request.
+    pub(crate) async fn remind(&self, firing: Firing, at: &At<'_>) -> Result<(), AgentError> {
+        self.announce_firing(&firing, VerdictAction::Remind, at).await?;
+        let injected = self.injected(&firing, VerdictAction::Remind, 0);
+        self.verdicts.borrow_mut().remind(injected);
+        Ok(())
+    }
+
+    async fn announce_firing(&self, firing: &Firing, action: VerdictAction, at: &At<'_>) -> Result<(), AgentError> {
+        for rule in &firing.rules {
+            self.emit(AgentEvent::RuleFired(&fired_event(firing, rule, action))).await?;
+        }
+        let source = source_of(firing.stream);
+        self.emit(AgentEvent::StreamVerdict(&VerdictEvent {
+            extension: name_of(firing),
+            source,
+            offset: at.partial.offset(source, 0),
+            latency_us: 0,
+            attempt: at.attempt,
+            action,
+        }))
+        .await
+    }
+
+    fn injected(&self, firing: &Firing, action: VerdictAction, tokens_burned: u64) -> Injected {
+        Injected {
+            extension: name_of(firing),
+            injection: Injection { content: content(firing, action), role: InjectionRole::System },
+            reminder: action == VerdictAction::Remind,
+            details: Some(self.details(firing, tokens_burned)),
+        }
+    }
+
+    /// Members of the injected message by which another process goes on.
+    fn details(&self, firing: &Firing, tokens_burned: u64) -> Value {
+        let records = self.with_rules(|engine| engine.injected_records()).unwrap_or_default();
+        let is_of_firing = |record: &InjectedRecord| firing.rules.iter().any(|rule| rule.name == record.name);
+        let records: Vec<InjectedRecord> = records.into_iter().filter(is_of_firing).collect();
+        json!({ RECORDS: records, "rules": firing.rules, "stream": firing.stream, "tokensBurned": tokens_burned })
+    }
+
+    /// Restores what the rules of this session did, from its branch.
+    pub(crate) fn restore_rules(&self) {
+        if !self.has_rules() {
+            return;
+        }
+        let mut turns = 0;
+        let mut records = Vec::new();
+        self.control.with_session(|session| {
+            for entry in session.along_branch().flatten() {
+                match &entry.body {
+                    Body::Message { message: Message::Assistant(_) } => turns += 1,
+                    Body::CustomMessage { custom_type, details: Some(details), .. } if custom_type == VERDICT_TYPE => {
+                        records.extend(records_of(details));
+                    }
+                    _ => {}
+                }
+            }
+        });
+        self.change_rules(|rules| {
+            rules.engine.restore(records);
+            rules.engine.set_current_turn(turns);
+        });
+    }
+}
+
+/// Reads the records that a firing left among the details of its message.
+fn records_of(details: &Value) -> Vec<InjectedRecord> {
+    let records = details.get(RECORDS).cloned().unwrap_or_default();
+    serde_json::from_value(records).unwrap_or_default()
+}
+
+/// Names the rules of a firing where the name of an extension stands for others.
+fn name_of(firing: &Firing) -> String {
+    let names: Vec<&str> = firing.rules.iter().map(|rule| rule.name.as_str()).collect();
+    format!("{PREFIX}{}", names.join(","))
+}
+
+fn source_of(stream: StreamKind) -> StreamSource {
+    match stream {
+        StreamKind::Text => StreamSource::Text,
+        StreamKind::Thinking => StreamSource::Thinking,
+        StreamKind::Tool => StreamSource::Tool,
+    }
+}
+
+fn fired_event(firing: &Firing, rule: &FiredRule, action: VerdictAction) -> RuleFiredEvent {
+    RuleFiredEvent {
+        rule: rule.name.as_str().to_owned(),
+        source: source_of(firing.stream),
+        tool: firing.tool.clone(),
+        path: rule.site.path.clone(),
+        excerpt: rule.site.excerpt.clone(),
+        line: rule.site.line,
+        column: rule.site.column,
+        action,
+        degraded: rule.degraded.map(|reason| reason.to_string()),
+    }
+}
+
+/// Writes the message to the model: each rule with the text that broke it.
+fn content(firing: &Firing, action: VerdictAction) -> String {
+    let what = match action {
+        VerdictAction::Remind => "Your last reply broke this rule. Keep to it from now on.",
+        _ => "Your reply was stopped because it broke this rule. Answer again, and keep to it.",
+    };
+    let one = |rule: &FiredRule| {
+        let path = rule.site.path.as_ref().map_or_else(String::new, |path| format!(" path={path:?}"));
+        format!(
+            "<rule name={:?}{path}>\n{what} It matched: {}\n\n{}\n</rule>",
+            rule.name.as_str(),
+            rule.site.excerpt.trim(),
+            rule.content.trim()
+        )
+    };
+    firing.rules.iter().map(one).collect::<Vec<_>>().join("\n\n")
+}
+
+/// Returns the part of an interrupted reply that stays in the conversation: what was said, without calls that never ended.
+fn kept(partial: &Partial) -> Option<AssistantMessage> {
+    let mut message = partial.shown().so_far();
+    message.content.retain(|block| !matches!(block, Block::ToolCall(_)));
+    message.stop_reason = StopReason::Stop;
+    (!message.content.is_empty()).then_some(message)
+}

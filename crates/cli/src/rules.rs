@@ -1,0 +1,94 @@
+//! `pi rules`, and the rules of a session.
+//!
+//! | module | idea |
+//! |---|---|
+//! | `sources` | where rule files lie, and whether they have changed |
+//! | `settings` | the settings `ttsr.*` and the options `--rules` |
+//! | `set` | all rules of a session with what becomes of each |
+//! | `list`, `lint`, `init` | the commands on rule files |
+//! | `notices` | lines about firings for people |
+//! | `try_out` | `pi rules test`: rules over a file, standard input or cases |
+//! | `sessions` | `pi rules scan`, `explain` and `stats`: rules over session files |
+
+mod init;
+mod lint;
+mod list;
+mod notices;
+mod sessions;
+mod set;
+mod settings;
+mod sources;
+mod try_out;
+
+pub(crate) use notices::event_line;
+pub(crate) use set::RuleSet;
+pub(crate) use settings::RuleArgs;
+
+use crate::environment::Environment;
+use crate::failure::Result;
+use clap::Subcommand;
+use sources::Peer;
+use std::path::PathBuf;
+
+/// `pi rules ...`
+#[derive(Debug, Subcommand)]
+pub(crate) enum RulesCommand {
+    /// List the rules here: which are active, and why the others are not
+    List(FromArgs),
+    /// Print a rule: its file, its conditions and where it applies
+    Show {
+        /// The rule's name
+        name: String,
+        #[command(flatten)]
+        from: FromArgs,
+    },
+    /// Say where a rule matched in a session, and why it fired or did not
+    Explain(sessions::ExplainArgs),
+    /// Check rule files; exit with 1 when a rule cannot work
+    Lint(lint::LintArgs),
+    /// Run rules over a file or standard input, as if a model wrote it
+    Test(try_out::TestArgs),
+    /// Run rules over the replies of session files
+    Scan(sessions::ScanArgs),
+    /// What rules did in past sessions, and the tokens that it cost
+    Stats(sessions::StatsArgs),
+    /// Write a commented example rule
+    Init(init::InitArgs),
+}
+
+/// Options that choose rule files.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct FromArgs {
+    /// A folder of rules, or a rule file, instead of the usual ones; repeatable
+    #[arg(long = "rules", value_name = "PATH")]
+    pub(crate) paths: Vec<PathBuf>,
+    /// Rules of other programs too, or the built-in ones
+    #[arg(long = "rules-from", value_name = "PROGRAMS", value_delimiter = ',', value_enum)]
+    pub(crate) peers: Vec<Peer>,
+    /// Machine output
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl FromArgs {
+    fn read(&self, environment: &Environment) -> Result<RuleSet> {
+        let mut set = RuleSet::read(environment, &self.paths, &self.peers)?;
+        // A command that is about rules is not asked with rules off.
+        set.turn_on();
+        Ok(set)
+    }
+}
+
+/// Runs `pi rules ...`.
+pub(crate) fn run(environment: &Environment, command: RulesCommand) -> Result<()> {
+    match command {
+        RulesCommand::List(from) => list::list(environment, &from),
+        RulesCommand::Show { name, from } => list::show(environment, &name, &from),
+        RulesCommand::Explain(args) => sessions::explain(environment, &args),
+        RulesCommand::Lint(args) => lint::run(environment, &args),
+        RulesCommand::Test(args) => try_out::run(environment, &args),
+        RulesCommand::Scan(args) => sessions::scan(environment, &args),
+        RulesCommand::Stats(args) => sessions::stats(environment, &args),
+        RulesCommand::Init(args) => init::run(environment, &args),
+    }
+}

@@ -1,0 +1,52 @@
+//! `pi rules init`: writes a commented example rule.
+
+use crate::environment::Environment;
+use crate::failure::{Failure, Result};
+use crate::output::stdout;
+use crate::trust::Trust;
+use clap::Args;
+use std::io::Write as _;
+
+/// The example. It stops a reply, so that the next command that the output names can be tried at once.
+const EXAMPLE: &str = include_str!("init/example.md");
+
+/// `pi rules init`.
+#[derive(Debug, Args)]
+pub(crate) struct InitArgs {
+    /// The rule's name, which is the name of its file
+    #[arg(default_value = "no-placeholder")]
+    name: String,
+    /// For all projects, in ~/.pi/rules, instead of this one
+    #[arg(long)]
+    user: bool,
+}
+
+/// Runs `pi rules init`.
+pub(crate) fn run(environment: &Environment, args: &InitArgs) -> Result<()> {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if args.name.is_empty() || args.name.starts_with('.') || !args.name.chars().all(is_name) {
+        return Err(Failure::usage(format!("{:?} cannot be the name of a rule", args.name))
+            .help("use letters, digits, `-`, `_` and `.`, as in no-placeholder"));
+    }
+    let home = if args.user { &environment.dirs.home } else { &environment.dirs.cwd };
+    let folder = home.join(".pi/rules");
+    let path = folder.join(format!("{}.md", args.name));
+    let written = std::fs::create_dir_all(&folder)
+        .and_then(|()| std::fs::File::create_new(&path))
+        .and_then(|mut file| file.write_all(EXAMPLE.as_bytes()));
+    match written {
+        Ok(()) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            return Err(Failure::failed(format!("{} exists already", path.display()))
+                .help("give another name: pi rules init NAME"));
+        }
+        Err(error) => return Err(Failure::failed(format!("{} cannot be written: {error}", path.display()))),
+    }
+    stdout(&format!("wrote {}", path.display()));
+    stdout("try it:     echo 'lorem ipsum dolor' | pi rules test -");
+    stdout("check it:   pi rules lint");
+    let is_trusted = args.user || Trust::read(environment)?.covers(&environment.dirs.cwd);
+    stdout(&format!("use it:     {}pi --rules", if is_trusted { "" } else { "pi trust, once for this folder; then " }));
+    stdout("always:     \"ttsr\": {\"enabled\": true} in ~/.pi/agent/settings.json");
+    Ok(())
+}

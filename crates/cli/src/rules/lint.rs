@@ -1,0 +1,62 @@
+//! `pi rules lint`: what is wrong in rule files, with the line and what to type instead.
+
+use super::set::RuleSet;
+use super::sources::Peer;
+use crate::environment::Environment;
+use crate::failure::{Failure, Result};
+use crate::output::stdout;
+use clap::Args;
+use pijs_rules::{Diagnostic, Severity, lint};
+use serde_json::json;
+use std::path::PathBuf;
+
+/// `pi rules lint`.
+#[derive(Debug, Args)]
+pub(crate) struct LintArgs {
+    /// Rule files or folders; without one, all rules of this folder
+    paths: Vec<PathBuf>,
+    /// Rules of other programs too, or the built-in ones
+    #[arg(long = "rules-from", value_name = "PROGRAMS", value_delimiter = ',', value_enum)]
+    peers: Vec<Peer>,
+    /// Machine output
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs `pi rules lint`. Fails when a rule or a part of it cannot work.
+pub(crate) fn run(environment: &Environment, args: &LintArgs) -> Result<()> {
+    let mut set = RuleSet::read(environment, &args.paths, &args.peers)?;
+    set.turn_on();
+    let findings = lint::lint(&set.files, &set.settings);
+    let count = |severity: Severity| findings.iter().filter(|finding| finding.severity == severity).count();
+    let (errors, warnings) = (count(Severity::Error) + set.problems.len(), count(Severity::Warning));
+    if args.json {
+        stdout(&json!({"findings": findings, "problems": set.problems}).to_string());
+    } else {
+        for problem in &set.problems {
+            stdout(&format!("error: {problem}\n"));
+        }
+        for finding in &findings {
+            stdout(&format!("{}\n", relative(environment, finding).render()));
+        }
+        stdout(&format!("{}: {}, {}", files(set.files.len()), counted(errors, "error"), counted(warnings, "warning")));
+    }
+    match errors {
+        0 => Ok(()),
+        _ => Err(Failure::failed(format!("{} in rule files", counted(errors, "error")))
+            .help("mend what the arrows point at, then run pi rules lint again")),
+    }
+}
+
+/// Shows the path of a finding as `pi rules list` does.
+fn relative(environment: &Environment, finding: &Diagnostic) -> Diagnostic {
+    Diagnostic { path: super::list::shown(environment, &finding.path).into(), ..finding.clone() }
+}
+
+fn files(count: usize) -> String {
+    counted(count, "rule file")
+}
+
+fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}

@@ -1,0 +1,436 @@
+//! `pi rules scan`, `explain` and `stats`: rules over session files.
+//!
+//! A session file is read line by line: the replies of the model, and the messages that firings of rules put into the
+//! conversation. `scan` and `explain` run the rules of today over the replies; `stats` counts what happened.
+
+use super::FromArgs;
+use super::list::{self, shown};
+use super::try_out::pieces;
+use crate::environment::Environment;
+use crate::failure::{Failure, Result};
+use crate::opening;
+use crate::output::{stderr, stdout};
+use clap::Args;
+use pijs_agent::VERDICT_TYPE;
+use pijs_rules::engine::{Blocked, Outcome, PatternIndex, TraceEntry};
+use pijs_rules::{FiredRule, Firing, MatchContext, RetryLedger, Rule, RuleEngine, StreamKind};
+use serde_json::{Value, json};
+use std::fs::File;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+
+/// Characters of a delta, about a model's token.
+const DELTA: usize = 4;
+/// Bytes of text for a token, where no provider counted.
+const TOKEN: usize = 4;
+/// Matches that `explain` keeps of a session.
+const MAX_TRACE: usize = 1_000;
+
+/// `pi rules scan`.
+#[derive(Debug, Args)]
+pub(crate) struct ScanArgs {
+    /// Session files, or folders of them; without one, the sessions of this folder
+    sessions: Vec<PathBuf>,
+    /// Only this rule; repeatable
+    #[arg(short, long = "rule", value_name = "NAME")]
+    only: Vec<String>,
+    /// Exit with 1 when a rule fires
+    #[arg(long)]
+    fail: bool,
+    #[command(flatten)]
+    from: FromArgs,
+}
+
+/// `pi rules explain`.
+#[derive(Debug, Args)]
+pub(crate) struct ExplainArgs {
+    /// The rule's name
+    name: String,
+    /// A session file; without one, the latest session of this folder
+    session: Option<PathBuf>,
+    #[command(flatten)]
+    from: FromArgs,
+}
+
+/// `pi rules stats`.
+#[derive(Debug, Args)]
+pub(crate) struct StatsArgs {
+    /// Session files, or folders of them; without one, the sessions of this folder
+    sessions: Vec<PathBuf>,
+    /// Machine output
+    #[arg(long)]
+    json: bool,
+}
+
+/// A piece of a reply that rules read.
+struct Part {
+    stream: StreamKind,
+    tool: String,
+    call: String,
+    text: String,
+}
+
+impl Part {
+    fn context(&self) -> MatchContext<'_> {
+        match self.stream {
+            StreamKind::Text => MatchContext::text(0),
+            StreamKind::Thinking => MatchContext::thinking(0),
+            StreamKind::Tool => MatchContext::tool(&self.tool, &self.call, 0),
+        }
+    }
+}
+
+/// One line of a session that matters here.
+enum Line {
+    /// A reply, by its parts.
+    Reply(Vec<Part>),
+    /// A firing, by the details of the message that it put into the conversation.
+    Fired { rules: Vec<FiredRule>, is_reminder: bool, tokens_burned: u64 },
+}
+
+/// Runs `pi rules scan`.
+pub(crate) fn scan(environment: &Environment, args: &ScanArgs) -> Result<()> {
+    let set = args.from.read(environment)?;
+    for name in &args.only {
+        list::find(&set, name)?;
+    }
+    let wanted = |rule: &FiredRule| args.only.is_empty() || args.only.iter().any(|only| only == rule.name.as_str());
+    let files = session_files(environment, &args.sessions)?;
+    let mut rows = Vec::new();
+    let (mut replies, mut burned, mut saved) = (0usize, 0usize, 0usize);
+    for file in &files {
+        let mut engine = set.engine(0);
+        for line in read(file)? {
+            let Line::Reply(parts) = line else { continue };
+            replies += 1;
+            let total: usize = parts.iter().map(|part| part.text.len()).sum();
+            for (before, firing) in over(&mut engine, &parts) {
+                for rule in firing.rules.iter().filter(|rule| wanted(rule)) {
+                    if rule.interrupts {
+                        burned += before / TOKEN;
+                        saved += (total - before) / TOKEN;
+                    }
+                    rows.push((file.clone(), replies, firing.clone(), rule.clone(), before / TOKEN, total / TOKEN));
+                }
+            }
+        }
+    }
+    if args.from.json {
+        let hits: Vec<Value> = rows
+            .iter()
+            .map(|(file, reply, firing, rule, at, of)| {
+                json!({
+                    "session": file, "reply": reply, "rule": rule.name, "interrupts": rule.interrupts,
+                    "stream": firing.stream, "tool": firing.tool, "site": rule.site, "tokensBefore": at, "tokens": of,
+                })
+            })
+            .collect();
+        let summary = json!({"sessions": files.len(), "replies": replies, "hits": hits.len(),
+            "tokensBurned": burned, "tokensSaved": saved});
+        stdout(&json!({"hits": hits, "summary": summary}).to_string());
+    } else {
+        for (file, reply, firing, rule, at, of) in &rows {
+            let action = if rule.interrupts { "would stop it" } else { "would remind" };
+            let stream = firing
+                .tool
+                .as_ref()
+                .map_or_else(|| stream_name(firing.stream).to_owned(), |tool| format!("tool {tool}"));
+            stdout(&format!(
+                "{}: reply {reply}, {stream}, line {}: {} {action} after {at} of {of} tokens",
+                shown(environment, file),
+                rule.site.line,
+                rule.name,
+            ));
+            stdout(&format!("  {}", rule.site.excerpt.trim_end()));
+        }
+        stdout(&format!(
+            "{replies} replies in {} sessions: {} matches; stopping would have thrown away about {burned} tokens and saved {saved}",
+            files.len(),
+            rows.len(),
+        ));
+    }
+    match args.fail && !rows.is_empty() {
+        true => Err(Failure::failed(format!("{} matches", rows.len()))),
+        false => Ok(()),
+    }
+}
+
+/// Runs `pi rules explain`.
+pub(crate) fn explain(environment: &Environment, args: &ExplainArgs) -> Result<()> {
+    let set = args.from.read(environment)?;
+    let (rule, activity) = list::find(&set, &args.name)?;
+    let file = match &args.session {
+        Some(session) => environment.dirs.cwd.join(session),
+        None => session_files(environment, &[])?.pop().ok_or_else(|| {
+            Failure::failed("there is no session of this folder")
+                .help("name a session file: pi rules explain RULE FILE")
+        })?,
+    };
+    let lines = read(&file)?;
+    let mut engine = set.engine(MAX_TRACE);
+    let mut replies = 0;
+    let mut recorded = Vec::new();
+    for line in &lines {
+        match line {
+            Line::Reply(parts) => {
+                replies += 1;
+                over(&mut engine, parts).for_each(drop);
+            }
+            Line::Fired { rules, is_reminder, .. } => {
+                recorded.extend(
+                    rules.iter().filter(|fired| fired.name == rule.name).map(|fired| (replies, fired, *is_reminder)),
+                );
+            }
+        }
+    }
+    let trace: Vec<&TraceEntry> = engine.trace().filter(|entry| entry.rule == rule.name).collect();
+    if args.from.json {
+        let recorded: Vec<Value> = recorded
+            .iter()
+            .map(|(reply, fired, is_reminder)| json!({"beforeReply": reply + 1, "fired": fired, "reminder": is_reminder}))
+            .collect();
+        let row = json!({"rule": rule.name, "activity": activity, "session": file, "replies": replies,
+            "recorded": recorded, "matches": trace});
+        stdout(&row.to_string());
+        return Ok(());
+    }
+    stdout(&format!("{} in {} ({replies} kept replies)", rule.name, shown(environment, &file)));
+    if let Some(reason) = &activity.reason {
+        stdout(&format!("It does not read replies: {reason}."));
+    }
+    if !set.is_on {
+        stdout(
+            "Rules are off here: turn them on with `pi --rules`, or \"ttsr\": {\"enabled\": true} in settings.json.",
+        );
+    }
+    stdout(&match recorded.len() {
+        0 => "In the session it did not fire.".to_owned(),
+        1 => "In the session it fired once:".to_owned(),
+        count => format!("In the session it fired {count} times:"),
+    });
+    for (reply, fired, is_reminder) in &recorded {
+        let action = if *is_reminder { "reminded" } else { "stopped the reply" };
+        let why = fired.degraded.map_or_else(String::new, |reason| format!(", because {reason}"));
+        let (line, excerpt) = (fired.site.line, fired.site.excerpt.trim());
+        stdout(&format!("  before reply {}: {action}{why}; line {line}: {excerpt}", reply + 1));
+    }
+    if trace.is_empty() {
+        stdout(&format!("Its conditions match nowhere in what the session keeps. {}", hint(&rule)));
+        return Ok(());
+    }
+    stdout("Run over the session again, its conditions match here:");
+    for entry in trace {
+        stdout(&format!("  {}", describe(entry)));
+    }
+    Ok(())
+}
+
+/// Runs `pi rules stats`.
+pub(crate) fn stats(environment: &Environment, args: &StatsArgs) -> Result<()> {
+    let files = session_files(environment, &args.sessions)?;
+    let mut ledger = RetryLedger::default();
+    let mut replies = 0;
+    for file in &files {
+        for line in read(file)? {
+            match line {
+                Line::Reply(_) => replies += 1,
+                Line::Fired { rules, is_reminder, tokens_burned } => {
+                    ledger.add(&ledger_of(&rules, is_reminder, tokens_burned))
+                }
+            }
+        }
+    }
+    if args.json {
+        stdout(&json!({"sessions": files.len(), "replies": replies, "ledger": ledger}).to_string());
+        return Ok(());
+    }
+    let width = ledger.rules.keys().map(|name| name.as_str().chars().count()).max().unwrap_or(0).max(4);
+    if !ledger.rules.is_empty() {
+        stdout(&format!("{:<width$}  {:>7}  {:>7}  {:>8}  {:>6}", "rule", "firings", "stopped", "reminded", "tokens"));
+    }
+    for (name, counts) in &ledger.rules {
+        stdout(&format!(
+            "{:<width$}  {:>7}  {:>7}  {:>8}  {:>6}",
+            name.as_str(),
+            counts.firings,
+            counts.interrupts,
+            counts.reminders,
+            counts.tokens_burned,
+        ));
+        for (reason, times) in &counts.degraded {
+            stdout(&format!("{:<width$}  {times} times it only reminded: {reason}", ""));
+        }
+    }
+    stdout(&format!(
+        "{} sessions, {replies} replies: {} stopped, {} reminders, {} tokens thrown away",
+        files.len(),
+        ledger.interrupts,
+        ledger.reminders,
+        ledger.tokens_burned,
+    ));
+    Ok(())
+}
+
+fn ledger_of(rules: &[FiredRule], is_reminder: bool, tokens_burned: u64) -> RetryLedger {
+    let mut ledger = RetryLedger { tokens_burned, ..RetryLedger::default() };
+    if is_reminder {
+        ledger.reminders = 1;
+    } else {
+        ledger.interrupts = 1;
+    }
+    for rule in rules {
+        let counts = ledger.rules.entry(rule.name.clone()).or_default();
+        counts.firings = 1;
+        match rule.interrupts && !is_reminder {
+            true => (counts.interrupts, counts.tokens_burned) = (1, tokens_burned),
+            false => counts.reminders = 1,
+        }
+        counts.degraded.extend(rule.degraded.map(|reason| (reason, 1)));
+    }
+    ledger
+}
+
+/// Reads a reply as a turn of its own. Each firing comes with the bytes that were read before it.
+fn over<'a>(engine: &'a mut RuleEngine, parts: &'a [Part]) -> impl Iterator<Item = (usize, Firing)> + 'a {
+    engine.begin_turn();
+    engine.reset_buffers();
+    let mut firings = Vec::new();
+    let mut before = 0;
+    for part in parts {
+        let context = part.context();
+        for delta in pieces(&part.text, DELTA) {
+            firings.extend(engine.check_delta(delta, &context).map(|firing| (before, firing)));
+            before += delta.len();
+        }
+        if part.stream == StreamKind::Tool {
+            firings.extend(engine.end_of_call(&context).map(|firing| (before, firing)));
+        }
+    }
+    firings.extend(engine.end_of_message(0).into_iter().map(|firing| (before, firing)));
+    engine.end_turn();
+    firings.into_iter()
+}
+
+fn describe(entry: &TraceEntry) -> String {
+    let stream =
+        entry.tool.as_ref().map_or_else(|| stream_name(entry.stream).to_owned(), |tool| format!("tool {tool}"));
+    let condition = match entry.site.pattern {
+        PatternIndex::Regex(index) => format!("condition {}", index + 1),
+        PatternIndex::Ast(index) => format!("astCondition {}", index + 1),
+    };
+    let outcome = match &entry.outcome {
+        Outcome::Fired { interrupts: true, .. } => "fires, and stops the reply".to_owned(),
+        Outcome::Fired { degraded: Some(reason), .. } => format!("fires, and only reminds: {reason}"),
+        Outcome::Fired { .. } => "fires, and reminds".to_owned(),
+        Outcome::OutOfScope => "does not count: its scope does not have this stream".to_owned(),
+        Outcome::PathUnknown => "does not count: the call named no path".to_owned(),
+        Outcome::PathMismatch { paths } => format!("does not count: no glob matches {}", paths.join(", ")),
+        Outcome::Repeat(blocked) => format!("does not count: {}", why_blocked(blocked)),
+        Outcome::AlreadyFired => "does not count again in the same reply".to_owned(),
+        Outcome::Unsettled => "does not count: what followed changed the word or line".to_owned(),
+    };
+    let (line, excerpt) = (entry.site.line, entry.site.excerpt.trim());
+    format!("reply {}, {stream}, line {line}: {excerpt}\n    {condition} {outcome}", entry.turn + 1)
+}
+
+fn why_blocked(blocked: &Blocked) -> String {
+    match blocked {
+        Blocked::Once { turn } => format!("it fires once in a session, and fired in turn {}", turn + 1),
+        Blocked::Gap { turns_left } => format!("{turns_left} more turns have to end since it fired"),
+        Blocked::Cooldown { ms_left } => format!("{} more seconds have to pass since it fired", ms_left.div_ceil(1000)),
+        Blocked::MaxFirings { limit } => format!("it fired {limit} times, as often as it may in a session"),
+    }
+}
+
+/// Says where a rule looks, for one that matched nowhere.
+fn hint(rule: &Rule) -> String {
+    match rule.conditions.first() {
+        Some(_) => format!("Replies that were stopped are not kept. Try it: pi rules test - --rule {}", rule.name),
+        None => "It has no condition.".to_owned(),
+    }
+}
+
+fn stream_name(stream: StreamKind) -> &'static str {
+    match stream {
+        StreamKind::Text => "text",
+        StreamKind::Thinking => "thinking",
+        StreamKind::Tool => "tool",
+    }
+}
+
+/// Lists session files, the oldest first.
+fn session_files(environment: &Environment, given: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    let places = match given {
+        [] => vec![opening::folder(environment, None)],
+        given => given.iter().map(|path| environment.dirs.cwd.join(path)).collect(),
+    };
+    for place in places {
+        if place.is_file() {
+            files.push(place);
+            continue;
+        }
+        match std::fs::read_dir(&place) {
+            Ok(entries) => {
+                let is_session = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "jsonl");
+                let mut found: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).filter(is_session).collect();
+                found.sort();
+                files.extend(found);
+            }
+            Err(error) if crate::failure::is_missing(&error) && given.is_empty() => {}
+            Err(error) => {
+                return Err(Failure::failed(format!("{} cannot be read: {error}", place.display()))
+                    .help("give a session file (*.jsonl) or a folder of them"));
+            }
+        }
+    }
+    Ok(files)
+}
+
+/// Reads a session. Lines that are none of a session are left out, and counted in a warning.
+fn read(file: &Path) -> Result<Vec<Line>> {
+    let failed = |error: std::io::Error| Failure::failed(format!("{} cannot be read: {error}", file.display()));
+    let mut lines = Vec::new();
+    let mut bad = 0;
+    for line in BufReader::new(File::open(file).map_err(failed)?).lines() {
+        match serde_json::from_str::<Value>(&line.map_err(failed)?) {
+            Ok(entry) => lines.extend(line_of(&entry)),
+            Err(_) => bad += 1,
+        }
+    }
+    if bad > 0 {
+        stderr(&format!("warning: {}: {bad} lines are no JSON and are left out", file.display()));
+    }
+    Ok(lines)
+}
+
+fn line_of(entry: &Value) -> Option<Line> {
+    match entry["type"].as_str()? {
+        "message" if entry["message"]["role"] == "assistant" => {
+            let blocks = entry["message"]["content"].as_array()?;
+            Some(Line::Reply(blocks.iter().filter_map(part_of).collect()))
+        }
+        "custom_message" if entry["customType"] == VERDICT_TYPE => {
+            let details = &entry["details"];
+            let rules: Vec<FiredRule> = serde_json::from_value(details.get("rules")?.clone()).ok()?;
+            let is_reminder = details["reminder"].as_bool().unwrap_or_default();
+            Some(Line::Fired {
+                rules,
+                is_reminder,
+                tokens_burned: details["tokensBurned"].as_u64().unwrap_or_default(),
+            })
+        }
+        _ => None,
+    }
+}
+
+fn part_of(block: &Value) -> Option<Part> {
+    let text = |name: &str| block[name].as_str().unwrap_or_default().to_owned();
+    let (stream, tool, call, text) = match block["type"].as_str()? {
+        "text" => (StreamKind::Text, String::new(), String::new(), text("text")),
+        "thinking" => (StreamKind::Thinking, String::new(), String::new(), text("thinking")),
+        "toolCall" => (StreamKind::Tool, text("name"), text("id"), block["arguments"].to_string()),
+        _ => return None,
+    };
+    Some(Part { stream, tool, call, text })
+}

@@ -1,0 +1,165 @@
+//! All rules of a session: read from their files, with what becomes of each.
+
+use super::settings::{self, RuleArgs};
+use super::sources::{Peer, Sources, Stamp};
+use crate::environment::Environment;
+use crate::failure::{Failure, Result};
+use crate::output::stderr;
+use pijs_agent::{RuleSource, SessionRules};
+use pijs_rules::activity::{MAIN_AGENT, activities};
+use pijs_rules::engine::EngineOptions;
+use pijs_rules::{Activity, Bucket, ParsedFile, Rule, RuleEngine, RuleSettings, built_in};
+use std::path::{Path, PathBuf};
+
+/// Rules and their settings.
+pub(crate) struct RuleSet {
+    pub(crate) settings: RuleSettings,
+    pub(crate) files: Vec<ParsedFile>,
+    /// Files and folders that cannot be read.
+    pub(crate) problems: Vec<String>,
+    /// The project's folder of rules, when the project is not trusted.
+    pub(crate) untrusted: Option<PathBuf>,
+    /// Whether the settings turn rules on.
+    pub(crate) is_on: bool,
+    sources: Sources,
+    has_built_in: bool,
+    cwd: PathBuf,
+}
+
+impl RuleSet {
+    /// Reads the rules of this folder, trusted or not, for a command about them; those at `paths` instead, if there are any.
+    pub(crate) fn read(environment: &Environment, paths: &[PathBuf], peers: &[Peer]) -> Result<Self> {
+        let args = RuleArgs { rules_from: peers.to_vec(), ..RuleArgs::default() };
+        let given = settings::read(environment, &args)?;
+        let is_on = settings::read(environment, &RuleArgs::default())?.rules.enabled;
+        let sources = match paths {
+            [] => Sources::all(environment, &given.peers),
+            paths => {
+                if let Some(missing) = paths.iter().find(|path| !environment.dirs.cwd.join(path).exists()) {
+                    return Err(Failure::usage(format!("{} does not exist", missing.display()))
+                        .help("give --rules a rule file, or a folder of rule files (*.md, *.mdc)"));
+                }
+                Sources::of(paths.iter().map(|path| environment.dirs.cwd.join(path)))
+            }
+        };
+        Ok(Self::over(sources, given.rules, given.has_built_in, is_on, &environment.dirs.cwd))
+    }
+
+    /// Reads the rules that a session here obeys; `None` when rules are off.
+    pub(crate) fn of_session(environment: &Environment, args: &RuleArgs) -> Result<Option<Self>> {
+        let given = settings::read(environment, args)?;
+        let is_on = given.rules.enabled;
+        let sources = || Sources::of_session(environment, &given.peers);
+        let set = || Self::over(sources(), given.rules.clone(), given.has_built_in, true, &environment.dirs.cwd);
+        Ok(is_on.then(set))
+    }
+
+    fn over(sources: Sources, settings: RuleSettings, has_built_in: bool, is_on: bool, cwd: &Path) -> Self {
+        let found = sources.read();
+        let mut files = found.files;
+        if has_built_in {
+            files.extend(built_in::files());
+        }
+        let (problems, untrusted) = (found.problems, found.untrusted);
+        Self { settings, files, problems, untrusted, is_on, sources, has_built_in, cwd: cwd.to_owned() }
+    }
+
+    /// Has rules run, whatever the settings say.
+    pub(crate) fn turn_on(&mut self) {
+        self.settings.enabled = true;
+    }
+
+    /// Returns all rules, those that files turn off (`enabled: false`) left out.
+    pub(crate) fn rules(&self) -> Vec<Rule> {
+        rules_of(&self.files)
+    }
+
+    /// Returns each rule with what becomes of it.
+    pub(crate) fn with_activity(&self) -> Vec<(Rule, Activity)> {
+        let rules = self.rules();
+        let activities = activities(&rules, &self.settings, Some(MAIN_AGENT));
+        rules.into_iter().zip(activities).collect()
+    }
+
+    /// Builds an engine. `trace` is how many entries its trace keeps.
+    pub(crate) fn engine(&self, trace: usize) -> RuleEngine {
+        let cwd = self.cwd.display().to_string();
+        RuleEngine::new(self.rules(), self.settings.clone(), EngineOptions { cwd, trace, ..EngineOptions::default() })
+    }
+
+    /// Builds the rules of a session. Findings in rule files are warnings; `pi rules lint` explains them.
+    pub(crate) fn into_session(self) -> SessionRules {
+        let errors: Vec<String> = self.errors();
+        for error in errors.iter().take(3) {
+            stderr(&format!("warning: {error}"));
+        }
+        if errors.len() > 3 {
+            stderr(&format!("warning: {} more findings in rule files; `pi rules lint` shows them", errors.len() - 3));
+        }
+        if let Some(folder) = &self.untrusted {
+            let folder = folder.display();
+            stderr(&format!(
+                "warning: the rules in {folder} are left out; `pi trust` lets this folder's own rules count"
+            ));
+        }
+        let mut engine = self.engine(0);
+        for report in engine.take_reports() {
+            stderr(&format!("warning: {report}"));
+        }
+        let stamp = self.sources.stamp();
+        let source = ChangedFiles { sources: self.sources, has_built_in: self.has_built_in, stamp };
+        SessionRules::new(engine, Some(Box::new(source)))
+    }
+
+    fn errors(&self) -> Vec<String> {
+        let is_error = |diagnostic: &&pijs_rules::Diagnostic| diagnostic.severity == pijs_rules::Severity::Error;
+        let findings = self.files.iter().flat_map(|file| &file.diagnostics).filter(is_error).map(ToString::to_string);
+        self.problems.iter().cloned().chain(findings).collect()
+    }
+
+    /// Writes the section of the system prompt on rules that read no stream: texts of those with `alwaysApply`, and where
+    /// the others are to be read.
+    pub(crate) fn prompt_section(&self) -> Option<String> {
+        let rules = self.with_activity();
+        let texts =
+            |bucket: Bucket| rules.iter().filter(move |(_, activity)| activity.bucket == bucket).map(|(rule, _)| rule);
+        let mut parts: Vec<String> = texts(Bucket::Always).map(|rule| rule.content.trim().to_owned()).collect();
+        let listed: Vec<String> = texts(Bucket::Rulebook)
+            .filter_map(|rule| {
+                let path = rule.path.as_ref()?.display();
+                Some(format!("- {} ({path}): {}", rule.name, rule.description.as_deref().unwrap_or_default()))
+            })
+            .collect();
+        if !listed.is_empty() {
+            let head = "Rules of this project. Read the file of a rule when its subject comes up:";
+            parts.push(format!("{head}\n{}", listed.join("\n")));
+        }
+        (!parts.is_empty()).then(|| parts.join("\n\n"))
+    }
+}
+
+fn rules_of(files: &[ParsedFile]) -> Vec<Rule> {
+    files.iter().flat_map(|file| &file.rules).cloned().collect()
+}
+
+/// Reads the rule files again when one has changed.
+struct ChangedFiles {
+    sources: Sources,
+    has_built_in: bool,
+    stamp: Stamp,
+}
+
+impl RuleSource for ChangedFiles {
+    fn changed(&mut self) -> Option<Vec<Rule>> {
+        let stamp = self.sources.stamp();
+        if stamp == self.stamp {
+            return None;
+        }
+        self.stamp = stamp;
+        let mut files = self.sources.read().files;
+        if self.has_built_in {
+            files.extend(built_in::files());
+        }
+        Some(rules_of(&files))
+    }
+}

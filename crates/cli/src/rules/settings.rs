@@ -1,0 +1,128 @@
+//! Reads the settings `ttsr.*` of a session's rules, and what the command line says over them.
+
+use super::sources::Peer;
+use crate::environment::Environment;
+use crate::failure::{Failure, Result};
+use clap::{Args, ValueEnum as _};
+use pijs_rules::RuleSettings;
+use serde_json::{Map, Value};
+
+/// Options of a run that concern streamed rules.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct RuleArgs {
+    /// Turn streamed rules on for this run; rule files lie in .pi/rules and ~/.pi/rules
+    #[arg(long, overrides_with = "no_rules", help_heading = "Rules")]
+    pub(crate) rules: bool,
+    /// Turn them off for this run
+    #[arg(long, help_heading = "Rules")]
+    pub(crate) no_rules: bool,
+    /// Rules of other programs too, or the built-in ones; turns rules on
+    #[arg(long, value_name = "PROGRAMS", value_delimiter = ',', value_enum, help_heading = "Rules")]
+    pub(crate) rules_from: Vec<Peer>,
+}
+
+/// Everything that settings and options say of a session's rules.
+#[derive(Debug, Clone)]
+pub(crate) struct Given {
+    pub(crate) rules: RuleSettings,
+    /// Programs whose folders are read too.
+    pub(crate) peers: Vec<Peer>,
+    /// Whether the built-in rules were asked for: by `"builtinRules": true` or `--rules-from built-in`.
+    pub(crate) has_built_in: bool,
+}
+
+/// Reads the user's settings, over them a trusted project's, over them the command line's.
+///
+/// # Errors
+///
+/// A member of `ttsr` that has another type or value than it may have; the message names it.
+pub(crate) fn read(environment: &Environment, args: &RuleArgs) -> Result<Given> {
+    let mut members = Map::new();
+    for (file, settings) in crate::settings::by_file(environment) {
+        match settings.get("ttsr") {
+            None => {}
+            Some(Value::Object(given)) => members.extend(given.clone()),
+            Some(other) => {
+                return Err(Failure::usage(format!("{}: `ttsr` is {other}, not an object", file.display()))
+                    .help("write \"ttsr\": {\"enabled\": true}"));
+            }
+        }
+    }
+    given(members, args)
+}
+
+fn given(members: Map<String, Value>, args: &RuleArgs) -> Result<Given> {
+    let mut peers = args.rules_from.clone();
+    for name in members.get("rulesFrom").and_then(Value::as_array).into_iter().flatten() {
+        let peer = name.as_str().and_then(|name| Peer::from_str(name, true).ok());
+        peers.push(peer.ok_or_else(|| {
+            Failure::usage(format!("settings.json: `ttsr.rulesFrom` names {name}, which is not known"))
+                .help("write \"omp\", \"cursor\" or \"built-in\"")
+        })?);
+    }
+    let is_asked = members.get("builtinRules") == Some(&Value::Bool(true));
+    let mut rules = parse(members)?;
+    let has_built_in = rules.builtin_rules && (is_asked || peers.contains(&Peer::BuiltIn));
+    if args.rules || !args.rules_from.is_empty() {
+        rules.enabled = true;
+    }
+    if args.no_rules {
+        rules.enabled = false;
+    }
+    Ok(Given { rules, peers, has_built_in })
+}
+
+/// One member after the other, so that the message can name the one that is wrong.
+fn parse(members: Map<String, Value>) -> Result<RuleSettings> {
+    let known = serde_json::to_value(RuleSettings::default()).expect("settings are plain values");
+    for (name, value) in &members {
+        if known.get(name).is_none() {
+            // pi and oh-my-pi have members that mean nothing here (`judge`).
+            continue;
+        }
+        let one = Value::Object(Map::from_iter([(name.clone(), value.clone())]));
+        serde_json::from_value::<RuleSettings>(one).map_err(|error| {
+            let default = &known[name];
+            Failure::usage(format!("settings.json: `ttsr.{name}` cannot be {value}: {error}"))
+                .help(format!("write it as, for example, \"{name}\": {default}"))
+        })?;
+    }
+    serde_json::from_value(Value::Object(members))
+        .map_err(|error| Failure::usage(format!("settings.json: `ttsr` cannot be read: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pijs_rules::{ContextMode, InterruptMode};
+    use serde_json::json;
+
+    fn parsed(members: Value) -> Result<RuleSettings> {
+        let Value::Object(members) = members else { panic!("an object") };
+        parse(members)
+    }
+
+    #[test]
+    fn rules_are_off_by_default_and_members_of_other_programs_are_left_alone() {
+        let settings = parsed(json!({"judge": "auto"})).expect("read");
+        assert_eq!(settings, RuleSettings::default());
+        assert!(!settings.enabled);
+    }
+
+    #[test]
+    fn members_are_read_by_their_own_names() {
+        let settings =
+            parsed(json!({"enabled": true, "interruptMode": "always", "contextMode": "keep"})).expect("read");
+        assert!(settings.enabled);
+        assert_eq!(settings.interrupt_mode, InterruptMode::Always);
+        assert_eq!(settings.context_mode, ContextMode::Keep);
+    }
+
+    #[test]
+    fn a_wrong_member_is_named_with_an_example() {
+        let failure = parsed(json!({"interruptMode": "sometimes"})).expect_err("wrong");
+        let message = failure.to_string();
+        assert!(message.contains("`ttsr.interruptMode` cannot be \"sometimes\""), "{message}");
+        assert!(message.contains("\"interruptMode\": \"prose-only\""), "{message}");
+    }
+}

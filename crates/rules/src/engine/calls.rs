@@ -1,0 +1,447 @@
+//! Reads the arguments of a tool call while they stream.
+//!
+//! | tool | text that rules see |
+//! |---|---|
+//! | `write` | the argument `content` |
+//! | `edit`, `multi_edit`, `apply_patch` | the new text: of replacements the replacement, of patches the lines with `+`, file by file |
+//! | any other | each string value, as a text of its own |
+//!
+//! The text is decoded. What a call removes is no text of its rules, nor are keys and the punctuation of JSON.
+
+use super::arguments::{ArgumentSink, Decoder, KeyPath};
+use super::compiled::StreamRules;
+use super::fallback::Search;
+use super::history::History;
+use super::lane::{Lane, Match};
+use super::new_lines::{NewLines, PatchPart};
+use std::sync::Arc;
+
+/// Paths of a call that are kept.
+const MAX_PATHS: usize = 256;
+/// Bytes of a path.
+const MAX_PATH: usize = 4096;
+/// Matches of a call that wait for a path.
+const MAX_FOUND: usize = 4096;
+/// Bytes of a call's texts that are kept for AST conditions.
+const MAX_KEPT: usize = 2 * crate::ast::MAX_TEXT;
+
+/// A match of a call, and the paths that it may be judged by.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) found: Match,
+    pub(crate) site: super::Site,
+    pub(crate) owner: Owner,
+}
+
+/// The paths that belong to a text of a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// Those of the objects around it.
+    Objects(Vec<u32>),
+    /// The one that a patch names.
+    File(String),
+}
+
+/// A text of a call, for AST conditions.
+#[derive(Debug)]
+pub(crate) struct CallText {
+    pub(crate) text: String,
+    pub(crate) owner: Owner,
+}
+
+/// A path among the arguments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct CallPath {
+    object: u32,
+    path: String,
+    is_complete: bool,
+}
+
+/// A tool call that streams.
+#[derive(Debug)]
+pub(crate) struct CallStream {
+    pub(crate) id: String,
+    pub(crate) tool: String,
+    decoder: Decoder,
+    values: Values,
+}
+
+#[derive(Debug)]
+struct Values {
+    shape: Shape,
+    target: Target,
+    /// Whether the value that is read is a path as well.
+    reads_path: bool,
+    /// The objects around the value that is read.
+    objects: Vec<u32>,
+    /// The file that the patch is at.
+    file: Option<String>,
+    patch: NewLines,
+    /// The value of the last `op`, and its object: a patch that creates a file may have no signs.
+    operation: (u32, String),
+    lanes: Vec<Lane>,
+    history: History,
+    matches: Vec<Match>,
+    found: Vec<Found>,
+    is_unjudged: bool,
+    paths: Vec<CallPath>,
+    /// Paths that the caller knows.
+    given: Vec<String>,
+    keeps_texts: bool,
+    text: String,
+    texts: Vec<CallText>,
+    kept: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    Write,
+    Edit,
+    Other,
+}
+
+/// What becomes of the value that is read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Target {
+    #[default]
+    Nothing,
+    Operation,
+    Text,
+    /// New text if the patch creates a file and has no sign at its beginning.
+    CreatingPatch,
+    Patch,
+}
+
+impl CallStream {
+    pub(crate) fn new(rules: &StreamRules, is_traced: bool) -> Self {
+        Self {
+            id: String::new(),
+            tool: String::new(),
+            decoder: Decoder::default(),
+            values: Values {
+                shape: Shape::Other,
+                target: Target::Nothing,
+                reads_path: false,
+                objects: Vec::new(),
+                file: None,
+                patch: NewLines::default(),
+                operation: (0, String::new()),
+                lanes: rules.lanes.iter().map(|lane| Lane::new(Arc::clone(lane), is_traced)).collect(),
+                history: History::default(),
+                matches: Vec::new(),
+                found: Vec::new(),
+                is_unjudged: false,
+                paths: Vec::new(),
+                given: Vec::new(),
+                keeps_texts: !rules.ast.is_empty(),
+                text: String::new(),
+                texts: Vec::new(),
+                kept: 0,
+            },
+        }
+    }
+
+    /// Begins a call.
+    pub(crate) fn restart(&mut self, id: &str, tool: &str) {
+        self.id.clear();
+        self.id.push_str(id);
+        self.tool.clear();
+        self.tool.push_str(tool);
+        self.decoder.restart();
+        let values = &mut self.values;
+        values.shape = match tool.to_ascii_lowercase().as_str() {
+            "write" => Shape::Write,
+            "edit" | "multi_edit" | "multiedit" | "apply_patch" => Shape::Edit,
+            _ => Shape::Other,
+        };
+        values.target = Target::Nothing;
+        values.reads_path = false;
+        values.operation.1.clear();
+        values.file = None;
+        values.patch = NewLines::default();
+        values.found.clear();
+        values.is_unjudged = false;
+        values.paths.clear();
+        values.given.clear();
+        values.texts.clear();
+        values.kept = 0;
+        values.begin_text();
+        values.lanes.iter_mut().for_each(Lane::restart);
+    }
+
+    /// Returns the bytes that automata read, of all calls that this was.
+    pub(crate) fn scanned(&self) -> u64 {
+        self.values.lanes.iter().map(Lane::scanned).sum()
+    }
+
+    /// Takes over the paths that the caller knows.
+    pub(crate) fn give_paths(&mut self, paths: &[&str]) {
+        if self.values.given != paths {
+            self.values.given = paths.iter().map(|&path| path.to_owned()).collect();
+            self.values.is_unjudged = !self.values.found.is_empty();
+        }
+    }
+
+    /// Reads the next piece of the arguments.
+    #[inline]
+    pub(crate) fn push(&mut self, delta: &str, search: &mut dyn Search) {
+        self.decoder.push(delta, &mut Sink { values: &mut self.values, search });
+        self.values.end_delta(search);
+    }
+
+    /// Takes a text that was decoded already, as the only value of the call.
+    pub(crate) fn set(&mut self, text: &str, search: &mut dyn Search) {
+        self.values.target = Target::Text;
+        self.values.objects = vec![0];
+        self.values.open();
+        self.values.push(text, search);
+        self.values.end_delta(search);
+    }
+
+    /// Ends the arguments.
+    pub(crate) fn close(&mut self, search: &mut dyn Search) {
+        let mut sink = Sink { values: &mut self.values, search };
+        self.decoder.finish(&mut sink);
+        self.values.close(search);
+        // No path grows any more.
+        self.values.paths.iter_mut().for_each(|path| path.is_complete = true);
+    }
+
+    /// Reports whether matches are to be judged: there are new ones, or paths have changed.
+    #[inline]
+    pub(crate) fn has_unjudged(&self) -> bool {
+        self.values.is_unjudged
+    }
+
+    pub(crate) fn take_found(&mut self) -> Vec<Found> {
+        self.values.is_unjudged = false;
+        std::mem::take(&mut self.values.found)
+    }
+
+    /// Gives matches back that wait for a path.
+    pub(crate) fn keep_found(&mut self, found: Vec<Found>) {
+        self.values.found = found;
+    }
+
+    pub(crate) fn take_texts(&mut self) -> Vec<CallText> {
+        std::mem::take(&mut self.values.texts)
+    }
+
+    /// Returns the paths that belong to a text. The one that still grows counts when `with_growing`.
+    pub(crate) fn paths<'a>(&'a self, owner: &'a Owner, with_growing: bool) -> Vec<&'a str> {
+        match owner {
+            Owner::File(file) => vec![file],
+            Owner::Objects(objects) => {
+                let known = self.values.paths.iter().filter(|path| {
+                    !path.path.is_empty() && (path.is_complete || with_growing) && objects.contains(&path.object)
+                });
+                self.values.given.iter().map(String::as_str).chain(known.map(|path| path.path.as_str())).collect()
+            }
+        }
+    }
+}
+
+struct Sink<'a> {
+    values: &'a mut Values,
+    search: &'a mut dyn Search,
+}
+
+impl ArgumentSink for Sink<'_> {
+    fn open(&mut self, key: &KeyPath<'_>) {
+        let values = &mut *self.values;
+        let object = key.object();
+        values.target = match values.shape {
+            Shape::Other => Target::Text,
+            Shape::Write if key.key == "content" && key.depth() == 1 => Target::Text,
+            Shape::Write => Target::Nothing,
+            Shape::Edit => match edit_target(key.key) {
+                Target::Patch if values.operation.0 == object && values.operation.1 == "create" => {
+                    Target::CreatingPatch
+                }
+                target => target,
+            },
+        };
+        values.reads_path = is_path(key) && values.paths.len() < MAX_PATHS;
+        if values.reads_path {
+            values.paths.push(CallPath { object, path: String::new(), is_complete: false });
+        }
+        if values.target == Target::Operation {
+            values.operation = (object, String::new());
+        }
+        if !matches!(values.target, Target::Nothing | Target::Operation) {
+            values.objects.clear();
+            values.objects.extend(key.objects());
+            if values.objects.is_empty() {
+                values.objects.push(0);
+            }
+            values.open();
+        }
+    }
+
+    #[inline]
+    fn piece(&mut self, text: &str) {
+        let values = &mut *self.values;
+        if values.reads_path
+            && let Some(path) = values.paths.last_mut()
+            && path.path.len() + text.len() <= MAX_PATH
+        {
+            path.path.push_str(text);
+            values.is_unjudged = !values.found.is_empty();
+        }
+        if values.target == Target::CreatingPatch {
+            values.target = if text.starts_with('+') { Target::Patch } else { Target::Text };
+        }
+        match values.target {
+            Target::Text => values.push(text, self.search),
+            Target::Patch => values.push_patch(Some(text), self.search),
+            Target::Operation if values.operation.1.len() + text.len() < 32 => values.operation.1.push_str(text),
+            Target::Nothing | Target::Operation | Target::CreatingPatch => {}
+        }
+    }
+
+    fn close(&mut self) {
+        let values = &mut *self.values;
+        if std::mem::take(&mut values.reads_path)
+            && let Some(path) = values.paths.last_mut()
+        {
+            path.is_complete = true;
+            values.is_unjudged = !values.found.is_empty();
+        }
+        if values.target == Target::Patch {
+            values.push_patch(None, self.search);
+        }
+        values.close(self.search);
+    }
+}
+
+impl Values {
+    /// Forgets the text before.
+    fn begin_text(&mut self) {
+        self.history.restart();
+        self.matches.clear();
+        self.text.clear();
+    }
+
+    /// Begins a text.
+    fn open(&mut self) {
+        self.begin_text();
+        if self.target != Target::Patch {
+            for lane in &mut self.lanes {
+                lane.open(0, &mut self.matches);
+            }
+        }
+    }
+
+    #[inline]
+    fn push(&mut self, text: &str, search: &mut dyn Search) {
+        let at = self.history.len();
+        self.history.push(text);
+        for lane in &mut self.lanes {
+            lane.push(at, text, search, &mut self.matches);
+        }
+        if self.keeps_texts && self.shape != Shape::Other && self.kept + text.len() <= MAX_KEPT {
+            self.kept += text.len();
+            self.text.push_str(text);
+        }
+    }
+
+    /// Reads on a patch, or ends it.
+    fn push_patch(&mut self, piece: Option<&str>, search: &mut dyn Search) {
+        let mut patch = std::mem::take(&mut self.patch);
+        let mut take = |part: PatchPart<'_>| match part {
+            PatchPart::Text(text) => self.push(text, search),
+            PatchPart::File(file) => {
+                self.close_text(search);
+                self.begin_text();
+                self.file = Some(file.to_owned());
+            }
+        };
+        match piece {
+            Some(piece) => patch.push(piece, &mut take),
+            None => patch.finish(&mut take),
+        }
+        self.patch = patch;
+    }
+
+    /// Ends the value that is read.
+    fn close(&mut self, search: &mut dyn Search) {
+        let target = std::mem::take(&mut self.target);
+        if !matches!(target, Target::Nothing | Target::Operation) {
+            self.close_text(search);
+        }
+        self.file = None;
+    }
+
+    fn close_text(&mut self, search: &mut dyn Search) {
+        for lane in &mut self.lanes {
+            lane.close(search, &mut self.matches);
+        }
+        self.collect();
+        if !self.text.is_empty() {
+            let owner = self.owner();
+            self.texts.push(CallText { text: std::mem::take(&mut self.text), owner });
+        }
+    }
+
+    #[inline]
+    fn end_delta(&mut self, search: &mut dyn Search) {
+        if matches!(self.target, Target::Nothing | Target::Operation) {
+            return;
+        }
+        for lane in &mut self.lanes {
+            lane.end_delta(search, &mut self.matches);
+        }
+        if !self.matches.is_empty() {
+            self.collect();
+        }
+        self.history.trim();
+    }
+
+    /// Says of each match where it is, while the text around it is known.
+    fn collect(&mut self) {
+        for found in std::mem::take(&mut self.matches) {
+            let is_known = |known: &Found| {
+                known.found.rule == found.rule && known.found.kind == found.kind && self.is_owner(&known.owner)
+            };
+            if self.found.iter().any(is_known) || self.found.len() == MAX_FOUND {
+                continue;
+            }
+            let site = super::Site::new(&self.history, found.offset);
+            self.is_unjudged = true;
+            self.found.push(Found { found, site, owner: self.owner() });
+        }
+    }
+
+    fn owner(&self) -> Owner {
+        match &self.file {
+            Some(file) => Owner::File(file.clone()),
+            None => Owner::Objects(self.objects.clone()),
+        }
+    }
+
+    fn is_owner(&self, owner: &Owner) -> bool {
+        match (owner, &self.file) {
+            (Owner::File(file), Some(mine)) => file == mine,
+            (Owner::Objects(objects), None) => *objects == self.objects,
+            _ => false,
+        }
+    }
+}
+
+/// Reports whether a value is a path: a string whose key ends in `path`, or one of a list whose key ends in `paths`.
+fn is_path(key: &KeyPath<'_>) -> bool {
+    let ending = if key.in_list { "paths" } else { "path" };
+    let from = key.key.len().checked_sub(ending.len());
+    from.and_then(|from| key.key.get(from..)).is_some_and(|end| end.eq_ignore_ascii_case(ending))
+}
+
+/// Returns what an argument of an edit is, by its key.
+fn edit_target(key: &str) -> Target {
+    match key {
+        "new_string" | "newString" | "newText" | "new_text" | "new_str" | "newStr" | "replacement" | "content"
+        | "text" | "insert_text" | "new_content" => Target::Text,
+        "diff" | "patch" | "input" => Target::Patch,
+        "op" | "operation" => Target::Operation,
+        _ => Target::Nothing,
+    }
+}

@@ -1,0 +1,215 @@
+//! Runs the patterns that the automaton cannot take on a backtracking engine, within a budget.
+//!
+//! A test reads the text from its beginning. So tests are limited by a budget that grows with the text; past it a test takes place
+//! only when the text has grown by a quarter, which costs as much as reading it five times. A test that runs out of steps ends the
+//! pattern for this text.
+
+use super::compiled::CompiledRules;
+use crate::rule::Condition;
+use pijs_engine::{RegExpId, RegExpVm};
+use serde::{Deserialize, Serialize};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Bytes that the tests of a pattern may read of a text of any length: 16 KB that come in pieces of 256 bytes.
+const FREE: u64 = 512 * 1024;
+/// Bytes that they may read beyond, for each byte of the text.
+const PER_BYTE: u64 = 16;
+/// Bytes of a text past which a pattern is given up.
+const MAX_TEXT: usize = 8 << 20;
+
+/// Why a pattern was not tested any more, or later than the text came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum GiveUp {
+    /// It ran out of steps: it backtracks too much on this text.
+    Steps,
+    /// The text is too long for it.
+    Length,
+    /// It is tested in growing distances: on a text of this length it costs too much for each piece.
+    Slow,
+    /// The engine refused it.
+    Unsupported,
+    /// The automaton cannot take it, so that each piece of a text may be a match.
+    NoAutomaton,
+    /// It needs too many states of the automaton on this text.
+    States,
+}
+
+impl fmt::Display for GiveUp {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Steps => "it backtracks too much on this text, and is not tested on the rest",
+            Self::Length => {
+                "the text is too long for a pattern that needs backtracking, which is not tested on the rest"
+            }
+            Self::Slow => "it needs backtracking and the text is long, so it is tested less often and may fire late",
+            Self::Unsupported => "the engine does not take it, so it never matches",
+            Self::NoAutomaton => "it is too large for the automaton and is tested by backtracking, so it may fire late",
+            Self::States => "it needs too many states on this text, and is not tested on the rest",
+        })
+    }
+}
+
+/// Searches a pattern in a text from its beginning.
+pub(crate) trait Search {
+    /// Returns the bytes of the first match of a rule's condition.
+    ///
+    /// # Errors
+    ///
+    /// The reason for which it cannot be tested on this text.
+    fn search(&mut self, rule: usize, condition: usize, text: &str) -> Result<Option<Range<usize>>, GiveUp>;
+}
+
+/// Expressions that a thread's runtime keeps; with one more it begins anew.
+const MAX_EXPRESSIONS: usize = 512;
+/// Polls of a test, each of 10,000 steps: some tens of milliseconds.
+const MAX_POLLS: u64 = 200;
+
+/// The engine's own `RegExp`, with the expressions that were compiled.
+struct Machine {
+    vm: RegExpVm,
+    compiled: BTreeMap<Condition, Result<RegExpId, String>>,
+}
+
+thread_local! {
+    // A runtime of QuickJS stays on its thread, and a session need not.
+    static MACHINE: RefCell<Option<Machine>> = const { RefCell::new(None) };
+}
+
+/// Runs conditions on the engine's own `RegExp`.
+#[derive(Debug, Default)]
+pub(crate) struct Backtracking {
+    rules: Arc<CompiledRules>,
+    /// Bytes that were searched, and how often.
+    pub(crate) bytes: u64,
+    pub(crate) searches: u64,
+}
+
+impl Backtracking {
+    /// Takes other rules.
+    pub(crate) fn restart(&mut self, rules: &Arc<CompiledRules>) {
+        self.rules = Arc::clone(rules);
+    }
+}
+
+impl Search for Backtracking {
+    fn search(&mut self, rule: usize, condition: usize, text: &str) -> Result<Option<Range<usize>>, GiveUp> {
+        self.searches += 1;
+        self.bytes += text.len() as u64;
+        let condition = &self.rules.rules[rule].rule.conditions[condition];
+        MACHINE.with_borrow_mut(|machine| {
+            if machine.as_ref().is_some_and(|machine| machine.compiled.len() == MAX_EXPRESSIONS) {
+                *machine = None;
+            }
+            let machine = match machine {
+                Some(machine) => machine,
+                none => {
+                    let vm = RegExpVm::new().map_err(|_| GiveUp::Unsupported)?;
+                    none.insert(Machine { vm, compiled: BTreeMap::new() })
+                }
+            };
+            let Machine { vm, compiled } = machine;
+            let id = match compiled.get(condition) {
+                Some(id) => id.clone(),
+                None => {
+                    let id = vm.compile(&condition.source, &condition.flags);
+                    compiled.insert(condition.clone(), id.clone());
+                    id
+                }
+            };
+            let id = id.map_err(|_| GiveUp::Unsupported)?;
+            let found = vm.matches(id, text, MAX_POLLS).map_err(|_| GiveUp::Steps)?;
+            Ok(found.map(|(start, end)| start..end))
+        })
+    }
+}
+
+/// What is known of one pattern in one text.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Budget {
+    /// Whether the text has something new for the pattern.
+    pub(crate) is_asked: bool,
+    /// Whether it matched this text.
+    pub(crate) has_matched: bool,
+    /// Whether it is given up in this stream.
+    is_given_up: bool,
+    is_slow: bool,
+    spent: u64,
+    /// Bytes of the text at which a test is due that the budget does not allow.
+    due: usize,
+}
+
+impl Budget {
+    /// Begins a new text of a stream. The tests of the texts before stand against the length of the stream.
+    pub(crate) fn restart_text(&mut self) {
+        (self.is_asked, self.has_matched, self.due) = (false, false, 0);
+    }
+
+    /// Reports whether a test may take place now, and what is to be said about it. `text` counts the bytes that are searched,
+    /// `read` those of the stream.
+    pub(crate) fn allows(&mut self, text: usize, read: usize, is_end: bool) -> (bool, Option<GiveUp>) {
+        if !self.is_asked || self.has_matched || self.is_given_up {
+            return (false, None);
+        }
+        if text > MAX_TEXT {
+            self.give_up();
+            return (false, Some(GiveUp::Length));
+        }
+        let cost = text as u64 + 64;
+        let mut report = None;
+        if self.spent + cost > FREE + PER_BYTE * read as u64 {
+            if text < self.due && !is_end {
+                return (false, None);
+            }
+            self.due = text + text / 4 + 1;
+            report = (!self.is_slow).then_some(GiveUp::Slow);
+            self.is_slow = true;
+        }
+        self.spent += cost;
+        (true, report)
+    }
+
+    /// Ends the pattern for this stream.
+    pub(crate) fn give_up(&mut self) {
+        self.is_given_up = true;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the bytes that the tests of a text read which comes in pieces of 8 bytes.
+    fn cost(length: usize) -> usize {
+        let mut budget = Budget::default();
+        let mut cost = 0;
+        for text in (8..=length).step_by(8) {
+            budget.is_asked = true;
+            if budget.allows(text, text, text == length).0 {
+                cost += text;
+            }
+        }
+        cost
+    }
+
+    #[test]
+    fn tests_cost_no_more_than_a_multiple_of_the_text() {
+        let short = cost(2 << 10);
+        assert_eq!(short, (8..=2 << 10).step_by(8).sum::<usize>(), "each piece of a short text is tested");
+        let long = cost(4 << 20);
+        assert!(long < (FREE as usize) + (PER_BYTE as usize + 6) * (4 << 20), "{long}");
+    }
+
+    #[test]
+    fn a_pattern_that_is_given_up_stays_so_for_the_stream() {
+        let mut budget = Budget { is_asked: true, ..Budget::default() };
+        budget.give_up();
+        budget.restart_text();
+        budget.is_asked = true;
+        assert_eq!(budget.allows(1, 1, true), (false, None));
+    }
+}

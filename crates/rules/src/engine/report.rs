@@ -1,0 +1,43 @@
+//! Says what of a rule does not run, or not as it should.
+
+use super::fallback::GiveUp;
+use super::firing::PatternIndex;
+use crate::rule::{Rule, RuleName};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// A condition that does not run as it should. The other conditions and rules go on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RuleReport {
+    /// The rule.
+    pub rule: RuleName,
+    /// The condition.
+    pub pattern: PatternIndex,
+    /// Its source.
+    pub source: String,
+    /// What is wrong with it, as the end of a sentence about it.
+    pub reason: String,
+}
+
+impl RuleReport {
+    pub(crate) fn regex(rule: &Rule, condition: usize, reason: String) -> Self {
+        let source = rule.conditions.get(condition).map_or_else(String::new, |condition| condition.source.clone());
+        Self { rule: rule.name.clone(), pattern: PatternIndex::Regex(condition), source, reason }
+    }
+
+    pub(crate) fn gave_up(rule: &Rule, condition: usize, why: GiveUp) -> Self {
+        Self::regex(rule, condition, why.to_string())
+    }
+
+    pub(crate) fn ast(rule: &Rule, condition: usize, reason: String) -> Self {
+        let source = rule.ast_conditions.get(condition).cloned().unwrap_or_default();
+        Self { rule: rule.name.clone(), pattern: PatternIndex::Ast(condition), source, reason }
+    }
+}
+
+impl fmt::Display for RuleReport {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "rule {}, condition `{}`: {}", self.rule, self.source, self.reason)
+    }
+}

@@ -1,0 +1,70 @@
+//! Waits until the text behind a match is known as far as a rule asks for.
+
+use crate::rule::Settle;
+
+/// A match that does not count yet.
+#[derive(Debug)]
+pub(crate) struct Wait {
+    /// The pattern that matched.
+    pub(crate) pattern: usize,
+    /// The byte of the stream at which the match ends.
+    pub(crate) offset: usize,
+    until: Until,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Until {
+    Now,
+    /// The next character.
+    Next,
+    /// The next character that is not part of a word.
+    WordEnd,
+    LineEnd,
+}
+
+impl Wait {
+    /// Begins to wait behind a match. `last` is its last character, or the one before it when it is empty.
+    pub(crate) fn new(settle: Settle, pattern: usize, offset: usize, last: Option<char>) -> Self {
+        let until = match settle {
+            Settle::Now => Until::Now,
+            Settle::Word if last.is_some_and(is_word) => Until::WordEnd,
+            Settle::Word => Until::Next,
+            Settle::Line if last == Some('\n') => Until::Now,
+            Settle::Line => Until::LineEnd,
+        };
+        Self { pattern, offset, until }
+    }
+
+    /// Reports whether the text that follows, or follows what was seen before, is enough.
+    pub(crate) fn is_over(&self, rest: &str) -> bool {
+        match self.until {
+            Until::Now => true,
+            Until::Next => !rest.is_empty(),
+            Until::WordEnd => rest.chars().any(|character| !is_word(character)),
+            Until::LineEnd => rest.contains('\n'),
+        }
+    }
+}
+
+/// Reports whether a character is part of a word, in any script.
+fn is_word(character: char) -> bool {
+    character == '_' || character.is_alphanumeric()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_is_complete_when_another_character_follows() {
+        let word = |last, rest: &str| Wait::new(Settle::Word, 0, 0, Some(last)).is_over(rest);
+        assert!(!word('O', "") && !word('O', "Sé_9") && word('O', "S "));
+        assert!(!word('(', "") && word('(', "a"));
+    }
+
+    #[test]
+    fn a_line_is_complete_at_its_break() {
+        let line = |last, rest: &str| Wait::new(Settle::Line, 0, 0, Some(last)).is_over(rest);
+        assert!(!line('x', "y z") && line('x', "y\nz") && line('\n', ""));
+    }
+}
