@@ -143,6 +143,21 @@ pub fn decode<'a>(path: &Path, bytes: &'a [u8]) -> Result<&'a str, Box<Diagnosti
     })
 }
 
+/// Parses the bytes of a rule file, as [`parse`] does; bytes that are no rule file have one finding.
+pub fn parse_bytes(path: &Path, bytes: &[u8], format: Format, origin: Origin) -> ParsedFile {
+    match decode(path, bytes) {
+        Ok(text) => parse(path, text, format, origin),
+        Err(diagnostic) => ParsedFile {
+            path: path.to_owned(),
+            rules: Vec::new(),
+            disabled: Vec::new(),
+            diagnostics: vec![*diagnostic],
+            has_front_matter: false,
+            places: Places::default(),
+        },
+    }
+}
+
 /// Parses a rule file. The name of the rule is that of the file without its extension.
 pub fn parse(path: &Path, file: &str, format: Format, origin: Origin) -> ParsedFile {
     let mut parsed = ParsedFile {

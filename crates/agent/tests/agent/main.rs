@@ -2,6 +2,7 @@
 
 mod http;
 mod order;
+mod rules;
 mod support;
 mod tools;
 mod verdicts;

@@ -220,7 +220,26 @@ impl World {
     }
 
     pub(crate) fn with(model: &str, fake: Fake, provider_options: &ProviderOptions, caps: VerdictCaps) -> Self {
-        let directory = tempfile::tempdir().unwrap();
+        Self::over(model, fake, provider_options, caps, tempfile::tempdir().unwrap())
+    }
+
+    /// Opens a session again, as another process would.
+    pub(crate) fn resumed(model: &str, fake: Fake, directory: tempfile::TempDir) -> Self {
+        Self::over(model, fake, &ProviderOptions::default(), VerdictCaps::default(), directory)
+    }
+
+    /// Ends the session, and keeps its folder.
+    pub(crate) fn end(self) -> tempfile::TempDir {
+        self.directory
+    }
+
+    fn over(
+        model: &str,
+        fake: Fake,
+        provider_options: &ProviderOptions,
+        caps: VerdictCaps,
+        directory: tempfile::TempDir,
+    ) -> Self {
         let ambient = Ambient::system();
         let provider = provider::open(model, provider_options, &ambient).unwrap();
         let payloads = Arc::new(Mutex::new(Vec::new()));

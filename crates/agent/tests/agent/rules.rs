@@ -1,0 +1,140 @@
+//! Native rules in the loop: before extensions, within caps, over the end of the process.
+
+use crate::support::{Fake, World, fixture};
+use pijs_agent::SessionRules;
+use pijs_agent::session::{Body, Session};
+use pijs_protocol::StreamSource;
+use pijs_rules::engine::EngineOptions;
+use pijs_rules::{Condition, ContextMode, InterruptMode, Origin, Repeat, Rule, RuleEngine, RuleSettings};
+use serde_json::Value;
+
+fn rule(name: &str, condition: &str) -> Rule {
+    let mut rule = Rule::new(name, Origin::Project, format!("TEXT of {name}"));
+    rule.conditions.push(Condition { source: condition.to_owned(), flags: String::new() });
+    rule.interrupt_mode = Some(InterruptMode::Always);
+    rule
+}
+
+fn again_and_again(name: &str, condition: &str) -> Rule {
+    Rule { repeat: Some(Repeat::AfterGap { turns: 0 }), ..rule(name, condition) }
+}
+
+fn session_rules(rules: Vec<Rule>) -> SessionRules {
+    let settings = RuleSettings { enabled: true, ..RuleSettings::default() };
+    SessionRules::new(RuleEngine::new(rules, settings, EngineOptions::default()), None)
+}
+
+fn listening() -> Fake {
+    Fake::default().judges(&[StreamSource::Text], |_, _| None).on("rule_fired", |_| None)
+}
+
+fn actions(world: &World) -> Vec<Value> {
+    world.events_of("rule_fired").iter().map(|event| event["action"].clone()).collect()
+}
+
+#[tokio::test]
+async fn a_rule_stops_the_reply_before_extensions_see_the_delta() {
+    let world = World::new(&fixture("abort-on-third-delta.jsonl"), listening());
+    world.agent.set_rules(session_rules(vec![rule("no-trip", "TRIP")]));
+    let outcome = world.agent.prompt("go").await.unwrap();
+    assert_eq!(outcome.message.unwrap().text(), "clean reply");
+    assert_eq!(*world.fake.judged.borrow(), ["keep ", "junk-1", "clean ", "reply"]);
+
+    let fired = &world.events_of("rule_fired")[0];
+    assert_eq!((&fired["rule"], &fired["source"], &fired["line"]), (&"no-trip".into(), &"text".into(), &1.into()));
+    assert_eq!(fired["excerpt"], "keep junk-1 TRIP");
+    assert!(world.fake.emitted.borrow().contains(&"rule_fired".to_owned()), "extensions observe it");
+    let discarded = &world.events_of("message_discarded")[0];
+    assert_eq!((&discarded["extension"], &discarded["tokens_burned"]), (&"rule:no-trip".into(), &4.into()));
+
+    let second = world.payloads()[1].to_string();
+    assert_eq!(second.matches("TEXT of no-trip").count(), 1);
+    assert!(!second.contains("keep junk-1\""), "the stopped reply is not sent: {second}");
+    assert!(!second.contains("from the extension"), "rules are the user's own words");
+}
+
+#[tokio::test]
+async fn a_model_that_never_obeys_is_let_through_with_a_reminder_and_the_reason() {
+    let world = World::new(&fixture("always-trips.jsonl"), Fake::default());
+    let once = Rule { max_retries_per_turn: Some(1), ..again_and_again("no-trip", "TRIP") };
+    world.agent.set_rules(session_rules(vec![once]));
+    let outcome = world.agent.prompt("go").await.unwrap();
+    assert_eq!(outcome.message.unwrap().text(), "TRIP 2");
+    assert_eq!(actions(&world), ["retry", "remind"]);
+    let degraded = world.events_of("rule_fired")[1]["degraded"].clone();
+    assert_eq!(degraded, "the rule's limit of 1 interrupts in a turn is reached");
+    let ledger = &world.events_of("rules_turn_end")[0];
+    assert_eq!((&ledger["interrupts"], &ledger["reminders"]), (&1.into(), &1.into()));
+    world.agent.prompt("again").await.unwrap();
+    assert!(world.payloads()[2].to_string().contains("Your last reply broke this rule"), "the reminder comes along");
+}
+
+#[tokio::test]
+async fn a_rule_on_arguments_keeps_the_call_from_running() {
+    let world = World::new(&fixture("thinking-and-tool.jsonl"), Fake::default());
+    world.agent.set_rules(session_rules(vec![rule("no-evil", "EVIL")]));
+    world.agent.prompt("go").await.unwrap();
+    world.agent.prompt("on").await.unwrap();
+    let fired = &world.events_of("rule_fired")[0];
+    assert_eq!((&fired["toolName"], &fired["path"]), (&"write".into(), &"x.ts".into()));
+    assert!(!world.path("x.ts").exists());
+    assert!(world.events_of("tool_execution_start").is_empty());
+}
+
+#[tokio::test]
+async fn a_pattern_of_code_is_found_when_the_arguments_end_and_before_the_call_runs() {
+    let world = World::new(&fixture("rule-at-end-of-call.jsonl"), Fake::default());
+    let mut rule = Rule::new("no-debug", Origin::Project, "TEXT");
+    rule.ast_conditions.push("console.debug($$$A)".to_owned());
+    rule.interrupt_mode = Some(InterruptMode::ToolOnly);
+    world.agent.set_rules(session_rules(vec![rule]));
+    let outcome = world.agent.prompt("go").await.unwrap();
+    assert_eq!(outcome.message.unwrap().text(), "without");
+    assert!(!world.path("x.ts").exists());
+}
+
+#[tokio::test]
+async fn a_reply_that_is_kept_stays_in_the_conversation() {
+    let world = World::new(&fixture("abort-on-third-delta.jsonl"), Fake::default());
+    let keep = Rule { context_mode: Some(ContextMode::Keep), ..rule("no-trip", "TRIP") };
+    world.agent.set_rules(session_rules(vec![keep]));
+    world.agent.prompt("go").await.unwrap();
+    assert!(world.events_of("message_discarded").is_empty());
+    let second = world.payloads()[1].to_string();
+    assert!(second.contains("keep junk-1") && second.contains("TEXT of no-trip"), "{second}");
+    let starts = world.events_of("message_start").len();
+    assert_eq!(starts, world.events_of("message_end").len());
+}
+
+#[tokio::test]
+async fn a_rule_that_fired_stays_fired_after_compaction_in_a_new_process() {
+    let world = World::new(&fixture("abort-on-third-delta.jsonl"), Fake::default());
+    world.agent.set_rules(session_rules(vec![rule("no-trip", "TRIP")]));
+    world.agent.start("startup").await.unwrap();
+    world.agent.prompt("go").await.unwrap();
+    assert_eq!(actions(&world), ["retry"]);
+    let directory = world.end();
+
+    let mut session = Session::open(&directory.path().join("session.jsonl"), directory.path(), pijs_agent::Ambient::system())
+        .unwrap();
+    let last = session.leaf().cloned().unwrap();
+    let compaction = Body::Compaction {
+        summary: "what was said".to_owned(),
+        first_kept_entry_id: last,
+        tokens_before: 10,
+        extra: Default::default(),
+    };
+    session.append(compaction).unwrap();
+    session.sync().unwrap();
+    drop(session);
+
+    let world = World::resumed(&fixture("always-trips.jsonl"), Fake::default(), directory);
+    world.agent.set_rules(session_rules(vec![rule("no-trip", "TRIP"), rule("other", "TRIP 1")]));
+    world.agent.start("startup").await.unwrap();
+    let outcome = world.agent.prompt("more").await.unwrap();
+    assert_eq!(outcome.message.unwrap().text(), "TRIP 2");
+    let fired: Vec<Value> = world.events_of("rule_fired").iter().map(|event| event["rule"].clone()).collect();
+    assert_eq!(fired, ["other"], "the rule that fired before compaction is spent");
+    let turns = world.agent.with_rules(|engine| engine.current_turn());
+    assert_eq!(turns, Some(2), "the first turn was counted from the file");
+}
