@@ -64,6 +64,15 @@ pub enum Subject<'a> {
     Names(Vec<&'a str>),
     /// A tool of unknown effect.
     Tool(&'a str),
+    /// A file that is compiled while the extension runs.
+    Code {
+        /// Where it was read.
+        path: &'a str,
+        /// Its length in bytes.
+        bytes: u64,
+        /// `sha256:HEX` of its text.
+        digest: &'a str,
+    },
 }
 
 /// What a call gives a program beside its arguments.
@@ -200,8 +209,8 @@ pub fn derive<'a>(method: &'a str, params: &'a Map<String, Value>) -> Result<Req
             ("events", Subject::None)
         }
         "module" => {
-            op_of(method, params, &["quote", "source"])?;
-            ("module", Subject::None)
+            op_of(method, params, &["quote", "source", "compile"])?;
+            if text(method, params, "op")? == "compile" { code(params)? } else { ("module", Subject::None) }
         }
         "timer" => {
             op_of(method, params, &["sleep"])?;
@@ -651,6 +660,14 @@ fn no_pattern(method: &str, host: &str) -> Result<(), HostcallError> {
         return Err(HostcallError::invalid("url", format!("{method}: {host:?} is no host's name")));
     }
     Ok(())
+}
+
+fn code(params: &Map<String, Value>) -> Derived<'_> {
+    let bytes = params.get("bytes").and_then(Value::as_u64);
+    let bytes = bytes.ok_or_else(|| HostcallError::invalid("schema", "module: `bytes` is not a length"))?;
+    let subject =
+        Subject::Code { path: text("module", params, "path")?, bytes, digest: text("module", params, "digest")? };
+    Ok((if guard::is_up("gate.eval") { "eval" } else { "module" }, subject))
 }
 
 fn names(params: &Map<String, Value>) -> Result<Subject<'_>, HostcallError> {

@@ -107,6 +107,7 @@ fn in_words(required: Result<Required<'_>, HostcallError>) -> String {
         Subject::Host { scheme, host, port } => format!("{scheme} {host} {port}"),
         Subject::Names(names) => names.join(" "),
         Subject::Tool(name) => name.to_owned(),
+        code @ Subject::Code { .. } => code.to_string(),
     };
     format!("{capability}: {what}")
 }
@@ -225,6 +226,7 @@ fn missing_and_wrong_members_are_named() {
         ("exec", json!({"command": "x", "args": [1]})),
         ("env", json!({"op": "get", "names": ["A=B"]})),
         ("env", json!({"op": "get", "names": ["*"]})),
+        ("module", json!({"op": "compile", "path": "/x.mjs"})),
         ("nonsense", json!({})),
     ] {
         assert_eq!(capability(method, params.clone()), Err("schema".into()), "{method} {params}");

@@ -476,11 +476,16 @@ impl Inner {
         if decision.allowed && matches!(required.capability, "exec" | "http") {
             self.gate.note_outside(caller.extension());
         }
+        if let (Subject::Code { path, .. }, true) = (&required.subject, decision.allowed) {
+            // From now on it is code of the extension, which others do not change.
+            let file = std::fs::canonicalize(path).ok().filter(|file| file.is_file());
+            self.gate.add_code(caller.extension(), file);
+        }
         if decision.reason == Some(Reason::ProtectedPath) {
             self.gate.observe(&caller.profile, Signal::TriedProtected);
         }
         let privileged =
-            matches!(required.capability, "write" | "exec" | "http") && required.subject != Subject::Handle;
+            matches!(required.capability, "write" | "exec" | "http" | "eval") && required.subject != Subject::Handle;
         if privileged && self.gate.was_unforeseen(&caller.profile, required.capability) {
             self.gate.observe(&caller.profile, Signal::Unforeseen);
         }

@@ -38,6 +38,8 @@ pub enum Signal {
     UsesEnv,
     /// Its code changes what the model is told or does.
     SteersTheModel,
+    /// Its code runs code that is not part of it.
+    UsesEval,
     /// It may read files and talk to servers.
     CanSendFiles,
     /// The scan found what cannot work here: code from text, native code.
@@ -61,7 +63,7 @@ impl Signal {
             Self::UsesHttp | Self::SteersTheModel => 0.001,
             Self::UsesExec | Self::UsesWrite | Self::UsesEnv => 0.002,
             Self::ReadsOutside | Self::UsesAnyHttp | Self::CanSendFiles => 0.005,
-            Self::Unforeseen | Self::Blocked => 0.01,
+            Self::Unforeseen | Self::Blocked | Self::UsesEval => 0.01,
             Self::UsesAnyExec => 0.02,
             Self::Undeclared => 0.03,
             Self::HiddenText | Self::TriedProtected => 0.05,
@@ -80,6 +82,7 @@ impl Signal {
             Self::UsesAnyHttp => "its code can talk to any server",
             Self::UsesEnv => "its code reads environment variables",
             Self::SteersTheModel => "its code changes what the model is told or does",
+            Self::UsesEval => "its code runs code that is not part of it",
             Self::CanSendFiles => "it can read files and talk to servers",
             Self::Blocked => "its code wants what does not exist here: code from text, native code",
             Self::HiddenText => "its source holds invisible characters",
@@ -202,6 +205,7 @@ fn signal_of(request: &CapabilityRequest) -> Option<Signal> {
             _ => Signal::UsesAnyHttp,
         },
         "env" => Signal::UsesEnv,
+        "eval" => Signal::UsesEval,
         "context.modify" | "prompt.modify" | "session.inject" | "tool.modify" | "provider" | "tool.shadow"
         | "compaction" | "verdict" => Signal::SteersTheModel,
         _ => return None,

@@ -65,6 +65,7 @@
 //! | `log` | `level, message` (or `event`), `data?` | `{}` | `log` |
 //! | `module` | `op: "quote"`, `message, module, line, column` | what V8 says of an error there: `message`, or null | `module` |
 //! | | `op: "source"`, `module, line, column` | the text of the function that begins there: `text`, or null | `module` |
+//! | | `op: "compile"`, `path, bytes, digest` (`sha256:HEX` of the text) | `{}`: the realm may compile that file as a module | `eval` |
 //! | `timer` | `op: "sleep"`, `ms` | `{}` | `timer` |
 //!
 //! A request with `upload: ID` (a string of the caller's choice, one per request in flight) has no `body`: its body is what
@@ -150,6 +151,7 @@ pub const CAPABILITIES: &[(&str, &str)] = &[
     ("events", "exchange events with other extensions"),
     ("log", "write to its log"),
     ("module", "see the text of its own code"),
+    ("eval", "run code that is not part of it"),
     ("timer", "wait"),
     ("verdict", "stop and retry what the model is writing"),
     ("context.modify", "change what is sent to the model"),

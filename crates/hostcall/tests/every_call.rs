@@ -34,7 +34,7 @@ fn ops(method: &str) -> Vec<Option<&'static str>> {
         "ui" => with(UI_OPS, &[]),
         "tools" => with(&["list", "active"], &[]),
         "events" => with(&["emit"], &[]),
-        "module" => with(&["quote", "source"], &[]),
+        "module" => with(&["quote", "source", "compile"], &[]),
         "timer" => with(&["sleep"], &[]),
         "tool" | "log" => vec![None],
         other => panic!("the ops of {other:?} belong into this test"),
@@ -48,6 +48,7 @@ fn params(method: &str, op: Option<&str>) -> Map<String, Value> {
         "flags": "r+", "url": "https://example.org/", "host": "example.org", "port": 443, "names": ["SECRET_TOKEN"],
         "name": "unheard-of", "input": {}, "command": "git", "args": [], "channel": "c", "data": "d",
         "specifier": "./x", "referrer": "ext:/0/index.js", "ms": 1, "level": "info", "message": "m", "text": "words",
+        "bytes": 5, "digest": "sha256:00",
     });
     // About what is open.
     let on_a_handle = ["close", "read", "write", "fstat", "ftruncate", "fchmod", "futimes", "fsync", "fdatasync"];

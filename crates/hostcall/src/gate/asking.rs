@@ -430,7 +430,7 @@ impl Gate {
                 ExactScope::Other(scope)
             }
             Subject::Tool(name) => ExactScope::Tool((*name).to_owned()),
-            Subject::None | Subject::Handle => ExactScope::Anything,
+            Subject::None | Subject::Handle | Subject::Code { .. } => ExactScope::Anything,
         };
         vec![(required.capability, exact)]
     }
@@ -454,6 +454,9 @@ impl Gate {
             "http" if holds("read") => warnings.push("with what it may read, it can send files out".to_owned()),
             "exec" if holds("write") => warnings.push("with what it may write, it can run anything".to_owned()),
             "write" => warnings.push("who can write the project can often make programs run".to_owned()),
+            "eval" => {
+                warnings.push("nobody has read it with the extension; it can do what the extension can".to_owned())
+            }
             _ => {}
         }
         if let (true, Some(path)) = (matches!(capability, "http" | "exec"), self.secret_read(caller.extension())) {

@@ -54,7 +54,7 @@ impl Case<'_> {
         }
         Ok(match &required.subject {
             Subject::Handle => Ok(Allowed::Handle),
-            Subject::None => self.plain(capability),
+            Subject::None | Subject::Code { .. } => self.plain(capability),
             Subject::Tool(name) => {
                 self.by_grant(capability, |scope| scope.tool(name) || !guard::is_up("gate.named-tool"))
             }

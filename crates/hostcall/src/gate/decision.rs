@@ -197,6 +197,10 @@ impl fmt::Display for Subject<'_> {
             Self::Host { scheme, host, port } => write!(f, "{scheme}://{host}:{port}"),
             Self::Names(names) => f.write_str(&names.join(", ")),
             Self::Tool(name) => write!(f, "tool {name:?}"),
+            Self::Code { path, bytes, digest } if path.contains('\'') => {
+                write!(f, "{path:?} ({bytes} bytes, {digest})")
+            }
+            Self::Code { path, bytes, digest } => write!(f, "'{path}' ({bytes} bytes, {digest})"),
         }
     }
 }

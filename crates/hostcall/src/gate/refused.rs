@@ -88,6 +88,7 @@ impl Gate {
             }
             Subject::Program { command, .. } => vec![(*command).to_owned()],
             Subject::Host { host, .. } => vec![host.clone()],
+            Subject::Code { path, .. } => vec![format!("'{path}'")],
             _ => Vec::new(),
         };
         let is_request = matches!(required.subject, Subject::Host { .. });
