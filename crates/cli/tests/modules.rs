@@ -5,13 +5,17 @@ mod support;
 use support::{Run, World, fixture};
 
 /// Loads one extension, lets it answer through `pi.registerCommand`, and returns what it notified.
-fn answer(world: &World, path: &str) -> Run {
+fn answer(world: &World, path: &str, grants: &[&str]) -> Run {
     let model = world.script(&[&["hi"]]);
     // Some compute for seconds in one turn, which a busy machine makes a minute; none is about the length of a turn.
     world.write("home/.pi/agent/settings.json", r#"{"extensions": {"policy": {"max_turn_ms": 600000}}}"#);
     // Some serve themselves.
     let allowed = ["--allow", "write", "--allow", "http:127.0.0.1:0"];
-    world.pi(&[&["-p", "/answer", "--model", &model, "--mode", "json", "-e", path], &allowed[..]].concat())
+    let named = ["-p", "/answer", "--model", &model, "--mode", "json", "-e", path];
+    let mut command = world.command(&[&named, &allowed[..], grants].concat());
+    // What a computed import() may mean is not fetched.
+    command.env("PI_OFFLINE", "1");
+    support::run(command)
 }
 
 const REPORT: &str = "import { writeFileSync } from 'node:fs';
@@ -19,13 +23,17 @@ export const report = (pi: any, value: () => unknown) => pi.registerCommand('ans
   handler: async (_: string, ctx: any) => writeFileSync(ctx.cwd + '/answer.txt', String(await value())) });\n";
 
 fn check(files: &[(&str, &str)], expected: &str) {
+    check_granted(&[], files, expected);
+}
+
+fn check_granted(grants: &[&str], files: &[(&str, &str)], expected: &str) {
     let world = World::new();
     world.write("project/ext/report.ts", REPORT);
     for (path, text) in files {
         world.write(&format!("project/ext/{path}"), text);
     }
     let path = world.project().join("ext/index.ts").display().to_string();
-    let run = answer(&world, &path);
+    let run = answer(&world, &path, grants);
     run.succeeded();
     assert!(world.project().join("answer.txt").exists(), "{}\n{}", run.stdout, run.stderr);
     assert_eq!(world.read("project/answer.txt"), expected);
@@ -81,6 +89,102 @@ fn a_dynamic_import() {
             ("later.ts", "export const value: string = 'later';"),
         ],
         "later",
+    );
+}
+
+/// How an extension imports files that it writes first: `CASES` are functions, each line of the answer is what came of one.
+const WRITES: &str = r#"
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { report } from "./report";
+const here = import.meta.dirname;
+const write = (name: string, text: string) => {
+  writeFileSync(join(here, name), text);
+  return join(here, name);
+};
+const load = (name: string) => import(`./parts/${name}.ts`);
+const tried = async (what: () => Promise<unknown>) => {
+  try {
+    return String(await what());
+  } catch (error: any) {
+    return `${error.code ?? error.name}: ${error.message.replaceAll(here, "HERE")}`;
+  }
+};
+export default (pi: any) => report(pi, async () => {
+  const lines = [];
+  for (const what of [CASES]) lines.push(await tried(what));
+  return lines.join("\n");
+});
+"#;
+
+fn check_written(grants: &[&str], cases: &str, expected: &str) {
+    let part = "export const one: number = 1; export default { of: 'the bundle' };";
+    let index = WRITES.replace("CASES", cases);
+    check_granted(grants, &[("index.ts", &index), ("parts/one.ts", part)], expected);
+}
+
+#[test]
+fn files_that_an_extension_writes_and_then_imports() {
+    check_written(
+        &["--allow", "eval"],
+        r##"
+    async () => (await import(write("a.mjs", "export const a = 'by path'"))).a,
+    async () => (await import(pathToFileURL(join(here, "a.mjs")).href)) === (await import(join(here, "a.mjs"))),
+    async () => (await import(pathToFileURL(write("a.mjs", "export const a = 'by query'")).href + "?again")).a,
+    async () => (await import(join(here, "a"))).a,
+    async () => (await import(write("b.mjs", "import { basename } from 'path'; import of, { one } from './parts/one.ts'; export const b = [basename(import.meta.filename), import.meta.url.slice(0, 8), one, of.of].join()"))).b,
+    async () => (await load("one")).one,
+    async () => (await import(write("c.cjs", "const { basename } = require('path'); exports.c = basename(__filename) + (this === exports)"))).c,
+    async () => (await import(write("d.js", "exports.d = require('path').sep; module.exports.e = typeof module.require"))).default.e,
+    async () => (await import(write("e.js", "#!/usr/bin/env node\nexport class E { #p = 3; get p() { return this.#p } }"))).E.name,
+    async () => (await import(write("f.json", '{"f": 4}'), { with: { type: "json" } })).default.f,
+    async () => (await import(write("g.mjs", "export default\n("))).default,
+    async () => (await import(write("g.mjs", "export default 5"))).default,
+    async () => (await import(write("h.ts", "export const h: number = 6"))).h,
+    async () => (await import(write("i.mjs", "import './none.mjs'"))).i,
+    async () => (await import(write("i2.mjs", "import { a } from './a.mjs'; import c from './c.cjs'; export const i = [a, c.c].join()"))).i,
+    async () => (await import(write("j.mjs", "throw new RangeError('its own')"))).j,
+    async () => (await import(write("k.mjs", "export const k = await import('./none.mjs')"))).k,
+    async () => (await import(write("l.mjs", "//" + "x".repeat(2 ** 20)))).l,
+    async () => import(join(here, "gone.mjs")),
+"##,
+        "by path
+true
+by query
+by path
+b.mjs,file:///,1,the bundle
+1
+c.cjstrue
+function
+E
+4
+SyntaxError: unexpected token in expression: '' (HERE/g.mjs:2:2)
+5
+ERR_UNKNOWN_FILE_EXTENSION: Cannot import 'HERE/h.ts': it was not compiled with the extension, and a module that is found at run time has to be JavaScript. Write it as .mjs, or import it by a literal or a relative template, so that it is compiled at the next start.
+ERR_MODULE_NOT_FOUND: Cannot import './none.mjs' from HERE/i.mjs: code that is compiled at run time imports Node's modules, pi's packages and what relative templates of the extension name. Put it into the same file, or have the extension import() it first.
+by path,c.cjstrue
+RangeError: its own
+ERR_MODULE_NOT_FOUND: Cannot find module './none.mjs' imported from file://HERE/k.mjs: it was not compiled with the extension; put the code into one file, or have the extension import it first
+RangeError: Cannot import 'HERE/l.mjs': at run time up to 1 MB are compiled per file, and 16 MB in all
+ERR_MODULE_NOT_FOUND: Cannot import 'HERE/gone.mjs' from index.ts: a computed import() finds builtins, pi's packages, what a relative template names, and files of JavaScript. Name it literally, as in import(\"./file.js\"), so that it is compiled with the extension.",
+    );
+}
+
+#[test]
+fn files_that_were_not_there_are_not_run_without_a_grant() {
+    check_written(
+        &[],
+        r#"
+    async () => (await import(write("a.mjs", "export const a = 1"))).a,
+    async () => (await import(write("b.cjs", "exports.b = 1"))).b,
+    async () => (await import(write("c.json", "2"))).default,
+    async () => import(join(here, "gone.mjs")),
+"#,
+        "EACCES: EACCES: permission denied, import 'HERE/a.mjs'
+EACCES: EACCES: permission denied, import 'HERE/b.cjs'
+2
+ERR_MODULE_NOT_FOUND: Cannot import 'HERE/gone.mjs' from index.ts: a computed import() finds builtins, pi's packages, what a relative template names, and files of JavaScript. Name it literally, as in import(\"./file.js\"), so that it is compiled with the extension.",
     );
 }
 
@@ -217,7 +321,7 @@ fn what_the_compiler_says_of_an_artifact_is_what_the_schema_says() {
 /// `expected.txt` is what Node wrote (`fixtures/capture.mjs`).
 fn says_what_node_says(folder: &str) {
     let world = World::new();
-    let run = answer(&world, &fixture(folder));
+    let run = answer(&world, &fixture(folder), &[]);
     run.succeeded();
     let expected = std::fs::read_to_string(fixture(&format!("{folder}/expected.txt"))).expect("what Node wrote");
     assert_eq!(world.read("project/answer.txt"), expected, "{}", run.stderr);

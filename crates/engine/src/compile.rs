@@ -5,16 +5,18 @@
 //! it parses. So the bytecode depends on the specifier, the source and the engine build alone. The
 //! source text is stripped, line information stays: the host maps positions back through source maps.
 //!
-//! `extc` calls this; nothing else does, tests aside.
+//! `extc` calls this. So does `dynamic_code`, for what an extension imports while it runs and was allowed to.
 
 use crate::text;
 use pijs_protocol::artifact::EngineBuild;
+use rquickjs::context::intrinsic;
 use rquickjs::loader::{ImportAttributes, Loader, Resolver};
 use rquickjs::module::{Declared, ModuleDef};
 use rquickjs::{Context, Ctx, Module, Runtime, WriteOptions, qjs};
+use std::cell::RefCell;
 use std::ffi::{CStr, CString};
-use std::fmt;
-use std::slice;
+use std::rc::Rc;
+use std::{fmt, slice};
 
 /// One ES module to compile.
 ///
@@ -93,17 +95,43 @@ pub fn engine_build() -> EngineBuild {
 ///
 /// The first module that does not parse, with its position.
 pub fn compile(modules: &[ModuleSource<'_>]) -> Result<Vec<Vec<u8>>, CompileError> {
-    let runtime = Runtime::new().map_err(|error| CompileError::without_position("", error.to_string()))?;
+    let runtime = runtime_with(StandIns::default())?;
+    let compile_one = |module: &ModuleSource<'_>| {
+        let context = Context::full(&runtime).map_err(failed_in(module.specifier))?;
+        compile_in(&context, *module)
+    };
+    modules.iter().map(compile_one).collect()
+}
+
+/// Memory of the parser of one module that is compiled while a realm runs.
+const PARSER_BYTES: usize = 128 << 20;
+
+/// Compiles one module where a realm runs: its bytecode, and the specifiers of its static imports in their order.
+pub(crate) fn compile_beside_realm(module: ModuleSource<'_>) -> Result<(Vec<u8>, Vec<String>), CompileError> {
+    let stand_ins = StandIns::default();
+    let runtime = runtime_with(stand_ins.clone())?;
+    runtime.set_memory_limit(PARSER_BYTES);
+    // No more than the parser uses: what reads the machine is not made.
+    let context = Context::custom::<(intrinsic::Eval, intrinsic::RegExpCompiler)>(&runtime);
+    let bytecode = compile_in(&context.map_err(failed_in(module.specifier))?, module)?;
+    Ok((bytecode, stand_ins.asked.take()))
+}
+
+fn runtime_with(stand_ins: StandIns) -> Result<Runtime, CompileError> {
+    let runtime = Runtime::new().map_err(failed_in(""))?;
     // The compiler recurses; without a limit it would overflow small threads, with the default one
     // deep but honest bundles fail. Half a megabyte fits every thread that Rust starts.
     runtime.set_max_stack_size(512 << 10);
-    runtime.set_loader(StandIns, StandIns);
-    modules.iter().map(|module| compile_one(&runtime, *module)).collect()
+    runtime.set_loader(stand_ins.clone(), stand_ins);
+    Ok(runtime)
 }
 
-fn compile_one(runtime: &Runtime, module: ModuleSource<'_>) -> Result<Vec<u8>, CompileError> {
-    let failed = |error: rquickjs::Error| CompileError::without_position(module.specifier, error.to_string());
-    let context = Context::full(runtime).map_err(failed)?;
+fn failed_in(specifier: &str) -> impl Fn(rquickjs::Error) -> CompileError {
+    move |error| CompileError::without_position(specifier, error.to_string())
+}
+
+fn compile_in(context: &Context, module: ModuleSource<'_>) -> Result<Vec<u8>, CompileError> {
+    let failed = failed_in(module.specifier);
     context.with(|ctx| match bytecode_of(&ctx, module) {
         Ok(bytecode) => Ok(bytecode),
         Err(rquickjs::Error::Exception) => Err(syntax_error(&ctx, module.specifier)),
@@ -167,7 +195,11 @@ fn syntax_error(ctx: &Ctx<'_>, specifier: &str) -> CompileError {
 }
 
 /// Answers every import with an empty module: names are checked when a realm links, not here.
-struct StandIns;
+#[derive(Clone, Default)]
+struct StandIns {
+    /// The specifiers that were asked for, each once.
+    asked: Rc<RefCell<Vec<String>>>,
+}
 
 impl Resolver for StandIns {
     fn resolve<'js>(
@@ -177,6 +209,10 @@ impl Resolver for StandIns {
         name: &str,
         _attributes: Option<ImportAttributes<'js>>,
     ) -> rquickjs::Result<String> {
+        let mut asked = self.asked.borrow_mut();
+        if !asked.iter().any(|known| known == name) {
+            asked.push(name.to_owned());
+        }
         Ok(name.to_owned())
     }
 }

@@ -69,8 +69,13 @@ pub(crate) fn answer<'js>(ctx: &Ctx<'js>, names: &Names, result: &HostResult) ->
 
 /// `callSync(method, capability, params, bytes?)`: `{output, bytes}`, or throws.
 pub(crate) fn call_sync<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+    let result = answer_now(call, request(call)?)?;
+    answer(call.ctx(), &call.shared().names, &result)
+}
+
+/// Waits for the answer of a request, or throws its error.
+pub(crate) fn answer_now(call: &Call<'_, '_>, request: HostCall) -> Result<HostResult> {
     let (ctx, shared) = (call.ctx(), call.shared());
-    let request = request(call)?;
     let call_id = request.call_id.clone();
     let reply = shared.host.call(request).expect("code only runs inside a turn, which lends the host");
     assert_eq!(reply.result.call_id, call_id, "a synchronous call was answered with the result of another");
@@ -81,7 +86,7 @@ pub(crate) fn call_sync<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     if let Some(error) = &reply.result.error {
         return Err(throw_hostcall_error(ctx, error));
     }
-    answer(ctx, &shared.names, &reply.result)
+    Ok(reply.result)
 }
 
 /// `send(message)`: queues `{type, payload}` for the end of the turn.

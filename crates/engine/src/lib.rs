@@ -24,6 +24,7 @@ mod compile;
 mod compute;
 #[cfg(target_os = "linux")]
 mod cut_files;
+mod dynamic_code;
 mod error;
 #[cfg(target_os = "linux")]
 mod gaps;

@@ -7,14 +7,19 @@
 //! An artifact may bring `pijs:facade/NAME` modules (or `pijs:facade/NAME#TAG`: specifiers are of the whole
 //! realm, facades of one artifact). Its imports of host module NAME go there: that is how a name that a
 //! host module lacks is `undefined`, not a failure to link.
+//!
+//! A module that was compiled while the realm ran (`dynamic_code`) is an artifact of its own. It imports what an extension may
+//! name, and modules of the same kind; nothing of the host's own (`pi:...`) and nothing of a bundle.
 
 use crate::natives::{Call, EngineModule, contained};
 use crate::shared::Shared;
-use pijs_artifact::Verified;
+use pijs_artifact::{Artifact, Module as Content, Verified};
+use pijs_protocol::artifact::ArtifactMetadata;
+use pijs_protocol::guard;
 use rquickjs::loader::{ImportAttributes, Loader, Resolver};
 use rquickjs::module::Declared;
 use rquickjs::promise::PromiseState;
-use rquickjs::{Ctx, Exception, JsLifetime, Module, Persistent, Result, Value};
+use rquickjs::{Ctx, Exception, JsLifetime, Module, Object, Persistent, Result, Value};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -53,6 +58,8 @@ pub(crate) struct Modules {
     facades: BTreeMap<(usize, String), String>,
     /// The latest load of each module.
     loaded: BTreeMap<String, Persistent<Loaded<'static>>>,
+    /// What `import.meta` holds in each module that was compiled while the realm ran.
+    dynamic: BTreeMap<String, Persistent<Object<'static>>>,
 }
 
 impl Modules {
@@ -72,8 +79,45 @@ impl Modules {
         self.artifacts.push(artifact);
     }
 
+    /// Adds a module that was compiled while the realm ran.
+    pub(crate) fn add_dynamic(&mut self, specifier: &str, bytecode: Vec<u8>, meta: Persistent<Object<'static>>) {
+        let engine = self.artifacts[HOST_SET].artifact().metadata.engine.clone();
+        let module = Content {
+            specifier: specifier.to_owned(),
+            source: String::new(),
+            source_map: None,
+            bytecode: Some(bytecode.into()),
+        };
+        let metadata = ArtifactMetadata::new(specifier, "0.0.0", engine);
+        self.add(Arc::new(Verified::compiled_here(Artifact { metadata, modules: vec![module] })));
+        self.dynamic.insert(specifier.to_owned(), meta);
+    }
+
+    /// Whether a module of this name was added.
+    pub(crate) fn has(&self, specifier: &str) -> bool {
+        self.places.contains_key(specifier)
+    }
+
+    /// What a dynamic module means by `name`, where that is another dynamic module or must not be looked for.
+    fn resolve_dynamic(&self, base: &str, name: &str) -> Option<std::result::Result<String, String>> {
+        self.dynamic.get(base)?;
+        if let Some(found) = dynamic_name(base, name).filter(|found| self.dynamic.contains_key(found)) {
+            return Some(Ok(found));
+        }
+        let is_internal = ["pi:", "pijs:", "ext:"].iter().any(|scheme| name.starts_with(scheme));
+        let why = if is_internal && guard::is_up("engine.dynamic-imports") {
+            "is a module of pi or of a bundle; use Node's modules and pi's packages"
+        } else if name.starts_with(['.', '/']) || name.starts_with("file:") {
+            "was not compiled with the extension; put the code into one file, or have the extension import it first"
+        } else {
+            return None;
+        };
+        Some(Err(why.to_owned()))
+    }
+
     pub(crate) fn release(&mut self) {
         self.loaded.clear();
+        self.dynamic.clear();
     }
 
     /// The specifier of the module that `name` means in `base`, or why there is none.
@@ -86,6 +130,9 @@ impl Modules {
             } else {
                 Err("is the engine's own module; use the pi API instead".to_owned())
             };
+        }
+        if let Some(resolved) = self.resolve_dynamic(base, name) {
+            return resolved;
         }
         if name.starts_with("./") || name.starts_with("../") || name == "." || name == ".." {
             let joined = join(base, name).ok_or("leaves the package")?;
@@ -113,6 +160,11 @@ impl Modules {
         let candidates = [name, &with_prefix, name.strip_prefix("node:").unwrap_or(name)];
         candidates.into_iter().find_map(|candidate| self.places.get_key_value(candidate)).map(|(key, _)| key.as_str())
     }
+}
+
+/// The name of the dynamic module that another one may mean by a specifier.
+pub(crate) fn dynamic_name(base: &str, name: &str) -> Option<String> {
+    if name.starts_with('.') { join(base, name) } else { Some(name.to_owned()) }
 }
 
 /// Takes a relative specifier against the module `base`; `None` when it climbs out.
@@ -189,7 +241,15 @@ fn load<'js>(ctx: &Ctx<'js>, shared: &Shared, name: &str) -> Result<Module<'js, 
         return Err(not_found(ctx, &message));
     }
     let url = if name.contains(':') { name.to_owned() } else { format!("pijs:///{name}") };
-    module.meta()?.set("url", url)?;
+    let meta = module.meta()?;
+    meta.set("url", url)?;
+    let dynamic = shared.modules.borrow().dynamic.get(name).cloned();
+    if let Some(members) = dynamic {
+        for member in members.restore(ctx)?.props::<String, Value<'js>>() {
+            let (name, value) = member?;
+            meta.set(name, value)?;
+        }
+    }
     Ok(module)
 }
 

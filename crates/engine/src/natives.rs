@@ -4,7 +4,7 @@
 //! bug, and is never resumed in some later, unrelated exception.
 
 use crate::shared::{Shared, SharedHandle};
-use crate::{compute, hostcall, loader, panics, text, url, values, zones};
+use crate::{compute, dynamic_code, hostcall, loader, panics, text, url, values, zones};
 use rquickjs::function::{Params, RustFunction};
 use rquickjs::module::{Declarations, Exports, ModuleDef};
 use rquickjs::promise::PromiseState;
@@ -18,11 +18,13 @@ pub(crate) type Native = for<'a, 'js> fn(&Call<'a, 'js>) -> Result<Value<'js>>;
 /// What `pi:engine` exports, `facts` aside.
 const EXPORTS: &[(&str, Native)] = &[
     ("afterJobs", after_jobs),
+    ("bridgeModule", dynamic_code::bridge_module),
     ("buildKey", compute::keys::build),
     ("call", hostcall::call),
     ("callPromise", hostcall::call_promise),
     ("callSync", hostcall::call_sync),
     ("cipher", compute::cipher::create),
+    ("compileModule", dynamic_code::compile_module),
     ("compressor", compute::zlib::create),
     ("crc32", compute::zlib::crc32),
     ("decode", text::decode),

@@ -53,6 +53,8 @@ pub(crate) struct Shared {
     pub(crate) names: Names,
     pub(crate) promised: Promised,
     pub(crate) words: Words,
+    /// Bytes of the text that was compiled while the realm ran.
+    pub(crate) compiled_text: Cell<usize>,
     calls: Cell<u64>,
 }
 
@@ -97,6 +99,7 @@ impl Shared {
             names: Names::new(),
             promised: Promised::default(),
             words: Words::default(),
+            compiled_text: Cell::new(0),
             calls: Cell::new(0),
         }
     }

@@ -9,6 +9,9 @@ use std::sync::Arc;
 pub(super) const NAME_IT: &str =
     "name the target literally, so that it is compiled; at run time only builtins and pi's packages are found";
 
+/// The help for an import whose target is computed.
+pub(super) const NAME_IMPORT: &str = "name the target literally, so that it is compiled; at run time builtins, pi's packages and, with the capability `eval`, files of JavaScript are found";
+
 pub(super) struct Findings<'a> {
     pub(super) file: &'a str,
     pub(super) source: &'a Arc<str>,
@@ -61,6 +64,12 @@ impl Findings<'_> {
             Diagnostic::new(Code::DynamicImport, format!("the target of this `{what}` is computed")).help(NAME_IT),
             at,
         );
+    }
+
+    /// An `import()` whose target is computed.
+    pub(super) fn computed_import(&mut self, at: (usize, usize)) {
+        let message = "the target of this `import()` is computed";
+        self.push(Diagnostic::new(Code::DynamicImport, message).help(NAME_IMPORT), at);
     }
 
     /// A prototype of one of pi's classes that is changed.

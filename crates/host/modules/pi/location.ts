@@ -76,10 +76,12 @@ function locate(file: string, place = file): Location {
         const specifier = String(target);
         const open = opener(specifier, filename);
         if (open) return open();
-        const isPath = /^(\.{0,2}\/|\.{1,2}$|[a-z][a-z0-9+.-]*:)/i.test(specifier) && !specifier.startsWith("node:");
-        if (!isPath) {
+        if (isFile(specifier)) {
+          const found = root === NOWHERE ? undefined : await importFile(specifier, filename);
+          if (found) return found.module;
+        } else if (!/^[a-z][a-z0-9+.-]*:/i.test(specifier) || specifier.startsWith("node:")) {
           try {
-            return await load(specifier);
+            return await load(canonical(specifier));
           } catch (error) {
             if ((error as { code?: unknown } | null)?.code !== "ERR_MODULE_NOT_FOUND") throw error;
           }
@@ -87,7 +89,7 @@ function locate(file: string, place = file): Location {
         const where = file === "" ? "the package" : file;
         throw Object.assign(
           new Error(
-            `Cannot import '${specifier}' from ${where}: a computed import() finds only builtins, pi's packages and what a relative template names. ` +
+            `Cannot import '${specifier}' from ${where}: a computed import() finds builtins, pi's packages, what a relative template names, and files of JavaScript. ` +
               `Name it literally, as in import("./file.js"), so that it is compiled with the extension.`,
           ),
           { code: "ERR_MODULE_NOT_FOUND" },
@@ -95,6 +97,24 @@ function locate(file: string, place = file): Location {
       };
     },
   };
+}
+
+/** Whether a specifier names a file. */
+function isFile(specifier: string): boolean {
+  return /^(\.{1,2}(\/|$)|\/|file:)/.test(specifier);
+}
+
+/** The one name of a package of pi that has several. */
+function canonical(specifier: string): string {
+  return specifier.replace(/^@sinclair\/(?=typebox(?:\/|$))/, "").replace(/^@mariozechner\/(?=pi-)/, "@earendil-works/");
+}
+
+/** A file that is there now and was not compiled with the extension. */
+function importFile(specifier: string, from: string): Promise<{ module: unknown } | undefined> {
+  const suffix = /[?#].*$/.exec(specifier.startsWith("/") ? "" : specifier)?.[0] ?? "";
+  const resolve = (specifier: string, from: string) => new URL(specifier, fileUrl(from)).href;
+  const files = { endings: ENDINGS, urlOf: fileUrl, bundle: opener, resolve };
+  return importSync("pi:pi/dynamic-import").importFile(pathOf(specifier, from), suffix, files);
 }
 
 /** The file that a specifier names, seen from another file. */
@@ -105,7 +125,7 @@ function pathOf(specifier: string, from: string): string {
 
 /** The module of the bundle that a path or a `file:` URL means, as the loader would look for it. */
 function opener(specifier: string, from: string): Opener | undefined {
-  if (reached.size === 0 || !/^(\.{1,2}(\/|$)|\/|file:)/.test(specifier)) return undefined;
+  if (reached.size === 0 || !isFile(specifier)) return undefined;
   const path = pathOf(specifier, from);
   const typed = /\.([mc]?)js$/.exec(path);
   const alias = typed ? [`${path.slice(0, -2)}ts`, ...(typed[1] === "" ? [`${path.slice(0, -2)}tsx`] : [])] : [];

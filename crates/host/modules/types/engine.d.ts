@@ -130,6 +130,13 @@ declare module "pi:engine" {
    * what it imports have no top-level await. Unknown specifier: throws.
    */
   export function importSync(specifier: string): any;
+  /**
+   * Asks the host whether the text of a file may be compiled (capability `eval`), compiles it and adds it under its `file:` URL.
+   * Returns the specifiers of its static imports. Refused: throws like `callSync`.
+   */
+  export function compileModule(url: string, path: string, text: string, isCommonJs: boolean, meta: object): string[];
+  /** Makes a namespace what a module that was so compiled means by a specifier. */
+  export function bridgeModule(url: string, specifier: string, namespace: unknown): void;
   /** Target and handler of a proxy, `[null, null]` of one that was revoked; no trap runs. */
   export function proxyParts(value: unknown): [object, object] | [null, null] | undefined;
 }

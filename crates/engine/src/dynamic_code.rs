@@ -1,0 +1,139 @@
+//! Modules that are compiled while a realm runs: code that was not there when its extension was compiled.
+//!
+//! `compileModule` asks the host for the capability `eval`, with path, length and digest of the very text that it then
+//! compiles; refused, it compiles nothing. The parser is that of [`compile()`](crate::compile()), in a runtime of its own that
+//! is thrown away: the realm has none, and the host's process never sees the text. What comes out is one more artifact of the
+//! realm, see `loader` for what it may import.
+//!
+//! `bridgeModule` makes a module of a namespace of the extension's bundle, so that such code can import it:
+//!
+//! ```text
+//! const { namespace } = import.meta;
+//! const v0 = namespace.a; export { v0 as a };
+//! ```
+
+use crate::compile::{ModuleSource, compile_beside_realm};
+use crate::hostcall::answer_now;
+use crate::loader::dynamic_name;
+use crate::natives::Call;
+use crate::values::string_to_js;
+use pijs_protocol::{Capability, HostCall, Method};
+use rquickjs::{Array, Exception, Filter, Object, Persistent, Result, Value};
+use serde_json::{Map, Value as Json};
+use sha2::{Digest, Sha256};
+use std::fmt::Write as _;
+
+/// Longest text that is compiled. A parser is not interrupted, and this takes it tens of milliseconds.
+const LONGEST_TEXT: usize = 1 << 20;
+/// Text that one realm compiles in all: bytecode stays as long as the realm does.
+const MOST_TEXT: usize = 16 << 20;
+
+/// Names of such modules begin so, and no other modules do.
+const PREFIX: &str = "file://";
+
+/// `compileModule(url, path, text, isCommonJs, meta)`: asks, compiles the text and adds it under its URL; returns the
+/// specifiers of its static imports. CommonJS becomes a module whose default is the function that Node would wrap around it.
+pub(crate) fn compile_module<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+    let (ctx, shared) = (call.ctx(), call.shared());
+    let (url, path, text) = (call.text(0)?, call.text(1)?, call.text(2)?);
+    let Some(meta) = call.arg(4).into_object() else {
+        return Err(Exception::throw_type(ctx, "compileModule: expected what `import.meta` holds"));
+    };
+    if !url.starts_with(PREFIX) || shared.modules.borrow().has(&url) {
+        return Err(Exception::throw_type(
+            ctx,
+            "compileModule: expected the URL of a file that was not compiled before",
+        ));
+    }
+    let compiled = shared.compiled_text.get() + text.len();
+    if text.len() > LONGEST_TEXT || compiled > MOST_TEXT {
+        let message = format!(
+            "Cannot import '{path}': at run time up to {} MB are compiled per file, and {} MB in all",
+            LONGEST_TEXT >> 20,
+            MOST_TEXT >> 20
+        );
+        return Err(Exception::throw_range(ctx, &message));
+    }
+    request_consent(call, &path, &text)?;
+    shared.compiled_text.set(compiled);
+    let source = if call.flag(3) { wrapped(&text) } else { text };
+    let module = ModuleSource { specifier: &url, source: source.strip_prefix('\u{feff}').unwrap_or(&source) };
+    let (bytecode, imports) = compile_beside_realm(module).map_err(|error| {
+        let place = format!("{path}:{}:{}", error.line, error.column);
+        Exception::throw_syntax(ctx, &format!("{} ({place})", error.message))
+    })?;
+    shared.modules.borrow_mut().add_dynamic(&url, bytecode, Persistent::save(ctx, meta));
+    let specifiers = Array::new(ctx.clone())?;
+    for (index, specifier) in imports.iter().enumerate() {
+        specifiers.set(index, string_to_js(ctx, specifier)?)?;
+    }
+    Ok(specifiers.into_value())
+}
+
+/// Asks the host, or throws its refusal.
+fn request_consent(call: &Call<'_, '_>, path: &str, text: &str) -> Result<()> {
+    let mut digest = "sha256:".to_owned();
+    for byte in Sha256::digest(text.as_bytes()) {
+        let _ = write!(digest, "{byte:02x}");
+    }
+    let params = [
+        ("op", Json::from("compile")),
+        ("path", Json::from(path)),
+        ("bytes", Json::from(text.len())),
+        ("digest", Json::from(digest)),
+    ];
+    let request = HostCall {
+        capability: Capability::new("eval"),
+        method: Method::new("module"),
+        call_id: call.shared().next_call_id(),
+        params: params.into_iter().map(|(name, value)| (name.to_owned(), value)).collect::<Map<_, _>>(),
+        timeout_ms: None,
+        cancel_token: None,
+        context: None,
+        bytes: Vec::new(),
+    };
+    answer_now(call, request).map(drop)
+}
+
+/// A CommonJS module as Node wraps it, on the same lines.
+fn wrapped(text: &str) -> String {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let (comment, text) = text.strip_prefix("#!").map_or(("", text), |rest| ("//", rest));
+    format!("export default function (exports, require, module, __filename, __dirname) {{{comment}{text}\n}}")
+}
+
+/// `bridgeModule(base, specifier, namespace)`: what the dynamic module `base` means by a specifier is this namespace from
+/// now on, as it is now. Names that are no identifiers are left out.
+pub(crate) fn bridge_module<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+    let (ctx, shared) = (call.ctx(), call.shared());
+    let nothing = Value::new_undefined(ctx.clone());
+    let (base, specifier) = (call.text(0)?, call.text(1)?);
+    let Some(namespace) = call.arg(2).into_object() else {
+        return Err(Exception::throw_type(ctx, "bridgeModule: expected the namespace of a module"));
+    };
+    let name = dynamic_name(&base, &specifier).filter(|name| name.starts_with(PREFIX) || name.starts_with('/'));
+    let Some(name) = name else {
+        return Err(Exception::throw_type(ctx, "bridgeModule: expected the path of a file"));
+    };
+    if shared.modules.borrow().has(&name) {
+        return Ok(nothing);
+    }
+    let mut source = "const { namespace } = import.meta;\n".to_owned();
+    for (index, key) in namespace.own_keys::<String>(Filter::new().string()).enumerate() {
+        let key = key?;
+        if is_identifier(&key) {
+            let _ = writeln!(source, "const v{index} = namespace.{key}; export {{ v{index} as {key} }};");
+        }
+    }
+    let (bytecode, _) = compile_beside_realm(ModuleSource { specifier: &name, source: &source })
+        .map_err(|error| Exception::throw_syntax(ctx, &error.to_string()))?;
+    let meta = Object::new(ctx.clone())?;
+    meta.set("namespace", namespace)?;
+    shared.modules.borrow_mut().add_dynamic(&name, bytecode, Persistent::save(ctx, meta));
+    Ok(nothing)
+}
+
+fn is_identifier(name: &str) -> bool {
+    let is_part = |character: char| character.is_ascii_alphanumeric() || matches!(character, '_' | '$');
+    name.chars().all(is_part) && name.starts_with(|first: char| is_part(first) && !first.is_ascii_digit())
+}

@@ -1,0 +1,2 @@
+import { callSync } from "pi:engine";
+export const value = typeof callSync;

@@ -1,0 +1,1 @@
+export { sep as value } from "node:path";

@@ -1,0 +1,2 @@
+import { callSync } from "pi:hostcall";
+export const value = typeof callSync;

@@ -1,0 +1,2 @@
+const { callSync } = await import("pi:" + "hostcall");
+export const value = typeof callSync;

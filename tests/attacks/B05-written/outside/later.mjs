@@ -1,0 +1,2 @@
+globalThis.ran = true;
+export const value = 1;

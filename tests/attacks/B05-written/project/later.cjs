@@ -1,0 +1,2 @@
+globalThis.ran = true;
+exports.value = 1;
