@@ -8,9 +8,9 @@ use crate::failure::{Failure, Result};
 use crate::output::stderr;
 use crate::own_temporary::OwnTemporary;
 use pijs_artifact::Verified;
-use pijs_extc::{Cache, Pinned, Supply, Unit, carried};
+use pijs_extc::{Cache, Code, Pinned, Supply, Unit, carried};
 use pijs_packages::{Depot, PackageError, PinnedPackage};
-use pijs_protocol::artifact::ArtifactMetadata;
+use pijs_protocol::artifact::{ArtifactMetadata, Finding};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -44,6 +44,9 @@ impl Supplier {
     }
 
     /// The units that a compiled extension imports, and those that these import in turn.
+    ///
+    /// An `import()` whose target is computed may mean any: an extension that has one gets the units of whole modules, too, where
+    /// they can be had. They are evaluated when they are imported.
     pub(crate) async fn for_extension(&self, metadata: &ArtifactMetadata) -> Result<Vec<Arc<Verified>>> {
         let supply = Supply::pinned();
         let mut supplied: Vec<Arc<Verified>> = Vec::new();
@@ -65,6 +68,13 @@ impl Supplier {
             })?;
             waiting.extend(units_of(&artifact.artifact().metadata));
             supplied.push(artifact);
+        }
+        if metadata.findings.iter().any(is_computed_import) {
+            for unit in supply.whole_units().filter(|unit| !taken.contains(&unit.name())) {
+                // Without it that import rejects, and the extension may never come to it.
+                let unit = tokio::time::timeout(FETCHED_WITHIN, self.unit(unit)).await;
+                supplied.extend(unit.ok().and_then(Result::ok));
+            }
         }
         Ok(supplied)
     }
@@ -141,6 +151,15 @@ impl Supplier {
     }
 }
 
+/// Whether the author's own code imports what it computes. Dependencies do so for what is installed beside them.
+fn is_computed_import(finding: &Finding) -> bool {
+    let is_of_dependency = finding.file.starts_with("dep:") || finding.file.contains("node_modules/");
+    finding.code == Code::DynamicImport.as_str() && !is_of_dependency
+}
+
+/// How long a start waits for what only a computed import may mean.
+const FETCHED_WITHIN: Duration = Duration::from_secs(10);
+
 /// Time between two lines about a download.
 const PROGRESS: Duration = Duration::from_secs(2);
 
@@ -201,4 +220,59 @@ fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
         copy(&entry.path(), &to.join(entry.file_name()))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pijs_artifact::Artifact;
+    use pijs_packages::Dirs;
+    use pijs_protocol::artifact::{EngineBuild, Verdict};
+
+    fn metadata() -> ArtifactMetadata {
+        let engine = EngineBuild { name: "none".into(), version: "1".into(), bytecode: 1, target: "none".into() };
+        ArtifactMetadata::new("x", "1.0.0", engine)
+    }
+
+    fn environment() -> Environment {
+        Environment {
+            dirs: Dirs { agent_dir: "/agent".into(), cwd: "/project".into(), home: "/home".into() },
+            temp: std::env::temp_dir(),
+            variables: BTreeMap::new(),
+            stderr_is_terminal: false,
+            stdin_is_terminal: false,
+            stdout_is_terminal: false,
+            trusts: None,
+            session_dir: None,
+            session: None,
+        }
+    }
+
+    #[tokio::test]
+    async fn an_import_that_is_computed_may_mean_what_nobody_imports_by_name() {
+        let supplier = Supplier::new(&environment(), None).offline(true);
+        for unit in Supply::pinned().whole_units().filter(|unit| unit.name() == "typebox") {
+            let artifact = Verified::compiled_here(Artifact { metadata: metadata(), modules: Vec::new() });
+            supplier.ready.borrow_mut().insert(unit.name().to_owned(), Arc::new(artifact));
+        }
+        let computed = |file: &str| Finding {
+            code: "BD_DYNAMIC_IMPORT".to_owned(),
+            class: Verdict::Warning,
+            file: file.to_owned(),
+            line: 1,
+            column: 1,
+            message: String::new(),
+            help: None,
+        };
+        // pi-tui is not here and not fetched: nothing fails for that.
+        for (findings, count) in [
+            (vec![], 0),
+            (vec![computed("dep:y@1.0.0/a.js"), computed("node_modules/y/a.js")], 0),
+            (vec![computed("src/a.ts")], 1),
+        ] {
+            let metadata = ArtifactMetadata { findings: findings.clone(), ..metadata() };
+            let supplied = supplier.for_extension(&metadata).await.expect("an extension that imports nothing by name");
+            assert_eq!(supplied.len(), count, "{findings:?}");
+        }
+    }
 }

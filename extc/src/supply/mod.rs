@@ -126,6 +126,11 @@ impl Supply {
         self.units().find(|unit| unit.serves(specifier))
     }
 
+    /// The units that serve whole host modules and nothing else: typebox and pi-tui.
+    pub fn whole_units(&self) -> impl Iterator<Item = &Unit> {
+        self.units().filter(|unit| unit.modules.values().all(|offer| matches!(offer, Offer::Whole { .. })))
+    }
+
     /// Whether some unit serves a host module as a whole.
     pub(crate) fn has_module(&self, specifier: &str) -> bool {
         matches!(self.offer(specifier), Some(Offer::Whole { .. }))
