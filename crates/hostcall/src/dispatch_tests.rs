@@ -93,7 +93,7 @@ fn world(mode: Mode, grants: &[Grant], answers: &[Answer]) -> World {
     let ledger = Ledger::new(LedgerOptions { session_id: "s1".into(), ..Default::default() }, sink.clone());
     let probe = Arc::new(Probe::default());
     let mut builder = Dispatcher::builder(gate, ledger, Arc::new(Ticks(AtomicU64::new(0))));
-    for method in ["fs", "exec", "http", "env", "session", "ui"] {
+    for method in ["fs", "exec", "http", "env", "module", "session", "ui"] {
         builder = builder.connector(method, probe.clone());
     }
     World {
@@ -532,4 +532,23 @@ fn without_a_ledger_strict_does_nothing_that_would_have_to_be_recorded_and_the_o
         assert_eq!(written + dropped, 106, "{mode:?}");
         assert!(dropped > 0);
     }
+}
+
+#[test]
+fn a_file_that_was_compiled_at_run_time_is_code_that_others_do_not_change() {
+    let world = world(Mode::Strict, &[Grant::any("g", "eval"), Grant::any("w", "write")], &[]);
+    let other = Caller::new(Arc::new(Profile::new("path:/y")));
+    world.dispatcher.gate().set_grants(&other.profile, &[Grant::any("w", "write")], Evidence::default()).unwrap();
+    // Any file that is there.
+    let file = std::env::current_exe().unwrap().canonicalize().unwrap();
+    let write = |caller: &Caller, id: &str| {
+        let params = json!({ "op": "writeFile", "path": file, "data": "x" });
+        world.dispatcher.call_sync(caller, call(id, "write", "fs", params)).error.is_none()
+    };
+    assert!(write(&other, "a"));
+    let params = json!({ "op": "compile", "path": file, "bytes": 1, "digest": "sha256:00" });
+    let compiled = world.dispatcher.call_sync(&world.caller, call("b", "eval", "module", params));
+    assert_eq!(compiled.error, None);
+    assert!(!write(&other, "c"));
+    assert!(write(&world.caller, "d"));
 }
