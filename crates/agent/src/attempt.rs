@@ -3,15 +3,16 @@
 //! The order of things for a delta is the crate's main promise. Native rules read it first ([`crate::rules`]), then
 //! [`Extensions::hears`](crate::extensions::Extensions::hears), one branch; then, only if somebody
 //! does, [`Extensions::stream`](crate::extensions::Extensions::stream), while the provider's stream
-//! stands still; then, only if it goes on, the partial message, the extensions' `message_update` and
-//! the front end. On *abort* the attempt's own token is cancelled and the provider's stream dropped
-//! before anything else happens.
+//! stands still (what has arrived behind the delta may be shown to them together with it); then, only if
+//! it goes on, the partial message, the extensions' `message_update` and the front end. On *abort* the
+//! attempt's own token is cancelled and the provider's stream dropped before anything else happens.
 
 use crate::agent::{Agent, AgentError};
 use crate::asked::Asking;
 use crate::context;
 use crate::events::{AgentEvent, VerdictAction, VerdictEvent};
 use crate::extensions::{Abort, Event, StreamFate};
+use crate::incoming::Incoming;
 use crate::message::{AssistantMessage, Message, StopReason};
 use crate::partial::{Partial, Step};
 use crate::provider::{ErrorKind, Outgoing, Provider, ProviderError, ProviderEvent, Request};
@@ -20,7 +21,6 @@ use crate::rules::At;
 use crate::transcript;
 use crate::verdict_text;
 use crate::verdicts::Injected;
-use futures_util::StreamExt;
 use pijs_protocol::{ExtensionId, StreamDelta, StreamSource};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -85,9 +85,9 @@ impl Agent {
         let is_imposed =
             provider.has_own_payload() && self.models.borrow().uninvited(&provider.model().provider).is_some();
         let mut started = false;
-        let mut stream = provider.send(outgoing, cancel.clone());
+        let mut incoming = Incoming::new(provider.send(outgoing, cancel.clone()), cancel.clone(), &*self.extensions);
         let ending = loop {
-            let Some(event) = stream.next().await else {
+            let Some(event) = incoming.next().await else {
                 break Err(ProviderError::new(ErrorKind::Network, "the reply ended before it was complete"));
             };
             let event = match event {
@@ -162,7 +162,7 @@ impl Agent {
                         let at = At { attempt, dropped: 0, began: started, partial: &partial };
                         if self.interrupts(&firing) {
                             cancel.cancel();
-                            drop(stream);
+                            drop(incoming);
                             return self.stop(firing, at).await;
                         }
                         self.remind(firing, &at).await?;
@@ -175,7 +175,7 @@ impl Agent {
                         let at = At { attempt, dropped: 0, began: started, partial: &partial };
                         if self.interrupts(&firing) {
                             cancel.cancel();
-                            drop(stream);
+                            drop(incoming);
                             return self.stop(firing, at).await;
                         }
                         self.remind(firing, &at).await?;
@@ -191,18 +191,20 @@ impl Agent {
                 let at = At { attempt, dropped: chunk.len(), began: started, partial: &partial };
                 if self.interrupts(&firing) {
                     cancel.cancel();
-                    drop(stream);
+                    drop(incoming);
                     return self.stop(firing, at).await;
                 }
                 self.remind(firing, &at).await?;
             }
-            let (chunk, verdict) = self.judge(Delta { attempt, source, stream: index, partial: &mut partial }, chunk);
+            let delta = Delta { attempt, source, stream: index, partial: &mut partial };
+            let (chunk, verdict) =
+                if incoming.has_passed() { (chunk, None) } else { self.judge(delta, chunk, &mut incoming) };
             if let Some((verdict, abort)) = verdict {
                 if verdict.action == VerdictAction::Remind {
                     self.emit(AgentEvent::StreamVerdict(&verdict)).await?;
                 } else {
                     cancel.cancel();
-                    drop(stream);
+                    drop(incoming);
                     let tokens_burned = partial.tokens(chunk.len());
                     drop((partial, chunk));
                     self.verdicts.borrow_mut().burned(tokens_burned);
@@ -224,7 +226,7 @@ impl Agent {
             };
             self.show(&partial, told, &steps).await?;
         };
-        drop(stream);
+        drop(incoming);
         let reply = self.finish(partial, started, ending).await?;
         if let Some(asking) = asking {
             asking.end(&reply.message.usage);
@@ -356,8 +358,13 @@ impl Agent {
         changes
     }
 
-    /// Asks the handlers. The chunk is lent to them and comes back.
-    fn judge(&self, delta: Delta<'_>, chunk: String) -> (String, Option<(VerdictEvent, Abort)>) {
+    /// Asks the handlers. The chunk is lent to them and comes back. What has arrived behind it may be shown to them, too.
+    fn judge(
+        &self,
+        delta: Delta<'_>,
+        chunk: String,
+        incoming: &mut Incoming<'_>,
+    ) -> (String, Option<(VerdictEvent, Abort)>) {
         if !self.extensions.hears(delta.source) {
             return (chunk, None);
         }
@@ -365,7 +372,7 @@ impl Agent {
             StreamSource::Tool => delta.partial.tool_facts(delta.stream, &chunk),
             _ => (None, Vec::new()),
         };
-        let shown = StreamDelta {
+        let mut shown = StreamDelta {
             attempt: delta.attempt,
             source: delta.source,
             stream: delta.stream,
@@ -373,7 +380,19 @@ impl Agent {
             tool_name,
             file_paths,
         };
-        let fate = self.extensions.stream(&shown);
+        // Native rules read each delta before extensions do.
+        let most = if self.has_rules() { 0 } else { self.extensions.lookahead(delta.source) };
+        let fate = match most {
+            0 => self.extensions.stream(&shown),
+            _ => {
+                let mut deltas = vec![shown];
+                incoming.follow(&mut deltas, most, delta.partial.paths_of(delta.stream));
+                let (fate, passed) = self.extensions.stream_ahead(&deltas);
+                incoming.pass(passed);
+                shown = deltas.swap_remove(0);
+                fate
+            }
+        };
         let StreamFate::Abort(abort) = fate else { return (shown.chunk, None) };
         let Some(action) = self.verdicts.borrow_mut().decide(&abort) else { return (shown.chunk, None) };
         let verdict = VerdictEvent {

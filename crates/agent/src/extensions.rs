@@ -43,6 +43,18 @@ pub trait Extensions {
     fn hears(&self, source: StreamSource) -> bool;
     /// Shows a delta to the handlers and waits for their verdict. The stream stands still meanwhile.
     fn stream(&self, delta: &StreamDelta) -> StreamFate;
+    /// Returns how many deltas after the first one [`Extensions::stream_ahead`] would show now: none where that gains nothing, or
+    /// where somebody is told of each before the next one comes.
+    fn lookahead(&self, _source: StreamSource) -> usize {
+        0
+    }
+    /// Shows the first delta as [`Extensions::stream`] does, and those that follow it up to the first at which a handler does
+    /// more than continue. Returns the fate of the first one, and how many of the others have passed.
+    fn stream_ahead(&self, deltas: &[StreamDelta]) -> (StreamFate, usize) {
+        (self.stream(&deltas[0]), 0)
+    }
+    /// Ends an attempt: it has no more deltas.
+    fn stream_over(&self) {}
     /// Tools of all extensions, in load order.
     fn tools(&self) -> Vec<ExtensionTool>;
     /// Names of tools whose extension was stopped and is not back: nobody else's are run in their place.

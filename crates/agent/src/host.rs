@@ -193,14 +193,21 @@ impl Extensions for HostExtensions {
     }
 
     fn stream(&self, delta: &StreamDelta) -> StreamFate {
-        match self.host.stream(delta) {
-            StreamOutcome::Continue => StreamFate::Continue,
-            StreamOutcome::Abort(verdict) => StreamFate::Abort(Abort {
-                extension: verdict.extension.to_string(),
-                retry: verdict.retry,
-                latency_us: verdict.latency_us,
-            }),
-        }
+        fate(self.host.stream(delta))
+    }
+
+    fn lookahead(&self, source: StreamSource) -> usize {
+        // Its handlers are told of a delta before the next one is shown.
+        if self.host.has_handlers("message_update") { 0 } else { self.host.lookahead(source) }
+    }
+
+    fn stream_ahead(&self, deltas: &[StreamDelta]) -> (StreamFate, usize) {
+        let (outcome, passed) = self.host.stream_ahead(deltas);
+        (fate(outcome), passed)
+    }
+
+    fn stream_over(&self) {
+        self.host.stream_over();
     }
 
     fn system_role(&self, extension: &str) -> SystemRole {
@@ -514,6 +521,17 @@ impl Extensions for HostExtensions {
     fn run_ended(&self) {
         self.signal.borrow_mut().take();
         self.host.set_signal(None);
+    }
+}
+
+fn fate(outcome: StreamOutcome) -> StreamFate {
+    match outcome {
+        StreamOutcome::Continue => StreamFate::Continue,
+        StreamOutcome::Abort(verdict) => StreamFate::Abort(Abort {
+            extension: verdict.extension.to_string(),
+            retry: verdict.retry,
+            latency_us: verdict.latency_us,
+        }),
     }
 }
 

@@ -49,6 +49,7 @@ mod extension_model;
 mod extensions;
 mod front_end;
 pub mod host;
+mod incoming;
 pub mod known;
 pub mod message;
 mod model_lists;

@@ -246,6 +246,11 @@ impl Partial {
         (name, call.paths.found().to_vec())
     }
 
+    /// Returns the paths that a call has named, to be continued with text that has arrived and was not shown.
+    pub(crate) fn paths_of(&self, index: u32) -> ArgumentPaths {
+        self.calls.iter().find(|call| call.index == index).map(|call| call.paths.clone()).unwrap_or_default()
+    }
+
     pub(crate) fn push_text(&mut self, chunk: String) -> Vec<Step> {
         self.text_units += chunk.encode_utf16().count();
         let open = self.standing(|block| matches!(block, Block::Text(_)));

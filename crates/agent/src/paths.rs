@@ -10,7 +10,7 @@ const MAX_PATH: usize = 4096;
 /// Deeper nesting is not looked at.
 const MAX_DEPTH: usize = 64;
 
-#[derive(Debug, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct ArgumentPaths {
     /// Bytes seen.
     seen: usize,

@@ -5,7 +5,7 @@
 mod support;
 
 use serde_json::Value;
-use support::World;
+use support::{World, fixture};
 
 /// What differs between two runs of one session by design: time and names of things.
 const NEW: [&str; 5] = ["id", "timestamp", "parentId", "latency_us", "latencyUs"];
@@ -38,6 +38,40 @@ fn pi_ttsr_does_the_same_in_a_sealed_process_as_in_a_thread() {
     let sealed = session("process");
     assert!(sealed.iter().any(|event| event["type"] == "stream_verdict"), "{sealed:?}");
     assert_eq!(sealed, session("thread"));
+}
+
+/// The script has all of a reply there at once, so a sealed realm is shown many deltas together.
+#[test]
+fn what_an_extension_does_at_deltas_comes_in_the_same_order_in_a_sealed_process_as_in_a_thread() {
+    let world = World::new();
+    let extension = fixture("extensions/verdict-mixed/index.ts");
+    let quiet = ["so ", "on ", "and ", "on "].repeat(8);
+    let mut first = Vec::new();
+    for deed in ["log", "call", "late", "exec", "throw", "call", "log"] {
+        first.extend(&quiet);
+        first.push(deed);
+    }
+    let replies = [
+        [first.clone(), vec!["stop", "never", "seen"]].concat(),
+        [quiet.clone(), vec!["soon", "never"]].concat(),
+        quiet,
+    ];
+    let replies: Vec<&[&str]> = replies.iter().map(Vec::as_slice).collect();
+    let session = |isolation: &str| {
+        let model = world.script(&replies);
+        let run =
+            world.pi(&["-p", "x", "--model", &model, "--mode", "json", "-e", &extension, "--isolation", isolation]);
+        run.succeeded();
+        // A machine that is busy makes any delta slow.
+        let complaints: Vec<String> =
+            run.stderr.lines().filter(|line| !line.contains("stream_text took")).map(str::to_owned).collect();
+        (without_what_is_new(run.events()), complaints)
+    };
+    let (sealed, complaints) = session("process");
+    let count = |kind: &str| sealed.iter().filter(|event| event["type"] == kind).count();
+    assert_eq!(count("stream_verdict"), 2, "{complaints:?}");
+    assert!(count("message_update") > 200);
+    assert_eq!((sealed, complaints), session("thread"));
 }
 
 #[test]

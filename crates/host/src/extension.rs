@@ -15,7 +15,7 @@ use crate::answer_order::Place;
 use crate::attend::Bell;
 use crate::backlog::{Backlog, Ticket};
 use crate::bulk::Updates;
-use crate::ears::Ears;
+use crate::ears::{self, Ears};
 use crate::events;
 use crate::flood::Reported;
 use crate::options::{OpenedRealm, Watch};
@@ -26,7 +26,7 @@ use crate::restart::{End, Ends, Sequel};
 use pijs_hostcall::{Caller, During, Held};
 use pijs_protocol::manifest::CapabilityManifest;
 use pijs_protocol::message::{CallbackResult, ErrorReport, EventResult, Message, SlashResult, ToolResult};
-use pijs_protocol::{EntryIndex, EventId, Termination, guard};
+use pijs_protocol::{EntryIndex, EventId, StreamDelta, StreamSource, Termination, guard};
 use pijs_realm::Realm;
 use pijs_tick::{TickLoop, TickOptions};
 use serde_json::Value;
@@ -153,9 +153,18 @@ impl Missing {
 /// A turn in another process.
 pub(crate) struct Running {
     pub(crate) was_delta: bool,
+    /// The delta, while the host has not been asked about it; until then nobody resumes the turn.
+    pub(crate) held: Option<HeldDelta>,
     /// Rings when it can go on.
     #[cfg(target_os = "linux")]
     pub(crate) watch: Option<crate::attend::Watch>,
+}
+
+/// Holds a delta whose turn began right after those before it, and came to more than *continue*.
+pub(crate) struct HeldDelta {
+    pub(crate) delta: StreamDelta,
+    /// Microseconds that all of these turns took together.
+    pub(crate) spent_us: u64,
 }
 
 /// What callers wait for.
@@ -276,6 +285,11 @@ impl Extension {
         std::mem::take(&mut self.pending).end(reason);
     }
 
+    /// Returns whether it hears deltas of a source now.
+    pub(crate) fn listens(&self, source: StreamSource) -> bool {
+        self.status == Status::Live && self.ears.mask() & ears::bit(source) != 0
+    }
+
     /// Whether it handles an event, will when it is back, or is missed by it ([`Extension::is_missed`]).
     pub(crate) fn has_say(&self, event: &str) -> bool {
         match self.status {
@@ -304,12 +318,27 @@ impl Extension {
         self.missing.tools.iter().filter(move |name| is_away && !is_there(name))
     }
 
+    /// Takes note of the turn of a delta that is asked about next.
+    pub(crate) fn hold_running(&mut self, delta: &StreamDelta) {
+        self.running = Some(Running {
+            was_delta: true,
+            held: Some(HeldDelta { delta: delta.clone(), spent_us: 0 }),
+            #[cfg(target_os = "linux")]
+            watch: None,
+        });
+    }
+
+    /// Returns the delta whose turn is under way although the host was not asked about it.
+    pub(crate) fn held(&mut self) -> Option<&mut HeldDelta> {
+        self.running.as_mut()?.held.as_mut()
+    }
+
     /// Takes note of a turn that goes on by itself.
     pub(crate) fn leave_running(&mut self, was_delta: bool) {
         #[cfg(target_os = "linux")]
         {
             use pijs_realm::Attention;
-            let running = self.running.get_or_insert(Running { was_delta, watch: None });
+            let running = self.running.get_or_insert(Running { was_delta, held: None, watch: None });
             match self.realm.as_deref().and_then(Realm::attention) {
                 // A watch would wake a thread at each word that is said.
                 Some(Attention::AtOnce) => {
@@ -325,7 +354,7 @@ impl Extension {
         }
         #[cfg(not(target_os = "linux"))]
         {
-            self.running = Some(Running { was_delta });
+            self.running = Some(Running { was_delta, held: None });
         }
     }
 

@@ -145,8 +145,8 @@ pub(crate) enum Ticked {
     Running,
     /// An ordinary macrotask ran.
     Ran,
-    /// The delta's turn ran.
-    Answered(StreamAnswer),
+    /// The delta's turn ran, and so did those of this many deltas after it, which passed.
+    Answered(StreamAnswer, usize),
     /// The realm ended.
     Ended,
 }

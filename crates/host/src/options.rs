@@ -132,12 +132,15 @@ pub struct VerdictBudget {
     /// A realm that has not answered by then is stopped, discarded and started again. Synchronous
     /// I/O counts.
     pub kill_us: u64,
+    /// No turn of deltas that arrived together begins later than this after the first one. They are shown at most so much
+    /// late, and a slow turn among them is noticed at most so much later.
+    pub slice_us: u64,
 }
 
 impl Default for VerdictBudget {
-    /// 250 ms, 1.5 s.
+    /// 250 ms, 1.5 s, 20 ms (a picture of a screen at 50 Hz).
     fn default() -> Self {
-        Self { soft_us: 250_000, kill_us: 1_500_000 }
+        Self { soft_us: 250_000, kill_us: 1_500_000, slice_us: 20_000 }
     }
 }
 

@@ -16,10 +16,13 @@
 //! | runs out of fuel or time | continue, reported; the realm is restarted | all that hear the source |
 //!
 //! Nothing is allocated for a delta nobody hears.
+//!
+//! Deltas that arrived together may be shown together ([`Host::stream_ahead`]), so that a realm in another process is woken
+//! once for all of them. Nothing else changes: each is a turn of its own, the realm stops at the first that comes to more than
+//! *continue*, and what that one came to waits until the host is asked about it.
 
 use crate::bulk;
-use crate::ears;
-use crate::extension::{Arrival, Slot, Status};
+use crate::extension::{Arrival, Slot};
 use crate::host::{Host, Ticked};
 use crate::outcome::{StreamOutcome, Verdict};
 use crate::record::{self, Abort};
@@ -27,7 +30,8 @@ use crate::report::ReportKind;
 use pijs_protocol::message::{ErrorReport, Message};
 use pijs_protocol::stream::StreamVerdict;
 use pijs_protocol::wire::StreamAnswer;
-use pijs_protocol::{Handle, Now, StreamDelta};
+use pijs_protocol::{Handle, Now, StreamDelta, StreamSource};
+use pijs_realm::Realm;
 use std::rc::Rc;
 
 /// Time the session's stream stood still for verdicts.
@@ -39,25 +43,75 @@ pub struct VerdictTime {
     pub elapsed_us: u64,
 }
 
+/// Holds the answer of one extension.
+struct Asked {
+    /// The abort that it asks for.
+    verdict: Option<StreamVerdict>,
+    /// Number of deltas after the first that passed.
+    passed: usize,
+}
+
 impl Host {
     /// Asks the handlers about a delta, before anybody else sees it.
     ///
     /// Synchronous: the provider's stream does not advance until the answer is in. Ask
     /// [`Host::hears`] first; it is the one branch a delta costs when nobody listens.
     pub fn stream(&self, delta: &StreamDelta) -> StreamOutcome {
-        if !self.hears(delta.source) {
-            return StreamOutcome::Continue;
+        self.stream_ahead(std::slice::from_ref(delta)).0
+    }
+
+    /// Asks about the first delta, and shows the handlers those that follow it already, up to the first at which a handler
+    /// does more than continue.
+    ///
+    /// Returns the answer for the first one and how many of the others have passed: about those nobody need be asked. The next
+    /// call is about the first delta that is left, or it is [`Host::stream_over`]. [`Host::lookahead`] says how many to show.
+    pub fn stream_ahead(&self, deltas: &[StreamDelta]) -> (StreamOutcome, usize) {
+        let first = deltas.first().expect("a delta to ask about");
+        self.finish_held(Some(first));
+        if !self.hears(first.source) {
+            return (StreamOutcome::Continue, 0);
         }
+        let most = if deltas.len() > 1 { self.lookahead(first.source) } else { 0 };
+        let alike = deltas.iter().take_while(|delta| delta.source == first.source).count();
+        let deltas = &deltas[..alike.min(most + 1)];
         self.ingest();
         let begin = self.0.timer.now();
         let mut now = begin;
-        let outcome = self.ask_all(delta, begin, &mut now);
+        let (outcome, passed) = self.ask_all(deltas, begin, &mut now);
         let spent = self.0.verdict_time.get();
         self.0.verdict_time.set(VerdictTime {
-            deltas: spent.deltas + 1,
+            deltas: spent.deltas + 1 + passed as u64,
             elapsed_us: spent.elapsed_us + now.elapsed_us.saturating_sub(begin.elapsed_us),
         });
-        outcome
+        (outcome, passed)
+    }
+
+    /// Returns how many deltas after the first one [`Host::stream_ahead`] would show now. None when several extensions listen: each
+    /// delta goes to all of them before the next one does.
+    pub fn lookahead(&self, source: StreamSource) -> usize {
+        let slots = self.0.slots.borrow();
+        let mut listening = slots.iter().filter(|slot| slot.cell.borrow().listens(source));
+        match (listening.next(), listening.next()) {
+            (Some(slot), None) => slot.cell.borrow().realm.as_deref().map_or(0, Realm::lookahead),
+            _ => 0,
+        }
+    }
+
+    /// Ends an attempt: it has no more deltas. A turn that began for one which the host was not asked about runs to its end,
+    /// and its verdict counts for nothing.
+    pub fn stream_over(&self) {
+        self.finish_held(None);
+    }
+
+    fn finish_held(&self, unless: Option<&StreamDelta>) {
+        let mut index = 0;
+        while let Some(slot) = self.slot(index) {
+            index += 1;
+            let held = slot.cell.borrow_mut().held().map(|held| held.delta.clone());
+            if let Some(held) = held.filter(|held| Some(held) != unless) {
+                self.ask(&slot, &[held], &mut self.0.timer.now());
+            }
+        }
     }
 
     /// What verdicts have cost so far, over all extensions.
@@ -65,55 +119,67 @@ impl Host {
         self.0.verdict_time.get()
     }
 
-    fn ask_all(&self, delta: &StreamDelta, begin: Now, now: &mut Now) -> StreamOutcome {
-        let bit = ears::bit(delta.source);
+    fn ask_all(&self, deltas: &[StreamDelta], begin: Now, now: &mut Now) -> (StreamOutcome, usize) {
+        let delta = &deltas[0];
+        let mut passed = 0;
         // By index: looking at one slot after the other holds no borrow and copies no list.
         let mut index = 0;
         while let Some(slot) = self.slot(index) {
             index += 1;
-            let listens = {
-                let extension = slot.cell.borrow();
-                extension.status == Status::Live && extension.ears.mask() & bit != 0
+            let (listens, earlier_us) = {
+                let mut extension = slot.cell.borrow_mut();
+                (extension.listens(delta.source), extension.held().map_or(0, |held| held.spent_us))
             };
             if !listens {
                 continue;
             }
-            let asked = self.ask(&slot, delta, now);
-            if let Some(verdict) = asked
-                && let Some(verdict) =
-                    self.grant(&slot, delta, verdict, now.elapsed_us.saturating_sub(begin.elapsed_us))
+            let asked = self.ask(&slot, deltas, now);
+            passed = asked.passed;
+            let latency_us = earlier_us + now.elapsed_us.saturating_sub(begin.elapsed_us);
+            if let Some(verdict) = asked.verdict
+                && let Some(verdict) = self.grant(&slot, delta, verdict, latency_us)
             {
-                return StreamOutcome::Abort(verdict);
+                return (StreamOutcome::Abort(verdict), passed);
             }
         }
-        StreamOutcome::Continue
+        (StreamOutcome::Continue, passed)
     }
 
     /// Lets one extension answer. `now` is the time before and, on return, the time after: the clock
     /// is read once per extension and delta.
-    fn ask(&self, slot: &Rc<Slot>, delta: &StreamDelta, now: &mut Now) -> Option<StreamVerdict> {
+    fn ask(&self, slot: &Rc<Slot>, deltas: &[StreamDelta], now: &mut Now) -> Asked {
+        let delta = &deltas[0];
         let budget = self.0.options.verdict;
+        // Those that cross together have the time of one, and what the begin of the last may be late.
+        let slice_us = if deltas.len() > 1 { budget.slice_us } else { 0 };
+        let kill_us = budget.kill_us.saturating_add(slice_us);
         let begin_us = now.elapsed_us;
         {
             let mut extension = slot.cell.borrow_mut();
-            extension.ticks.enqueue(Arrival::Delta);
+            if extension.held().is_none() {
+                extension.ticks.enqueue(Arrival::Delta);
+            }
             if let Some(watch) = &extension.watch {
-                watch.arm(budget.kill_us);
+                watch.arm(kill_us);
             }
         }
         // Everything that was queued before the delta runs first; the delta is in the queue, so the
         // loop comes to it or the realm ends.
+        let mut passed = 0;
         let answer = loop {
-            match self.tick(slot, *now, Some(delta)) {
+            match self.tick(slot, *now, deltas) {
                 Ticked::Ran => *now = self.0.timer.now(),
                 Ticked::Running => {
                     *now = self.0.timer.now();
                     // What it does before the delta counts: the model waits.
-                    if now.elapsed_us.saturating_sub(begin_us) >= budget.kill_us {
+                    if now.elapsed_us.saturating_sub(begin_us) >= kill_us {
                         self.stop_turn(slot);
                     }
                 }
-                Ticked::Answered(answer) => break Some(answer),
+                Ticked::Answered(answer, ahead) => {
+                    passed = ahead;
+                    break Some(answer);
+                }
                 Ticked::Ended | Ticked::Idle => break None,
             }
         };
@@ -124,12 +190,15 @@ impl Host {
             if let Some(watch) = &extension.watch {
                 watch.disarm();
             }
-            answer.is_some() && elapsed_us > budget.soft_us && extension.ears.first_slow()
+            if let Some(held) = extension.held() {
+                held.spent_us = elapsed_us;
+            }
+            answer.is_some() && elapsed_us > budget.soft_us.saturating_add(slice_us) && extension.ears.first_slow()
         };
         if first_slow {
             self.report(slot, None, ReportKind::SlowVerdict { elapsed_us, source: delta.source });
         }
-        match answer {
+        let verdict = match answer {
             Some(StreamAnswer::Continue) => None,
             Some(StreamAnswer::Abort(verdict)) => match verdict.retry.as_ref().and_then(bulk::unfit) {
                 None => Some(verdict),
@@ -152,7 +221,8 @@ impl Host {
             }
             // The strike was counted when the realm ended.
             None => None,
-        }
+        };
+        Asked { verdict, passed }
     }
 
     fn stop_turn(&self, slot: &Rc<Slot>) {

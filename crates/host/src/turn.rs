@@ -12,9 +12,10 @@ use pijs_hostcall::{Caller, Dispatcher, Timer};
 use pijs_protocol::message::Message;
 use pijs_protocol::wire::{StreamAnswer, Task};
 use pijs_protocol::{Delivery, HostCall, HostResult, Now, Seq, StreamDelta, SyncReply, Termination, Yield};
-use pijs_realm::{Progress, Realm, SyncHost};
+use pijs_realm::{Progress, Realm, Streamed, SyncHost};
 use pijs_tick::{Guest, Macrotask};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Answers synchronous hostcalls.
 pub(crate) struct SyncDoor<'a> {
@@ -82,6 +83,10 @@ pub(crate) struct TurnOutput {
     pub(crate) result: Option<Result<Yield, Termination>>,
     /// Whether it is the delta's turn; its answer is in the yield.
     pub(crate) was_delta: bool,
+    /// Number of deltas after it that passed, too.
+    pub(crate) passed: usize,
+    /// The turn of the delta after those is under way.
+    pub(crate) goes_on: bool,
 }
 
 impl TurnOutput {
@@ -91,7 +96,12 @@ impl TurnOutput {
             Progress::Ended(reason) => Some(Err(reason)),
             Progress::Running => None,
         };
-        Self { result, was_delta }
+        Self { result, was_delta, passed: 0, goes_on: false }
+    }
+
+    fn streamed(streamed: Result<Streamed, Termination>) -> Self {
+        let (passed, goes_on) = streamed.as_ref().map_or((0, false), |streamed| (streamed.passed, streamed.goes_on));
+        Self { result: Some(streamed.map(|streamed| streamed.done)), was_delta: true, passed, goes_on }
     }
 
     /// The realm's answer to the delta, if this was the delta's turn.
@@ -107,8 +117,10 @@ impl TurnOutput {
 pub(crate) struct Turn<'a> {
     pub(crate) realm: &'a mut dyn Realm,
     pub(crate) door: SyncDoor<'a>,
-    /// The delta that `Host::stream` is asking about.
-    pub(crate) delta: Option<&'a StreamDelta>,
+    /// The delta that `Host::stream` is asking about, and those that it will ask about next.
+    pub(crate) deltas: &'a [StreamDelta],
+    /// Longest time from the first to the begin of the last of them.
+    pub(crate) slice: Duration,
 }
 
 impl Guest<Arrival> for Turn<'_> {
@@ -121,11 +133,13 @@ impl Guest<Arrival> for Turn<'_> {
             ) => (Task::Message(message), false),
             Macrotask::Timer(timer) => (Task::Message(Box::new(Message::TimerFired { timer })), false),
             Macrotask::Arrival(Arrival::Delta) => {
-                let delta = self.delta.expect("a delta is only queued while `stream` runs its loop");
+                let delta = self.deltas.first().expect("a delta is only queued while `stream` runs its loop");
                 if self.door.state.version() == *self.door.seen_state {
                     // Nothing to tell the realm first, so the delta crosses without being copied.
-                    let result = self.realm.stream(seq, now, delta, &mut self.door);
-                    return TurnOutput { result: Some(result), was_delta: true };
+                    return TurnOutput::streamed(match self.deltas {
+                        [delta] => self.realm.stream(seq, now, delta, &mut self.door).map(Streamed::from),
+                        deltas => self.realm.stream_ahead(seq, now, deltas, self.slice, &mut self.door),
+                    });
                 }
                 (Task::Stream(delta.clone()), true)
             }

@@ -4,15 +4,19 @@
 //! frame   = length: u32, kind: u8, body                         all numbers little-endian
 //! message = "J" or "F", length: u32, JSON head, attachments of each carrier in order
 //! carrier = count: u32, then per attachment length: u32, bytes
-//! delta   = "D", seq, epoch_ms, elapsed_us: u64, attempt: u32, source: u8, stream: u32, chunk, tool name, paths
-//! yield   = "C", jobs: u32, fuel: u64, clock reads: u32, random draws: u32, heap bytes: u64
+//! delta   = "D", seq, epoch_ms, elapsed_us: u64, piece
+//! deltas  = "B", seq, epoch_ms, elapsed_us, slice_us: u64, count: u32, pieces
+//! piece   = attempt: u32, source: u8, stream: u32, chunk, tool name, paths
+//! yield   = "C", usage
+//! passed  = "P", usage, count: u32, goes on: u8
+//! usage   = jobs: u32, fuel: u64, clock reads: u32, random draws: u32, heap bytes: u64
 //! ```
 //!
 //! A carrier is a [`HostCall`] or [`HostResult`] inside the message: its raw bytes are no JSON. A difference of the readable
 //! state is a head without values, and behind it two more lists of attachments: the JSON of each member, and of each entry.
 //! One that is long comes in several frames, before the one that it belongs to. Deltas
 //! and yields that say nothing have shapes of their own, because one of each crosses for every token
-//! of a model.
+//! of a model. Deltas that had arrived together cross together: see [`ToWorker::Deltas`].
 //!
 //! In a head of kind "F" what lies deep is folded into text (see [`fold`]): it goes to workers only, for values that
 //! are deeper than a reader of JSON follows.
@@ -35,7 +39,7 @@ use std::fmt;
 pub const MAX_FRAME: usize = 128 << 20;
 
 /// Version of this format; a worker says it first.
-pub const WIRE_VERSION: u32 = 5;
+pub const WIRE_VERSION: u32 = 6;
 
 /// Bytes of the length prefix.
 pub(crate) const PREFIX: usize = 4;
@@ -52,7 +56,12 @@ const MAX_VALUES: usize = 2 << 20;
 const MESSAGE: u8 = b'J';
 const FOLDED: u8 = b'F';
 const DELTA: u8 = b'D';
+const DELTAS: u8 = b'B';
 const CONTINUE: u8 = b'C';
+const PASSED: u8 = b'P';
+
+/// Fewest bytes of a piece: a count that lies does not make a reader allocate for it.
+const PIECE: usize = 21;
 
 /// What a host tells a worker.
 #[derive(Debug, Clone, PartialEq)]
@@ -75,6 +84,17 @@ pub enum ToWorker {
         now: Now,
         /// The delta.
         delta: StreamDelta,
+    },
+    /// Run deltas, each as a turn of its own, until the realm has something to say at one of them. The rest is not run.
+    Deltas {
+        /// The place of the first one in the realm's order; the others follow it.
+        seq: Seq,
+        /// Time at the start of the first turn.
+        now: Now,
+        /// No turn begins later than this after the first one, in microseconds.
+        slice_us: u64,
+        /// The deltas, at least one.
+        deltas: Vec<StreamDelta>,
     },
 }
 
@@ -136,11 +156,24 @@ pub enum FromWorker {
     Yielded(Yield),
     /// The end of the realm; the process exits.
     Ended(Termination),
+    /// The first of [`ToWorker::Deltas`] passed, and the realm had nothing to say at any of them.
+    Passed(Passed),
     /// There is a copy of this process now. The answer to the socket that was sent for it.
     Forked {
         /// Its process id.
         process: i32,
     },
+}
+
+/// Counts deltas whose turns ended with *continue* and without a message or a hostcall.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Passed {
+    /// Consumption of their turns.
+    pub usage: Usage,
+    /// Number of them, at least one.
+    pub count: usize,
+    /// The frames of the next delta's turn follow. Otherwise its turn has not begun.
+    pub goes_on: bool,
 }
 
 /// Why bytes are no frame.
@@ -279,6 +312,7 @@ impl ToWorker {
             Self::Deliver(delivery) => HeadToWorker::Deliver(delivery),
             Self::Reply(reply) => HeadToWorker::Reply(reply),
             Self::Delta { seq, now, delta } => return encode_delta(seq, now, &delta, out),
+            Self::Deltas { seq, now, slice_us, deltas } => return encode_deltas(seq, now, slice_us, &deltas, out),
         };
         let before = out.len();
         let parts = head.state().map(state::first_parts).unwrap_or_default();
@@ -298,6 +332,7 @@ impl ToWorker {
                 HeadToWorker::Reply(reply) => Self::Reply(reply),
             }),
             DELTA => decode_delta(cursor),
+            DELTAS => decode_deltas(cursor),
             kind => Err(FrameError::Kind(kind)),
         }
     }
@@ -310,6 +345,7 @@ impl FromWorker {
             Self::Yielded(Yield { messages, stream: StreamAnswer::Continue, usage }) if messages.is_empty() => {
                 return encode_continue(usage, out);
             }
+            Self::Passed(passed) => return encode_passed(passed, out),
             Self::Yielded(done) => HeadFromWorker::Yielded(done),
             Self::Hello { wire } => HeadFromWorker::Hello { wire },
             Self::Ready(sealed) => HeadFromWorker::Ready(sealed),
@@ -335,6 +371,7 @@ impl FromWorker {
                 HeadFromWorker::Forked { process } => Self::Forked { process },
             }),
             CONTINUE => decode_continue(cursor),
+            PASSED => decode_passed(cursor),
             kind => Err(FrameError::Kind(kind)),
         }
     }
@@ -357,66 +394,105 @@ pub fn frame_length(bytes: &[u8]) -> Result<Option<usize>, FrameError> {
 /// The frame of a delta that stays with the caller.
 pub(crate) fn encode_delta(seq: Seq, now: Now, delta: &StreamDelta, out: &mut Vec<u8>) -> Result<(), FrameError> {
     framed(out, DELTA, |out| {
-        out.extend_from_slice(&seq.0.to_le_bytes());
-        out.extend_from_slice(&now.epoch_ms.to_le_bytes());
-        out.extend_from_slice(&now.elapsed_us.to_le_bytes());
-        out.extend_from_slice(&delta.attempt.to_le_bytes());
-        out.push(match delta.source {
-            StreamSource::Text => 0,
-            StreamSource::Thinking => 1,
-            StreamSource::Tool => 2,
-        });
-        out.extend_from_slice(&delta.stream.to_le_bytes());
-        put(out, delta.chunk.as_bytes())?;
-        // A tool name is text, so a count of 0 or 1 says whether there is one.
-        put_all(out, delta.tool_name.as_ref().map(String::as_bytes).into_iter())?;
-        put_all(out, delta.file_paths.iter().map(String::as_bytes))
+        put_turn(out, seq, now);
+        put_piece(out, delta)
     })
 }
 
+/// Writes the frame of deltas that stay with the caller.
+pub(crate) fn encode_deltas(
+    seq: Seq,
+    now: Now,
+    slice_us: u64,
+    deltas: &[StreamDelta],
+    out: &mut Vec<u8>,
+) -> Result<(), FrameError> {
+    framed(out, DELTAS, |out| {
+        put_turn(out, seq, now);
+        out.extend_from_slice(&slice_us.to_le_bytes());
+        out.extend_from_slice(&length_of(deltas.len())?.to_le_bytes());
+        deltas.iter().try_for_each(|delta| put_piece(out, delta))
+    })
+}
+
+fn put_turn(out: &mut Vec<u8>, seq: Seq, now: Now) {
+    out.extend_from_slice(&seq.0.to_le_bytes());
+    out.extend_from_slice(&now.epoch_ms.to_le_bytes());
+    out.extend_from_slice(&now.elapsed_us.to_le_bytes());
+}
+
+fn put_piece(out: &mut Vec<u8>, delta: &StreamDelta) -> Result<(), FrameError> {
+    out.extend_from_slice(&delta.attempt.to_le_bytes());
+    out.push(match delta.source {
+        StreamSource::Text => 0,
+        StreamSource::Thinking => 1,
+        StreamSource::Tool => 2,
+    });
+    out.extend_from_slice(&delta.stream.to_le_bytes());
+    put(out, delta.chunk.as_bytes())?;
+    // A tool name is text, so a count of 0 or 1 says whether there is one.
+    put_all(out, delta.tool_name.as_ref().map(String::as_bytes).into_iter())?;
+    put_all(out, delta.file_paths.iter().map(String::as_bytes))
+}
+
 fn decode_delta(mut cursor: Cursor<'_>) -> Result<ToWorker, FrameError> {
-    let seq = Seq(cursor.u64()?);
-    let now = Now { epoch_ms: cursor.u64()?, elapsed_us: cursor.u64()? };
-    let attempt = cursor.u32()?;
-    let source = match cursor.u8()? {
-        0 => StreamSource::Text,
-        1 => StreamSource::Thinking,
-        2 => StreamSource::Tool,
-        other => return Err(FrameError::Source(other)),
-    };
-    let stream = cursor.u32()?;
-    let chunk = cursor.text()?;
-    let mut names = cursor.texts()?;
-    if names.len() > 1 {
-        return Err(FrameError::Head("a delta with two tool names".to_owned()));
-    }
-    let file_paths = cursor.texts()?;
+    let (seq, now) = cursor.turn()?;
+    let delta = cursor.piece()?;
     cursor.end()?;
-    let delta = StreamDelta { attempt, source, stream, chunk, tool_name: names.pop(), file_paths };
     Ok(ToWorker::Delta { seq, now, delta })
+}
+
+fn decode_deltas(mut cursor: Cursor<'_>) -> Result<ToWorker, FrameError> {
+    let (seq, now) = cursor.turn()?;
+    let slice_us = cursor.u64()?;
+    let count = cursor.u32()? as usize;
+    let mut deltas = Vec::with_capacity(count.min(cursor.0.len() / PIECE));
+    for _ in 0..count {
+        deltas.push(cursor.piece()?);
+    }
+    cursor.end()?;
+    if deltas.is_empty() {
+        return Err(FrameError::Head("deltas of which there is none".to_owned()));
+    }
+    Ok(ToWorker::Deltas { seq, now, slice_us, deltas })
 }
 
 fn encode_continue(usage: Usage, out: &mut Vec<u8>) -> Result<(), FrameError> {
     framed(out, CONTINUE, |out| {
-        out.extend_from_slice(&usage.jobs.to_le_bytes());
-        out.extend_from_slice(&usage.fuel.to_le_bytes());
-        out.extend_from_slice(&usage.clock_reads.to_le_bytes());
-        out.extend_from_slice(&usage.random_draws.to_le_bytes());
-        out.extend_from_slice(&usage.heap_bytes.to_le_bytes());
+        put_usage(out, usage);
         Ok(())
     })
 }
 
+fn encode_passed(passed: Passed, out: &mut Vec<u8>) -> Result<(), FrameError> {
+    framed(out, PASSED, |out| {
+        put_usage(out, passed.usage);
+        out.extend_from_slice(&length_of(passed.count)?.to_le_bytes());
+        out.push(u8::from(passed.goes_on));
+        Ok(())
+    })
+}
+
+fn put_usage(out: &mut Vec<u8>, usage: Usage) {
+    out.extend_from_slice(&usage.jobs.to_le_bytes());
+    out.extend_from_slice(&usage.fuel.to_le_bytes());
+    out.extend_from_slice(&usage.clock_reads.to_le_bytes());
+    out.extend_from_slice(&usage.random_draws.to_le_bytes());
+    out.extend_from_slice(&usage.heap_bytes.to_le_bytes());
+}
+
 fn decode_continue(mut cursor: Cursor<'_>) -> Result<FromWorker, FrameError> {
-    let usage = Usage {
-        jobs: cursor.u32()?,
-        fuel: cursor.u64()?,
-        clock_reads: cursor.u32()?,
-        random_draws: cursor.u32()?,
-        heap_bytes: cursor.u64()?,
-    };
+    let usage = cursor.usage()?;
     cursor.end()?;
     Ok(FromWorker::Yielded(Yield { usage, ..Yield::default() }))
+}
+
+fn decode_passed(mut cursor: Cursor<'_>) -> Result<FromWorker, FrameError> {
+    let usage = cursor.usage()?;
+    let count = cursor.u32()? as usize;
+    let goes_on = cursor.u8()? != 0;
+    cursor.end()?;
+    Ok(FromWorker::Passed(Passed { usage, count, goes_on }))
 }
 
 fn encode_message(head: &mut impl Head, out: &mut Vec<u8>) -> Result<(), FrameError> {
@@ -535,6 +611,38 @@ impl<'a> Cursor<'a> {
     fn bytes(&mut self) -> Result<&'a [u8], FrameError> {
         let length = self.u32()? as usize;
         self.take(length)
+    }
+
+    fn turn(&mut self) -> Result<(Seq, Now), FrameError> {
+        Ok((Seq(self.u64()?), Now { epoch_ms: self.u64()?, elapsed_us: self.u64()? }))
+    }
+
+    fn piece(&mut self) -> Result<StreamDelta, FrameError> {
+        let attempt = self.u32()?;
+        let source = match self.u8()? {
+            0 => StreamSource::Text,
+            1 => StreamSource::Thinking,
+            2 => StreamSource::Tool,
+            other => return Err(FrameError::Source(other)),
+        };
+        let stream = self.u32()?;
+        let chunk = self.text()?;
+        let mut names = self.texts()?;
+        if names.len() > 1 {
+            return Err(FrameError::Head("a delta with two tool names".to_owned()));
+        }
+        let file_paths = self.texts()?;
+        Ok(StreamDelta { attempt, source, stream, chunk, tool_name: names.pop(), file_paths })
+    }
+
+    fn usage(&mut self) -> Result<Usage, FrameError> {
+        Ok(Usage {
+            jobs: self.u32()?,
+            fuel: self.u64()?,
+            clock_reads: self.u32()?,
+            random_draws: self.u32()?,
+            heap_bytes: self.u64()?,
+        })
     }
 
     fn text(&mut self) -> Result<String, FrameError> {

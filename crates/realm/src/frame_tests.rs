@@ -67,6 +67,20 @@ fn every_message_arrives_as_it_was_sent() {
     let shelved =
         Code { shelved: Some(Shelved { file: 1, lengths: vec![70_000, 0] }), bytecode: Vec::new(), ..code.clone() };
     there(ToWorker::Open(Box::new(Open { options, now: Now::default(), artifacts: vec![shelved, code] })));
+    let piece = |source, chunk: &str, tool: Option<&str>| StreamDelta {
+        attempt: 3,
+        source,
+        stream: 1,
+        chunk: chunk.to_owned(),
+        tool_name: tool.map(str::to_owned),
+        file_paths: tool.into_iter().map(str::to_owned).collect(),
+    };
+    there(ToWorker::Deltas {
+        seq: Seq(8),
+        now: Now { epoch_ms: 1, elapsed_us: 2 },
+        slice_us: u64::MAX,
+        deltas: vec![piece(StreamSource::Text, "ü", None), piece(StreamSource::Tool, "", Some("write"))],
+    });
     there(deliver(Message::TimerFired { timer: TimerId(3) }));
     there(deliver(Message::HostResult(result(vec![vec![0; 70_000], vec![255]]))));
     there(ToWorker::Reply(Box::new(SyncReply {
@@ -83,6 +97,8 @@ fn every_message_arrives_as_it_was_sent() {
     let state = Some(state);
     there(ToWorker::Deliver(Box::new(Delivery { seq: Seq(7), now: Now::default(), task, state: state.clone() })));
     there(ToWorker::Reply(Box::new(SyncReply { result: result(vec![vec![7]]), now: Now::default(), state })));
+    let usage = Usage { jobs: 1, fuel: 2, clock_reads: 3, random_draws: 4, heap_bytes: 5 };
+    back(FromWorker::Passed(Passed { usage, count: 256, goes_on: true }));
     back(FromWorker::Hello { wire: WIRE_VERSION });
     back(FromWorker::Failed { message: "no".to_owned() });
     back(FromWorker::Call(call(vec![vec![0, 159, 146, 150]])));
@@ -251,4 +267,13 @@ proptest! {
         bytes[at] = byte;
         let _ = FromWorker::decode(&bytes);
     }
+}
+
+#[test]
+fn a_count_of_deltas_that_lies_takes_no_memory() {
+    let mut bytes = frame(|out| encode_deltas(Seq(1), Now::default(), 0, &[], out));
+    assert!(matches!(ToWorker::decode(&bytes), Err(FrameError::Head(_))), "none at all");
+    let at = bytes.len() - 4;
+    bytes[at..].fill(0xff);
+    assert_eq!(ToWorker::decode(&bytes), Err(FrameError::Truncated));
 }

@@ -30,6 +30,8 @@ pub mod worker;
 
 #[cfg(target_os = "linux")]
 pub use attention::Attention;
+#[cfg(target_os = "linux")]
+pub use link::Frames;
 pub use pijs_engine::{EngineError, SyncHost};
 #[cfg(target_os = "linux")]
 pub use process::{Opening, ProcessError, ProcessOptions, ProcessRealm, Shelf, Spare, Standing, Zygote};
@@ -60,6 +62,24 @@ pub enum Patience {
     AtMost(Duration),
 }
 
+/// Reports how far [`Realm::stream_ahead`] came.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Streamed {
+    /// The end of the first delta's turn.
+    pub done: Yield,
+    /// Number of the deltas after it that passed, too: with *continue*, and without a message or a hostcall.
+    pub passed: usize,
+    /// The turn of the delta after those is under way. Nothing of it is known until [`Realm::resume`].
+    pub goes_on: bool,
+}
+
+impl From<Yield> for Streamed {
+    /// Reports one delta alone.
+    fn from(done: Yield) -> Self {
+        Self { done, passed: 0, goes_on: false }
+    }
+}
+
 /// One realm, wherever it runs.
 pub trait Realm {
     /// Begins a macrotask.
@@ -79,6 +99,27 @@ pub trait Realm {
         delta: &StreamDelta,
         host: &mut dyn SyncHost,
     ) -> Result<Yield, Termination>;
+
+    /// Runs the first delta to its end, and of those that follow as many as come to nothing but *continue*, each as a turn
+    /// of its own. Takes no more than [`Realm::lookahead`] after the first, and begins no turn later than `slice` after it.
+    ///
+    /// A realm in this thread runs the first alone: to go there costs nothing.
+    fn stream_ahead(
+        &mut self,
+        seq: Seq,
+        now: Now,
+        deltas: &[StreamDelta],
+        _slice: Duration,
+        host: &mut dyn SyncHost,
+    ) -> Result<Streamed, Termination> {
+        let first = deltas.first().expect("a delta to run");
+        self.stream(seq, now, first, host).map(Streamed::from)
+    }
+
+    /// Returns how many deltas after the first one [`Realm::stream_ahead`] would run now.
+    fn lookahead(&self) -> usize {
+        0
+    }
 
     /// Ends the running macrotask as a timeout, from any thread that holds the realm's handle.
     fn interrupt(&self);

@@ -31,14 +31,16 @@ pub use zygote::Zygote;
 
 use crate::attention::Attention;
 use crate::files;
-use crate::frame::{Code, FrameError, FromWorker, Open, Shelved, ToWorker, WIRE_VERSION, encode_delta};
-use crate::link::{Link, LinkError, Pipe, Wait};
+use crate::frame::{
+    Code, FrameError, FromWorker, Open, Passed, Shelved, ToWorker, WIRE_VERSION, encode_delta, encode_deltas,
+};
+use crate::link::{Frames, Link, LinkError, Pipe, Wait};
 use crate::seal::Sealed;
-use crate::{Patience, Progress, Realm};
+use crate::{Patience, Progress, Realm, Streamed};
 use child::Worker;
 use pijs_artifact::Verified;
 use pijs_engine::SyncHost;
-use pijs_protocol::wire::RealmOptions;
+use pijs_protocol::wire::{RealmOptions, StreamAnswer};
 use pijs_protocol::{Delivery, Now, Seq, StreamDelta, SyncReply, Termination, Yield, guard};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvFlags, SendFlags};
@@ -59,6 +61,9 @@ const SLICE: Duration = Duration::from_millis(2);
 
 /// How long to wait for what a worker says next, after it was answered.
 const BRISK: Duration = Duration::from_micros(200);
+
+/// Most deltas in one frame: the delay of being woken, divided by this, is nothing beside a turn.
+const TOGETHER: usize = 256;
 
 impl Pipe for Arc<UnixStream> {
     fn read(&self, buffer: &mut [u8], wait: Wait) -> io::Result<usize> {
@@ -84,6 +89,16 @@ pub struct ProcessRealm {
     turn: Option<Turn>,
     /// The last look at the turn ended before the worker had nothing more to say.
     is_brisk: bool,
+    /// Number of deltas that cross together. Grows while they pass, so that what a talkative handler leaves over is small.
+    together: usize,
+    /// Number of deltas that crossed together, until the worker says something of them.
+    burst: Option<usize>,
+    /// The report on the latest that passed.
+    passed: Option<Passed>,
+    /// Whether the worker has made a hostcall in the latest turn.
+    has_called: bool,
+    /// The turn under way is that of a delta which the host has not come to.
+    is_held: bool,
     ended: Option<Termination>,
 }
 
@@ -171,6 +186,11 @@ impl Spare {
             sealed: Sealed { landlock: crate::seal::Landlock::None, seccomp: false },
             turn: None,
             is_brisk: false,
+            together: 1,
+            burst: None,
+            passed: None,
+            has_called: false,
+            is_held: false,
             ended: None,
         };
         realm.await_hello()?;
@@ -256,6 +276,11 @@ impl ProcessRealm {
         self.worker.id()
     }
 
+    /// Returns how many frames have crossed.
+    pub fn frames(&self) -> Frames {
+        self.link.frames()
+    }
+
     /// A handle that ends a running turn from another thread, by killing the worker after its grace.
     pub fn stopper(&self) -> impl Fn() + Send + Sync + Clone + 'static {
         let stop = self.stop.clone();
@@ -281,6 +306,7 @@ impl ProcessRealm {
 
     fn begin(&mut self, patience: Duration) {
         self.stop.arm();
+        self.has_called = false;
         self.turn = Some(Turn::new(patience));
     }
 
@@ -324,7 +350,11 @@ impl ProcessRealm {
             match self.next_frame(until)? {
                 Ok(FromWorker::Yielded(done)) => return Some(self.yielded(done)),
                 Ok(FromWorker::Ended(reason)) => return Some(Err(self.end(reason))),
+                Ok(FromWorker::Passed(passed)) if self.burst.is_some_and(|sent| fits(passed, sent)) => {
+                    return Some(self.passed(passed));
+                }
                 Ok(FromWorker::Call(call)) => {
+                    (self.burst, self.has_called) = (None, true);
                     let mut turn = self.turn();
                     // A worker that calls without end never makes the wait time out.
                     if turn.look(&self.stop, self.options.grace).is_break() {
@@ -398,6 +428,25 @@ impl ProcessRealm {
         Ok(done)
     }
 
+    /// Records deltas that passed. The turn of the next one, if it has begun, gets all its time when the host comes to it.
+    fn passed(&mut self, passed: Passed) -> Result<Yield, Termination> {
+        self.passed = Some(passed);
+        let done = Yield { usage: passed.usage, ..Yield::default() };
+        if !passed.goes_on {
+            return self.yielded(done);
+        }
+        let mut turn = Turn::new(self.options.stream);
+        turn.ask();
+        (self.turn, self.is_held) = (Some(turn), true);
+        Ok(done)
+    }
+
+    /// Learns from a turn how many deltas shall cross together next.
+    fn learn(&mut self, done: &Yield) {
+        let is_silent = done.messages.is_empty() && done.stream == StreamAnswer::Continue && !self.has_called;
+        self.together = if is_silent { (self.together * 4).min(TOGETHER) } else { 1 };
+    }
+
     fn reply(&mut self, reply: SyncReply) -> Result<(), Termination> {
         let mut turn = self.turn();
         turn.answered();
@@ -413,6 +462,11 @@ impl ProcessRealm {
     fn progress(&mut self, host: &mut dyn SyncHost, patience: Duration) -> Progress {
         if let Some(reason) = &self.ended {
             return Progress::Ended(reason.clone());
+        }
+        if std::mem::take(&mut self.is_held) {
+            let mut turn = self.turn();
+            turn.answered();
+            self.turn = Some(turn);
         }
         if self.turn().is_owing() {
             // Before the answer comes only a stop or a death can end it.
@@ -447,6 +501,7 @@ impl ProcessRealm {
             FromWorker::Call(_) => "a hostcall",
             FromWorker::Yielded(_) => "a yield",
             FromWorker::Ended(_) => "its end",
+            FromWorker::Passed(_) => "that deltas passed",
             FromWorker::Forked { .. } => "that it was copied",
         };
         self.end(Termination::Protocol { detail: format!("the worker sent {said} out of turn") })
@@ -469,6 +524,11 @@ impl ProcessRealm {
         self.stop.disarm();
         self.ended.get_or_insert(reason).clone()
     }
+}
+
+/// Returns whether so many of `sent` can have passed.
+fn fits(passed: Passed, sent: usize) -> bool {
+    (1..=sent - usize::from(passed.goes_on)).contains(&passed.count)
 }
 
 /// Waits until a socket is ready, for at most this long.
@@ -548,7 +608,47 @@ impl Realm for ProcessRealm {
         }
         self.begin(self.options.stream);
         self.send(|out| encode_delta(seq, now, delta, out))?;
-        self.finish(host)
+        let done = self.finish(host)?;
+        self.learn(&done);
+        Ok(done)
+    }
+
+    fn stream_ahead(
+        &mut self,
+        seq: Seq,
+        now: Now,
+        deltas: &[StreamDelta],
+        slice: Duration,
+        host: &mut dyn SyncHost,
+    ) -> Result<Streamed, Termination> {
+        if let Some(reason) = &self.ended {
+            return Err(reason.clone());
+        }
+        let deltas = &deltas[..deltas.len().min(self.together)];
+        if let [delta] = deltas {
+            return self.stream(seq, now, delta, host).map(Streamed::from);
+        }
+        self.begin(self.options.stream.saturating_add(slice));
+        let slice_us = u64::try_from(slice.as_micros()).unwrap_or(u64::MAX);
+        self.send(|out| encode_deltas(seq, now, slice_us, deltas, out))?;
+        self.burst = Some(deltas.len());
+        let done = self.finish(host)?;
+        self.burst = None;
+        let Some(Passed { count, goes_on, .. }) = self.passed.take() else {
+            // The first one had something to say.
+            self.together = 1;
+            return Ok(done.into());
+        };
+        if goes_on {
+            self.together = 1;
+        } else if count == deltas.len() {
+            self.learn(&done);
+        }
+        Ok(Streamed { done, passed: count - 1, goes_on })
+    }
+
+    fn lookahead(&self) -> usize {
+        self.together - 1
     }
 
     fn interrupt(&self) {

@@ -38,7 +38,7 @@ mod linux {
     use super::ARGUMENT;
     use crate::files;
     use crate::frame::state::joined;
-    use crate::frame::{Code, FromWorker, Open, Shelved, ToWorker, WIRE_VERSION};
+    use crate::frame::{Code, FromWorker, Open, Passed, Shelved, ToWorker, WIRE_VERSION};
     use crate::link::{Link, LinkError, Pipe, Wait};
     use crate::seal::{self, Walls};
     use bytes::Bytes;
@@ -48,8 +48,10 @@ mod linux {
         replace_stdin,
     };
     use pijs_protocol::artifact::ArtifactMetadata;
-    use pijs_protocol::wire::{RealmOptions, StateDelta};
-    use pijs_protocol::{HostCall, HostResult, HostcallError, Now, SyncReply, Termination, Yield, guard};
+    use pijs_protocol::wire::{RealmOptions, StateDelta, StreamAnswer};
+    use pijs_protocol::{
+        HostCall, HostResult, HostcallError, Now, Seq, StreamDelta, SyncReply, Termination, Usage, Yield, guard,
+    };
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     use rustix::net::RecvFlags;
     use rustix::process::{Signal, set_parent_process_death_signal, setpgid};
@@ -57,6 +59,7 @@ mod linux {
     use std::ops::ControlFlow;
     use std::os::fd::{AsFd, OwnedFd};
     use std::sync::Arc;
+    use std::time::{Duration, Instant};
 
     /// Added to what the system's out-of-memory killer goes by, of 1000: workers go before the host and whatever else
     /// the user runs.
@@ -111,6 +114,10 @@ mod linux {
         has_worked: bool,
         /// When they may be given back again, in its microseconds.
         give_back_at_us: u64,
+        /// Deltas that passed and of which the host was not told: it is, before anything else.
+        passed: Option<Passed>,
+        /// Whether the latest delta has made a hostcall.
+        has_called: bool,
     }
 
     /// An engine that has evaluated the runtime.
@@ -157,6 +164,8 @@ mod linux {
                 said_much: false,
                 has_worked: true,
                 give_back_at_us: 0,
+                passed: None,
+                has_called: false,
             }
         }
 
@@ -219,18 +228,23 @@ mod linux {
             let sealed = seal::this_process(options.limits.memory_bytes, Walls::standing());
             self.send(FromWorker::Ready(sealed))?;
             self.now = now;
-            let mut done = said.map_or_else(|| engine.start(now, self), Ok);
+            let mut done = said.map_or_else(|| engine.start(now, self), Ok).map(FromWorker::Yielded);
             loop {
                 match done {
                     Ok(done) => {
-                        self.send_yield(done)?;
+                        self.send_end(done)?;
                         self.give_back_pages(&engine);
                     }
                     Err(termination) => return self.send(FromWorker::Ended(termination)),
                 }
                 done = match self.next(&engine)? {
-                    ToWorker::Deliver(delivery) => engine.turn(*delivery, self),
-                    ToWorker::Delta { seq, now, delta } => engine.stream(seq, now, &delta, self),
+                    ToWorker::Deliver(delivery) => engine.turn(*delivery, self).map(FromWorker::Yielded),
+                    ToWorker::Delta { seq, now, delta } => {
+                        engine.stream(seq, now, &delta, self).map(FromWorker::Yielded)
+                    }
+                    ToWorker::Deltas { seq, now, slice_us, deltas } => {
+                        self.run_all(&mut engine, (seq, now), Duration::from_micros(slice_us), &deltas)
+                    }
                     // Only a host with a bug says that here.
                     ToWorker::Open(_) | ToWorker::Raise(_) | ToWorker::State(_) | ToWorker::Reply(_) => return Ok(()),
                 };
@@ -248,9 +262,37 @@ mod linux {
             }
         }
 
-        /// A yield that no frame holds ends the realm: half of it would be a lie.
-        fn send_yield(&mut self, done: Yield) -> Result<(), LinkError> {
-            match self.send(FromWorker::Yielded(done)) {
+        /// Runs one delta after the other, until one has something to say or `slice` is over. The answer is for the last
+        /// that ran: with those before it when it has nothing to say either.
+        fn run_all(
+            &mut self,
+            engine: &mut EngineRealm,
+            (seq, now): (Seq, Now),
+            slice: Duration,
+            deltas: &[StreamDelta],
+        ) -> Result<FromWorker, Termination> {
+            let begin = Instant::now();
+            let mut usage = Usage::default();
+            for (seq, (count, delta)) in (seq.0..).zip((1..).zip(deltas)) {
+                self.has_called = false;
+                let done = engine.stream(Seq(seq), now, delta, self)?;
+                let is_silent = done.messages.is_empty() && done.stream == StreamAnswer::Continue;
+                if !is_silent || self.has_called {
+                    return Ok(FromWorker::Yielded(done));
+                }
+                add(&mut usage, done.usage);
+                if count == deltas.len() || begin.elapsed() >= slice {
+                    self.passed = None;
+                    return Ok(FromWorker::Passed(Passed { usage, count, goes_on: false }));
+                }
+                self.passed = Some(Passed { usage, count, goes_on: true });
+            }
+            unreachable!("there is a last delta")
+        }
+
+        /// The end of a turn that no frame holds ends the realm: half of it would be a lie.
+        fn send_end(&mut self, done: FromWorker) -> Result<(), LinkError> {
+            match self.send(done) {
                 Err(LinkError::Frame(error)) => {
                     let detail = format!("what it yielded does not fit: {error}");
                     self.send(FromWorker::Ended(Termination::Protocol { detail }))?;
@@ -261,6 +303,9 @@ mod linux {
         }
 
         fn send(&mut self, message: FromWorker) -> Result<(), LinkError> {
+            if let Some(passed) = self.passed.take() {
+                self.link.queue(|out| FromWorker::Passed(passed).encode(out)).map_err(LinkError::Frame)?;
+            }
             self.link.queue(|out| message.encode(out)).map_err(LinkError::Frame)?;
             self.link.flush(Wait::ToTimeout, wait)
         }
@@ -275,7 +320,7 @@ mod linux {
                 (self.has_worked, self.said_much) = (false, false);
                 next = self.receive();
             }
-            self.has_worked |= !matches!(next, Ok(ToWorker::Delta { .. }));
+            self.has_worked |= !matches!(next, Ok(ToWorker::Delta { .. } | ToWorker::Deltas { .. }));
             next
         }
 
@@ -307,7 +352,7 @@ mod linux {
                         self.now = reply.now;
                         Some(&mut reply.state)
                     }
-                    ToWorker::Delta { now, .. } => {
+                    ToWorker::Delta { now, .. } | ToWorker::Deltas { now, .. } => {
                         self.now = *now;
                         None
                     }
@@ -323,6 +368,7 @@ mod linux {
 
     impl SyncHost for Host {
         fn call(&mut self, call: HostCall) -> SyncReply {
+            self.has_called = true;
             let call_id = call.call_id.clone();
             let sent = match self.send(FromWorker::Call(call)) {
                 Err(LinkError::Frame(error)) => {
@@ -342,6 +388,15 @@ mod linux {
     #[expect(clippy::exit, reason = "the host is gone in the middle of a turn")]
     fn leave() -> ! {
         std::process::exit(0)
+    }
+
+    /// Adds what another turn consumed.
+    fn add(usage: &mut Usage, more: Usage) {
+        usage.jobs = usage.jobs.saturating_add(more.jobs);
+        usage.fuel = usage.fuel.saturating_add(more.fuel);
+        usage.clock_reads = usage.clock_reads.saturating_add(more.clock_reads);
+        usage.random_draws = usage.random_draws.saturating_add(more.random_draws);
+        usage.heap_bytes = more.heap_bytes;
     }
 
     /// The socket has no time-out.

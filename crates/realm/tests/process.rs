@@ -7,6 +7,7 @@ mod attempts;
 mod forked;
 mod hostile;
 mod support;
+mod together;
 
 use libtest_mimic::{Arguments, Trial};
 use pijs_protocol::wire::{Limits, RealmOptions, StreamAnswer};
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
         .iter()
         .chain(ahead::TESTS)
         .chain(forked::TESTS)
+        .chain(together::TESTS)
         .map(|(name, test)| {
             Trial::test(*name, move || {
                 test();

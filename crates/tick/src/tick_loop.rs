@@ -191,6 +191,11 @@ impl<T> TickLoop<T> {
         seq
     }
 
+    /// Numbers macrotasks that ran outside of the queue, after the latest one.
+    pub fn number(&mut self, turns: usize) {
+        self.last_seq += turns as u64;
+    }
+
     /// Arms a timer: `setTimeout`, or `setInterval` with `repeat`.
     ///
     /// The deadline is `now` plus the delay, in whole milliseconds. A delay of 0 is due at once (`setImmediate`);

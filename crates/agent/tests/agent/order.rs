@@ -3,8 +3,9 @@
 use crate::support::{Fake, World, fixture};
 use pijs_agent::message::CustomMessage;
 use pijs_agent::{AgentControl, DeliverAs, Ending};
+use pijs_protocol::StreamSource;
 use serde_json::{Value, json};
-use std::cell::{Cell, OnceCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -211,4 +212,34 @@ async fn written(deltas: usize) -> usize {
 async fn the_lines_of_a_reply_grow_with_its_length() {
     let (short, long) = (written(100).await, written(400).await);
     assert!(long < 4 * short, "{short} bytes, then {long}");
+}
+
+/// Each delta is shown after its verdict, although the handlers have seen those behind it by then.
+#[tokio::test]
+async fn deltas_that_arrived_together_are_judged_together_and_shown_one_by_one() {
+    let world: Rc<OnceCell<World>> = Rc::default();
+    let shown = |world: &World| -> Vec<String> {
+        let deltas = world.events_of("message_update").into_iter();
+        deltas.filter_map(|event| event["assistantMessageEvent"]["delta"].as_str().map(str::to_owned)).collect()
+    };
+    let seen: Rc<RefCell<Vec<(String, usize)>>> = Rc::default();
+    let fake = Fake::default().judges(&[StreamSource::Text], {
+        let (world, seen) = (Rc::clone(&world), Rc::clone(&seen));
+        move |delta, _| {
+            let before = world.get().map_or(0, |world| shown(world).len());
+            seen.borrow_mut().push((delta.chunk.clone(), before));
+            (delta.chunk == "f").then_some(None)
+        }
+    });
+    let events: Vec<Value> = ["a", "b", "", "c", "d", "e", "f", "g"].map(|text| json!({ "text": text })).into();
+    let scripts = tempfile::tempdir().unwrap();
+    let script = scripts.path().join("reply.jsonl");
+    std::fs::write(&script, json!({ "events": events, "stop": "end_turn" }).to_string()).unwrap();
+    assert!(world.set(World::new(&format!("script:{}", script.display()), fake)).is_ok());
+    let world = world.get().unwrap();
+    world.agent.start("startup").await.unwrap();
+    world.agent.prompt("go").await.unwrap();
+    let expected = [("a", 0), ("b", 0), ("c", 0), ("d", 0), ("e", 4), ("f", 4)];
+    assert_eq!(*seen.borrow(), expected.map(|(chunk, before)| (chunk.to_owned(), before)));
+    assert_eq!(shown(world), ["a", "b", "c", "d", "e"], "and the one that was stopped is not");
 }

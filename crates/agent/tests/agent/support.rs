@@ -36,6 +36,9 @@ type Handler = Box<dyn Fn(&Event) -> EventOutcome>;
 type Judge = Box<dyn FnMut(&StreamDelta, &str) -> Option<Option<Injection>>>;
 type RunTool = Box<dyn Fn(String, Value) -> LocalBoxFuture<'static, ToolFate>>;
 
+/// How many deltas after the first [`Fake`] is shown at once, as one in a sealed process is.
+const LOOKAHEAD: usize = 3;
+
 /// Extensions made of closures.
 #[derive(Default)]
 pub(crate) struct Fake {
@@ -49,6 +52,8 @@ pub(crate) struct Fake {
     pub(crate) emitted: RefCell<Vec<String>>,
     /// Every delta that was judged.
     pub(crate) judged: RefCell<Vec<String>>,
+    /// One that was judged before it was asked about.
+    held: RefCell<Option<(StreamDelta, StreamFate)>>,
 }
 
 impl Fake {
@@ -132,7 +137,35 @@ impl Extensions for Fake {
         self.sources.contains(&source)
     }
 
+    fn lookahead(&self, _source: StreamSource) -> usize {
+        if self.has_handlers("message_update") { 0 } else { LOOKAHEAD }
+    }
+
+    fn stream_ahead(&self, deltas: &[StreamDelta]) -> (StreamFate, usize) {
+        assert!((1..=1 + LOOKAHEAD).contains(&deltas.len()));
+        let fate = self.stream(&deltas[0]);
+        let mut passed = 0;
+        while fate == StreamFate::Continue && passed + 1 < deltas.len() {
+            let next = &deltas[passed + 1];
+            let fate = self.stream(next);
+            if fate != StreamFate::Continue {
+                *self.held.borrow_mut() = Some((next.clone(), fate));
+                break;
+            }
+            passed += 1;
+        }
+        (fate, passed)
+    }
+
+    fn stream_over(&self) {
+        self.held.take();
+    }
+
     fn stream(&self, delta: &StreamDelta) -> StreamFate {
+        if let Some((held, fate)) = self.held.take() {
+            assert_eq!(*delta, held, "it is asked about next");
+            return fate;
+        }
         self.judged.borrow_mut().push(delta.chunk.clone());
         let mut accumulated = self.accumulated.borrow_mut();
         let text = accumulated.entry((delta.attempt, delta.source, delta.stream)).or_default();

@@ -9,7 +9,7 @@ use crate::turn::{SyncDoor, Turn, TurnOutput};
 use pijs_hostcall::{During, Timer};
 use pijs_protocol::message::Message;
 use pijs_protocol::{ExtensionId, Now, StreamDelta, Yield};
-use pijs_realm::Patience;
+use pijs_realm::{Patience, Progress};
 use pijs_tick::Tick;
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -204,10 +204,10 @@ impl Host {
     /// Runs what is ready in one extension, at most one burst. Whether anything ran.
     pub(crate) fn run_ready(&self, slot: &Rc<Slot>) -> bool {
         for ran in 0..self.0.options.burst {
-            match self.tick(slot, self.0.timer.now(), None) {
+            match self.tick(slot, self.0.timer.now(), &[]) {
                 Ticked::Idle | Ticked::Running => return ran > 0,
                 Ticked::Ended => return true,
-                Ticked::Ran | Ticked::Answered(_) => {}
+                Ticked::Ran | Ticked::Answered(..) => {}
             }
         }
         // There may be more: whoever drives comes back.
@@ -246,9 +246,11 @@ impl Host {
 
     /// Begins or resumes at most one macrotask of one extension; when it is over, carries out what it asked for.
     ///
-    /// With a delta at hand it waits a little for a turn that is running: nothing else may happen meanwhile.
-    pub(crate) fn tick(&self, slot: &Rc<Slot>, now: Now, delta: Option<&StreamDelta>) -> Ticked {
+    /// With a delta at hand, the first of `deltas`, it waits a little for a turn that is running: nothing else may happen
+    /// meanwhile. The others are those that will be asked about next.
+    pub(crate) fn tick(&self, slot: &Rc<Slot>, now: Now, deltas: &[StreamDelta]) -> Ticked {
         let core = &*self.0;
+        let delta = deltas.first();
         let mut extension = slot.cell.borrow_mut();
         let in_verdict = delta.map(|_| extension.caller_in(During::Verdict));
         let Extension { realm, ticks, seen_state, stop, bell, running, caller, turn_since_us, .. } = &mut *extension;
@@ -256,6 +258,7 @@ impl Host {
         let patience = delta
             .and(stop.as_ref())
             .map(|stop| (now.elapsed_us.saturating_add(core.options.verdict.kill_us), Arc::clone(stop)));
+        let slice = Duration::from_micros(core.options.verdict.slice_us);
         let mut door = SyncDoor {
             caller: in_verdict.as_ref().unwrap_or(caller),
             epoch: slot.epoch,
@@ -267,8 +270,9 @@ impl Host {
             bell: Some(bell),
         };
         let output = match running {
-            Some(_) if delta.is_none() && !bell.heard() => return Ticked::Running,
+            Some(turn) if delta.is_none() && (turn.held.is_some() || !bell.heard()) => return Ticked::Running,
             Some(turn) => {
+                turn.held = None;
                 if delta.is_some() {
                     bell.wait_for_answer(PATIENCE);
                 }
@@ -280,10 +284,10 @@ impl Host {
                 TurnOutput::new(realm.resume(&mut door, patience), turn.was_delta)
             }
             None if bell.tolls() => match realm.pulse() {
-                Some(reason) => TurnOutput { result: Some(Err(reason)), was_delta: false },
+                Some(reason) => TurnOutput::new(Progress::Ended(reason), false),
                 None => return Ticked::Idle,
             },
-            None => match ticks.tick(now, [], &mut Turn { realm, door, delta }) {
+            None => match ticks.tick(now, [], &mut Turn { realm, door, deltas, slice }) {
                 Tick::Idle => return Ticked::Idle,
                 Tick::Ran { output, .. } => {
                     *turn_since_us = Some(now.elapsed_us);
@@ -301,7 +305,14 @@ impl Host {
             extension.lull.turns();
         }
         let is_over = extension.running.is_none();
-        extension.turns_over += usize::from(is_over);
+        extension.turns_over += usize::from(is_over) + output.passed;
+        let ahead = output.passed + usize::from(output.goes_on);
+        if ahead > 0 {
+            extension.ticks.number(ahead);
+        }
+        if output.goes_on && is_over {
+            extension.hold_running(&deltas[output.passed + 1]);
+        }
         drop(extension);
         if is_over {
             self.0.turn_over.notify_waiters();
@@ -310,13 +321,13 @@ impl Host {
     }
 
     fn finish_turn(&self, slot: &Rc<Slot>, mut output: TurnOutput, delta: Option<&StreamDelta>) -> Ticked {
-        let answer = output.answer();
+        let (answer, passed) = (output.answer(), output.passed);
         match output.result {
             None => Ticked::Running,
             Some(Ok(done)) => {
                 self.settle(slot, done);
                 match answer {
-                    Some(answer) => Ticked::Answered(answer),
+                    Some(answer) => Ticked::Answered(answer, passed),
                     None => Ticked::Ran,
                 }
             }

@@ -8,11 +8,12 @@ use pijs_protocol::wire::{RealmOptions, Task};
 use pijs_protocol::{
     Delivery, Envelope, ExtensionId, HostCall, Message, Now, Seq, StreamDelta, SyncReply, Termination, Yield,
 };
-use pijs_realm::{Patience, Progress, Realm, SyncHost};
+use pijs_realm::{Patience, Progress, Realm, Streamed, SyncHost};
 use serde::Serialize;
 use serde_json::Value;
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 
 static DELIVERY: LazyLock<Validator> = LazyLock::new(|| schema("delivery.schema.json"));
 static YIELD: LazyLock<Validator> = LazyLock::new(|| schema("yield.schema.json"));
@@ -118,6 +119,26 @@ impl Realm for CheckedRealm {
         let done = self.realm.stream(seq, now, delta, &mut CheckedHost(host))?;
         check_yield(&done);
         Ok(done)
+    }
+
+    fn stream_ahead(
+        &mut self,
+        seq: Seq,
+        now: Now,
+        deltas: &[StreamDelta],
+        slice: Duration,
+        host: &mut dyn SyncHost,
+    ) -> Result<Streamed, Termination> {
+        for delta in deltas {
+            check(&DELIVERY, &Delivery { seq, now, task: Task::Stream(delta.clone()), state: None });
+        }
+        let streamed = self.realm.stream_ahead(seq, now, deltas, slice, &mut CheckedHost(host))?;
+        check_yield(&streamed.done);
+        Ok(streamed)
+    }
+
+    fn lookahead(&self) -> usize {
+        self.realm.lookahead()
     }
 
     fn answer(&mut self, reply: SyncReply) {

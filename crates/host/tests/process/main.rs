@@ -9,6 +9,7 @@ mod deaths;
 mod lab;
 mod neighbours;
 mod soak;
+mod together;
 #[path = "../host/wire.rs"]
 mod wire;
 
@@ -17,12 +18,13 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     pijs_realm::worker::enter();
-    let trials = neighbours::TESTS.iter().chain(deaths::TESTS).chain(soak::TESTS).map(|(name, test)| {
-        Trial::test(*name, move || {
-            test();
-            Ok(())
-        })
-    });
+    let trials =
+        neighbours::TESTS.iter().chain(deaths::TESTS).chain(soak::TESTS).chain(together::TESTS).map(|(name, test)| {
+            Trial::test(*name, move || {
+                test();
+                Ok(())
+            })
+        });
     // One after the other: each has workers that want a whole core.
     libtest_mimic::run(&Arguments { test_threads: Some(1), ..Arguments::from_args() }, trials.collect()).exit_code()
 }

@@ -1,0 +1,111 @@
+//! Hands out the events of one reply, and looks ahead at those that have arrived.
+//!
+//! A realm in another process is woken for every delta it is shown, so it is shown those together that are there already.
+//! [`Incoming::follow`] looks ahead as far as there is nothing to wait for; [`Incoming::next`] hands the events out in their
+//! order, however far somebody has looked.
+
+use crate::extensions::Extensions;
+use crate::paths::ArgumentPaths;
+use crate::provider::{ErrorKind, ProviderError, ProviderEvent, ProviderStream};
+use futures_util::{FutureExt, StreamExt};
+use pijs_protocol::{StreamDelta, StreamSource};
+use std::collections::VecDeque;
+use tokio_util::sync::CancellationToken;
+
+/// Most text that is shown together, so that looking ahead keeps little more in memory than a provider's next event.
+const MOST_BYTES: usize = 64 << 10;
+
+type Event = Result<ProviderEvent, ProviderError>;
+
+/// Hands out the events of one reply. Dropping it ends the reply for the extensions.
+pub(crate) struct Incoming<'a> {
+    stream: ProviderStream,
+    cancel: CancellationToken,
+    extensions: &'a dyn Extensions,
+    /// Arrived, and not handed out. `None` is the end of the stream.
+    ready: VecDeque<Option<Event>>,
+    /// Number of the next deltas in `ready` that have passed.
+    passed: usize,
+}
+
+impl<'a> Incoming<'a> {
+    pub(crate) fn new(stream: ProviderStream, cancel: CancellationToken, extensions: &'a dyn Extensions) -> Self {
+        Self { stream, cancel, extensions, ready: VecDeque::new(), passed: 0 }
+    }
+
+    /// Returns the next event; waits for it if need be.
+    pub(crate) async fn next(&mut self) -> Option<Event> {
+        if !self.ready.is_empty() && self.cancel.is_cancelled() {
+            match self.stream.next().now_or_never() {
+                // The request was cancelled before what had arrived was looked at.
+                Some(Some(Err(error))) if error.kind() == ErrorKind::Cancelled => {
+                    self.ready.clear();
+                    self.passed = 0;
+                    return Some(Err(error));
+                }
+                Some(event) => self.ready.push_back(event),
+                None => {}
+            }
+        }
+        match self.ready.pop_front() {
+            Some(event) => event,
+            None => self.stream.next().await,
+        }
+    }
+
+    /// Records that so many of the next deltas have passed.
+    pub(crate) fn pass(&mut self, count: usize) {
+        self.passed = count;
+    }
+
+    /// Returns whether the delta at hand has passed.
+    pub(crate) fn has_passed(&mut self) -> bool {
+        let has_passed = self.passed > 0;
+        self.passed -= usize::from(has_passed);
+        has_passed
+    }
+
+    /// Appends at most `most` deltas that have arrived and follow the first one in the same text or call. `paths` are those of
+    /// the call.
+    pub(crate) fn follow(&mut self, deltas: &mut Vec<StreamDelta>, most: usize, mut paths: ArgumentPaths) {
+        let (source, stream) = (deltas[0].source, deltas[0].stream);
+        let mut bytes = deltas[0].chunk.len();
+        let mut at = 0;
+        while deltas.len() <= most && bytes < MOST_BYTES {
+            if at == self.ready.len() {
+                let Some(event) = self.stream.next().now_or_never() else { return };
+                self.ready.push_back(event);
+            }
+            let Some(Ok(event)) = &self.ready[at] else { return };
+            at += 1;
+            let chunk = match event {
+                ProviderEvent::Text(chunk) if source == StreamSource::Text => chunk,
+                ProviderEvent::Thinking(chunk) if source == StreamSource::Thinking => chunk,
+                ProviderEvent::ToolCall { index, id: None, name: None, arguments }
+                    if source == StreamSource::Tool && *index == stream =>
+                {
+                    paths.push(arguments);
+                    arguments
+                }
+                _ => return,
+            };
+            // Nobody is asked about nothing.
+            if !chunk.is_empty() {
+                bytes += chunk.len();
+                let file_paths = paths.found().to_vec();
+                deltas.push(StreamDelta {
+                    chunk: chunk.clone(),
+                    file_paths,
+                    tool_name: deltas[0].tool_name.clone(),
+                    ..deltas[0]
+                });
+            }
+        }
+    }
+}
+
+impl Drop for Incoming<'_> {
+    fn drop(&mut self) {
+        self.extensions.stream_over();
+    }
+}
