@@ -6,7 +6,9 @@
 //! to go on; a worker's has none.
 //!
 //! Being woken takes longer than most turns do. While the other side answers quickly, a reader therefore looks again
-//! and again before it goes to sleep, and stops that as soon as it was in vain.
+//! and again before it goes to sleep, and stops that as soon as it was in vain. On a busy machine it costs more than it
+//! saves: the system takes the core away from whoever looks, for milliseconds, and prefers whoever slept. Then a reader sleeps
+//! at once for a while ([`BusyCore`]).
 
 use crate::frame::{FrameError, MAX_FRAME, PREFIX, frame_length};
 use std::io::{self, ErrorKind};
@@ -32,6 +34,10 @@ const LOOKS: u32 = 24;
 const SWITCHED: Duration = Duration::from_micros(3);
 /// So many frames in a row that came only after somebody else had this core: the other side shares it.
 const SHARED: u32 = 8;
+/// Looking took this much longer than it may: somebody else had this core for a whole slice of the system's.
+const LOST: Duration = Duration::from_micros(500);
+/// Waits without looking after the core was lost once, and at most.
+const REST: (u32, u32) = (16, 4096);
 /// How often one end leaves the core that both are on.
 const PARTED_FOR: Duration = Duration::from_millis(10);
 
@@ -78,6 +84,7 @@ pub(crate) struct Link<P> {
     is_quick: bool,
     /// Decides when this end leaves a core that it shares with the other; `None` for an end that stays.
     sharing: Option<CoreSharing>,
+    busy: BusyCore,
     frames: Frames,
 }
 
@@ -114,6 +121,37 @@ impl CoreSharing {
     }
 }
 
+/// Decides whether a reader looks for the next frame before it sleeps, on a core that others want, too.
+///
+/// Each time the core is lost while it looks, it rests for twice as many frames as the last time.
+#[derive(Debug, Default)]
+struct BusyCore {
+    /// Frames for which it does not look.
+    left: u32,
+    /// For how many it does not the next time that the core is lost.
+    rest: u32,
+}
+
+impl BusyCore {
+    /// Counts a frame. Returns whether to sleep at once.
+    fn is_resting(&mut self) -> bool {
+        let is_resting = self.left > 0;
+        self.left -= u32::from(is_resting);
+        is_resting
+    }
+
+    /// Records how long looking for a frame took.
+    fn observe(&mut self, took: Duration) {
+        if took > LOST {
+            self.left = self.rest.max(REST.0);
+            self.rest = (self.left * 2).min(REST.1);
+        } else {
+            // What was lost once in a while is no reason to stop for long.
+            self.rest = self.rest.saturating_sub(1);
+        }
+    }
+}
+
 impl<P: Pipe> Link<P> {
     pub(crate) fn new(pipe: P) -> Self {
         let has_cores = has_cores();
@@ -128,6 +166,7 @@ impl<P: Pipe> Link<P> {
             has_cores,
             is_quick: false,
             sharing: None,
+            busy: BusyCore::default(),
             frames: Frames::default(),
         }
     }
@@ -190,7 +229,7 @@ impl<P: Pipe> Link<P> {
     ) -> Result<(), LinkError> {
         self.make_room(length);
         let begin = Instant::now();
-        if self.is_quick {
+        if self.is_quick && !self.busy.is_resting() {
             let (mut looks, mut is_shared) = (0_u32, false);
             let mut while_quick = || {
                 looks += 1;
@@ -202,6 +241,7 @@ impl<P: Pipe> Link<P> {
                 if begin.elapsed() < QUICK { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             };
             let read = self.read(Wait::Never, &mut while_quick);
+            self.busy.observe(begin.elapsed());
             if self.sharing.as_mut().is_some_and(|sharing| sharing.observe(is_shared, begin)) {
                 go_to_another_core();
             }
@@ -393,6 +433,25 @@ mod tests {
         assert!(observe(1, true, start));
         assert!(!observe(SHARED, true, start + PARTED_FOR), "not again within the interval");
         assert!(observe(1, true, start + PARTED_FOR + Duration::from_nanos(1)));
+    }
+
+    #[test]
+    fn who_loses_the_core_while_it_looks_rests_ever_longer_and_recovers() {
+        let mut busy = BusyCore::default();
+        let rests = |busy: &mut BusyCore| (0..).take_while(|_| busy.is_resting()).count();
+        busy.observe(QUICK);
+        assert_eq!(rests(&mut busy), 0);
+        let lost = LOST + Duration::from_nanos(1);
+        let rested: Vec<usize> = (0..10)
+            .map(|_| {
+                busy.observe(lost);
+                rests(&mut busy)
+            })
+            .collect();
+        assert_eq!(rested, [16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 4096]);
+        (0..REST.1).for_each(|_| busy.observe(QUICK));
+        busy.observe(lost);
+        assert_eq!(rests(&mut busy), 16);
     }
 
     #[cfg(target_os = "linux")]
