@@ -130,7 +130,7 @@ impl Linter<'_> {
                 let help = "let it need a character: `+` instead of `*`, and no `?` around all of it";
                 self.report(part, Severity::Warning, message, help);
             } else if let Some(construct) = report.slow {
-                let message = format!("{construct} makes this condition slower: it cannot run in the automaton");
+                let message = format!("{construct} makes this condition slower: the automaton cannot match it exactly");
                 self.report(part, Severity::Note, message, "rewrite it without, when replies are long");
             }
         }

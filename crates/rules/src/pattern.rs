@@ -4,8 +4,9 @@ use crate::rule::Condition;
 use oxc_allocator::Allocator;
 use oxc_regular_expression::ast::{Alternative, BoundaryAssertionKind, Disjunction, LookAroundAssertionKind, Term};
 use oxc_regular_expression::{LiteralParser, Options};
+use pijs_matcher::{Pattern, PatternErrorKind, Precision};
 
-/// Longer expressions are refused: the parsers and the automaton take time and memory by the length.
+/// Bytes of an expression. Longer ones are refused: the automaton takes time and memory by the length.
 pub const MAX_PATTERN: usize = 8 * 1024;
 /// Groups and classes inside of one another. Parsers of expressions call themselves, and the stack is finite.
 pub const MAX_NESTING: usize = 64;
@@ -20,6 +21,8 @@ pub struct PatternError {
     pub message: String,
     /// What to type instead, when that is known.
     pub help: Option<String>,
+    /// Whether it is beyond [`MAX_PATTERN`] or [`MAX_NESTING`]. Parsing a file leaves such an expression out of the rule.
+    pub is_too_large: bool,
 }
 
 /// How an expression will run.
@@ -27,7 +30,7 @@ pub struct PatternError {
 pub struct PatternReport {
     /// Whether it matches the empty text, so that a rule fires at the first delta.
     pub matches_empty: bool,
-    /// The construct that no automaton can match, if it has one: the text is then searched again at each delta.
+    /// The construct that the automaton cannot match exactly, if it has one: its hits are confirmed by the engine of JavaScript.
     pub slow: Option<&'static str>,
 }
 
@@ -47,26 +50,39 @@ impl Condition {
     ///
     /// # Errors
     ///
-    /// An expression that `new RegExp(source, flags)` refuses, or that is beyond [`MAX_PATTERN`] or [`MAX_NESTING`].
+    /// An expression that `new RegExp(source, flags)` refuses, flags that mean nothing in a text that grows (`g`, `y`), and what is
+    /// beyond [`MAX_PATTERN`] or [`MAX_NESTING`].
     pub fn check(&self) -> Result<PatternReport, PatternError> {
-        let error = |offset, message: String, help| PatternError { offset, message, help };
+        let too_large = |offset, message: String| {
+            let help = Some("split it into several conditions".to_owned());
+            Err(PatternError { offset, message, help, is_too_large: true })
+        };
         if self.source.len() > MAX_PATTERN {
-            let message = format!("it has {} bytes; at most {MAX_PATTERN} are taken", self.source.len());
-            return Err(error(0, message, Some("split it into several conditions".to_owned())));
+            return too_large(0, format!("it has {} bytes; at most {MAX_PATTERN} are taken", self.source.len()));
         }
         if let Some(offset) = too_deep(&self.source) {
-            let message = format!("it is nested more than {MAX_NESTING} deep");
-            return Err(error(offset, message, Some("split it into several conditions".to_owned())));
+            return too_large(offset, format!("it is nested more than {MAX_NESTING} deep"));
         }
+        let precision = match Pattern::parse(&self.source, &self.flags) {
+            Ok(pattern) => Some(pattern.precision()),
+            // The engine of JavaScript takes it.
+            Err(error) if error.kind() == PatternErrorKind::TooLarge => None,
+            Err(error) => {
+                // An error in the flags has an offset in these.
+                let offset = if error.kind() == PatternErrorKind::Flags { 0 } else { error.offset() };
+                let (offset, message) = (offset.min(self.source.len()), error.message().to_owned());
+                let help = help(&self.source, offset, &message);
+                return Err(PatternError { offset, message, help, is_too_large: false });
+            }
+        };
         let allocator = Allocator::default();
-        let parser = LiteralParser::new(&allocator, &self.source, Some(&self.flags), Options::default());
-        let pattern = parser.parse().map_err(|found| {
-            let offset = found.labels.iter().next().map_or(0, |label| label.offset() as usize);
-            let message = found.message.trim_start_matches("Invalid regular expression: ").to_owned();
-            let help = help(&self.source, offset, &message);
-            error(offset.min(self.source.len()), message, help)
-        })?;
-        let slow = slow(&pattern.body).or_else(|| self.flags.contains('v').then_some("the flag `v`"));
+        let parsed = LiteralParser::new(&allocator, &self.source, Some(&self.flags), Options::default()).parse();
+        let Ok(pattern) = parsed else { return Ok(PatternReport { matches_empty: false, slow: None }) };
+        let slow = match precision {
+            Some(Precision::Exact) => None,
+            Some(Precision::Coarse) => Some(slow(&pattern.body).unwrap_or("one of its constructs")),
+            None => Some("its size"),
+        };
         Ok(PatternReport { matches_empty: may_be_empty(&pattern.body), slow })
     }
 }
@@ -158,17 +174,23 @@ fn term_may_be_empty(term: &Term<'_>) -> bool {
     }
 }
 
+/// Names the construct that is the hardest for an automaton.
 fn slow(disjunction: &Disjunction<'_>) -> Option<&'static str> {
-    disjunction.body.iter().flat_map(|alternative| &alternative.body).find_map(slow_term)
+    let constructs = disjunction.body.iter().flat_map(|alternative| &alternative.body).filter_map(slow_term);
+    constructs.max_by_key(|construct| HARDER.iter().position(|known| known == construct))
 }
+
+const HARDER: [&str; 3] = ["a look-ahead", "a look-behind", "a back reference"];
 
 fn slow_term(term: &Term<'_>) -> Option<&'static str> {
     match term {
-        Term::LookAroundAssertion(look) => Some(match look.kind {
-            LookAroundAssertionKind::Lookahead | LookAroundAssertionKind::NegativeLookahead => "a look-ahead",
-            LookAroundAssertionKind::Lookbehind | LookAroundAssertionKind::NegativeLookbehind => "a look-behind",
-        }),
-        Term::IndexedReference(_) | Term::NamedReference(_) => Some("a back reference"),
+        Term::LookAroundAssertion(look) => {
+            let is_behind =
+                matches!(look.kind, LookAroundAssertionKind::Lookbehind | LookAroundAssertionKind::NegativeLookbehind);
+            let inner = slow(&look.body).filter(|inner| *inner == HARDER[2]);
+            inner.or(Some(HARDER[usize::from(is_behind)]))
+        }
+        Term::IndexedReference(_) | Term::NamedReference(_) => Some(HARDER[2]),
         Term::Quantifier(quantifier) => slow_term(&quantifier.body),
         Term::CapturingGroup(group) => slow(&group.body),
         Term::IgnoreGroup(group) => slow(&group.body),
@@ -236,6 +258,7 @@ mod tests {
             assert!(error.offset <= text.len(), "{error:?}");
             assert!(error.help.as_deref().is_some_and(|found| found.contains(help)), "{text}: {error:?}");
         }
+        assert!(check(&"(".repeat(5_000)).is_too_large);
         assert!(check(&"(".repeat(5_000)).message.contains("deep"));
         assert!(check(&"[".repeat(5_000)).message.contains("deep"));
         assert!(check(&"a".repeat(MAX_PATTERN + 1)).message.contains("bytes"));

@@ -374,13 +374,18 @@ impl<'a> Decoder<'a> {
                 continue;
             }
             let at = item.skipped + item.text.len() - condition.source.len();
-            self.locate(Part::Condition, rule.conditions.len(), item.value, at, condition.source.len());
             if let Err(error) = condition.check() {
                 let index = rule.conditions.len() + 1;
                 let message = format!("{} {index} is no regular expression: {}", entry.key, error.message);
+                let message =
+                    if error.is_too_large { format!("{} {index}: {}", entry.key, error.message) } else { message };
                 let help = error.help.as_deref().unwrap_or("mend it; the other conditions of the rule work meanwhile");
                 self.report_at(item.value, at + error.offset, 1, Severity::Error, message, help);
+                if error.is_too_large {
+                    continue;
+                }
             }
+            self.locate(Part::Condition, rule.conditions.len(), item.value, at, condition.source.len());
             rule.conditions.push(condition);
         }
         let added: Vec<(&str, ScopeToken)> = globs
