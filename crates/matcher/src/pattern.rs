@@ -118,6 +118,21 @@ pub(crate) struct Part {
     pub(crate) hir: Hir,
     /// Whether a match may depend on what comes after it.
     pub(crate) looks_at_end: bool,
+    /// The matches that do not, where there are others too.
+    pub(crate) certain: Option<Hir>,
+}
+
+impl Part {
+    fn new(hir: Hir) -> Self {
+        let looks_at_end = looks_at_end(&hir);
+        let certain = if looks_at_end { certain(&hir) } else { None };
+        Self { hir, looks_at_end, certain }
+    }
+
+    /// Returns the expressions that an automaton has for it, and whether their matches may depend on what comes after.
+    pub(crate) fn expressions(&self) -> impl Iterator<Item = (&Hir, bool)> {
+        self.certain.iter().map(|hir| (hir, false)).chain([(&self.hir, self.looks_at_end)])
+    }
 }
 
 /// A regular expression of ECMAScript as automata take it.
@@ -168,8 +183,7 @@ impl Pattern {
             let message = "the expression needs too many states: use smaller counts in its quantifiers";
             return Err(PatternError::new(PatternErrorKind::TooLarge, 0, message));
         }
-        let part = |hir: Hir| Part { looks_at_end: looks_at_end(&hir), hir };
-        let parts = translation.parts.into_iter().map(part).collect();
+        let parts = translation.parts.into_iter().map(Part::new).collect();
         Ok(Self { source: source.to_owned(), flags: flags.to_owned(), precision: translation.precision, parts })
     }
 
@@ -235,11 +249,33 @@ fn looks_at_end(hir: &Hir) -> bool {
                 if looks_at_end(part) {
                     return true;
                 }
-                if part.properties().minimum_len() != Some(0) {
+                if part.properties().minimum_len().is_some_and(|length| length > 0) {
                     break;
                 }
             }
             false
         }
     }
+}
+
+/// Returns the matches of an expression that do not end with a look-around, or some of them.
+fn certain(hir: &Hir) -> Option<Hir> {
+    let found = match hir.kind() {
+        _ if !looks_at_end(hir) => hir.clone(),
+        HirKind::Alternation(choices) => {
+            let choices: Vec<Hir> = choices.iter().filter_map(certain).collect();
+            if choices.is_empty() {
+                return None;
+            }
+            Hir::alternation(choices)
+        }
+        HirKind::Concat(parts) => {
+            let (last, before) = parts.split_last()?;
+            let mut parts = before.to_vec();
+            parts.push(certain(last)?);
+            Hir::concat(parts)
+        }
+        _ => return None,
+    };
+    (!looks_at_end(&found)).then_some(found)
 }

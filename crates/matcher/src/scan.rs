@@ -241,7 +241,7 @@ impl Reader {
                     let mut is_quiet = true;
                     for number in 0..automaton.bytes.match_len(cache, next) {
                         let pattern = automaton.bytes.match_pattern(cache, next, number);
-                        let part = automaton.parts[pattern.as_usize()] as usize;
+                        let part = automaton.expressions[pattern.as_usize()].0 as usize;
                         log.settle(shared, part, base + at as u64);
                         is_quiet &= log.is_quiet(shared, part);
                     }
@@ -258,7 +258,13 @@ impl Reader {
                 Ok(end) if end.is_match() => {
                     for number in 0..automaton.ends.match_len(cache, end) {
                         let pattern = automaton.ends.match_pattern(cache, end, number);
-                        log.end_part(shared, automaton.parts[pattern.as_usize()] as usize, base + slice.len() as u64);
+                        let (part, looks_at_end) = automaton.expressions[pattern.as_usize()];
+                        let offset = base + slice.len() as u64;
+                        if looks_at_end {
+                            log.end_part(shared, part as usize);
+                        } else {
+                            log.settle(shared, part as usize, offset);
+                        }
                     }
                 }
                 Ok(_) => {}
@@ -318,12 +324,8 @@ impl Log {
         }
     }
 
-    /// Notes that a part matches if the text ends at `offset`.
-    fn end_part(&mut self, shared: &Shared, part: usize, offset: u64) {
-        if !shared.parts[part].part.looks_at_end {
-            self.settle(shared, part, offset);
-            return;
-        }
+    /// Notes that a part matches if the text ends here.
+    fn end_part(&mut self, shared: &Shared, part: usize) {
         let pattern = shared.parts[part].pattern;
         let before = self.settled[part];
         if self.reporting[pattern.index()] == Reporting::Every || before.is_none() {
@@ -341,7 +343,8 @@ impl Log {
             let index = pattern.index();
             let parts = self.settled_parts[index] + self.ending_parts[index];
             self.ending_parts[index] = 0;
-            if parts == shared.parts_of_pattern[index] && self.reporting[index] != Reporting::Never {
+            let is_whole = parts == shared.parts_of_pattern[index];
+            if is_whole && self.reporting[index] != Reporting::Never && self.reported[index] != Some(offset) {
                 self.hits.push(Hit { offset, pattern, is_settled: false });
             }
         }

@@ -185,8 +185,10 @@ pub(crate) struct Automaton {
     pub(crate) bytes: DFA,
     /// The same automaton for the end of a piece, after which the current state is still needed: it never forgets.
     pub(crate) ends: DFA,
-    /// Numbers of its parts in the set, by its own pattern numbers.
+    /// Numbers of its parts in the set.
     pub(crate) parts: Vec<u32>,
+    /// The part of each of its own patterns, and whether a match of it may depend on what comes after.
+    pub(crate) expressions: Vec<(u32, bool)>,
     pub(crate) cache_bytes: usize,
     nfa_bytes: usize,
     /// Whether it computed too much in some text.
@@ -260,7 +262,9 @@ impl Shared {
     }
 
     fn automaton(&self, parts: &[u32], cache_bytes: usize, automaton_bytes: usize) -> Option<Automaton> {
-        let hirs: Vec<_> = parts.iter().map(|&part| &self.parts[part as usize].part.hir).collect();
+        let of_part =
+            |&part: &u32| self.parts[part as usize].part.expressions().map(move |(hir, looks)| (hir, (part, looks)));
+        let (hirs, expressions): (Vec<_>, Vec<_>) = parts.iter().flat_map(of_part).unzip();
         let config = thompson::Config::new()
             .utf8(false)
             .which_captures(WhichCaptures::None)
@@ -281,6 +285,7 @@ impl Shared {
             bytes,
             ends,
             parts: parts.to_vec(),
+            expressions,
             cache_bytes,
             nfa_bytes,
             is_exhausted: AtomicBool::new(false),

@@ -63,7 +63,7 @@ fn private(surrogate: u32) -> char {
 pub(crate) fn unit(set: &CodeSet) -> Hir {
     let mut choices = vec![without_line_ends(&set.between(0, MAX_UNIT))];
     choices.extend(line_ends_of(set));
-    Hir::alternation(choices)
+    one_of(choices)
 }
 
 /// Returns the expression that reads one code point of the set. A surrogate of its own is none in well-formed text.
@@ -72,6 +72,13 @@ pub(crate) fn point(set: &CodeSet) -> Hir {
     let mut choices = vec![without_line_ends(&set.between(0, MAX_UNIT).difference(&surrogates))];
     choices.extend(line_ends_of(set));
     choices.extend(pairs(set));
+    one_of(choices)
+}
+
+/// Returns the expression for several, without those that match nothing: the least length of an expression is not known then.
+fn one_of(mut choices: Vec<Hir>) -> Hir {
+    let nothing = Hir::fail();
+    choices.retain(|choice| *choice != nothing);
     Hir::alternation(choices)
 }
 

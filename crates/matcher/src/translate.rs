@@ -20,7 +20,7 @@ use oxc_regular_expression::ast::{
     CharacterClassContentsKind, CharacterClassEscapeKind, ClassStringDisjunction, Disjunction, IgnoreGroup,
     LookAroundAssertionKind, Modifier, Pattern, Quantifier, Term, UnicodePropertyEscape,
 };
-use regex_syntax::hir::{Class, ClassBytes, ClassBytesRange, Hir, HirKind, Look, Repetition};
+use regex_syntax::hir::{Class, Hir, HirKind, Look, Repetition};
 use std::collections::HashMap;
 
 /// States, roughly, that an expression under a quantifier may come to.
@@ -192,7 +192,7 @@ impl Translator {
             Term::LookAroundAssertion(look) => self.look_around(look.kind, &look.body, mode, edges),
             Term::Quantifier(quantifier) => self.quantifier(quantifier, mode),
             Term::CharacterClass(class) if class.strings => self.strings(class, mode),
-            Term::UnicodePropertyEscape(escape) if escape.strings => self.coarse(any_text()),
+            Term::UnicodePropertyEscape(escape) if escape.strings => self.coarse_text(),
             Term::Character(_)
             | Term::Dot(_)
             | Term::CharacterClassEscape(_)
@@ -210,7 +210,7 @@ impl Translator {
                 self.disjunction(&group.body, mode, edges)
             }
             Term::IndexedReference(reference) => self.reference(&[reference.index], mode),
-            Term::NamedReference(_) if self.has_dropped_groups => self.coarse(any_text()),
+            Term::NamedReference(_) if self.has_dropped_groups => self.coarse_text(),
             Term::NamedReference(reference) => {
                 let numbers = self.named.get(reference.name.as_str()).cloned().unwrap_or_default();
                 self.reference(&numbers, mode)
@@ -367,10 +367,10 @@ impl Translator {
         for number in numbers {
             match self.groups.get(number) {
                 Some((hir, ignores_case)) if *ignores_case || !mode.ignores_case => choices.push(hir.clone()),
-                _ => return any_text(),
+                _ => return self.any_text(),
             }
         }
-        if numbers.is_empty() { any_text() } else { Hir::alternation(choices) }
+        if numbers.is_empty() { self.any_text() } else { Hir::alternation(choices) }
     }
 
     /// Returns the characters that a term reads, if it reads one.
@@ -429,7 +429,7 @@ impl Translator {
     /// Returns the expression of a class that has strings among its members.
     fn strings(&mut self, class: &CharacterClass<'_>, mode: Mode) -> Hir {
         if class.kind != CharacterClassContentsKind::Union || class.negative {
-            return self.coarse(any_text());
+            return self.coarse_text();
         }
         let mut choices = Vec::new();
         for content in &class.body {
@@ -438,7 +438,7 @@ impl Translator {
                 CharacterClassContents::NestedCharacterClass(class) if class.strings => self.strings(class, mode),
                 _ => match self.content(content, mode) {
                     Some(set) => self.symbol(&set),
-                    None => return self.coarse(any_text()),
+                    None => return self.coarse_text(),
                 },
             });
         }
@@ -513,9 +513,21 @@ impl Translator {
         if self.is_unicode { transcode::point(set) } else { transcode::unit(set) }
     }
 
+    /// Returns what stands for something unknown.
+    fn coarse_text(&mut self) -> Hir {
+        self.is_coarse = true;
+        self.any_text()
+    }
+
+    fn any_text(&self) -> Hir {
+        let sub = Box::new(self.symbol(&CodeSet::up_to(self.max())));
+        Hir::repetition(Repetition { min: 0, max: None, greedy: true, sub })
+    }
+
     /// Makes an expression that may read nothing begin between two symbols: a look-around could hold inside of one, too.
     fn aligned(&self, hir: Hir) -> Hir {
-        if hir.properties().minimum_len() != Some(0) || hir.properties().look_set().is_empty() {
+        let reads_something = hir.properties().minimum_len().is_some_and(|length| length > 0);
+        if reads_something || hir.properties().look_set().is_empty() {
             return hir;
         }
         let symbol = self.symbol(&CodeSet::up_to(self.max()));
@@ -565,11 +577,4 @@ fn count_groups_of_term(term: &Term<'_>) -> u32 {
         Term::IgnoreGroup(group) => count_groups(&group.body),
         _ => 0,
     }
-}
-
-/// Any text, halves of characters included.
-fn any_text() -> Hir {
-    let any = ClassBytes::new([ClassBytesRange::new(0, 255)]);
-    let any = Hir::class(Class::Bytes(any));
-    Hir::repetition(Repetition { min: 0, max: None, greedy: true, sub: Box::new(any) })
 }

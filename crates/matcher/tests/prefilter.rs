@@ -23,8 +23,7 @@ fn common_expressions_are_told_apart() {
 fn what_cannot_be_told_is_left_to_the_engine() {
     let nested = "(".repeat(2_000) + &")".repeat(2_000);
     let large = "(a|b)*a".to_owned() + &"(a|b)".repeat(25);
-    for (source, flags) in
-        [("a", "g"), ("a", "y"), ("(?!a)", ""), ("a*", ""), ("a(", ""), (nested.as_str(), ""), (large.as_str(), "")]
+    for (source, flags) in [("a", "g"), ("a", "y"), ("a*", ""), ("a(", ""), (nested.as_str(), ""), (large.as_str(), "")]
     {
         assert!(Prefilter::new(source, flags).is_none(), "/{source}/{flags}");
     }

@@ -1,0 +1,136 @@
+//! Many patterns in one text: what is reported, and what the limits do.
+
+use pijs_matcher::{Hit, Limits, Pattern, PatternSet, Reporting};
+
+fn set(sources: &[(&str, &str)], limits: Limits) -> PatternSet {
+    let pattern = |&(source, flags): &(&str, &str)| Pattern::parse(source, flags).expect(source);
+    PatternSet::new(&sources.iter().map(pattern).collect::<Vec<_>>(), limits)
+}
+
+/// Numbers of the patterns that hit, where, and whether that is settled, for each piece.
+fn read(set: &PatternSet, reporting: Reporting, pieces: &[&str]) -> Vec<Vec<(usize, u64, bool)>> {
+    let mut scan = set.begin();
+    set.ids().for_each(|id| scan.report(id, reporting));
+    let mut read = |piece: &&str| {
+        let mut hits = Vec::new();
+        scan.read(piece, |Hit { offset, pattern, is_settled }| hits.push((pattern.index(), offset, is_settled)));
+        hits
+    };
+    pieces.iter().map(&mut read).collect()
+}
+
+#[test]
+fn a_match_is_settled_once_nothing_can_undo_it() {
+    let set = set(&[("ab", ""), (r"ab\b", ""), ("ab$", ""), ("ab(?!c)", ""), ("ab(?=c)", "")], Limits::default());
+    let hits = read(&set, Reporting::Once, &["xa", "b", "c ab", " "]);
+    assert_eq!(hits[0], []);
+    assert_eq!(hits[1], [(0, 3, true), (1, 3, false), (2, 3, false), (3, 3, false)]);
+    assert_eq!(hits[2], [(4, 4, true), (1, 7, false), (2, 7, false), (3, 7, false)]);
+    // `(?!c)` reads the character that is none.
+    assert_eq!(hits[3], [(1, 7, true), (3, 8, true)]);
+}
+
+#[test]
+fn a_pattern_reports_what_it_is_asked_to() {
+    let set = set(&[("a", ""), ("b", "")], Limits::default());
+    assert_eq!(read(&set, Reporting::Once, &["aba", "ab"]), [vec![(0, 1, true), (1, 2, true)], vec![]]);
+    assert_eq!(read(&set, Reporting::Never, &["aba"]), [vec![]]);
+    let every = read(&set, Reporting::Every, &["aba", "ab"]);
+    assert_eq!(every, [vec![(0, 1, true), (1, 2, true), (0, 3, true)], vec![(0, 4, true), (1, 5, true)]]);
+}
+
+#[test]
+fn all_that_is_looked_ahead_for_has_to_come() {
+    let set = set(&[(r"(?=[\s\S]*foo)(?=[\s\S]*bar$)", "")], Limits::default());
+    let hits = read(&set, Reporting::Once, &["bar foo ", "bar", "s", " bar"]);
+    assert_eq!(hits, [vec![], vec![(0, 11, false)], vec![], vec![(0, 16, false)]]);
+}
+
+#[test]
+fn a_long_piece_is_read_like_short_ones() {
+    let set = set(&[("é+😀", "u"), ("z", "")], Limits::default());
+    let text = format!("{}😀{}z", "é".repeat(3_000), "x".repeat(5_000));
+    assert_eq!(read(&set, Reporting::Once, &[&text]), [[(0, 6_004, true), (1, 11_005, true)]]);
+}
+
+/// Text that leads an automaton for `a[ab]{n}` to a new state with almost every character.
+fn noise(length: usize) -> String {
+    let mut state = 7_u32;
+    let mut next = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        if state >> 31 == 0 { 'a' } else { 'b' }
+    };
+    (0..length).map(|_| next()).collect()
+}
+
+#[test]
+fn a_pattern_that_makes_too_many_states_is_found_and_given_up() {
+    let limits = Limits { scan_bytes: 256 << 10, computed_bytes: 1 << 20, ..Limits::default() };
+    let sources: Vec<(String, &str)> = (0..50)
+        .map(|number| if number == 33 { ("a[ab]{24}c".to_owned(), "") } else { (format!("word{number}\\b"), "") })
+        .collect();
+    let sources: Vec<(&str, &str)> = sources.iter().map(|(source, flags)| (source.as_str(), *flags)).collect();
+    let set = set(&sources, limits);
+    let text = noise(200_000);
+    let mut scans = 0;
+    loop {
+        let mut scan = set.begin();
+        scan.read(&text, |hit| panic!("{hit:?}"));
+        assert!(scan.memory_usage() < 2 << 20, "{}", scan.memory_usage());
+        let exhausted: Vec<usize> = scan.exhausted().map(|id| id.index()).collect();
+        assert_eq!(scan.is_exhausted(), exhausted.contains(&33));
+        if exhausted.is_empty() {
+            break;
+        }
+        scans += 1;
+        assert!(scans < 10, "{exhausted:?}");
+    }
+    assert!(scans > 1, "{scans}");
+    let given_up: Vec<usize> = set.given_up().iter().map(|id| id.index()).collect();
+    assert_eq!(given_up, [33]);
+    let hits = read(&set, Reporting::Once, &[&text, "word32 word33 word34 "]);
+    assert_eq!(hits[1].iter().map(|hit| hit.0).collect::<Vec<_>>(), [32, 34]);
+}
+
+#[test]
+fn what_is_too_large_is_given_up_alone() {
+    let limits = Limits { automaton_bytes: 16 << 10, ..Limits::default() };
+    let set = set(&[("small", ""), (r"[^\p{L}]{9}\p{L}{9}", "u"), ("also small", "")], limits);
+    assert_eq!(set.given_up().iter().map(|id| id.index()).collect::<Vec<_>>(), [1]);
+    assert_eq!(read(&set, Reporting::Once, &["also small"]), [[(0, 10, true), (2, 10, true)]]);
+}
+
+#[test]
+fn forgetting_states_loses_nothing() {
+    // The cache has to be cleared again and again, at the ends of pieces too.
+    let limits = Limits { scan_bytes: 16 << 10, computed_bytes: u64::MAX / 2, ..Limits::default() };
+    let sources = [("a[ab]{9}c", ""), (r"b[ab]{8}\b", ""), ("ba{11}", "")];
+    let (small, large) = (set(&sources, limits), set(&sources, Limits { scan_bytes: 64 << 20, ..limits }));
+    let text = noise(20_000).replace("baba", "bac ");
+    for size in [1, 7, 8, 1_000] {
+        let pieces: Vec<&str> = (0..text.len()).step_by(size).map(|at| &text[at..text.len().min(at + size)]).collect();
+        assert!(read(&small, Reporting::Every, &pieces) == read(&large, Reporting::Every, &pieces), "pieces of {size}");
+    }
+}
+
+#[test]
+fn a_piece_allocates_nothing_once_its_states_are_there() {
+    let sources = [(r"\bTODO\b", "i"), (r"^\s*let x", "m"), (r"(?<!\w)console\.log\(", ""), ("ſ", "iu")];
+    let set = set(&sources, Limits::default());
+    let text = "let x = console; // todos grüße\n  x.log()😀\r";
+    let mut scan = set.begin();
+    scan.read(text, |_| {});
+    scan.read(text, |_| {});
+    let allocations = allocation_counter::measure(|| {
+        for piece in text.split_inclusive(' ') {
+            scan.read(piece, |_| {});
+        }
+    });
+    // The ends of these pieces are states of their own.
+    let again = allocation_counter::measure(|| {
+        for piece in text.split_inclusive(' ') {
+            scan.read(piece, |_| {});
+        }
+    });
+    assert_eq!(again.count_total, 0, "{allocations:?}");
+}
