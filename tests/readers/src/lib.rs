@@ -16,6 +16,7 @@ use pijs_hostcall::derive::Given;
 use pijs_hostcall::derive::HttpTarget;
 use pijs_hostcall::ledger::{self, Redactor};
 use pijs_hostcall::scope::{Command, CompiledScope};
+use pijs_matcher::{Hit, Pattern, PatternSet, Reporting, Scan};
 use pijs_packages::{Dirs, DiscoverOptions, Limits, NpmConfig, PackageName, Source, resolve_extensions, unpack};
 use pijs_protocol::manifest::{CapabilityManifest, Scope};
 use pijs_realm::frame::{FromWorker, ToWorker, frame_length};
@@ -39,6 +40,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("lock", lock),
     ("npmrc", npmrc),
     ("package_json", package_json),
+    ("patterns", patterns),
     ("redactor", redactor),
     ("sanitiser", sanitiser),
     ("scope", scope),
@@ -145,6 +147,37 @@ pub fn package_json(data: &[u8]) {
         assert!(entry.starts_with(&inside), "{}", entry.display());
     }
     let _ = fs::remove_dir_all(root);
+}
+
+/// Flags, a regular expression and a text, a line each: it is read within limits, and its pieces make no difference.
+pub fn patterns(data: &[u8]) {
+    let data = text(data);
+    let mut lines = data.splitn(3, '\n');
+    let (Some(flags), Some(source), Some(text)) = (lines.next(), lines.next(), lines.next()) else { return };
+    let Ok(pattern) = Pattern::parse(source, flags) else { return };
+    let limits = pijs_matcher::Limits {
+        automaton_bytes: 1 << 20,
+        scan_bytes: 128 << 10,
+        computed_bytes: 1 << 20,
+        ..pijs_matcher::Limits::default()
+    };
+    let set = PatternSet::new(&[pattern], limits);
+    let read = |pieces: &mut dyn Iterator<Item = &str>| {
+        let mut scan: Scan = set.begin();
+        set.ids().for_each(|id| scan.report(id, Reporting::Every));
+        let mut hits: Vec<Hit> = Vec::new();
+        pieces.for_each(|piece| scan.read(piece, |hit| hits.extend(hit.is_settled.then_some(hit))));
+        // States, the ends of pieces among them, and scratch space for one state of the automaton.
+        let most = limits.scan_bytes * 2 + set.memory_usage() * 4;
+        assert!(scan.memory_usage() <= most, "{} of {most}", scan.memory_usage());
+        (!scan.is_exhausted()).then_some(hits)
+    };
+    let whole = read(&mut std::iter::once(text));
+    let characters = text.char_indices().map(|(at, character)| &text[at..at + character.len_utf8()]);
+    let pieces = read(&mut characters.into_iter());
+    if let (Some(whole), Some(pieces)) = (whole, pieces) {
+        assert_eq!(whole, pieces, "/{source}/{flags} on {text:?}");
+    }
 }
 
 /// Redaction: the secret is gone, and doing it again changes nothing.

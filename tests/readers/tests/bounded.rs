@@ -52,6 +52,12 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
         "npmrc" => {
             &["registry=https://r.example/\n@corp:registry=https://c.example/\n//r.example/:_authToken=${TOKEN}\n"]
         }
+        "patterns" => &[
+            "im\n^\\s*(?:const|let) x\\b.{0,20}$\nlet x = 1;\r\nconst x\u{2028}",
+            "v\n(?=[^]*[\\w--a])(?=[^]*\\p{Lu}{2,9})\nb😀\u{17F}AB",
+            "\n(?<!ab)(a|b)*a(a|b){12}(?!c)\\1\nabababaabbabbbaabababaababababababab",
+            "iu\n\\bſk[^\\W\\d]?\\uD83D\\uDE00\nSK😀",
+        ],
         "redactor" => &["a \u{fffd} b", "Bearer \u{fffd}", "{\"api_key\":\"\u{fffd}\"}"],
         "sanitiser" => &["\u{1b}[31mred\u{1b}[0m \u{1b}]8;;x\u{7}y", "\u{1b}[38;2;1;2;3m👨\u{200d}👩\u{202e}"],
         "scope" => &["src/**\n/project/src/a.ts", "{a,b}{c,d}**\n/project/x", "*.example.org:443\napi.example.org"],
