@@ -26,6 +26,20 @@ static CLASS_OF_UNIT: LazyLock<Vec<(u32, usize)>> = LazyLock::new(|| {
     units
 });
 
+/// Letters, and their lower case, that Unicode has only since the tables of `regex-syntax`: those of `char` are newer.
+static NEWER_LETTERS: LazyLock<Vec<(u32, u32)>> = LazyLock::new(|| {
+    let is_unknown = |character: char| {
+        let mut class = ClassUnicode::new([ClassUnicodeRange::new(character, character)]);
+        class.try_case_fold_simple().is_ok() && class.ranges() == [ClassUnicodeRange::new(character, character)]
+    };
+    let lowered = |character: char| {
+        let mut lower = character.to_lowercase();
+        let (first, more) = (lower.next()?, lower.next());
+        (first != character && more.is_none() && is_unknown(character)).then_some((character.into(), first.into()))
+    };
+    ('\0'..=char::MAX).filter_map(lowered).collect()
+});
+
 fn canonical_unit(unit: u32) -> u32 {
     let Some(character) = char::from_u32(unit) else { return unit };
     let mut upper = character.to_uppercase();
@@ -53,7 +67,10 @@ pub(crate) fn close_units(set: &CodeSet) -> CodeSet {
 pub(crate) fn close_points(set: &CodeSet) -> CodeSet {
     let mut class = to_class(set);
     class.try_case_fold_simple().expect("the tables of the feature `unicode-case` are compiled in");
-    set.clone().union(&from_class(&class))
+    let mut closed = set.clone().union(&from_class(&class));
+    let newer = NEWER_LETTERS.iter().filter(|(upper, lower)| set.contains(*upper) || set.contains(*lower));
+    closed.extend(newer.flat_map(|&(upper, lower)| [(upper, upper), (lower, lower)]));
+    closed
 }
 
 /// Returns the members that are Unicode scalar values.

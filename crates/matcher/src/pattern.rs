@@ -17,7 +17,7 @@ const MAX_WEIGHT: usize = 50_000;
 /// How a [`Pattern`] relates to the expression that it was made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Precision {
-    /// It matches the same texts.
+    /// It matches the same texts; `\p{..}` goes by the tables of Unicode 16.
     Exact,
     /// It matches these texts and others: a match has to be confirmed by the expression itself.
     Coarse,
