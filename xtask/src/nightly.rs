@@ -74,6 +74,12 @@ pub const SAMPLES: &[Sample] = &[
         cargo: &["test", "-p", "pijs-readers", "--test", "bounded", "--locked"],
     },
     Sample {
+        name: "patterns",
+        shows: "a million pairs of pattern and text: automata answer as QuickJS's own regular expressions do",
+        variable: ("PIJS_PATTERN_PAIRS", "1000000"),
+        cargo: &["test", "-p", "pijs-engine", "--test", "patterns", "--locked"],
+    },
+    Sample {
         name: "attacks",
         shows: "every attack is held, in its long form",
         variable: EVERYTHING,
