@@ -2,6 +2,9 @@
 //! `fixtures/rules/oracle/expected.json` its rules; the rules themselves are not in this repository. Where the registry cannot be
 //! reached, the test says so and checks nothing.
 
+#[path = "../../rules/tests/oracle/suite.rs"]
+mod suite;
+
 use pijs_packages::{Depot, InstallCode, NpmConfig, PinnedPackage};
 use pijs_rules::activity::{self, MAIN_AGENT};
 use pijs_rules::file;
@@ -75,4 +78,15 @@ async fn rules_of_oh_my_pi_load_as_there() {
         .map(|found| found.render())
         .collect();
     assert!(findings.is_empty(), "{}", findings.join("\n\n"));
+}
+
+/// The cases of `fixtures/rules/oracle` are answered as there, those about oh-my-pi's own rules too.
+#[tokio::test]
+async fn cases_of_oh_my_pi_are_answered_as_there() {
+    let Some(files) = rules().await else { return };
+    let suite = suite::Suite::new(Some(files.into_iter().flat_map(|file| file.rules).collect()));
+    suite.check_rules().expect("the same rules read streams");
+    let failed: Vec<String> =
+        suite.ids().filter_map(|id| suite.check_case(id).err().map(|why| format!("{id}: {why}"))).collect();
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
 }

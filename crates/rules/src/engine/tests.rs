@@ -425,3 +425,54 @@ fn a_pattern_that_needs_backtracking_is_tested_on_the_text() {
     let mut engine = engine(vec![rule("a", r"\b(\w+) \1\b")]);
     assert_eq!(text(&mut engine, &["it is ", "ver", "y v", "ery", " good"]), at(3, "a!"));
 }
+
+#[test]
+fn a_pattern_that_backtracks_too_much_is_given_up_and_said_so() {
+    let mut engine = engine(vec![rule("slow", r"(a*)*\1(?<=c\1)b"), rule("a", "TODO")]);
+    let slow = format!("{}b", "a".repeat(64));
+    assert_eq!(text(&mut engine, &[&slow, &slow, " TODO"]), at(2, "a!"));
+    let reports: Vec<String> = engine.take_reports().iter().map(ToString::to_string).collect();
+    assert_eq!(
+        reports,
+        [
+            r"rule slow, condition `(a*)*\1(?<=c\1)b`: it backtracks too much on this text, and is not tested on the rest"
+        ]
+    );
+    assert_eq!(engine.take_reports(), []);
+}
+
+#[test]
+fn a_condition_that_is_none_leaves_the_others() {
+    let mut broken = rule("a", "([unclosed");
+    broken.conditions.push(Condition { source: "TODO".to_owned(), flags: String::new() });
+    let mut engine = engine(vec![broken]);
+    let firing = engine.check_delta("TODO", &MatchContext::text(0)).expect("it fires");
+    assert_eq!(firing.rules[0].site.pattern, PatternIndex::Regex(1));
+    assert_eq!(engine.take_reports().len(), 1);
+}
+
+#[cfg(feature = "ast")]
+#[test]
+fn ast_conditions_read_code_blocks_and_new_code() {
+    let mut debug = Rule::new("a", Origin::Project, "x");
+    debug.ast_conditions.push("console.debug($$$ARGS)".to_owned());
+    let fires = |deltas: &[&str]| text(&mut engine(vec![debug.clone()]), deltas);
+    assert_eq!(fires(&["Use console.debug(1):\n", "```ts\n// console.debug(1)\nf()\n```\n"]), []);
+    assert_eq!(fires(&["See:\n```ts\nconsole.de", "bug(1)\n`", "``\nend"]), at(2, "a!"));
+    assert_eq!(fires(&["```ts\nconsole.debug(1)"]), at(1, "a!"));
+    let mut engine = engine(vec![debug.clone()]);
+    let firing =
+        engine.check_delta("See:\n```ts\n\n  console.debug(1)\n```\n", &MatchContext::text(0)).expect("it fires");
+    let site = &firing.rules[0].site;
+    assert_eq!((site.line, site.column, site.excerpt.as_str()), (4, 3, "  console.debug(1)"));
+    let edit = r#"{"path":"a.ts","old_string":"console.debug(1)","new_string":"f()"}"#;
+    assert_eq!(call(&mut super::tests::engine(vec![debug.clone()]), "edit", edit), []);
+    let edit = r#"{"new_string":"console.debug(1)","path":"a.ts"}"#;
+    assert_eq!(call(&mut super::tests::engine(vec![debug]), "edit", edit), after("end", "a"));
+}
+
+#[test]
+fn a_session_may_move_between_threads() {
+    fn is_send<T: Send>() {}
+    is_send::<RuleEngine>();
+}
