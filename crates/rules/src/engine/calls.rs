@@ -22,6 +22,8 @@ const MAX_PATHS: usize = 256;
 const MAX_PATH: usize = 4096;
 /// Matches of a call that wait for a path.
 const MAX_FOUND: usize = 4096;
+/// Bytes of memory for the text of a delta that are kept for the next one.
+const MAX_PENDING: usize = 64 * 1024;
 /// Bytes of a call's texts that are kept for AST conditions.
 const MAX_KEPT: usize = 2 * crate::ast::MAX_TEXT;
 
@@ -88,6 +90,9 @@ struct Values {
     /// Paths that the caller knows.
     given: Vec<String>,
     keeps_texts: bool,
+    /// Text of this delta that was not handed to the lanes yet: escapes cut it into pieces of a few characters.
+    pending: String,
+    /// The text, for AST conditions.
     text: String,
     texts: Vec<CallText>,
     kept: usize,
@@ -134,6 +139,7 @@ impl CallStream {
                 paths: Vec::new(),
                 given: Vec::new(),
                 keeps_texts: !rules.ast.is_empty(),
+                pending: String::new(),
                 text: String::new(),
                 texts: Vec::new(),
                 kept: 0,
@@ -194,7 +200,7 @@ impl CallStream {
         self.values.target = Target::Text;
         self.values.objects = vec![0];
         self.values.open();
-        self.values.push(text, search);
+        self.values.push(text);
         self.values.end_delta(search);
     }
 
@@ -292,7 +298,7 @@ impl ArgumentSink for Sink<'_> {
             values.target = if text.starts_with('+') { Target::Patch } else { Target::Text };
         }
         match values.target {
-            Target::Text => values.push(text, self.search),
+            Target::Text => values.push(text),
             Target::Patch => values.push_patch(Some(text), self.search),
             Target::Operation if values.operation.1.len() + text.len() < 32 => values.operation.1.push_str(text),
             Target::Nothing | Target::Operation | Target::CreatingPatch => {}
@@ -319,6 +325,7 @@ impl Values {
     fn begin_text(&mut self) {
         self.history.restart();
         self.matches.clear();
+        self.pending.clear();
         self.text.clear();
     }
 
@@ -327,32 +334,43 @@ impl Values {
         self.begin_text();
         if self.target != Target::Patch {
             for lane in &mut self.lanes {
-                lane.open(0, &mut self.matches);
+                lane.begin_value(&mut self.matches);
             }
         }
     }
 
     #[inline]
-    fn push(&mut self, text: &str, search: &mut dyn Search) {
+    fn push(&mut self, text: &str) {
+        self.pending.push_str(text);
+    }
+
+    /// Hands the text of this delta to the lanes.
+    fn flush(&mut self, search: &mut dyn Search) {
+        if self.pending.is_empty() {
+            return;
+        }
         let at = self.history.len();
-        self.history.push(text);
+        self.history.push(&self.pending);
         for lane in &mut self.lanes {
-            lane.push(at, text, search, &mut self.matches);
+            lane.push(at, &self.pending, search, &mut self.matches);
         }
-        if self.keeps_texts && self.shape != Shape::Other && self.kept + text.len() <= MAX_KEPT {
-            self.kept += text.len();
-            self.text.push_str(text);
+        if self.keeps_texts && self.shape != Shape::Other && self.kept + self.pending.len() <= MAX_KEPT {
+            self.kept += self.pending.len();
+            self.text.push_str(&self.pending);
         }
+        self.pending.clear();
+        self.pending.shrink_to(MAX_PENDING);
     }
 
     /// Reads on a patch, or ends it.
     fn push_patch(&mut self, piece: Option<&str>, search: &mut dyn Search) {
         let mut patch = std::mem::take(&mut self.patch);
         let mut take = |part: PatchPart<'_>| match part {
-            PatchPart::Text(text) => self.push(text, search),
+            PatchPart::Text(text) => self.push(text),
             PatchPart::File(file) => {
                 self.close_text(search);
                 self.begin_text();
+                self.lanes.iter_mut().for_each(Lane::forget);
                 self.file = Some(file.to_owned());
             }
         };
@@ -373,6 +391,7 @@ impl Values {
     }
 
     fn close_text(&mut self, search: &mut dyn Search) {
+        self.flush(search);
         for lane in &mut self.lanes {
             lane.close(search, &mut self.matches);
         }
@@ -388,6 +407,7 @@ impl Values {
         if matches!(self.target, Target::Nothing | Target::Operation) {
             return;
         }
+        self.flush(search);
         for lane in &mut self.lanes {
             lane.end_delta(search, &mut self.matches);
         }

@@ -14,12 +14,14 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Bytes that the tests of a pattern may read of a text of any length: 16 KB that come in pieces of 256 bytes.
-const FREE: u64 = 512 * 1024;
-/// Bytes that they may read beyond, for each byte of the text.
-const PER_BYTE: u64 = 16;
+/// Bytes that the tests of all patterns of a text may read, however short it is, and of one of them: 2.8 KB in pieces of 8 bytes.
+const FREE: u64 = 4 << 20;
+const FREE_OF_PATTERN: u64 = 512 << 10;
+/// Bytes that they may read beyond, for each byte of the text, and of one of them.
+const PER_BYTE: u64 = 128;
+const PER_BYTE_OF_PATTERN: u64 = 16;
 /// Bytes of a text past which a pattern is given up.
-const MAX_TEXT: usize = 8 << 20;
+pub(crate) const MAX_TEXT: usize = 8 << 20;
 
 /// Why a pattern was not tested any more, or later than the text came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -66,8 +68,10 @@ pub(crate) trait Search {
 
 /// Expressions that a thread's runtime keeps; with one more it begins anew.
 const MAX_EXPRESSIONS: usize = 512;
-/// Polls of a test, each of 10,000 steps: some tens of milliseconds.
-const MAX_POLLS: u64 = 200;
+/// Polls of a test, each of 10,000 steps, which take a tenth of a millisecond.
+const MIN_POLLS: u64 = 20;
+/// Bytes of a text that allow one more: some forty steps for each byte. A pattern that needs more reads its text again and again.
+const BYTES_PER_POLL: u64 = 256;
 
 /// The engine's own `RegExp`, with the expressions that were compiled.
 struct Machine {
@@ -122,7 +126,8 @@ impl Search for Backtracking {
                 }
             };
             let id = id.map_err(|_| GiveUp::Unsupported)?;
-            let found = vm.matches(id, text, MAX_POLLS).map_err(|_| GiveUp::Steps)?;
+            let found =
+                vm.matches(id, text, MIN_POLLS + text.len() as u64 / BYTES_PER_POLL).map_err(|_| GiveUp::Steps)?;
             Ok(found.map(|(start, end)| start..end))
         })
     }
@@ -150,9 +155,10 @@ impl Budget {
     }
 
     /// Reports whether a test may take place now, and what is to be said about it. `text` counts the bytes that are searched,
-    /// `read` those of the stream.
-    pub(crate) fn allows(&mut self, text: usize, read: usize, is_end: bool) -> (bool, Option<GiveUp>) {
-        if !self.is_asked || self.has_matched || self.is_given_up {
+    /// `read` those of the stream, and `patterns` those that share the budget.
+    pub(crate) fn allows(&mut self, text: usize, read: usize, patterns: usize, is_end: bool) -> (bool, Option<GiveUp>) {
+        if self.has_matched || self.is_given_up {
+            self.is_asked = false;
             return (false, None);
         }
         if text > MAX_TEXT {
@@ -161,7 +167,9 @@ impl Budget {
         }
         let cost = text as u64 + 64;
         let mut report = None;
-        if self.spent + cost > FREE + PER_BYTE * read as u64 {
+        let patterns = patterns.max(1) as u64;
+        let (free, per_byte) = (FREE_OF_PATTERN.min(FREE / patterns), PER_BYTE_OF_PATTERN.min(PER_BYTE / patterns));
+        if self.spent + cost > free + per_byte * read as u64 {
             if text < self.due && !is_end {
                 return (false, None);
             }
@@ -175,6 +183,7 @@ impl Budget {
 
     /// Ends the pattern for this stream.
     pub(crate) fn give_up(&mut self) {
+        self.is_asked = false;
         self.is_given_up = true;
     }
 }
@@ -183,13 +192,13 @@ impl Budget {
 mod tests {
     use super::*;
 
-    /// Returns the bytes that the tests of a text read which comes in pieces of 8 bytes.
-    fn cost(length: usize) -> usize {
+    /// Returns the bytes that the tests of a text read which comes in pieces of 8 bytes, for one of so many patterns.
+    fn cost(length: usize, patterns: usize) -> usize {
         let mut budget = Budget::default();
         let mut cost = 0;
         for text in (8..=length).step_by(8) {
             budget.is_asked = true;
-            if budget.allows(text, text, text == length).0 {
+            if budget.allows(text, text, patterns, text == length).0 {
                 cost += text;
             }
         }
@@ -198,10 +207,11 @@ mod tests {
 
     #[test]
     fn tests_cost_no_more_than_a_multiple_of_the_text() {
-        let short = cost(2 << 10);
+        let short = cost(2 << 10, 8);
         assert_eq!(short, (8..=2 << 10).step_by(8).sum::<usize>(), "each piece of a short text is tested");
-        let long = cost(4 << 20);
-        assert!(long < (FREE as usize) + (PER_BYTE as usize + 6) * (4 << 20), "{long}");
+        let long = 4 << 20;
+        assert!(cost(long, 1) < FREE_OF_PATTERN as usize + (PER_BYTE_OF_PATTERN as usize + 6) * long);
+        assert!(1_000 * cost(long, 1_000) < FREE as usize + 6_000 * long);
     }
 
     #[test]
@@ -210,6 +220,6 @@ mod tests {
         budget.give_up();
         budget.restart_text();
         budget.is_asked = true;
-        assert_eq!(budget.allows(1, 1, true), (false, None));
+        assert_eq!(budget.allows(1, 1, 1, true), (false, None));
     }
 }

@@ -1,6 +1,6 @@
 //! Matches the patterns of the rules that read the same parts of a stream against the text of those parts.
 
-use super::fallback::{Budget, GiveUp, Search};
+use super::fallback::{Budget, GiveUp, MAX_TEXT, Search};
 use super::settle::Wait;
 use crate::rule::{Region, Settle, Window};
 use pijs_matcher::{Hit, PatternSet, Reporting, Scan};
@@ -49,6 +49,12 @@ pub(crate) enum MatchKind {
     GaveUp(GiveUp),
 }
 
+#[derive(Debug, Clone, Copy, Default)]
+struct Told {
+    sure: bool,
+    unsettled: bool,
+}
+
 /// The text of a lane, as far as it has been read.
 #[derive(Debug)]
 pub(crate) struct Lane {
@@ -71,7 +77,11 @@ pub(crate) struct Lane {
     text: String,
     /// Of the coarse patterns, then of the unfiltered ones.
     budgets: Vec<Budget>,
+    /// Budgets of patterns that the text has something new for.
+    asked: Vec<usize>,
     is_exhausted: bool,
+    /// Of each pattern, whether it was told that it matched, and that a match does not count yet.
+    told: Vec<Told>,
     /// Bytes that the automaton read.
     scanned: u64,
     /// Whether matches that do not count yet are told.
@@ -92,7 +102,9 @@ impl Lane {
             read: 0,
             text: String::new(),
             budgets: vec![Budget::default(); rules.coarse.len() + rules.unfiltered.len()],
+            asked: Vec::new(),
             is_exhausted: false,
+            told: vec![Told::default(); rules.owners.len()],
             scanned: 0,
             is_traced,
             rules,
@@ -111,15 +123,39 @@ impl Lane {
     /// Begins a new stream.
     pub(crate) fn restart(&mut self) {
         self.restart_text();
+        self.told.fill(Told::default());
         self.read = 0;
         for budget in &mut self.budgets {
             *budget = Budget::default();
         }
     }
 
-    /// Begins a text that is known to be one although nothing of it is: an empty argument.
-    pub(crate) fn open(&mut self, at: usize, matches: &mut Vec<Match>) {
-        self.read(at, "", matches);
+    /// Begins a value of the stream, which is judged by its own. It is a text even while it is empty.
+    pub(crate) fn begin_value(&mut self, matches: &mut Vec<Match>) {
+        self.forget();
+        self.read(0, "", matches);
+    }
+
+    /// Forgets which matches were told.
+    pub(crate) fn forget(&mut self) {
+        self.told.fill(Told::default());
+    }
+
+    /// Tells a match, unless the stream has one of the pattern already.
+    fn tell(&mut self, pattern: usize, offset: usize, kind: MatchKind, matches: &mut Vec<Match>) {
+        let told = &mut self.told[pattern];
+        let told = if kind == MatchKind::Unsettled { &mut told.unsettled } else { &mut told.sure };
+        if !std::mem::replace(told, true) {
+            let Owner { rule, condition, .. } = self.rules.owners[pattern];
+            matches.push(Match { rule, condition, offset, kind });
+        }
+    }
+
+    /// Asks for a test of a pattern that the automaton cannot take.
+    fn ask(&mut self, budget: usize) {
+        if !std::mem::replace(&mut self.budgets[budget].is_asked, true) {
+            self.asked.push(budget);
+        }
     }
 
     /// Begins a new text of the stream.
@@ -134,6 +170,7 @@ impl Lane {
         self.length = 0;
         self.last = None;
         self.text.clear();
+        self.asked.clear();
         for budget in &mut self.budgets {
             budget.restart_text();
         }
@@ -181,7 +218,7 @@ impl Lane {
         if !self.unsettled.is_empty() {
             self.read_end(false, matches);
         }
-        if !self.budgets.is_empty() {
+        if !self.asked.is_empty() {
             self.search(search, false, matches);
         }
     }
@@ -191,12 +228,14 @@ impl Lane {
         self.read_end(true, matches);
         for pattern in std::mem::take(&mut self.before_return) {
             if self.rules.coarse.binary_search(&pattern).is_err() {
-                matches.push(self.rules.owners[pattern].matched(self.end.saturating_sub(1)));
+                self.tell(pattern, self.end.saturating_sub(1), MatchKind::Sure, matches);
             }
         }
-        self.search(search, true, matches);
+        if !self.asked.is_empty() {
+            self.search(search, true, matches);
+        }
         for wait in std::mem::take(&mut self.waits) {
-            matches.push(self.rules.owners[wait.pattern].matched(wait.offset));
+            self.tell(wait.pattern, wait.offset, MatchKind::Sure, matches);
         }
         self.restart_text();
     }
@@ -210,8 +249,12 @@ impl Lane {
             self.take_hits(at, piece, matches);
         }
         if !self.budgets.is_empty() {
-            self.text.push_str(piece);
-            self.budgets[self.rules.coarse.len()..].iter_mut().for_each(|budget| budget.is_asked = true);
+            if self.text.len() <= MAX_TEXT {
+                self.text.push_str(piece);
+            }
+            for budget in self.rules.coarse.len()..self.budgets.len() {
+                self.ask(budget);
+            }
         }
         if self.scan.is_exhausted() && !self.is_exhausted {
             self.is_exhausted = true;
@@ -230,19 +273,21 @@ impl Lane {
 
     #[cold]
     fn take_hits(&mut self, at: usize, piece: &str, matches: &mut Vec<Match>) {
-        let owners = &self.rules.owners;
-        self.waits.retain(|wait| {
+        let rules = Arc::clone(&self.rules);
+        let mut waits = std::mem::take(&mut self.waits);
+        waits.retain(|wait| {
             let is_over = wait.is_over(piece);
             if is_over {
-                matches.push(owners[wait.pattern].matched(wait.offset));
+                self.tell(wait.pattern, wait.offset, MatchKind::Sure, matches);
             }
             !is_over
         });
-        for &Hit { pattern: id, offset: end, .. } in &self.hits {
+        self.waits = waits;
+        let hits = std::mem::take(&mut self.hits);
+        for &Hit { pattern: id, offset: end, .. } in &hits {
             let pattern = id.index();
-            let owner = &owners[pattern];
-            if let Ok(budget) = self.rules.coarse.binary_search(&pattern) {
-                self.budgets[budget].is_asked = true;
+            if let Ok(budget) = rules.coarse.binary_search(&pattern) {
+                self.ask(budget);
                 // A text that may match now may match again when it has grown.
                 self.scan.report(id, Reporting::Every);
                 continue;
@@ -253,41 +298,49 @@ impl Lane {
                 _ => (self.end.saturating_sub(self.length - end.min(self.length)), 0),
             };
             let last = if inside > 0 { piece[..inside].chars().next_back() } else { self.last };
-            let wait = Wait::new(owner.settle, pattern, offset, last);
+            let wait = Wait::new(rules.owners[pattern].settle, pattern, offset, last);
             if wait.is_over(&piece[inside..]) {
-                matches.push(owner.matched(offset));
+                self.tell(pattern, offset, MatchKind::Sure, matches);
             } else {
                 self.waits.push(wait);
             }
         }
+        self.hits = hits;
     }
 
     /// Takes the matches that hold if the text ends here.
-    #[inline]
+    #[cold]
     fn read_end(&mut self, is_end: bool, matches: &mut Vec<Match>) {
-        for hit in &self.unsettled {
+        let unsettled = std::mem::take(&mut self.unsettled);
+        for hit in &unsettled {
             let pattern = hit.pattern.index();
-            let owner = &self.rules.owners[pattern];
             if let Ok(budget) = self.rules.coarse.binary_search(&pattern) {
-                self.budgets[budget].is_asked = true;
-            } else if is_end || owner.settle == Settle::Now {
-                matches.push(owner.matched(self.end));
+                self.ask(budget);
+            } else if is_end || self.rules.owners[pattern].settle == Settle::Now {
+                self.tell(pattern, self.end, MatchKind::Sure, matches);
             } else if self.is_traced {
-                matches.push(Match { kind: MatchKind::Unsettled, ..owner.matched(self.end) });
+                self.tell(pattern, self.end, MatchKind::Unsettled, matches);
             }
         }
+        self.unsettled = unsettled;
     }
 
     /// Tests the patterns that the automaton cannot take.
+    #[cold]
     fn search(&mut self, search: &mut dyn Search, is_end: bool, matches: &mut Vec<Match>) {
-        let patterns = self.rules.coarse.iter().chain(&self.rules.unfiltered);
-        for (budget, &pattern) in self.budgets.iter_mut().zip(patterns) {
-            let owner = &self.rules.owners[pattern];
+        let rules = Arc::clone(&self.rules);
+        let mut asked = std::mem::take(&mut self.asked);
+        asked.retain(|&number| {
+            let coarse = rules.coarse.get(number);
+            let pattern = coarse.copied().unwrap_or_else(|| rules.unfiltered[number - rules.coarse.len()]);
+            let owner = &rules.owners[pattern];
             let gave_up = |why| Match { kind: MatchKind::GaveUp(why), ..owner.matched(self.end) };
-            let (is_allowed, report) = budget.allows(self.text.len(), self.read, is_end);
+            let share = self.budgets.len();
+            let budget = &mut self.budgets[number];
+            let (is_allowed, report) = budget.allows(self.text.len(), self.read, share, is_end);
             matches.extend(report.map(gave_up));
             if !is_allowed {
-                continue;
+                return budget.is_asked;
             }
             match search.search(owner.rule, owner.condition, &self.text) {
                 Ok(Some(found)) => {
@@ -295,9 +348,9 @@ impl Lane {
                     let offset = self.end - (self.text.len() - found.end).min(self.end);
                     let wait = Wait::new(owner.settle, pattern, offset, last);
                     if is_end || wait.is_over(&self.text[found.end..]) {
-                        matches.push(owner.matched(offset));
                         budget.is_asked = false;
                         budget.has_matched = true;
+                        self.tell(pattern, offset, MatchKind::Sure, matches);
                     }
                 }
                 // The automaton asks again when the text may match.
@@ -307,7 +360,9 @@ impl Lane {
                     matches.push(gave_up(why));
                 }
             }
-        }
+            self.budgets[number].is_asked
+        });
+        self.asked = asked;
     }
 }
 
