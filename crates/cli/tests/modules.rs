@@ -338,6 +338,11 @@ fn questions_about_growing_text_are_answered_as_if_all_of_it_were_read() {
 }
 
 #[test]
+fn questions_of_every_shape_are_answered_as_if_all_of_it_were_read() {
+    says_what_node_says("growing-shapes");
+}
+
+#[test]
 fn callbacks_come_without_options_too() {
     says_what_node_says("callbacks");
 }

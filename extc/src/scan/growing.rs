@@ -6,11 +6,22 @@
 //!
 //! rule.re.test(event.accumulated)           →  __pi_growing.test(rule, "re", event.accumulated)
 //! /a/i.test(event.accumulated)              →  __pi_growing.test(__pi_growing.literal("a", "i"), "", event.accumulated)
+//! rule.re.exec(event.accumulated)           →  __pi_growing.exec(rule, "re", event.accumulated)
+//! event.accumulated.match(rule.re)          →  __pi_growing.match(event.accumulated, rule, "re")
+//! event.accumulated.includes(word)          →  __pi_growing.includes(event.accumulated, word)
+//!
+//! for (const line of text.split("\n"))      →  for (const line of __pi_growing.among(__pi_growing.split(text, "\n"), rule, "re"))
+//!   if (rule.re.test(line)) return rule;
+//!
+//! for (const line of text.split("\n"))      →  for (const line of __pi_growing.amongAll(__pi_growing.split(text, "\n"), rules, "", "re"))
+//!   for (const rule of rules)
+//!     if (rule.re.test(line)) return rule;
 //! ```
 //!
 //! The first form may stand in one expression, may be `find` or `filter`, and takes any text; what `split` returned must
-//! be used for nothing else. The second wants to see that the text is what `stream_text` has accumulated. Whether the
-//! answer can be given at all is found out when it is asked for.
+//! be used for nothing else. The second, which may be `search` and `matchAll`, too, wants to see that the text is what
+//! `stream_text` has accumulated. A loop must do nothing but ask, and end with the first line that matches: what its body did
+//! could change what is asked about the next one. Whether the answer can be given at all is found out when it is asked for.
 
 use super::Edit;
 use super::bindings::{Bindings, member_name, property_name};
@@ -25,6 +36,9 @@ use swc_core::ecma::visit::{Visit, VisitWith};
 const ACCUMULATED: &str = "accumulated";
 /// What looks at lines, and what it answers where there is none.
 const METHODS: &[(&str, &str)] = &[("some", "false"), ("find", "void 0"), ("filter", "[]")];
+/// Questions that an expression is asked about a text, and that a text is asked about an expression.
+const OF_EXPRESSION: &[&str] = &["test", "exec"];
+const OF_TEXT: &[&str] = &["match", "matchAll", "search"];
 
 /// What comes of one module.
 #[derive(Debug, Default)]
@@ -42,6 +56,7 @@ pub(super) fn growing(parsed: &Parsed, bindings: &Bindings) -> Growing {
         asked: Vec::new(),
         accumulated: HashSet::new(),
         statements: HashSet::new(),
+        iterated: HashSet::new(),
         found: Growing::default(),
     };
     parsed.program.visit_with(&mut finder);
@@ -54,14 +69,19 @@ struct Split {
     separator: Span,
 }
 
-/// A call of `some`, `find` or `filter` over lines.
+/// What looks at lines.
 struct Question {
-    call: Span,
     lines: Span,
-    method: String,
-    /// What it answers when there are no lines.
-    otherwise: &'static str,
+    form: Form,
+    /// As arguments.
     expression: String,
+}
+
+enum Form {
+    /// A call of `some`, `find` or `filter`, and what it answers when there are no lines.
+    Call { call: Span, method: String, otherwise: &'static str },
+    /// A loop over them, narrowed by this function.
+    Loop(&'static str),
 }
 
 /// Sets and maps are looked up; what is returned is in the order of the source.
@@ -77,6 +97,8 @@ struct Finder<'a> {
     accumulated: HashSet<Id>,
     /// Where a statement begins with its expression. A parenthesis there may belong to the line before.
     statements: HashSet<BytePos>,
+    /// Calls of which only the items are used, in a loop or a list.
+    iterated: HashSet<Span>,
     found: Growing,
 }
 
@@ -108,21 +130,28 @@ impl Finder<'_> {
     }
 
     fn narrow(&mut self, question: &Question) {
-        let ((start, lines), (_, end)) = (self.parsed.range(question.lines), self.parsed.range(question.call));
-        let Question { method, otherwise, expression, .. } = question;
+        let (start, lines) = self.parsed.range(question.lines);
+        let Question { form, expression, .. } = question;
         let mut insert = |at, text| self.found.insertions.push(Edit { start: at, end: at, text });
-        if self.statements.contains(&question.call.lo) {
-            insert(start, "__pi_growing.narrow(".to_owned());
-            insert(lines, format!(", \"{method}\", {expression})"));
-        } else {
-            insert(start, "(__pi_growing.none(".to_owned());
-            insert(lines, format!(", \"{method}\", {expression}) ? {otherwise} : __pi_growing.rest()"));
-            insert(end, ")".to_owned());
+        match form {
+            Form::Loop(function) => {
+                insert(start, format!("__pi_growing.{function}("));
+                insert(lines, format!(", {expression})"));
+            }
+            Form::Call { call, method, .. } if self.statements.contains(&call.lo) => {
+                insert(start, "__pi_growing.narrow(".to_owned());
+                insert(lines, format!(", \"{method}\", {expression})"));
+            }
+            Form::Call { call, method, otherwise } => {
+                insert(start, "(__pi_growing.none(".to_owned());
+                insert(lines, format!(", \"{method}\", {expression}) ? {otherwise} : __pi_growing.rest()"));
+                insert(self.parsed.range(*call).1, ")".to_owned());
+            }
         }
     }
 
-    /// An expression that is the same however often it is evaluated, as arguments: `rule, "re"`.
-    fn expression(&self, expr: &Expr, parameter: Option<&Id>) -> Option<String> {
+    /// What a path of names begins with, and the names.
+    fn path<'e>(&self, expr: &'e Expr) -> Option<(&'e Expr, Vec<String>)> {
         let mut path = Vec::new();
         let mut holder = plain(expr);
         while let Expr::Member(member) = holder {
@@ -130,6 +159,12 @@ impl Finder<'_> {
             path.insert(0, name.sym.to_string());
             holder = plain(&member.obj);
         }
+        Some((holder, path))
+    }
+
+    /// An expression that is the same however often it is evaluated, as arguments: `rule, "re"`.
+    fn expression(&self, expr: &Expr, parameter: Option<&Id>) -> Option<String> {
+        let (holder, path) = self.path(expr)?;
         let holder = match holder {
             Expr::Lit(Lit::Regex(literal)) if path.is_empty() => {
                 let quoted = |text: &str| serde_json::Value::from(text).to_string();
@@ -174,24 +209,114 @@ impl Finder<'_> {
 
     fn see_lines(&mut self, call: Span, Method { receiver, name, argument }: Method<'_>, otherwise: &'static str) {
         let Some(expression) = self.asked_of_each(argument) else { return };
-        let question = Question { call, lines: receiver.span(), method: name, otherwise, expression };
-        if let Expr::Ident(lines) = plain(receiver) {
+        let form = Form::Call { call, method: name, otherwise };
+        self.see_question(receiver, form, expression);
+    }
+
+    fn see_question(&mut self, lines: &Expr, form: Form, expression: String) {
+        let question = Question { lines: lines.span(), form, expression };
+        if let Expr::Ident(lines) = plain(lines) {
             self.asked.push((lines.to_id(), question));
-        } else if let Some(split) = split_of(receiver) {
+        } else if let Some(split) = split_of(lines) {
             self.narrow(&question);
             self.split(&split);
         }
     }
 
-    fn see_test(&mut self, call: Span, Method { receiver, argument, .. }: &Method<'_>) {
-        if !self.is_accumulated(argument) {
-            return;
-        }
-        if let Some(expression) = self.expression(receiver, None) {
-            let ((start, _), (end, _)) = (self.parsed.range(call), self.parsed.range(argument.span()));
-            self.found.edits.push(Edit { start, end, text: format!("__pi_growing.test({expression}, ") });
+    /// A loop over lines that asks one expression, or each of a list, and ends with the first line that matches.
+    fn see_loop(&mut self, outer: &ForOfStmt) {
+        let Some(line) = variable(outer) else { return };
+        let Some(only) = only(&outer.body) else { return };
+        if let Some(receiver) = ending_question(only, &line, true) {
+            if let Some(expression) = self.expression(receiver, Some(&line)) {
+                self.see_question(&outer.right, Form::Loop("among"), expression);
+            }
+        } else if let Stmt::ForOf(inner) = only {
+            let asked = variable(inner).zip(self::only(&inner.body));
+            let Some((rule, receiver)) =
+                asked.and_then(|(rule, only)| Some((rule, ending_question(only, &line, false)?)))
+            else {
+                return;
+            };
+            let (Some((rules, list)), Some((holder, path))) = (self.path(&inner.right), self.path(receiver)) else {
+                return;
+            };
+            let is_of_each = matches!(plain(holder), Expr::Ident(name) if name.to_id() == rule);
+            let is_outside = matches!(plain(rules), Expr::This(_))
+                || matches!(plain(rules), Expr::Ident(name) if name.to_id() != line && !self.bindings.is_global(name));
+            if is_of_each && is_outside {
+                let rules = match plain(rules) {
+                    Expr::Ident(name) => name.sym.to_string(),
+                    _ => "this".to_owned(),
+                };
+                let expression = format!("{rules}, \"{}\", \"{}\"", list.join("."), path.join("."));
+                self.see_question(&outer.right, Form::Loop("amongAll"), expression);
+            }
         }
     }
+
+    /// A question about the accumulated text.
+    fn see_accumulated(&mut self, call: Span, Method { receiver, name, argument }: &Method<'_>) {
+        let (start, end) = self.parsed.range(call);
+        if OF_EXPRESSION.contains(&name.as_str()) && self.is_accumulated(argument) {
+            if let Some(expression) = self.expression(receiver, None) {
+                let (text, _) = self.parsed.range(argument.span());
+                self.found.edits.push(Edit { start, end: text, text: format!("__pi_growing.{name}({expression}, ") });
+            }
+        } else if OF_TEXT.contains(&name.as_str()) && self.is_accumulated(receiver) {
+            if let Some(expression) = self.expression(argument, None) {
+                // A loop does not see what it goes over.
+                let name = if self.iterated.contains(&call) { "eachMatch" } else { name };
+                let (_, text) = self.parsed.range(receiver.span());
+                self.found.insertions.push(Edit { start, end: start, text: format!("__pi_growing.{name}(") });
+                self.found.edits.push(Edit { start: text, end, text: format!(", {expression})") });
+            }
+        } else if name == "includes" && self.is_accumulated(receiver) {
+            let ((_, text), (word, _)) = (self.parsed.range(receiver.span()), self.parsed.range(argument.span()));
+            self.found.insertions.push(Edit { start, end: start, text: "__pi_growing.includes(".to_owned() });
+            self.found.edits.push(Edit { start: text, end: word, text: ", ".to_owned() });
+        }
+    }
+}
+
+/// The constant that a loop over the items of something has for each.
+fn variable(each: &ForOfStmt) -> Option<Id> {
+    let ForHead::VarDecl(variables) = &each.left else { return None };
+    match variables.decls.as_slice() {
+        [VarDeclarator { name: Pat::Ident(name), .. }] if !each.is_await && variables.kind == VarDeclKind::Const => {
+            Some(name.to_id())
+        }
+        _ => None,
+    }
+}
+
+/// The only statement of a body.
+fn only(body: &Stmt) -> Option<&Stmt> {
+    match body {
+        Stmt::Block(block) => match block.stmts.as_slice() {
+            [only] => Some(only),
+            _ => None,
+        },
+        other => Some(other),
+    }
+}
+
+/// The expression of `if (expression.test(line)) { .. return }`. A `break` leaves one loop.
+fn ending_question<'a>(statement: &'a Stmt, line: &Id, may_break: bool) -> Option<&'a Expr> {
+    let Stmt::If(IfStmt { test, cons, alt: None, .. }) = statement else { return None };
+    let Method { receiver, name, argument } = Method::of_expression(test)?;
+    let is_asked = name == "test" && matches!(plain(argument), Expr::Ident(asked) if asked.to_id() == *line);
+    let (last, before) = match &**cons {
+        Stmt::Block(block) => block.stmts.split_last()?,
+        last => (last, &[][..]),
+    };
+    let ends = match last {
+        Stmt::Return(_) | Stmt::Throw(_) => true,
+        Stmt::Break(BreakStmt { label: None, .. }) => may_break,
+        _ => false,
+    };
+    let is_straight = before.iter().all(|statement| matches!(statement, Stmt::Expr(_) | Stmt::Decl(Decl::Var(_))));
+    (is_asked && ends && is_straight).then_some(receiver)
 }
 
 /// `receiver.name(argument)`.
@@ -272,13 +397,28 @@ impl Visit for Finder<'_> {
         pattern.visit_children_with(self);
     }
 
+    fn visit_expr_or_spread(&mut self, item: &ExprOrSpread) {
+        if item.spread.is_some() {
+            self.iterated.insert(plain(&item.expr).span());
+        }
+        item.visit_children_with(self);
+    }
+
+    fn visit_for_of_stmt(&mut self, each: &ForOfStmt) {
+        if !each.is_await {
+            self.iterated.insert(plain(&each.right).span());
+        }
+        self.see_loop(each);
+        each.visit_children_with(self);
+    }
+
     fn visit_call_expr(&mut self, call: &CallExpr) {
         if let Some(method) = Method::of(call) {
             let looks = METHODS.iter().find(|(name, _)| *name == method.name);
             if let Some((_, otherwise)) = looks {
                 self.see_lines(call.span, method, otherwise);
-            } else if method.name == "test" {
-                self.see_test(call.span, &method);
+            } else {
+                self.see_accumulated(call.span, &method);
             }
         }
         call.visit_children_with(self);
@@ -346,6 +486,67 @@ mod tests {
     }
 
     #[test]
+    fn accumulated_text_is_asked_in_every_way() {
+        for (source, expected) in [
+            ("(e, r) => r.re.exec(e.accumulated)", "(e, r) => exec(r, \"re\", e.accumulated)"),
+            ("(e, r) => e.accumulated.match(r.re)", "(e, r) => match(e.accumulated, r, \"re\")"),
+            ("(e, r) => e.accumulated.search(r) < 0", "(e, r) => search(e.accumulated, r, \"\") < 0"),
+            ("(e, r) => e.accumulated.matchAll(r.re)", "(e, r) => matchAll(e.accumulated, r, \"re\")"),
+            (
+                "({ accumulated }) => [...accumulated.matchAll(/a(b)/g)]",
+                "({ accumulated }) => [...eachMatch(accumulated, literal(\"a(b)\", \"g\"), \"\")]",
+            ),
+            (
+                "(e, r) => { for (const m of e.accumulated.matchAll(r)) say(m); }",
+                "(e, r) => { for (const m of eachMatch(e.accumulated, r, \"\")) say(m); }",
+            ),
+            ("(e, w) => e.accumulated.includes(w.word)", "(e, w) => includes(e.accumulated, w.word)"),
+        ] {
+            assert_eq!(rewritten(source), expected);
+        }
+    }
+
+    #[test]
+    fn loops_over_lines_are_narrowed() {
+        for (source, expected) in [
+            (
+                "function f(t, r) { for (const l of t.split('\\n')) { if (r.re.test(l)) { say(l); return r; } } }",
+                "function f(t, r) { for (const l of among(split(t, '\\n'), r, \"re\")) { if (r.re.test(l)) { say(l); return r; } } }",
+            ),
+            (
+                "function f(t, r) { const a = t.split('\\n'); for (const l of a) if (r.test(l)) break; for (const l of a) if (/a/.test(l)) throw l; }",
+                "function f(t, r) { const a = split(t, '\\n'); for (const l of among(a, r, \"\")) if (r.test(l)) break; for (const l of among(a, literal(\"a\", \"\"), \"\")) if (/a/.test(l)) throw l; }",
+            ),
+            (
+                "function f(t, s) { for (const l of t.split('\\n')) for (const r of s.rules) { if (r.re.test(l)) return r; } }",
+                "function f(t, s) { for (const l of amongAll(split(t, '\\n'), s, \"rules\", \"re\")) for (const r of s.rules) { if (r.re.test(l)) return r; } }",
+            ),
+        ] {
+            assert_eq!(rewritten(source), expected);
+        }
+    }
+
+    #[test]
+    fn loops_that_do_more_stay() {
+        for source in [
+            "function f(t, r) { for (const l of t.split('\\n')) if (r.test(l)) r = /b/; }",
+            "function f(t, r) { for (const l of t.split('\\n')) { if (r.test(l)) { if (l) continue; return; } } }",
+            "function f(t, r) { for (const l of t.split('\\n')) { if (r.test(l)) return; else r = /b/; } }",
+            "function f(t, r) { for (const l of t.split('\\n')) { n++; if (r.test(l)) return; } }",
+            "function f(t, r) { for (let l of t.split('\\n')) if (r.test(l)) return; }",
+            "function f(t) { for (const l of t.split('\\n')) if (l.re.test(l)) return; }",
+            "async function f(t, r) { for await (const l of t.split('\\n')) if (r.test(l)) return; }",
+            "function f(t, r) { const a = t.split('\\n'); for (const l of a) if (r.test(l)) return a; }",
+            "function f(t, s) { for (const l of t.split('\\n')) for (const r of s.rules) { if (r.re.test(l)) break; } }",
+            "function f(t, s) { for (const l of t.split('\\n')) for (const r of s.rules()) { if (r.re.test(l)) return; } }",
+            "function f(t, s) { for (const l of t.split('\\n')) for (const r of l.rules) { if (r.re.test(l)) return; } }",
+            "function f(t, s, q) { for (const l of t.split('\\n')) for (const r of s.rules) { if (q.re.test(l)) return; } }",
+        ] {
+            assert_eq!(rewritten(source), source);
+        }
+    }
+
+    #[test]
     fn what_could_be_seen_stays() {
         for source in [
             // The array is used elsewhere.
@@ -368,7 +569,12 @@ mod tests {
             "(t) => t.split('\\n').some((l) => r.test(l))",
             "(t, r) => t?.split('\\n').some((l) => r.test(l))",
             "(e, r) => r.test(e.chunk)",
-            "(e, r) => r.exec(e.accumulated)",
+            "(e, r) => r.exec(e.chunk)",
+            "(e, r) => e.chunk.match(r)",
+            "(e, r) => e.accumulated.match(r())",
+            "(e, r) => e.accumulated.replace(r, '')",
+            "(e, r) => e.accumulated.includes(r, 3)",
+            "(e, r) => e.accumulated?.match(r)",
         ] {
             assert_eq!(rewritten(source), source);
         }

@@ -15,6 +15,7 @@ mod calls;
 mod http;
 mod lines;
 mod peers;
+mod shapes;
 mod start;
 mod stream;
 #[expect(unused_imports, reason = "without a test harness the tests of the shared file vanish, their imports do not")]
@@ -39,6 +40,7 @@ const PARTS: &[Part] = &[
     ("http", http::figures),
     ("lines", lines::figures),
     ("ttsr", ttsr::figures),
+    ("shapes", shapes::figures),
 ];
 
 fn main() {

@@ -54,6 +54,12 @@ impl World {
         Self::load_in(directory, package, Box::new(InThread))
     }
 
+    /// Loads a package with `directory` as the project, in a sealed process.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn load_sealed(directory: TempDir, package: Package) -> Self {
+        Self::load_in(directory, package, Box::new(pijs_host::InProcess::new(pijs_realm::ProcessOptions::default())))
+    }
+
     fn load_in(directory: TempDir, package: Package, realms: Box<dyn OpenRealm>) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
         let runtime = runtime.expect("a runtime");

@@ -13,6 +13,9 @@
  *   →  __pi_growing.test(rule, "re", event.accumulated)
  * ```
  *
+ * Likewise `exec`, `match`, `matchAll`, `search` and `includes` of the whole text, and loops over lines that end with the first
+ * one that matches (`among`, `amongAll`).
+ *
  * Lines that are known not to match are left out: `none` says whether that is all of them, and the author's own code runs
  * over the `rest`, so the answer is that of the original. Known is a line that the expression itself refused when it was complete, or that an automaton
  * with a carried state (`prefilters` of the engine) cannot match: all automata of a text read a piece in one call.
@@ -32,11 +35,17 @@ type Method = "some" | "find" | "filter";
 
 const StringPrototype = String.prototype;
 const ArrayPrototype = Array.prototype;
-const { split, indexOf, slice } = StringPrototype;
+const { split, indexOf, slice, match, matchAll, search, includes: contains } = StringPrototype;
 const { test, exec } = RegExp.prototype;
 const { some, find, filter, includes } = ArrayPrototype;
 const METHODS: Record<Method, unknown> = { some, find, filter };
 const { split: splitSymbol } = Symbol;
+const iterator: typeof Symbol.iterator = Symbol.iterator;
+const matchSymbol: typeof Symbol.match = Symbol.match;
+const matchAllSymbol: typeof Symbol.matchAll = Symbol.matchAll;
+const searchSymbol: typeof Symbol.search = Symbol.search;
+const { [matchSymbol]: matchBy, [matchAllSymbol]: matchAllBy, [searchSymbol]: searchBy } = RegExp.prototype;
+const { [iterator]: items } = ArrayPrototype;
 const describe = Object.getOwnPropertyDescriptor;
 const reader = (name: "global" | "sticky" | "source" | "flags") => describe(RegExp.prototype, name)!.get!;
 const readers = { global: reader("global"), sticky: reader("sticky"), source: reader("source"), flags: reader("flags") };
@@ -54,6 +63,8 @@ const WORTH_AN_AUTOMATON = 64;
 /** What is known of one expression and the lines of a text, or the text as a whole. */
 class Question {
   readonly pattern: RegExp;
+  /** It remembers where it was, and so does not always say the same: only its automaton is asked, about a whole text. */
+  readonly remembers: boolean;
   asked = 0;
   /** That of its automaton; `undefined` while the expression itself is asked. */
   number: number | undefined;
@@ -68,6 +79,7 @@ class Question {
 
   constructor(pattern: RegExp) {
     this.pattern = pattern;
+    this.remembers = call(readers.global, pattern, []) || call(readers.sticky, pattern, []);
   }
 
   matches(text: string): boolean {
@@ -104,8 +116,7 @@ class Reading {
   private readonly members: Question[] = [];
   /** The numbers of those that cannot be ruled out. */
   suspected: number[] | undefined;
-  /** `undefined` stands for an expression that remembers where it was, and so does not always say the same. */
-  private readonly questions = new Map<RegExp, Question | undefined>();
+  private readonly questions = new Map<RegExp, Question>();
   /** What was asked about one delta, in order: most likely the same is asked about the next. */
   readonly asked: Asked[] = [];
   next = 0;
@@ -152,7 +163,7 @@ class Reading {
 
   private join(question: Question): void {
     const { pattern } = question;
-    question.number = this.automata.add(call(readers.source, pattern, []), call(readers.flags, pattern, []));
+    question.number = this.automata.add(call(readers.source, pattern, []), matchingFlags(pattern));
     if (question.number === undefined) return;
     this.members.push(question);
     question.isQuiet = question.kept.length === 0;
@@ -185,13 +196,11 @@ class Reading {
   }
 
   private questionOf(pattern: RegExp): Question | undefined {
-    const known = this.questions.get(pattern);
-    if (known !== undefined || this.questions.has(pattern)) return known;
-    if (this.questions.size === EXPRESSIONS) return undefined;
-    const remembers = call(readers.global, pattern, []) || call(readers.sticky, pattern, []);
-    const made = remembers ? undefined : new Question(pattern);
-    this.questions.set(pattern, made);
-    return made;
+    let question = this.questions.get(pattern);
+    if (question === undefined && this.questions.size < EXPRESSIONS) {
+      this.questions.set(pattern, (question = new Question(pattern)));
+    }
+    return question;
   }
 }
 
@@ -234,6 +243,19 @@ class Lines {
     return (this.present ??= new Split(text, this.separator, this));
   }
 
+  /** The same for each expression of a list. */
+  narrowedAll(split: Split, rules: unknown[], path: string): string[] | undefined {
+    let isCurrent = false;
+    for (let index = 0; index < rules.length; index++) {
+      const narrowed = this.narrowed(split, rules[index], path);
+      if (narrowed === undefined) return undefined;
+      if (narrowed.length === 0) continue;
+      if (narrowed.length > 1 || narrowed[0] !== this.current) return undefined;
+      isCurrent = true;
+    }
+    return isCurrent ? [this.current] : [];
+  }
+
   /** From here on nothing is known of them. */
   forget(): void {
     if (latest === this.present) latest = undefined;
@@ -246,7 +268,7 @@ class Lines {
    */
   narrowed(split: Split, holder: any, path: string): string[] | undefined {
     const question = split === this.present ? this.reading.question(holder, path) : undefined;
-    if (question === undefined) return undefined;
+    if (question === undefined || question.remembers) return undefined;
     if (question.number === undefined) {
       for (; question.seen < this.complete.length; question.seen++) question.look(this.complete[question.seen]!);
     } else if (question.suspects.length > 0) {
@@ -274,6 +296,10 @@ class Split {
     return this.lines.narrowed(this, holder, path) ?? this.all();
   }
 
+  narrowedAll(rules: unknown[], path: string): string[] {
+    return this.lines.narrowedAll(this, rules, path) ?? this.all();
+  }
+
   all(): string[] {
     return call(split, this.text, [this.separator]);
   }
@@ -284,7 +310,9 @@ class Growing {
   text: string;
   hasGrown = false;
   private readonly bySeparator = new Map<string, Lines>();
-  private readonly reading = new Reading();
+  readonly reading = new Reading();
+  /** How much of the text was searched for a word and does not have it; -1 for a word that was found. */
+  private readonly searched = new Map<string, number>();
 
   constructor(text: string) {
     this.text = text;
@@ -312,10 +340,19 @@ class Growing {
     for (const lines of this.bySeparator.values()) lines.forget();
   }
 
-  /** Whether the whole of it matches; `undefined` when the expression has to be asked. */
-  matches(holder: unknown, path: string): boolean | undefined {
+  /** The expression, if nothing in the text can match it. */
+  excluded(holder: unknown, path: string): Question | undefined {
     const question = this.reading.question(holder, path);
-    return question && this.reading.may(question) && question.matches(this.text);
+    return question && !this.reading.may(question) ? question : undefined;
+  }
+
+  /** Whether the text contains a word: as long as it does not, only what is new is searched. */
+  contains(word: string): boolean {
+    const searched = this.searched.get(word) ?? 0;
+    if (searched < 0) return true;
+    const isThere = call(indexOf, this.text, [word, Math.max(0, searched - word.length + 1)]) >= 0;
+    if (this.searched.size < EXPRESSIONS || searched > 0) this.searched.set(word, isThere ? -1 : this.text.length);
+    return isThere;
   }
 }
 
@@ -366,6 +403,12 @@ function keysOf(path: string): string[] {
 
 /** The expression at the end of a path of plain properties, if it is as the language ships it. */
 function expression(holder: any, path: string): RegExp | undefined {
+  const value = plainValue(holder, path);
+  return isRegExp(value) && isAsShipped(value) ? value : undefined;
+}
+
+/** What stands at the end of a path of plain properties; `undefined` where one is missing or is no plain one. */
+function plainValue(holder: any, path: string): any {
   let value = holder;
   const keys = keysOf(path);
   for (let index = 0; index < keys.length; index++) {
@@ -374,7 +417,26 @@ function expression(holder: any, path: string): RegExp | undefined {
     if (property === undefined || !("value" in property)) return undefined;
     value = property.value;
   }
-  return isRegExp(value) && isAsShipped(value) ? value : undefined;
+  return value;
+}
+
+/** What an author's own code finds at the end of a path. */
+function valueAt(holder: any, path: string): any {
+  const keys = keysOf(path);
+  let value = holder;
+  for (let index = 0; index < keys.length; index++) value = value[keys[index]!];
+  return value;
+}
+
+/** The flags that say what matches, without those that say where to begin and what is answered. */
+function matchingFlags(pattern: RegExp): string {
+  const flags = call(readers.flags, pattern, []);
+  let matching = "";
+  for (let index = 0; index < flags.length; index++) {
+    const flag = flags[index]!;
+    if (flag !== "g" && flag !== "y" && flag !== "d") matching += flag;
+  }
+  return matching;
 }
 
 function isRegExp(value: any): value is RegExp {
@@ -393,16 +455,55 @@ function narrow(lines: unknown, method: Method, holder: unknown, path: string): 
   return ArrayPrototype[method] === METHODS[method] ? lines.narrowed(holder, path) : lines.all();
 }
 
+/**
+ * The question about the expression at the end of a path, if it can match nowhere in a text that has grown.
+ *
+ * Every delta asks this for every rule: the question that was expected, of a text that no automaton suspects, is answered without
+ * a call of anything but `isSame`.
+ */
+function excluded(text: any, holder: any, path: string): Question | undefined {
+  const first = texts[0];
+  if (first !== undefined && isSame(first.text, text)) {
+    const { reading } = first;
+    const asked = reading.asked[reading.next];
+    if (asked !== undefined && asked.holder === holder && asked.path === path && reading.suspected === undefined) {
+      const { question } = asked;
+      const { pattern } = question;
+      // `isAsShipped`: it was a plain property when it was first asked for.
+      if (
+        question.number !== undefined && (path === "" ? holder : holder[path]) === pattern &&
+        pattern.exec === exec && pattern.test === test && typeof pattern.lastIndex === "number"
+      ) {
+        reading.next++;
+        return question;
+      }
+    }
+  }
+  return typeof text === "string" ? growing(text)?.excluded(holder, path) : undefined;
+}
+
+const nothing = /[]/g;
+const noMatches = call(matchAll, "", [nothing]);
+noMatches.next();
+
+/** Whether `text.matchAll(expression)` goes over nothing. */
+function hasNoMatches(text: any, holder: any, path: string): boolean {
+  const pattern = StringPrototype.matchAll === matchAll ? excluded(text, holder, path)?.pattern : undefined;
+  return pattern !== undefined && pattern[matchAllSymbol] === matchAllBy && pattern.constructor === RegExp &&
+    call(readers.global, pattern, []) && !Object.hasOwn(pattern, "flags");
+}
+
 const literals = new Map<string, RegExp>();
 
 export const __pi_growing = Object.freeze({
   narrow,
 
-  /** The expression that a literal of the source stands for: one, however often the literal is evaluated. */
+  /** The expression that a literal of the source stands for: one, however often the literal is evaluated, at its beginning. */
   literal(source: string, flags: string): RegExp {
     const key = `${flags}/${source}`;
     let pattern = literals.get(key);
     if (pattern === undefined) literals.set(key, (pattern = new RegExp(source, flags)));
+    pattern.lastIndex = 0;
     return pattern;
   },
 
@@ -449,13 +550,67 @@ export const __pi_growing = Object.freeze({
     return rest;
   },
 
+  /** The lines of `for (const line of lines) { if (expression.test(line)) .. }` that have to be asked. */
+  among(lines: unknown, holder: unknown, path: string): unknown {
+    if (!(lines instanceof Split)) return lines;
+    return ArrayPrototype[iterator] === items ? lines.narrowed(holder, path) : lines.all();
+  },
+
+  /** Those of `for (const line of lines) for (const rule of rules) { if (rule.re.test(line)) .. }`. */
+  amongAll(lines: unknown, holder: unknown, list: string, path: string): unknown {
+    if (!(lines instanceof Split)) return lines;
+    const rules = plainValue(holder, list);
+    const isList = Array.isArray(rules) && rules[iterator] === items && ArrayPrototype[iterator] === items;
+    return isList ? lines.narrowedAll(rules, path) : lines.all();
+  },
+
   /** `expression.test(text)`. */
   test(holder: any, path: string, text: any): unknown {
-    const answer = typeof text === "string" ? growing(text)?.matches(holder, path) : undefined;
-    if (answer !== undefined) return answer;
-    let receiver = holder;
-    for (const key of keysOf(path)) receiver = receiver[key];
-    return receiver.test(text);
+    const question = excluded(text, holder, path);
+    if (question === undefined) return valueAt(holder, path).test(text);
+    if (question.remembers) question.pattern.lastIndex = 0;
+    return false;
+  },
+
+  /** `expression.exec(text)`. */
+  exec(holder: any, path: string, text: any): unknown {
+    const question = excluded(text, holder, path);
+    if (question === undefined) return valueAt(holder, path).exec(text);
+    if (question.remembers) question.pattern.lastIndex = 0;
+    return null;
+  },
+
+  /** `text.match(expression)`. */
+  match(text: any, holder: any, path: string): unknown {
+    const question = StringPrototype.match === match ? excluded(text, holder, path) : undefined;
+    if (question === undefined || question.pattern[matchSymbol] !== matchBy) return text.match(valueAt(holder, path));
+    if (question.remembers) question.pattern.lastIndex = 0;
+    return null;
+  },
+
+  /** `text.search(expression)`. */
+  search(text: any, holder: any, path: string): unknown {
+    const question = StringPrototype.search === search ? excluded(text, holder, path) : undefined;
+    return question?.pattern[searchSymbol] === searchBy ? -1 : text.search(valueAt(holder, path));
+  },
+
+  /** `text.matchAll(expression)`. */
+  matchAll(text: any, holder: any, path: string): unknown {
+    return hasNoMatches(text, holder, path) ? call(matchAll, "", [nothing]) : text.matchAll(valueAt(holder, path));
+  },
+
+  /** The same where only its items are used: what goes over nothing may be the same each time. */
+  eachMatch(text: any, holder: any, path: string): unknown {
+    return hasNoMatches(text, holder, path) ? noMatches : text.matchAll(valueAt(holder, path));
+  },
+
+  /** `text.includes(word)`. */
+  includes(text: any, word: any): unknown {
+    if (typeof text === "string" && typeof word === "string" && StringPrototype.includes === contains) {
+      const known = growing(text);
+      if (known !== undefined) return known.contains(word);
+    }
+    return text.includes(word);
   },
 });
 
