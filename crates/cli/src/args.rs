@@ -7,7 +7,7 @@ mod flags;
 mod similar;
 
 pub(crate) use flags::{ExtensionFlag, split_extension_flags};
-pub(crate) use similar::{misspelt_command, similar, similar_option};
+pub(crate) use similar::{misspelt_command, similar, similar_models, similar_option};
 
 use crate::rules::{RuleArgs, RulesCommand};
 use clap::{Args, Parser, Subcommand, ValueEnum};

@@ -3,7 +3,7 @@
 //! Extensions register models too, so the choice is made when they have loaded. Keys are looked for where pi looks:
 //! `--api-key`, `auth.json`, `models.json`, the environment ([`KeyPlaces`]).
 
-use crate::args::RunArgs;
+use crate::args::{RunArgs, similar_models};
 use crate::environment::Environment;
 use crate::failure::{Failure, Result, is_missing};
 use crate::output::{clean, stderr, stdout};
@@ -227,7 +227,17 @@ fn named(args: &RunArgs, name: &str, models: &Models) -> Result<Chosen> {
     let has_key = |provider: &str| args.api_key.is_some() || models.is_configured(provider);
     let wanted = Wanted { provider, model: name, thinking: args.thinking.as_deref() };
     let can_ask = |model: &Model| has_key(&model.provider) && models.speaks(model);
-    choose::named(wanted, &models.all(), &has_key, &can_ask).map_err(|message| Failure::usage(message).help(HOW))
+    let all = models.all();
+    choose::named(wanted, &all, &has_key, &can_ask).map_err(|message| {
+        let usable: Vec<&Model> = all.iter().filter(|model| can_ask(model)).collect();
+        let near = |models: Vec<&Model>| {
+            similar_models(name, models.into_iter().map(|model| (model.provider.as_str(), model.id.as_str())))
+        };
+        let near = Some(near(usable)).filter(|near| !near.is_empty()).unwrap_or_else(|| near(all.iter().collect()));
+        let meant =
+            if near.is_empty() { String::new() } else { format!("did you mean {}?\n        ", near.join(", ")) };
+        Failure::usage(message).help(format!("{meant}{HOW}"))
+    })
 }
 
 fn no_key(model: &Model) -> Failure {

@@ -4,7 +4,7 @@ mod outlook;
 mod review;
 
 use crate::applicant::{Applicant, grant_key};
-use crate::args::{InstallArgs, PackageArgs, RemoveArgs, UpdateArgs};
+use crate::args::{InstallArgs, PackageArgs, RemoveArgs, UpdateArgs, similar};
 use crate::compile::{Compiler, input_of};
 use crate::consent::{self, Consent, one_line};
 use crate::environment::Environment;
@@ -43,7 +43,16 @@ pub(crate) async fn install(environment: &Environment, args: &InstallArgs) -> Re
     let attempts = install_with(environment, args, &progress, Arc::clone(&reviewer) as _).await;
     progress.finish();
     let mut failed = Failed::default();
-    for Attempt { outcome, .. } in attempts? {
+    let attempts = attempts?;
+    let is_new = |attempt: &Attempt| attempt.outcome.as_ref().map_or(true, |installed| installed.is_new);
+    if args.source.is_none() && !args.common.json && !attempts.iter().any(is_new) {
+        stderr(&match attempts.len() {
+            0 => "nothing to do: no package is listed in the settings; install one with: pi install SOURCE".to_owned(),
+            1 => "nothing to do: the one package is in place".to_owned(),
+            count => format!("nothing to do: all {count} packages are in place"),
+        });
+    }
+    for Attempt { outcome, .. } in attempts {
         let told = match outcome {
             Ok(installed) => match told(environment, &reviewer, &installed, args) {
                 Ok(()) => {
@@ -407,7 +416,13 @@ pub(crate) fn find_package(environment: &Environment, which: &str) -> Result<Pac
         }
     }
     let which = which.strip_prefix("path:").unwrap_or(which);
-    discovered(environment, vec![which.to_owned()])?
+    let named = discovered(environment, vec![which.to_owned()]).map_err(|failure| match similar {
+        Some(similar) => {
+            failure.help(format!("did you mean {}? pi ext list names what would be loaded", clean(&similar)))
+        }
+        None => failure,
+    })?;
+    named
         .packages
         .first()
         .cloned()
@@ -437,6 +452,15 @@ pub(crate) fn show(environment: &Environment, which: &str, as_json: bool) -> Res
     let metadata = output.metadata();
     let limits = pijs_protocol::wire::Limits::default();
     if as_json {
+    let names: Vec<&str> = found
+        .packages
+        .iter()
+        .flat_map(|package| {
+            let id = package.id.as_str();
+            package.name.as_deref().into_iter().chain([id.strip_prefix("npm:").unwrap_or(id)])
+        })
+        .collect();
+    let similar = similar(which, names).map(str::to_owned);
         stdout(&json!({ "id": package.id, "root": package.root, "artifact": metadata, "limits": limits }).to_string());
         return Ok(());
     }

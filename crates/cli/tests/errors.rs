@@ -28,7 +28,37 @@ fn an_unknown_flag_is_refused_by_name() {
 
 #[test]
 fn a_misspelt_command_is_no_prompt() {
-    World::new().pi(&["instal", "./x"]).failed(2, &["instal", "did you mean: pi install?"]);
+    let world = World::new();
+    world.pi(&["instal", "./x"]).failed(2, &["instal", "did you mean: pi install?"]);
+    world.pi(&["lst"]).failed(2, &["lst", "did you mean: pi list?"]);
+    world.pi(&["rm", "x"]).failed(2, &["rm", "did you mean: pi remove?"]);
+    world.pi(&["uninstall", "x"]).failed(1, &["x"]);
+    world.pi(&["ext", "grants", "alow", "x", "exec"]).failed(2, &["alow", "did you mean: pi ext grants allow?"]);
+    world
+        .write("project/mine/package.json", r#"{"name":"scheduler","version":"1.0.0","pi":{"extensions":["./a.ts"]}}"#);
+    world.write("project/mine/a.ts", "export default () => {};\n");
+    world.pi(&["install", "./mine"]).succeeded();
+    world.pi(&["ext", "grants", "allow", "schedulr", "exec"]).failed(1, &["schedulr", "did you mean scheduler?"]);
+    let nothing = world.pi(&["install"]);
+    assert!(nothing.succeeded().stderr.contains("nothing to do"), "{}", nothing.stderr);
+    world.pi(&["-p", "x", "--model", "gpt5"]).failed(2, &["gpt5", "did you mean ", "/gpt-5"]);
+}
+
+#[test]
+fn a_report_that_comes_again_is_printed_once_and_counted() {
+    let world = World::new();
+    let model = world.script(&[&["a", "b", "c", "d"]]);
+    let source = "export default (pi: any) => {
+      pi.on('message_update', () => { throw new Error('the same each time'); });
+      pi.on('message_update', () => console.error('so is this'));
+      pi.on('message_update', () => console.log('output'));
+    };";
+    let path = world.write("project/ext.ts", source).display().to_string();
+    let run = world.pi(&["-p", "x", "--model", &model, "-e", &path]);
+    let count = |words: &str| run.stderr.matches(words).count();
+    assert_eq!((count("the same each time"), count("so is this")), (2, 2), "{}", run.succeeded().stderr);
+    assert_eq!(count("more times"), 2, "{}", run.stderr);
+    assert!(count("output") > 3, "what it prints for people is no report: {}", run.stderr);
 }
 
 #[test]

@@ -7,8 +7,14 @@ use std::ffi::OsString;
 /// Edits (a letter more, less, changed or moved by one) up to which a name counts as misspelt; one in a short name.
 const MOST_EDITS: usize = 2;
 
-/// Letters of a command that is recognised when it is misspelt: `lint` may well be a prompt beside `list`.
-const SHORTEST_COMMAND: usize = 5;
+/// Letters of a command that is recognised whatever follows it. A shorter one is only where it stands alone: `lint` may well
+/// be a prompt beside `list`.
+const LONG_COMMAND: usize = 5;
+/// Letters of the shortest command that is recognised at all: `next` is no misspelt `ext`.
+const SHORTEST_COMMAND: usize = 4;
+
+/// Names that other package managers have for a command.
+const SYNONYMS: [(&str, &str); 2] = [("ls", "list"), ("rm", "remove")];
 
 /// The known name that is most like `name`, unless none is.
 pub(crate) fn similar<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
@@ -25,17 +31,90 @@ pub(crate) fn similar_option(name: &str, registered: &[String]) -> Option<String
     similar(name, own.chain(registered.iter().map(String::as_str))).map(|found| format!("--{found}"))
 }
 
+/// Up to three models whose names are most like `name`, where dots, dashes and capitals count for nothing.
+pub(crate) fn similar_models<'a>(name: &str, ids: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<String> {
+    const MOST: usize = 3;
+    let letters = |name: &str| name.chars().filter(|c| c.is_alphanumeric()).collect::<String>().to_lowercase();
+    let wanted = letters(name.rsplit('/').next().unwrap_or(name));
+    let most = if wanted.len() < 6 { 1 } else { MOST_EDITS };
+    let mut found: Vec<(usize, usize, String)> = ids
+        .into_iter()
+        .filter_map(|(provider, id)| {
+            let known = letters(id.rsplit('/').next().unwrap_or(id));
+            let edits = strsim::damerau_levenshtein(&wanted, &known);
+            let begins = wanted.len() > 2 && known.starts_with(&wanted);
+            (edits <= most || begins).then(|| (edits, id.len(), format!("{provider}/{id}")))
+        })
+        .collect();
+    found.sort();
+    found.into_iter().map(|(_, _, name)| name).take(MOST).collect()
+}
+
 /// Refuses a command line that begins with a misspelt sub-command: as a prompt, it would ask the model.
 pub(crate) fn misspelt_command(argv: &[OsString]) -> Result<(), Failure> {
     let command = <Cli as clap::CommandFactory>::command();
-    let Some(first) = argv.get(1).and_then(|word| word.to_str()) else { return Ok(()) };
-    let names = command.get_subcommands().filter(|command| !command.is_hide_set()).map(clap::Command::get_name);
-    let names = names.filter(|name| name.len() >= SHORTEST_COMMAND);
-    match similar(first, names) {
-        Some(found) if found != first => Err(Failure::usage(format!("`{first}` is no command of pi"))
-            .help(format!("did you mean: pi {found}? To send it to the model: pi -- {first}"))),
-        _ => Ok(()),
+    let words: Vec<&str> = argv.iter().skip(1).map_while(|word| word.to_str()).collect();
+    let Some((&first, rest)) = words.split_first() else { return Ok(()) };
+    let Some(called) = called(&command, first) else {
+        return match meant(&command, first, rest) {
+            Some(found) => Err(Failure::usage(format!("`{first}` is no command of pi"))
+                .help(format!("did you mean: pi {found}? To send it to the model: pi -- {first}"))),
+            None => Ok(()),
+        };
+    };
+    // A sub-command that takes a name, too, would take a misspelt one of its own for it.
+    let (mut path, mut command, mut rest) = (first.to_owned(), called, rest);
+    while let Some((&word, more)) = rest.split_first() {
+        match self::called(command, word) {
+            Some(called) => (command, rest) = (called, more),
+            None if more.iter().any(|word| !word.starts_with('-')) => {
+                let names = command.get_subcommands().map(clap::Command::get_name);
+                let Some(found) = similar(word, names) else { return Ok(()) };
+                return Err(Failure::usage(format!("`{word}` is no command of pi {path}"))
+                    .help(format!("did you mean: pi {path} {found}?")));
+            }
+            None => return Ok(()),
+        }
+        path = format!("{path} {word}");
     }
+    Ok(())
+}
+
+fn called<'a>(command: &'a clap::Command, name: &str) -> Option<&'a clap::Command> {
+    command
+        .get_subcommands()
+        .find(|known| known.get_name() == name || known.get_all_aliases().any(|alias| alias == name))
+}
+
+/// The sub-command that a word stands for that is none.
+fn meant<'a>(command: &'a clap::Command, word: &str, rest: &[&str]) -> Option<&'a str> {
+    let names = || command.get_subcommands().filter(|known| !known.is_hide_set()).map(clap::Command::get_name);
+    let said = rest.iter().filter(|word| !word.starts_with('-')).count();
+    if let Some((_, meant)) = SYNONYMS.iter().find(|(synonym, _)| *synonym == word)
+        && said <= 1
+    {
+        return names().find(|name| name == meant);
+    }
+    let aliases = command.get_subcommands().flat_map(clap::Command::get_all_aliases);
+    let long = similar(word, names().chain(aliases).filter(|name| name.len() >= LONG_COMMAND));
+    let is_slip = |name: &&str| {
+        let is_short = (SHORTEST_COMMAND..LONG_COMMAND).contains(&name.len());
+        // Another letter in place of one makes another word: `last`, `lint`, `lift`.
+        is_short
+            && strsim::damerau_levenshtein(word, name) == 1
+            && (word.len() != name.len() || is_reordered(word, name))
+    };
+    let short = || names().find(|name| said == 0 && is_slip(name));
+    long.or_else(short)
+}
+
+fn is_reordered(word: &str, name: &str) -> bool {
+    let sorted = |word: &str| {
+        let mut letters: Vec<char> = word.chars().collect();
+        letters.sort_unstable();
+        letters
+    };
+    sorted(word) == sorted(name)
 }
 
 #[cfg(test)]
@@ -56,11 +135,48 @@ mod tests {
             let argv: Vec<OsString> = line.split(' ').map(OsString::from).collect();
             misspelt_command(&argv).is_err()
         };
-        for line in ["pi instal pi-ttsr", "pi udpate", "pi isntall ./x"] {
+        for line in [
+            "pi instal pi-ttsr",
+            "pi udpate",
+            "pi isntall ./x",
+            "pi lst",
+            "pi lits",
+            "pi lisst",
+            "pi ls",
+            "pi ls --json",
+            "pi rm x",
+            "pi unisntall x",
+            "pi ext grants alow x exec",
+            "pi ext grnats allow x exec",
+        ] {
             assert!(refused(line), "{line}");
         }
-        for line in ["pi", "pi install x", "pi hello", "pi -p instal", "pi lint src", "pi test", "pi -- instal"] {
+        for line in [
+            "pi",
+            "pi install x",
+            "pi uninstall x",
+            "pi hello",
+            "pi -p instal",
+            "pi lint",
+            "pi lint src",
+            "pi lst of files",
+            "pi rm the old file",
+            "pi next",
+            "pi test",
+            "pi -- instal",
+            "pi ext grants alow",
+            "pi ext grants allow x exec",
+            "pi ext explain alow exec git",
+        ] {
             assert!(!refused(line), "{line}");
         }
+    }
+
+    #[test]
+    fn a_model_is_recognised_without_its_dashes() {
+        let known = [("openai", "gpt-5"), ("openai", "gpt-5-mini"), ("anthropic", "claude-opus-4-8"), ("x", "a/gpt-4")];
+        assert_eq!(similar_models("gpt5", known), ["openai/gpt-5", "x/a/gpt-4", "openai/gpt-5-mini"]);
+        assert_eq!(similar_models("anthropic/claude-opus-48", known), ["anthropic/claude-opus-4-8"]);
+        assert!(similar_models("frobnicate", known).is_empty());
     }
 }

@@ -7,6 +7,7 @@ use super::screen::Screen;
 use super::show_session;
 use super::transcript::Style;
 use super::view::Work;
+use crate::args::similar;
 use crate::environment::Environment;
 use crate::said::Said;
 use crate::session::Assembled;
@@ -95,6 +96,8 @@ pub(super) struct Commands {
     shells: RefCell<BTreeMap<u64, CancellationToken>>,
     shell: Cell<u64>,
 }
+    /// What begins like a command, is none and waits to be said once more.
+    asked_again: RefCell<Option<String>>,
 
 impl Commands {
     pub(super) fn new(session: Rc<Assembled>, screen: Screen, port: TuiPort, environment: Environment) -> Self {
@@ -107,6 +110,7 @@ impl Commands {
             shells: RefCell::default(),
             shell: Cell::new(0),
         }
+            asked_again: RefCell::default(),
     }
 
     /// Begins what was asked for; it goes on beside what is asked next.
@@ -228,6 +232,14 @@ impl Commands {
     }
 
     async fn say(&self, text: &str, later: bool, by: Option<ExtensionId>) {
+    /// The command that is most like a name, of pi's own and of extensions, skills and prompts.
+    fn meant(&self, name: &str) -> Option<String> {
+        let offered = self.session.host.state().get("commands").unwrap_or_default();
+        let offered = offered.as_array().into_iter().flatten().filter_map(|command| command["name"].as_str());
+        let known: Vec<&str> = OWN.iter().map(|(own, _)| *own).chain(offered).collect();
+        similar(name, known).filter(|meant| *meant != name).map(str::to_owned)
+    }
+
         let trimmed = text.trim();
         if let Some(command) = trimmed.strip_prefix('!') {
             if let Some(by) = by {
@@ -256,7 +268,18 @@ impl Commands {
                 return self.inform(instead);
             }
         }
+            if by.is_none()
+                && !self.is_command(trimmed)
+                && let Some(meant) = self.meant(name)
+                && self.asked_again.replace(Some(trimmed.to_owned())).as_deref() != Some(trimmed)
+            {
+                self.put_into_editor(trimmed);
+                return self.inform(&format!(
+                    "no command /{name}; did you mean /{meant}? Press Enter again to send it as a message"
+                ));
+            }
         let is_command = self.is_command(trimmed);
+        self.asked_again.take();
         let control = self.session.agent.control();
         if is_command || control.is_idle() {
             return self.submit(if is_command { trimmed } else { text }.into()).await;
