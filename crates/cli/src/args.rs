@@ -545,21 +545,21 @@ pub(crate) enum GrantsCommand {
         #[arg(value_name = "CAP[:SCOPE]", required = true)]
         grants: Vec<String>,
     },
-    /// Refuse a capability for good
+    /// Refuse capabilities for good: http, read:/etc, exec:git
     Deny {
         /// Name, source or path
         extension: String,
-        /// Which
-        #[arg(value_name = "CAP")]
-        capability: String,
+        /// Capabilities with their scopes; one or more
+        #[arg(value_name = "CAP[:SCOPE]", required = true)]
+        grants: Vec<String>,
     },
-    /// Take answers back, all or those about one capability
+    /// Take answers back: all, those about capabilities, or those about one scope, read:/etc
     Revoke {
         /// Name, source or path
         extension: String,
-        /// Which
-        #[arg(value_name = "CAP")]
-        capability: Option<String>,
+        /// Which; all without one
+        #[arg(value_name = "CAP[:SCOPE]")]
+        answers: Vec<String>,
     },
 }
 

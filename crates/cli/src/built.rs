@@ -11,7 +11,6 @@ use pijs_extc::{BuildOutput, Code, FileAccess, FileEvidence, SourceMaps};
 use pijs_host::{Entry, Host, Package};
 use pijs_hostcall::{BuildRecord, Caller, Dispatcher, Evidence, Gate, Grant, Profile, ReadBy};
 use pijs_packages::PackageEntry;
-use pijs_protocol::Capability;
 use pijs_protocol::artifact::ArtifactMetadata;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -36,7 +35,7 @@ impl Built {
         compiler: &Compiler,
         dispatcher: &Dispatcher,
         found: &PackageEntry,
-        (grants, never): (&[Grant], Vec<Capability>),
+        (grants, never): (&[Grant], Vec<Grant>),
     ) -> Result<Self> {
         let Some(file) = found.loose_file() else { return Self::new(compiler, dispatcher, found) };
         let profile = Profile::new(found.id.as_str()).loose(file, &found.root, None);
@@ -46,7 +45,7 @@ impl Built {
         let readable: Vec<Grant> = grants.iter().filter(|grant| gate.check(&profile, grant).is_ok()).cloned().collect();
         gate.set_grants(&profile, &readable, Evidence::default())
             .map_err(|error| Failure::usage(format!("{}: {error}", profile.extension)))?;
-        gate.set_never(&profile, never);
+        gate.set_never(&profile, &never);
         let permit = gate.permit(&Caller::new(Arc::new(profile)), "fs");
         // A file that the extension wrote itself is data, and no code of its author.
         let reads = move |path: &Path| permit.reads(path) == Ok(ReadBy::Grant);

@@ -112,11 +112,10 @@ pub(crate) fn decide(
     Ok(Decision { chosen, more, brought, has_seen })
 }
 
-/// Returns the requests of a package that it does not hold; a capability that was answered *never* is left out.
+/// Returns the requests of a package that it does not hold; one that was answered *never* is left out.
 fn not_granted(record: &Record, asked: &CapabilityManifest) -> Vec<CapabilityRequest> {
     let held = CapabilityManifest { capabilities: held_requests(record), ..record.manifest() };
-    let never = record.never();
-    widening(&held, asked).into_iter().filter(|request| !never.contains(&request.capability)).collect()
+    widening(&held, asked).into_iter().filter(|request| !record.refuses(request)).collect()
 }
 
 /// Returns the grants of a record, one request for each capability.

@@ -11,9 +11,9 @@ use crate::output::{clean, stderr, stdout};
 use crate::packages::{find_package, shown_name};
 use crate::system::SystemTimer;
 use pijs_extc::FileAccess;
-use pijs_hostcall::asked::words;
+use pijs_hostcall::asked::{as_grants, revoke_command, words};
 use pijs_hostcall::book::{Answered, Book, By, Record, Standing};
-use pijs_hostcall::gate::Judgement;
+use pijs_hostcall::gate::{Judgement, Rule};
 use pijs_hostcall::vocabulary::CAPABILITIES;
 use pijs_hostcall::{Caller, Decision, Gate, Grant, Profile, Required, Subject, derive};
 use pijs_packages::PackageEntry;
@@ -27,13 +27,9 @@ pub(crate) fn grants(environment: &Environment, args: &GrantsArgs) -> Result<()>
     let file = GrantFile::new(environment, Arc::new(SystemTimer::new()));
     match &args.command {
         None => list(environment, &file, args.extension.as_deref(), args.json),
-        Some(GrantsCommand::Revoke { extension, capability }) => {
-            revoke(environment, &file, extension, capability.as_deref())
-        }
+        Some(GrantsCommand::Revoke { extension, answers }) => revoke(environment, &file, extension, answers),
         Some(GrantsCommand::Allow { extension, grants }) => answer(environment, &file, extension, grants, true),
-        Some(GrantsCommand::Deny { extension, capability }) => {
-            answer(environment, &file, extension, std::slice::from_ref(capability), false)
-        }
+        Some(GrantsCommand::Deny { extension, grants }) => answer(environment, &file, extension, grants, false),
     }
 }
 
@@ -84,22 +80,33 @@ fn request_of(answer: &Answered) -> CapabilityRequest {
     }
 }
 
-fn revoke(environment: &Environment, file: &GrantFile, which: &str, capability: Option<&str>) -> Result<()> {
+fn revoke(environment: &Environment, file: &GrantFile, which: &str, answers: &[String]) -> Result<()> {
+    for answer in answers {
+        parse_grant(answer)?;
+    }
     let key = key_of(environment, &file.read()?, which)
         .ok_or_else(|| Failure::failed(format!("{}: nothing is recorded about it", clean(which))).help(HOW))?;
-    let revoked = file.change(|book| book.packages.get_mut(&key).map_or(0, |record| record.revoke(capability)))?;
-    match (revoked, capability) {
-        (0, Some(capability)) => Err(Failure::failed(format!(
-            "{}: no answer about {}",
-            clean(&key),
-            clean(capability)
-        ))
-        .help(format!("to forbid it write: pi ext grants deny {} {}", clean(&key), clean(capability)))),
-        (count, _) => {
-            stderr(&format!("{}: {count} answers taken back", clean(&key)));
-            Ok(())
-        }
+    let revoked: Vec<(Option<&str>, usize)> = file.change(|book| {
+        let Some(record) = book.packages.get_mut(&key) else { return Vec::new() };
+        let which: Vec<Option<&str>> = match answers {
+            [] => vec![None],
+            answers => answers.iter().map(|answer| Some(answer.as_str())).collect(),
+        };
+        which.into_iter().map(|which| (which, record.revoke(which))).collect()
+    })?;
+    let count: usize = revoked.iter().map(|(_, count)| count).sum();
+    let nothing: Vec<&str> = revoked.iter().filter(|(_, count)| *count == 0).filter_map(|(which, _)| *which).collect();
+    if count > 0 || nothing.is_empty() {
+        stderr(&format!("{}: {count} {} taken back", clean(&key), if count == 1 { "answer" } else { "answers" }));
     }
+    if nothing.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::failed(format!("{}: no answer about {}", clean(&key), clean(&nothing.join(", ")))).help(format!(
+        "its answers: pi ext grants {0}; to forbid it: pi ext grants deny {0} {1}",
+        clean(&key),
+        clean(nothing[0])
+    )))
 }
 
 fn answer(environment: &Environment, file: &GrantFile, which: &str, texts: &[String], allowed: bool) -> Result<()> {
@@ -182,7 +189,7 @@ pub(crate) fn explain(environment: &Environment, args: &ExplainArgs) -> Result<(
     held.grants = readable;
     gate.set_grants(&profile, &held.grants, applicant.evidence.clone())
         .map_err(|error| Failure::failed(error.to_string()))?;
-    gate.set_never(&profile, held.never.clone());
+    gate.set_never(&profile, &held.never);
     let caller = Caller::new(Arc::new(profile));
 
     let mut decisions = Vec::new();
@@ -190,16 +197,17 @@ pub(crate) fn explain(environment: &Environment, args: &ExplainArgs) -> Result<(
         for request in &applicant.asked.capabilities {
             let name = request.capability.as_str();
             if let Some((name, _)) = CAPABILITIES.iter().find(|(known, _)| *known == name) {
-                decisions.push((words(request), gate.holds(&caller, name)));
+                let never = gate.nevers(&caller, &Required { capability: name, subject: Subject::None });
+                decisions.push((words(request), gate.holds(&caller, name), never));
             }
         }
     } else {
-        let call = args.what.join(" ");
-        decisions.push((call.clone(), judge(&gate, &caller, &args.what)?));
+        let (decision, never) = judge(&gate, &caller, &args.what)?;
+        decisions.push((args.what.join(" "), decision, never));
     }
     let loss = applicant.evidence.expected_loss();
     if args.json {
-        let answers: Vec<Value> = decisions.iter().map(|(what, decision)| decision_json(what, decision)).collect();
+        let answers: Vec<Value> = decisions.iter().map(|(what, decision, _)| decision_json(what, decision)).collect();
         let signals: Vec<Value> = applicant
             .evidence
             .signals()
@@ -223,7 +231,7 @@ pub(crate) fn explain(environment: &Environment, args: &ExplainArgs) -> Result<(
     if decisions.is_empty() {
         stdout("  its code asks for nothing that needs asking");
     }
-    for (what, decision) in &decisions {
+    for (what, decision, never) in &decisions {
         let verdict = if decision.allowed { "allowed" } else { "denied" };
         stdout(&clean(&format!("  {verdict:<8} {what}")));
         let grant = decision.grant.as_ref().map(|grant| format!(", grant {grant}{}", given(record, grant)));
@@ -234,6 +242,15 @@ pub(crate) fn explain(environment: &Environment, args: &ExplainArgs) -> Result<(
             grant.unwrap_or_default(),
             reason.unwrap_or_default()
         )));
+        explain_never(record, &applicant.id, never);
+    }
+    // Those about one place are no answer to a request as a whole.
+    if args.what.is_empty() {
+        for refused in held.never.iter().filter(|refused| refused.scope.is_some()) {
+            let Grant { id, capability, methods, scope, .. } = refused.clone();
+            stdout(&clean(&format!("  denied   {}", words(&CapabilityRequest { capability, methods, scope }))));
+            explain_never(record, &applicant.id, &[id]);
+        }
     }
     stdout("  evidence");
     for signal in applicant.evidence.signals() {
@@ -251,6 +268,21 @@ pub(crate) fn explain(environment: &Environment, args: &ExplainArgs) -> Result<(
     ));
     stdout("                 it explains; what is granted is the policy's and yours");
     Ok(())
+}
+
+/// Says that the user answered *never*, when, and how the answer is taken back.
+fn explain_never(record: Option<&Record>, extension: &str, never: &[String]) {
+    if never.is_empty() {
+        return;
+    }
+    let is_it = |answer: &&Answered| {
+        let texts = as_grants(&request_of(answer));
+        !answer.allowed && texts.iter().any(|text| never.contains(text))
+    };
+    let given = record.and_then(|record| record.answers.iter().find(is_it));
+    let when = given.map(|answer| format!(" ({}, {})", answer.by.words(), answer.at)).unwrap_or_default();
+    stdout(&clean(&format!("           your answer: never{when}")));
+    stdout(&clean(&format!("           to take it back: {}", revoke_command(extension, never))));
 }
 
 /// Who gave a grant of the record, and when.
@@ -272,7 +304,7 @@ fn decision_json(what: &str, decision: &Decision) -> Value {
 
 /// Decides a call written as words: `exec git status`, `read /etc/hosts`, `http https://example.com/`, `env NAME`, or a
 /// capability alone.
-fn judge(gate: &Gate, caller: &Caller, what: &[String]) -> Result<Decision> {
+fn judge(gate: &Gate, caller: &Caller, what: &[String]) -> Result<(Decision, Vec<String>)> {
     let (capability, rest) = what.split_first().map(|(first, rest)| (first.as_str(), rest)).unwrap_or_default();
     let first = rest.first().map(String::as_str);
     let params = match (capability, first) {
@@ -298,9 +330,13 @@ fn judge(gate: &Gate, caller: &Caller, what: &[String]) -> Result<Decision> {
     decide(gate, caller, method, &required)
 }
 
-fn decide(gate: &Gate, caller: &Caller, method: &str, required: &Required<'_>) -> Result<Decision> {
+/// A decision, and the answers *never* behind it.
+fn decide(gate: &Gate, caller: &Caller, method: &str, required: &Required<'_>) -> Result<(Decision, Vec<String>)> {
     match gate.judge(caller, method, required) {
-        Ok(Judgement::Settled(decision) | Judgement::Ask(_, decision)) => Ok(decision),
+        Ok(Judgement::Settled(decision) | Judgement::Ask(_, decision)) => {
+            let never = if decision.rule == Rule::Never { gate.nevers(caller, required) } else { Vec::new() };
+            Ok((decision, never))
+        }
         Err(error) => Err(Failure::usage(clean(&error.message))),
     }
 }

@@ -1,7 +1,7 @@
 //! From the scan, the settings and the command line to what the gate is told.
 
 use crate::applicant::Applicant;
-use crate::args::{PolicyMode, RunArgs};
+use crate::args::{PolicyMode, RunArgs, similar};
 use crate::environment::Environment;
 use crate::failure::{Failure, Result, is_missing};
 use crate::output::clean;
@@ -10,7 +10,7 @@ use pijs_agent::provider::ProviderOptions;
 use pijs_agent::settings::Settings as SessionSettings;
 use pijs_host::PiProfile;
 use pijs_hostcall::asked::{allow_command, as_grants, widening, words};
-use pijs_hostcall::book::{Record, Standing};
+use pijs_hostcall::book::{Record, Standing, refuses};
 use pijs_hostcall::vocabulary::CAPABILITIES;
 use pijs_hostcall::{Gate, Grant, Mode, Policy, Profile};
 use pijs_packages::Origin;
@@ -208,26 +208,20 @@ impl Decided {
 
 impl Decided {
     /// Lists the requests of an extension beyond its grants, as far as neither a person nor the policy said no for good.
-    pub(crate) fn wanted(
-        &self,
-        applicant: &Applicant,
-        grants: &[Grant],
-        never: &[Capability],
-    ) -> Vec<CapabilityRequest> {
+    pub(crate) fn wanted(&self, applicant: &Applicant, grants: &[Grant], never: &[Grant]) -> Vec<CapabilityRequest> {
         let of = |grant: &Grant| CapabilityRequest {
             capability: grant.capability.clone(),
             methods: grant.methods.clone(),
             scope: grant.scope.clone(),
         };
         let held = CapabilityManifest { capabilities: grants.iter().map(of).collect(), ..applicant.asked.clone() };
-        let is_refused = |name: &Capability| never.contains(name) || self.policy.deny_caps.contains(name);
         let mut more = widening(&held, &applicant.asked);
-        more.retain(|request| !is_refused(&request.capability));
+        more.retain(|request| !refuses(never, request) && !self.policy.deny_caps.contains(&request.capability));
         more
     }
 
     /// What an extension at a local path holds before its code is known: its record, and `--allow`. Its build reads by it.
-    pub(crate) fn before_build(&self, record: Option<&Record>) -> (Vec<Grant>, Vec<Capability>) {
+    pub(crate) fn before_build(&self, record: Option<&Record>) -> (Vec<Grant>, Vec<Grant>) {
         let mut grants = record.map(Record::grants).unwrap_or_default();
         grants.extend(self.allowed.iter().cloned());
         grants.retain(|grant| grant.capability.as_str() == "read");
@@ -256,7 +250,7 @@ impl Decided {
 pub(crate) struct Held {
     pub(crate) grants: Vec<Grant>,
     /// What was answered *never*.
-    pub(crate) never: Vec<Capability>,
+    pub(crate) never: Vec<Grant>,
     /// Why it holds less than its user may think.
     pub(crate) note: Option<String>,
 }
@@ -348,7 +342,9 @@ fn must_exist(capability: &str) -> Result<()> {
         return Ok(());
     }
     let message = format!("{}: no such capability", clean(capability));
-    Err(Failure::usage(message).help(format!("one of: {}", all_capabilities())))
+    let meant = similar(capability, CAPABILITIES.iter().map(|(name, _)| *name));
+    let meant = meant.map(|meant| format!("did you mean {meant}? ")).unwrap_or_default();
+    Err(Failure::usage(message).help(format!("{meant}one of: {}", all_capabilities())))
 }
 
 /// `CAP[:SCOPE]`: the scope is a path pattern, a host, a program or a variable, as the capability says.

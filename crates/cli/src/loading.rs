@@ -239,7 +239,7 @@ impl Loader {
         gate.set_grants(profile, &grants, applicant.evidence)
             .map_err(|error| Failure::usage(format!("{}: {error}", found.id)))?;
         gate.set_wanted(profile, wanted);
-        gate.set_never(profile, held.never);
+        gate.set_never(profile, &held.never);
         // Of code that nobody agreed to, nothing is known.
         let Some(record) = record.filter(|record| record.code == code) else { return Ok(None) };
         if record.tools.is_empty() {

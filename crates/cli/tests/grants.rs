@@ -76,8 +76,29 @@ fn what_was_taken_at_install_holds_until_it_is_taken_back() {
     world.pi(&["ext", "grants", "allow", "mine", "exec:true"]).succeeded();
     assert_eq!(ran(&start(&world, &["--policy", "strict"])), "done");
     world.pi(&["ext", "grants", "deny", "mine", "exec"]).succeeded();
-    assert_eq!(ran(&start(&world, &["--policy", "permissive"])), "policy");
+    assert_eq!(ran(&start(&world, &["--policy", "permissive"])), "user");
     world.pi(&["ext", "grants", "revoke", "mine", "http"]).failed(1, &["no answer about http", "deny"]);
+    // "Never" is as narrow as it was said, is called the user's answer, and is taken back by the command that is shown.
+    world.pi(&["ext", "grants", "revoke", "mine", "exec"]).succeeded();
+    world.pi(&["ext", "grants", "allow", "mine", "exec"]).succeeded();
+    world.pi(&["ext", "grants", "deny", "mine", "exec:true", "read:/data"]).succeeded();
+    assert_eq!(ran(&start(&world, &[])), "user");
+    let listed = world.pi(&["ext", "grants", "mine"]);
+    for words in ["may run programs: any", "never run programs: true", "never read files: /data"] {
+        assert!(listed.succeeded().stdout.contains(words), "{words}: {}", listed.stdout);
+    }
+    let explained = world.pi(&["ext", "explain", "mine", "exec", "true"]);
+    for words in ["denied   exec true", "rule never", "your answer: never (pi ext grants", "pi ext grants revoke"] {
+        assert!(explained.succeeded().stdout.contains(words), "{words}: {}", explained.stdout);
+    }
+    assert!(world.pi(&["ext", "explain", "mine"]).stdout.contains("denied   read files: /data"), "it is listed");
+    assert!(world.pi(&["ext", "explain", "mine", "exec", "false"]).stdout.contains("allowed  exec false"));
+    let revoked = world.pi(&["ext", "grants", "revoke", "mine", "exec:true", "read:/data"]);
+    assert!(revoked.succeeded().stderr.contains("2 answers taken back"), "{}", revoked.stderr);
+    assert_eq!(ran(&start(&world, &[])), "done");
+    let revoked = world.pi(&["ext", "grants", "revoke", "mine", "exec"]);
+    assert!(revoked.succeeded().stderr.contains("1 answer taken back"), "{}", revoked.stderr);
+    world.pi(&["ext", "grants", "revoke", "mine", "exce"]).failed(2, &["did you mean exec"]);
 
     world.pi(&["remove", "./mine"]).succeeded();
     assert_eq!(self::book(&world)["packages"], json!({}));

@@ -13,7 +13,7 @@
 use crate::policy::usual_paths;
 use crate::programs::variables::{VariablePattern, split_assignments};
 use crate::programs::{self, Kind};
-use crate::prompt::shown;
+use crate::prompt::{fits, shown};
 use crate::scope::RAW;
 use crate::vocabulary::{CAPABILITIES, FREE, is_free_variable};
 use pijs_protocol::manifest::{CAPABILITY_SCHEMA, CapabilityManifest, CapabilityRequest, Scope};
@@ -204,6 +204,12 @@ pub fn allow_command(extension: &str, grants: &[String]) -> String {
     format!("pi ext grants allow {}", words.collect::<Vec<_>>().join(" "))
 }
 
+/// Writes the command that takes these answers about an extension back, as a shell has to read it.
+pub fn revoke_command(extension: &str, answers: &[String]) -> String {
+    let words = std::iter::once(extension).chain(answers.iter().map(String::as_str)).map(shell_word);
+    format!("pi ext grants revoke {}", words.collect::<Vec<_>>().join(" "))
+}
+
 fn shell_word(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+,=".contains(c);
     let plain = !word.is_empty() && word.chars().all(is_plain);
@@ -296,7 +302,7 @@ pub fn words(request: &CapabilityRequest) -> String {
                 out.push_str(&format!(" and {} more", entries.len() - SHOWN_ENTRIES));
             }
             // Nobody agrees to what is not shown; whoever agrees to this has agreed to no less.
-            let is_whole = |entry: &String| entry.chars().count() <= SHOWN_ENTRY;
+            let is_whole = |entry: &String| fits(entry, SHOWN_ENTRY);
             let hides = entries.len() > SHOWN_ENTRIES || !entries.iter().all(is_whole);
             if hides && guard::is_up("asked.whole") {
                 out.push_str(&format!(" - not all of it can be shown, so take it for {any}"));

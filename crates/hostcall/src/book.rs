@@ -190,9 +190,18 @@ impl Record {
         self.tools.clear();
     }
 
-    /// Adds an answer. An opposite one about the same capability goes; the same one is kept once.
+    /// Adds an answer. What was answered to the contrary goes as far as this one is about it: all of the capability, or the
+    /// same place. The same answer is kept once.
     pub fn answer(&mut self, answer: Answered) {
-        self.answers.retain(|known| known.capability != answer.capability || known.allowed == answer.allowed);
+        let places = places_of(&answer);
+        self.answers.retain_mut(|known| {
+            if known.capability != answer.capability || known.allowed == answer.allowed {
+                return true;
+            }
+            // Who allows one place of what was refused as a whole allows nothing as long as that stands.
+            let goes = answer.scope.is_none() || (known.scope.is_none() && !known.allowed);
+            !goes && places.iter().all(|place| !take_place(known, place))
+        });
         let same = |known: &Answered| {
             (&known.capability, &known.methods, &known.scope) == (&answer.capability, &answer.methods, &answer.scope)
         };
@@ -200,11 +209,30 @@ impl Record {
         self.answers.push(answer);
     }
 
-    /// Takes answers back, all of them or those about one capability; says how many.
-    pub fn revoke(&mut self, capability: Option<&str>) -> usize {
-        let before = self.answers.len();
-        self.answers.retain(|answer| capability.is_some_and(|capability| answer.capability.as_str() != capability));
-        before - self.answers.len()
+    /// Takes answers back and says how many: all of them, those about one capability (`read`), or what was answered about one
+    /// place (`read:/etc/hosts`).
+    pub fn revoke(&mut self, which: Option<&str>) -> usize {
+        let mut count = 0;
+        self.answers.retain_mut(|answer| {
+            let capability = answer.capability.as_str();
+            let place = match which {
+                None => None,
+                Some(which) if which == capability => None,
+                Some(which) => match which.strip_prefix(capability).and_then(|rest| rest.strip_prefix(':')) {
+                    Some(place) => Some(place),
+                    None => return true,
+                },
+            };
+            let Some(place) = place else {
+                count += 1;
+                return false;
+            };
+            let places = places_of(answer).len();
+            let is_empty = take_place(answer, place);
+            count += usize::from(is_empty || places_of(answer).len() < places);
+            !is_empty
+        });
+        count
     }
 
     /// What is granted.
@@ -221,10 +249,72 @@ impl Record {
             .collect()
     }
 
-    /// What was answered *never*.
-    pub fn never(&self) -> Vec<Capability> {
-        self.answers.iter().filter(|answer| !answer.allowed).map(|answer| answer.capability.clone()).collect()
+    /// What was answered *never*. The id of each is the answer as `pi ext grants revoke` takes it back.
+    pub fn never(&self) -> Vec<Grant> {
+        let never = self.answers.iter().filter(|answer| !answer.allowed);
+        never.flat_map(Answered::refusals).collect()
     }
+
+    /// Whether the user said *never* to the whole capability, or to all places that a request is about.
+    pub fn refuses(&self, request: &CapabilityRequest) -> bool {
+        refuses(&self.never(), request)
+    }
+}
+
+/// Whether what was answered *never* covers a request: its whole capability, or each of its places.
+pub fn refuses(never: &[Grant], request: &CapabilityRequest) -> bool {
+    let of_it = || never.iter().filter(|refused| refused.capability == request.capability);
+    let places = crate::asked::as_grants(request);
+    of_it().any(|refused| refused.scope.is_none())
+        || (!places.is_empty() && places.iter().all(|place| of_it().any(|refused| refused.id == *place)))
+}
+
+impl Answered {
+    /// A refusal for each place that the answer is about.
+    fn refusals(&self) -> Vec<Grant> {
+        let capability = &self.capability;
+        let one = |id: String, scope: Option<Scope>| Grant {
+            id,
+            capability: capability.clone(),
+            methods: None,
+            scope,
+            unasked: false,
+        };
+        let Some(scope) = &self.scope else { return vec![one(capability.to_string(), None)] };
+        let mut refusals = Vec::new();
+        let mut add = |list: &Option<Vec<String>>, of: fn(Option<Vec<String>>) -> Scope| {
+            for place in list.iter().flatten() {
+                refusals.push(one(format!("{capability}:{place}"), Some(of(Some(vec![place.clone()])))));
+            }
+        };
+        add(&scope.paths, |paths| Scope { paths, ..Scope::default() });
+        add(&scope.hosts, |hosts| Scope { hosts, ..Scope::default() });
+        add(&scope.commands, |commands| Scope { commands, ..Scope::default() });
+        add(&scope.env, |env| Scope { env, ..Scope::default() });
+        refusals
+    }
+}
+
+fn lists(scope: &mut Scope) -> [&mut Option<Vec<String>>; 4] {
+    [&mut scope.paths, &mut scope.hosts, &mut scope.commands, &mut scope.env]
+}
+
+/// The places that an answer is about, as they are written in it.
+fn places_of(answer: &Answered) -> Vec<String> {
+    let mut scope = answer.scope.clone().unwrap_or_default();
+    lists(&mut scope).into_iter().flat_map(|list| list.take().unwrap_or_default()).collect()
+}
+
+/// Takes a place out of an answer; returns whether nothing is left of the answer.
+fn take_place(answer: &mut Answered, place: &str) -> bool {
+    let Some(scope) = &mut answer.scope else { return false };
+    let mut has_had = false;
+    for list in lists(scope).into_iter().flatten() {
+        let before = list.len();
+        list.retain(|known| known != place);
+        has_had |= list.len() < before;
+    }
+    has_had && lists(scope).into_iter().all(|list| list.as_ref().is_none_or(Vec::is_empty))
 }
 
 #[cfg(test)]
@@ -283,7 +373,7 @@ mod tests {
         let held = |record: &Record| {
             let name = |capability: &Capability| capability.as_str().to_owned();
             let yes: Vec<String> = record.grants().iter().map(|grant| name(&grant.capability)).collect();
-            (yes, record.never().iter().map(name).collect::<Vec<_>>())
+            (yes, record.never().iter().map(|refused| refused.id.clone()).collect::<Vec<_>>())
         };
         let words = |yes: &[&str], never: &[&str]| {
             let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
@@ -304,6 +394,39 @@ mod tests {
         assert_eq!((record.revoke(Some("http")), held(&record)), (2, words(&["exec"], &[])));
         record.answer(answer("env", false));
         assert_eq!((record.revoke(None), held(&record)), (2, words(&[], &[])));
+    }
+
+    #[test]
+    fn an_answer_about_one_place_is_taken_back_or_overruled_by_itself() {
+        let none = asks(json!([]));
+        let mut record = Record::new(Present { code: "a", asked: &none, local: false });
+        let about = |paths: &[&str], allowed: bool| {
+            let paths = Some(paths.iter().map(|path| (*path).to_owned()).collect());
+            Answered { scope: Some(Scope { paths, ..Scope::default() }), ..answer("read", allowed) }
+        };
+        let never = |record: &Record| record.never().into_iter().map(|refused| refused.id).collect::<Vec<_>>();
+        record.answer(answer("read", true));
+        record.answer(about(&["/a"], false));
+        record.answer(about(&["/b", "/c:d"], false));
+        assert_eq!(
+            (record.grants().len(), never(&record)),
+            (1, vec!["read:/a".into(), "read:/b".into(), "read:/c:d".into()])
+        );
+        assert!(record.refuses(&CapabilityRequest {
+            capability: "read".into(),
+            methods: None,
+            scope: about(&["/a", "/b"], false).scope
+        }));
+        assert!(!record.refuses(&CapabilityRequest { capability: "read".into(), methods: None, scope: None }));
+        assert_eq!((record.revoke(Some("read:/c:d")), never(&record)), (1, vec!["read:/a".into(), "read:/b".into()]));
+        assert_eq!((record.revoke(Some("read:/x")), record.revoke(Some("write:/a"))), (0, 0));
+        // Who allows a place takes back that it was refused.
+        record.answer(about(&["/a"], true));
+        assert_eq!((record.grants().len(), never(&record)), (2, vec!["read:/b".to_owned()]));
+        record.answer(answer("read", true));
+        assert_eq!(never(&record), Vec::<String>::new(), "all of it");
+        record.answer(answer("read", false));
+        assert_eq!((record.grants().len(), never(&record)), (0, vec!["read".to_owned()]));
     }
 
     #[test]

@@ -443,7 +443,7 @@ async fn a_person_is_asked_once_and_an_answer_for_the_session_holds() {
     assert!(!world.run(exec("3", "ls")).await[0].is_error);
     assert!(!world.run(exec("4", "ls")).await[0].is_error, "the subject was allowed for the session");
     assert_eq!(reason(&world.run(exec("5", "rm")).await[0]), "user");
-    assert_eq!(reason(&world.run(exec("6", "rm")).await[0]), "policy", "never means never");
+    assert_eq!(reason(&world.run(exec("6", "rm")).await[0]), "user", "never means never");
     assert_eq!(world.answers.1.load(Ordering::Relaxed), 4);
     world.ends();
 }

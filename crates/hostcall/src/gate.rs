@@ -2,7 +2,7 @@
 //!
 //! [`Gate::judge`] goes down a fixed list and stops at the first line that applies:
 //!
-//! 1. the deny list of the policy, or a *never* of this session: denied;
+//! 1. the deny list of the policy, or a *never* of the user, as wide as it was given ([`Never`]): denied;
 //! 2. a protected place (see [`crate::places`]): denied, in every mode;
 //! 3. what works without asking: allowed;
 //! 4. a grant of the extension that covers capability, method and subject, or reading what the extension made itself
@@ -101,11 +101,15 @@ struct Authority {
     /// What a person let the model do after messages of the extension.
     vouched: Vec<CompiledGrant>,
     defaults: Vec<CompiledGrant>,
-    never: Vec<Capability>,
+    never: Vec<Never>,
     /// Requests beyond that, to which a person may agree at once.
     wanted: Vec<CapabilityRequest>,
     evidence: Evidence,
 }
+
+/// What an extension held at some moment.
+#[derive(Debug, Clone)]
+pub struct HeldAuthority(Arc<Authority>);
 
 #[derive(Debug, Clone)]
 struct CompiledGrant {
@@ -114,6 +118,20 @@ struct CompiledGrant {
     methods: Option<Vec<String>>,
     scope: CompiledScope,
     unasked: bool,
+}
+
+/// What a user refused for good.
+///
+/// A path that is refused stands for what lies below it, as a granted one does. It takes nothing away from what is
+/// allowed there for a narrower reason: *never read `/`* leaves the project readable, and *never read `/etc/x`* holds
+/// against a grant of `/etc`.
+#[derive(Debug, Clone)]
+struct Never {
+    capability: Capability,
+    /// `None`: the whole capability.
+    scope: Option<CompiledScope>,
+    /// The answer as `pi ext grants revoke` takes it back; `None` for one that ends with the session.
+    text: Option<String>,
 }
 
 /// Says whether something lies at an absolute path.
@@ -288,9 +306,28 @@ impl Gate {
         Ok(())
     }
 
-    /// Denies an extension capabilities that a person answered *never* about; after [`Gate::set_grants`].
-    pub fn set_never(&self, profile: &Profile, capabilities: Vec<Capability>) {
-        self.change(profile, |authority| authority.never = capabilities);
+    /// Denies an extension what a person answered *never* about; after [`Gate::set_grants`]. The id of each is the answer as
+    /// `pi ext grants revoke` takes it. One whose scope cannot be read refuses the whole capability.
+    pub fn set_never(&self, profile: &Profile, never: &[Grant]) {
+        let compile = |grant: &Grant| {
+            let compiled = self.compile(grant, profile.package_root.as_deref());
+            let scope = compiled.ok().filter(|_| grant.scope.is_some()).map(|compiled| compiled.scope);
+            Never { capability: grant.capability.clone(), scope, text: Some(grant.id.clone()) }
+        };
+        let never = never.iter().map(compile).collect();
+        self.change(profile, |authority| authority.never = never);
+    }
+
+    /// Returns what an extension holds now, for [`Gate::restore`].
+    pub fn held(&self, profile: &Profile) -> HeldAuthority {
+        HeldAuthority(self.authority(profile))
+    }
+
+    /// Gives an extension back what it held.
+    pub fn restore(&self, profile: &Profile, held: HeldAuthority) {
+        self.extensions_mut(|extensions| {
+            extensions.insert(profile.extension.clone(), held.0);
+        });
     }
 
     /// Says what an extension asks for beyond what it holds; after [`Gate::set_grants`]. A person who is asked about one thing of
@@ -448,6 +485,9 @@ impl Gate {
             return None;
         }
         self.secret_read(&case.profile.extension)?;
+        if let Some(refusal) = case.denied_outright("egress") {
+            return Some(refusal);
+        }
         if case.by_grant("egress", |_| true).is_ok() || !guard::is_up("gate.after-secret") {
             return None;
         }

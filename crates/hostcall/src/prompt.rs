@@ -41,6 +41,22 @@ pub struct Question {
 }
 
 impl Question {
+    /// A question of an extension about nothing yet.
+    pub fn about(extension: ExtensionId, loss: ExpectedLoss) -> Self {
+        Self {
+            extension,
+            capability: "".into(),
+            what: String::new(),
+            subject: String::new(),
+            warnings: Vec::new(),
+            package: Vec::new(),
+            wanted: Vec::new(),
+            loss,
+            can_be_kept: false,
+            refused: 0,
+        }
+    }
+
     /// Who asks, as it can be shown: an extension may be named by its file, and a file's name can hold anything.
     pub fn who(&self) -> String {
         if guard::is_up("prompt.name") { shown(self.extension.as_str(), 400) } else { self.extension.to_string() }
@@ -92,8 +108,9 @@ pub enum Answer {
 }
 
 /// Makes text safe to show in a prompt: no control, bidirectional or invisible characters, at
-/// most `limit` characters with a note of how many were cut.
+/// most `limit` characters with a note of how many were cut. Nothing is cut where the note is as long.
 pub fn shown(text: &str, limit: usize) -> String {
+    let limit = if fits(text, limit) { usize::MAX } else { limit };
     let mut out = String::with_capacity(text.len().min(limit));
     let mut characters = text.chars();
     for character in characters.by_ref().take(limit) {
@@ -105,9 +122,19 @@ pub fn shown(text: &str, limit: usize) -> String {
     }
     let rest = characters.count();
     if rest > 0 {
-        out.push_str(&format!("... ({rest} more characters)"));
+        out.push_str(&cut_note(rest));
     }
     out
+}
+
+/// Whether [`shown`] shows all of a text.
+pub(crate) fn fits(text: &str, limit: usize) -> bool {
+    let rest = text.chars().count().saturating_sub(limit);
+    rest <= cut_note(rest).len()
+}
+
+fn cut_note(rest: usize) -> String {
+    format!("... ({rest} more characters)")
 }
 
 fn is_hidden(character: char) -> bool {
@@ -123,6 +150,7 @@ mod tests {
     #[test]
     fn what_a_person_reads_holds_no_hidden_characters() {
         assert_eq!(shown("rm\u{1b}[2K\n\u{202e}x", 50), "rm\\u{1b}[2K\\u{a}\\u{202e}x");
-        assert_eq!(shown("abcdef", 3), "abc... (3 more characters)");
+        assert_eq!(shown(&"abcdef".repeat(10), 3), "abc... (57 more characters)");
+        assert_eq!(shown("abcdef", 3), "abcdef", "the note would be longer than what it stands for");
     }
 }

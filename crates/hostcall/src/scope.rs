@@ -223,6 +223,16 @@ impl CompiledScope {
         })
     }
 
+    /// Returns the folder of each pattern that covers a path; `None` for one with wildcards, and for a scope without paths.
+    pub(crate) fn patterns_at<'a>(&'a self, path: &'a Path) -> impl Iterator<Item = Option<&'a Path>> {
+        let anywhere = self.paths.is_none().then_some(None);
+        let patterns = self.paths.iter().flatten().filter_map(move |pattern| match pattern {
+            PathPattern::Below(folder) => path.starts_with(folder).then_some(Some(folder.as_path())),
+            PathPattern::Glob(glob) => glob.is_match(path).then_some(None),
+        });
+        anywhere.into_iter().chain(patterns)
+    }
+
     /// Whether it says which paths it is about.
     pub(crate) fn has_paths(&self) -> bool {
         self.paths.is_some()
@@ -305,6 +315,22 @@ impl CompiledScope {
             Some(commands) => commands.iter().any(covers),
             None => given.asked().all(|variable| !is_steering(variable)),
         }
+    }
+
+    /// Whether a program with these arguments is refused by a scope that says what must not run: by one command line in its
+    /// folder, or by the program's name and its leading arguments, wherever it lies, whatever follows and whatever it is given.
+    pub(crate) fn refuses_command(&self, command: &Command<'_>) -> bool {
+        let Command { program, args, folder, given } = *command;
+        let is_named = |pattern: &CommandPattern| {
+            (pattern.program == program || pattern.program == programs::name_of(program))
+                && args.len() >= pattern.leading.len()
+                && pattern.leading.iter().zip(args).all(|(leading, arg)| leading == arg)
+        };
+        let refuses = |pattern: &CommandPattern| match pattern.rest {
+            Rest::None => pattern.covers(program, args) && pattern.is_in(program, folder) && pattern.takes(given),
+            Rest::Plain | Rest::Any => is_named(pattern),
+        };
+        self.commands.as_ref().is_none_or(|commands| commands.iter().any(refuses))
     }
 
     /// Whether one variable of a program that is inside may be given.

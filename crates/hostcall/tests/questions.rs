@@ -10,6 +10,7 @@ use pijs_hostcall::{
     Answer, BoxFuture, Caller, Dispatcher, Gate, Grant, Ledger, LedgerOptions, Memory, MemorySink, Mode, Places,
     Policy, Profile, Prompter, Question, Remembered, derive,
 };
+use pijs_protocol::manifest::Scope;
 use pijs_protocol::{Capability, ExtensionId, HostCall, HostResult, HostcallError};
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -33,8 +34,9 @@ struct Talk {
     grants: Vec<Grant>,
     #[serde(default)]
     default_caps: Vec<Capability>,
+    /// What was answered *never* before: a capability, or `read:PATH`.
     #[serde(default)]
-    never: Vec<Capability>,
+    never: Vec<String>,
     /// Environment variables that are set; without the list, nobody knows.
     variables: Option<Vec<String>>,
     /// Nobody can be asked.
@@ -153,7 +155,12 @@ impl World {
         let gate = gate.build();
         let profile = Arc::new(Profile::new("path:/x").at("/pkg"));
         gate.set_grants(&profile, &talk.grants, Default::default()).expect("the grants compile");
-        gate.set_never(&profile, talk.never.clone());
+        let refused = |text: &String| {
+            let (capability, path) = text.split_once(':').unwrap_or((text, ""));
+            let scope = Scope { paths: Some(vec![path.to_owned()]), ..Scope::default() };
+            Grant { scope: (!path.is_empty()).then_some(scope), ..Grant::any(text.as_str(), capability) }
+        };
+        gate.set_never(&profile, &talk.never.iter().map(refused).collect::<Vec<_>>());
         let sink = MemorySink::new();
         let ledger = Ledger::new(LedgerOptions::default(), sink.clone());
         let mut builder = Dispatcher::builder(gate, ledger, Arc::new(Still));

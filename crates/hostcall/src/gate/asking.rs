@@ -4,7 +4,7 @@
 //! all it covers; a refusal also settles the same question asked meanwhile. An extension that is refused again and
 //! again is not asked about any more, and one that floods the queue is denied at its end: consent must not be worn out.
 
-use super::{Authority, CompiledGrant, Decision, Gate, Judgement, Permit, Reason, Rule};
+use super::{Authority, CompiledGrant, Decision, Gate, Judgement, Never, Permit, Reason, Rule};
 use crate::connector::{Caller, During, Profile};
 use crate::derive::{Input, PathForm, PathUse, Required, Subject};
 use crate::policy::{Grant, Mode};
@@ -188,16 +188,11 @@ impl Gate {
         };
         let _one_at_a_time = asking.turn.lock().await;
         let question = Question {
-            extension: caller.extension().clone(),
             capability: capability.into(),
             what,
             subject: shown(subject, SHOWN_SUBJECT),
-            warnings: Vec::new(),
-            package: Vec::new(),
-            wanted: Vec::new(),
-            loss: self.evidence(&caller.profile).expected_loss(),
-            can_be_kept: false,
             refused: asking.refused_in_a_row(caller.extension()),
+            ..Question::about(caller.extension().clone(), self.evidence(&caller.profile).expected_loss())
         };
         let answer = prompter.ask(question.clone()).await;
         place.note(question, answer);
@@ -237,11 +232,10 @@ impl Gate {
             }
             Answer::Deny | Answer::Mute => (denied.because(Reason::User, Rule::Person), self.permit(caller, method)),
             Answer::DenyAlways => {
-                self.change(&caller.profile, |authority| authority.never.push(capability.into()));
-                self.remember(
-                    caller,
-                    Remembered { capability: capability.into(), methods: None, scope: None, allowed: false },
-                );
+                let refused = if after_secret { exact() } else { self.missing_scopes(&caller.profile, required) };
+                for (of, exact) in refused {
+                    self.refuse_always(caller, of, exact);
+                }
                 (denied.because(Reason::User, Rule::Person), self.permit(caller, method))
             }
             Answer::AllowOnce => {
@@ -303,6 +297,23 @@ impl Gate {
                 (allowed, self.permit(caller, method))
             }
         }
+    }
+
+    /// Refuses for good what was asked about, and no more; beyond the session as far as a grant could say it.
+    fn refuse_always(&self, caller: &Caller, capability: &'static str, exact: ExactScope) {
+        let scope = exact.to_scope(&self.inner.places.project).filter(|scope| self.can_be_kept(scope.as_ref()));
+        let text = match &scope {
+            Some(_) => self.as_grants(capability, &exact).into_iter().next(),
+            None => None,
+        };
+        if let Some(scope) = scope {
+            self.remember(caller, Remembered { capability: capability.into(), methods: None, scope, allowed: false });
+        }
+        let is_whole = matches!(exact, ExactScope::Anything);
+        let Some(compiled) = self.answered(capability, "never", exact) else { return };
+        let scope = (!is_whole).then_some(compiled.scope);
+        let never = Never { capability: capability.into(), scope, text };
+        self.change(&caller.profile, |authority| authority.never.push(never));
     }
 
     fn take_wanted(&self, caller: &Caller) -> Vec<CapabilityRequest> {

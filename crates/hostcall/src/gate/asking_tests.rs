@@ -296,4 +296,16 @@ fn a_failure_is_told_with_the_grant_of_what_was_asked_for_and_no_other() {
         assert_eq!(cure(message), None, "{message}");
     }
     assert_eq!(gate.cure(&ExtensionId::new("b"), "EACCES: permission denied, open '/data/a'"), None);
+    // The number of a process is another one next time; that of a version is not, nor is one elsewhere.
+    refuse("fs", serde_json::json!({"op": "writeFile", "path": "/tmp/x/results-10970", "data": ""}));
+    refuse("fs", serde_json::json!({"op": "writeFile", "path": "/data/results-10970", "data": ""}));
+    refuse("fs", serde_json::json!({"op": "writeFile", "path": "/tmp/x/report-2", "data": ""}));
+    let numbered = "'write:/tmp/x/results-*' 'write:/tmp/x/results-*/**'";
+    assert_eq!(cure("EACCES: permission denied, open '/tmp/x/results-10970'"), allow(numbered));
+    assert_eq!(cure("EACCES: permission denied, open '/data/results-10970'"), allow("write:/data/results-10970"));
+    assert_eq!(cure("EACCES: permission denied, open '/tmp/x/report-2'"), allow("write:/tmp/x/report-2"));
+    // What the user refused for good is taken back, not granted.
+    gate.set_never(&extension.profile, &[Grant::any("read", "read")]);
+    refuse("fs", serde_json::json!({"op": "readFile", "path": "/data/a"}));
+    assert_eq!(cure("EACCES: permission denied, open '/data/a'").as_deref(), Some("pi ext grants revoke a read"));
 }

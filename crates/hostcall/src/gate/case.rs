@@ -1,7 +1,7 @@
 //! One call against the list of the gate.
 
 use super::servers::Place;
-use super::{Authority, CompiledGrant, Decision, Inner, Reason, Rule};
+use super::{Authority, CompiledGrant, Decision, Inner, Never, Reason, Rule};
 use crate::connector::Profile;
 use crate::derive::{Access, Given, PathUse, Required, Subject};
 use crate::loss::ExpectedLoss;
@@ -38,6 +38,10 @@ pub(super) struct Refusal {
     pub(super) rule: Rule,
 }
 
+impl Refusal {
+    const NEVER: Self = Self { reason: Reason::User, rule: Rule::Never };
+}
+
 /// One call being judged.
 pub(super) struct Case<'a> {
     pub(super) inner: &'a Inner,
@@ -49,8 +53,12 @@ pub(super) struct Case<'a> {
 impl Case<'_> {
     pub(super) fn decide(&self, required: &Required<'_>) -> Result<Result<Allowed, Refusal>, HostcallError> {
         let capability = required.capability;
-        if self.is_denied_outright(capability) {
-            return Ok(Err(Refusal { reason: Reason::Policy, rule: Rule::DenyList }));
+        if let Some(refusal) = self.denied_outright(capability) {
+            return Ok(Err(refusal));
+        }
+        // What a path needs is looked up where the path is.
+        if !matches!(required.subject, Subject::Paths(..)) && !self.nevers(required)?.is_empty() {
+            return Ok(Err(Refusal::NEVER));
         }
         Ok(match &required.subject {
             Subject::Handle => Ok(Allowed::Handle),
@@ -141,9 +149,70 @@ impl Case<'_> {
         crate::scope::literal(host).is_some_and(is_own)
     }
 
-    fn is_denied_outright(&self, capability: &str) -> bool {
-        let named = |list: &[Capability]| list.iter().any(|denied| denied.as_str() == capability);
-        guard::is_up("gate.deny-list") && (named(&self.inner.policy.deny_caps) || named(&self.authority.never))
+    /// Returns the refusal of a whole capability: by the policy, or because the user said *never*.
+    pub(super) fn denied_outright(&self, capability: &str) -> Option<Refusal> {
+        if !guard::is_up("gate.deny-list") {
+            return None;
+        }
+        let is_it = |denied: &Capability| denied.as_str() == capability;
+        if self.inner.policy.deny_caps.iter().any(is_it) {
+            return Some(Refusal { reason: Reason::Policy, rule: Rule::DenyList });
+        }
+        let refused = self.authority.never.iter().any(|never| never.scope.is_none() && is_it(&never.capability));
+        refused.then_some(Refusal::NEVER)
+    }
+
+    /// Returns the answers *never* that stand against a call.
+    pub(super) fn nevers(&self, required: &Required<'_>) -> Result<Vec<&Never>, HostcallError> {
+        let of_scope = |covers: &dyn Fn(&CompiledScope) -> bool| self.nevers_about(required.capability, covers);
+        Ok(match &required.subject {
+            Subject::Paths(first, second) => {
+                let mut found = Vec::new();
+                for used in std::iter::once(first).chain(second) {
+                    found.extend(self.never_at(used.access, &self.inner.places.absolute(*used)?));
+                }
+                found
+            }
+            Subject::Program { command, args, cwd, given } => {
+                let folder = match cwd {
+                    Some(cwd) => self.inner.places.node_path(cwd)?,
+                    None => self.inner.places.project.clone(),
+                };
+                let command = Command { program: command, args, folder: &folder, given };
+                of_scope(&|scope| scope.refuses_command(&command))
+            }
+            Subject::Host { host, port, .. } if self.is_own_server(host, *port) => Vec::new(),
+            Subject::Host { scheme, host, port } => of_scope(&|scope| scope.host(scheme, host, *port)),
+            Subject::Names(names) => {
+                of_scope(&|scope| names.iter().any(|name| !is_free_variable(name) && scope.env(name)))
+            }
+            Subject::Tool(name) => of_scope(&|scope| scope.tool(name)),
+            Subject::None | Subject::Handle => of_scope(&|_| false),
+        })
+    }
+
+    /// Returns the answers *never* about a capability whose scope covers something.
+    pub(super) fn nevers_about(&self, capability: &str, covers: impl Fn(&CompiledScope) -> bool) -> Vec<&Never> {
+        if !guard::is_up("gate.deny-list") {
+            return Vec::new();
+        }
+        let all = self.authority.never.iter().filter(|never| never.capability.as_str() == capability);
+        all.filter(|never| never.scope.as_ref().is_none_or(&covers)).collect()
+    }
+
+    /// Returns the answers *never* that stand against a path.
+    pub(super) fn never_at(&self, access: Access, path: &Path) -> Vec<&Never> {
+        let all = self.authority.never.iter().filter(|never| never.capability.as_str() == access.capability());
+        let is_otherwise_allowed =
+            |path: &Path| self.path_by_grants(access, path).is_ok() || self.reads_own(access, path);
+        let stands_against = |never: &&Never| {
+            let Some(scope) = &never.scope else { return true };
+            scope.patterns_at(path).any(|folder| match folder {
+                Some(folder) if folder != path => is_otherwise_allowed(folder) || !is_otherwise_allowed(path),
+                _ => true,
+            })
+        };
+        if guard::is_up("gate.deny-list") { all.filter(stands_against).collect() } else { Vec::new() }
     }
 
     fn plain(&self, capability: &str) -> Result<Allowed, Refusal> {
@@ -167,9 +236,16 @@ impl Case<'_> {
     }
 
     pub(super) fn path_without_made(&self, access: Access, path: &Path) -> Result<Allowed, Refusal> {
-        if self.is_denied_outright(access.capability()) {
-            return Err(Refusal { reason: Reason::Policy, rule: Rule::DenyList });
+        if let Some(refusal) = self.denied_outright(access.capability()) {
+            return Err(refusal);
         }
+        if !self.never_at(access, path).is_empty() {
+            return Err(Refusal::NEVER);
+        }
+        self.path_by_grants(access, path)
+    }
+
+    fn path_by_grants(&self, access: Access, path: &Path) -> Result<Allowed, Refusal> {
         let own = self.profile.own_folder(path);
         let own = own.as_deref();
         let mut protection = self.session_protection(access, path, self.inner.places.protection(path, own));
@@ -202,7 +278,9 @@ impl Case<'_> {
                 let covers = |capability| self.by_grant(capability, |scope| scope.path(path));
                 let read = covers("read").or_else(|no| self.program(path).ok_or(no));
                 // Writing there would tell the same.
-                let writes = || covers("write").ok().filter(|_| !self.is_denied_outright("write"));
+                let is_refused =
+                    || self.denied_outright("write").is_some() || !self.never_at(Access::Write, path).is_empty();
+                let writes = || covers("write").ok().filter(|_| !is_refused());
                 read.or_else(|no| writes().ok_or(no))
             }
             _ => self.by_grant(access.capability(), |scope| scope.path(path)),
@@ -213,7 +291,7 @@ impl Case<'_> {
     fn program(&self, path: &Path) -> Option<Allowed> {
         let is_system =
             path.parent().is_some_and(|folder| PROGRAM_FOLDERS.iter().any(|known| folder == Path::new(known)));
-        if !is_system || self.is_denied_outright("exec") {
+        if !is_system || self.denied_outright("exec").is_some() {
             return None;
         }
         self.by_grant("exec", |scope| scope.names_or_covers(path)).ok()
@@ -223,7 +301,7 @@ impl Case<'_> {
     pub(super) fn is_behind_a_program(&self, path: &Path) -> bool {
         let folders = PROGRAM_FOLDERS.iter().chain(&["/etc/alternatives"]);
         let is_system = path.parent().is_some_and(|folder| folders.clone().any(|known| folder == Path::new(known)));
-        is_system && !self.is_denied_outright("exec") && self.by_grant("exec", |_| true).is_ok()
+        is_system && self.denied_outright("exec").is_none() && self.by_grant("exec", |_| true).is_ok()
     }
 
     pub(super) fn by_grant(

@@ -42,6 +42,8 @@ pub enum Rule {
     Person,
     /// On a deny list.
     DenyList,
+    /// The user answered *never*.
+    Never,
     /// A protected place.
     Protected,
     /// A file that runs later, and no grant that names it.
@@ -74,6 +76,7 @@ impl Rule {
             Self::Permissive => "permissive",
             Self::Person => "person",
             Self::DenyList => "deny_list",
+            Self::Never => "never",
             Self::Protected => "protected",
             Self::RunsLater => "runs_later",
             Self::OutOfScope => "out_of_scope",

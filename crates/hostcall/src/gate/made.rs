@@ -208,6 +208,6 @@ impl super::Permit {
 
     /// Notes that a path which the caller named led to a place that it may not touch.
     pub fn refuses_place(&self, named: &Path, access: Access, place: &Path) {
-        self.gate.note_refused_place(self.extension(), named, access, place);
+        self.gate.note_refused_place(self, named, access, place);
     }
 }

@@ -109,6 +109,9 @@ impl Permit {
             return Ok(());
         }
         let covers = |scope: &CompiledScope| scope.host(scheme, host, port);
+        if !self.case().nevers_about("http", covers).is_empty() {
+            return Err(Reason::User);
+        }
         self.check(self.case().by_grant("http", covers), "http", covers)
     }
 
@@ -200,6 +203,9 @@ impl Permit {
             return Ok(());
         }
         let covers = |scope: &CompiledScope| scope.env(name);
+        if !self.case().nevers_about("env", covers).is_empty() {
+            return Err(Reason::User);
+        }
         self.check(self.case().by_grant("env", covers), "env", covers)
     }
 

@@ -2,14 +2,16 @@
 //!
 //! The realm is not asked why something failed: it could name any grant. What is kept here are the gate's own refusals,
 //! and a failure belongs to the newest one whose words it has. The grant is what the call was about and no more, in the
-//! form of `pi ext grants allow`.
+//! form of `pi ext grants allow`. Where the user answered *never*, the cure is to take that answer back.
 
 use super::asking::ExactScope;
-use super::{Gate, Reason};
-use crate::asked::allow_command;
-use crate::connector::{Caller, During};
+use super::{Gate, Never, Permit, Reason};
+use crate::asked::{allow_command, revoke_command};
+use crate::connector::{Caller, During, Profile};
 use crate::derive::{Access, Required, Subject};
 use crate::prompt::shown;
+use crate::vocabulary::is_free_variable;
+use pijs_protocol::manifest::Scope;
 use pijs_protocol::{ExtensionId, HostcallError};
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
@@ -17,6 +19,8 @@ use std::sync::{Mutex, PoisonError};
 
 /// Refusals that are kept of one extension.
 const MOST_KEPT: usize = 64;
+/// Digits of a number that a process or a moment may have given; fewer may be a version.
+const SHORTEST_NUMBER: usize = 3;
 /// Longest grant that is told.
 const LONGEST_GRANT: usize = 1000;
 
@@ -31,8 +35,17 @@ struct Refusal {
     subjects: Vec<String>,
     /// A server was asked for; `fetch` says no more than that it failed.
     is_request: bool,
+    /// What would let it pass.
+    cure: Cure,
+}
+
+/// What is typed so that something is not refused again.
+#[derive(Clone)]
+enum Cure {
     /// Grants in the form of `pi ext grants allow`.
-    grants: Vec<String>,
+    Allow(Vec<String>),
+    /// Answers in the form of `pi ext grants revoke`.
+    Revoke(Vec<String>),
 }
 
 impl Refusals {
@@ -45,10 +58,10 @@ impl Refusals {
         kept.push_back(refusal);
     }
 
-    fn cure(&self, extension: &ExtensionId, message: &str) -> Option<Vec<String>> {
+    fn cure(&self, extension: &ExtensionId, message: &str) -> Option<Cure> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let newest_first = all.get(extension)?.iter().rev();
-        let found = newest_first.filter(|refusal| refusal.caused(message)).map(|refusal| refusal.grants.clone());
+        let found = newest_first.filter(|refusal| refusal.caused(message)).map(|refusal| refusal.cure.clone());
         found.into_iter().next()
     }
 }
@@ -65,8 +78,11 @@ impl Gate {
     /// The command after which a failure of an extension does not happen again: none when no refusal caused it, or when no
     /// grant says exactly what was asked for.
     pub fn cure(&self, extension: &ExtensionId, message: &str) -> Option<String> {
-        let grants = self.inner.refusals.cure(extension, message).filter(|grants| !grants.is_empty())?;
-        Some(allow_command(extension.as_str(), &grants))
+        match self.inner.refusals.cure(extension, message)? {
+            Cure::Allow(grants) if !grants.is_empty() => Some(allow_command(extension.as_str(), &grants)),
+            Cure::Revoke(answers) if !answers.is_empty() => Some(revoke_command(extension.as_str(), &answers)),
+            _ => None,
+        }
     }
 
     /// Notes that a call was refused.
@@ -92,48 +108,96 @@ impl Gate {
             _ => Vec::new(),
         };
         let is_request = matches!(required.subject, Subject::Host { .. });
-        let grants = match reason {
-            Some(Reason::AfterSecret) => vec!["egress".to_owned()],
+        let cure = match reason {
+            Some(Reason::User) => Cure::Revoke(self.nevers(caller, required)),
+            Some(Reason::AfterSecret) => Cure::Allow(vec!["egress".to_owned()]),
             Some(reason) if reason.can_be_asked() || reason == Reason::NonInteractive => {
-                self.exact_grants(caller, required)
+                Cure::Allow(self.exact_grants(caller, required))
             }
-            _ => Vec::new(),
+            _ => Cure::Allow(Vec::new()),
         };
         let words = refusal.message.clone();
-        self.inner.refusals.note(caller.extension(), Refusal { words, subjects, is_request, grants });
+        self.inner.refusals.note(caller.extension(), Refusal { words, subjects, is_request, cure });
+    }
+
+    /// Returns the answers *never* that stand against a call, as `pi ext grants revoke` takes them back.
+    pub fn nevers(&self, caller: &Caller, required: &Required<'_>) -> Vec<String> {
+        let authority = self.authority(&caller.profile);
+        let case =
+            super::case::Case { inner: &self.inner, profile: &caller.profile, authority: &authority, method: "" };
+        let mut nevers = case.nevers(required).unwrap_or_default();
+        let is_it = |never: &&Never| never.scope.is_none() && never.capability.as_str() == required.capability;
+        nevers.extend(authority.never.iter().filter(is_it));
+        if nevers.is_empty() && required.capability == "http" {
+            nevers.extend(authority.never.iter().filter(|never| never.capability.as_str() == "egress"));
+        }
+        revocable(nevers)
     }
 
     /// Notes that a path led to a place that a caller may not touch.
-    pub(super) fn note_refused_place(&self, extension: &ExtensionId, named: &Path, access: Access, place: &Path) {
+    pub(super) fn note_refused_place(&self, permit: &Permit, named: &Path, access: Access, place: &Path) {
+        let extension = permit.extension();
         let scope = ExactScope::Paths(vec![place.to_owned()]);
-        let grants = self.as_grants(access.capability(), &scope);
+        let case = permit.case();
+        let nevers = case.never_at(access, place);
+        let cure = if nevers.is_empty() {
+            Cure::Allow(self.lasting_grants(access.capability(), &scope))
+        } else {
+            Cure::Revoke(revocable(nevers))
+        };
         let (words, subjects) = (format!("'{}'", named.display()), vec![format!("'{}'", named.display())]);
-        self.inner.refusals.note(extension, Refusal { words, subjects, is_request: false, grants });
+        self.inner.refusals.note(extension, Refusal { words, subjects, is_request: false, cure });
     }
 
     /// The grants that cover a call and are not held.
     fn exact_grants(&self, caller: &Caller, required: &Required<'_>) -> Vec<String> {
-        let authority = self.authority(&caller.profile);
-        let case =
-            super::case::Case { inner: &self.inner, profile: &caller.profile, authority: &authority, method: "" };
-        let mut grants = Vec::new();
+        let missing = self.missing_scopes(&caller.profile, required);
+        missing.iter().flat_map(|(capability, scope)| self.lasting_grants(capability, scope)).collect()
+    }
+
+    /// What a call is about and the caller does not hold, each path by itself.
+    pub(super) fn missing_scopes(&self, profile: &Profile, required: &Required<'_>) -> Vec<(&'static str, ExactScope)> {
+        let authority = self.authority(profile);
+        let case = super::case::Case { inner: &self.inner, profile, authority: &authority, method: "" };
+        let mut missing = Vec::new();
         for (capability, scope) in self.exact_scopes(required) {
             let access = if capability == "write" { Access::Write } else { Access::Read };
-            let is_missing = |path: &Path| case.path(access, path).is_err();
             match scope {
                 ExactScope::Paths(paths) => {
-                    for path in paths.into_iter().filter(|path| is_missing(path)) {
-                        grants.extend(self.as_grants(capability, &ExactScope::Paths(vec![path])));
-                    }
+                    let paths = paths.into_iter().filter(|path| case.path(access, path).is_err());
+                    missing.extend(paths.map(|path| (capability, ExactScope::Paths(vec![path]))));
                 }
-                scope => grants.extend(self.as_grants(capability, &scope)),
+                ExactScope::Other(Scope { env: Some(names), .. }) => {
+                    let is_held = |name: &str| case.by_grant(capability, |scope| scope.env(name)).is_ok();
+                    let names = names.into_iter().filter(|name| !is_free_variable(name) && !is_held(name));
+                    let one = |name| Scope { env: Some(vec![name]), ..Scope::default() };
+                    missing.extend(names.map(|name| (capability, ExactScope::Other(one(name)))));
+                }
+                scope => missing.push((capability, scope)),
             }
         }
-        grants
+        missing
+    }
+
+    /// The grants of a scope that hold next time, too: a temporary file or folder whose name ends in a number, as that of a
+    /// process, has another one then.
+    fn lasting_grants(&self, capability: &str, scope: &ExactScope) -> Vec<String> {
+        let exact = self.as_grants(capability, scope);
+        match (exact.as_slice(), scope) {
+            ([grant], ExactScope::Paths(paths))
+                if paths.iter().all(|path| path.starts_with(&self.inner.places.temp)) =>
+            {
+                match numbered(grant) {
+                    Some(stem) => vec![format!("{stem}*"), format!("{stem}*/**")],
+                    None => exact,
+                }
+            }
+            _ => exact,
+        }
     }
 
     /// A scope as `pi ext grants allow` takes it; nothing for one that no pattern says.
-    fn as_grants(&self, capability: &str, scope: &ExactScope) -> Vec<String> {
+    pub(super) fn as_grants(&self, capability: &str, scope: &ExactScope) -> Vec<String> {
         let Some(kept) = scope.to_scope(&self.inner.places.project) else { return Vec::new() };
         if !self.can_be_kept(kept.as_ref()) {
             return Vec::new();
@@ -147,4 +211,21 @@ impl Gate {
         let is_plain = grants.iter().all(|grant| shown(grant, LONGEST_GRANT) == *grant);
         if is_plain { grants } else { Vec::new() }
     }
+}
+
+/// The answers that are taken back with a command, each once.
+fn revocable(nevers: Vec<&Never>) -> Vec<String> {
+    let mut texts: Vec<String> = nevers.iter().filter_map(|never| never.text.clone()).collect();
+    texts.sort();
+    texts.dedup();
+    texts
+}
+
+/// What stands before the number that a name ends in, `results-` of `results-10970`; `None` where it ends otherwise.
+fn numbered(name: &str) -> Option<&str> {
+    let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    let is_number = name.len() - stem.len() >= SHORTEST_NUMBER;
+    let last = stem.rsplit('/').next().unwrap_or_default();
+    (is_number && last.len() > 1 && last.ends_with(['-', '_', '.']) && !stem.contains(['[', '{', '*', '?']))
+        .then_some(stem)
 }
