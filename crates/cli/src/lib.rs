@@ -8,6 +8,7 @@ mod announced;
 mod applicant;
 mod args;
 mod built;
+mod choices;
 mod compile;
 mod consent;
 mod demo;

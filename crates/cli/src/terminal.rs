@@ -1,5 +1,6 @@
 //! A person at a terminal: capability questions and dialogs of extensions, line by line on stderr.
 
+use crate::choices::{Choice, choices, keys};
 use crate::output::{clean, indented, option_text, stderr};
 use pijs_connectors::ports::{PortAnswer, UiCall, UiOp, UiPort, unsupported};
 use pijs_hostcall::{Answer, BoxFuture, Caller, CancelToken, Prompter, Question};
@@ -76,42 +77,44 @@ fn framed(question: &Question) -> String {
         text.push_str("== all that it asks for:\n");
         question.package.iter().for_each(|line| text.push_str(&format!("==   - {line}\n")));
     }
-    text.push_str("== allow? [y]es this once, [s]ame thing this session, [a]ll of it this session, ");
-    if question.can_be_kept {
-        text.push_str("al[w]ays the same thing, ");
-    }
-    if !question.package.is_empty() {
-        text.push_str("[p] all that it asks for this session, [k] all of that always, ");
-    }
-    if question.refused >= OFFER_MUTE {
-        text.push_str("[N]o, ne[v]er, [m]ute this extension: ");
-    } else {
-        text.push_str("[N]o, ne[v]er: ");
-    }
+    let labels: Vec<String> = choices(question, true).iter().map(Choice::label).collect();
+    text.push_str(&format!("== allow? {}; Enter is no: ", labels.join(", ")));
     text
 }
 
-/// Refusals in a row from which on muting is offered.
-const OFFER_MUTE: u32 = 3;
+/// Lines that name no answer, after which a question counts as answered with no.
+const MOST_UNKNOWN: usize = 3;
+
+/// Asks until a line is one of the answers: its key, or the word for it.
+fn chosen(terminal: &Terminal, question: &Question) -> Answer {
+    let offered = choices(question, true);
+    let mut text = framed(question);
+    for _ in 0..MOST_UNKNOWN {
+        let Some(line) = terminal.answer(&text) else { return Answer::NoPerson };
+        let key = match line.as_str() {
+            "yes" => "y",
+            "same" => "s",
+            "always" => "w",
+            "all" => "a",
+            "" | "no" => "n",
+            "never" => "v",
+            "mute" => "m",
+            key => key,
+        };
+        if let Some(choice) = offered.iter().find(|choice| choice.key == key) {
+            return choice.answer;
+        }
+        text = format!("{}: ", keys(&offered));
+    }
+    Answer::Deny
+}
 
 impl Prompter for Terminal {
     fn ask(&self, question: Question) -> BoxFuture<'static, Answer> {
         let terminal = self.clone();
         Box::pin(async move {
-            let text = framed(&question);
-            let line = tokio::task::spawn_blocking(move || terminal.answer(&text)).await.ok().flatten();
-            match line.as_deref() {
-                Some("y" | "yes") => Answer::AllowOnce,
-                Some("s" | "same") => Answer::AllowSubject,
-                Some("a" | "all") => Answer::AllowCapability,
-                Some("w" | "always") if question.can_be_kept => Answer::AllowAlways,
-                Some("p") if !question.package.is_empty() => Answer::AllowPackage,
-                Some("k") if !question.package.is_empty() => Answer::AllowPackageAlways,
-                Some("v" | "never") => Answer::DenyAlways,
-                Some("m" | "mute") if question.refused >= OFFER_MUTE => Answer::Mute,
-                Some(_) => Answer::Deny,
-                None => Answer::NoPerson,
-            }
+            let answer = tokio::task::spawn_blocking(move || chosen(&terminal, &question)).await;
+            answer.unwrap_or(Answer::NoPerson)
         })
     }
 }

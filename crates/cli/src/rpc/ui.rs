@@ -170,7 +170,7 @@ impl Prompter for RpcUi {
             ("Allow this for the session", Answer::AllowSubject),
             ("Allow all of it for the session", Answer::AllowCapability),
             ("Deny", Answer::Deny),
-            ("Never allow", Answer::DenyAlways),
+            ("Never allow this", Answer::DenyAlways),
             ("Allow all that it asks for, for the session", Answer::AllowPackage),
             ("Always allow all that it asks for", Answer::AllowPackageAlways),
         ];

@@ -6,6 +6,7 @@ use super::field::Field;
 use super::floating::Custom;
 use super::picker::Picker;
 use super::shown::{self, LONGEST_LINE, clipped, weight};
+use crate::choices::{Choice, choices, keys};
 use crate::output::option_text;
 use pijs_hostcall::{Answer, Question};
 use pijs_protocol::{ExtensionId, guard};
@@ -204,15 +205,14 @@ pub(super) fn rule(words: &str, columns: usize) -> String {
 
 /// Keys that come sooner were typed before the question could be read.
 pub(super) const DEAD_TIME: Duration = Duration::from_millis(300);
-/// Refusals in a row from which on muting is offered.
-const OFFER_MUTE: u32 = 3;
-
 /// A question of pi's own, which grants power.
 #[derive(Debug)]
 pub(super) struct Asked {
     question: Question,
     /// Whether all of it is on the screen. Only what was seen can be agreed to as a whole.
     is_whole: Cell<bool>,
+    /// A key was typed that is no answer.
+    is_lost: Cell<bool>,
     /// Since when it can be read.
     pub(super) since: Option<Instant>,
     pub(super) answer: oneshot::Sender<Answer>,
@@ -220,7 +220,7 @@ pub(super) struct Asked {
 
 impl Asked {
     pub(super) fn new(question: Question, answer: oneshot::Sender<Answer>) -> Self {
-        Self { question, is_whole: Cell::new(false), since: None, answer }
+        Self { question, is_whole: Cell::new(false), is_lost: Cell::new(false), since: None, answer }
     }
 
     pub(super) fn extension(&self) -> &ExtensionId {
@@ -233,27 +233,18 @@ impl Asked {
         if !read && guard::is_up("prompt.dead-time") {
             return None;
         }
-        Some(match name {
-            "y" => Answer::AllowOnce,
-            "s" => Answer::AllowSubject,
-            "a" => Answer::AllowCapability,
-            "w" if self.question.can_be_kept => Answer::AllowAlways,
-            "p" if self.offers_all() => Answer::AllowPackage,
-            "k" if self.offers_all() => Answer::AllowPackageAlways,
-            "n" | "enter" | "escape" | "ctrl+c" => Answer::Deny,
-            "v" => Answer::DenyAlways,
-            "m" if self.question.refused >= OFFER_MUTE => Answer::Mute,
-            _ => return None,
-        })
-    }
-
-    fn offers_all(&self) -> bool {
-        !self.question.package.is_empty() && self.is_whole.get()
+        if matches!(name, "enter" | "escape" | "ctrl+c") {
+            return Some(Answer::Deny);
+        }
+        let offered = choices(&self.question, self.is_whole.get());
+        let chosen = offered.iter().find(|choice| choice.key == name).map(|choice| choice.answer);
+        self.is_lost.set(chosen.is_none());
+        chosen
     }
 
     /// The frame: inverse, over the whole width, at most `rows` high. Text of the extension stands only inside.
     pub(super) fn lines(&self, columns: usize, rows: usize) -> Vec<String> {
-        let Question { what, subject, warnings, package, refused, can_be_kept, .. } = &self.question;
+        let Question { what, subject, warnings, package, .. } = &self.question;
         let inner = columns.saturating_sub(6);
         let notes = warnings.iter().flat_map(|warning| wrap(&format!("note: {warning}"), inner));
         let all = package.iter().flat_map(|line| wrap(&format!("- {line}"), inner));
@@ -270,13 +261,13 @@ impl Asked {
         } else {
             both_ends(wrap(subject, inner).into_iter().chain(notes).collect(), room)
         };
-        let mute = if *refused >= OFFER_MUTE { "  [m]ute this extension" } else { "" };
         let question = format!("pi asks: {} wants to {what}", self.question.who());
-        let always = if *can_be_kept { "  al[w]ays" } else { "" };
-        let whole = if !self.offers_all() { "" } else { "  [p] all it asks for this session  [k] all of that always" };
-        let keys = format!(
-            "[y]es this once  [s]ame thing this session  [a]ll of it this session{always}{whole}  [n]o  ne[v]er{mute}"
-        );
+        let offered = choices(&self.question, self.is_whole.get());
+        let labels: Vec<String> = offered.iter().map(Choice::label).collect();
+        let mut answers = wrap(&labels.join("  "), columns.saturating_sub(4));
+        if self.is_lost.get() {
+            answers.push(keys(&offered));
+        }
         let framed = |text: &str| {
             let text = clamp(&pijs_terminal::plain(text), columns.saturating_sub(4));
             format!("\u{1b}[7m{}\u{1b}[0m", pijs_terminal::layout::fit(&format!("▌ {text}"), columns))
@@ -285,7 +276,7 @@ impl Asked {
             wrap(&question, columns.saturating_sub(4)).iter().map(|line| framed(line)).collect();
         lines.truncate(3);
         lines.extend(inside.iter().map(|line| framed(&format!("  {line}"))));
-        lines.extend(wrap(&keys, columns.saturating_sub(4)).iter().map(|line| framed(line)));
+        lines.extend(answers.iter().map(|line| framed(line)));
         lines
     }
 }
