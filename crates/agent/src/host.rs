@@ -10,8 +10,8 @@ use crate::queued::Queue;
 use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
 use pijs_host::{
-    Between, CallbackOutcome, CommandOutcome, Host, Outcome, Owner, Package, PiProfile, ReadableState, Signal,
-    StreamOutcome, SystemRole, ToolInfo, ToolOutcome,
+    Between, CallbackOutcome, CommandOutcome, Host, LoadAgain, LoadError, LoadReport, Outcome, Owner, Package,
+    PiProfile, ReadableState, Signal, StreamOutcome, SystemRole, ToolInfo, ToolOutcome,
 };
 use pijs_hostcall::Behind;
 use pijs_protocol::registration::{Registration, ToolSpec};
@@ -47,7 +47,12 @@ pub struct Reloaded {
     pub provenance: BTreeMap<String, Value>,
     /// Problems: the path of the extension, and a message.
     pub problems: Vec<(String, String)>,
+    /// Gives an extension what its earlier version held, where that one stays because the new one does not load.
+    pub takes_back: BTreeMap<ExtensionId, Box<dyn Fn()>>,
 }
+
+/// Ends the message about an extension that could not be loaded again.
+pub const EARLIER_STAYS: &str = "\nthe version that was loaded before goes on";
 
 /// Functions of a registered provider.
 struct Handles {
@@ -455,23 +460,28 @@ impl Extensions for HostExtensions {
             let mut wrong = Vec::new();
             let loaded = match (&self.source, in_session) {
                 (Some(source), true) => {
-                    let Reloaded { packages, provenance, problems } = source().await;
+                    let Reloaded { packages, provenance, problems, takes_back } = source().await;
                     wrong = problems;
                     self.set_provenance(provenance);
-                    self.host.reload_in_session(Some(packages)).await
+                    let takes_back =
+                        |id: &ExtensionId| takes_back.get(id).into_iter().for_each(|take_back| take_back());
+                    self.host.reload_or_keep(packages, &takes_back).await
                 }
-                (None, true) => self.host.reload_in_session(None).await,
-                (_, false) => self.host.change_session(None).await,
+                (None, true) => alone(self.host.reload_in_session(None).await),
+                (_, false) => alone(self.host.change_session(None).await),
             };
-            for loaded in loaded {
+            for LoadAgain { loaded, stays } in loaded {
+                let stays = if stays { EARLIER_STAYS } else { "" };
                 match loaded {
                     Ok(report) => {
                         let failures = report.failures().map(|(path, error)| {
-                            (path.to_owned(), format!("Failed to load extension \"{path}\": {}", error.message))
+                            let at = error.position.as_ref();
+                            let at = at.map(|at| format!("\n  at {}:{}:{}", at.file, at.line, at.column));
+                            (path.to_owned(), format!("{}{}{stays}", error.message, at.unwrap_or_default()))
                         });
                         wrong.extend(failures);
                     }
-                    Err(error) => wrong.push(("<reload>".to_owned(), error.to_string())),
+                    Err(error) => wrong.push(("<reload>".to_owned(), format!("{error}{stays}"))),
                 }
             }
             wrong
@@ -533,6 +543,11 @@ fn fate(outcome: StreamOutcome) -> StreamFate {
             latency_us: verdict.latency_us,
         }),
     }
+}
+
+/// Reports of packages that were loaded with no earlier version behind them.
+fn alone(loaded: Vec<Result<LoadReport, LoadError>>) -> Vec<LoadAgain> {
+    loaded.into_iter().map(|loaded| LoadAgain { loaded, stays: false }).collect()
 }
 
 /// The handle of `prepareArguments`.

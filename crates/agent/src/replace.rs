@@ -31,28 +31,33 @@ pub(crate) struct Held {
 }
 
 impl Agent {
-    /// Loads extensions, skills, prompts and context files again. Flags, session and model stay.
-    pub async fn reload(&self) -> Result<(), AgentError> {
+    /// Loads extensions, skills, prompts and context files again. Flags, session and model stay. Answers which extensions
+    /// could not be loaded.
+    pub async fn reload(&self) -> Result<Vec<String>, AgentError> {
         self.attend(async {
             self.notify("session_shutdown", || Event::new("session_shutdown").with("reason", "reload")).await;
             let active = self.tools.borrow().active_names(&*self.extensions);
-            self.load_again(true).await;
+            let missing = self.load_again(true).await;
             self.tools.borrow_mut().after_reload(active);
             let resources = crate::resources::Resources::load(&self.places.borrow());
             *self.resources.borrow_mut() = resources;
             self.take_offers();
             self.publish_tools();
-            self.announce("reload", None).await
+            self.announce("reload", None).await?;
+            Ok(missing)
         })
         .await
     }
 
-    async fn load_again(&self, in_session: bool) {
+    async fn load_again(&self, in_session: bool) -> Vec<String> {
         self.front_end.borrow_mut().unloading();
         self.control.forget_prompts();
+        let mut missing = Vec::new();
         for (path, message) in self.extensions.reload(in_session).await {
             self.extensions.report(&path, "load", &message);
+            missing.push(path);
         }
+        missing
     }
 
     /// Begins an empty session. Answers whether a handler cancelled it. With `hold`, `session_start` waits

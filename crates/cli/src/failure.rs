@@ -87,6 +87,12 @@ impl Failure {
         self.brief.as_deref().unwrap_or(&self.message)
     }
 
+    /// The message and what to do next, for a report that says itself that it is an error.
+    pub(crate) fn said(&self) -> String {
+        let help = self.help.as_ref().map(|help| format!("\n  help: {help}"));
+        format!("{}{}", self.message, help.unwrap_or_default())
+    }
+
     /// The message and what to do next.
     pub(crate) fn into_parts(self) -> (String, Option<String>) {
         (self.message, self.help)

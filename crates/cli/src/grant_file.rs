@@ -105,7 +105,8 @@ impl Answers {
         self.file.read()
     }
 
-    fn expected(&self, extension: &ExtensionId) -> Option<(String, Record)> {
+    /// Under which name answers about an extension are kept, and what they are bound to.
+    pub(crate) fn expected(&self, extension: &ExtensionId) -> Option<(String, Record)> {
         self.loaded.lock().unwrap_or_else(PoisonError::into_inner).get(extension).cloned()
     }
 }

@@ -15,7 +15,7 @@ use crate::isolation;
 use crate::output::{clean, indented, stderr};
 use crate::supply::Supplier;
 use crate::trust::Trust;
-use pijs_agent::host::Reloaded;
+use pijs_agent::host::{EARLIER_STAYS, Reloaded};
 use pijs_durable::Disk;
 use pijs_extc::BuildFailure;
 use pijs_host::{Digests, Host, LoadError, Observer, OpenError, Package, Report, ReportKind};
@@ -154,7 +154,7 @@ impl Failures<'_> {
             stderr(&clean(&format!("note: the session goes on without {}", found.id)));
             return Ok(());
         };
-        let (phase, message) = ("load".to_owned(), failure.to_string());
+        let (phase, message) = ("load".to_owned(), failure.said());
         let error = ErrorReport { entry: None, phase, name: None, message, stack: None, position: None };
         let path = found.id.as_str().to_owned();
         observer.report(&Report { extension: found.id.clone(), path, kind: ReportKind::Error(error) });
@@ -196,7 +196,8 @@ impl Loader {
                 .as_ref()
                 .map(|at| format!("\n  at {}:{}:{}", at.file, at.line, at.column))
                 .unwrap_or_default();
-            Failure::failed(clean(&format!("Failed to load extension \"{path}\": {}{place}", error.message)))
+            let message = error.message.strip_prefix("Failed to load extension: ").unwrap_or(&error.message);
+            Failure::failed(clean(&format!("Failed to load extension \"{path}\": {message}{place}")))
         };
         Ok(report.failures().map(failed).collect())
     }
@@ -257,11 +258,11 @@ impl Loader {
                 let trusted = trust.covers(&self.environment.dirs.cwd);
                 resolve_extensions(&places(&self.environment, &self.args, trusted))
             }
-            Err(failure) => return self.unchanged(vec![(RELOAD.to_owned(), failure.to_string())]),
+            Err(failure) => return self.unchanged(vec![(RELOAD.to_owned(), failure.said())]),
         };
         let book = match self.answers.read() {
             Ok(book) => book,
-            Err(failure) => return self.unchanged(vec![(RELOAD.to_owned(), failure.to_string())]),
+            Err(failure) => return self.unchanged(vec![(RELOAD.to_owned(), failure.said())]),
         };
         let same_answers = self.book.replace(book) == *self.book.borrow();
         let mut loaded = self.host.packages();
@@ -287,13 +288,15 @@ impl Loader {
                     again.problems.extend(notes.into_iter().map(|note| (path.clone(), note)));
                 }
                 Err(failure) => {
-                    let stays = if old.is_some() { "\nthe version that was loaded before goes on" } else { "" };
-                    again.problems.push((path, clean(&format!("{failure}{stays}"))));
+                    let stays = if old.is_some() { EARLIER_STAYS } else { "" };
+                    again.problems.push((path, clean(&format!("{}{stays}", failure.said()))));
                     again.packages.extend(old);
                 }
             }
+            let held = old.as_ref().map(|old| self.held_now(old));
         }
         if keeps_missed {
+                    again.takes_back.extend(held.map(|held| (found.id.clone(), held)));
             again.packages.extend(loaded);
         }
         again
@@ -308,6 +311,19 @@ impl Loader {
         let package = built.clone().package(&self.supplier).await?;
         let notes = self.admit(found, &built)?;
         Ok((package, notes))
+    }
+
+    /// Gives an extension what it holds now, whatever becomes of it meanwhile: its code is the one that was agreed to.
+    fn held_now(&self, package: &Package) -> Box<dyn Fn()> {
+        let (gate, answers) = (self.dispatcher.gate().clone(), Arc::clone(&self.answers));
+        let (profile, id) = (package.profile.clone(), package.id().clone());
+        let (held, expected) = (gate.held(&profile), answers.expected(&id));
+        Box::new(move || {
+            gate.restore(&profile, held.clone());
+            if let Some((key, record)) = expected.clone() {
+                answers.expect(id.clone(), key, record);
+            }
+        })
     }
 
     fn unchanged(&self, problems: Vec<(String, String)>) -> Reloaded {

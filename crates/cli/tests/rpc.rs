@@ -396,11 +396,31 @@ fn a_reload_reads_extensions_again_and_keeps_what_cannot_be_compiled() {
     assert_eq!(there["message"], "other is there");
     let error = before.iter().find(|record| record["type"] == "extension_error").expect("an error");
     let message = error["error"].as_str().expect("a message");
+    assert!(!message.starts_with("error:"), "{message}");
     for part in ["BD_SYNTAX", "index.ts:2:9", "pi.on(;", "the version that was loaded before goes on"] {
         assert!(message.contains(part), "{part}: {message}");
     }
     client.send(json!({"type": "prompt", "message": "/version"}));
     assert_eq!(client.request("notify")["message"], "2 new given");
+    // So it does when the file throws, before or in what it exports: the place of the throw is said, and nothing twice.
+    for broken in [
+        "const one = 1;\nthrow new Error('at the top');\nexport default () => {};\n",
+        "export default (pi: any) => {\n  pi.registerCommand('version', {handler: async () => {}});\n  throw new Error('in it');\n};\n",
+    ] {
+        world.write("home/.pi/agent/extensions/tool/index.ts", broken);
+        client.send(json!({"type": "prompt", "message": "/again"}));
+        let (before, _) = client.until(|record| record["method"] == "notify");
+        let error = before.iter().find(|record| record["type"] == "extension_error").expect("an error");
+        let message = error["error"].as_str().expect("a message");
+        let line = broken.lines().position(|line| line.contains("throw")).expect("it throws") + 1;
+        for part in [&format!("index.ts:{line}:"), "the version that was loaded before goes on"] {
+            assert!(message.contains(part), "{part}: {message}");
+        }
+        assert_eq!(message.matches("Failed to load").count(), 1, "{message}");
+        client.send(json!({"type": "prompt", "message": "/version"}));
+        let told = client.until(|record| record["method"] == "notify" && record["message"] != "other is there").1;
+        assert_eq!(told["message"], "2 new given");
+    }
     // A session that begins is of the same code.
     world.write("home/.pi/agent/extensions/tool/index.ts", version(3));
     client.call(json!({"type": "new_session"}));

@@ -78,7 +78,7 @@ pub use outcome::{
     CallbackOutcome, CommandInfo, CommandOutcome, FlagInfo, Outcome, Owner, StreamOutcome, ToolInfo, ToolOutcome,
     Verdict,
 };
-pub use package::{Entry, EntryReport, LoadError, LoadReport, Package};
+pub use package::{Entry, EntryReport, LoadAgain, LoadError, LoadReport, Package};
 pub use patience::WaitBudget;
 pub use pins::Digests;
 pub use position::PositionMap;

@@ -107,6 +107,15 @@ impl LoadReport {
     }
 }
 
+/// What came of loading a package again.
+#[derive(Debug)]
+pub struct LoadAgain {
+    /// What came of the package as it is now.
+    pub loaded: Result<LoadReport, LoadError>,
+    /// It failed, and the version that ran before runs on.
+    pub stays: bool,
+}
+
 /// What came of one entry.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EntryReport {

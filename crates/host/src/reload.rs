@@ -11,10 +11,10 @@
 
 use crate::extension::{Slot, Status};
 use crate::host::Host;
-use crate::package::{LoadError, LoadReport, Package};
+use crate::package::{LoadAgain, LoadError, LoadReport, Package};
 use crate::registry::Registry;
 use pijs_protocol::message::Message;
-use pijs_protocol::{CallId, Termination};
+use pijs_protocol::{CallId, ExtensionId, Termination};
 use std::rc::Rc;
 
 impl Host {
@@ -55,12 +55,33 @@ impl Host {
         self.load_again(packages, self.profile().survives_reload()).await
     }
 
+    /// The same as [`Host::reload_in_session`]. Where a package does not load, or an entry of it does not, the version that
+    /// ran before is loaded in its place; `takes_back` is told before it is, to give it what it held.
+    pub async fn reload_or_keep(&self, packages: Vec<Package>, takes_back: &dyn Fn(&ExtensionId)) -> Vec<LoadAgain> {
+        self.load_or_keep(Some(packages), self.profile().survives_reload(), Some(takes_back)).await
+    }
+
     async fn load_again(&self, packages: Option<Vec<Package>>, lingers: bool) -> Vec<Result<LoadReport, LoadError>> {
+        let all = self.load_or_keep(packages, lingers, None).await;
+        all.into_iter().map(|again| again.loaded).collect()
+    }
+
+    async fn load_or_keep(
+        &self,
+        packages: Option<Vec<Package>>,
+        lingers: bool,
+        takes_back: Option<&dyn Fn(&ExtensionId)>,
+    ) -> Vec<LoadAgain> {
         // Realms cost what processes cost: those of one reload linger, not of all.
         self.end_lingering();
         let old = self.unretired();
         let again = old.iter().map(|slot| Rc::clone(&slot.cell.borrow().package)).collect();
         let packages = packages.map_or(again, |packages| packages.into_iter().map(Rc::new).collect::<Vec<_>>());
+        let lived: Vec<Rc<Package>> = old
+            .iter()
+            .filter(|slot| slot.cell.borrow().status == Status::Live)
+            .map(|slot| Rc::clone(&slot.cell.borrow().package))
+            .collect();
         for slot in &old {
             // One that was taken away is gone.
             let comes_back = packages.iter().any(|package| package.id() == slot.cell.borrow().package.id());
@@ -71,10 +92,31 @@ impl Host {
         let mut reports = Vec::new();
         self.expect(packages.len());
         for package in packages {
-            reports.push(self.load_shared(package).await);
+            let before = lived.iter().find(|old| old.id() == package.id() && !old.is(&package)).cloned();
+            let loaded = self.load_shared(package).await;
+            let has_failed = match &loaded {
+                Ok(report) => report.failures().next().is_some(),
+                Err(error) => !matches!(error, LoadError::Duplicate(_)),
+            };
+            let stays = match (before, takes_back) {
+                (Some(before), Some(takes_back)) if has_failed => self.load_before(before, takes_back).await,
+                _ => false,
+            };
+            reports.push(LoadAgain { loaded, stays });
         }
         self.expect(0);
         reports
+    }
+
+    /// Loads the version of a package that ran before in place of the one that failed. Answers whether it runs.
+    async fn load_before(&self, before: Rc<Package>, takes_back: &dyn Fn(&ExtensionId)) -> bool {
+        for slot in self.unretired() {
+            if slot.cell.borrow().package.id() == before.id() {
+                self.retire(&slot, false);
+            }
+        }
+        takes_back(before.id());
+        self.load_shared(before).await.is_ok_and(|report| report.failures().next().is_none())
     }
 
     /// Makes stale what worked on.

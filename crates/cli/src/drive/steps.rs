@@ -222,7 +222,7 @@ impl Driver {
     /// The steps that change the session.
     async fn control_session(&self, kind: &str, value: &Value, step: &Map<String, Value>) -> StepResult {
         let result = match kind {
-            "reload" => return self.agent.reload().await.map_err(shown),
+            "reload" => return self.agent.reload().await.map(drop).map_err(shown),
             "setModel" => {
                 let id = value.as_str().unwrap_or_default();
                 let model = self.agent.find_model("faux", id).ok_or_else(|| format!("there is no model {id}"))?;

@@ -373,9 +373,12 @@ impl Commands {
             },
             "reload" if !control.is_idle() => self.fail("wait until the model is done, then: /reload"),
             "reload" => match agent.reload().await {
-                Ok(()) => {
+                Ok(missing) => {
                     self.publish_themes();
-                    self.inform("loaded again");
+                    match missing.as_slice() {
+                        [] => self.inform("loaded again"),
+                        missing => self.inform(&format!("loaded again, but not {}", missing.join(", "))),
+                    }
                 }
                 Err(error) => self.fail(&error.to_string()),
             },
