@@ -38,6 +38,7 @@ mod preconditions;
 mod print;
 mod prompt_text;
 mod renderers;
+mod repeated;
 mod rpc;
 mod rules;
 mod said;

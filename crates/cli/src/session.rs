@@ -20,6 +20,7 @@ use crate::opening;
 use crate::output::{clean, indented, stderr};
 use crate::prompt_text::{appended, text_or_file, usual_tools};
 use crate::rules::RuleSet;
+use crate::repeated::Repeated;
 use crate::supply::Supplier;
 use crate::system::{SystemTimer, WatchThread};
 use crate::terminal::{self, Terminal};
@@ -71,7 +72,7 @@ pub(crate) struct Assembled {
     /// The working folder.
     pub(crate) cwd: PathBuf,
     /// For stderr; a partner hears of them by itself.
-    reports: Option<Reports>,
+    reports: Option<Printed>,
 }
 
 /// What a session is made of, apart from the surroundings.
@@ -111,9 +112,7 @@ pub(crate) async fn list_models(environment: &Environment, args: RunArgs, flags:
         stderr(&clean(&format!("warning: {path}: {message}")));
     }
     models::list(&models, &search);
-    for report in loaded.reports.iter().flat_map(Reports::drain) {
-        show(&report, loaded.ledger.redactor());
-    }
+    loaded.reports.iter().for_each(|reports| reports.print(loaded.ledger.redactor()));
     let _ = loaded.ledger.close();
     Ok(())
 }
@@ -152,7 +151,7 @@ struct Loaded {
     mode: &'static str,
     host: Host,
     ledger: Ledger,
-    reports: Option<Reports>,
+    reports: Option<Printed>,
 }
 
 impl Loaded {
@@ -255,7 +254,7 @@ async fn loaded(environment: &Environment, setup: Setup) -> Result<Loaded> {
             WatchThread::start().map_err(|error| Failure::failed(format!("no thread to watch verdicts: {error}")))?,
         )
         .build();
-    let reports = partner.is_none().then(|| host.reports());
+    let reports = partner.is_none().then(|| Printed::new(host.reports()));
     let asks = decided.asks;
     let loader = Rc::new(Loader {
         environment: environment.clone(),
@@ -282,7 +281,7 @@ async fn loaded(environment: &Environment, setup: Setup) -> Result<Loaded> {
         let ledger = ledger.clone();
         tokio::task::spawn_local(async move {
             loop {
-                show(&shown.next().await, ledger.redactor());
+                shown.show(&shown.reports.next().await, ledger.redactor());
             }
         });
     }
@@ -413,9 +412,7 @@ impl Assembled {
     /// Shows the reports and writes the ledger lines that are still queued; its file reports its own
     /// failure.
     pub(crate) fn finish(&self) {
-        for report in self.reports.iter().flat_map(Reports::drain) {
-            show(&report, self.ledger.redactor());
-        }
+        self.reports.iter().for_each(|reports| reports.print(self.ledger.redactor()));
         // Whatever was started is written down as ended.
         self.host.end_calls();
         let _ = self.ledger.close();
@@ -549,8 +546,35 @@ fn provider_options(environment: &Environment, args: &RunArgs) -> ProviderOption
     options
 }
 
-/// A report on stderr, one line, without the secrets that pi knows: what an extension prints ends up in logs of others.
-fn show(report: &Report, secrets: &Redactor) {
+/// Prints reports on stderr, the same one once.
+#[derive(Clone)]
+struct Printed {
+    reports: Reports,
+    repeated: Rc<RefCell<Repeated>>,
+}
+
+impl Printed {
+    fn new(reports: Reports) -> Self {
+        Self { reports, repeated: Rc::default() }
+    }
+
+    fn show(&self, report: &Report, secrets: &Redactor) {
+        let words = secrets.text(&report.to_string()).to_string();
+        if self.repeated.borrow_mut().shows(report, &words) {
+            show(report, &words);
+        }
+    }
+
+    /// Prints those that are queued, and how often others came again.
+    fn print(&self, secrets: &Redactor) {
+        self.reports.drain().iter().for_each(|report| self.show(report, secrets));
+        let counted = self.repeated.borrow_mut().counted();
+        counted.iter().for_each(|line| stderr(&format!("warning: {}", clean(line))));
+    }
+}
+
+/// A report on stderr. Its words are without the secrets that pi knows: what an extension prints ends up in logs of others.
+fn show(report: &Report, words: &str) {
     let level = match &report.kind {
         ReportKind::Log(_) | ReportKind::Restarted => "",
         ReportKind::Warning { .. }
@@ -559,5 +583,5 @@ fn show(report: &Report, secrets: &Redactor) {
         | ReportKind::SlowVerdict { .. } => "warning: ",
         _ => "error: ",
     };
-    stderr(&format!("{level}{}", indented(&clean(&secrets.text(&report.to_string())))));
+    stderr(&format!("{level}{}", indented(&clean(words))));
 }

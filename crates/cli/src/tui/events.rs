@@ -42,7 +42,12 @@ fn show(view: &mut View, event: &AgentEvent<'_>) {
             view.retrying = None;
             view.running = Some(view.running.unwrap_or_else(Instant::now));
         }
-        AgentEvent::AgentEnd { .. } => view.running = None,
+        AgentEvent::AgentEnd { .. } => {
+            view.running = None;
+            for line in view.repeated.counted() {
+                view.say(Style::Warning, &line);
+            }
+        }
         AgentEvent::MessageStart { message: Message::Assistant(_) } => {
             view.retrying = None;
             view.transcript.begin_reply();
@@ -311,6 +316,9 @@ impl Observer for ReportsOnScreen {
                 | ReportKind::SlowVerdict { .. } => Style::Warning,
                 _ => Style::Error,
             };
+            if !view.repeated.shows(report, &text) {
+                return;
+            }
             if matches!(report.kind, ReportKind::Ended(_)) {
                 view.forget(Some(&report.extension));
             }

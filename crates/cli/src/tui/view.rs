@@ -14,6 +14,7 @@ use super::picker::Choice;
 use super::put::Put;
 use super::shown::{self, clipped};
 use super::transcript::{Style, Transcript};
+use crate::repeated::Repeated;
 use pijs_protocol::{ExtensionId, HostcallError, guard};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -158,6 +159,8 @@ pub(super) struct View {
     /// Columns and rows.
     pub(super) size: (usize, usize),
     pub(super) transcript: Transcript,
+    /// The reports of extensions that were shown.
+    pub(super) repeated: Repeated,
     /// Lines below the part of the transcript that is shown.
     pub(super) scroll: usize,
     /// Results are shown whole.

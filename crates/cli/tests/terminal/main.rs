@@ -345,6 +345,44 @@ fn a_question_of_pi_has_a_frame_of_its_own() {
 }
 
 #[test]
+fn a_misspelt_command_is_not_sent_before_enter_is_pressed_again() {
+    let world = World::new();
+    let extension = "export default (pi: any) => pi.registerCommand('deploy', {handler: async (_: string, ctx: any) => ctx.ui.notify('deployed')});\n";
+    let mut terminal = open(&world, extension, &[&["sent after all"]], &[]);
+    terminal.answers("/relaod", "no command /relaod; did you mean /reload? Press Enter again to send it as a message");
+    terminal.until("the text is kept", |rows| rows.iter().rev().take(6).any(|row| row.contains("/relaod")));
+    terminal.presses("\u{3}", "ctrl+c");
+    terminal.answers("/delpoy", "did you mean /deploy?");
+    terminal.presses("\r", "sent after all");
+    terminal.answers("/deploy", "deployed");
+}
+
+/// As one that does not compile: the earlier version stays, and nothing else is said to be loaded.
+#[test]
+fn a_reload_of_what_throws_keeps_the_version_before() {
+    let world = World::new();
+    let version = "export default (pi: any) => pi.registerCommand('version', {handler: async (_: string, ctx: any) => ctx.ui.notify('first version')});\n";
+    let mut terminal = open(&world, version, &[], &[]);
+    world.write("project/extension.ts", "const one = 1;\nthrow new Error('thrown at the top');\n");
+    terminal.answers("/reload", "the version that was loaded before goes on");
+    terminal.sees("extension.ts:2:");
+    terminal.sees("loaded again, but not ");
+    terminal.answers("/version", "first version");
+}
+
+#[test]
+fn a_report_that_comes_again_is_counted_at_the_end_of_a_turn() {
+    let world = World::new();
+    let extension =
+        "export default (pi: any) => pi.on('message_update', () => { throw new Error('the same each time'); });\n";
+    let mut terminal = open(&world, extension, &[&["a", "b", "c", "d"]], &[]);
+    terminal.answers("go", "abcd");
+    terminal.sees("more times");
+    let said = |rows: &[String]| rows.iter().filter(|row| row.contains("the same each time")).count();
+    terminal.until("the report and its count", |rows| said(rows) == 2);
+}
+
+#[test]
 fn a_session_is_shown_again_and_reloading_takes_away_what_was_there() {
     let world = World::new();
     let mut terminal = open(&world, PLACES, &[&["first answer"]], &[]);
