@@ -108,7 +108,8 @@ impl Agent {
             let (source, index, chunk) = match event {
                 ProviderEvent::Retrying { attempt, max_attempts, delay, reason } => {
                     let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
-                    self.emit(AgentEvent::AutoRetryStart { attempt, max_attempts, delay_ms, error_message: &reason })
+                    let (error_message, cause) = (reason.as_str(), None);
+                    self.emit(AgentEvent::AutoRetryStart { attempt, max_attempts, delay_ms, error_message, cause })
                         .await?;
                     continue;
                 }

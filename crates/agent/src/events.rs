@@ -96,8 +96,10 @@ pub enum AgentEvent<'a> {
         max_attempts: u32,
         /// How long is waited.
         delay_ms: u64,
-        /// What went wrong.
+        /// What went wrong, in the words of the provider's client.
         error_message: &'a str,
+        /// Where it went wrong and why, for people: the address, the proxy, the cause. No event has it.
+        cause: Option<&'a str>,
     },
     /// A handler asked for an abort.
     StreamVerdict(&'a VerdictEvent),
@@ -299,7 +301,7 @@ impl AgentEvent<'_> {
             Self::ToolExecutionEnd { tool_call_id, tool_name, result, is_error } => {
                 json!({"toolCallId": tool_call_id, "toolName": tool_name, "result": result, "isError": is_error})
             }
-            Self::AutoRetryStart { attempt, max_attempts, delay_ms, error_message } => json!({
+            Self::AutoRetryStart { attempt, max_attempts, delay_ms, error_message, .. } => json!({
                 "attempt": attempt, "maxAttempts": max_attempts, "delayMs": delay_ms, "errorMessage": error_message,
             }),
             Self::StreamVerdict(verdict) => json!({

@@ -222,6 +222,7 @@ impl Agent {
             max_attempts,
             delay_ms,
             error_message: &message,
+            cause: error.help(),
         })?;
         self.omit(&run.last_turn)?;
         let pause = self.options.ambient.sleeper.sleep(Wait::Backoff, Duration::from_millis(delay_ms));

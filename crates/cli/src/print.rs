@@ -80,9 +80,10 @@ impl FrontEnd for Retries {
         if let Some(line) = rules::event_line(event) {
             stderr(&line);
         }
-        if let AgentEvent::AutoRetryStart { attempt, max_attempts, delay_ms, error_message } = event {
+        if let AgentEvent::AutoRetryStart { attempt, max_attempts, delay_ms, error_message, cause } = event {
             let (seconds, error) = (delay_ms.div_ceil(1000), one_line(error_message));
-            stderr(&format!("retry {attempt} of {max_attempts} in {seconds} s: {error}"));
+            let cause = cause.map(|cause| format!(" ({})", one_line(cause))).unwrap_or_default();
+            stderr(&clean(&format!("retry {attempt} of {max_attempts} in {seconds} s: {error}{cause}")));
         }
         Ok(())
     }

@@ -65,11 +65,50 @@ fn a_base_url_that_nothing_is_asked_at_is_an_error() {
     ask(&world, &["--base-url", "http://127.0.0.1:9", "--model", &model], &[]).failed(2, &["--base-url", "script:"]);
 }
 
+/// The default model of a key for OpenAI is asked by the Responses API, which not every gateway has.
+#[test]
+fn a_gateway_of_chat_completions_is_asked_for_by_name() {
+    let gateway = ModelServer::start(vec![
+        Reply::Stream(openai(&["by chat"])),
+        plain(404, "", r#"{"error":{"message":"no such path"}}"#),
+        Reply::Stream(openai(&["by chat"])),
+    ]);
+    let world = world();
+    let key = [("OPENAI_API_KEY", KEY)];
+    let at = ["--base-url", &gateway.url];
+    for _ in 0..2 {
+        let failed = ask(&world, &at, &key);
+        failed.failed(1, &["/responses", "--model openai/NAME --base-url URL"]);
+        assert_eq!(failed.stderr.lines().count(), 1, "{}", failed.stderr);
+    }
+    let named = ask(&world, &[&at[..], &["--model", "openai/NAME"]].concat(), &key);
+    assert_eq!(named.succeeded().stdout.trim(), "by chat");
+}
+
+/// While it is asked again, the terminal and stderr say what is behind `Connection error.`
+#[test]
+fn a_retry_says_where_nobody_answered() {
+    let world = world();
+    let port = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
+    let url = format!("http://127.0.0.1:{port}");
+    configure(&world, &url);
+    world.write("home/.pi/agent/settings.json", r#"{"retry": {"baseDelayMs": 1, "maxRetries": 1}}"#);
+    let failed = ask(&world, &["--model", "mine/small"], &[]);
+    let retry = failed.stderr.lines().next().expect("a line");
+    for part in ["retry 1 of 1 in 1 s: Connection error. (no answer from ", &url, "refused"] {
+        assert!(retry.contains(part), "{part}: {}", failed.stderr);
+    }
+}
+
 #[test]
 fn a_base_url_that_is_no_address_fails_at_once() {
     let world = world();
     for (url, said) in [
         ("localhost:8080/v1", "write http://localhost:8080/v1"),
+        ("127.0.0.1:8080", "write http://127.0.0.1:8080"),
+        ("192.168.1.5/v1", "write http://192.168.1.5/v1"),
+        ("gateway:8080", "write http://gateway:8080"),
+        ("8.8.8.8:8080", "write https://8.8.8.8:8080"),
         ("api.example.com/v1", "write https://api.example.com/v1"),
         ("ftp://example.com", "http:// and https:// only"),
         ("file:///etc/passwd", "http:// and https:// only"),
@@ -150,7 +189,10 @@ fn each_retry_is_a_line_on_stderr() {
     assert_eq!(answered.succeeded().stdout, "at last\n");
     assert_eq!(
         answered.stderr,
-        "retry 1 of 2 in 1 s: 503 Service Unavailable: come back later\nretry 2 of 2 in 1 s: 429 Too Many Requests: slow down\n"
+        format!(
+            "retry 1 of 2 in 1 s: 503 Service Unavailable: come back later (from {0}/chat/completions)\nretry 2 of 2 in 1 s: 429 Too Many Requests: slow down (from {0}/chat/completions)\n",
+            server.url
+        )
     );
 }
 

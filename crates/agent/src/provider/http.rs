@@ -164,15 +164,47 @@ pub fn address(text: &str) -> Result<Url, String> {
     match Url::parse(text) {
         Ok(url) if !matches!(url.scheme(), "http" | "https") => Err(match text.contains("://") {
             true => format!("it begins with {}://, and pi speaks http:// and https:// only", url.scheme()),
-            false => format!("it begins with neither http:// nor https://; write http://{text}"),
+            false => format!("it begins with neither http:// nor https://; write {}://{text}", usual_scheme(text)),
         }),
         Ok(url) => Ok(url),
         Err(url::ParseError::RelativeUrlWithoutBase) => {
-            Err(format!("it begins with neither http:// nor https://; write https://{text}"))
+            Err(format!("it begins with neither http:// nor https://; write {}://{text}", usual_scheme(text)))
         }
         Err(error) => Err(format!("it is no URL: {error}")),
     }
 }
+
+/// The scheme that an address without one is likely to be meant with: servers of this machine and of its network rarely
+/// have a certificate.
+fn usual_scheme(text: &str) -> &'static str {
+    use std::net::IpAddr;
+    let url = Url::parse(&format!("http://{text}"));
+    let is_near = match url.as_ref().ok().and_then(Url::host) {
+        Some(url::Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost") || !name.contains('.'),
+        Some(url::Host::Ipv4(address)) => is_private(IpAddr::V4(address)),
+        Some(url::Host::Ipv6(address)) => is_private(IpAddr::V6(address)),
+        None => false,
+    };
+    if is_near && !text.is_empty() { "http" } else { "https" }
+}
+
+fn is_private(address: std::net::IpAddr) -> bool {
+    use std::net::IpAddr;
+    match address {
+        IpAddr::V4(address) => {
+            address.is_loopback() || address.is_private() || address.is_link_local() || address.is_unspecified()
+        }
+        IpAddr::V6(address) => {
+            address.is_loopback()
+                || address.is_unspecified()
+                || address.is_unique_local()
+                || address.is_unicast_link_local()
+        }
+    }
+}
+
+/// How an endpoint is asked that has chat completions and no Responses API.
+const CHAT_ONLY: &str = "where there are chat completions only: --model openai/NAME --base-url URL";
 
 impl Endpoint {
     pub(super) fn new(
@@ -257,6 +289,8 @@ impl Endpoint {
             Err(error) => return futures_util::stream::once(async move { Err(error) }).boxed(),
         }
         let payload = outgoing.payload;
+        let wording = decoder.wording();
+        let asked = payload.get("model").and_then(Value::as_str).unwrap_or_default().to_owned();
         let reply = stream! {
             let mut tries = 0;
             let response = loop {
@@ -276,7 +310,7 @@ impl Endpoint {
             };
             yield Ok(ProviderEvent::Response { status: response.status().as_u16(), headers: header_map(response.headers()) });
             if let Err(error) = endpoint.check_type(response.headers()) {
-                yield Err(error);
+                yield Err(endpoint.of_other_api(error, &wording, &asked));
                 return;
             }
             yield Ok(ProviderEvent::Begun);
@@ -299,7 +333,7 @@ impl Endpoint {
                     }
                 }
                 if let Err(error) = decoded {
-                    yield Err(error);
+                    yield Err(endpoint.of_other_api(error, &wording, &asked));
                     return;
                 }
                 if ended {
@@ -317,6 +351,15 @@ impl Endpoint {
             event => event,
         });
         cancellable(reply.boxed(), cancel)
+    }
+
+    /// An answer that is none of the Responses API, with what to type where the endpoint has another one.
+    fn of_other_api(&self, error: ProviderError, wording: &Wording, model: &str) -> ProviderError {
+        if !matches!(wording, Wording::Responses(_)) || error.kind() != ErrorKind::Malformed {
+            return error;
+        }
+        let asked = format!("{model} was asked at {} by the Responses API", self.url);
+        error.reworded(|text| format!("{asked}: {text}")).with_help(CHAT_ONLY).and_final()
     }
 
     /// Text of a server without the keys that it was sent: some repeat them in their errors.
@@ -361,6 +404,9 @@ impl Endpoint {
         let variable = self.proxy.as_ref().map_or("HTTP_PROXY", Proxy::variable);
         let (kind, help) = match status.as_u16() {
             401 | 403 => (ErrorKind::Auth, Some("check the API key".to_owned())),
+            404 if matches!(wording, Wording::Responses(_)) => {
+                (ErrorKind::NotFound, Some(format!("check the model's name and --base-url; {CHAT_ONLY}")))
+            }
             404 => (ErrorKind::NotFound, Some("check the model's name and --base-url".to_owned())),
             407 => (ErrorKind::Rejected, Some(format!("write {variable} as http://USER:PASSWORD@HOST:PORT"))),
             429 => (ErrorKind::RateLimited, None),

@@ -12,6 +12,7 @@ use crate::environment::Environment;
 use crate::said::Said;
 use crate::session::Assembled;
 use pijs_agent::message::{Content, Message, StopReason};
+use pijs_agent::provider::one_line;
 use pijs_agent::{DeliverAs, Ending, InputSource, Outcome};
 use pijs_host::CallbackOutcome;
 use pijs_protocol::{ExtensionId, guard};
@@ -95,9 +96,9 @@ pub(super) struct Commands {
     /// Commands of the shell that run, by their number.
     shells: RefCell<BTreeMap<u64, CancellationToken>>,
     shell: Cell<u64>,
-}
     /// What begins like a command, is none and waits to be said once more.
     asked_again: RefCell<Option<String>>,
+}
 
 impl Commands {
     pub(super) fn new(session: Rc<Assembled>, screen: Screen, port: TuiPort, environment: Environment) -> Self {
@@ -109,8 +110,8 @@ impl Commands {
             theme_problems: RefCell::default(),
             shells: RefCell::default(),
             shell: Cell::new(0),
-        }
             asked_again: RefCell::default(),
+        }
     }
 
     /// Begins what was asked for; it goes on beside what is asked next.
@@ -231,7 +232,6 @@ impl Commands {
         work.into_iter().for_each(|work| self.screen.ask(work));
     }
 
-    async fn say(&self, text: &str, later: bool, by: Option<ExtensionId>) {
     /// The command that is most like a name, of pi's own and of extensions, skills and prompts.
     fn meant(&self, name: &str) -> Option<String> {
         let offered = self.session.host.state().get("commands").unwrap_or_default();
@@ -240,6 +240,7 @@ impl Commands {
         similar(name, known).filter(|meant| *meant != name).map(str::to_owned)
     }
 
+    async fn say(&self, text: &str, later: bool, by: Option<ExtensionId>) {
         let trimmed = text.trim();
         if let Some(command) = trimmed.strip_prefix('!') {
             if let Some(by) = by {
@@ -267,7 +268,6 @@ impl Commands {
             {
                 return self.inform(instead);
             }
-        }
             if by.is_none()
                 && !self.is_command(trimmed)
                 && let Some(meant) = self.meant(name)
@@ -278,8 +278,9 @@ impl Commands {
                     "no command /{name}; did you mean /{meant}? Press Enter again to send it as a message"
                 ));
             }
-        let is_command = self.is_command(trimmed);
+        }
         self.asked_again.take();
+        let is_command = self.is_command(trimmed);
         let control = self.session.agent.control();
         if is_command || control.is_idle() {
             return self.submit(if is_command { trimmed } else { text }.into()).await;
@@ -307,10 +308,11 @@ impl Commands {
             // A failed reply says so itself.
             Ending::Done | Ending::Handled => {}
             Ending::Failed(error) => {
-                let text = error.to_string();
                 let is_said = outcome.message.is_some_and(|message| message.error_message.is_some());
-                if !is_said {
-                    self.fail(&text);
+                match error.help() {
+                    Some(help) if is_said => self.warn(&one_line(help)),
+                    _ if is_said => {}
+                    _ => self.fail(&one_line(&error.to_string())),
                 }
             }
             // A reply that was interrupted says so itself.
@@ -384,7 +386,7 @@ impl Commands {
             },
             "compact" => match agent.compact(Some(rest).filter(|rest| !rest.is_empty())).await {
                 Ok(_) => show_session(&self.session, &self.screen),
-                Err(error) => self.fail(&error),
+                Err(error) => self.fail(&one_line(&error)),
             },
             "name" if rest.is_empty() => {
                 let name = control.with_session(|session| session.name().map(str::to_owned));

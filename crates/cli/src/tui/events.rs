@@ -84,10 +84,14 @@ fn show(view: &mut View, event: &AgentEvent<'_>) {
                 (call.result, call.is_done, call.is_error) = (Some((*result).clone()), true, *is_error);
             });
         }
-        AgentEvent::AutoRetryStart { attempt, max_attempts, delay_ms, error_message } => {
-            let after = delay_ms.div_ceil(1000);
+        AgentEvent::AutoRetryStart { attempt, max_attempts, delay_ms, error_message, cause } => {
+            let seconds = delay_ms.div_ceil(1000);
             let error = one_line(error_message);
-            view.say(Style::Warning, &format!("{error}; attempt {attempt} of {max_attempts} follows in {after} s"));
+            // A reply that failed has said so.
+            let error = Some(error).filter(|error| view.failure.take().as_ref() != Some(error));
+            let why: Vec<String> = error.into_iter().chain(cause.map(one_line)).collect();
+            let why = if why.is_empty() { String::new() } else { format!(": {}", why.join("; ")) };
+            view.say(Style::Warning, &format!("retry {attempt} of {max_attempts} in {seconds} s{why}"));
             // A time that no clock reaches is no end of a wait.
             let until = Instant::now().checked_add(Duration::from_millis(*delay_ms));
             view.retrying = until.map(|until| Retrying { attempt: *attempt, max_attempts: *max_attempts, until });
@@ -131,7 +135,11 @@ fn end_message(view: &mut View, message: &Message) {
                     view.retrying = None;
                     view.say(Style::Info, "interrupted");
                 }
-                (Some(error), _) => view.say(Style::Error, &one_line(error)),
+                (Some(error), _) => {
+                    let error = one_line(error);
+                    view.say(Style::Error, &error);
+                    view.failure = Some(error);
+                }
                 (None, _) => {}
             }
         }
@@ -308,6 +316,9 @@ impl Observer for ReportsOnScreen {
         let text = report.to_string();
         let text = self.ledger.get().map_or_else(|| text.clone(), |ledger| ledger.redactor().text(&text).to_string());
         self.screen.change(|view| {
+            if !view.repeated.shows(report, &text) {
+                return;
+            }
             let style = match &report.kind {
                 ReportKind::Log(_) | ReportKind::Restarted => Style::Info,
                 ReportKind::Warning { .. }
@@ -316,9 +327,6 @@ impl Observer for ReportsOnScreen {
                 | ReportKind::SlowVerdict { .. } => Style::Warning,
                 _ => Style::Error,
             };
-            if !view.repeated.shows(report, &text) {
-                return;
-            }
             if matches!(report.kind, ReportKind::Ended(_)) {
                 view.forget(Some(&report.extension));
             }

@@ -202,6 +202,8 @@ pub(super) struct View {
     pub(super) running: Option<Instant>,
     /// The wait before the model is asked again.
     pub(super) retrying: Option<Retrying>,
+    /// What the last reply failed with, as it was shown.
+    pub(super) failure: Option<String>,
     /// Keys that extensions have shortcuts on.
     pub(super) shortcuts: BTreeSet<String>,
     pub(super) shortcut_warnings: Vec<String>,

@@ -174,7 +174,10 @@ fn a_wait_for_a_retry_counts_down_and_escape_ends_it() {
         &server.url,
     ]));
     terminal.sees("pi  openai/m");
-    terminal.answers("go", "429 Too Many Requests: slow down; attempt 1 of 3 follows in 50 s");
+    terminal.answers("go", "retry 1 of 3 in 50 s: from http://");
+    // The failure is shown once.
+    let said = |rows: &[String]| rows.iter().filter(|row| row.contains("429 Too Many Requests: slow down")).count();
+    terminal.until("one failure", |rows| said(rows) == 1);
     terminal.sees("Retrying (1/3) in ");
     terminal.until("a count", |rows| rows.iter().any(|row| row.contains("Retrying (1/3) in 4")));
     terminal.presses("\u{1b}", "the retry was cancelled");

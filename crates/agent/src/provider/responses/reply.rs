@@ -107,6 +107,9 @@ pub(super) struct Decoder {
 impl Decode for Decoder {
     fn event(&mut self, data: &str, out: &mut Vec<ProviderEvent>) -> Result<(), ProviderError> {
         let event: EventBody = serde_json::from_str(data).map_err(|error| {
+            if is_chat(data) {
+                return malformed("the answer is one of chat completions");
+            }
             ProviderError::new(ErrorKind::Malformed, format!("a Responses event that cannot be read: {error}"))
         })?;
         let index = event.output_index;
@@ -317,6 +320,13 @@ fn untold(index: u32, arguments: String) -> ProviderEvent {
 
 fn tell(member: &str, value: Option<String>, out: &mut Vec<ProviderEvent>) {
     out.extend(value.map(|value| ProviderEvent::Note(Note::Said(Map::from_iter([(member.to_owned(), json!(value))])))));
+}
+
+/// Whether an event is one of the other API.
+fn is_chat(data: &str) -> bool {
+    let read: Option<Value> = serde_json::from_str(data).ok();
+    read.and_then(|event| event.get("object")?.as_str().map(|object| object.starts_with("chat.completion")))
+        .unwrap_or_default()
 }
 
 fn malformed(what: &str) -> ProviderError {
