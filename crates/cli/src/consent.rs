@@ -58,9 +58,14 @@ pub(crate) struct Decision {
     has_seen: bool,
 }
 
-/// Why an update is refused: what it asks for beyond what was granted, in words.
+/// Why a package is not installed.
 #[derive(Debug)]
-pub(crate) struct Widened(pub(crate) Vec<String>);
+pub(crate) enum Refused {
+    /// An update asks for this beyond what was granted, in words.
+    Widened(Vec<String>),
+    /// A person said so.
+    ByPerson,
+}
 
 /// Decides about a package that is about to be installed, and asks where somebody can be asked. `replaces` says that
 /// another version of it is in place, which is better off with its grants than this one without any.
@@ -70,7 +75,7 @@ pub(crate) fn decide(
     who: &Who<'_>,
     mode: Mode,
     replaces: bool,
-) -> Result<Decision, Widened> {
+) -> Result<Decision, Refused> {
     let requests = &applicant.asked.capabilities;
     let mut book = book.clone();
     let before = book.packages.remove(&applicant.key);
@@ -82,7 +87,7 @@ pub(crate) fn decide(
     if let (Who::Nobody, true, Some(record)) = (who, replaces && guard::is_up("consent.held"), &before) {
         let lost = lost(record, applicant);
         if !lost.is_empty() {
-            return Err(Widened(lost.iter().map(words).collect()));
+            return Err(Refused::Widened(lost.iter().map(words).collect()));
         }
     }
     let before = before.filter(|record| !is_other(record, applicant));
@@ -99,7 +104,7 @@ pub(crate) fn decide(
             Who::Yes { .. } => Some((more.clone(), By::Yes)),
             Who::Person(terminal) => {
                 let chosen = by_person(terminal, applicant, before.is_some(), &more, &brought);
-                Some((chosen, By::Install))
+                Some((chosen.ok_or(Refused::ByPerson)?, By::Install))
             }
             Who::Nobody if before.is_some() => None,
             Who::Nobody if mode == Mode::Strict => Some((Vec::new(), By::Unattended)),
@@ -257,8 +262,8 @@ pub(crate) fn one_line(name: &str, about: &str) -> String {
     if about.is_empty() { name } else { format!("{name}: {about}") }
 }
 
-/// Says what is not granted, and how to grant it.
-pub(crate) fn explain_missing(applicant: &Applicant, consent: &Consent) {
+/// Says what is not granted, and how to grant it; `install` is the command that installs the package.
+pub(crate) fn explain_missing(applicant: &Applicant, consent: &Consent, install: &str) {
     if consent.missing.is_empty() {
         return;
     }
@@ -269,16 +274,17 @@ pub(crate) fn explain_missing(applicant: &Applicant, consent: &Consent) {
         return;
     }
     let command = allow_command(&applicant.id, &grants);
-    stderr(&format!("  grant with: {}   or with: pi install --yes SOURCE", clean(&command)));
+    stderr(&format!("  grant with: {}   or with: {} --yes", clean(&command), clean(install)));
 }
 
+/// Asks a person what is granted; `None`: the package is not to be installed.
 fn by_person(
     terminal: &Terminal,
     applicant: &Applicant,
     is_update: bool,
     more: &[CapabilityRequest],
     brought: &[String],
-) -> Vec<CapabilityRequest> {
+) -> Option<Vec<CapabilityRequest>> {
     // A folder may be called anything, also what looks like a line of this question.
     let who = shown(&applicant.id, OFFERED_WORDS);
     let mut text =
@@ -293,8 +299,9 @@ fn by_person(
     for signal in applicant.evidence.signals() {
         text.push_str(&format!("  seen: {}\n", signal.words()));
     }
-    text.push_str("grant this? [y]es, [c]hoose one by one, [N]o: ");
-    match terminal.answer(&text).as_deref() {
+    text.push_str("grant this? [y]es, [c]hoose one by one, [N]o (installs without), [d]o not install: ");
+    Some(match terminal.answer(&text).as_deref() {
+        Some("d" | "do not install" | "q") => return None,
         Some("y" | "yes") => more.to_vec(),
         Some("c" | "choose") => {
             let is_yes = |request: &&CapabilityRequest| {
@@ -304,7 +311,7 @@ fn by_person(
             more.iter().filter(is_yes).cloned().collect()
         }
         _ => Vec::new(),
-    }
+    })
 }
 
 #[cfg(test)]

@@ -44,6 +44,7 @@ mod rules;
 mod said;
 mod session;
 mod settings;
+mod slow;
 mod snapshot;
 mod stage;
 mod stops;

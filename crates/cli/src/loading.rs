@@ -13,6 +13,7 @@ use crate::grant_file::Answers;
 use crate::grants::Decided;
 use crate::isolation;
 use crate::output::{clean, indented, stderr};
+use crate::slow::Slow;
 use crate::supply::Supplier;
 use crate::trust::Trust;
 use pijs_agent::host::{EARLIER_STAYS, Reloaded};
@@ -30,6 +31,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Extensions in load order. What was named on the command line has to be there; the rest is reported.
 pub(crate) fn discover(environment: &Environment, args: &RunArgs) -> Result<Discovery> {
@@ -130,6 +132,14 @@ impl From<LoadError> for NotLoaded {
     }
 }
 
+/// Compiles something; says so when that takes long, `at_terminal` sooner.
+pub(crate) fn preparing<R>(at_terminal: bool, compile: impl FnOnce() -> R) -> R {
+    const SOON: Duration = Duration::from_millis(500);
+    let what = "preparing extensions (what is compiled now is kept; this happens once)";
+    let _slow = if at_terminal { Slow::after(SOON, what) } else { Slow::begin(what) };
+    compile()
+}
+
 /// Reports extensions that cannot be loaded: to the front end, else on stderr.
 pub(crate) struct Failures<'a> {
     pub(crate) observer: Option<&'a dyn Observer>,
@@ -171,7 +181,8 @@ impl Loader {
     pub(crate) async fn load_all(&self, packages: &[PackageEntry], failures: &Failures<'_>) -> Result<()> {
         self.host.expect(packages.len());
         // All are compiled before the first one runs: none can change what another one is made of.
-        let built: Vec<Result<Built>> = packages.iter().map(|found| self.compile(found)).collect();
+        let built: Vec<Result<Built>> =
+            preparing(failures.observer.is_some(), || packages.iter().map(|found| self.compile(found)).collect());
         for (found, built) in packages.iter().zip(built) {
             match self.load(found, built).await {
                 Ok(entries) => entries.into_iter().try_for_each(|entry| failures.take(found, entry.into()))?,
@@ -282,8 +293,10 @@ impl Loader {
             let at = loaded.iter().position(|package| *package.id() == found.id);
             let old = at.map(|at| loaded.remove(at));
             let path = found.entries.first().unwrap_or(&found.root).display().to_string();
+            let held = old.as_ref().map(|old| self.held_now(old));
             match self.anew(found, old.as_ref().filter(|_| same_answers)).await {
                 Ok((package, notes)) => {
+                    again.takes_back.extend(held.map(|held| (found.id.clone(), held)));
                     again.packages.push(package);
                     again.problems.extend(notes.into_iter().map(|note| (path.clone(), note)));
                 }
@@ -293,24 +306,11 @@ impl Loader {
                     again.packages.extend(old);
                 }
             }
-            let held = old.as_ref().map(|old| self.held_now(old));
         }
         if keeps_missed {
-                    again.takes_back.extend(held.map(|held| (found.id.clone(), held)));
             again.packages.extend(loaded);
         }
         again
-    }
-
-    /// A package as it is on disk now; `old`, with all that it holds, where that is the same.
-    async fn anew(&self, found: &PackageEntry, old: Option<&Package>) -> Result<(Package, Vec<String>)> {
-        let built = self.compile(found)?;
-        if let Some(old) = old.filter(|old| built.is(old)) {
-            return Ok((old.clone(), Vec::new()));
-        }
-        let package = built.clone().package(&self.supplier).await?;
-        let notes = self.admit(found, &built)?;
-        Ok((package, notes))
     }
 
     /// Gives an extension what it holds now, whatever becomes of it meanwhile: its code is the one that was agreed to.
@@ -324,6 +324,17 @@ impl Loader {
                 answers.expect(id.clone(), key, record);
             }
         })
+    }
+
+    /// A package as it is on disk now; `old`, with all that it holds, where that is the same.
+    async fn anew(&self, found: &PackageEntry, old: Option<&Package>) -> Result<(Package, Vec<String>)> {
+        let built = self.compile(found)?;
+        if let Some(old) = old.filter(|old| built.is(old)) {
+            return Ok((old.clone(), Vec::new()));
+        }
+        let package = built.clone().package(&self.supplier).await?;
+        let notes = self.admit(found, &built)?;
+        Ok((package, notes))
     }
 
     fn unchanged(&self, problems: Vec<(String, String)>) -> Reloaded {

@@ -12,6 +12,7 @@ use crate::failure::{Failure, Result};
 use crate::grant_file::GrantFile;
 use crate::made_files::MadeFolder;
 use crate::output::{clean, indented, stderr, stdout};
+use crate::slow::Slow;
 use crate::supply::Supplier;
 use crate::system::SystemTimer;
 use crate::trust::Trust;
@@ -25,7 +26,7 @@ use review::{Asked, Reviewed, Reviewer};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// How old a version has to be before an update takes it: most hijacked ones are found in that time.
@@ -42,7 +43,6 @@ pub(crate) async fn install(environment: &Environment, args: &InstallArgs) -> Re
     let reviewer = Arc::new(Reviewer::new(environment, command, Arc::clone(&progress))?);
     let attempts = install_with(environment, args, &progress, Arc::clone(&reviewer) as _).await;
     progress.finish();
-    let mut failed = Failed::default();
     let attempts = attempts?;
     let is_new = |attempt: &Attempt| attempt.outcome.as_ref().map_or(true, |installed| installed.is_new);
     if args.source.is_none() && !args.common.json && !attempts.iter().any(is_new) {
@@ -52,11 +52,14 @@ pub(crate) async fn install(environment: &Environment, args: &InstallArgs) -> Re
             count => format!("nothing to do: all {count} packages are in place"),
         });
     }
+    let mut failed = Failed::default();
     for Attempt { outcome, .. } in attempts {
         let told = match outcome {
             Ok(installed) => match told(environment, &reviewer, &installed, args) {
-                Ok(()) => {
+                Ok(outlook) => {
                     fetch_supplied(environment, &installed, args.common.registry.as_deref()).await;
+                    // What it comes to is the last line.
+                    outlook.iter().for_each(|line| stderr(line));
                     Ok(())
                 }
                 Err(failure) => Err(failure),
@@ -94,6 +97,7 @@ async fn fetch_supplied(environment: &Environment, installed: &Installed, regist
         return;
     }
     let compiler = Compiler::new(environment);
+    let _slow = Slow::begin(format!("preparing what pi supplies to {}", installed.id));
     let fetched = async {
         let output = compiler.build(&installed.id, &input_of(&installed.id, root(installed), &installed.entries))?;
         let supplier = Supplier::new(environment, compiler.cache()).registry(registry);
@@ -118,16 +122,20 @@ fn root(installed: &Installed) -> &Path {
     if installed.path.is_file() { installed.path.parent().unwrap_or(&installed.path) } else { &installed.path }
 }
 
-fn told(environment: &Environment, reviewer: &Reviewer, installed: &Installed, args: &InstallArgs) -> Result<()> {
+/// Keeps what was agreed to and says what was installed; answers the last line, what the package is going to do.
+fn told(
+    environment: &Environment,
+    reviewer: &Reviewer,
+    installed: &Installed,
+    args: &InstallArgs,
+) -> Result<Option<String>> {
     // Without code of its own there is nothing to consent to.
     let agreed =
         if installed.entries.is_empty() { None } else { Some(consent_to(reviewer, installed, args.common.local)?) };
     let warnings = distinct(&installed.warnings);
-    for warning in &warnings {
-        stderr(&format!("warning: {}", clean(warning)));
-    }
     let missing = agreed.as_ref().is_some_and(|(_, consent)| !consent.missing.is_empty());
     let outlook = Outlook::new(&reviewer.findings(&installed.id), is_useful(installed), missing);
+    warn(&warnings, matches!(outlook, Outlook::Works), &reviewer.remarks(&installed.id), &installed.id);
     if args.common.json {
         let document = json!({
             "id": installed.id, "source": installed.source, "version": installed.version, "path": installed.path,
@@ -137,7 +145,7 @@ fn told(environment: &Environment, reviewer: &Reviewer, installed: &Installed, a
             "resources": resources(installed),
         });
         stdout(&document.to_string());
-        return Ok(());
+        return Ok(None);
     }
     let version = installed.version.as_deref().map(|version| format!(" {}", one_line(version, ""))).unwrap_or_default();
     let verb = if installed.is_new { "installed" } else { "already installed:" };
@@ -153,10 +161,32 @@ fn told(environment: &Environment, reviewer: &Reviewer, installed: &Installed, a
         if !consent.has_seen {
             consent.brought.iter().for_each(|line| stderr(&format!("  {line}")));
         }
-        consent::explain_missing(applicant, consent);
+        consent::explain_missing(applicant, consent, &reviewer.command.of(&installed.id));
     }
-    stderr(&clean(&format!("{}: {outlook}", named(installed))));
-    Ok(())
+    Ok(Some(clean(&format!("{}: {outlook}", named(installed)))))
+}
+
+/// Says what is odd about a package. Of one that works, scripts that were not run and `remarks` about its code, which keep
+/// it from nothing, are a plain line each.
+fn warn(warnings: &[&String], works: bool, remarks: &[String], id: &str) {
+    let is_script = |warning: &&&String| works && warning.starts_with("IN_SCRIPT");
+    let is_remark = |warning: &&&String| works && remarks.contains(**warning);
+    let (scripts, rest): (Vec<&&String>, Vec<&&String>) = warnings.iter().partition(is_script);
+    let (remarks, rest): (Vec<&&String>, Vec<&&String>) = rest.into_iter().partition(is_remark);
+    rest.iter().for_each(|warning| stderr(&format!("warning: {}", clean(warning))));
+    match scripts.as_slice() {
+        [] => {}
+        [script] => {
+            let script = script.trim_start_matches("IN_SCRIPT: ");
+            stderr(&format!("note: {}; the package works without it", clean(script)));
+        }
+        scripts => stderr(&format!("note: {} install scripts were not run; it works without them", scripts.len())),
+    }
+    match remarks.len() {
+        0 => {}
+        1 => stderr(&format!("note: 1 remark about its code: pi ext show {}", clean(id))),
+        count => stderr(&format!("note: {count} remarks about its code: pi ext show {}", clean(id))),
+    }
 }
 
 /// An installed package as it is shown: a folder by what it calls itself, and where it is.
@@ -327,6 +357,7 @@ fn installer(
 }
 
 pub(crate) fn remove(environment: &Environment, args: &RemoveArgs) -> Result<()> {
+    let _slow = Slow::begin(format!("removing {}: waiting for the disk", args.source));
     let removed = reader(environment)?.remove(&args.source, scope(args.local))?;
     // Whatever comes under this name next is asked about anew, and has made nothing.
     let key = grant_key(&environment.dirs, &removed.id, Some(scope(args.local)));
@@ -415,6 +446,15 @@ pub(crate) fn find_package(environment: &Environment, which: &str) -> Result<Pac
                 .help(format!("say which: {}", clean(&ids.join(", ")))));
         }
     }
+    let names: Vec<&str> = found
+        .packages
+        .iter()
+        .flat_map(|package| {
+            let id = package.id.as_str();
+            package.name.as_deref().into_iter().chain([id.strip_prefix("npm:").unwrap_or(id)])
+        })
+        .collect();
+    let similar = similar(which, names).map(str::to_owned);
     let which = which.strip_prefix("path:").unwrap_or(which);
     let named = discovered(environment, vec![which.to_owned()]).map_err(|failure| match similar {
         Some(similar) => {
@@ -452,15 +492,6 @@ pub(crate) fn show(environment: &Environment, which: &str, as_json: bool) -> Res
     let metadata = output.metadata();
     let limits = pijs_protocol::wire::Limits::default();
     if as_json {
-    let names: Vec<&str> = found
-        .packages
-        .iter()
-        .flat_map(|package| {
-            let id = package.id.as_str();
-            package.name.as_deref().into_iter().chain([id.strip_prefix("npm:").unwrap_or(id)])
-        })
-        .collect();
-    let similar = similar(which, names).map(str::to_owned);
         stdout(&json!({ "id": package.id, "root": package.root, "artifact": metadata, "limits": limits }).to_string());
         return Ok(());
     }
@@ -531,22 +562,29 @@ fn entries(count: usize) -> String {
     if count == 1 { "1 extension".to_owned() } else { format!("{count} extensions") }
 }
 
-/// Progress on a terminal; nothing in a pipe.
-struct Bar(ProgressBar);
+/// Progress: a moving line on a terminal, and in a pipe a line now and then.
+struct Bar(ProgressBar, Mutex<Option<Slow>>);
 
 impl Bar {
     fn new(environment: &Environment) -> Self {
         if !environment.stderr_is_terminal {
-            return Self(ProgressBar::hidden());
+            return Self(ProgressBar::hidden(), Mutex::new(Some(Slow::begin("looking at the packages"))));
         }
         let bar = ProgressBar::new_spinner();
         bar.set_style(ProgressStyle::with_template("{spinner} {msg}").expect("a constant template"));
         bar.enable_steady_tick(Duration::from_millis(100));
-        Self(bar)
+        Self(bar, Mutex::default())
     }
 
     fn finish(&self) {
         self.0.finish_and_clear();
+        drop(self.1.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+
+    fn say(&self, what: &str) {
+        if let Some(slow) = &*self.1.lock().unwrap_or_else(PoisonError::into_inner) {
+            slow.set_task(what);
+        }
     }
 
     /// Does something that writes to the terminal.
@@ -558,9 +596,12 @@ impl Bar {
 impl Progress for Bar {
     fn step(&self, what: &str) {
         self.0.set_message(clean(what));
+        self.say(what);
     }
 
     fn done(&self, done: usize, total: usize) {
-        self.0.set_message(format!("{done} of {total} packages"));
+        let words = format!("{done} of {total} packages");
+        self.0.set_message(words.clone());
+        self.say(&words);
     }
 }

@@ -13,7 +13,7 @@ use crate::grant_file::{Answers, GrantFile};
 use crate::grants::Decided;
 use crate::isolation;
 use crate::ledger;
-use crate::loading::{Failures, Loader, discover, paths_of_code, places, provenance, set_flags};
+use crate::loading::{Failures, Loader, discover, paths_of_code, places, preparing, provenance, set_flags};
 use crate::made_files::MadeFolder;
 use crate::models::{self, Choice, HOW};
 use crate::opening;
@@ -241,7 +241,8 @@ async fn loaded(environment: &Environment, setup: Setup) -> Result<Loaded> {
     let realms = isolation::realms(&args, environment, &decided)?;
     // A process starts while the modules that it is to run are read.
     realms.expect(discovery.packages.len());
-    let mut host = Host::builder(compiler.host_modules()?, Arc::clone(&dispatcher), timer);
+    let host_modules = preparing(partner.is_some(), || compiler.host_modules())?;
+    let mut host = Host::builder(host_modules, Arc::clone(&dispatcher), timer);
     if let Some(observer) = &observer {
         host = host.observer(Rc::clone(observer));
     }

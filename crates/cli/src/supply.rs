@@ -7,11 +7,12 @@ use crate::environment::Environment;
 use crate::failure::{Failure, Result};
 use crate::output::stderr;
 use crate::own_temporary::OwnTemporary;
+use crate::slow::Slow;
 use pijs_artifact::Verified;
 use pijs_extc::{Cache, Code, Pinned, Supply, Unit, carried};
 use pijs_packages::{Depot, PackageError, PinnedPackage};
 use pijs_protocol::artifact::{ArtifactMetadata, Finding};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,11 +27,20 @@ pub(crate) struct Supplier {
     /// Whether what is not here may be fetched.
     fetches: bool,
     ready: RefCell<BTreeMap<String, Arc<Verified>>>,
+    /// Whether it was said that something is fetched.
+    announced: Cell<bool>,
 }
 
 impl Supplier {
     pub(crate) fn new(environment: &Environment, cache: Option<Cache>) -> Self {
-        Self { environment: environment.clone(), cache, registry: None, fetches: true, ready: RefCell::default() }
+        Self {
+            environment: environment.clone(),
+            cache,
+            registry: None,
+            fetches: true,
+            ready: RefCell::default(),
+            announced: Cell::new(false),
+        }
     }
 
     /// The registry to fetch from; without one the user's.
@@ -95,6 +105,7 @@ impl Supplier {
     async fn build(&self, unit: &Unit) -> Result<Arc<Verified>> {
         let packages: Vec<PinnedPackage> = unit.packages().map(pinned).collect();
         let folder = self.unpacked(&packages).await?;
+        let _slow = Slow::begin(format!("compiling {}, which pi supplies, once", unit.name()));
         Ok(unit.compile(folder.path(), self.cache.as_ref())?)
     }
 
@@ -113,7 +124,8 @@ impl Supplier {
                 failure.help("run `pi ext supply` once where the npm registry can be reached, without PI_OFFLINE")
             );
         }
-        unpack(&depot, packages, &absent, folder.path()).await.map_err(|error| {
+        let is_first = !absent.is_empty() && !self.announced.replace(true);
+        unpack(&depot, packages, &absent, folder.path(), is_first).await.map_err(|error| {
             Failure::failed(error.to_string()).help(format!(
                 "let this machine reach the npm registry once ({}); it is kept in {} from then on",
                 named(&packages.iter().collect::<Vec<_>>()),
@@ -169,6 +181,7 @@ async fn unpack(
     packages: &[PinnedPackage],
     absent: &[&PinnedPackage],
     folder: &Path,
+    is_first: bool,
 ) -> Result<(), PackageError> {
     let unpacking = depot.unpack(packages, folder);
     if absent.is_empty() {
@@ -176,7 +189,9 @@ async fn unpack(
     }
     let all = absent.len();
     let plural = if all == 1 { "" } else { "s" };
-    stderr(&format!("fetching {all} package{plural} that pi supplies, once: {}", named(absent)));
+    if is_first {
+        stderr(&format!("fetching what pi supplies to extensions; this happens once: {}", named(absent)));
+    }
     tokio::pin!(unpacking);
     loop {
         tokio::select! {
@@ -184,7 +199,7 @@ async fn unpack(
             unpacked = &mut unpacking => return unpacked,
             () = tokio::time::sleep(PROGRESS) => {
                 let here = absent.iter().filter(|package| depot.holds(package)).count();
-                stderr(&format!("still fetching: {here} of {all} package{plural} here"));
+                stderr(&format!("still fetching {}: {here} of {all} package{plural} here", named(absent)));
             }
         }
     }

@@ -55,7 +55,7 @@ fn is_probe(finding: &Finding) -> bool {
 /// Names the part that a package has to do without, by a finding.
 fn part(finding: &Finding) -> Option<String> {
     match finding.code.as_str() {
-        UNRESOLVED => finding.message.split('`').nth(1).map(|name| format!("`{name}`, which is not there")),
+        UNRESOLVED => finding.message.split('`').nth(1).map(|name| format!("`{name}` (not there)")),
         "BD_NATIVE" => Some("native code".to_owned()),
         "BD_WASM" => Some("WebAssembly".to_owned()),
         "BD_WORKER" => Some("worker threads".to_owned()),
@@ -68,7 +68,10 @@ impl fmt::Display for Outlook {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Works => f.write_str("works"),
-            Self::WorksWithout(parts) => write!(f, "works without {}", parts.join("; ")),
+            Self::WorksWithout(parts) => match parts.as_slice() {
+                [first @ .., last] if !first.is_empty() => write!(f, "works without {} and {last}", first.join(", ")),
+                parts => write!(f, "works without {}", parts.concat()),
+            },
             Self::WillNotWork(why) => write!(f, "will not work: {why}"),
         }
     }
@@ -97,7 +100,7 @@ mod tests {
         let dynamic = finding("BD_DYNAMIC_IMPORT", Verdict::Warning, "a.ts", "computed");
         assert_eq!(
             said(&[absent(Verdict::Warning, "a.ts"), native.clone(), native, dynamic], false),
-            "works without `leaf`, which is not there; native code"
+            "works without `leaf` (not there) and native code"
         );
         // A library tries it and goes on without.
         assert_eq!(said(&[absent(Verdict::Warning, "node_modules/x/a.js")], false), "works");

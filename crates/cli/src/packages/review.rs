@@ -7,7 +7,7 @@ use super::Bar;
 use crate::applicant::{Applicant, check_declared};
 use crate::args::RunArgs;
 use crate::compile::{Compiler, input_of};
-use crate::consent::{self, Consent, Decision, Who, Widened};
+use crate::consent::{self, Consent, Decision, Refused, Who};
 use crate::environment::Environment;
 use crate::failure::{Exit, Failure, Result};
 use crate::grant_file::GrantFile;
@@ -31,11 +31,13 @@ pub(super) struct Reviewer {
     compiler: Compiler,
     /// Of the settings.
     mode: Mode,
-    command: Asked,
+    pub(super) command: Asked,
     bar: Arc<Bar>,
     /// What was decided about packages that are on their way into the store.
     reviews: Mutex<BTreeMap<String, Review>>,
     findings: Mutex<Findings>,
+    /// What the builds of packages remarked.
+    remarks: Mutex<BTreeMap<String, Vec<String>>>,
 }
 
 /// The command that installs.
@@ -52,7 +54,7 @@ pub(super) struct Asked {
 
 impl Asked {
     /// The same for one package, in the user's words.
-    fn of(&self, id: &str) -> String {
+    pub(super) fn of(&self, id: &str) -> String {
         let local = if self.local { " -l" } else { "" };
         clean(&format!("pi {} {}{local}", self.command, self.source.as_deref().unwrap_or(id)))
     }
@@ -85,6 +87,7 @@ impl Reviewer {
             bar,
             reviews: Mutex::default(),
             findings: Mutex::default(),
+            remarks: Mutex::default(),
         };
         this.file().read()?;
         Ok(this)
@@ -93,6 +96,11 @@ impl Reviewer {
     /// Returns the findings of the scan in a package that was reviewed.
     pub(super) fn findings(&self, id: &str) -> Vec<Finding> {
         self.findings.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned().unwrap_or_default()
+    }
+
+    /// Returns the remarks of the build of a package that was reviewed.
+    pub(super) fn remarks(&self, id: &str) -> Vec<String> {
+        self.remarks.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned().unwrap_or_default()
     }
 
     fn file(&self) -> GrantFile {
@@ -104,7 +112,7 @@ impl Reviewer {
     }
 
     /// Reviews a package that was compiled. `replaces` says whether it takes the place of another version.
-    fn review(&self, package: &Reviewed<'_>, output: &BuildOutput, replaces: bool) -> Result<Result<Review, Widened>> {
+    fn review(&self, package: &Reviewed<'_>, output: &BuildOutput, replaces: bool) -> Result<Result<Review, Refused>> {
         let Reviewed { id, root, scope, .. } = *package;
         let dirs = &self.environment.dirs;
         let applicant = Applicant::new(dirs, (id, Some(scope)), root, &output.metadata(), self.mode)?;
@@ -145,7 +153,7 @@ impl Reviewer {
             Some(review) => review,
             None => {
                 let reviewed = self.review(package, &self.compile(package)?, false)?;
-                reviewed.unwrap_or_else(|_| unreachable!("only what replaces a version can be refused for its consent"))
+                reviewed.map_err(|_| Failure::failed(format!("{}: its grants were not answered", clean(package.id))))?
             }
         };
         let consent = decision.keep(&self.file(), &applicant)?;
@@ -167,12 +175,19 @@ impl Builder for Reviewer {
             let review = self
                 .review(&package, &built, input.replaces.is_some())
                 .map_err(|failure| refusal(input, failure))?
-                .map_err(|widened| held(input, &widened, &self.command.of(&input.id)))?;
+                .map_err(|refused| match refused {
+                    Refused::Widened(more) => held(input, &more, &self.command.of(&input.id)),
+                    Refused::ByPerson => {
+                        PackageError::new(InstallCode::Consent, input.id.clone(), "not installed, as you chose")
+                    }
+                })?;
             self.reviews.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone(), review);
         }
         let findings = built.metadata().findings;
         self.findings.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone(), findings);
-        Ok(Built { warnings: remarks(id, &built.diagnostics) })
+        let warnings = remarks(id, &built.diagnostics);
+        self.remarks.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone(), warnings.clone());
+        Ok(Built { warnings })
     }
 }
 
@@ -214,7 +229,7 @@ fn refusal(input: &BuildInput, failure: Failure) -> PackageError {
 }
 
 /// An update that asks for more, and nobody to ask.
-fn held(input: &BuildInput, Widened(more): &Widened, accept: &str) -> PackageError {
+fn held(input: &BuildInput, more: &[String], accept: &str) -> PackageError {
     let version = |version: Option<&str>| version.filter(|version| !version.is_empty()).map(clean);
     let now = version(input.replaces.as_deref()).unwrap_or_else(|| "the installed version".to_owned());
     let new = version(input.version.as_deref()).unwrap_or_else(|| "the new version".to_owned());
