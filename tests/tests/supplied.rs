@@ -39,10 +39,14 @@ fn pis_own_components_draw_and_take_keys() {
 
 /// Plays an extension that is written here; what it told the user.
 fn told(source: &str) -> Vec<String> {
+    told_in("rpc", source)
+}
+
+fn told_in(mode: &str, source: &str) -> Vec<String> {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("main.ts"), source).expect("written");
     let scenario = json!({
-        "name": "written", "extensions": ["./main.ts"], "ui": {"mode": "rpc"}, "steps": [{"command": "/go"}],
+        "name": "written", "extensions": ["./main.ts"], "ui": {"mode": mode}, "steps": [{"command": "/go"}],
     });
     let file = folder.path().join("scenario.json");
     std::fs::write(&file, scenario.to_string()).expect("written");
@@ -50,6 +54,24 @@ fn told(source: &str) -> Vec<String> {
     let items = trace["trace"].as_array().expect("a trace has items");
     let told = items.iter().filter(|item| item["method"] == "notify");
     told.map(|item| item["args"][0].as_str().expect("a text").to_owned()).collect()
+}
+
+/// Also before a component is made.
+#[test]
+fn hints_at_the_terminal_name_pis_keys() {
+    if is_offline() {
+        return;
+    }
+    let told = told_in(
+        "tui",
+        r#"
+        import { keyText } from "@earendil-works/pi-coding-agent";
+        export default (pi: any) => pi.registerCommand("go", { handler: async (_: string, ctx: any) => {
+            ctx.ui.notify(`Press ${keyText("app.tools.expand")} for full output`);
+        } });
+    "#,
+    );
+    assert_eq!(told, ["Press ctrl+o for full output"]);
 }
 
 #[test]

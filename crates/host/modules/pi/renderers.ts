@@ -8,6 +8,7 @@
 import { draw, tellUi } from "pi:pi/components";
 import type { Component, Picture } from "pi:pi/components";
 import { theme } from "pi:pi/theme";
+import { nameKeys } from "pi:pi/tui";
 
 type Callable = (...args: any[]) => any;
 
@@ -38,7 +39,10 @@ function drawn(component: Component | undefined, width: number): Picture | undef
 
 /** A message or entry renderer as the host calls it: `(value, options, width)`. */
 export function asRenderer(renderer: Callable): Callable {
-  return (value, options, width) => drawn(renderer(value, options, theme), width);
+  return (value, options, width) => {
+    nameKeys();
+    return drawn(renderer(value, options, theme), width);
+  };
 }
 
 /**
@@ -47,6 +51,7 @@ export function asRenderer(renderer: Callable): Callable {
  */
 export function asToolFunction(name: string, callable: Callable): Callable {
   const render = (context: any, width: number, make: (context: object) => Component | undefined) => {
+    nameKeys();
     const id = String(context.toolCallId);
     const row = rowOf(id);
     const invalidate = () => tellUi("redraw", { toolCallId: id });

@@ -26,6 +26,7 @@ import { forgetAll, updater } from "pi:pi/providers";
 import { abortSignal, signalOf } from "pi:pi/signals";
 import { retire } from "pi:pi/stale";
 import { removeStreamHandler, removeStreamHandlers, resume, stream } from "pi:pi/stream";
+import { nameKeys } from "pi:pi/tui";
 import { leaveScreen } from "pi:pi/ui";
 import { TextDecoder } from "pi:web/encoding";
 import { enter } from "pi:web/contexts";
@@ -306,7 +307,10 @@ function toolCall(payload: {
 function slashCommand(payload: { slash_command_id: string; entry: number; handle: number; args: string }): void {
   const id = payload.slash_command_id;
   settle(
-    () => byHandle(payload.handle)(payload.args, loaded[payload.entry]!.commandCtx),
+    () => {
+      nameKeys();
+      return byHandle(payload.handle)(payload.args, loaded[payload.entry]!.commandCtx);
+    },
     () => send({ type: "slash_result", payload: { slash_command_id: id } }),
     (error) =>
       send({

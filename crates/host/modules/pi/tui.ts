@@ -143,3 +143,8 @@ export function keybindings(): object {
   }
   return bindings;
 }
+
+/** At the terminal, has pi-tui know pi's own keys: the hints of extensions name them, also in what no component draws. */
+export function nameKeys(): void {
+  if (state().set.mode === "tui") keybindings();
+}
