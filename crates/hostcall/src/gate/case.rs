@@ -187,7 +187,7 @@ impl Case<'_> {
                 of_scope(&|scope| names.iter().any(|name| !is_free_variable(name) && scope.env(name)))
             }
             Subject::Tool(name) => of_scope(&|scope| scope.tool(name)),
-            Subject::None | Subject::Handle => of_scope(&|_| false),
+            Subject::None | Subject::Handle | Subject::Code { .. } => of_scope(&|_| false),
         })
     }
 
