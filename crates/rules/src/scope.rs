@@ -299,7 +299,7 @@ pub fn parse_token(token: &str) -> Result<ScopeToken, (String, String)> {
         |name: &str| !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
     if name.is_some_and(|name| !is_name(name)) {
         let help = if crate::pattern::is_glob(token) {
-            format!("for files write `tool({token})`")
+            format!("for files write `tool({})`", crate::diagnostic::printable(token))
         } else {
             "write `text`, `thinking`, `tool`, `tool:NAME` or `tool:NAME(GLOB)`".to_owned()
         };
