@@ -5,7 +5,8 @@ mod support;
 use serde_json::{Value, json};
 use support::{Run, World};
 
-const NO_TODO: &str = "---\ndescription: no notes\ncondition: '\\bTODO\\b'\ninterruptMode: always\n---\nFinish the work.\n";
+const NO_TODO: &str =
+    "---\ndescription: no notes\ncondition: '\\bTODO\\b'\ninterruptMode: always\n---\nFinish the work.\n";
 
 fn with_rule(text: &str) -> World {
     let world = World::new();
@@ -86,7 +87,8 @@ fn past_sessions_are_counted_explained_and_scanned() {
     let world = with_rule(NO_TODO);
     ask(&world, &[&["a TODO b"], &["done"]], &["--rules"]).succeeded();
     ask(&world, &[&["another TODO", " c"]], &[]).succeeded();
-    let stats: Value = serde_json::from_str(&pi(&world, &["rules", "stats", "--json"]).succeeded().stdout).expect("JSON");
+    let stats: Value =
+        serde_json::from_str(&pi(&world, &["rules", "stats", "--json"]).succeeded().stdout).expect("JSON");
     assert_eq!(stats["ledger"]["rules"]["no-todo"]["interrupts"], 1);
     assert_eq!(stats["ledger"]["tokensBurned"], 2);
     let explained = pi(&world, &["rules", "explain", "no-todo"]);
@@ -107,7 +109,12 @@ fn a_list_says_why_a_rule_is_not_active() {
     world.write("home/.cursor/rules/go.mdc", "---\ndescription: go\nglobs: *.go\ncondition: panic\n---\ntext\n");
     let listed = pi(&world, &["rules", "list", "--rules-from", "cursor"]);
     let said = &listed.succeeded().stdout;
-    for part in ["no-todo  active    stops the reply", "advice   rulebook  it has no condition", "off      off ", "go       active"] {
+    for part in [
+        "no-todo  active    stops the reply",
+        "advice   rulebook  it has no condition",
+        "off      off ",
+        "go       active",
+    ] {
         assert!(said.contains(part), "{part}: {said}");
     }
     let shown = pi(&world, &["rules", "show", "no-tood"]);

@@ -115,8 +115,9 @@ async fn a_rule_that_fired_stays_fired_after_compaction_in_a_new_process() {
     assert_eq!(actions(&world), ["retry"]);
     let directory = world.end();
 
-    let mut session = Session::open(&directory.path().join("session.jsonl"), directory.path(), pijs_agent::Ambient::system())
-        .unwrap();
+    let mut session =
+        Session::open(&directory.path().join("session.jsonl"), directory.path(), pijs_agent::Ambient::system())
+            .unwrap();
     let last = session.leaf().cloned().unwrap();
     let compaction = Body::Compaction {
         summary: "what was said".to_owned(),
