@@ -104,7 +104,11 @@ fn chosen(terminal: &Terminal, question: &Question) -> Answer {
         if let Some(choice) = offered.iter().find(|choice| choice.key == key) {
             return choice.answer;
         }
-        text = format!("{}: ", keys(&offered));
+        // What is an answer elsewhere and is not offered here is no consent.
+        if matches!(key, "w" | "a" | "p" | "k" | "m") {
+            return Answer::Deny;
+        }
+        text = format!("== {}\n== allow? ", keys(&offered));
     }
     Answer::Deny
 }
