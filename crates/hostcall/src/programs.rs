@@ -2,18 +2,18 @@
 //!
 //! Two kinds. An *interpreter* (`bash`, `env`, `make`) runs other programs whatever it is called with: whoever may run
 //! it may run anything, and prompts say so. A *tool with running options* (`git`, `find`, `tar`, `ssh`, `node`) does so
-//! for some arguments: a grant of its bare name covers the plain uses, and `NAME *` covers all of them.
+//! for some arguments: a grant of its bare name covers the uses that are listed as plain, and `NAME *` covers all of them.
 //!
 //! The tables are about arguments alone. What variables change is in [`variables`], what standard input runs in [`input`];
 //! whoever starts `git` switches off what a repository's own configuration would run.
 
 pub mod input;
 mod interpreters;
+mod plain_uses;
 pub mod variables;
-mod with_options;
 
 use interpreters::INTERPRETERS;
-use with_options::WITH_OPTIONS;
+use plain_uses::{TOOLS, Tool};
 
 /// How a program treats its arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +52,12 @@ pub fn name_of(command: &str) -> &str {
 }
 
 fn is_known(name: &str) -> bool {
-    INTERPRETERS.binary_search(&name).is_ok() || WITH_OPTIONS.iter().any(|program| program.name == name)
+    INTERPRETERS.binary_search(&name).is_ok() || tool(name).is_some()
+}
+
+/// The table of a tool with running options.
+fn tool(name: &str) -> Option<&'static Tool> {
+    TOOLS.iter().find(|tool| tool.names.contains(&name))
 }
 
 /// What is known about a program by its name.
@@ -60,34 +65,21 @@ pub fn kind_of(command: &str) -> Kind {
     let name = name_of(command).to_ascii_lowercase();
     if INTERPRETERS.binary_search(&name.as_str()).is_ok() {
         Kind::Interpreter
-    } else if WITH_OPTIONS.iter().any(|program| program.name == name) {
+    } else if tool(&name).is_some() {
         Kind::Options
     } else {
         Kind::Plain
     }
 }
 
-/// Whether running a program with these arguments can run another one that they name. `named` leading arguments
-/// were named by the grant and count as meant.
-pub fn runs_others(command: &str, args: &[&str], named: usize) -> bool {
+/// Whether a program with these arguments is known to run no other one that they, or a file that they name, ask for. `named`
+/// leading arguments were named by the grant and count as meant.
+pub fn is_plain(command: &str, args: &[&str], named: usize) -> bool {
     let name = name_of(command).to_ascii_lowercase();
-    let Some(program) = WITH_OPTIONS.iter().find(|program| program.name == name) else {
-        return INTERPRETERS.binary_search(&name.as_str()).is_ok();
-    };
-    if let Some(commands) = program.commands
-        && named == 0
-        && !args.first().is_some_and(|first| commands.contains(first))
-        && !(program.takes_file && is_file_to_run(args))
-    {
-        return true;
+    match tool(&name) {
+        Some(tool) => tool.is_plain(args, named),
+        None => INTERPRETERS.binary_search(&name.as_str()).is_err(),
     }
-    program.runs_by_arguments(args, named)
-}
-
-/// Tells whether an argument names what runs, whatever the sub-command does by itself.
-fn runs_by_arguments(command: &str, args: &[&str]) -> bool {
-    let name = name_of(command).to_ascii_lowercase();
-    WITH_OPTIONS.iter().any(|program| program.name == name && program.runs_by_arguments(args, 0))
 }
 
 /// Options of programs that do what files in a folder say, which name another folder or file of that kind.
@@ -120,8 +112,7 @@ pub(crate) fn names_folder(command: &str, args: &[&str]) -> bool {
 /// Whether a program does what files in its working folder say: the same words mean something else in another one.
 pub fn obeys_folder(command: &str) -> bool {
     let name = name_of(command).to_ascii_lowercase();
-    INTERPRETERS.binary_search(&name.as_str()).is_ok()
-        || WITH_OPTIONS.iter().any(|program| program.name == name && program.obeys_folder)
+    INTERPRETERS.binary_search(&name.as_str()).is_ok() || tool(&name).is_some_and(|tool| tool.obeys_folder)
 }
 
 /// Commands of git that write no file of the work tree.
@@ -147,21 +138,6 @@ pub(crate) fn leaves_work_tree(args: &[&str]) -> bool {
     args.split_first().is_some_and(|(command, rest)| LEAVE_WORK_TREE.contains(command) && is_plain(rest))
 }
 
-/// Whether a program that runs a file has none to run, or one that is what whoever started it writes: then it runs any text.
-fn runs_what_it_is_sent(args: &[&str]) -> bool {
-    if matches!(args, ["--version" | "-V" | "-v" | "--help" | "-h"]) {
-        return false;
-    }
-    args.iter().all(|arg| arg.starts_with('-')) || args.iter().any(|arg| is_sent(arg))
-}
-
-/// Whether the first argument can be nothing but the name of a file, also as `run FILE`: commands and scripts of
-/// `package.json` have neither dot nor slash.
-fn is_file_to_run(args: &[&str]) -> bool {
-    let rest = args.strip_prefix(&["run"]).unwrap_or(args);
-    rest.first().is_some_and(|first| !first.starts_with('-') && first.contains(['.', '/']))
-}
-
 /// Standard input by one of its names: `-`, a device, a descriptor.
 fn is_sent(arg: &str) -> bool {
     let parts: Vec<&str> = arg.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
@@ -182,101 +158,6 @@ fn names_a_host(arg: &str) -> bool {
     file.split('/').next().is_some_and(|first| first.contains(':'))
 }
 
-/// One tool with running options.
-struct WithOptions {
-    name: &'static str,
-    /// First arguments that are plain; `None` where there are no sub-commands.
-    commands: Option<&'static [&'static str]>,
-    /// Options that run something. `--name` also means its abbreviations and `--name=value`, `-x` also `-xVALUE` and
-    /// `-x` inside a cluster, `-name` also `--name` and `-name=value`.
-    options: &'static [&'static str],
-    /// Arguments that begin so run something.
-    prefixes: &'static [&'static str],
-    /// Arguments that are commands which run something, wherever they stand: what comes before may be an option's value.
-    words: &'static [&'static str],
-    /// Options and words that run something behind one of its commands only, by the command.
-    behind: &'static [(&'static str, &'static [&'static str])],
-    /// It does what files in its working folder say, also in its plain uses.
-    obeys_folder: bool,
-    /// It runs the file that is its first argument, and what it is sent where there is none.
-    takes_script: bool,
-    /// A first argument that looks like a file is plain as well, also behind `run`.
-    takes_file: bool,
-    /// It reads `--an_option` as `--an-option`.
-    takes_underscores: bool,
-    /// Its first argument is a cluster of options that needs no dash.
-    takes_letters: bool,
-    /// An archive `HOST:FILE` is read by a program that is given HOST as it is written, also where it is an option.
-    takes_hosts: bool,
-}
-
-/// What most programs have none of.
-const PLAIN: WithOptions = WithOptions {
-    name: "",
-    commands: None,
-    options: &[],
-    prefixes: &[],
-    words: &[],
-    behind: &[],
-    obeys_folder: false,
-    takes_script: false,
-    takes_file: false,
-    takes_underscores: false,
-    takes_letters: false,
-    takes_hosts: false,
-};
-
-impl WithOptions {
-    /// Whether one of the arguments names what runs. `named` leading ones count as meant.
-    fn runs_by_arguments(&self, args: &[&str], named: usize) -> bool {
-        let open = args.get(named..).unwrap_or_default();
-        // `tar xf a.tar`: the first letters are options without a dash.
-        let letters = (self.takes_letters && named == 0).then(|| args.first()).flatten();
-        let letters = letters.filter(|first| !first.starts_with('-')).map(|first| format!("-{first}"));
-        (self.takes_script && runs_what_it_is_sent(args))
-            || letters.is_some_and(|letters| self.is_running(&letters))
-            || open.iter().any(|arg| self.is_running(arg))
-            || self.is_running_behind(args, named)
-    }
-
-    /// Whether an argument behind one of its commands makes that run something, of those that nobody named.
-    fn is_running_behind(&self, args: &[&str], named: usize) -> bool {
-        let Some((command, rest)) = args.split_first() else { return false };
-        let Some((_, running)) = self.behind.iter().find(|(known, _)| known == command) else { return false };
-        let as_options = WithOptions { options: running, words: running, ..PLAIN };
-        rest.iter().skip(named.saturating_sub(1)).any(|arg| as_options.is_running(arg))
-    }
-
-    fn is_running(&self, arg: &str) -> bool {
-        if self.prefixes.iter().any(|prefix| arg.starts_with(prefix)) || self.words.contains(&arg) {
-            return true;
-        }
-        if self.takes_hosts && names_a_host(arg) {
-            return true;
-        }
-        let name = arg.split('=').next().unwrap_or(arg);
-        if self.takes_underscores && name.starts_with("--") && name.contains('_') {
-            return self.is_running(&name.replace('_', "-"));
-        }
-        self.options.iter().any(|option| match option.strip_prefix("--") {
-            Some(long) => {
-                let Some(given) = arg.strip_prefix("--") else { return false };
-                let given = given.split('=').next().unwrap_or(given);
-                // Abbreviations as short as one letter are taken: `git ls-remote --u=evil`.
-                !given.is_empty() && long.starts_with(given)
-            }
-            None if option.len() == 2 => {
-                let letter = option.as_bytes()[1];
-                arg.len() > 1 && arg.starts_with('-') && !arg.starts_with("--") && arg.as_bytes()[1..].contains(&letter)
-            }
-            None => {
-                let given = if arg.starts_with("--") { &arg[1..] } else { arg };
-                given.split('=').next() == Some(option)
-            }
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -292,7 +173,7 @@ mod tests {
         assert_eq!(kind_of("git"), Kind::Options);
         assert_eq!(kind_of("ls"), Kind::Plain);
         assert!(INTERPRETERS.is_sorted());
-        for name in INTERPRETERS.iter().copied().chain(WITH_OPTIONS.iter().map(|program| program.name)) {
+        for name in INTERPRETERS.iter().copied().chain(TOOLS.iter().flat_map(|tool| tool.names).copied()) {
             assert_eq!(name_of(name), name, "no program is known by this name");
         }
     }
@@ -322,7 +203,7 @@ mod tests {
     fn options_behind_a_named_command_of_git_are_known() {
         let runs = |line: &str, named: usize| {
             let args: Vec<&str> = line.split(' ').collect();
-            runs_others("git", &args, named)
+            !is_plain("git", &args, named)
         };
         for line in [
             "clone -u evil a b",
@@ -338,7 +219,8 @@ mod tests {
         for line in ["clone a b", "rebase -i HEAD~1", "bisect good", "push -u origin main", "add -u"] {
             assert!(!runs(line, 1), "{line}");
         }
-        assert!(!runs("bisect run x", 2), "it was named");
+        assert!(!runs("bisect run", 2), "it was named");
+        assert!(runs("bisect run x", 2), "nothing is known about what follows");
     }
 
     #[test]
@@ -390,6 +272,57 @@ mod tests {
             "ip -br addr show",
             "python3-config --libs",
             "jj log",
+            "git status -sb",
+            "git status --porcelain=v2 --branch -uall",
+            "git log --oneline -n 5 --format=%h --since=yesterday",
+            "git log -5 -p --stat -- src",
+            "git --no-pager log -1",
+            "git diff --cached --stat",
+            "git diff -U3 HEAD~1 -- src/a.rs",
+            "git show HEAD:a.rs",
+            "git worktree list --porcelain",
+            "git rev-parse --show-toplevel",
+            "git rev-parse --abbrev-ref HEAD",
+            "git commit -am x",
+            "git commit -qm x --no-verify",
+            "git add -A",
+            "git checkout -b topic origin/main",
+            "git switch -c topic",
+            "git stash push -u -m x",
+            "git merge --no-ff -s ort -X theirs topic",
+            "git merge --strategy=ours topic",
+            "git pull --rebase origin main",
+            "git rebase --autostash origin/main",
+            "git push -u origin HEAD",
+            "git push --force-with-lease",
+            "git remote -v",
+            "git remote get-url origin",
+            "git grep -n std::fs -- src",
+            "git blame -L1,5 a.rs",
+            "git tag -a v1 -m x",
+            "git for-each-ref --format=%(refname) refs/heads",
+            "git ls-files -co --exclude-standard",
+            "git branch -vv --sort=-committerdate",
+            "gh pr view 12 --json title,body",
+            "gh api repos/a/b --jq .name",
+            "rg -n --hidden -g !.git word src",
+            "fd -e rs -t f . src",
+            "tar -xzf a.tgz -C out --strip-components=1",
+            "find src -name *.rs -mtime -7 -size +10k",
+            "curl -fsSL -o a https://a.example/x -H accept:text/html",
+            "curl -sS -X POST --data-binary @a https://a.example/x",
+            "hg status -q",
+            "svn info https://a.example/x",
+            "svn status -q",
+            "ip -4 -j route show",
+            "ip a",
+            "openssl dgst -sha256 -hex a",
+            "openssl x509 -in a.pem -noout -enddate",
+            "sort -t, -k2 -n a",
+            "sdiff -s a b",
+            "python3 -B tool.py --eval x",
+            "node --max-old-space-size=4096 build.js -e x",
+            "less -R a",
         ] {
             assert!(!check(plain), "{plain}");
         }
@@ -567,6 +500,56 @@ mod tests {
             "qjs evil.js",
             "dpkg --pre-invoke=evil -i x",
             "ip netns exec x evil",
+            // What a list of dangerous options did not know.
+            "git pull --rebase -s x/evil . other",
+            "git pull -sx/evil . other",
+            "git merge -qs x/evil other",
+            "git merge --strategy x/evil other",
+            "git cherry-pick --strategy=x/evil a",
+            "git revert --no-edit --strategy=x/evil a",
+            "git rebase --strategy x/evil a",
+            "git merge --strat=x/evil other",
+            "git commit -F -m --evil",
+            "git fetch --recurse-submodules=yes .",
+            "git push --recurse-submodules=on-demand . master",
+            "git pull --recurse-submodules . master",
+            "git grep --recurse-submodules x",
+            "git status --ignore-submodules=none",
+            "git clone a b",
+            "git remote add x ext::evil",
+            "git remote update",
+            "git log -- --output=x",
+            "git archive --remote=x HEAD",
+            "git push evil::x",
+            "tar -cf out.tar -T list",
+            "tar cfT out.tar list",
+            "bsdtar -W use-compress-program=evil -cf a b",
+            "ip --batch batch",
+            "ip --b batch",
+            "ip netns e x sh",
+            "ip n e x sh",
+            "node --entry-url data:text/javascript,x",
+            "node --stack-size 100 -e evil",
+            "ruby -W2e evil",
+            "hg bis --command evil",
+            "hg debugshe -c evil",
+            "hg --cwd x log",
+            "svn mkdir FILE:///x/y -m z",
+            "svn info svn+evil://x/y",
+            "svn co https://a.example/x@1 svn+ssh://-oProxyCommand=evil/x",
+            "openssl pkey -in=org.openssl.engine:/evil.so:k",
+            "openssl dgst -sign file:/x a",
+            "curl --conf x https://a.example",
+            "curl -sKx https://a.example",
+            "curl --key pkcs11:x https://a.example",
+            "sdiff -o out a b",
+            "find . -files0-from x -exec evil",
+            "gh pr checkout 1",
+            "gh auth token",
+            "rg --pr evil x",
+            "delta a b",
+            "ug x",
+            "ld --version-script=x a.o",
         ] {
             assert!(check(running), "{running}");
         }
@@ -574,13 +557,19 @@ mod tests {
 
     #[test]
     fn arguments_that_a_grant_names_are_meant() {
-        assert!(!runs_others("git", &["-c", "core.quotepath=off", "ls-files"], 3));
-        assert!(runs_others("git", &["fetch", "--upload-pack=evil"], 1));
-        assert!(!runs_others("git", &["fetch", "origin"], 1));
+        assert!(is_plain("git", &["-c", "core.quotepath=off", "ls-files"], 3));
+        assert!(is_plain("git", &["-c", "core.quotepath=off", "ls-files", "-z"], 3));
+        assert!(!is_plain("git", &["-c", "core.quotepath=off", "ls-files", "--recurse-submodules"], 3));
+        assert!(!is_plain("git", &["fetch", "--upload-pack=evil"], 1));
+        assert!(is_plain("git", &["fetch", "origin"], 1));
+        assert!(is_plain("git", &["worktree", "add", "../x"], 2));
+        assert!(!is_plain("git", &["worktree", "add", "../x"], 0));
+        assert!(is_plain("git", &["frotz", "x"], 2), "nothing but what is named");
+        assert!(!is_plain("git", &["frotz", "x"], 1), "nothing is known about it");
     }
 
     fn check(line: &str) -> bool {
         let words: Vec<&str> = line.split(' ').collect();
-        runs_others(words[0], &words[1..], 0)
+        !is_plain(words[0], &words[1..], 0)
     }
 }

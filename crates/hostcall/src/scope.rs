@@ -490,7 +490,7 @@ impl CommandPattern {
                 // Who named an interpreter meant that it runs things.
                 Rest::Plain => {
                     let runs_others =
-                        programs::kind_of(command) == Kind::Options && programs::runs_others(command, args, named);
+                        programs::kind_of(command) == Kind::Options && !programs::is_plain(command, args, named);
                     let is_elsewhere = named > 0 && programs::names_folder(command, &args[named..]);
                     !(runs_others || is_elsewhere) || !guard::is_up("exec.plain-use")
                 }
@@ -859,7 +859,8 @@ mod tests {
         assert!(covers(&["git"], "git", &["status"]));
         assert!(!covers(&["git"], "git", &run));
         assert!(covers(&["git *"], "git", &run));
-        assert!(covers(&["git -c alias.x=!sh"], "git", &run));
+        assert!(covers(&["git -c alias.x=!sh x"], "git", &run));
+        assert!(!covers(&["git -c alias.x=!sh"], "git", &run), "nothing is known about what follows");
         assert!(!covers(&["git fetch"], "git", &["fetch", "--upload-pack=sh"]));
         assert!(covers(&["bash"], "bash", &["-c", "ls"]), "an interpreter is meant to run things");
         assert!(!covers(&["", " "], "", &[]));

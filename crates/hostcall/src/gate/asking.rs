@@ -493,10 +493,15 @@ impl Gate {
         {
             warnings.push(format!("it runs in '{}'", shown(&folder.to_string_lossy(), 200)));
         }
-        if let Subject::Program { command, args, .. } = &required.subject
-            && (programs::kind_of(command) == Kind::Interpreter || programs::runs_others(command, args, 0))
-        {
-            warnings.push(format!("{} runs whatever its arguments say", shown(programs::name_of(command), 60)));
+        if let Subject::Program { command, args, .. } = &required.subject {
+            let name = shown(programs::name_of(command), 60);
+            match programs::kind_of(command) {
+                Kind::Interpreter => warnings.push(format!("{name} runs whatever its arguments say")),
+                Kind::Options if !programs::is_plain(command, args, 0) => {
+                    warnings.push(format!("{name} can run other programs, and with these arguments it may"));
+                }
+                _ => {}
+            }
         }
         if let Subject::Program { command, given, .. } = &required.subject {
             if given.asked().any(|variable| variable.effect == Effect::Steering) {

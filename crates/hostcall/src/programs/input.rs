@@ -180,10 +180,10 @@ pub fn interprets_input(command: &str, args: &[&str]) -> bool {
         return true;
     }
     if args.iter().any(|arg| names_input(arg)) && !COMPILERS.contains(&name.as_str()) {
-        return is_interpreter || super::runs_others(command, args, 0);
+        return is_interpreter || !super::is_plain(command, args, 0);
     }
-    // A program that `find -exec` or an alias of git starts has the same input.
-    if super::runs_by_arguments(command, args) || (name == "git" && super::runs_others(command, args, 0)) {
+    // A program that `find -exec` or an alias of git starts has the same input, and so has `ed`, which `sdiff -o` starts.
+    if !is_interpreter && !super::is_plain(command, args, 0) {
         return true;
     }
     if EDITORS_OF_STREAMS.contains(&name.as_str()) {
@@ -308,6 +308,10 @@ mod tests {
             "awk {system($0)}",
             "sed -n s/.*/&/ep",
             "sed 1e",
+            "sdiff -o out a b",
+            "sdiff --output=out a b",
+            "ip -b -",
+            "cargo build",
         ] {
             assert!(check(line), "{line}");
         }
@@ -334,7 +338,8 @@ mod tests {
             "git commit -F -",
             "jq .",
             "cat -",
-            "cargo build",
+            "sdiff a b",
+            "cargo metadata",
         ] {
             assert!(!check(line), "{line}");
         }

@@ -1,0 +1,316 @@
+//! Lists the plain uses of programs that can run others: a use that is not listed here is not plain.
+//!
+//! Such programs have hundreds of options, and each version adds some. A list of those that run something is always one
+//! behind, so the tables list what is known to run nothing that an argument, or a file that an argument names, says:
+//! sub-commands by their full names, and the options of each. Everything else is a question about the whole command line:
+//! other commands, other options, abbreviations, values that name a program.
+//!
+//! Options are written as in a usage text, with a space between:
+//!
+//! | written | permits |
+//! |---|---|
+//! | `--name` | `--name` and `--name=VALUE` |
+//! | `--name=a\|b` | these values only, behind `=` or as the next argument |
+//! | `--name[=a\|b]` | without a value, and these values behind `=` |
+//! | `-x` | `-x`, also in a cluster (`-xy`) |
+//! | `-x:` | the same; the rest of its cluster is its value |
+//! | `-x=a\|b` | these values only, as the rest of the cluster or as the next argument |
+//! | `-#` | a number (`-5`), and the letter of a unit behind it |
+//!
+//! With [`Syntax::Words`] each argument is one option: `-name` permits `-name`, `--name` and `-name=VALUE`, `-x:` all that
+//! begins so.
+//!
+//! Every argument that begins with a dash is judged, even where it may be the value of the one before it or stand behind
+//! `--`: which options take a value need not be known then. A dash and a blank begin a text and no option of any program.
+
+mod git;
+mod tools;
+
+pub(super) use tools::TOOLS;
+
+/// The plain uses of one program.
+pub(super) struct Tool {
+    pub(super) names: &'static [&'static str],
+    pub(super) syntax: Syntax,
+    /// Options in front of a sub-command.
+    front: &'static str,
+    /// Options in front of a sub-command that take the next argument, where a grant names them.
+    front_with_value: &'static [&'static str],
+    /// The first that fits an argument list is the one.
+    uses: &'static [Use],
+    /// It does what files in its working folder say, also in its plain uses.
+    pub(super) obeys_folder: bool,
+}
+
+/// How a program reads its options.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Syntax {
+    /// `--name=VALUE`, and clusters of letters.
+    Letters,
+    /// The same; the first argument is a cluster that needs no dash.
+    FirstLetters,
+    /// `-name VALUE`.
+    Words,
+    /// Options, then a file to run, and everything behind it is the file's business.
+    Script,
+    /// The same, where a first word without dot or slash is no file but a command.
+    ScriptFile,
+}
+
+/// Plain uses that begin with the same words.
+struct Use {
+    /// Sub-commands by words, each with alternatives: `remote get-url|show`. Empty for a program without any.
+    command: &'static str,
+    options: &'static [&'static str],
+    /// Tells whether an argument is not plain, whatever option it is or belongs to.
+    refuses: fn(&str) -> bool,
+    /// Plain only under a grant that names the command.
+    by_name: bool,
+}
+
+const NOTHING: &[&str] = &[];
+
+const fn plain(command: &'static str, options: &'static [&'static str]) -> Use {
+    Use { command, options, refuses: nothing, by_name: false }
+}
+
+const fn named(command: &'static str, options: &'static [&'static str]) -> Use {
+    Use { command, options, refuses: nothing, by_name: true }
+}
+
+impl Use {
+    const fn without(self, refuses: fn(&str) -> bool) -> Self {
+        Self { refuses, ..self }
+    }
+}
+
+const fn tool(names: &'static [&'static str], syntax: Syntax, uses: &'static [Use]) -> Tool {
+    Tool { names, syntax, front: "", front_with_value: &[], uses, obeys_folder: false }
+}
+
+impl Tool {
+    const fn obeying_its_folder(self) -> Self {
+        Self { obeys_folder: true, ..self }
+    }
+
+    const fn with_front(self, front: &'static str, with_value: &'static [&'static str]) -> Self {
+        Self { front, front_with_value: with_value, ..self }
+    }
+
+    /// Whether a use is plain. `named` leading arguments were named by the grant and count as meant.
+    pub(super) fn is_plain(&self, args: &[&str], named: usize) -> bool {
+        if args == ["--version"] {
+            return true;
+        }
+        if matches!(self.syntax, Syntax::Script | Syntax::ScriptFile) {
+            return self.runs_a_file(args, named);
+        }
+        if named > 0 && named == args.len() {
+            return true;
+        }
+        let Some(front) = self.front_length(args, named) else { return false };
+        let rest = &args[front..];
+        let Some((known, words)) = self.uses.iter().find_map(|known| Some((known, known.words_in(rest)?))) else {
+            return false;
+        };
+        if known.by_name && named <= front {
+            return false;
+        }
+        let open = &args[named.max(front + words).min(args.len())..];
+        // `tar xf a.tar`: each letter of the first argument is an option without a dash.
+        if self.syntax == Syntax::FirstLetters
+            && named == 0
+            && let Some((letters, open)) = open.split_first()
+            && !letters.starts_with('-')
+        {
+            let is_permitted = |letter: char| known.has(|option| option.letter() == Some(letter));
+            return letters.chars().all(is_permitted) && known.permits(open, self.syntax);
+        }
+        known.permits(open, self.syntax)
+    }
+
+    /// How many arguments stand in front of the sub-command; `None` if one of them is not plain.
+    fn front_length(&self, args: &[&str], named: usize) -> Option<usize> {
+        let has_commands = self.uses.iter().any(|known| !known.command.is_empty() && !known.command.starts_with('-'));
+        if !has_commands {
+            return Some(0);
+        }
+        let is_command = |arg: &str| self.uses.iter().any(|known| known.command == arg);
+        let mut at = 0;
+        while let Some(arg) = args.get(at).filter(|arg| arg.starts_with('-') && !is_command(arg)) {
+            if at >= named && !options(&[self.front]).any(|option| option.permits_word(arg, None)) {
+                return None;
+            }
+            at += if self.front_with_value.contains(arg) { 2 } else { 1 };
+        }
+        Some(at.min(args.len()))
+    }
+
+    /// Whether plain options and a file to run are all that a program that runs files gets.
+    fn runs_a_file(&self, args: &[&str], named: usize) -> bool {
+        let known = &self.uses[0];
+        if matches!(args, ["-V" | "-v" | "--help" | "-h"]) {
+            return true;
+        }
+        if args.iter().any(|arg| super::is_sent(arg)) {
+            return false;
+        }
+        let mut front = args.iter().take_while(|arg| arg.starts_with('-')).count();
+        let options = &args[named.min(front)..front];
+        if !known.permits(options, Syntax::Letters) {
+            return false;
+        }
+        if self.syntax == Syntax::ScriptFile && args.get(front) == Some(&"run") {
+            front += 1;
+        }
+        let Some(file) = args.get(front) else { return false };
+        let is_file = self.syntax == Syntax::Script || file.contains(['.', '/']);
+        front < named || (is_file && !file.starts_with('-') && !(known.refuses)(file))
+    }
+}
+
+impl Use {
+    /// How many words its command has, if arguments begin with it.
+    fn words_in(&self, args: &[&str]) -> Option<usize> {
+        let words = self.command.split_whitespace();
+        let count = words.clone().count();
+        let fits = |(word, arg): (&str, &&str)| word.split('|').any(|word| word == *arg);
+        (args.len() >= count && words.zip(args).all(fits)).then_some(count)
+    }
+
+    fn has(&self, is_it: impl Fn(Permitted<'_>) -> bool) -> bool {
+        options(self.options).any(is_it)
+    }
+
+    fn permits(&self, args: &[&str], syntax: Syntax) -> bool {
+        (0..args.len()).all(|at| {
+            let (arg, next) = (args[at], args.get(at + 1).copied());
+            if (self.refuses)(arg) {
+                return false;
+            }
+            match arg.strip_prefix('-') {
+                None | Some("" | "-") => true,
+                Some(text) if text.starts_with(char::is_whitespace) => true,
+                Some(text) if is_number(text) && self.has(|option| option.0 == "-#") => true,
+                Some(_) if syntax == Syntax::Words => self.has(|option| option.permits_word(arg, next)),
+                Some(long) if long.starts_with('-') => self.has(|option| option.permits_word(arg, next)),
+                Some(letters) => self.permits_letters(letters, next),
+            }
+        })
+    }
+
+    /// Whether each letter of a cluster is permitted, up to one that takes the rest as its value.
+    fn permits_letters(&self, letters: &str, next: Option<&str>) -> bool {
+        for (at, letter) in letters.char_indices() {
+            let Some(option) = options(self.options).find(|option| option.letter() == Some(letter)) else {
+                return false;
+            };
+            let rest = &letters[at + letter.len_utf8()..];
+            match option.0.get(1 + letter.len_utf8()..) {
+                Some("") => {}
+                Some(":") => return true,
+                Some(values) => {
+                    let given = if rest.is_empty() { next } else { Some(rest) };
+                    return given.is_some_and(|given| is_one_of(given, values.trim_start_matches('=')));
+                }
+                None => return false,
+            }
+        }
+        true
+    }
+}
+
+/// One option of a table.
+#[derive(Clone, Copy)]
+struct Permitted<'a>(&'a str);
+
+fn options<'a>(lists: &'a [&'a str]) -> impl Iterator<Item = Permitted<'a>> {
+    lists.iter().flat_map(|list| list.split_whitespace()).map(Permitted)
+}
+
+impl Permitted<'_> {
+    /// Its letter, of an option `-x`.
+    fn letter(self) -> Option<char> {
+        let mut letters = self.0.strip_prefix('-')?.chars();
+        let letter = letters.next().filter(|letter| !matches!(letter, '-' | '#'))?;
+        letters.next().is_none_or(|end| matches!(end, ':' | '=')).then_some(letter)
+    }
+
+    /// Whether it is the option of a whole argument. `--name` is also `-name` where options are words.
+    fn permits_word(self, arg: &str, next: Option<&str>) -> bool {
+        if let Some(beginning) = self.0.strip_suffix(':') {
+            return arg.starts_with(beginning);
+        }
+        let (name, given) = arg.split_once('=').map_or((arg, None), |(name, value)| (name, Some(value)));
+        let (known, values) = self.0.split_once('=').map_or((self.0, None), |(known, values)| (known, Some(values)));
+        let known_alone = known.trim_end_matches('[');
+        let is_it = name == known_alone || name.strip_prefix('-') == Some(known_alone).filter(|name| name.len() > 2);
+        is_it
+            && match (values, given) {
+                (None, _) => true,
+                (Some(values), Some(given)) => is_one_of(given, values.trim_end_matches(']')),
+                (Some(_), None) if known.ends_with('[') => true,
+                (Some(values), None) => next.is_some_and(|next| is_one_of(next, values)),
+            }
+    }
+}
+
+fn is_one_of(value: &str, values: &str) -> bool {
+    values.split('|').any(|known| known == value)
+}
+
+/// Digits, and at most one letter behind them.
+fn is_number(text: &str) -> bool {
+    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    !digits.is_empty() && text.len() - digits.len() < 2 && digits.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+const fn nothing(_: &str) -> bool {
+    false
+}
+
+/// `HELPER::ADDRESS`: git runs a program of that name.
+fn names_a_helper(operand: &str) -> bool {
+    operand.contains("::")
+}
+
+/// `@FILE`: the file holds further arguments.
+fn names_a_list(operand: &str) -> bool {
+    operand.starts_with('@')
+}
+
+/// `+TOOLCHAIN`, `+COMMAND`.
+fn begins_with_plus(operand: &str) -> bool {
+    operand.starts_with('+')
+}
+
+/// A path with a file of further arguments, or a toolchain.
+fn begins_with_plus_or_list(operand: &str) -> bool {
+    begins_with_plus(operand) || names_a_list(operand)
+}
+
+/// `SCHEME:REST`: where keys are read through an engine or a provider.
+fn has_a_scheme(operand: &str) -> bool {
+    operand.contains(':')
+}
+
+/// A path that a drive may stand in front of, and no address.
+fn is_no_file(operand: &str) -> bool {
+    let rest =
+        operand.get(2..).filter(|_| operand.as_bytes()[1] == b':' && operand.as_bytes()[0].is_ascii_alphabetic());
+    matches!(operand, "inspect" | "debug") || rest.unwrap_or(operand).contains(':')
+}
+
+/// An address in another than these schemes. A repository in a folder has hooks, and a tunnel is a program.
+fn is_no_network_address(operand: &str) -> bool {
+    let operand = operand.to_ascii_lowercase();
+    let scheme = operand.split_once(':').map_or("", |(scheme, _)| scheme);
+    operand.contains("file:")
+        || operand.contains("svn+")
+        || (operand.contains("://") && !matches!(scheme, "http" | "https" | "svn"))
+}
+
+/// A file of a repository's own folder, which git moves there before it finds that it must not.
+fn names_git_folder(operand: &str) -> bool {
+    operand.to_ascii_lowercase().contains(".git") || operand.to_ascii_lowercase().contains("git~")
+}
