@@ -105,7 +105,7 @@ async fn load(
 fn grants(metadata: &ArtifactMetadata) -> Vec<Grant> {
     let capabilities: Vec<_> =
         metadata.capabilities.capabilities.iter().map(|found| found.capability.clone()).collect();
-    let inside = ["<project>", "<package>", "<pi>", "<temp>", "~/**"].map(str::to_owned).to_vec();
+    let inside = ["<project>", "<package>", "<pi>", "<temp>", "~/**", "~/.*", "~/.*/**"].map(str::to_owned).to_vec();
     let inside = Scope { paths: Some(inside), ..Scope::default() };
     let mut grants = Grant::for_named_file(&capabilities);
     grants.extend(["read", "write"].map(|capability| Grant::scoped("snapshot", capability, inside.clone())));

@@ -116,6 +116,13 @@ impl Places {
         HOME.iter().copied()
     }
 
+    /// Whether `path` is in the home where programs keep what they obey: hidden files and folders, and folders of programs.
+    /// A grant that covers the home covers none of these; who is to write there names them.
+    pub(crate) fn is_in_settings(&self, path: &Path) -> bool {
+        let first = under(path, &self.home).and_then(|names| names.first().copied());
+        first.and_then(OsStr::to_str).is_some_and(is_settings_name)
+    }
+
     /// Where pi keeps sessions.
     pub fn sessions(&self) -> PathBuf {
         self.agent_dir.join("sessions")
@@ -265,6 +272,11 @@ fn below_folder(rest: &str) -> String {
     if guard::is_up("scope.home") { rest.trim_start_matches('/').to_owned() } else { rest.to_owned() }
 }
 
+/// Whether a name in the home is one of a file or folder that programs obey, or find programs in. A pattern may begin so.
+pub(crate) fn is_settings_name(name: &str) -> bool {
+    name.starts_with('.') || SETTINGS.iter().any(|known| name.eq_ignore_ascii_case(known))
+}
+
 /// Whether a file is a module of code by its name. A hidden file may be anything.
 pub fn is_code(path: &Path) -> bool {
     const ENDINGS: [&str; 8] = ["ts", "mts", "cts", "tsx", "js", "mjs", "cjs", "jsx"];
@@ -291,6 +303,9 @@ pub fn may_hold_secrets(path: &str) -> bool {
     let sample = ["example", "sample", "template", "dist"].contains(&ending);
     (name == ".env" || name.starts_with(".env.")) && !sample
 }
+
+/// Folders of a home that are not hidden, and hold programs or settings.
+const SETTINGS: &[&str] = &["AppData", "Library", "bin"];
 
 const SECRET_ENDINGS: &[&str] =
     &["env", "jks", "kdb", "kdbx", "key", "keystore", "p12", "pem", "pfx", "ppk", "tfstate", "tfvars"];

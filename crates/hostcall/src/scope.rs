@@ -5,7 +5,7 @@
 //! on the place it really reached.
 
 use crate::derive::{Given, Input};
-use crate::places::{Places, normal};
+use crate::places::{Places, is_settings_name, normal};
 use crate::programs::variables::{Effect, Variable, VariablePattern, split_assignments};
 use crate::programs::{self, Kind};
 use globset::{GlobBuilder, GlobMatcher};
@@ -248,6 +248,17 @@ impl CompiledScope {
     pub fn names_path(&self, path: &Path) -> bool {
         self.paths.as_ref().is_some_and(|patterns| {
             patterns.iter().any(|pattern| matches!(pattern, PathPattern::Below(named) if named == path))
+        })
+    }
+
+    /// Whether a pattern that covers `path` names the folder or file of `home` that it lies in (`~/.config/x/**`), not all
+    /// of the home: what a folder of settings needs.
+    pub(crate) fn names_in_home(&self, path: &Path, home: &Path) -> bool {
+        self.paths.as_ref().is_some_and(|patterns| {
+            patterns.iter().any(|pattern| match pattern {
+                PathPattern::Below(folder) => path.starts_with(folder) && folder != home && folder.starts_with(home),
+                PathPattern::Glob(glob) => glob.is_match(path) && begins_in_settings(glob.glob().glob(), home),
+            })
         })
     }
 
@@ -502,6 +513,13 @@ impl CommandPattern {
 pub(crate) fn escaped_path(path: &Path) -> String {
     let text = path.to_string_lossy();
     if text.contains(['*', '?', '[', '{']) { escaped(&text) } else { text.into_owned() }
+}
+
+/// Whether a pattern of paths begins with the home and the name of a folder of settings there.
+fn begins_in_settings(pattern: &str, home: &Path) -> bool {
+    let home = escaped(&home.to_string_lossy());
+    let rest = pattern.strip_prefix(home.as_str()).and_then(|rest| rest.strip_prefix('/'));
+    rest.and_then(|rest| rest.split('/').next()).is_some_and(is_settings_name)
 }
 
 /// A name in a pattern. The library leaves backslashes, which would take the brackets that it puts around wildcards.
@@ -884,6 +902,41 @@ mod tests {
 
     fn runs(scope: &CompiledScope, program: &str, args: &[&str], folder: &Path) -> bool {
         scope.command(&Command { program, args, folder, given: &Given::default() })
+    }
+
+    #[test]
+    fn a_grant_of_the_home_names_none_of_its_settings() {
+        let names = |pattern: &str, path: &str| {
+            let scope = Scope { paths: Some(vec![pattern.to_owned()]), ..Scope::default() };
+            let scope = CompiledScope::compile(Some(&scope), &places(), None).expect("it compiles");
+            let places = places();
+            assert!(places.is_in_settings(Path::new(path)), "{path}");
+            scope.names_in_home(Path::new(path), &places.home)
+        };
+        for (pattern, path) in [
+            ("~/.config/x/**", "/home/me/.config/x/a"),
+            ("~/.config", "/home/me/.config/x/a"),
+            ("~/.hgrc", "/home/me/.hgrc"),
+            ("~/.config/*/a", "/home/me/.config/x/a"),
+            ("~/.*/**", "/home/me/.config/x/a"),
+            ("/home/me/bin/**", "/home/me/bin/a"),
+        ] {
+            assert!(names(pattern, path), "{pattern} {path}");
+        }
+        for (pattern, path) in [
+            ("~/**", "/home/me/.config/x/a"),
+            ("~/*/x/a", "/home/me/.config/x/a"),
+            ("~/{.config,y}/x/a", "/home/me/.config/x/a"),
+            ("/home/**", "/home/me/.hgrc"),
+            ("/**", "/home/me/bin/a"),
+            ("/**/.hgrc", "/home/me/.hgrc"),
+            ("~/.config/y/**", "/home/me/.config/x/a"),
+            ("~/**", "/home/me/Library/LaunchAgents/a.plist"),
+        ] {
+            assert!(!names(pattern, path), "{pattern} {path}");
+        }
+        assert!(!places().is_in_settings(Path::new("/home/me/notes/.hidden")));
+        assert!(!places().is_in_settings(Path::new("/home/me")));
     }
 
     #[test]

@@ -10,7 +10,8 @@ use std::path::Path;
 /// environment, programs, and everything that concerns the session.
 pub(super) fn grants(sessions: &Path) -> Vec<Grant> {
     let sessions = format!("{}/**", sessions.display());
-    let inside = ["<project>", "<package>", "<pi>", "<temp>", "~/**", &sessions].map(str::to_owned).to_vec();
+    let inside =
+        ["<project>", "<package>", "<pi>", "<temp>", "~/**", "~/.*", "~/.*/**", &sessions].map(str::to_owned).to_vec();
     let inside = Scope { paths: Some(inside), ..Scope::default() };
     // Its servers are all here; an extension's own listens where it likes. Who may run programs reaches them anyway.
     let hosts = ["127.0.0.1:*", "[::1]:*", "localhost:*"].map(str::to_owned).to_vec();

@@ -274,6 +274,13 @@ impl Case<'_> {
                 self.by_grant(access.capability(), |scope| scope.names_path(path))
                     .map_err(|_| Refusal { reason: Reason::Scope, rule: Rule::RunsLater })
             }
+            (_, Access::Write | Access::Make)
+                if self.inner.places.is_in_settings(path) && guard::is_up("gate.home-settings") =>
+            {
+                let home = &self.inner.places.home;
+                self.by_grant(access.capability(), |scope| scope.names_in_home(path, home))
+                    .map_err(|_| Refusal { reason: Reason::Scope, rule: Rule::RunsLater })
+            }
             (_, Access::Look) => {
                 let covers = |capability| self.by_grant(capability, |scope| scope.path(path));
                 let read = covers("read").or_else(|no| self.program(path).ok_or(no));
