@@ -2,13 +2,14 @@
 //!
 //! A decision about a path holds for the file that is opened only if no part of the path is a link by then.
 
-pub(crate) use system::{is_link, without_links};
+pub(crate) use system::{folder_without_links, is_link, without_links};
 
 #[cfg(unix)]
 mod system {
     use cap_std::fs::Dir;
-    use rustix::fs::{Mode, OFlags, openat};
+    use rustix::fs::{Mode, OFlags, open, openat};
     use rustix::io::Errno;
+    use std::ffi::OsStr;
     use std::fs::File;
     use std::io;
     use std::os::fd::{AsFd, OwnedFd};
@@ -39,6 +40,23 @@ mod system {
         Err(io::ErrorKind::InvalidInput.into())
     }
 
+    /// Opens the folder at an absolute path. `..` and links are errors.
+    pub(crate) fn folder_without_links(path: &Path) -> io::Result<Dir> {
+        let at = |folder: &OwnedFd, name: &OsStr| {
+            openat(folder, name, WAY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
+        };
+        let mut parts = path.components();
+        if parts.next() != Some(Component::RootDir) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let mut folder = open("/", WAY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        for part in parts {
+            let Component::Normal(name) = part else { return Err(io::ErrorKind::InvalidInput.into()) };
+            folder = at(&folder, name)?;
+        }
+        Ok(Dir::from_std_file(File::from(folder)))
+    }
+
     /// Whether an error may say that a part of the path is a link.
     pub(crate) fn is_link(error: &io::Error) -> bool {
         // FreeBSD says EMLINK of a link, Linux ENOTDIR of one in place of a folder.
@@ -49,6 +67,7 @@ mod system {
 
 #[cfg(not(unix))]
 mod system {
+    use cap_std::ambient_authority;
     use cap_std::fs::Dir;
     use std::fs::File;
     use std::io;
@@ -60,6 +79,15 @@ mod system {
             return Err(io::ErrorKind::NotADirectory.into());
         }
         root.open(relative).map(|file| file.into_std())
+    }
+
+    /// Opens the folder at an absolute path; an error if that is not its real one.
+    pub(crate) fn folder_without_links(path: &Path) -> io::Result<Dir> {
+        let folder = Dir::open_ambient_dir(path, ambient_authority())?;
+        if path.canonicalize()? != path {
+            return Err(io::ErrorKind::NotADirectory.into());
+        }
+        Ok(folder)
     }
 
     /// Whether an error may say that a part of the path is a link.

@@ -160,7 +160,7 @@ pub(crate) fn resolve(input: &Input, access: &FileAccess) -> Result<Package, Dia
     Ok(Package {
         name: field("name").unwrap_or(&stem).to_owned(),
         version: field("version").unwrap_or("0.0.0").to_owned(),
-        dependencies: input.dependencies.clone().unwrap_or_else(|| folders_around(&root)),
+        dependencies: input.dependencies.clone().map_or_else(|| folders_around(&root), Ok)?,
         root,
         manifest,
         entries,
@@ -212,25 +212,31 @@ fn contained(root: &Path, entry: PathBuf) -> Result<PathBuf, Diagnostic> {
     Ok(canonical)
 }
 
+/// Most `node_modules` folders around a package that are read. Each is looked into for each import that names a package, so
+/// many make a build slow without end; those of real projects are fewer than 10, also of a package manager that nests them.
+const MOST_FOLDERS_AROUND: usize = 32;
+
 /// Every `node_modules` that Node would look into from `root`, outside of it, nearest first. A link counts if it leads to
 /// a folder of that name: any other folder holds more than dependencies.
-fn folders_around(root: &Path) -> Vec<PathBuf> {
-    root.ancestors()
-        .skip(1)
-        .map(|folder| {
-            if folder.file_name().is_some_and(|name| name == "node_modules") {
-                folder.to_owned()
-            } else {
-                folder.join("node_modules")
-            }
-        })
-        .filter(|folder| folder.is_dir() && (holds_dependencies(folder) || !guard::is_up("build.modules")))
-        .fold(Vec::new(), |mut folders, folder| {
-            if !folders.contains(&folder) {
-                folders.push(folder);
-            }
-            folders
-        })
+fn folders_around(root: &Path) -> Result<Vec<PathBuf>, Diagnostic> {
+    let mut folders: Vec<PathBuf> = Vec::new();
+    for around in root.ancestors().skip(1) {
+        let is_one = around.file_name().is_some_and(|name| name == "node_modules");
+        let folder = if is_one { around.to_owned() } else { around.join("node_modules") };
+        if folders.contains(&folder)
+            || !folder.is_dir()
+            || (!holds_dependencies(&folder) && guard::is_up("build.modules"))
+        {
+            continue;
+        }
+        if folders.len() == MOST_FOLDERS_AROUND && guard::is_up("build.folders-around") {
+            let message =
+                format!("more than {MOST_FOLDERS_AROUND} folders called `node_modules` lie around the package");
+            return Err(Diagnostic::new(Code::Limit, message).help("move it out of the folders that it is nested in"));
+        }
+        folders.push(folder);
+    }
+    Ok(folders)
 }
 
 fn holds_dependencies(folder: &Path) -> bool {

@@ -153,13 +153,21 @@ impl SourceTree {
         let mut dependencies = Vec::with_capacity(folders.dependencies.len());
         for path in &folders.dependencies {
             match path.canonicalize() {
-                Ok(path) => dependencies.push(path),
+                // Who chose it saw where it led then.
+                Ok(real) if real.file_name() != path.file_name() && guard::is_up("build.root-handles") => {
+                    return Err(io::Error::other(format!("{} leads to another folder now", path.display())));
+                }
+                Ok(real) => dependencies.push(real),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error),
             }
         }
         let tree = Self::new(Folders { dependencies, ..folders }, limits, Files::Here(Vec::new(), access.clone()));
-        let open = |path: &Path| Dir::open_ambient_dir(path, ambient_authority());
+        let open = |path: &Path| match guard::is_up("build.root-handles") {
+            // What is decided about a path holds for what lies below the handle: no part of it is a link by now.
+            true => opened::folder_without_links(path),
+            false => Dir::open_ambient_dir(path, ambient_authority()),
+        };
         let handles = tree.roots().map(open).collect::<io::Result<_>>()?;
         Ok(Self { files: Files::Here(handles, access.clone()), ..tree })
     }

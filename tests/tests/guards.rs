@@ -69,6 +69,12 @@ const SCENARIOS: &[Scenario] = &[
     ("pings_are_answered_one_by_one", "websocket.pings", walls::connections::pings_are_answered_one_by_one),
     ("unfinished_messages_are_limited", "websocket.unfinished", walls::connections::unfinished_messages_are_limited),
     ("a_build_worker_is_not_believed", "build.served", walls::builders::a_build_worker_is_not_believed),
+    #[cfg(unix)]
+    (
+        "a_root_that_leads_elsewhere_by_then_is_not_read",
+        "build.root-handles",
+        walls::builders::a_root_that_leads_elsewhere_by_then_is_not_read,
+    ),
     ("changed_bytecode_is_refused", "artifact.mac", walls::changed_bytecode_is_refused),
     ("bytecode_of_another_id_is_refused", "artifact.mac", walls::bytecode_of_another_id_is_refused),
     ("bytecode_of_another_engine_is_refused", "artifact.engine", walls::bytecode_of_another_engine_is_refused),

@@ -59,3 +59,19 @@ pub(crate) fn a_build_worker_is_not_believed() -> bool {
         Err(failure) => failure.to_string().contains("answered with something else"),
     }
 }
+
+/// B04: a folder of dependencies that was exchanged for a link, between the choice of it and the build, is none.
+#[cfg(unix)]
+pub(crate) fn a_root_that_leads_elsewhere_by_then_is_not_read() -> bool {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().canonicalize().expect("there").join(name);
+    for made in ["package", "notes/theirs"] {
+        std::fs::create_dir_all(at(made)).expect("made");
+    }
+    std::fs::write(at("notes/theirs/data.json"), "{}").expect("written");
+    std::fs::write(at("package/index.ts"), "import data from 'theirs/data.json';\nexport default () => data;\n")
+        .expect("written");
+    std::os::unix::fs::symlink(at("notes"), at("node_modules")).expect("made");
+    let input = Input::at(at("package")).with_dependencies(vec![at("node_modules")]);
+    build(&input, &BuildOptions::default()).is_err()
+}
