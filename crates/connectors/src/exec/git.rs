@@ -2,20 +2,26 @@
 //!
 //! A grant of `git`, or an answer about one command line of it, says nothing of the programs that `.git/config` names:
 //! hooks, filters, drivers, an editor, a transport. [`restrict`] overrides them through git's environment, which counts
-//! more than every file. Settings with a fixed name are always overridden; the others (`filter.NAME.clean`) are found by
-//! listing the configuration first. What the user's own configuration (`--global`, `--system`) says of filters, drivers,
-//! ssh, signatures and credentials stays: a repository cannot write it.
+//! more than every file. Settings with a fixed name are always overridden. Of what else the repository's configuration
+//! says, found by listing it first, only the settings of [`harmless`] stay: those that name a program are replaced by one
+//! that runs nothing, all others by the user's value or an empty one. What the user's own configuration (`--global`,
+//! `--system`) says of filters, drivers, ssh, signatures and credentials stays: a repository cannot write it.
+//!
+//! A submodule has a configuration of its own, which counts where git looks for changes in it. The environment holds there,
+//! too, so what the submodules say is overridden with what the repository says.
 //!
 //! What cannot be left out without changing what git stores or shows fails, with a line that names the grant: a filter
 //! may be what encrypts a file.
+
+mod harmless;
 
 use super::program::Program;
 use pijs_hostcall::programs::name_of;
 use pijs_hostcall::{Reason, Request};
 use pijs_protocol::{HostcallError, guard};
 use std::collections::BTreeMap;
-use std::io::Read as _;
-use std::path::Path;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -24,6 +30,9 @@ use std::time::Duration;
 const DEADLINE: Duration = Duration::from_secs(5);
 /// Most bytes of such a list.
 const MOST_BYTES: u64 = 4 << 20;
+
+/// Most submodules whose settings are listed, with theirs: each costs two runs of git.
+const MOST_SUBMODULES: usize = 64;
 
 /// A command that says why it fails. Nothing of the repository is in it: a shell reads it.
 const FAILS: &str = "echo 'pi: a setting of this repository names a program; exec:git * permits it' >&2; false";
@@ -73,9 +82,19 @@ const SETTINGS: &[(&str, &str)] = &[
     ("core.fsmonitor", "false"),
     ("core.hooksPath", "/dev/null"),
     ("core.pager", "cat"),
-    // A submodule's own configuration names a program that shows differences.
     ("diff.submodule", "short"),
+    // The settings of a submodule are its own: what is fetched into one is nothing that a plain use names.
+    ("fetch.recurseSubmodules", "false"),
+    ("push.recurseSubmodules", "no"),
+    ("submodule.recurse", "false"),
+    // Any other protocol is a program of that name.
+    ("protocol.allow", "never"),
     ("protocol.ext.allow", "never"),
+    ("protocol.file.allow", "user"),
+    ("protocol.git.allow", "always"),
+    ("protocol.http.allow", "always"),
+    ("protocol.https.allow", "always"),
+    ("protocol.ssh.allow", "always"),
     ("sequence.editor", ":"),
 ];
 
@@ -87,6 +106,9 @@ const USERS_SETTINGS: &[(&str, &str)] = &[
     ("gpg.ssh.program", "ssh-keygen"),
     ("gpg.x509.program", "gpgsm"),
 ];
+
+/// Strategies of merging that git has itself. Any other is the program `git-merge-NAME`.
+const STRATEGIES: &[&str] = &["octopus", "ort", "ours", "recursive", "resolve", "subtree"];
 
 /// Adds settings to git's environment.
 struct Settings<'a>(&'a mut BTreeMap<String, String>);
@@ -143,14 +165,22 @@ pub(super) fn restrict(
     if guard::is_up("exec.bare-repository") {
         settings.add("safe.bareRepository", "explicit");
     }
-    if words.contains(&"push") && !request.permit.means_program(command, &words) && guard::is_up("exec.local-push") {
+    if !is_every_use {
+        settings.add_fixed();
+    }
+    let is_pushing =
+        words.contains(&"push") && !request.permit.means_program(command, &words) && guard::is_up("exec.local-push");
+    if is_pushing {
         settings.add("protocol.file.allow", "never");
     }
     if is_every_use {
         return Ok(());
     }
-    settings.add_fixed();
-    let listed = list(program, &words, cwd, settings.0)?;
+    let mut listed = list(program, &words, cwd, settings.0)?;
+    check_work_tree(&listed, cwd)?;
+    if guard::is_up("exec.git-submodules") {
+        listed.extend(list_submodules(program, &words, cwd, settings.0)?);
+    }
     let includes = listed
         .iter()
         .any(|entry| !entry.is_users && (entry.key.starts_with("include.") || entry.key.starts_with("includeif.")));
@@ -171,19 +201,74 @@ pub(super) fn restrict(
     for helper in listed.iter().filter(|entry| entry.is_users && is_credential_helper(&entry.key)) {
         settings.add(&helper.key, &helper.value);
     }
+    for entry in listed.iter().filter(|entry| entry.is_users && is_protocol(&entry.key)) {
+        if !(is_pushing && entry.key == "protocol.file.allow") {
+            settings.add(&entry.key, &entry.value);
+        }
+    }
     for entry in listed.iter().filter(|entry| !entry.is_users) {
-        override_setting(&mut settings, entry, users(&entry.key));
+        if !override_setting(&mut settings, entry, users(&entry.key)) {
+            let what = format!("git in a repository that sets {}, which may name a program", entry.key);
+            return Err(Reason::Scope.refusal("exec", "exec", &what).with("hint", "exec:git * permits it"));
+        }
     }
     Ok(())
+}
+
+/// Refuses a repository whose settings say that its files belong elsewhere: git would write them there.
+fn check_work_tree(listed: &[Entry], folder: &Path) -> Result<(), HostcallError> {
+    let repository = Repository::around(folder);
+    let is_here = |entry: &Entry| repository.as_ref().is_some_and(|found| found.works_in(&entry.value));
+    let is_elsewhere = |entry: &Entry| !entry.is_users && entry.key == "core.worktree" && !is_here(entry);
+    if listed.iter().any(is_elsewhere) && guard::is_up("exec.git-work-tree") {
+        return Err(Reason::Scope
+            .refusal("exec", "exec", "git in a repository whose work tree is elsewhere (core.worktree)")
+            .with("hint", "it would write its files there; exec:git * permits it"));
+    }
+    Ok(())
+}
+
+/// Whether a setting says which of the protocols that are programs may be used. `ext` runs whatever an address says.
+fn is_protocol(key: &str) -> bool {
+    key.starts_with("protocol.") && key.ends_with(".allow") && !matches!(key, "protocol.allow" | "protocol.ext.allow")
+}
+
+/// The repository that git finds from a folder.
+struct Repository {
+    /// The folder that `.git` is in.
+    top: PathBuf,
+    /// Where its settings are.
+    folder: PathBuf,
+}
+
+impl Repository {
+    fn around(cwd: &Path) -> Option<Self> {
+        let top = cwd.ancestors().find(|folder| folder.join(".git").symlink_metadata().is_ok())?;
+        let git = top.join(".git");
+        let named = std::fs::read_to_string(&git).ok();
+        let named = named.as_deref().and_then(|text| text.strip_prefix("gitdir:")).map(|path| top.join(path.trim()));
+        Some(Self { top: top.to_owned(), folder: named.unwrap_or(git) })
+    }
+
+    /// Whether a work tree that its settings name is the one that it lies in.
+    fn works_in(&self, work_tree: &str) -> bool {
+        let (named, top) = (self.folder.join(work_tree).canonicalize(), self.top.canonicalize());
+        matches!((named, top), (Ok(named), Ok(top)) if named == top)
+    }
 }
 
 fn is_credential_helper(key: &str) -> bool {
     key.starts_with("credential.") && key.ends_with(".helper")
 }
 
-/// Overrides a setting of a repository that names a program: with the user's value, or with one that runs nothing.
-fn override_setting(settings: &mut Settings<'_>, entry: &Entry, users: Option<&str>) {
-    let Some((section, rest)) = entry.key.split_once('.') else { return };
+/// Whether a setting is overridden whatever the configuration says.
+fn is_fixed(key: &str) -> bool {
+    SETTINGS.iter().chain(USERS_SETTINGS).any(|(fixed, _)| fixed.eq_ignore_ascii_case(key))
+}
+
+/// Overrides a setting of a repository that is not known to be harmless: with the user's value, or with one that runs nothing.
+fn override_setting(settings: &mut Settings<'_>, entry: &Entry, users: Option<&str>) -> bool {
+    let Some((section, rest)) = entry.key.split_once('.') else { return true };
     let (subsection, variable) = rest.rsplit_once('.').map_or((None, rest), |(name, variable)| (Some(name), variable));
     let neutral = match (section, variable) {
         ("filter", "clean" | "smudge") => FAILS,
@@ -195,7 +280,7 @@ fn override_setting(settings: &mut Settings<'_>, entry: &Entry, users: Option<&s
         // The first value counts. Other machines run it for themselves.
         ("remote", "receivepack" | "uploadpack") => {
             settings.add("protocol.file.allow", "never");
-            return;
+            return true;
         }
         ("remote", "vcs") => "not-permitted",
         // Another command than the one that was named.
@@ -208,18 +293,30 @@ fn override_setting(settings: &mut Settings<'_>, entry: &Entry, users: Option<&s
         ("gc", "recentobjectshook") => {
             settings.add("gc.auto", "0");
             settings.add("maintenance.auto", "false");
-            return;
+            return true;
         }
         ("lfs", "clean" | "path" | "smudge") => "false",
-        // Set above.
-        ("gpg", "program") | ("credential", "helper") | ("core" | "sequence", "editor") => return,
+        // `GIT_PROXY_COMMAND` counts more, and helpers are set above.
+        ("core", "gitproxy") | ("gpg", "program") | ("credential", "helper") => return true,
+        _ if is_fixed(&entry.key) => return true,
+        // The first value counts here, too.
+        ("pull", "twohead" | "octopus") if guard::is_up("exec.git-harmless") => {
+            return users.is_some() || entry.value.split_whitespace().all(|name| STRATEGIES.contains(&name));
+        }
+        ("rebase", "instructionformat") if guard::is_up("exec.git-harmless") => "%s",
+        ("protocol", "allow") => "never",
         (_, "cmd" | "command" | "defaultkeycommand" | "driver" | "helper" | "program") => "false",
-        _ => return,
+        _ if harmless::is_harmless(section, variable) || !guard::is_up("exec.git-harmless") => return true,
+        // Of a later git, perhaps.
+        _ if harmless::is_gits_own(section) => return users.is_some(),
+        // Of another tool.
+        _ => "",
     };
     settings.add(&entry.key, users.unwrap_or(neutral));
     if let ("filter", Some(name), None) = (section, subsection, users) {
         settings.add(&format!("filter.{name}.required"), "true");
     }
+    true
 }
 
 /// One setting.
@@ -239,21 +336,76 @@ fn list(
     cwd: &Path,
     env: &BTreeMap<String, String>,
 ) -> Result<Vec<Entry>, HostcallError> {
+    let listing = [&global_options(args)[..], &["config", "--list", "-z", "--show-scope"]].concat();
+    run(program, &listing, cwd, env, |_| true).map(|text| parse(&text))
+}
+
+/// Lists what the submodules that are there say, and theirs.
+fn list_submodules(
+    program: &Program,
+    args: &[&str],
+    cwd: &Path,
+    env: &BTreeMap<String, String>,
+) -> Result<Vec<Entry>, HostcallError> {
+    let (mut listed, mut count) = (Vec::new(), 0);
+    let mut open = vec![(cwd.to_owned(), global_options(args))];
+    while let Some((folder, options)) = open.pop() {
+        for submodule in submodules_of(program, &options, &folder, env)? {
+            count += 1;
+            if count > MOST_SUBMODULES {
+                let what = format!("git in a repository with more than {MOST_SUBMODULES} submodules");
+                return Err(Reason::Scope.refusal("exec", "exec", &what).with("hint", "exec:git * permits it"));
+            }
+            let entries = list(program, &[], &submodule, env)?;
+            check_work_tree(&entries, &submodule)?;
+            listed.extend(entries.into_iter().filter(|entry| !entry.is_users));
+            open.push((submodule, Vec::new()));
+        }
+    }
+    Ok(listed)
+}
+
+/// The folders of submodules that hold a repository, of those that the index names.
+fn submodules_of(
+    program: &Program,
+    options: &[&str],
+    folder: &Path,
+    env: &BTreeMap<String, String>,
+) -> Result<Vec<PathBuf>, HostcallError> {
+    let is_link = |record: &[u8]| record.starts_with(b"160000 ");
+    let links =
+        run(program, &[options, &["ls-files", "--stage", "--full-name", "-z", ":/"]].concat(), folder, env, is_link)?;
+    if links.is_empty() {
+        return Ok(Vec::new());
+    }
+    let top = run(program, &[options, &["rev-parse", "--show-toplevel"]].concat(), folder, env, |_| true)?;
+    let top = PathBuf::from(String::from_utf8_lossy(&top).trim_end_matches('\n'));
+    let links = String::from_utf8_lossy(&links);
+    let paths = links.split('\0').filter_map(|record| record.split_once('\t')).map(|(_, path)| top.join(path));
+    Ok(paths.filter(|path| path.join(".git").symlink_metadata().is_ok()).collect())
+}
+
+/// Runs git for a list, and keeps the records of it that are `kept`; each ends with NUL.
+fn run(
+    program: &Program,
+    args: &[&str],
+    cwd: &Path,
+    env: &BTreeMap<String, String>,
+    kept: fn(&[u8]) -> bool,
+) -> Result<Vec<u8>, HostcallError> {
     let failed = |error: std::io::Error| HostcallError::io("EIO", "git config", format!("exec: git config: {error}"));
     let mut command = Command::new(&program.file);
-    command.args(global_options(args)).args(["config", "--list", "-z", "--show-scope"]);
-    command.env_clear().envs(env).current_dir(cwd);
+    command.args(args);
+    command.env_clear().envs(env.iter().filter(|(name, _)| !name.ends_with("_PATHSPECS"))).current_dir(cwd);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn().map_err(failed)?;
-    let mut output = child.stdout.take().expect("piped").take(MOST_BYTES);
+    let output = child.stdout.take().expect("piped");
     let (tell, told) = mpsc::channel();
     std::thread::Builder::new()
         .name("pijs-git".to_owned())
         .spawn(move || {
-            let mut text = Vec::new();
-            let read = output.read_to_end(&mut text);
             // Nobody may be waiting any more.
-            let _ = tell.send(read.map(|_| text));
+            let _ = tell.send(read_records(output, kept));
         })
         .map_err(failed)?;
     let Ok(read) = told.recv_timeout(DEADLINE) else {
@@ -264,14 +416,29 @@ fn list(
     let text = read.map_err(failed)?;
     let _ = child.kill();
     let status = child.wait().map_err(failed)?;
-    if text.len() as u64 == MOST_BYTES || status.code() == Some(129) {
+    if text.len() as u64 > MOST_BYTES || status.code() == Some(129) {
         // Too many to be known, or a git that cannot say where a setting comes from.
         return Err(Reason::Scope
             .refusal("exec", "exec", "git, whose settings cannot be listed")
             .with("hint", "git 2.31 or newer is needed; exec:git * permits every use of it"));
     }
     // One that fails otherwise fails in the call itself, too, and says why: no repository that it takes, a broken file.
-    Ok(parse(&text))
+    Ok(text)
+}
+
+/// Reads records up to [`MOST_BYTES`] and a little more, by which it shows that there are too many.
+fn read_records(output: impl std::io::Read, kept: fn(&[u8]) -> bool) -> std::io::Result<Vec<u8>> {
+    let (mut output, mut text) = (BufReader::new(output), Vec::new());
+    while text.len() as u64 <= MOST_BYTES {
+        let mut record = Vec::new();
+        if output.by_ref().take(MOST_BYTES + 1).read_until(0, &mut record)? == 0 {
+            break;
+        }
+        if kept(&record) {
+            text.extend(record);
+        }
+    }
+    Ok(text)
 }
 
 /// The options in front of git's command, which say where the repository is.
@@ -284,7 +451,9 @@ fn global_options<'a>(args: &[&'a str]) -> Vec<&'a str> {
             options.extend(words.next());
         }
     }
+    let is_other = |option: &str| option.ends_with("-pathspecs") || option.starts_with("--list-cmds");
     options.retain(|option| !matches!(*option, "--version" | "--help" | "-h" | "-v" | "-p" | "--paginate"));
+    options.retain(|option| !is_other(option));
     options
 }
 
@@ -311,7 +480,7 @@ mod tests {
     fn overrides(key: &str, value: &str, users: Option<&str>) -> Vec<(String, String)> {
         let mut env = BTreeMap::new();
         let entry = Entry { is_users: false, key: key.to_owned(), value: value.to_owned() };
-        override_setting(&mut Settings(&mut env), &entry, users);
+        assert!(override_setting(&mut Settings(&mut env), &entry, users), "{key}");
         let count = env.get("GIT_CONFIG_COUNT").map_or(0, |count| count.parse().expect("a number"));
         let get = |what: &str, at: u32| env[&format!("GIT_CONFIG_{what}_{at}")].clone();
         (0..count).map(|at| (get("KEY", at), get("VALUE", at))).collect()
@@ -350,7 +519,33 @@ mod tests {
             assert!(overrides(key, "evil", None).iter().any(|(_, value)| value != "evil"), "{key}");
         }
         assert_eq!(overrides("alias.x", "!sh", None).len(), 1);
+        for (key, neutral) in [
+            ("branch.main.mergeoptions", ""),
+            ("rebase.instructionformat", "%s"),
+            ("protocol.evil.allow", "never"),
+            ("frotz.nitfol", ""),
+            ("branch.main.frotz", ""),
+        ] {
+            assert_eq!(overrides(key, "x/evil", None), [(key.to_owned(), neutral.to_owned())], "{key}");
+        }
+        for key in
+            ["core.hookspath", "core.fsmonitor", "core.sshcommand", "gpg.program", "credential.helper", "include.path"]
+        {
+            assert_eq!(overrides(key, "evil", None), [], "{key} is set for every call");
+        }
         assert!(overrides("filter.f.clean", "x", None).contains(&("filter.f.required".to_owned(), "true".to_owned())));
+    }
+
+    #[test]
+    fn settings_that_cannot_be_overridden_are_refused() {
+        let is_taken = |key: &str, value: &str, users: Option<&str>| {
+            let entry = Entry { is_users: false, key: key.to_owned(), value: value.to_owned() };
+            override_setting(&mut Settings(&mut BTreeMap::new()), &entry, users)
+        };
+        for key in ["pull.twohead", "pull.octopus", "core.nobodyknows", "rebase.frotz"] {
+            assert!(!is_taken(key, "x/evil", None) && is_taken(key, "x/evil", Some("mine")), "{key}");
+        }
+        assert!(is_taken("pull.twohead", "ort recursive", None));
     }
 
     #[test]
