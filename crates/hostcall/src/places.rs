@@ -117,8 +117,11 @@ impl Places {
     }
 
     /// Whether `path` is in the home where programs keep what they obey: hidden files and folders, and folders of programs.
-    /// A grant that covers the home covers none of these; who is to write there names them.
+    /// A grant that covers the home covers none of these; who is to write there names them. Whoever begins in one works on it.
     pub(crate) fn is_in_settings(&self, path: &Path) -> bool {
+        if self.project != self.home && path.starts_with(&self.project) {
+            return false;
+        }
         let first = under(path, &self.home).and_then(|names| names.first().copied());
         first.and_then(OsStr::to_str).is_some_and(is_settings_name)
     }

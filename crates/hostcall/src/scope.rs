@@ -937,6 +937,9 @@ mod tests {
         }
         assert!(!places().is_in_settings(Path::new("/home/me/notes/.hidden")));
         assert!(!places().is_in_settings(Path::new("/home/me")));
+        let begun_there = Places::new("/home/me/.dotfiles", "/home/me", "/home/me/.pi/agent", "/tmp");
+        assert!(!begun_there.is_in_settings(Path::new("/home/me/.dotfiles/a")));
+        assert!(begun_there.is_in_settings(Path::new("/home/me/.config/a")));
     }
 
     #[test]

@@ -249,9 +249,9 @@ impl Case<'_> {
         let own = self.profile.own_folder(path);
         let own = own.as_deref();
         let mut protection = self.session_protection(access, path, self.inner.places.protection(path, own));
-        if protection == Protection::Write
-            && self.inner.places.is_own_data(path, access, self.profile.package_root.as_deref())
-        {
+        let is_own_data = protection == Protection::Write
+            && self.inner.places.is_own_data(path, access, self.profile.package_root.as_deref());
+        if is_own_data {
             protection = Protection::None;
         }
         let is_written = matches!(access, Access::Write | Access::Make);
@@ -275,7 +275,7 @@ impl Case<'_> {
                     .map_err(|_| Refusal { reason: Reason::Scope, rule: Rule::RunsLater })
             }
             (_, Access::Write | Access::Make)
-                if self.inner.places.is_in_settings(path) && guard::is_up("gate.home-settings") =>
+                if !is_own_data && self.inner.places.is_in_settings(path) && guard::is_up("gate.home-settings") =>
             {
                 let home = &self.inner.places.home;
                 self.by_grant(access.capability(), |scope| scope.names_in_home(path, home))
