@@ -6,7 +6,7 @@
 
 use crate::agent::{Agent, AgentError, Ending};
 use crate::context;
-use crate::control::ControlError;
+use crate::control::{ControlError, is_reserved};
 use crate::events::AgentEvent;
 use crate::extensions::Event;
 use crate::message::{Block, Content, Message, ToolResultMessage};
@@ -153,10 +153,12 @@ impl Agent {
     /// What a draft becomes after those before it; nothing where its kind is not known.
     fn body_of(&self, draft: Draft, own: &EntryId, before: &[Entry]) -> Result<Option<Body>, String> {
         Ok(Some(match draft {
-            Draft::Custom { custom_type, data } => Body::Custom { custom_type, data },
-            Draft::CustomMessage { custom_type, .. } if custom_type == crate::control::VERDICT_TYPE => {
+            Draft::Custom { custom_type, .. } | Draft::CustomMessage { custom_type, .. }
+                if is_reserved(&custom_type) =>
+            {
                 return Err(format!("the custom type {custom_type:?} is reserved"));
             }
+            Draft::Custom { custom_type, data } => Body::Custom { custom_type, data },
             Draft::CustomMessage { custom_type, content, display, details } => {
                 Body::CustomMessage { custom_type, content, display: Some(display), details }
             }

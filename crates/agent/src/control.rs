@@ -183,6 +183,11 @@ impl From<SessionError> for ControlError {
     }
 }
 
+/// Reports whether extensions may not write entries of a custom type: what verdicts and rules did is not for them to say.
+pub(crate) fn is_reserved(custom_type: &str) -> bool {
+    custom_type == VERDICT_TYPE || custom_type == crate::rules::FIRED_TYPE
+}
+
 impl AgentControl {
     /// Takes over a session. What it holds already is published to `state`.
     pub fn new(session: Session, state: Arc<dyn StateSink>, ambient: Ambient) -> Self {

@@ -104,6 +104,6 @@ pub use front_end::{FrontEnd, JsonFrontEnd, NoFrontEnd, ToolCheck};
 pub use partial::PartialMessage;
 pub use replace::Forked;
 pub use room::SESSION_BYTES;
-pub use rules::{RuleSource, SessionRules};
+pub use rules::{FIRED_TYPE, RuleSource, SessionRules};
 pub use user_bash::BashResult;
 pub use verdicts::{Cap, VerdictCaps, VerdictTotals};

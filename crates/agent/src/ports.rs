@@ -5,7 +5,7 @@
 
 use crate::ask_model::Question;
 use crate::catalogue;
-use crate::control::{AgentControl, ControlError, DeliverAs, VERDICT_TYPE};
+use crate::control::{AgentControl, ControlError, DeliverAs, is_reserved};
 use crate::known::Known;
 use crate::message::{Content, CustomMessage, Message};
 use crate::provider::Model;
@@ -88,7 +88,14 @@ impl SessionPort for AgentControl {
             }
             SessionOp::AppendEntry => {
                 let data = params.get("data").cloned();
-                let id = self.append_custom(text(params, "customType")?, data).map_err(refused)?;
+                let custom_type = text(params, "customType")?;
+                if is_reserved(custom_type) {
+                    return Err(HostcallError::invalid(
+                        "state",
+                        format!("the custom type {custom_type:?} is reserved"),
+                    ));
+                }
+                let id = self.append_custom(custom_type, data).map_err(refused)?;
                 return Ok(json!({"id": id}));
             }
             SessionOp::SetSessionName => {
@@ -121,10 +128,12 @@ impl SessionPort for AgentControl {
                     }
                     other => other,
                 };
-                if matches!(&body, Body::CustomMessage { custom_type, .. } if custom_type == VERDICT_TYPE) {
+                if let Body::CustomMessage { custom_type, .. } | Body::Custom { custom_type, .. } = &body
+                    && is_reserved(custom_type)
+                {
                     return Err(HostcallError::invalid(
                         "state",
-                        format!("the custom type {VERDICT_TYPE:?} is reserved"),
+                        format!("the custom type {custom_type:?} is reserved"),
                     ));
                 }
                 let body = match body {

@@ -4,8 +4,8 @@
 //! cancelled, its text is put into the conversation and the model is asked again. The engine counts the caps of rules; the
 //! session's net of [`Verdicts`](crate::verdicts) holds for both.
 //!
-//! The session file keeps what is needed to go on in another process: the message that a firing injects has the rules'
-//! [`InjectedRecord`]s among its details. They are read again along the branch, from before a compaction too.
+//! The session file keeps what is needed to go on in another process: the message that an interrupt injects, and an entry
+//! [`FIRED_TYPE`] for a reminder, have the rules' [`InjectedRecord`]s among their data. They are read again along the branch, from before a compaction too.
 
 use crate::agent::{Agent, AgentError};
 use crate::attempt::{Attempt, Stopped};
@@ -23,6 +23,9 @@ use serde_json::{Value, json};
 pub(crate) const PREFIX: &str = "rule:";
 /// The member of a message's details that holds [`InjectedRecord`]s.
 const RECORDS: &str = "ruleRecords";
+
+/// The type of the session entry that a reminder leaves when its rules fire.
+pub const FIRED_TYPE: &str = "pijs.rule_fired";
 
 /// Gives the session's rules anew when their files have changed.
 pub trait RuleSource {
@@ -185,7 +188,9 @@ impl Agent {
     /// Announces a firing that lets the reply go on. The rules' text goes with the next request.
     pub(crate) async fn remind(&self, firing: Firing, at: &At<'_>) -> Result<(), AgentError> {
         self.announce_firing(&firing, VerdictAction::Remind, at).await?;
-        let injected = self.injected(&firing, VerdictAction::Remind, 0);
+        let mut injected = self.injected(&firing, VerdictAction::Remind, 0);
+        // The session may end before the next request, and the rule has fired all the same.
+        self.control.append_custom(FIRED_TYPE, injected.details.take())?;
         self.verdicts.borrow_mut().remind(injected);
         Ok(())
     }
@@ -215,7 +220,7 @@ impl Agent {
         }
     }
 
-    /// Members of the injected message by which another process goes on.
+    /// Data of the session file by which another process goes on.
     fn details(&self, firing: &Firing, tokens_burned: u64) -> Value {
         let records = self.with_rules(|engine| engine.injected_records()).unwrap_or_default();
         let is_of_firing = |record: &InjectedRecord| firing.rules.iter().any(|rule| rule.name == record.name);
@@ -231,11 +236,15 @@ impl Agent {
         let mut turns = 0;
         let mut records = Vec::new();
         self.control.with_session(|session| {
-            for entry in session.along_branch().flatten() {
+            // An extension, or another program, does not say which rules have fired.
+            for entry in session.along_branch().flatten().filter(|entry| entry.extension.is_none()) {
                 match &entry.body {
                     Body::Message { message: Message::Assistant(_) } => turns += 1,
                     Body::CustomMessage { custom_type, details: Some(details), .. } if custom_type == VERDICT_TYPE => {
                         records.extend(records_of(details));
+                    }
+                    Body::Custom { custom_type, data: Some(data) } if custom_type == FIRED_TYPE => {
+                        records.extend(records_of(data));
                     }
                     _ => {}
                 }

@@ -153,3 +153,16 @@ fn a_changed_file_counts_from_the_next_turn_on() {
     let run = pi(&world, &["-p", "x", "--mode", "json", "--model", &model, "--rules"]);
     assert_eq!(fired(run.succeeded()), ["later"], "{}", run.stdout);
 }
+
+#[test]
+fn an_extension_cannot_say_that_a_rule_has_fired() {
+    let world = with_rule(NO_TODO);
+    let forge = r#"export default (pi: any) => pi.on("agent_start", () => {
+      try { pi.appendEntry("pijs.rule_fired", { ruleRecords: [{ name: "no-todo", turn: 0 }] }); }
+      catch (error: any) { console.log("refused: " + error.message); }
+    });"#;
+    let extension = world.write("project/forge.ts", forge).display().to_string();
+    let first = ask(&world, &[&["hello"]], &["--rules", "-e", &extension]);
+    assert!(first.succeeded().stderr.contains("refused: "), "{}", first.stderr);
+    assert_eq!(fired(&ask(&world, &[&["a TODO b"], &["done"]], &["--rules", "-c"])), ["no-todo"]);
+}

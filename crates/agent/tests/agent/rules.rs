@@ -65,6 +65,12 @@ async fn a_model_that_never_obeys_is_let_through_with_a_reminder_and_the_reason(
     assert_eq!(degraded, "the rule's limit of 1 interrupts in a turn is reached");
     let ledger = &world.events_of("rules_turn_end")[0];
     assert_eq!((&ledger["interrupts"], &ledger["reminders"]), (&1.into(), &1.into()));
+    let file = world.session_text();
+    assert_eq!(
+        file.matches("\"customType\":\"pijs.rule_fired\"").count(),
+        1,
+        "it is on file before it is sent: {file}"
+    );
     world.agent.prompt("again").await.unwrap();
     assert!(world.payloads()[2].to_string().contains("Your last reply broke this rule"), "the reminder comes along");
 }

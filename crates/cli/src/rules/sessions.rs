@@ -11,7 +11,7 @@ use crate::failure::{Failure, Result};
 use crate::opening;
 use crate::output::{stderr, stdout};
 use clap::Args;
-use pijs_agent::VERDICT_TYPE;
+use pijs_agent::{FIRED_TYPE, VERDICT_TYPE};
 use pijs_rules::engine::{Blocked, Outcome, PatternIndex, TraceEntry};
 use pijs_rules::{FiredRule, Firing, MatchContext, RetryLedger, Rule, RuleEngine, StreamKind};
 use serde_json::{Value, json};
@@ -84,7 +84,7 @@ impl Part {
 enum Line {
     /// A reply, by its parts.
     Reply(Vec<Part>),
-    /// A firing, by the details of the message that it put into the conversation.
+    /// A firing: the message that an interrupt put into the conversation, or the entry of a reminder.
     Fired { rules: Vec<FiredRule>, is_reminder: bool, tokens_burned: u64 },
 }
 
@@ -419,6 +419,10 @@ fn line_of(entry: &Value) -> Option<Line> {
                 is_reminder,
                 tokens_burned: details["tokensBurned"].as_u64().unwrap_or_default(),
             })
+        }
+        "custom" if entry["customType"] == FIRED_TYPE => {
+            let rules: Vec<FiredRule> = serde_json::from_value(entry["data"].get("rules")?.clone()).ok()?;
+            Some(Line::Fired { rules, is_reminder: true, tokens_burned: 0 })
         }
         _ => None,
     }
