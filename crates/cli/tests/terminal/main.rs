@@ -123,8 +123,11 @@ fn dialogs_are_answered_with_keys() {
         terminal.say("/new");
         terminal.sees_no_more(answer);
     }
+    // What is typed while a dialog is still there goes to it.
     terminal.answers("/soon", "timed out: undefined");
+    terminal.sees_no_more("escape to cancel");
     terminal.answers("/signal", "aborted: false");
+    terminal.sees_no_more("escape to cancel");
     terminal.answers("/instead", "In its place");
     terminal.presses("\r", "chosen: y, not undefined");
     terminal.sees_no_more("Gone at once");
