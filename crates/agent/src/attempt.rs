@@ -27,7 +27,6 @@ use std::collections::BTreeMap;
 use tokio_util::sync::CancellationToken;
 
 /// How an attempt ended.
-#[expect(clippy::large_enum_variant, reason = "one value per request")]
 pub(crate) enum Attempt {
     /// With a message: complete, failed or aborted by the person.
     Reply(Reply),

@@ -175,10 +175,12 @@ impl Search<'_> {
     /// Searches a text, and the text again as statements of a function where that may be meant.
     fn run(&mut self, language: AstLanguage, text: &str, budget: u64) {
         let left = self.run_document(language, text, ("", ""), budget);
-        if language == AstLanguage::Go && !self.is_over() && self.scan.limit != Some(AstLimit::OutOfBudget) {
-            if let Some(left) = left.filter(|_| !is_go_file(text)) {
-                self.run_document(language, text, GO_FUNCTION, left);
-            }
+        let may_go_on = !self.is_over() && self.scan.limit != Some(AstLimit::OutOfBudget);
+        if language == AstLanguage::Go
+            && may_go_on
+            && let Some(left) = left.filter(|_| !is_go_file(text))
+        {
+            self.run_document(language, text, GO_FUNCTION, left);
         }
     }
 
