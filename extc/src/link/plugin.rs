@@ -11,7 +11,7 @@ use crate::interface::{HostInterface, HostName};
 use crate::looked::Found;
 use crate::parse::parse;
 use crate::rewrite::{Location, computed_import, location, reach, reaching_import, rewrite};
-use crate::scan::{EVAL, Edit, ModuleScan, ScanOptions, Template, computed, scan};
+use crate::scan::{Edit, ModuleScan, ScanOptions, Template, computed, scan};
 use crate::tree::{Located, SourceTree};
 use oxc_sourcemap::SourceMap;
 use pijs_protocol::guard;
@@ -375,7 +375,6 @@ impl Modules {
             let found = self.files_like(folder, template);
             if found.is_empty() {
                 scan.findings.push(computed(template, name, &scan.source));
-                scan.uses.plain.insert(EVAL);
             }
             reached.extend(found);
         }

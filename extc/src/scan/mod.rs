@@ -111,9 +111,6 @@ pub(crate) fn scan(parsed: Parsed, options: ScanOptions<'_>) -> ModuleScan {
     walk::walk(parsed, options)
 }
 
-/// The capability of whoever imports code that is not in the package.
-pub(crate) const EVAL: &str = "eval";
-
 /// The remark about a computed target of which no file is known.
 pub(crate) fn computed(template: &Template, file: &str, source: &Arc<str>) -> Diagnostic {
     let message = "the target of this `import()` is computed, and no file of the package begins like it";

@@ -6,8 +6,8 @@ use super::growing::{self, Growing};
 use super::sets;
 use super::uses::Uses;
 use super::{
-    EVAL, Edit, ImportSite, ImportedName, ModuleScan, ScanOptions, Template, api, awaits, calls, constants, helpers,
-    offers, patches, pi, throwing, umd, written,
+    Edit, ImportSite, ImportedName, ModuleScan, ScanOptions, Template, api, awaits, calls, constants, helpers, offers,
+    patches, pi, throwing, umd, written,
 };
 use crate::parse::Parsed;
 use crate::rewrite::{Location, computed_import, location};
@@ -483,15 +483,8 @@ impl Visit for Walker<'_> {
                     let at = self.at(call.span);
                     match self.template(&call.args, at) {
                         Some(template) => self.templates.push(template),
-                        None => {
-                            self.findings.computed_import(at);
-                            let start = self.text(call.args.first()).map(|text| text.start).unwrap_or_default();
-                            let may_be_file =
-                                start.is_empty() || start.starts_with(['.', '/']) || start.starts_with("file:");
-                            if may_be_file && !self.options.dependency {
-                                self.uses.plain.insert(EVAL);
-                            }
-                        }
+                        // Most never mean a file that is written later: `eval` is asked for when one does.
+                        None => self.findings.computed_import(at),
                     }
                     self.edit(call.callee.span(), computed_import(self.options.file, self.options.place));
                     call.args.visit_with(self);
