@@ -19,7 +19,7 @@ pub(crate) struct RuleSet {
     pub(crate) problems: Vec<String>,
     /// The project's folder of rules, when the project is not trusted.
     pub(crate) untrusted: Option<PathBuf>,
-    /// Whether the settings turn rules on.
+    /// Set when the settings turn rules on.
     pub(crate) is_on: bool,
     sources: Sources,
     has_built_in: bool,

@@ -61,7 +61,7 @@ impl RuleFolder {
     }
 }
 
-/// What a look at the folders found.
+/// The result of reading the folders.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     pub(crate) files: Vec<ParsedFile>,
@@ -75,7 +75,7 @@ pub(crate) struct Found {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Stamp(Vec<(PathBuf, u64, Option<SystemTime>)>);
 
-/// Where a session's rule files lie.
+/// The folders of a session's rule files.
 #[derive(Debug, Clone)]
 pub(crate) struct Sources {
     folders: Vec<RuleFolder>,
