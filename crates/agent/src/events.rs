@@ -96,9 +96,9 @@ pub enum AgentEvent<'a> {
         max_attempts: u32,
         /// How long is waited.
         delay_ms: u64,
-        /// What went wrong, in the words of the provider's client.
+        /// The error, in the words of the provider's client.
         error_message: &'a str,
-        /// Where it went wrong and why, for people: the address, the proxy, the cause. No event has it.
+        /// The address, the proxy and the cause, for people. No event has it.
         cause: Option<&'a str>,
     },
     /// A handler asked for an abort.
@@ -163,7 +163,7 @@ pub struct VerdictEvent {
     pub latency_us: u64,
     /// Counts attempts of the session.
     pub attempt: u32,
-    /// What the agent did about it.
+    /// The agent's reaction.
     pub action: VerdictAction,
 }
 
@@ -184,7 +184,7 @@ pub struct RuleFiredEvent {
     pub line: usize,
     /// The column at which the match ends, in characters, counted from 1.
     pub column: usize,
-    /// What the agent did about it.
+    /// The agent's reaction.
     pub action: VerdictAction,
     /// Why it only reminds although it would interrupt here.
     pub degraded: Option<String>,

@@ -557,7 +557,7 @@ pub(crate) enum GrantsCommand {
     Revoke {
         /// Name, source or path
         extension: String,
-        /// Which; all without one
+        /// The capabilities to take back; all without one
         #[arg(value_name = "CAP[:SCOPE]")]
         answers: Vec<String>,
     },

@@ -13,7 +13,7 @@ const OFFER_MUTE: u32 = 3;
 pub(crate) struct Choice {
     /// The key, a letter.
     pub(crate) key: &'static str,
-    /// What it means, without the key.
+    /// The meaning, without the key.
     pub(crate) words: String,
     pub(crate) answer: Answer,
 }

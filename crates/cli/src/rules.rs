@@ -50,7 +50,7 @@ pub(crate) enum RulesCommand {
     Test(try_out::TestArgs),
     /// Run rules over the replies of session files
     Scan(sessions::ScanArgs),
-    /// What rules did in past sessions, and the tokens that it cost
+    /// Count what rules did in past sessions, and the tokens that it cost
     Stats(sessions::StatsArgs),
     /// Write a commented example rule
     Init(init::InitArgs),

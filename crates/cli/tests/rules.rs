@@ -70,16 +70,16 @@ fn a_mistake_in_a_file_is_a_warning_and_the_other_rules_run() {
 fn the_example_leads_to_a_stopped_reply() {
     let world = World::new();
     let init = pi(&world, &["rules", "init", "--user"]);
-    assert!(init.succeeded().stdout.contains("no-placeholder.md"), "{}", init.stdout);
+    assert!(init.succeeded().stdout.contains("no-filler-text.md"), "{}", init.stdout);
     let again = pi(&world, &["rules", "init", "--user"]);
     assert!(again.stderr.contains("exists already"), "{}", again.stderr);
     let text = world.write("project/page.md", "Title\n\nLorem ipsum dolor.\n").display().to_string();
     let hit = pi(&world, &["rules", "test", &text, "--fail"]);
     assert_eq!(hit.code, 1, "{}", hit.stdout);
-    assert!(hit.stdout.contains("no-placeholder: stops the reply at line 3"), "{}", hit.stdout);
+    assert!(hit.stdout.contains("no-filler-text: stops the reply at line 3"), "{}", hit.stdout);
     assert!(pi(&world, &["rules", "lint"]).succeeded().stdout.contains("0 errors, 0 warnings"));
     let run = ask(&world, &[&["Lorem ", "ipsum dolor"], &["words"]], &["--rules"]);
-    assert_eq!(fired(&run), ["no-placeholder"]);
+    assert_eq!(fired(&run), ["no-filler-text"]);
 }
 
 #[test]

@@ -36,7 +36,7 @@ pub(super) struct Reviewer {
     /// What was decided about packages that are on their way into the store.
     reviews: Mutex<BTreeMap<String, Review>>,
     findings: Mutex<Findings>,
-    /// What the builds of packages remarked.
+    /// Remarks of the builds of packages.
     remarks: Mutex<BTreeMap<String, Vec<String>>>,
 }
 

@@ -14,7 +14,7 @@ const EXAMPLE: &str = include_str!("init/example.md");
 #[derive(Debug, Args)]
 pub(crate) struct InitArgs {
     /// The rule's name, which is the name of its file
-    #[arg(default_value = "no-placeholder")]
+    #[arg(default_value = "no-filler-text")]
     name: String,
     /// For all projects, in ~/.pi/rules, instead of this one
     #[arg(long)]
@@ -26,7 +26,7 @@ pub(crate) fn run(environment: &Environment, args: &InitArgs) -> Result<()> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if args.name.is_empty() || args.name.starts_with('.') || !args.name.chars().all(is_name) {
         return Err(Failure::usage(format!("{:?} cannot be the name of a rule", args.name))
-            .help("use letters, digits, `-`, `_` and `.`, as in no-placeholder"));
+            .help("use letters, digits, `-`, `_` and `.`, as in no-filler-text"));
     }
     let home = if args.user { &environment.dirs.home } else { &environment.dirs.cwd };
     let folder = home.join(".pi/rules");

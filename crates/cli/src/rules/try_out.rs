@@ -33,7 +33,7 @@ pub(crate) struct TestArgs {
     /// A file, or - for standard input
     #[arg(required_unless_present = "cases")]
     file: Option<PathBuf>,
-    /// What the text is; a file of code is one that a tool writes, anything else a reply
+    /// Read the text as this; without it, a file of code is one that a tool writes, anything else a reply
     #[arg(long = "as", value_enum)]
     stream: Option<StreamArg>,
     /// The tool, for --as tool: write and edit get the text as content, bash as its command, others as JSON arguments
