@@ -158,27 +158,22 @@ impl Agent {
                 }
                 ProviderEvent::BlockEnd => {
                     let steps = partial.end();
-                    if let Some(firing) = self.rules_at_end_of_calls(&partial, &steps) {
-                        let at = At { attempt, dropped: 0, began: started, partial: &partial };
-                        if self.interrupts(&firing) {
-                            cancel.cancel();
-                            drop(incoming);
-                            return self.stop(firing, at).await;
-                        }
-                        self.remind(firing, &at).await?;
+                    let at = At { attempt, dropped: 0, began: started, partial: &partial };
+                    if let Some(firing) = self.first_stopping(self.rules_at_end_of_calls(&partial, &steps), &at).await?
+                    {
+                        cancel.cancel();
+                        drop(incoming);
+                        return self.stop(firing, at).await;
                     }
                     self.show(&partial, told, &steps).await?;
                     continue;
                 }
                 ProviderEvent::Done(stop) => {
-                    for firing in self.rules_at_end_of_message() {
-                        let at = At { attempt, dropped: 0, began: started, partial: &partial };
-                        if self.interrupts(&firing) {
-                            cancel.cancel();
-                            drop(incoming);
-                            return self.stop(firing, at).await;
-                        }
-                        self.remind(firing, &at).await?;
+                    let at = At { attempt, dropped: 0, began: started, partial: &partial };
+                    if let Some(firing) = self.first_stopping(self.rules_at_end_of_message(), &at).await? {
+                        cancel.cancel();
+                        drop(incoming);
+                        return self.stop(firing, at).await;
                     }
                     break Ok(stop);
                 }
@@ -189,12 +184,11 @@ impl Agent {
             }
             if let Some(firing) = self.rules_at_delta(&partial, source, index, &chunk) {
                 let at = At { attempt, dropped: chunk.len(), began: started, partial: &partial };
-                if self.interrupts(&firing) {
+                if let Some(firing) = self.first_stopping(vec![firing], &at).await? {
                     cancel.cancel();
                     drop(incoming);
                     return self.stop(firing, at).await;
                 }
-                self.remind(firing, &at).await?;
             }
             let delta = Delta { attempt, source, stream: index, partial: &mut partial };
             let (chunk, verdict) =

@@ -138,16 +138,16 @@ impl Agent {
     }
 
     /// Reads the ends of the calls among the blocks that these steps end.
-    pub(crate) fn rules_at_end_of_calls(&self, partial: &Partial, steps: &[Step]) -> Option<Firing> {
+    pub(crate) fn rules_at_end_of_calls(&self, partial: &Partial, steps: &[Step]) -> Vec<Firing> {
         let mut rules = self.rules.borrow_mut();
-        let engine = &mut rules.as_mut()?.engine;
+        let Some(rules) = rules.as_mut() else { return Vec::new() };
+        let engine = &mut rules.engine;
         let now = self.now();
         let ended = steps.iter().filter_map(|step| match step {
             Step::End(block) => partial.shown().call(*block),
             _ => None,
         });
-        let mut firings = ended.filter_map(|call| engine.end_of_call(&MatchContext::tool(&call.name, &call.id, now)));
-        firings.next()
+        ended.filter_map(|call| engine.end_of_call(&MatchContext::tool(&call.name, &call.id, now))).collect()
     }
 
     /// Reads the end of a reply.
@@ -156,8 +156,19 @@ impl Agent {
         self.change_rules(|rules| rules.engine.end_of_message(now)).unwrap_or_default()
     }
 
+    /// Returns the first firing that stops the attempt, after those before it have left their reminders.
+    pub(crate) async fn first_stopping(&self, firings: Vec<Firing>, at: &At<'_>) -> Result<Option<Firing>, AgentError> {
+        for firing in firings {
+            if self.interrupts(&firing) {
+                return Ok(Some(firing));
+            }
+            self.remind(firing, at).await?;
+        }
+        Ok(None)
+    }
+
     /// Reports whether a firing stops the attempt: its rules ask for it, and the session may discard one more reply.
-    pub(crate) fn interrupts(&self, firing: &Firing) -> bool {
+    fn interrupts(&self, firing: &Firing) -> bool {
         firing.interrupts() && self.verdicts.borrow().is_within_net()
     }
 
@@ -186,7 +197,7 @@ impl Agent {
     }
 
     /// Announces a firing that lets the reply go on. The rules' text goes with the next request.
-    pub(crate) async fn remind(&self, firing: Firing, at: &At<'_>) -> Result<(), AgentError> {
+    async fn remind(&self, firing: Firing, at: &At<'_>) -> Result<(), AgentError> {
         self.announce_firing(&firing, VerdictAction::Remind, at).await?;
         let mut injected = self.injected(&firing, VerdictAction::Remind, 0);
         // The session may end before the next request, and the rule has fired all the same.
