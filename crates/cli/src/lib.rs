@@ -147,7 +147,7 @@ fn run(cli: Cli, flags: Vec<ExtensionFlag>, helps: bool) -> Result<()> {
             Some(Command::Update(args)) => packages::update(&environment, &args).await,
             Some(Command::Remove(args)) => packages::remove(&environment, &args),
             Some(Command::List { json }) => packages::list(&environment, json),
-            Some(Command::Trust { remove }) => trust::Trust::read(&environment)?.set(&environment.dirs.cwd, !remove),
+            Some(Command::Trust { remove }) => trust::change(&environment, remove),
             Some(Command::Ext(ExtCommand::List { extensions, json })) => {
                 packages::loaded(&environment, extensions, json)
             }

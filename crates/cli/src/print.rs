@@ -34,7 +34,7 @@ pub(crate) async fn run(environment: &Environment, args: RunArgs, flags: Vec<Ext
     let said = said::piped(environment, &args).await?;
     let is_text = args.mode != Mode::Json;
     let front_end: Box<dyn FrontEnd> =
-        if is_text { Box::new(Retries) } else { Box::new(JsonFrontEnd::new(Json(std::io::stdout()))) };
+        if is_text { Box::new(Retries::default()) } else { Box::new(JsonFrontEnd::new(Json(std::io::stdout()))) };
     let session = assemble(environment, Setup { args, flags, front_end, ledger: None, partner: None }).await?;
     let control = session.agent.control().clone();
     let host = session.host.clone();
@@ -73,7 +73,11 @@ pub(crate) async fn run(environment: &Environment, args: RunArgs, flags: Vec<Ext
 }
 
 /// Says on stderr when the model is asked again and when rules fire, a line each; the rest of an answer is its text.
-struct Retries;
+#[derive(Default)]
+struct Retries {
+    /// The reason of the last line, which is not repeated.
+    reason: String,
+}
 
 impl FrontEnd for Retries {
     fn event(&mut self, event: &AgentEvent<'_>) -> std::io::Result<()> {
@@ -83,7 +87,10 @@ impl FrontEnd for Retries {
         if let AgentEvent::AutoRetryStart { attempt, max_attempts, delay_ms, error_message, cause } = event {
             let (seconds, error) = (delay_ms.div_ceil(1000), one_line(error_message));
             let cause = cause.map(|cause| format!(" ({})", one_line(cause))).unwrap_or_default();
-            stderr(&clean(&format!("retry {attempt} of {max_attempts} in {seconds} s: {error}{cause}")));
+            let reason = format!("{error}{cause}");
+            let shown = if reason == self.reason { "the same error" } else { &reason };
+            stderr(&clean(&format!("retry {attempt} of {max_attempts} in {seconds} s: {shown}")));
+            self.reason = reason;
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 
 use crate::environment::Environment;
 use crate::failure::{Failure, Result, is_missing};
+use crate::output::{clean, stderr};
 use pijs_durable::{Disk, Replace};
 use pijs_protocol::guard;
 use std::collections::BTreeSet;
@@ -45,6 +46,18 @@ impl Trust {
         }
         Ok(())
     }
+}
+
+/// `pi trust [--remove]`: trusts the working folder, or no longer, and says which folder that is.
+pub(crate) fn change(environment: &Environment, remove: bool) -> Result<()> {
+    let folder = &environment.dirs.cwd;
+    Trust::read(environment)?.set(folder, !remove)?;
+    let shown = clean(&folder.display().to_string());
+    stderr(&match remove {
+        false => format!("trusted: {shown}; its .pi counts from the next start on (no longer: pi trust --remove)"),
+        true => format!("no longer trusted: {shown}; its .pi does not count"),
+    });
+    Ok(())
 }
 
 /// What of a project's `.pi` counts only when the project is trusted, as in pi, and rules.

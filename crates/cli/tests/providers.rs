@@ -181,16 +181,18 @@ fn each_retry_is_a_line_on_stderr() {
     let world = world();
     let server = ModelServer::start(vec![
         plain(503, "", "come\nback\nlater"),
+        plain(503, "", "come\nback\nlater"),
         plain(429, "retry-after: 0\r\n", r#"{"error":{"message":"slow down"}}"#),
         Reply::Stream(openai(&["at last"])),
     ]);
     configure(&world, &server.url);
+    world.write("home/.pi/agent/settings.json", r#"{"retry": {"baseDelayMs": 1}}"#);
     let answered = ask(&world, &["--model", "mine/small"], &[]);
     assert_eq!(answered.succeeded().stdout, "at last\n");
     assert_eq!(
         answered.stderr,
         format!(
-            "retry 1 of 2 in 1 s: 503 Service Unavailable: come back later (from {0}/chat/completions)\nretry 2 of 2 in 1 s: 429 Too Many Requests: slow down (from {0}/chat/completions)\n",
+            "retry 1 of 3 in 1 s: 503 Service Unavailable: come back later (from {0}/chat/completions)\nretry 2 of 3 in 1 s: the same error\nretry 3 of 3 in 1 s: 429 Too Many Requests: slow down (from {0}/chat/completions)\n",
             server.url
         )
     );

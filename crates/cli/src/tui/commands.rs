@@ -96,8 +96,8 @@ pub(super) struct Commands {
     /// Commands of the shell that run, by their number.
     shells: RefCell<BTreeMap<u64, CancellationToken>>,
     shell: Cell<u64>,
-    /// What begins like a command, is none and waits to be said once more.
-    asked_again: RefCell<Option<String>>,
+    /// A message that begins like a command and is none: it goes to the model when it is entered once more.
+    held_back: RefCell<Option<String>>,
 }
 
 impl Commands {
@@ -110,7 +110,7 @@ impl Commands {
             theme_problems: RefCell::default(),
             shells: RefCell::default(),
             shell: Cell::new(0),
-            asked_again: RefCell::default(),
+            held_back: RefCell::default(),
         }
     }
 
@@ -207,6 +207,9 @@ impl Commands {
         // A command or a hook belongs to no run, and has to end as well.
         self.session.host.hurry();
         self.put_into_editor(&waiting);
+        if !waiting.is_empty() {
+            self.inform("what waited to be said is back in the editor");
+        }
     }
 
     fn unqueue(&self) {
@@ -271,15 +274,15 @@ impl Commands {
             if by.is_none()
                 && !self.is_command(trimmed)
                 && let Some(meant) = self.meant(name)
-                && self.asked_again.replace(Some(trimmed.to_owned())).as_deref() != Some(trimmed)
+                && self.held_back.replace(Some(trimmed.to_owned())).as_deref() != Some(trimmed)
             {
-                self.put_into_editor(trimmed);
+                // The editor stays empty for the correction; the history has what was typed.
                 return self.inform(&format!(
-                    "no command /{name}; did you mean /{meant}? Press Enter again to send it as a message"
+                    "no command /{name}; did you mean /{meant}? To send it as a message: Up, then Enter"
                 ));
             }
         }
-        self.asked_again.take();
+        self.held_back.take();
         let is_command = self.is_command(trimmed);
         let control = self.session.agent.control();
         if is_command || control.is_idle() {
@@ -309,8 +312,9 @@ impl Commands {
             Ending::Done | Ending::Handled => {}
             Ending::Failed(error) => {
                 let is_said = outcome.message.is_some_and(|message| message.error_message.is_some());
-                match error.help() {
-                    Some(help) if is_said => self.warn(&one_line(help)),
+                let told = self.screen.change(|view| view.told_cause.take());
+                match error.help().map(one_line) {
+                    Some(help) if is_said && told.as_ref() != Some(&help) => self.warn(&help),
                     _ if is_said => {}
                     _ => self.fail(&one_line(&error.to_string())),
                 }
@@ -373,7 +377,9 @@ impl Commands {
                 Ok(false) => show_session(&self.session, &self.screen),
                 Err(error) => self.fail(&error.to_string()),
             },
-            "reload" if !control.is_idle() => self.fail("wait until the model is done, then: /reload"),
+            "reload" if !control.is_idle() => {
+                self.fail("the model is at work; wait for it or interrupt it with Escape, then: /reload")
+            }
             "reload" => match agent.reload().await {
                 Ok(missing) => {
                     self.publish_themes();

@@ -89,7 +89,9 @@ fn show(view: &mut View, event: &AgentEvent<'_>) {
             let error = one_line(error_message);
             // A reply that failed has said so.
             let error = Some(error).filter(|error| view.failure.take().as_ref() != Some(error));
-            let why: Vec<String> = error.into_iter().chain(cause.map(one_line)).collect();
+            let cause = cause.map(one_line).filter(|cause| view.told_cause.as_ref() != Some(cause));
+            view.told_cause = cause.clone().or(view.told_cause.take());
+            let why: Vec<String> = error.into_iter().chain(cause).collect();
             let why = if why.is_empty() { String::new() } else { format!(": {}", why.join("; ")) };
             view.say(Style::Warning, &format!("retry {attempt} of {max_attempts} in {seconds} s{why}"));
             // A time that no clock reaches is no end of a wait.
@@ -125,6 +127,7 @@ fn end_message(view: &mut View, message: &Message) {
         Message::User(user) => {
             let text = user.content.text();
             view.queued.retain(|queued| *queued != text);
+            view.told_cause = None;
             view.say(Style::User, &text);
         }
         Message::Assistant(reply) => {

@@ -204,6 +204,8 @@ pub(super) struct View {
     pub(super) retrying: Option<Retrying>,
     /// What the last reply failed with, as it was shown.
     pub(super) failure: Option<String>,
+    /// The address and the cause of the failures since the last prompt, as they were shown.
+    pub(super) told_cause: Option<String>,
     /// Keys that extensions have shortcuts on.
     pub(super) shortcuts: BTreeSet<String>,
     pub(super) shortcut_warnings: Vec<String>,

@@ -182,6 +182,7 @@ fn a_wait_for_a_retry_counts_down_and_escape_ends_it() {
     terminal.until("a count", |rows| rows.iter().any(|row| row.contains("Retrying (1/3) in 4")));
     terminal.presses("\u{1b}", "the retry was cancelled");
     terminal.sees_no_more("Retrying");
+    terminal.until("one address", |rows| rows.iter().filter(|row| row.contains("from http://")).count() == 1);
     assert_eq!(server.requests().len(), 1);
     terminal.answers("again", "asked after all");
 }
