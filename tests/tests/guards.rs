@@ -4,15 +4,15 @@
 //! Has a `main` of its own: scenarios run in processes of their own, and one of them has a worker that is none.
 
 mod long;
-#[path = "../../crates/hostcall/tests/still/mod.rs"]
-mod still;
 mod walls;
 
 use futures_util::future::BoxFuture;
 use libtest_mimic::{Arguments, Failed, Trial};
 use pijs_agent::session::Session;
-use pijs_agent::{AgentControl, Ambient, NoState};
+use pijs_agent::{AgentControl, NoState};
 use pijs_connectors::ports::{SessionCall, SessionOp, SessionPort};
+use pijs_environment::Ambient;
+use pijs_environment::simulated::StandingTimer;
 use pijs_hostcall::{
     Caller, ChunkSink, Connector, Dispatcher, Gate, Ledger, LedgerOptions, MemorySink, Mode, Output, Places, Policy,
     Profile, Quotas, Request,
@@ -22,7 +22,6 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
-use still::Still;
 
 /// Name, guard, and whether the host holds out.
 type Scenario = (&'static str, &'static str, fn() -> bool);
@@ -151,7 +150,8 @@ fn dispatcher() -> (Dispatcher, Caller) {
     let places = Places::new("/projects/app", "/home/me", "/home/me/.pi/agent", "/tmp");
     let gate = Gate::builder(Policy { mode: Mode::Permissive, ..Policy::default() }, places).build();
     let ledger = Ledger::new(LedgerOptions { session_id: "s".to_owned(), ..Default::default() }, MemorySink::new());
-    let dispatcher = Dispatcher::builder(gate, ledger, Arc::new(Still)).connector("ui", Arc::new(Silent)).build();
+    let dispatcher =
+        Dispatcher::builder(gate, ledger, Arc::new(StandingTimer::default())).connector("ui", Arc::new(Silent)).build();
     (dispatcher, Caller::new(Arc::new(Profile::new("path:/x"))))
 }
 

@@ -9,37 +9,22 @@ use pijs_connectors::exec::ExecOptions;
 use pijs_connectors::http::HttpOptions;
 use pijs_connectors::http::address::SystemResolver;
 use pijs_connectors::system::OsFileSystem;
+use pijs_environment::SystemTimer;
 use pijs_extc::{HostSource, compile_host_modules, host_modules};
 use pijs_host::{Entry, Host, Package};
 use pijs_hostcall::{
-    BoxFuture, Dispatcher, Evidence, Gate, Grant, Ledger, LedgerOptions, LedgerSink, Mode, Places, Policy, Profile,
-    Timer,
+    Dispatcher, Evidence, Gate, Grant, Ledger, LedgerOptions, LedgerSink, Mode, Places, Policy, Profile,
 };
-use pijs_protocol::Now;
 use pijs_protocol::manifest::Scope;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 struct Nowhere;
 
 impl LedgerSink for Nowhere {
     fn append(&self, _: &[u8]) -> std::io::Result<()> {
         Ok(())
-    }
-}
-
-/// Real time: programs and servers run in it.
-struct Clock(Instant);
-
-impl Timer for Clock {
-    fn now(&self) -> Now {
-        Now { epoch_ms: 1_700_000_000_000, elapsed_us: u64::try_from(self.0.elapsed().as_micros()).unwrap_or(u64::MAX) }
-    }
-
-    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
-        Box::pin(tokio::time::sleep(duration))
     }
 }
 
@@ -83,7 +68,7 @@ fn run(name: &str, source: &str) -> String {
     let gate = Gate::builder(policy, places).environment(env.clone()).build();
     gate.set_grants(&package.profile, &grants(), Evidence::default()).expect("valid grants");
     let ledger = Ledger::new(LedgerOptions::default(), Arc::new(Nowhere));
-    let timer = Arc::new(Clock(Instant::now()));
+    let timer = Arc::new(SystemTimer::new());
     let connectors = Connectors::new()
         .fs(Arc::new(OsFileSystem::new()))
         .exec(ExecOptions::new(env.clone()))

@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 /// Layers from the bottom up, as in `docs/architecture.md`.
 pub const LAYERS: &[&[&str]] = &[
     &["pijs-protocol"],
+    &["pijs-environment"],
     &["pijs-artifact", "pijs-durable", "pijs-matcher", "pijs-terminal", "pijs-tick"],
     &["pijs-engine", "pijs-hostcall"],
     &["pijs-connectors", "pijs-packages", "pijs-realm", "pijs-rules"],

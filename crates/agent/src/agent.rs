@@ -6,7 +6,6 @@
 //! An agent lives on one thread, as its extensions do. What other threads may touch is its
 //! [`AgentControl`].
 
-use crate::ambient::Ambient;
 use crate::asked::{AskLimits, Asked};
 use crate::asking::Disposition;
 use crate::beginning::Beginning;
@@ -32,6 +31,7 @@ use crate::verdict_text;
 use crate::verdicts::{VerdictCaps, VerdictTotals, Verdicts};
 use crate::words::Words;
 use crate::work::Inbox;
+use pijs_environment::Ambient;
 use serde_json::{Map, Value, json};
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -608,7 +608,7 @@ impl Agent {
     }
 
     pub(crate) fn now(&self) -> u64 {
-        self.options.ambient.clock.epoch_ms()
+        self.options.ambient.epoch_ms()
     }
 }
 

@@ -17,7 +17,6 @@ pub use prompts::UiPrompt;
 pub use queues::{DeliverAs, Pending};
 pub(crate) use tools::ToolPrompt;
 
-use crate::ambient::Ambient;
 use crate::context;
 use crate::extensions::{Event, StateSink};
 use crate::known::Known;
@@ -31,6 +30,7 @@ use crate::summary::Summary;
 use crate::transcript;
 use crate::work::{Inbox, Work};
 use led::Led;
+use pijs_environment::Ambient;
 use pijs_hostcall::gate::SessionFiles;
 use pijs_protocol::ExtensionId;
 use queues::{Queues, Told};
@@ -656,7 +656,7 @@ impl AgentControl {
         let Summary { text, details, usage, first_kept, tokens_before } = summary;
         let mut extra = crate::summary::rest(details, usage, from_hook);
         if let Some(told) = transcript::holds(&context::told(branch)) {
-            let told = SystemMessage { timestamp: self.0.ambient.clock.epoch_ms(), ..told };
+            let told = SystemMessage { timestamp: self.0.ambient.epoch_ms(), ..told };
             extra.insert("systemMessage".to_owned(), Message::System(told).to_value());
         }
         let first_kept_entry_id = first_kept.unwrap_or_else(|| EntryId(String::new()));

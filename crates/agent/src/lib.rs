@@ -14,7 +14,6 @@
 //! | [`provider::Provider`] | a model: `script:FILE`, `openai/NAME`, `anthropic/NAME` |
 //! | [`session::Session`] | pi's JSONL, version 3 |
 //! | [`AgentEvent`], [`FrontEnd`] | what is seen, and by whom |
-//! | [`Ambient`] | time, waiting and randomness |
 //!
 //! What always holds:
 //!
@@ -30,7 +29,6 @@
 mod accounts;
 mod actions;
 mod agent;
-mod ambient;
 mod ask_model;
 mod asked;
 mod asking;
@@ -91,7 +89,6 @@ mod testing;
 pub use accounts::Account;
 pub use actions::{NavigateOptions, Navigation};
 pub use agent::{Agent, AgentError, AgentOptions, Ending, InputSource, MOST_TURNS, Outcome};
-pub use ambient::{Ambient, Clock, Randomness, Sleeper, Wait, iso};
 pub use asked::AskLimits;
 pub use asking::Disposition;
 pub use control::{AgentControl, ControlError, DeliverAs, Pending, UiPrompt, VERDICT_TYPE};

@@ -5,7 +5,6 @@
 //! their own, and those of the catalogue and of `models.json` ([`Known`]). A model is opened when it is
 //! chosen; its key is asked for then, of the extension or of [`Known`], and never kept.
 
-use crate::ambient::Ambient;
 use crate::auth::Status;
 use crate::auth::file::Stored;
 use crate::known::Known;
@@ -16,6 +15,7 @@ use crate::provider::http::Access;
 use crate::provider::openai::{self, OpenAi};
 use crate::provider::responses::Responses;
 use crate::provider::{ErrorKind, Model, Provider, ProviderError, ProviderOptions};
+use pijs_environment::Ambient;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;

@@ -91,8 +91,8 @@ impl Agent {
             let session = if self.control.session_file().is_some_and(|own| is_same_file(&own, &path)) {
                 None
             } else {
-                let (cwd, ambient) = (&self.options.cwd, self.options.ambient.clone());
-                let session = Session::open(&path, cwd, ambient).map_err(ControlError::from)?;
+                let options = self.control.with_session(|session| session.options().clone());
+                let session = Session::open(&path, &self.options.cwd, options).map_err(ControlError::from)?;
                 for notice in session.notices() {
                     self.extensions.report("<session>", "session_switch", notice);
                 }

@@ -8,7 +8,6 @@
 //! room, or when a handler asks for it, the loop begins again without a new message.
 
 use crate::agent::{Agent, AgentError, Ending, Outcome};
-use crate::ambient::Wait;
 use crate::attempt::{Attempt, Reply};
 use crate::compaction::AfterCompaction;
 use crate::control::{ControlError, VERDICT_TYPE};
@@ -21,6 +20,7 @@ use crate::session::{Body, EntryId};
 use crate::tool_calls::Batch;
 use crate::verdict_text;
 use crate::verdicts::Injected;
+use pijs_environment::Wait;
 use pijs_protocol::guard;
 use pijs_protocol::stream::InjectionRole;
 use serde_json::{Value, json};
@@ -225,7 +225,7 @@ impl Agent {
             cause: error.help(),
         })?;
         self.omit(&run.last_turn)?;
-        let pause = self.options.ambient.sleeper.sleep(Wait::Backoff, Duration::from_millis(delay_ms));
+        let pause = self.options.ambient.timer.sleep(Wait::Backoff, Duration::from_millis(delay_ms));
         let cancel = run.cancel.clone();
         let stopped = async {
             tokio::select! {

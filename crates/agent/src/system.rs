@@ -3,10 +3,10 @@
 //! [`ToolSystem`] is the seam; [`OsToolSystem`] is the machine. This is the only file of the crate
 //! that reads a project's files or starts a process.
 
-use crate::ambient::{Ambient, Wait};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use pijs_connectors::exec::{OwnShell, Started};
+use pijs_environment::{Ambient, Wait};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -171,8 +171,8 @@ impl ToolSystem for OsToolSystem {
     }
 
     fn pause(&self, time: Duration) -> BoxFuture<'static, ()> {
-        let sleeper = self.ambient.sleeper.clone();
-        async move { sleeper.sleep(Wait::Tool, time).await }.boxed()
+        let timer = self.ambient.timer.clone();
+        async move { timer.sleep(Wait::Tool, time).await }.boxed()
     }
 
     fn shell(&self, shell: Shell) -> BoxFuture<'static, io::Result<ShellEnd>> {
@@ -215,7 +215,7 @@ async fn run_shell(shell: Shell, ambient: Ambient, programs: OwnShell) -> io::Re
     tokio::pin!(reading);
     let timeout = async {
         match shell.timeout {
-            Some(limit) => ambient.sleeper.sleep(Wait::Tool, limit).await,
+            Some(limit) => ambient.timer.sleep(Wait::Tool, limit).await,
             None => std::future::pending().await,
         }
     };
@@ -234,13 +234,13 @@ async fn run_shell(shell: Shell, ambient: Ambient, programs: OwnShell) -> io::Re
         running.end();
         tokio::select! {
             _ = running.wait() => {}
-            () = ambient.sleeper.sleep(Wait::Tool, GONE) => {}
+            () = ambient.timer.sleep(Wait::Tool, GONE) => {}
         }
     }
     if !read_all {
         tokio::select! {
             () = &mut reading => {}
-            () = ambient.sleeper.sleep(Wait::Tool, GRACE) => {}
+            () = ambient.timer.sleep(Wait::Tool, GRACE) => {}
         }
     }
     if is_over {

@@ -1,43 +1,28 @@
 //! What the tests share: a world whose time stands still and whose ids count upwards.
 
-use crate::ambient::{Ambient, Clock, Randomness, Sleeper, Wait};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use pijs_durable::Disk;
-use std::sync::atomic::{AtomicU32, Ordering};
+use pijs_environment::simulated::CountingRandomness;
+use pijs_environment::{Ambient, Timer, Wait};
+use pijs_protocol::Now;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// 2026-01-02T03:04:05.678Z.
 pub(crate) const NOW_MS: u64 = 1_767_323_045_678;
 
-struct StillClock;
-
-impl Clock for StillClock {
-    fn epoch_ms(&self) -> u64 {
-        NOW_MS
-    }
-    fn elapsed_us(&self) -> u64 {
-        0
-    }
-}
-
-struct Counter(AtomicU32);
-
-impl Randomness for Counter {
-    fn fill(&self, out: &mut [u8]) {
-        let count = self.0.fetch_add(1, Ordering::Relaxed).to_be_bytes();
-        for (slot, byte) in out.iter_mut().zip(count.iter().cycle()) {
-            *slot = *byte;
-        }
-    }
-}
+/// A session that has just begun.
+pub(crate) const NOW: Now = Now { epoch_ms: NOW_MS, elapsed_us: 0 };
 
 /// Back-offs pass at once and are written down; other waits are real.
 #[derive(Default)]
 pub(crate) struct Waits(pub(crate) Mutex<Vec<Duration>>);
 
-impl Sleeper for Waits {
+impl Timer for Waits {
+    fn now(&self) -> Now {
+        NOW
+    }
+
     fn sleep(&self, wait: Wait, duration: Duration) -> BoxFuture<'static, ()> {
         if wait == Wait::Backoff {
             self.0.lock().unwrap().push(duration);
@@ -56,12 +41,6 @@ pub(crate) fn ambient_from(first: u32) -> Ambient {
     ambient_with(Arc::new(Waits::default()), first)
 }
 
-pub(crate) fn ambient_with(sleeper: Arc<dyn Sleeper>, first: u32) -> Ambient {
-    Ambient {
-        clock: Arc::new(StillClock),
-        sleeper,
-        random: Arc::new(Counter(AtomicU32::new(first))),
-        disk: Disk::system(),
-        records: None,
-    }
+pub(crate) fn ambient_with(timer: Arc<dyn Timer>, first: u32) -> Ambient {
+    Ambient { timer, random: Arc::new(CountingRandomness::new(first)) }
 }

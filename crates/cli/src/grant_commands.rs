@@ -9,7 +9,7 @@ use crate::grant_file::GrantFile;
 use crate::grants::{Decided, parse_grant};
 use crate::output::{clean, stderr, stdout};
 use crate::packages::{find_package, shown_name};
-use crate::system::SystemTimer;
+use pijs_environment::SystemTimer;
 use pijs_extc::FileAccess;
 use pijs_hostcall::asked::{as_grants, revoke_command, words};
 use pijs_hostcall::book::{Answered, Book, By, Record, Standing};

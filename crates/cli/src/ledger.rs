@@ -5,10 +5,11 @@ use crate::environment::Environment;
 use crate::failure::{Failure, Result};
 use crate::output::{clean, stderr, stdout};
 use pijs_durable::{Disk, Open, VfsFile};
+use pijs_environment::Timer;
+use pijs_hostcall::Mode;
 use pijs_hostcall::ledger::{
     Audit, BrokenLine, FileSink, Ledger, LedgerOptions, LedgerSink, OpenCall, audit, finish_all, is_secret_key, parts,
 };
-use pijs_hostcall::{Mode, Timer};
 use pijs_protocol::guard;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};

@@ -8,8 +8,7 @@ use crate::environment::Environment;
 use crate::failure::{Failure, Result};
 use crate::output::{clean, stderr};
 use crate::settings;
-use pijs_agent::Ambient;
-use pijs_agent::session::{Body, Header, Session, SessionPlace, file};
+use pijs_agent::session::{Body, Header, Session, SessionOptions, SessionPlace, file};
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -18,10 +17,10 @@ use std::time::SystemTime;
 const LONGEST_HEADER: u64 = 1 << 20;
 
 /// Opens the session that the command line asks for.
-pub(crate) fn open(environment: &Environment, args: &SessionArgs, ambient: &Ambient) -> Result<Session> {
+pub(crate) fn open(environment: &Environment, args: &SessionArgs, options: &SessionOptions) -> Result<Session> {
     check(args)?;
     let cwd = &environment.dirs.cwd;
-    let mut session = chosen(environment, args, ambient)?;
+    let mut session = chosen(environment, args, options)?;
     for notice in session.notices() {
         stderr(&clean(&format!("warning: {notice}")));
     }
@@ -77,20 +76,20 @@ fn is_id(id: &str) -> bool {
     is_end(id.chars().next()) && is_end(id.chars().next_back()) && id.chars().all(is_inner)
 }
 
-fn chosen(environment: &Environment, args: &SessionArgs, ambient: &Ambient) -> Result<Session> {
+fn chosen(environment: &Environment, args: &SessionArgs, options: &SessionOptions) -> Result<Session> {
     let cwd = &environment.dirs.cwd;
     let sessions = Sessions::new(environment, args);
-    if let (Some(records), false) = (&ambient.records, args.no_session) {
+    if let (Some(records), false) = (&options.records, args.no_session) {
         // Later runs keep extensions out of it, too.
         records.remember(SessionPlace::Folder(file::real(&sessions.folder)));
     }
     let failed = |error: pijs_agent::session::SessionError| Failure::failed(error.to_string());
-    let open = |path: &Path| Session::open(path, cwd, ambient.clone()).map_err(failed);
+    let open = |path: &Path| Session::open(path, cwd, options.clone()).map_err(failed);
     let named = |session: Session| match &args.session_id {
         Some(id) => session.with_id(id),
         None => session,
     };
-    let fresh = || named(Session::create_in(&sessions.folder, cwd, ambient.clone()));
+    let fresh = || named(Session::create_in(&sessions.folder, cwd, options.clone()));
     let copy = |path: &Path| {
         let source = match path.is_file() {
             true => open(path)?,
@@ -103,7 +102,7 @@ fn chosen(environment: &Environment, args: &SessionArgs, ambient: &Ambient) -> R
             .help("pi --resume lists the sessions of this folder")
     };
     if args.no_session {
-        return Ok(named(Session::in_memory(cwd, ambient.clone())));
+        return Ok(named(Session::in_memory(cwd, options.clone())));
     }
     if let Some(name) = &args.fork {
         if let Some(id) = args.session_id.as_ref().filter(|id| sessions.of_id(id).is_some()) {

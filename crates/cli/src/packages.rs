@@ -14,10 +14,10 @@ use crate::made_files::MadeFolder;
 use crate::output::{clean, indented, stderr, stdout};
 use crate::slow::Slow;
 use crate::supply::Supplier;
-use crate::system::SystemTimer;
 use crate::trust::Trust;
 use indicatif::{ProgressBar, ProgressStyle};
 use outlook::Outlook;
+use pijs_environment::SystemTimer;
 use pijs_packages::{
     Attempt, BuildInput, Builder, Built, DiscoverOptions, Discovery, GitOptions, InstallCode, Installed, Installer,
     PackageEntry, Progress, Scope, count_resources, resolve_extensions,

@@ -22,7 +22,7 @@ use crate::prompt_text::{appended, text_or_file, usual_tools};
 use crate::repeated::Repeated;
 use crate::rules::RuleSet;
 use crate::supply::Supplier;
-use crate::system::{SystemTimer, WatchThread};
+use crate::system::WatchThread;
 use crate::terminal::{self, Terminal};
 use crate::trust::{self, Trust};
 use crate::unanswered::Unanswered;
@@ -32,12 +32,12 @@ use pijs_agent::provider::openai::Retention;
 use pijs_agent::provider::proxy::Proxies;
 use pijs_agent::provider::{self, ErrorKind, Provider, ProviderOptions, Unopened};
 use pijs_agent::resources::ResourcePlaces;
-use pijs_agent::session::{SessionRecords, file};
+use pijs_agent::session::{SessionOptions, SessionRecords, file};
 use pijs_agent::settings::Settings;
 use pijs_agent::system::OsToolSystem;
 use pijs_agent::tool_port::{HostTools, ToolRequests};
 use pijs_agent::{
-    Agent, AgentControl, AgentError, AgentOptions, Ambient, AskLimits, ControlError, Extensions, FrontEnd, MOST_TURNS,
+    Agent, AgentControl, AgentError, AgentOptions, AskLimits, ControlError, Extensions, FrontEnd, MOST_TURNS,
     NoFrontEnd, StateSink,
 };
 use pijs_connectors::exec::{self, ExecConnector, ExecOptions, OwnShell};
@@ -47,11 +47,12 @@ use pijs_connectors::http::address::SystemResolver;
 use pijs_connectors::ports::UiPort;
 use pijs_connectors::{Connectors, system::OsFileSystem};
 use pijs_durable::Disk;
+use pijs_environment::{Ambient, SystemTimer, Timer};
 use pijs_host::{FlagInfo, Host, HostOptions, Observer, Quotes, ReadableState, Report, ReportKind, Reports};
 use pijs_hostcall::ledger::Redactor;
 use pijs_hostcall::places::Places;
 use pijs_hostcall::vocabulary::PLAIN_ENV;
-use pijs_hostcall::{Dispatcher, Gate, Ledger, LedgerOptions, LedgerSink, Mode as GateMode, Prompter, Timer};
+use pijs_hostcall::{Dispatcher, Gate, Ledger, LedgerOptions, LedgerSink, Mode as GateMode, Prompter};
 use pijs_protocol::guard;
 use pijs_protocol::wire::Limits;
 use std::cell::RefCell;
@@ -194,7 +195,8 @@ fn ready(args: &RunArgs, options: &ProviderOptions, ambient: &Ambient) -> Result
 async fn loaded(environment: &Environment, setup: Setup) -> Result<Loaded> {
     let Setup { args, flags, front_end, ledger: sink, mut partner } = setup;
     let records = SessionRecords::new(Disk::system(), &environment.dirs.agent_dir);
-    let ambient = Ambient { records: Some(Arc::new(records)), ..Ambient::system() };
+    let ambient = Ambient::system();
+    let kept = SessionOptions { records: Some(Arc::new(records)), ..ambient.clone().into() };
     let settings = crate::grants::agent_settings_of(environment, provider_options(environment, &args));
     let ready = ready(&args, &settings.provider, &ambient)?;
 
@@ -204,7 +206,7 @@ async fn loaded(environment: &Environment, setup: Setup) -> Result<Loaded> {
     let discovery = discover(environment, &args)?;
     let timer = Arc::new(SystemTimer::new());
     let state = ReadableState::default();
-    let session = opening::open(environment, &args.session, &ambient)?;
+    let session = opening::open(environment, &args.session, &kept)?;
     let session_id = session.header().id.clone();
     let left = session.left_with().map_err(|error| Failure::failed(error.to_string()))?.model;
     let published: Arc<dyn StateSink> = Arc::new(state.clone());

@@ -1,60 +1,10 @@
-//! The machine's time, randomness and a thread to watch verdicts: what the libraries take as values.
+//! A thread that watches verdicts.
 
 use pijs_host::{Watch, Watchdog};
-use pijs_hostcall::{BoxFuture, Timer};
-use pijs_protocol::Now;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::{self, Thread};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-
-/// The clock of the machine and tokio's timer.
-#[derive(Debug, Clone)]
-pub(crate) struct SystemTimer {
-    start: Instant,
-    wall: Arc<WallClock>,
-}
-
-/// The time of day, read once in each millisecond: a hostcall asks for it several times, and each reading takes as long
-/// as the gate's whole decision.
-#[derive(Debug)]
-struct WallClock {
-    /// The millisecond since the start in which it was read last.
-    read_ms: AtomicU64,
-    epoch_ms: AtomicU64,
-}
-
-impl WallClock {
-    fn epoch_ms(&self, elapsed_ms: u64) -> u64 {
-        if self.read_ms.load(Ordering::Acquire) == elapsed_ms {
-            return self.epoch_ms.load(Ordering::Relaxed);
-        }
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let epoch_ms = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
-        // In this order: who sees the millisecond sees this time or one that another thread read later.
-        self.epoch_ms.store(epoch_ms, Ordering::Relaxed);
-        self.read_ms.store(elapsed_ms, Ordering::Release);
-        epoch_ms
-    }
-}
-
-impl SystemTimer {
-    pub(crate) fn new() -> Self {
-        let wall = WallClock { read_ms: AtomicU64::new(u64::MAX), epoch_ms: AtomicU64::new(0) };
-        Self { start: Instant::now(), wall: Arc::new(wall) }
-    }
-}
-
-impl Timer for SystemTimer {
-    fn now(&self) -> Now {
-        let elapsed_us = u64::try_from(self.start.elapsed().as_micros()).unwrap_or(u64::MAX);
-        Now { epoch_ms: self.wall.epoch_ms(elapsed_us / 1000), elapsed_us }
-    }
-
-    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
-        Box::pin(tokio::time::sleep(duration))
-    }
-}
+use std::time::{Duration, Instant};
 
 /// How often the watching thread looks: a verdict is stopped at most this much late.
 const LOOK_EVERY: Duration = Duration::from_millis(20);

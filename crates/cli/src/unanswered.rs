@@ -5,7 +5,8 @@
 
 use pijs_agent::ports::NoUi;
 use pijs_connectors::ports::{PortAnswer, UiCall, UiOp, UiPort};
-use pijs_hostcall::{Caller, CancelToken, Ledger, Reason, Timer};
+use pijs_environment::Timer;
+use pijs_hostcall::{Caller, CancelToken, Ledger, Reason};
 use pijs_protocol::log::Level;
 use pijs_protocol::{ErrorCode, HostcallError};
 use serde_json::{Map, Value, json};

@@ -5,7 +5,8 @@
 //! counted and said once in the next line that fits.
 
 use crate::params;
-use pijs_hostcall::{BoxFuture, ChunkSink, Connector, Ledger, Output, Request, Timer};
+use pijs_environment::Timer;
+use pijs_hostcall::{BoxFuture, ChunkSink, Connector, Ledger, Output, Request};
 use pijs_protocol::log::Level;
 use pijs_protocol::{ExtensionId, HostcallError, Now};
 use serde_json::{Map, Value};

@@ -15,7 +15,8 @@ use crate::sqlite::SqliteConnector;
 use crate::system::FileSystem;
 use crate::timer::TimerConnector;
 use crate::websocket::WebSocketConnector;
-use pijs_hostcall::{Connector, Ledger, Timer};
+use pijs_environment::Timer;
+use pijs_hostcall::{Connector, Ledger};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

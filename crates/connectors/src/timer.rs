@@ -1,8 +1,9 @@
 //! Waiting, for code that sleeps with `Atomics.wait`.
 
 use crate::params;
+use pijs_environment::{Timer, Wait};
 use pijs_hostcall::connector::cancelled;
-use pijs_hostcall::{BoxFuture, ChunkSink, Connector, Output, Request, Timer};
+use pijs_hostcall::{BoxFuture, ChunkSink, Connector, Output, Request};
 use pijs_protocol::HostcallError;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +33,7 @@ fn duration(request: &Request) -> Result<Duration, HostcallError> {
 
 impl Connector for TimerConnector {
     fn call(&self, request: Request, _sink: ChunkSink) -> BoxFuture<'static, Result<Output, HostcallError>> {
-        let wait = duration(&request).map(|duration| self.timer.sleep(duration));
+        let wait = duration(&request).map(|duration| self.timer.sleep(Wait::Call, duration));
         Box::pin(async move {
             wait?.await;
             Ok(Output::empty())

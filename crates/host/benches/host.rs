@@ -5,11 +5,12 @@
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use pijs_artifact::Verified;
+use pijs_environment::SystemTimer;
 use pijs_extc::{HostSource, compile_host_modules, host_modules};
 use pijs_host::{Entry, Host, Package};
 use pijs_hostcall::{
     BoxFuture, ChunkSink, Connector, Dispatcher, Evidence, Gate, Grant, Ledger, LedgerOptions, MemorySink, Output,
-    Places, Policy, Profile, Request, Timer,
+    Places, Policy, Profile, Request,
 };
 use pijs_protocol::{HostcallError, Now, StreamDelta, StreamSource};
 use std::hint::black_box;
@@ -23,18 +24,6 @@ const CALLS: &str = "
       pi.registerCommand('sync', { handler() { for (let i = 0; i < 1000; i++) callSync('session', 'session', { op: 'set_label' }); } });
       pi.registerCommand('awaited', { async handler() { for (let i = 0; i < 1000; i++) await call('session', 'session', { op: 'set_label' }); } });
     };";
-
-struct Clock(Instant);
-
-impl Timer for Clock {
-    fn now(&self) -> Now {
-        let elapsed = self.0.elapsed();
-        Now { epoch_ms: 0, elapsed_us: u64::try_from(elapsed.as_micros()).expect("a bench ends") }
-    }
-    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
-        Box::pin(tokio::time::sleep(duration))
-    }
-}
 
 struct Nothing;
 
@@ -53,7 +42,7 @@ fn artifact(source: &str) -> Arc<Verified> {
 
 /// A host with one extension, ready on a runtime of this thread.
 fn host(runtime: &tokio::runtime::Runtime, source: &str) -> Host {
-    let timer = Arc::new(Clock(Instant::now()));
+    let timer = Arc::new(SystemTimer::new());
     let ledger = Ledger::new(LedgerOptions::default(), MemorySink::new());
     let gate = Gate::builder(Policy::default(), Places::new("/p", "/h", "/h/.pi/agent", "/tmp")).build();
     let mut package = Package::new(Profile::new("path:bench"), artifact(source));

@@ -1,17 +1,18 @@
 //! Embeds the host: pi-ttsr judges a reply, with files, answers and time that this program provides.
 
+use pijs_environment::SystemTimer;
 use pijs_extc::{BuildOptions, Input, SourceMaps, build, host_modules};
 use pijs_host::{Event, Host, Package, StreamOutcome};
 use pijs_hostcall::*;
-use pijs_protocol::{HostcallError, Now, StreamDelta};
+use pijs_protocol::{HostcallError, StreamDelta};
 use serde_json::{from_value, json};
-use std::{rc::Rc, sync::Arc, time::Duration, time::Instant};
+use std::{rc::Rc, sync::Arc};
 
 const PACKAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/packages/pi-ttsr");
 const RULE: &[u8] = b"---\ntrigger: \"console\\\\.log\"\n---\nUse the project's logger, never console.log.\n";
 
-/// Everything of this program that the host gets to see.
-struct Mine(Instant);
+/// Everything of this program that the host gets to see, but for the time.
+struct Mine;
 
 /// A file system with one rule in it: what `node:fs` of the extension ends in.
 impl Connector for Mine {
@@ -36,17 +37,9 @@ impl Prompter for Mine {
     }
 }
 
-impl Timer for Mine {
-    fn now(&self) -> Now {
-        Now { epoch_ms: 1_767_323_045_000, elapsed_us: self.0.elapsed().as_micros() as u64 }
-    }
-    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
-        Box::pin(tokio::time::sleep(duration))
-    }
-}
-
 pub(crate) async fn judge(reply: &[&str], mut say: impl FnMut(String)) -> Result<(), Box<dyn std::error::Error>> {
-    let mine = Arc::new(Mine(Instant::now()));
+    let mine = Arc::new(Mine);
+    let timer = Arc::new(SystemTimer::new());
     let artifact = Arc::new(build(&Input::at(PACKAGE), &BuildOptions::default())?.artifact);
     let maps = Rc::new(SourceMaps::new(artifact.artifact()));
     let package = Package::new(Profile::new("path:pi-ttsr"), artifact).with_positions(maps);
@@ -55,9 +48,9 @@ pub(crate) async fn judge(reply: &[&str], mut say: impl FnMut(String)) -> Result
     let places = Places::new("/project", "/home", "/home/.pi/agent", "/tmp");
     let gate = Gate::builder(Policy::default(), places).prompter(mine.clone()).build();
     gate.set_grants(&package.profile, &[Grant::any("mine", "verdict")], Evidence::default())?;
-    let dispatcher = Dispatcher::builder(gate, ledger, mine.clone()).connector("fs", mine.clone()).build();
+    let dispatcher = Dispatcher::builder(gate, ledger, timer.clone()).connector("fs", mine).build();
 
-    let host = Host::builder(host_modules(None)?, Arc::new(dispatcher), mine).fact("homedir", "/home").build();
+    let host = Host::builder(host_modules(None)?, Arc::new(dispatcher), timer).fact("homedir", "/home").build();
     host.set_state("cwd", "/project");
     host.run(host.load(package)).await?;
     host.run(host.emit(Event::new("session_start").with("reason", "startup"))).await;

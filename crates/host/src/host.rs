@@ -28,7 +28,8 @@ use crate::report::{CURE, Observer, Report, ReportKind, Reports};
 use crate::signal::{Signal, WeakSignal};
 use crate::state::ReadableState;
 use pijs_artifact::Verified;
-use pijs_hostcall::{Dispatcher, Held, Timer};
+use pijs_environment::Timer;
+use pijs_hostcall::{Dispatcher, Held};
 use pijs_protocol::message::{BusEvent, ErrorReport, Message};
 use pijs_protocol::registration::Registration;
 use pijs_protocol::wire::StreamAnswer;
@@ -54,7 +55,7 @@ use tokio::sync::Notify;
 /// # async fn example(
 /// #     modules: std::sync::Arc<pijs_artifact::Verified>,
 /// #     dispatcher: std::sync::Arc<pijs_hostcall::Dispatcher>,
-/// #     timer: std::sync::Arc<dyn pijs_hostcall::Timer>,
+/// #     timer: std::sync::Arc<dyn pijs_environment::Timer>,
 /// #     package: pijs_host::Package,
 /// # ) -> Result<(), pijs_host::LoadError> {
 /// use pijs_host::{Event, Host};

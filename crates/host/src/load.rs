@@ -14,6 +14,7 @@ use crate::record;
 use crate::report::ReportKind;
 use crate::restart::{End, RestartPolicy, Sequel};
 use crate::turn::SyncDoor;
+use pijs_environment::Wait;
 use pijs_hostcall::During;
 use pijs_protocol::message::{Load, Message};
 use pijs_protocol::wire::RealmOptions;
@@ -97,7 +98,7 @@ impl Host {
         if let Sequel::Restart(pause) = sequel
             && !pause.is_zero()
         {
-            self.0.timer.sleep(pause).await;
+            self.0.timer.sleep(Wait::Call, pause).await;
         }
         let loaded = self.load_realm(slot).await;
         if slot.cell.borrow().status == Status::Retired {
@@ -266,7 +267,7 @@ impl Host {
             };
             match sequel {
                 Sequel::Quarantine => return loaded,
-                Sequel::Restart(pause) => self.0.timer.sleep(pause).await,
+                Sequel::Restart(pause) => self.0.timer.sleep(Wait::Call, pause).await,
             }
         }
     }

@@ -8,7 +8,8 @@
 use crate::attend::Bell;
 use crate::extension::Arrival;
 use crate::state::ReadableState;
-use pijs_hostcall::{Caller, Dispatcher, Timer};
+use pijs_environment::Timer;
+use pijs_hostcall::{Caller, Dispatcher};
 use pijs_protocol::message::Message;
 use pijs_protocol::wire::{StreamAnswer, Task};
 use pijs_protocol::{Delivery, HostCall, HostResult, Now, Seq, StreamDelta, SyncReply, Termination, Yield};

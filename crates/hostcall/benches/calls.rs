@@ -7,6 +7,7 @@ mod nothing;
 use criterion::{Criterion, criterion_group, criterion_main};
 use nothing::Nothing;
 use pijs_durable::Disk;
+use pijs_environment::simulated::CountingTimer;
 use pijs_hostcall::connector::{BoxFuture, Caller, Connector, Profile, Timer};
 use pijs_hostcall::ledger::FileSink;
 use pijs_hostcall::{Dispatcher, Gate, Grant, Ledger, LedgerOptions, Mode, Places, Policy};
@@ -15,18 +16,6 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-
-struct Ticks(AtomicU64);
-
-impl Timer for Ticks {
-    fn now(&self) -> Now {
-        Now { epoch_ms: 1_700_000_000_000, elapsed_us: self.0.fetch_add(1, Ordering::Relaxed) }
-    }
-
-    fn sleep(&self, _duration: Duration) -> BoxFuture<'static, ()> {
-        Box::pin(std::future::pending())
-    }
-}
 
 fn dispatcher(folder: &std::path::Path, caller: &Caller, aside: bool) -> Dispatcher {
     let places = Places::new("/projects/app", "/home/me", "/home/me/.pi/agent", "/tmp");
@@ -42,7 +31,7 @@ fn dispatcher(folder: &std::path::Path, caller: &Caller, aside: bool) -> Dispatc
     }
     let nothing: Arc<dyn Connector> = Arc::new(Nothing);
     let connectors = ["fs", "exec"].map(|name| (name.to_owned(), Arc::clone(&nothing)));
-    Dispatcher::builder(gate, ledger, Arc::new(Ticks(AtomicU64::new(0)))).connectors(connectors).build()
+    Dispatcher::builder(gate, ledger, Arc::new(CountingTimer::new(1_700_000_000_000, 1))).connectors(connectors).build()
 }
 
 fn calls(c: &mut Criterion) {

@@ -7,12 +7,11 @@
 use crate::flight::Flight;
 use crate::gate::{Decision, Permit};
 use crate::places::normal;
-use pijs_protocol::{CallId, ErrorCode, ExtensionId, HostcallError, Method, Now, guard};
+use pijs_protocol::{CallId, ErrorCode, ExtensionId, HostcallError, Method, guard};
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// A boxed future that may move between threads.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -281,15 +280,6 @@ pub enum Behind {
     Call(&'static str),
     /// The reply is its own: it brought the model, and no person chose that one.
     Reply,
-}
-
-/// Time and waiting, owned by the driver.
-pub trait Timer: Send + Sync {
-    /// The time now: wall clock for display, monotonic microseconds for durations.
-    fn now(&self) -> Now;
-
-    /// Completes after `duration`.
-    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()>;
 }
 
 /// Takes chunks of a streaming answer and numbers them.

@@ -10,9 +10,7 @@ mod build_record;
 pub use build_record::BuildRecord;
 
 use crate::completion_order::{CompletionOrder, InOrder};
-use crate::connector::{
-    Caller, CancelToken, ChunkSink, Connector, Output, Profile, Request, Timer, cancelled, deadline,
-};
+use crate::connector::{Caller, CancelToken, ChunkSink, Connector, Output, Profile, Request, cancelled, deadline};
 use crate::derive::{Required, Subject, content_read, derive, member};
 use crate::flight::{Called, Contained, EndOnDrop, Flight, Work, Working, broken, reason_of, unrecorded};
 use crate::gate::{Decision, Gate, Judgement, Permit, Reason};
@@ -22,6 +20,7 @@ use crate::policy::Mode;
 use crate::quota::{Quotas, used_up};
 use crate::untaken::{Held, Turn, Untaken};
 use crate::vocabulary::FREE;
+use pijs_environment::{Timer, Wait};
 use pijs_protocol::{CallId, ExtensionId, HostCall, HostResult, HostcallError, Method, Now, guard};
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -601,7 +600,7 @@ impl Inner {
         let Working { work, timeout_ms, turn: _turn } = working;
         let expiry = async {
             match timeout_ms {
-                Some(timeout_ms) => self.timer.sleep(Duration::from_millis(timeout_ms)).await,
+                Some(timeout_ms) => self.timer.sleep(Wait::Call, Duration::from_millis(timeout_ms)).await,
                 None => std::future::pending().await,
             }
         };

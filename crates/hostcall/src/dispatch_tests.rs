@@ -5,23 +5,11 @@ use crate::loss::Evidence;
 use crate::places::Places;
 use crate::policy::{Grant, Policy};
 use crate::prompt::{Answer, Prompter, Question};
+use pijs_environment::simulated::CountingTimer;
 use pijs_protocol::manifest::{CapabilityManifest, CapabilityRequest};
 use pijs_protocol::{Capability, ErrorCode, Termination};
 use serde_json::{Value, json};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-
-struct Ticks(AtomicU64);
-
-impl Timer for Ticks {
-    fn now(&self) -> Now {
-        let elapsed_us = self.0.fetch_add(10, Ordering::Relaxed);
-        Now { epoch_ms: 1_700_000_000_000, elapsed_us }
-    }
-
-    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
-        Box::pin(tokio::time::sleep(duration))
-    }
-}
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Does what `params.do` says; counts how often it was reached.
 #[derive(Default)]
@@ -92,7 +80,7 @@ fn world(mode: Mode, grants: &[Grant], answers: &[Answer]) -> World {
     let sink = MemorySink::new();
     let ledger = Ledger::new(LedgerOptions { session_id: "s1".into(), ..Default::default() }, sink.clone());
     let probe = Arc::new(Probe::default());
-    let mut builder = Dispatcher::builder(gate, ledger, Arc::new(Ticks(AtomicU64::new(0))));
+    let mut builder = Dispatcher::builder(gate, ledger, Arc::new(CountingTimer::new(1_700_000_000_000, 10)));
     for method in ["fs", "exec", "http", "env", "module", "session", "ui"] {
         builder = builder.connector(method, probe.clone());
     }

@@ -5,10 +5,11 @@
 //! is recorded and answered; everybody later finds it ended.
 
 use crate::completion_order::{InOrder, Release};
-use crate::connector::{BoxFuture, Caller, CancelToken, ChunkSink, Connector, Output, Request, Timer, cancelled};
+use crate::connector::{BoxFuture, Caller, CancelToken, ChunkSink, Connector, Output, Request, cancelled};
 use crate::ledger::{CallEnd, CallFacts, Ledger};
 use crate::quota::Quotas;
 use crate::untaken::{Held, Pile, Turn};
+use pijs_environment::Timer;
 use pijs_protocol::{CallId, Chunk, ErrorCode, HostResult, HostcallError};
 use std::io::{self, ErrorKind};
 use std::panic::{AssertUnwindSafe, catch_unwind};

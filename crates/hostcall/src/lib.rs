@@ -53,9 +53,7 @@ mod flight;
 mod quota;
 mod untaken;
 
-pub use connector::{
-    Behind, BoxFuture, Caller, CancelToken, ChunkSink, Connector, During, Output, Profile, Request, Timer,
-};
+pub use connector::{Behind, BoxFuture, Caller, CancelToken, ChunkSink, Connector, During, Output, Profile, Request};
 pub use derive::{Access, Required, Subject, derive};
 pub use dispatch::{BuildRecord, Dispatcher, DispatcherBuilder};
 pub use flight::Called;

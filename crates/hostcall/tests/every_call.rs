@@ -1,8 +1,7 @@
 //! Every hostcall there is passes the gate and the ledger: what the vocabulary names is tried, method by method and op by
 //! op, by an extension that holds nothing, under the strict policy.
 
-mod still;
-
+use pijs_environment::simulated::StandingTimer;
 use pijs_hostcall::vocabulary::{
     CAPABILITIES, EXEC_OPS_ON_A_PROGRAM, EXEC_OPS_THAT_TELL, FREE, FS_OPS, HTTP_OPS_ON_A_REQUEST, METHODS,
     NET_OPS_ON_A_CONNECTION, SESSION_OPS, SQLITE_OPS_ON_A_DATABASE, UI_OPS, WEBSOCKET_OPS_ON_A_CONNECTION,
@@ -15,7 +14,6 @@ use pijs_protocol::{Capability, ErrorCode, HostCall, HostResult, HostcallError};
 use serde_json::{Map, Value, json};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use still::Still;
 
 /// Ops of a method; `None` is a call without one.
 fn ops(method: &str) -> Vec<Option<&'static str>> {
@@ -90,7 +88,7 @@ fn tried(method: &str, op: Option<&str>, in_time: bool) -> (HostResult, bool, Ve
     let (sink, probe) = (MemorySink::new(), Arc::new(Probe::default()));
     let ledger = Ledger::new(LedgerOptions { session_id: "s".to_owned(), ..LedgerOptions::default() }, sink.clone());
     let served = METHODS.iter().map(|method| ((*method).to_owned(), Arc::clone(&probe) as Arc<dyn Connector>));
-    let dispatcher = Dispatcher::builder(gate, ledger, Arc::new(Still)).connectors(served).build();
+    let dispatcher = Dispatcher::builder(gate, ledger, Arc::new(StandingTimer::default())).connectors(served).build();
     let caller = Caller::new(Arc::new(Profile::new("path:/x")));
     let params = params(method, op);
     let capability = derive(method, &params).unwrap_or_else(|error| panic!("{method} {op:?}: {error}")).capability;

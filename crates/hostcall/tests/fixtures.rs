@@ -1,10 +1,10 @@
 //! Runs `fixtures/hostcalls/*.toml`: request, grants and mode against the expected decision.
 
 mod nothing;
-mod still;
 mod written;
 
 use nothing::Nothing;
+use pijs_environment::simulated::StandingTimer;
 use pijs_hostcall::places::OWN_SCRIPT;
 use pijs_hostcall::{
     Caller, Dispatcher, Gate, Grant, Ledger, LedgerOptions, MemorySink, Mode, Places, Policy, Profile,
@@ -13,7 +13,6 @@ use pijs_protocol::{Capability, HostCall, Method};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::sync::Arc;
-use still::Still;
 
 #[derive(Deserialize)]
 struct Fixture {
@@ -56,7 +55,7 @@ fn run(case: &Case) -> (String, Option<String>) {
     gate.set_grants(&profile, &case.grants, Default::default()).expect("the grants compile");
     let sink = MemorySink::new();
     let ledger = Ledger::new(LedgerOptions::default(), sink.clone());
-    let mut builder = Dispatcher::builder(gate, ledger, Arc::new(Still));
+    let mut builder = Dispatcher::builder(gate, ledger, Arc::new(StandingTimer::default()));
     for method in ["fs", "exec", "http", "env", "tool", "session", "ui"] {
         builder = builder.connector(method, Arc::new(Nothing));
     }

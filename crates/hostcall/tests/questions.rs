@@ -2,10 +2,10 @@
 //! what is decided then. Each talk runs twice, with synchronous calls and with asynchronous ones.
 
 mod nothing;
-mod still;
 mod written;
 
 use nothing::Nothing;
+use pijs_environment::simulated::StandingTimer;
 use pijs_hostcall::{
     Answer, BoxFuture, Caller, Dispatcher, Gate, Grant, Ledger, LedgerOptions, Memory, MemorySink, Mode, Places,
     Policy, Profile, Prompter, Question, Remembered, derive,
@@ -17,7 +17,6 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use still::Still;
 
 #[derive(Deserialize)]
 struct Fixture {
@@ -163,7 +162,7 @@ impl World {
         gate.set_never(&profile, &talk.never.iter().map(refused).collect::<Vec<_>>());
         let sink = MemorySink::new();
         let ledger = Ledger::new(LedgerOptions::default(), sink.clone());
-        let mut builder = Dispatcher::builder(gate, ledger, Arc::new(Still));
+        let mut builder = Dispatcher::builder(gate, ledger, Arc::new(StandingTimer::default()));
         for method in ["fs", "exec", "http", "env", "tool", "session"] {
             builder = builder.connector(method, Arc::new(Nothing));
         }

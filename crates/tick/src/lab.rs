@@ -7,9 +7,9 @@
 //!
 //! For tests: of the loop itself, and of whatever drives one.
 
-use crate::clock::{Clock, VirtualClock};
 use crate::entropy::Entropy;
 use crate::tick_loop::{Guest, Tick, TickLoop, TickOptions, TimerQuota};
+use pijs_environment::simulated::VirtualClock;
 use pijs_protocol::{Seq, TimerId};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -34,7 +34,6 @@
 #![warn(missing_docs)]
 #![warn(clippy::disallowed_methods)]
 
-pub mod clock;
 pub mod completion;
 pub mod entropy;
 pub mod lab;
@@ -42,7 +41,6 @@ pub mod microtasks;
 pub mod tape;
 pub mod tick_loop;
 
-pub use clock::{Clock, VirtualClock};
 pub use completion::{CompletionQueue, CompletionSink, completion_queue};
 pub use entropy::Entropy;
 pub use tick_loop::{Guest, Macrotask, Tick, TickLoop, TickOptions, TimerQuota};

@@ -6,14 +6,14 @@
 use pijs_artifact::Verified;
 use pijs_connectors::Connectors;
 use pijs_connectors::system::OsFileSystem;
+use pijs_environment::Timer;
+use pijs_environment::simulated::CountingTimer;
 use pijs_extc::{SourceMaps, host_modules};
 use pijs_host::{Host, Package, ReportKind};
-use pijs_hostcall::{BoxFuture, Dispatcher, Gate, Ledger, LedgerOptions, MemorySink, Places, Policy, Profile, Timer};
-use pijs_protocol::Now;
+use pijs_hostcall::{Dispatcher, Gate, Ledger, LedgerOptions, MemorySink, Places, Policy, Profile};
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 /// What came out of loading an artifact.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub(crate) fn run(artifact: Verified, root: &Path) -> Ran {
 }
 
 async fn load(artifact: Verified, root: &Path) -> Ran {
-    let timer: Arc<dyn Timer> = Arc::new(StandingClock);
+    let timer: Arc<dyn Timer> = Arc::new(CountingTimer::new(1_767_323_045_000, 0));
     let ledger = Ledger::new(LedgerOptions::default(), MemorySink::new());
     let gate = Gate::builder(Policy::default(), Places::new("/project", "/home", "/home/.pi/agent", "/tmp")).build();
     let connectors = Connectors::new().fs(Arc::new(OsFileSystem::new())).timer(Arc::clone(&timer));
@@ -57,19 +57,6 @@ async fn load(artifact: Verified, root: &Path) -> Ran {
         }
     }
     ran
-}
-
-/// Always the same instant; sleeping is real.
-struct StandingClock;
-
-impl Timer for StandingClock {
-    fn now(&self) -> Now {
-        Now { epoch_ms: 1_767_323_045_000, elapsed_us: 0 }
-    }
-
-    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
-        Box::pin(tokio::time::sleep(duration))
-    }
 }
 
 /// The host modules, compiled once for all tests of a binary.

@@ -6,11 +6,11 @@
 
 use bytes::Bytes;
 use futures_util::StreamExt as _;
-use pijs_agent::Ambient;
 use pijs_agent::provider::sse::{self, SseLimits};
 use pijs_agent::session::Session;
 use pijs_agent::session::entry::Body;
 use pijs_connectors::http::address::is_public;
+use pijs_environment::Ambient;
 use pijs_hostcall::Places;
 use pijs_hostcall::derive::Given;
 use pijs_hostcall::derive::HttpTarget;

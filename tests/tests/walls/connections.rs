@@ -1,10 +1,10 @@
 //! Scenarios about connections: how many there are, how long a name takes to be found, and what comes over one that
 //! nobody has asked for. What is left for everybody else is not the extension's to take.
 
-use super::super::Still;
 use pijs_connectors::http::HttpOptions;
 use pijs_connectors::http::address::{Resolver, SystemResolver};
 use pijs_connectors::{Connectors, LOOKUPS};
+use pijs_environment::simulated::StandingTimer;
 use pijs_hostcall::{
     BoxFuture, Caller, Dispatcher, Gate, Grant, Ledger, LedgerOptions, MemorySink, Mode, Places, Policy, Profile,
 };
@@ -52,8 +52,9 @@ impl Host {
         let ledger = Ledger::new(LedgerOptions::default(), MemorySink::new());
         let http = HttpOptions { resolver: Arc::clone(&resolver), ..HttpOptions::default() };
         let connectors = Connectors::new().http(http).net(resolver);
-        let dispatcher =
-            Dispatcher::builder(gate, ledger, Arc::new(Still)).connectors(connectors.into_methods()).build();
+        let dispatcher = Dispatcher::builder(gate, ledger, Arc::new(StandingTimer::default()))
+            .connectors(connectors.into_methods())
+            .build();
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
         Self { runtime: runtime.expect("a runtime"), dispatcher, caller: Caller::new(profile) }
     }

@@ -1,8 +1,8 @@
 //! Scenarios about databases: what another program does at the same time, and statements without end.
 
-use super::super::Still;
 use pijs_connectors::sqlite::SqliteConnector;
 use pijs_connectors::system::OsFileSystem;
+use pijs_environment::simulated::StandingTimer;
 use pijs_hostcall::{Caller, Dispatcher, Gate, Ledger, LedgerOptions, MemorySink, Mode, Places, Policy, Profile};
 use pijs_protocol::{Capability, HostCall, HostResult};
 use serde_json::{Value, json};
@@ -33,7 +33,9 @@ impl Databases {
         gate.set_grants(&profile, &[write], Default::default()).expect("a grant");
         let ledger = Ledger::new(LedgerOptions::default(), MemorySink::new());
         let connector = Arc::new(SqliteConnector::new(Arc::new(OsFileSystem::new())));
-        let dispatcher = Dispatcher::builder(gate, ledger, Arc::new(Still)).connector("sqlite", connector).build();
+        let dispatcher = Dispatcher::builder(gate, ledger, Arc::new(StandingTimer::default()))
+            .connector("sqlite", connector)
+            .build();
         Self { dispatcher, caller: Caller::new(profile), next: Arc::default() }
     }
 

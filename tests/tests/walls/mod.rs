@@ -7,10 +7,12 @@ pub(crate) mod streams;
 
 use pijs_artifact::{InstallKey, Verified, encode, sign};
 use pijs_durable::{Disk, Lock};
+use pijs_environment::Timer;
+use pijs_environment::simulated::StandingTimer;
 use pijs_extc::{BuildOptions, BuildOutput, Input, build, host_modules};
 use pijs_host::{Event, Host, Package};
 use pijs_hostcall::{
-    Caller, Dispatcher, Gate, Grant, Ledger, LedgerOptions, MemorySink, Mode, Places, Policy, Profile, Timer,
+    Caller, Dispatcher, Gate, Grant, Ledger, LedgerOptions, MemorySink, Mode, Places, Policy, Profile,
 };
 use pijs_protocol::{Capability, HostCall, HostResult};
 use serde_json::{Value, json};
@@ -45,7 +47,7 @@ fn files_of(project: &Path) -> Dispatcher {
     let gate = Gate::builder(Policy { mode: Mode::Permissive, ..Policy::default() }, places).build();
     let ledger = Ledger::new(LedgerOptions::default(), MemorySink::new());
     let files = Arc::new(FsConnector::new(Arc::new(OsFileSystem::new())));
-    Dispatcher::builder(gate, ledger, Arc::new(super::Still)).connector("fs", files).build()
+    Dispatcher::builder(gate, ledger, Arc::new(StandingTimer::default())).connector("fs", files).build()
 }
 
 /// Q14: an extension that opens file after file leaves most of them to everybody else.
@@ -238,7 +240,7 @@ pub(crate) fn trust_is_remembered_by_nobody_else() -> bool {
     let gate = Gate::builder(Policy { mode: Mode::Permissive, ..Policy::default() }, places).build();
     gate.set_grants(&package.profile, &[Grant::any("test", "trust")], pijs_hostcall::Evidence::default())
         .expect("a grant");
-    let timer: Arc<dyn Timer> = Arc::new(super::Still);
+    let timer: Arc<dyn Timer> = Arc::new(StandingTimer::default());
     let ledger = Ledger::new(LedgerOptions::default(), MemorySink::new());
     let dispatcher = Dispatcher::builder(gate, ledger, timer.clone()).build();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");

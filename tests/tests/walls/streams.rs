@@ -1,10 +1,10 @@
 //! Scenarios about senders without end: what a server or a program sends in the smallest pieces waits outside of the host.
 
-use super::super::Still;
 use pijs_connectors::Connectors;
 use pijs_connectors::exec::ExecOptions;
 use pijs_connectors::http::HttpOptions;
 use pijs_connectors::http::address::SystemResolver;
+use pijs_environment::simulated::StandingTimer;
 use pijs_hostcall::{
     Caller, Dispatcher, Gate, Grant, Held, Ledger, LedgerOptions, MemorySink, Mode, Places, Policy, Profile,
 };
@@ -72,7 +72,9 @@ fn waits(port: u16, capability: &str, method: &str, params: Value) -> bool {
     let env = BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]);
     let connectors =
         Connectors::new().http(HttpOptions::default()).net(Arc::new(SystemResolver)).exec(ExecOptions::new(env));
-    let dispatcher = Dispatcher::builder(gate, ledger, Arc::new(Still)).connectors(connectors.into_methods()).build();
+    let dispatcher = Dispatcher::builder(gate, ledger, Arc::new(StandingTimer::default()))
+        .connectors(connectors.into_methods())
+        .build();
     let caller = Caller::new(profile);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.expect("a runtime");

@@ -10,13 +10,13 @@ pub mod file;
 mod through;
 pub mod value;
 
-use crate::ambient::{Ambient, Wait};
 use crate::catalogue;
 use crate::models::Credentials;
 use crate::models_json::ProviderConfig;
 use crate::provider::http::HttpOptions;
 use file::{AuthFile, Login, Stored};
 use futures_util::future::BoxFuture;
+use pijs_environment::{Ambient, Wait};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -274,7 +274,7 @@ impl Auth {
             printed = self.around.command(line) => {
                 printed.map(|printed| printed.trim().to_owned()).filter(|printed| !printed.is_empty())
             }
-            () = self.ambient.sleeper.sleep(Wait::Tool, COMMAND_TIME) => None,
+            () = self.ambient.timer.sleep(Wait::Tool, COMMAND_TIME) => None,
         }
     }
 
@@ -303,11 +303,11 @@ impl Auth {
         let mut login = login;
         self.around.learned(&login.access);
         self.around.learned(&login.refresh);
-        let ends = |login: &Login| self.ambient.clock.epoch_ms() as f64 + RENEW_BEFORE_MS >= login.expires;
+        let ends = |login: &Login| self.ambient.epoch_ms() as f64 + RENEW_BEFORE_MS >= login.expires;
         if ends(&login) {
             login = match provider {
                 "github-copilot" => self.renew(provider, &ends).await?,
-                _ if self.ambient.clock.epoch_ms() as f64 >= login.expires => {
+                _ if self.ambient.epoch_ms() as f64 >= login.expires => {
                     return Err(format!(
                         "the log-in for {provider} in auth.json has ended, and renewing it takes the real pi: log in there again{or}"
                     ));
@@ -358,7 +358,7 @@ impl Auth {
                 let folder = file.lock_folder();
                 return Err(format!("{} is in use; remove it if no pi is running", folder.display()));
             }
-            self.ambient.sleeper.sleep(Wait::Backoff, EVERY).await;
+            self.ambient.timer.sleep(Wait::Backoff, EVERY).await;
             waited += EVERY;
         }
     }

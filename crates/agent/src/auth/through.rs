@@ -6,7 +6,7 @@
 use super::file::{Login, Stored};
 use super::value::Written;
 use super::{Auth, said};
-use crate::ambient::Wait;
+use pijs_environment::Wait;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -81,7 +81,7 @@ impl Auth {
             |why: String| format!("OAuth refresh failed for {provider}: {why}; log in again with: /login {provider}");
         let renewed = tokio::select! {
             renewed = renew(self.told(&stored)) => renewed.map_err(failed)?,
-            () = self.ambient.sleeper.sleep(Wait::Tool, RENEW_TIME) => {
+            () = self.ambient.timer.sleep(Wait::Tool, RENEW_TIME) => {
                 return Err(failed(format!("no answer within {} s", RENEW_TIME.as_secs())));
             }
         };
@@ -90,7 +90,7 @@ impl Auth {
     }
 
     fn ends_soon(&self, stored: &Stored) -> bool {
-        let now = self.ambient.clock.epoch_ms() as f64;
+        let now = self.ambient.epoch_ms() as f64;
         matches!(stored, Stored::Oauth(login) if now + RENEW_BEFORE_MS >= login.expires)
     }
 

@@ -82,7 +82,7 @@ impl AgentControl {
         if message.custom_type == VERDICT_TYPE {
             return Err(ControlError::Refused(format!("the custom type {VERDICT_TYPE:?} is reserved")));
         }
-        let message = CustomMessage { timestamp: self.0.ambient.clock.epoch_ms(), ..message };
+        let message = CustomMessage { timestamp: self.0.ambient.epoch_ms(), ..message };
         let mut inner = self.lock();
         let running = inner.is_running();
         match deliver_as {
@@ -372,7 +372,7 @@ impl AgentControl {
 
     fn user(&self, content: Content) -> Message {
         let blocks: Vec<Block> = content.blocks();
-        Message::User(UserMessage { content: blocks.into(), timestamp: self.0.ambient.clock.epoch_ms() })
+        Message::User(UserMessage { content: blocks.into(), timestamp: self.0.ambient.epoch_ms() })
     }
 
     pub(super) fn publish_pending(&self, inner: &Inner) {

@@ -13,10 +13,10 @@ use super::proxy::{Proxies, Proxy};
 use super::refusal::{self, Wording};
 use super::sse::{self, SseLimits};
 use super::{ErrorKind, Model, Outgoing, ProviderError, ProviderEvent, ProviderStream, cancellable};
-use crate::ambient::{Ambient, Wait};
 use async_stream::stream;
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
+use pijs_environment::{Ambient, Wait};
 use pijs_hostcall::ledger::Redactor;
 use reqwest::StatusCode;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
@@ -306,7 +306,7 @@ impl Endpoint {
                 tries += 1;
                 let delay = failure.retry.flatten().unwrap_or_else(|| endpoint.backoff(tries));
                 yield Ok(ProviderEvent::Retrying { attempt: tries, max_attempts: endpoint.options.retries, delay, reason: failure.error.message().to_owned() });
-                endpoint.ambient.sleeper.sleep(Wait::Backoff, delay).await;
+                endpoint.ambient.timer.sleep(Wait::Backoff, delay).await;
             };
             yield Ok(ProviderEvent::Response { status: response.status().as_u16(), headers: header_map(response.headers()) });
             if let Err(error) = endpoint.check_type(response.headers()) {
@@ -383,7 +383,7 @@ impl Endpoint {
 
     async fn post(&self, payload: &Value, wording: &Wording) -> Result<reqwest::Response, Failure> {
         let request = self.client.post(&self.url).headers(self.headers.clone()).json(payload).send();
-        let idle = self.ambient.sleeper.sleep(Wait::Idle, self.options.idle);
+        let idle = self.ambient.timer.sleep(Wait::Idle, self.options.idle);
         tokio::select! {
             response = request => response.map_err(|error| {
                 let help = format!("no answer from {}: {}", self.place(), chain(&error));
@@ -397,7 +397,7 @@ impl Endpoint {
     /// What a status that is not a success means. Reads a little of the body for the message.
     async fn refused(&self, response: reqwest::Response, wording: &Wording) -> Failure {
         let status = response.status();
-        let asked = retry_after(response.headers(), self.ambient.clock.epoch_ms());
+        let asked = retry_after(response.headers(), self.ambient.epoch_ms());
         let media = media_type(response.headers()).to_owned();
         let body = refusal::without_html(&media, self.excerpt(response).await);
         let message = wording.refused(status.as_u16(), status.canonical_reason().unwrap_or_default(), &body);
@@ -459,9 +459,9 @@ impl Endpoint {
         let endpoint = self.clone();
         stream! {
             let mut chunks = response.bytes_stream();
-            let mut total = endpoint.ambient.sleeper.sleep(Wait::Idle, endpoint.options.total);
+            let mut total = endpoint.ambient.timer.sleep(Wait::Idle, endpoint.options.total);
             loop {
-                let idle = endpoint.ambient.sleeper.sleep(Wait::Idle, endpoint.options.idle);
+                let idle = endpoint.ambient.timer.sleep(Wait::Idle, endpoint.options.idle);
                 tokio::select! {
                     biased;
                     chunk = chunks.next() => match chunk {

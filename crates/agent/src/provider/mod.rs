@@ -46,12 +46,12 @@ pub use refusal::one_line;
 pub use turns::Origin;
 pub use unopened::Unopened;
 
-use crate::ambient::Ambient;
 use crate::message::{Block, Content, Message, StopReason, Usage};
 use crate::tokens;
 use async_stream::stream;
 use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
+use pijs_environment::Ambient;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;

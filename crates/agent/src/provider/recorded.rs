@@ -2,11 +2,11 @@
 //! (`fixtures/providers`, written by `capture.mjs` there).
 
 use super::{Model, Origin, Outgoing, Provider, ProviderOptions, Request, RequestMessage};
-use crate::ambient::Ambient;
 use crate::message::{Block, StopReason};
 use crate::models::{Credentials, open_http};
 use crate::one_reply::collect;
 use crate::partial::Partial;
+use pijs_environment::Ambient;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

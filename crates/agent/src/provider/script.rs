@@ -16,10 +16,10 @@ use super::{
     ErrorKind, Model, Outgoing, Provider, ProviderError, ProviderEvent, ProviderStream, Request, RequestMessage,
     cancellable,
 };
-use crate::ambient::{Ambient, Wait};
 use crate::message::StopReason;
 use async_stream::stream;
 use futures_util::StreamExt;
+use pijs_environment::{Ambient, Wait};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -118,7 +118,7 @@ impl Provider for Script {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let reply = self.replies.get(number).cloned();
         let (name, lines) = (self.model.id.clone(), self.replies.len());
-        let sleeper = self.ambient.sleeper.clone();
+        let timer = self.ambient.timer.clone();
         let replies = stream! {
             let Some(reply) = reply else {
                 yield Err(ProviderError::new(
@@ -137,7 +137,7 @@ impl Provider for Script {
                     Event::Text(piece) => yield Ok(ProviderEvent::Text(text.push(&piece))),
                     Event::Thinking(piece) => yield Ok(ProviderEvent::Thinking(thinking.push(&piece))),
                     Event::ToolCall(piece) => yield Ok(tool_call(&mut calls, piece)),
-                    Event::DelayMs(ms) => sleeper.sleep(Wait::Script, Duration::from_millis(ms)).await,
+                    Event::DelayMs(ms) => timer.sleep(Wait::Script, Duration::from_millis(ms)).await,
                     Event::Error(message) => {
                         yield Err(ProviderError::new(ErrorKind::Provider, message));
                         return;

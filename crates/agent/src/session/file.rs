@@ -5,6 +5,7 @@
 //! a write, by one process at a time, flushed to the disk at the end of a turn and before tools run.
 
 use super::SessionError;
+use super::SessionOptions;
 use super::entry::{Entry, Header, VERSION};
 use super::held::MOST_HELD;
 use super::index::{Node, Place};
@@ -13,8 +14,7 @@ use super::migrate::migrate;
 use super::outline::outline;
 use super::records::{LineDigest, Noted, digest};
 use super::store::{Entries, State, Storage, repair};
-use crate::ambient::Ambient;
-use pijs_durable::{Appender, Disk, Open, VfsFile};
+use pijs_durable::{Appender, Open, VfsFile};
 use pijs_protocol::guard;
 use serde_json::{Map, Value};
 use std::fs;
@@ -74,7 +74,8 @@ pub(super) struct Read {
 }
 
 /// Reads a file and prepares to append to it; `None` when it does not exist or is empty.
-pub(super) fn read(disk: &Disk, path: &Path, ambient: &Ambient) -> Result<Option<Read>, SessionError> {
+pub(super) fn read(path: &Path, options: &SessionOptions) -> Result<Option<Read>, SessionError> {
+    let disk = &options.disk;
     let failed = |doing| move |error: io::Error| SessionError::new(path, doing, error);
     if disk.stat(path).map_or_else(|error| error.kind() == ErrorKind::NotFound, |stat| stat.len == 0) {
         return Ok(None);
@@ -101,7 +102,7 @@ pub(super) fn read(disk: &Disk, path: &Path, ambient: &Ambient) -> Result<Option
         let reason = format!("it is of format version {version}, which a later pi wrote; this one knows {VERSION}");
         return Err(SessionError::new(path, "open", reason));
     }
-    if let (Some(records), Some(id)) = (&ambient.records, header.get("id").and_then(Value::as_str)) {
+    if let (Some(records), Some(id)) = (&options.records, header.get("id").and_then(Value::as_str)) {
         scan.noted = Some(records.noted(id));
     }
     let mut header = Value::Object(header);
@@ -113,7 +114,7 @@ pub(super) fn read(disk: &Disk, path: &Path, ambient: &Ambient) -> Result<Option
             scan.value(line.bytes).map(|value| values.push((value, writer))).is_some()
         })?;
         let (mut values, writers): (Vec<Value>, Vec<Writer>) = values.into_iter().unzip();
-        migrate(version, &mut header, &mut values, ambient);
+        migrate(version, &mut header, &mut values, &options.ambient);
         notices.push(format!("the session file was of format version {version} and is now of version {VERSION}"));
         values.into_iter().zip(writers).for_each(|(value, writer)| scan.take(value, None, writer));
     } else if length <= MOST_HELD || !guard::is_up("session.held") {
@@ -142,7 +143,7 @@ pub(super) fn read(disk: &Disk, path: &Path, ambient: &Ambient) -> Result<Option
         }
         None => State::Unopened { good, line_break, written },
     };
-    let mut storage = Storage::opened(ambient, path, state, lines.into_file().0);
+    let mut storage = Storage::opened(options, path, state, lines.into_file().0);
     let mut entries = entries;
     if version < VERSION {
         storage.rewrite(&header, &mut entries).map_err(failed("migrate"))?;

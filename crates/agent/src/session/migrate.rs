@@ -3,7 +3,7 @@
 //! Version 1 is a list: entries have no ids, and a compaction names the first entry it keeps by its place in the file.
 //! Version 2 calls the role of a message of an extension `hookMessage`.
 
-use crate::ambient::Ambient;
+use pijs_environment::Ambient;
 use serde_json::Value;
 use std::collections::BTreeSet;
 

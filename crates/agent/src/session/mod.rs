@@ -28,9 +28,10 @@ pub use entry::{Body, Entry, EntryId, Header};
 pub use records::{SessionPlace, SessionRecords};
 pub use tree::Left;
 
-use crate::ambient::Ambient;
 use crate::message::{Message, StopReason};
 use index::Name;
+use pijs_durable::Disk;
+use pijs_environment::Ambient;
 use records::LineDigest;
 use serde_json::Map;
 use std::fmt;
@@ -43,13 +44,31 @@ pub fn refs(entries: &[Arc<Entry>]) -> Vec<&Entry> {
     entries.iter().map(|entry| &**entry).collect()
 }
 
+/// What a session is kept with. Cheap to clone.
+#[derive(Clone)]
+pub struct SessionOptions {
+    /// Gives times and ids to entries.
+    pub ambient: Ambient,
+    /// Holds the file.
+    pub disk: Disk,
+    /// Notes which lines were written here; without it every line counts as written here.
+    pub records: Option<Arc<SessionRecords>>,
+}
+
+impl From<Ambient> for SessionOptions {
+    /// A session on the machine's disk, without records.
+    fn from(ambient: Ambient) -> Self {
+        Self { ambient, disk: Disk::system(), records: None }
+    }
+}
+
 /// One session.
 pub struct Session {
     header: Header,
     entries: Entries,
     leaf: Option<EntryId>,
     storage: Storage,
-    ambient: Ambient,
+    options: SessionOptions,
     notices: Vec<String>,
     /// Lines of another program that the model has not answered.
     unanswered: Vec<LineDigest>,
@@ -84,15 +103,15 @@ impl std::error::Error for SessionError {}
 
 impl Session {
     /// A session that is never written.
-    pub fn in_memory(cwd: &Path, ambient: Ambient) -> Self {
-        Self::new(cwd, Storage::memory(), ambient)
+    pub fn in_memory(cwd: &Path, options: impl Into<SessionOptions>) -> Self {
+        Self::new(cwd, Storage::memory(), options.into())
     }
 
     /// A new session in `directory` (see [`file::directory`]); the file's name holds time and id.
-    pub fn create_in(directory: &Path, cwd: &Path, ambient: Ambient) -> Self {
-        let mut session = Self::new(cwd, Storage::memory(), ambient);
+    pub fn create_in(directory: &Path, cwd: &Path, options: impl Into<SessionOptions>) -> Self {
+        let mut session = Self::new(cwd, Storage::memory(), options.into());
         let name = file::name(&session.header.timestamp, &session.header.id);
-        session.storage = Storage::file(&session.ambient, directory.join(name));
+        session.storage = Storage::file(&session.options, directory.join(name));
         session
     }
 
@@ -101,12 +120,12 @@ impl Session {
     /// Lines that are no entries are skipped, as pi does; a damaged end is moved aside and files of version 1 and 2
     /// are migrated, which [`Session::notices`] says. Fails when the file cannot be read, when another process writes
     /// it, or when its first line is no header or one of a later version.
-    pub fn open(path: &Path, cwd: &Path, ambient: Ambient) -> Result<Self, SessionError> {
-        let disk = ambient.disk.clone();
-        let Some(read) = file::read(&disk, path, &ambient)? else {
-            return Ok(Self::new(cwd, Storage::file(&ambient, path.to_owned()), ambient));
+    pub fn open(path: &Path, cwd: &Path, options: impl Into<SessionOptions>) -> Result<Self, SessionError> {
+        let options = options.into();
+        let Some(read) = file::read(path, &options)? else {
+            return Ok(Self::new(cwd, Storage::file(&options, path.to_owned()), options));
         };
-        let mut session = Self::new(cwd, read.storage, ambient);
+        let mut session = Self::new(cwd, read.storage, options);
         session.header = read.header;
         session.notices = read.notices;
         session.unanswered = read.unanswered;
@@ -115,15 +134,24 @@ impl Session {
         Ok(session)
     }
 
+    /// What it is kept with, for another one beside it.
+    pub fn options(&self) -> &SessionOptions {
+        &self.options
+    }
+
     /// Goes on after the entry that was written last, as a file does that is opened.
     pub(crate) fn go_to_end(&mut self) {
         self.leaf = self.entries.index.len().checked_sub(1).map(|last| self.id_at(last));
     }
 
     /// Opens the latest session in `directory`; `None` when there is none.
-    pub fn open_latest(directory: &Path, cwd: &Path, ambient: Ambient) -> Result<Option<Self>, SessionError> {
+    pub fn open_latest(
+        directory: &Path,
+        cwd: &Path,
+        options: impl Into<SessionOptions>,
+    ) -> Result<Option<Self>, SessionError> {
         match file::latest(directory)? {
-            Some(path) => Self::open(&path, cwd, ambient).map(Some),
+            Some(path) => Self::open(&path, cwd, options).map(Some),
             None => Ok(None),
         }
     }
@@ -134,7 +162,7 @@ impl Session {
         id.clone_into(&mut self.header.id);
         if let Some(folder) = self.path().and_then(Path::parent) {
             let path = folder.join(file::name(&self.header.timestamp, id));
-            self.storage = Storage::file(&self.ambient, path);
+            self.storage = Storage::file(&self.options, path);
         }
         self
     }
@@ -155,12 +183,12 @@ impl Session {
         Ok(self)
     }
 
-    fn new(cwd: &Path, storage: Storage, ambient: Ambient) -> Self {
+    fn new(cwd: &Path, storage: Storage, options: SessionOptions) -> Self {
         let header = Header {
             kind: "session".to_owned(),
             version: entry::VERSION,
-            id: ambient.uuid_v7(),
-            timestamp: ambient.now_iso(),
+            id: options.ambient.uuid_v7(),
+            timestamp: options.ambient.now_iso(),
             cwd: cwd.display().to_string(),
             parent_session: None,
             extra: Map::new(),
@@ -170,7 +198,7 @@ impl Session {
             entries: Entries::default(),
             leaf: None,
             storage,
-            ambient,
+            options,
             notices: Vec::new(),
             unanswered: Vec::new(),
         }
@@ -298,7 +326,7 @@ impl Session {
     ) -> Result<Arc<Entry>, SessionError> {
         let id = self.fresh_id();
         let body = body(&id);
-        let entry = Entry { id, parent: self.leaf.clone(), timestamp: self.ambient.now_iso(), body, extension };
+        let entry = Entry { id, parent: self.leaf.clone(), timestamp: self.options.ambient.now_iso(), body, extension };
         let entry = self.insert(entry);
         self.storage.appended(&self.header, &mut self.entries)?;
         let is_reply = matches!(&entry.body, Body::Message { message: Message::Assistant(reply) }
@@ -326,7 +354,7 @@ impl Session {
     fn fresh_id(&self) -> EntryId {
         loop {
             let mut bytes = [0; 4];
-            self.ambient.random.fill(&mut bytes);
+            self.options.ambient.random.fill(&mut bytes);
             let id = EntryId(format!("{:08x}", u32::from_be_bytes(bytes)));
             if self.place(&id).is_none() {
                 return id;

@@ -1,11 +1,11 @@
 //! Where a session's lines go, and where they are read again.
 
 use super::SessionError;
+use super::SessionOptions;
 use super::entry::{Entry, Header};
 use super::held::Held;
 use super::index::{Index, Node, Place};
 use super::records::{LineDigest, Mark, Notes, digest};
-use crate::ambient::Ambient;
 use pijs_durable::{Appender, Disk, Open, Replace, VfsFile};
 use pijs_protocol::guard;
 use std::io::{self, ErrorKind};
@@ -92,15 +92,15 @@ impl Storage {
         Self { disk: Disk::system(), path: None, state: State::Waiting, reader: Mutex::default(), notes: None }
     }
 
-    pub(super) fn file(ambient: &Ambient, path: PathBuf) -> Self {
-        let notes = ambient.records.clone().map(Notes::new);
-        let (disk, path) = (ambient.disk.clone(), Some(path));
+    pub(super) fn file(options: &SessionOptions, path: PathBuf) -> Self {
+        let notes = options.records.clone().map(Notes::new);
+        let (disk, path) = (options.disk.clone(), Some(path));
         Self { disk, path, state: State::Waiting, reader: Mutex::default(), notes }
     }
 
     /// Of a file that was read.
-    pub(super) fn opened(ambient: &Ambient, path: &Path, state: State, reader: Box<dyn VfsFile>) -> Self {
-        let storage = Self::file(ambient, path.to_owned());
+    pub(super) fn opened(options: &SessionOptions, path: &Path, state: State, reader: Box<dyn VfsFile>) -> Self {
+        let storage = Self::file(options, path.to_owned());
         storage.remember(path);
         Self { state, reader: Mutex::new(Some(reader)), ..storage }
     }

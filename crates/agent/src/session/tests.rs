@@ -260,7 +260,7 @@ impl pijs_durable::fault::Work for Turn {
 
     fn run(&mut self, disk: &pijs_durable::Disk) -> Taken {
         let mut taken = Taken { appended: 2, synced: 2 };
-        let ambient = crate::Ambient { disk: disk.clone(), ..testing::ambient_from(100) };
+        let ambient = SessionOptions { disk: disk.clone(), ..testing::ambient_from(100).into() };
         let Ok(mut session) = Session::open(&self.path(), Path::new("/w"), ambient) else { return taken };
         for (number, last) in [(0, false), (1, true), (2, false), (3, false), (4, false), (5, true)] {
             let message = if number == 1 || number == 5 { assistant("x") } else { Message::user("y", number) };
@@ -323,7 +323,7 @@ fn what_another_program_wrote_waits_until_the_model_has_answered() {
     let numbers = std::cell::Cell::new(0);
     let ambient = || {
         numbers.set(numbers.get() + 100);
-        crate::Ambient { records: Some(Arc::clone(&records)), ..testing::ambient_from(numbers.get()) }
+        SessionOptions { records: Some(Arc::clone(&records)), ..testing::ambient_from(numbers.get()).into() }
     };
     let open = |path: &Path| Session::open(path, Path::new("/w"), ambient()).unwrap();
     let waiting = |session: &Session| session.waiting_words().unwrap().into_iter().collect::<Vec<_>>();

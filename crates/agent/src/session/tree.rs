@@ -187,8 +187,8 @@ impl Session {
     pub fn sibling(&self, parent_session: Option<String>) -> Self {
         let cwd = Path::new(&self.header.cwd);
         let mut session = match self.path().and_then(Path::parent) {
-            Some(folder) => Self::create_in(folder, cwd, self.ambient.clone()),
-            None => Self::in_memory(cwd, self.ambient.clone()),
+            Some(folder) => Self::create_in(folder, cwd, self.options.clone()),
+            None => Self::in_memory(cwd, self.options.clone()),
         };
         session.header.parent_session = parent_session;
         session
@@ -224,7 +224,7 @@ impl Session {
                 let entry = Entry {
                     id: session.fresh_id(),
                     parent: session.leaf.clone(),
-                    timestamp: session.ambient.now_iso(),
+                    timestamp: session.options.ambient.now_iso(),
                     body,
                     extension: None,
                 };

@@ -1,9 +1,7 @@
 use super::*;
-use crate::ambient::{Sleeper, Wait};
 use crate::system::OsToolSystem;
 use crate::testing;
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
+use pijs_environment::simulated::StandingTimer;
 use std::fs;
 use std::time::Duration;
 
@@ -126,21 +124,12 @@ async fn bash_tells_both_streams_in_the_order_in_which_they_were_written() {
     }
 }
 
-/// Time stands still: no pause ends.
-struct NoTime;
-
-impl Sleeper for NoTime {
-    fn sleep(&self, _: Wait, _: Duration) -> BoxFuture<'static, ()> {
-        std::future::pending().boxed()
-    }
-}
-
 /// Each update says all of the output so far.
 #[tokio::test]
 async fn bash_tells_of_its_output_when_it_begins_and_after_pauses() {
     let project = Project::new(&[]);
     let system = OsToolSystem::new(
-        testing::ambient_with(Arc::new(NoTime), 1),
+        testing::ambient_with(Arc::new(StandingTimer(testing::NOW)), 1),
         project.directory.path().to_owned(),
         pijs_connectors::exec::OwnShell::new(Default::default()),
     );

@@ -122,7 +122,7 @@ async fn a_rule_that_fired_stays_fired_after_compaction_in_a_new_process() {
     let directory = world.end();
 
     let mut session =
-        Session::open(&directory.path().join("session.jsonl"), directory.path(), pijs_agent::Ambient::system())
+        Session::open(&directory.path().join("session.jsonl"), directory.path(), pijs_environment::Ambient::system())
             .unwrap();
     let last = session.leaf().cloned().unwrap();
     let compaction = Body::Compaction {

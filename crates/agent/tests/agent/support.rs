@@ -8,10 +8,11 @@ use pijs_agent::session::Session;
 use pijs_agent::settings::{RetrySettings, Settings};
 use pijs_agent::system::OsToolSystem;
 use pijs_agent::{
-    Abort, Agent, AgentControl, AgentOptions, Ambient, CommandFate, Event, EventOutcome, ExtensionTool, Extensions,
+    Abort, Agent, AgentControl, AgentOptions, CommandFate, Event, EventOutcome, ExtensionTool, Extensions,
     JsonFrontEnd, NoState, StreamFate, ToolFate, ToolRun, VerdictCaps,
 };
 use pijs_connectors::exec::OwnShell;
+use pijs_environment::Ambient;
 use pijs_protocol::stream::{Injection, InjectionRole};
 use pijs_protocol::{StreamDelta, StreamSource};
 use serde_json::{Value, json};

@@ -7,10 +7,11 @@ use pijs_agent::provider::{self, ProviderOptions};
 use pijs_agent::session::Session;
 use pijs_agent::system::OsToolSystem;
 use pijs_agent::{
-    Abort, Agent, AgentControl, AgentOptions, Ambient, CommandFate, Event, EventOutcome, ExtensionTool, Extensions,
-    FrontEnd, NoExtensions, NoFrontEnd, NoState, StreamFate, ToolFate, ToolRun,
+    Abort, Agent, AgentControl, AgentOptions, CommandFate, Event, EventOutcome, ExtensionTool, Extensions, FrontEnd,
+    NoExtensions, NoFrontEnd, NoState, StreamFate, ToolFate, ToolRun,
 };
 use pijs_connectors::exec::OwnShell;
+use pijs_environment::Ambient;
 use pijs_protocol::{StreamDelta, StreamSource};
 use std::cell::Cell;
 use std::io::{BufRead, BufReader, Read, Write};

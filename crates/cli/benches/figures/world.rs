@@ -1,10 +1,11 @@
 //! A host as `pi` puts it together: the machine's clock, the watching thread, the gate, a ledger in a
 //! file.
 
-use crate::system::{SystemTimer, WatchThread};
+use crate::system::WatchThread;
 use pijs_artifact::Verified;
 use pijs_connectors::Connectors;
 use pijs_connectors::system::OsFileSystem;
+use pijs_environment::SystemTimer;
 use pijs_extc::{HostSource, compile_host_modules};
 use pijs_host::{Entry, Event, Host, InThread, OpenRealm, Package};
 use pijs_hostcall::{

@@ -2,11 +2,9 @@
 
 use super::scenario::{self, Scenario};
 use crate::failure::{Failure, Result};
-use crate::system::SystemTimer;
-use pijs_agent::{Ambient, Clock};
-use pijs_hostcall::{BoxFuture, Timer};
+use pijs_environment::{SystemTimer, Timer, Wait};
+use pijs_hostcall::BoxFuture;
 use pijs_protocol::Now;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// A wall clock that stands still where the scenario says so; waiting is real.
@@ -36,21 +34,7 @@ impl Timer for StillTimer {
         Now { epoch_ms: self.epoch_ms.unwrap_or(now.epoch_ms), ..now }
     }
 
-    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
-        self.system.sleep(duration)
+    fn sleep(&self, wait: Wait, duration: Duration) -> BoxFuture<'static, ()> {
+        self.system.sleep(wait, duration)
     }
-}
-
-/// The session's clock is the extension's.
-pub(super) fn ambient(timer: &Arc<dyn Timer>) -> Ambient {
-    struct SameClock(Arc<dyn Timer>);
-    impl Clock for SameClock {
-        fn epoch_ms(&self) -> u64 {
-            self.0.now().epoch_ms
-        }
-        fn elapsed_us(&self) -> u64 {
-            self.0.now().elapsed_us
-        }
-    }
-    Ambient { clock: Arc::new(SameClock(Arc::clone(timer))), ..Ambient::system() }
 }

@@ -51,7 +51,7 @@ use crate::output::stdout;
 use crate::stage::{NoLedger, Roots, shown_entries, surroundings};
 use crate::supply::Supplier;
 use crate::system::WatchThread;
-use clock::{StillTimer, ambient};
+use clock::StillTimer;
 use model::{During, Script, ScriptedModel};
 use observe::{Bus, Console, Entries, Errors, Events};
 use pijs_agent::auth::{Auth, Nowhere};
@@ -64,7 +64,7 @@ use pijs_agent::settings::Settings;
 use pijs_agent::system::OsToolSystem;
 use pijs_agent::tool_port::HostTools;
 use pijs_agent::words::Words;
-use pijs_agent::{Agent, AgentControl, AgentOptions, Ambient, MOST_TURNS, StateSink};
+use pijs_agent::{Agent, AgentControl, AgentOptions, MOST_TURNS, StateSink};
 use pijs_connectors::Connectors;
 use pijs_connectors::exec::{ExecConnector, ExecOptions, OwnShell};
 use pijs_connectors::fs::FsConnector;
@@ -73,8 +73,10 @@ use pijs_connectors::http::address::SystemResolver;
 use pijs_connectors::log::LogConnector;
 use pijs_connectors::ports::UiPort;
 use pijs_connectors::system::OsFileSystem;
+use pijs_environment::Ambient;
+use pijs_environment::Timer;
 use pijs_host::{Host, HostOptions, Quotes, ReadableState, ReportKind};
-use pijs_hostcall::{Dispatcher, Gate, Grant, Ledger, LedgerOptions, Places, Policy, Timer};
+use pijs_hostcall::{Dispatcher, Gate, Grant, Ledger, LedgerOptions, Places, Policy};
 use pijs_packages::{DiscoverOptions, ResourceOptions, resolve_extensions};
 use scenario::{Fill, Scenario, SessionKind, UiMode};
 use serde_json::{Value, json};
@@ -203,7 +205,8 @@ impl Stage {
         let compiler = Compiler::new(environment);
         let supplier = Supplier::new(environment, compiler.cache());
         let timer: Arc<dyn Timer> = Arc::new(StillTimer::new(&scenario)?);
-        let ambient = ambient(&timer);
+        // The session's clock is the extension's.
+        let ambient = Ambient { timer: Arc::clone(&timer), ..Ambient::system() };
         let state = ReadableState::default();
 
         let session = match scenario.session {

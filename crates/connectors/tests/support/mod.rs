@@ -6,12 +6,12 @@ use pijs_connectors::Connectors;
 use pijs_connectors::exec::ExecOptions;
 use pijs_connectors::http::HttpOptions;
 use pijs_connectors::system::{FileSystem, OsFileSystem};
+use pijs_environment::simulated::CountingTimer;
 use pijs_hostcall::{
-    BoxFuture, Caller, Dispatcher, Gate, Grant, Ledger, LedgerOptions, LedgerSink, MemorySink, Mode, Places, Policy,
-    Profile, Timer,
+    Caller, Dispatcher, Gate, Grant, Ledger, LedgerOptions, LedgerSink, MemorySink, Mode, Places, Policy, Profile,
 };
 use pijs_protocol::manifest::Scope;
-use pijs_protocol::{Capability, ExtensionId, HostCall, HostResult, Now};
+use pijs_protocol::{Capability, ExtensionId, HostCall, HostResult};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,18 +19,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::mpsc;
-
-struct Ticks(AtomicU64);
-
-impl Timer for Ticks {
-    fn now(&self) -> Now {
-        Now { epoch_ms: 0, elapsed_us: self.0.fetch_add(1, Ordering::Relaxed) }
-    }
-
-    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
-        Box::pin(tokio::time::sleep(duration))
-    }
-}
 
 /// Folders and connectors of one test.
 pub(crate) struct World {
@@ -100,7 +88,7 @@ impl Setup {
             .http(self.http)
             .net(resolver)
             .env(env);
-        let dispatcher = Dispatcher::builder(gate, ledger, Arc::new(Ticks(AtomicU64::new(0))))
+        let dispatcher = Dispatcher::builder(gate, ledger, Arc::new(CountingTimer::new(0, 1)))
             .connectors(connectors.into_methods())
             .build();
         World { folder, dispatcher, caller: Caller::new(profile), next: AtomicU64::new(0) }

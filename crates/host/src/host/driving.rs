@@ -6,7 +6,8 @@ use super::{Completion, Host, Ticked};
 use crate::answer_order::Place;
 use crate::extension::{Arrival, Extension, Slot, Status};
 use crate::turn::{SyncDoor, Turn, TurnOutput};
-use pijs_hostcall::{During, Timer};
+use pijs_environment::{Timer, Wait};
+use pijs_hostcall::During;
 use pijs_protocol::message::Message;
 use pijs_protocol::{ExtensionId, Now, StreamDelta, Yield};
 use pijs_realm::{Patience, Progress};
@@ -377,7 +378,7 @@ impl Revivals {
 /// Waits through the driver; for ever without a deadline.
 async fn sleep(timer: &dyn Timer, pause: Option<Duration>) {
     match pause {
-        Some(pause) => timer.sleep(pause).await,
+        Some(pause) => timer.sleep(Wait::Call, pause).await,
         None => std::future::pending().await,
     }
 }

@@ -10,7 +10,6 @@ use pijs_host::{Event, HostOptions, InThread, OpenError, OpenRealm, OpenedRealm}
 use pijs_protocol::wire::RealmOptions;
 use pijs_protocol::{Delivery, Now, Seq, StreamDelta, Termination, Yield};
 use pijs_realm::{Patience, Progress, Realm, SyncHost};
-use pijs_tick::Clock as _;
 use serde_json::json;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

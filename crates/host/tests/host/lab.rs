@@ -1,6 +1,8 @@
 //! A host in a box: fixtures as packages, a clock that jumps, connectors that answer from a table.
 
 use pijs_artifact::Verified;
+use pijs_environment::simulated::VirtualClock;
+use pijs_environment::{Timer, Wait};
 use pijs_extc::{HostSource, SourceMaps};
 use pijs_host::{
     Entry, Host, HostOptions, InThread, LoadError, LoadReport, OpenRealm, Package, Quotes, ReadableState, Report,
@@ -8,11 +10,10 @@ use pijs_host::{
 };
 use pijs_hostcall::{
     BoxFuture, ChunkSink, Connector, Dispatcher, Evidence, Gate, Grant, Ledger, LedgerOptions, MemorySink, Output,
-    Places, Policy, Profile, Request, Timer,
+    Places, Policy, Profile, Request,
 };
 use pijs_protocol::wire::EntriesDelta;
 use pijs_protocol::{HostcallError, Now, StreamDelta, StreamSource};
-use pijs_tick::{Clock, VirtualClock};
 use serde_json::{Value, json};
 use std::future::poll_fn;
 use std::path::PathBuf;
@@ -38,7 +39,7 @@ impl Timer for JumpingTimer {
         self.0.now()
     }
 
-    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+    fn sleep(&self, _wait: Wait, duration: Duration) -> BoxFuture<'static, ()> {
         let clock = Arc::clone(&self.0);
         let target = clock.now().elapsed_us + u64::try_from(duration.as_micros()).expect("a short sleep");
         let mut left = POLITENESS;

@@ -10,7 +10,6 @@ fn unsettled() -> Termination {
 }
 
 fn seconds(lab: &Lab) -> u64 {
-    use pijs_tick::Clock;
     lab.clock.now().elapsed_us / 1_000_000
 }
 

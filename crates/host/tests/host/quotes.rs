@@ -1,12 +1,12 @@
 //! What an extension sees of its own source: in errors that it catches, and of functions.
 
 use crate::lab::{JumpingTimer, Lab, package_of};
+use pijs_environment::simulated::VirtualClock;
 use pijs_host::Quotes;
 use pijs_hostcall::{
     Caller, Dispatcher, Gate, Ledger, LedgerOptions, MemorySink, Mode, Places, Policy, Profile, derive,
 };
 use pijs_protocol::HostCall;
-use pijs_tick::VirtualClock;
 use serde_json::{Value, json};
 use std::sync::Arc;
 

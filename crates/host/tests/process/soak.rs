@@ -4,6 +4,7 @@
 use crate::deaths::{crashed, workers};
 use crate::lab::{JumpingTimer, host_modules, package_of};
 use pijs_durable::Disk;
+use pijs_environment::simulated::VirtualClock;
 use pijs_host::{Host, HostOptions, InProcess, ReportKind, Reports, ToolOutcome};
 use pijs_hostcall::ledger::{FileLimits, FileSink, audit, parts};
 use pijs_hostcall::{
@@ -12,7 +13,6 @@ use pijs_hostcall::{
 };
 use pijs_protocol::{ExtensionId, HostcallError};
 use pijs_realm::ProcessOptions;
-use pijs_tick::VirtualClock;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::cell::{Cell, RefCell};

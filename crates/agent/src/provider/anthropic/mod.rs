@@ -9,7 +9,7 @@ mod request;
 
 use super::http::{Access, Endpoint, HttpOptions};
 use super::{ErrorKind, Model, Outgoing, Provider, ProviderError, ProviderOptions, ProviderStream, Request};
-use crate::ambient::Ambient;
+use pijs_environment::Ambient;
 use reply::Decoder;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;

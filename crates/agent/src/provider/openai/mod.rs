@@ -13,8 +13,8 @@ pub use compat::Retention;
 
 use super::http::{Access, Endpoint, HttpOptions};
 use super::{ErrorKind, Model, Outgoing, Provider, ProviderError, ProviderOptions, ProviderStream, Request};
-use crate::ambient::Ambient;
 use compat::Compat;
+use pijs_environment::Ambient;
 use reply::Decoder;
 use reqwest::header::{AUTHORIZATION, HeaderMap};
 use serde_json::Value;

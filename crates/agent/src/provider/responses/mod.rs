@@ -9,7 +9,7 @@ mod request;
 
 use super::http::{Access, Endpoint, HttpOptions};
 use super::{Model, Outgoing, Provider, ProviderError, ProviderStream, Request};
-use crate::ambient::Ambient;
+use pijs_environment::Ambient;
 use reply::Decoder;
 use reqwest::header::AUTHORIZATION;
 use serde_json::Value;

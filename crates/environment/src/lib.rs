@@ -1,0 +1,131 @@
+//! The environment of a session: time, waiting and randomness, handed in.
+//!
+//! No library of the project reads a clock, sleeps or rolls dice on its own: it asks the [`Timer`] and the
+//! [`Randomness`] that it was given. [`SystemTimer`] and [`SystemRandomness`] are the machine's. [`simulated`] has those
+//! of tests, of replay and of `pi ext drive`: clocks that stand still or move when they are told to, and bytes that count.
+//!
+//! `system.rs` is the only file of the libraries that touches the system's clock, tokio's timer and the system's
+//! randomness.
+
+#![warn(missing_docs)]
+
+pub mod simulated;
+mod system;
+
+pub use system::{SystemRandomness, SystemTimer};
+
+use futures_util::future::BoxFuture;
+use pijs_protocol::Now;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The reason of a wait. A test may let one kind pass at once and keep the others real.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    /// A request is tried again after it.
+    Backoff,
+    /// A watchdog: nothing arrived for too long when it ends.
+    Idle,
+    /// A script asks for a pause.
+    Script,
+    /// The time limit of a tool.
+    Tool,
+    /// A timer of an extension, or the time limit of its call.
+    Call,
+}
+
+/// Tells the time and waits.
+pub trait Timer: Send + Sync {
+    /// Returns the time now: the wall clock for display, monotonic microseconds for durations.
+    fn now(&self) -> Now;
+
+    /// Completes after `duration`.
+    fn sleep(&self, wait: Wait, duration: Duration) -> BoxFuture<'static, ()>;
+}
+
+/// Rolls dice, for ids and for the jitter of a back-off.
+pub trait Randomness: Send + Sync {
+    /// Fills `out`.
+    fn fill(&self, out: &mut [u8]);
+}
+
+/// Time and randomness of a session. Cheap to clone.
+#[derive(Clone)]
+pub struct Ambient {
+    /// Tells the time and waits.
+    pub timer: Arc<dyn Timer>,
+    /// Rolls dice.
+    pub random: Arc<dyn Randomness>,
+}
+
+impl Ambient {
+    /// Returns the machine's own.
+    pub fn system() -> Self {
+        Self { timer: Arc::new(SystemTimer::new()), random: Arc::new(SystemRandomness) }
+    }
+
+    /// Returns the wall clock in milliseconds since 1970.
+    pub fn epoch_ms(&self) -> u64 {
+        self.timer.now().epoch_ms
+    }
+
+    /// Returns the wall clock as ISO 8601 with milliseconds, as JavaScript writes it.
+    pub fn now_iso(&self) -> String {
+        iso(self.epoch_ms())
+    }
+
+    /// Returns a new version 7 UUID.
+    pub fn uuid_v7(&self) -> String {
+        let mut bytes = [0; 10];
+        self.random.fill(&mut bytes);
+        uuid::Builder::from_unix_timestamp_millis(self.epoch_ms(), &bytes).into_uuid().to_string()
+    }
+
+    /// Returns a number in `0.0..1.0`.
+    pub fn fraction(&self) -> f64 {
+        let mut bytes = [0; 4];
+        self.random.fill(&mut bytes);
+        f64::from(u32::from_le_bytes(bytes)) / (f64::from(u32::MAX) + 1.0)
+    }
+}
+
+impl fmt::Debug for Ambient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Ambient")
+    }
+}
+
+/// Formats milliseconds since 1970 as `2026-01-02T03:04:05.678Z`.
+pub fn iso(epoch_ms: u64) -> String {
+    let nanos = i128::from(epoch_ms) * 1_000_000;
+    let time = time::OffsetDateTime::from_unix_timestamp_nanos(nanos).unwrap_or(time::OffsetDateTime::UNIX_EPOCH);
+    format!(
+        "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z",
+        time.year(),
+        u8::from(time.month()),
+        time.day(),
+        time.hour(),
+        time.minute(),
+        time.second(),
+        time.millisecond()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn iso_time_is_written_as_javascript_does() {
+        assert_eq!(iso(0), "1970-01-01T00:00:00.000Z");
+        assert_eq!(iso(1_767_323_045_678), "2026-01-02T03:04:05.678Z");
+    }
+
+    #[test]
+    fn a_version_seven_uuid_carries_the_time() {
+        let id = Ambient::system().uuid_v7();
+        assert_eq!(id.len(), 36);
+        assert_eq!(&id[14..15], "7");
+    }
+}

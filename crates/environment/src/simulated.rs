@@ -1,0 +1,129 @@
+//! Time and randomness that are the same in each run: for tests, for replay and for `pi ext drive`.
+
+use crate::{Randomness, Timer, Wait};
+use futures_util::future::BoxFuture;
+use pijs_protocol::Now;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Whether the wall clock follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wall {
+    Moves,
+    StandsStill,
+}
+
+/// A clock that moves when it is told to.
+///
+/// ```
+/// use pijs_environment::simulated::VirtualClock;
+///
+/// let clock = VirtualClock::starting_at(1_767_323_045_000);
+/// clock.advance_us(2_500);
+/// assert_eq!(clock.now().elapsed_us, 2_500);
+/// assert_eq!(clock.now().epoch_ms, 1_767_323_045_002);
+/// ```
+#[derive(Debug)]
+pub struct VirtualClock {
+    start_epoch_ms: u64,
+    wall: Wall,
+    elapsed_us: AtomicU64,
+}
+
+impl VirtualClock {
+    /// A clock whose session begins at this wall time, milliseconds since 1970.
+    pub fn starting_at(epoch_ms: u64) -> Self {
+        Self { start_epoch_ms: epoch_ms, wall: Wall::Moves, elapsed_us: AtomicU64::new(0) }
+    }
+
+    /// A clock whose wall time stands still while timers go on: what a scenario's `now` asks for.
+    pub fn standing_at(epoch_ms: u64) -> Self {
+        Self { wall: Wall::StandsStill, ..Self::starting_at(epoch_ms) }
+    }
+
+    /// Moves forward by so many microseconds.
+    pub fn advance_us(&self, by_us: u64) {
+        self.elapsed_us.fetch_add(by_us, Ordering::SeqCst);
+    }
+
+    /// Moves forward to this many microseconds since the start; never back.
+    pub fn advance_to_us(&self, elapsed_us: u64) {
+        self.elapsed_us.fetch_max(elapsed_us, Ordering::SeqCst);
+    }
+
+    /// Returns the time at this moment. `elapsed_us` never decreases.
+    pub fn now(&self) -> Now {
+        let elapsed_us = self.elapsed_us.load(Ordering::SeqCst);
+        let passed_ms = match self.wall {
+            Wall::Moves => elapsed_us / 1_000,
+            Wall::StandsStill => 0,
+        };
+        Now { epoch_ms: self.start_epoch_ms.saturating_add(passed_ms), elapsed_us }
+    }
+}
+
+/// A timer of which each look takes a fixed time. Its waits are real, so that programs and servers get their time.
+#[derive(Debug)]
+pub struct CountingTimer {
+    epoch_ms: u64,
+    step_us: u64,
+    elapsed_us: AtomicU64,
+}
+
+impl CountingTimer {
+    /// Begins at a wall time that stands still; each look is `step_us` microseconds after the one before.
+    pub fn new(epoch_ms: u64, step_us: u64) -> Self {
+        Self { epoch_ms, step_us, elapsed_us: AtomicU64::new(0) }
+    }
+}
+
+impl Timer for CountingTimer {
+    fn now(&self) -> Now {
+        Now { epoch_ms: self.epoch_ms, elapsed_us: self.elapsed_us.fetch_add(self.step_us, Ordering::Relaxed) }
+    }
+
+    fn sleep(&self, _wait: Wait, duration: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(tokio::time::sleep(duration))
+    }
+}
+
+/// A timer that stands still: no wait ends.
+#[derive(Debug, Clone, Copy)]
+pub struct StandingTimer(pub Now);
+
+impl Default for StandingTimer {
+    /// One microsecond into a session of 14 November 2023.
+    fn default() -> Self {
+        Self(Now { epoch_ms: 1_700_000_000_000, elapsed_us: 1 })
+    }
+}
+
+impl Timer for StandingTimer {
+    fn now(&self) -> Now {
+        self.0
+    }
+
+    fn sleep(&self, _wait: Wait, _duration: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(std::future::pending())
+    }
+}
+
+/// Randomness that counts upwards, so that ids can be foretold.
+#[derive(Debug)]
+pub struct CountingRandomness(AtomicU32);
+
+impl CountingRandomness {
+    /// Begins to count at `first`.
+    pub fn new(first: u32) -> Self {
+        Self(AtomicU32::new(first))
+    }
+}
+
+impl Randomness for CountingRandomness {
+    fn fill(&self, out: &mut [u8]) {
+        let count = self.0.fetch_add(1, Ordering::Relaxed).to_be_bytes();
+        for (slot, byte) in out.iter_mut().zip(count.iter().cycle()) {
+            *slot = *byte;
+        }
+    }
+}
