@@ -55,7 +55,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            automaton_bytes: 32 << 20,
+            automaton_bytes: 64 << 20,
             scan_bytes: 8 << 20,
             computed_bytes: 16 << 20,
             computed_bytes_per_byte: 32,
@@ -237,19 +237,20 @@ impl Shared {
         plan.automata.clone()
     }
 
-    /// Adds the automaton of these parts to the plan, or several where one were too large.
-    fn build(&self, plan: &mut Plan, parts: Vec<u32>, cache_bytes: usize, automaton_bytes: usize) {
+    /// Adds the automaton of these parts to the plan, or several where one were too large, as far as the bytes go. Returns the bytes
+    /// that are left.
+    fn build(&self, plan: &mut Plan, parts: Vec<u32>, cache_bytes: usize, automaton_bytes: usize) -> usize {
         if let Some(automaton) = self.automaton(&parts, cache_bytes, automaton_bytes) {
+            let left = automaton_bytes.saturating_sub(automaton.nfa_bytes);
             plan.automata.push(Arc::new(automaton));
-            return;
+            return left;
         }
         let Some((first, second)) = self.halves(&parts) else {
             self.give_up(plan, &parts);
-            return;
+            return automaton_bytes;
         };
-        for half in [first, second] {
-            self.build(plan, half, cache_bytes / 2, automaton_bytes / 2);
-        }
+        let left = self.build(plan, first, cache_bytes / 2, automaton_bytes);
+        self.build(plan, second, cache_bytes / 2, left)
     }
 
     /// Cuts parts in two, between two patterns; `None` when they are of one.

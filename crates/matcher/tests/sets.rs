@@ -101,6 +101,18 @@ fn what_is_too_large_is_given_up_alone() {
 }
 
 #[test]
+fn patterns_are_given_up_only_past_the_limit() {
+    let sources: Vec<String> = (0..600).map(|number| format!("forbidden_{number}\\s*=")).collect();
+    let sources: Vec<(&str, &str)> = sources.iter().map(|source| (source.as_str(), "")).collect();
+    let all = set(&sources, Limits::default());
+    assert_eq!((all.given_up().len(), all.automata()), (0, 1));
+    let limits = Limits { automaton_bytes: all.memory_usage() / 2, ..Limits::default() };
+    let half = set(&sources, limits);
+    assert!(half.memory_usage() <= limits.automaton_bytes, "{}", half.memory_usage());
+    assert!((200..400).contains(&half.given_up().len()), "{}", half.given_up().len());
+}
+
+#[test]
 fn forgetting_states_loses_nothing() {
     // The cache has to be cleared again and again, at the ends of pieces too.
     let limits = Limits { scan_bytes: 16 << 10, computed_bytes: u64::MAX / 2, ..Limits::default() };
