@@ -3,6 +3,7 @@
 //! [`lint`] returns the findings of [`crate::file::parse`] and adds those that need the whole rule, the settings or the other files.
 
 use crate::activity::{self, Reason};
+use crate::ast::AstPatterns;
 use crate::diagnostic::{Diagnostic, Severity, printable, quoted};
 use crate::file::{ParsedFile, Part};
 use crate::rule::{InterruptMode, Origin, Rule, ScopeToken, StreamKind};
@@ -22,6 +23,7 @@ pub fn lint(files: &[ParsedFile], settings: &RuleSettings) -> Vec<Diagnostic> {
             linter.scope();
             linter.globs();
             linter.patterns();
+            linter.ast_patterns();
             linter.interrupts(settings);
         }
     }
@@ -133,6 +135,15 @@ impl Linter<'_> {
                 let message = format!("{construct} makes this condition slower: the automaton cannot match it exactly");
                 self.report(part, Severity::Note, message, "rewrite it without, when replies are long");
             }
+        }
+    }
+
+    fn ast_patterns(&mut self) {
+        for problem in AstPatterns::compile(&self.rule.ast_conditions).1 {
+            let severity = if problem.unusable { Severity::Error } else { Severity::Warning };
+            let (why, help) = problem.message.split_once("; ").unwrap_or((&problem.message, ""));
+            let message = format!("AST condition {} {why}", problem.index + 1);
+            self.report((Part::AstCondition, problem.index), severity, message, help);
         }
     }
 

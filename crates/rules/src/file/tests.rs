@@ -186,6 +186,22 @@ fn limits_hold_whatever_is_in_a_file() {
     }
 }
 
+#[cfg(feature = "ast")]
+#[test]
+fn a_bad_ast_condition_is_found() {
+    let found = |condition: &str| -> Vec<String> {
+        let text = format!("---\nastCondition:\n  - 'f($A)'\n  - '{condition}'\n---\nbody");
+        let file = super::parse(Path::new("a.md"), &text, Format::Pi, Origin::Project);
+        lint::lint(&[file], &RuleSettings::default()).iter().map(ToString::to_string).collect()
+    };
+    assert_eq!(found("g($A)"), [""; 0]);
+    let alone = "a.md:4:6: error: AST condition 2 consists of `$$$` alone (write `$NAME` for one node, or put it into code such \
+                 as `f($$$ARGS)`)";
+    assert_eq!(found("$$$A"), [alone]);
+    let broken = found("f(");
+    assert!(broken[0].starts_with("a.md:4:6: warning: AST condition 2 has a syntax error in "), "{broken:?}");
+}
+
 proptest::proptest! {
     /// Any text in any place gives a result.
     #[test]
