@@ -16,11 +16,17 @@ use pijs_hostcall::derive::Given;
 use pijs_hostcall::derive::HttpTarget;
 use pijs_hostcall::ledger::{self, Redactor};
 use pijs_hostcall::scope::{Command, CompiledScope};
-use pijs_matcher::{Hit, Pattern, PatternSet, Reporting, Scan};
+use pijs_matcher::{Hit, Pattern, PatternSet, Precision, Reporting, Scan};
 use pijs_packages::{Dirs, DiscoverOptions, Limits, NpmConfig, PackageName, Source, resolve_extensions, unpack};
 use pijs_protocol::manifest::{CapabilityManifest, Scope};
 use pijs_realm::frame::{FromWorker, ToWorker, frame_length};
+use pijs_rules::settings::RepeatMode;
+use pijs_rules::{
+    Condition, EngineOptions, Format, InterruptMode, MatchContext, Origin, Repeat, Rule, RuleEngine, RuleName,
+    RuleSettings, Settle, Window,
+};
 use serde_json::{Map, Value};
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Component, Path};
 use std::sync::LazyLock;
@@ -42,6 +48,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("package_json", package_json),
     ("patterns", patterns),
     ("redactor", redactor),
+    ("rules", rules),
     ("sanitiser", sanitiser),
     ("scope", scope),
     ("session", session),
@@ -174,7 +181,8 @@ pub fn patterns(data: &[u8]) {
     };
     let whole = read(&mut std::iter::once(text));
     let characters = text.char_indices().map(|(at, character)| &text[at..at + character.len_utf8()]);
-    let pieces = read(&mut characters.into_iter());
+    // An empty text is a piece, too.
+    let pieces = read(&mut characters.chain([""]));
     if let (Some(whole), Some(pieces)) = (whole, pieces) {
         assert_eq!(whole, pieces, "/{source}/{flags} on {text:?}");
     }
@@ -294,6 +302,107 @@ pub fn sse(data: &[u8]) {
     let whole = read(vec![Bytes::copy_from_slice(data)]);
     let cut = read(data.chunks(3).map(Bytes::copy_from_slice).collect());
     assert_eq!(whole, cut);
+}
+
+/// A line of choices, a rule file, a line `===`, and a stream: it is read within limits, and its pieces make no difference.
+pub fn rules(data: &[u8]) {
+    const FORMATS: &[Format] = &[Format::Pi, Format::Omp, Format::Cursor, Format::BuiltIn];
+    const MODES: &[InterruptMode] =
+        &[InterruptMode::Always, InterruptMode::ProseOnly, InterruptMode::ToolOnly, InterruptMode::Never];
+    let data = text(data);
+    let (choices, rest) = data.split_once('\n').unwrap_or(("", &data));
+    let (file, stream) = rest.split_once("\n===\n").unwrap_or((rest, ""));
+    let choice = |at: usize, of: usize| choices.as_bytes().get(at).map_or(0, |byte| usize::from(*byte) % of);
+    let settings = RuleSettings {
+        enabled: true,
+        interrupt_mode: MODES[choice(1, MODES.len())],
+        repeat_mode: [RepeatMode::Once, RepeatMode::AfterGap][choice(2, 2)],
+        max_retries_per_turn: u32::from(choice(2, 3) == 0),
+        ..RuleSettings::default()
+    };
+    let context = [
+        MatchContext::text(0),
+        MatchContext::thinking(0),
+        MatchContext::tool("write", "call", 0),
+        MatchContext::tool("edit", "call", 0),
+        MatchContext::tool("apply_patch", "call", 0),
+        MatchContext::tool("bash", "call", 0),
+    ][choice(3, 6)];
+    let trace = choice(4, 2) * 8;
+    // Characters of each piece, again and again.
+    let mut lengths: Vec<usize> = choices.bytes().skip(5).map(|byte| 1 + usize::from(byte % 16)).collect();
+    lengths.push(1);
+
+    let path = Path::new("rules/fuzzed.md");
+    let file = pijs_rules::file::parse(path, file, FORMATS[choice(0, FORMATS.len())], Origin::Project);
+    pijs_rules::lint::lint(std::slice::from_ref(&file), &settings).iter().for_each(|found| drop(found.render()));
+    let run = |rules: &[Rule], trace, pieces: &[&str]| fired(rules, &settings, trace, &context, pieces);
+    let mut rest = stream;
+    let mut pieces = Vec::new();
+    for length in lengths.into_iter().cycle() {
+        if rest.is_empty() {
+            break;
+        }
+        let (piece, after) = rest.split_at(rest.char_indices().nth(length).map_or(rest.len(), |(at, _)| at));
+        pieces.push(piece);
+        rest = after;
+    }
+    // As it is written, a rule may fire on what only looks like a match until more comes, and on no less.
+    if let (Some(whole), Some(cut)) = (run(&file.rules, trace, &[stream]), run(&file.rules, trace, &pieces)) {
+        assert!(whole.is_subset(&cut), "in one piece {whole:?}, in {pieces:?} {cut:?}");
+    }
+    let mut settled = file.rules;
+    settled.iter_mut().for_each(|rule| rule.settle = Settle::Line);
+    if let (Some(whole), Some(cut)) = (run(&settled, 0, &[stream]), run(&settled, trace, &pieces)) {
+        assert_eq!(whole, cut, "settled, in one piece and in {pieces:?}");
+    }
+}
+
+/// Returns the rules that fire on a stream, without those that see its pieces or patterns that are not automata. `None` when a
+/// pattern was given up.
+fn fired(
+    rules: &[Rule],
+    settings: &RuleSettings,
+    trace: usize,
+    context: &MatchContext<'_>,
+    pieces: &[&str],
+) -> Option<BTreeSet<RuleName>> {
+    let engine =
+        || RuleEngine::new(rules.to_vec(), settings.clone(), EngineOptions { trace, ..EngineOptions::default() });
+    let read = |engine: &mut RuleEngine| {
+        let mut firings: Vec<_> = pieces.iter().filter_map(|piece| engine.check_delta(piece, context)).collect();
+        firings.extend(engine.end_of_call(context));
+        firings.extend(engine.end_of_message(0));
+        let names: Vec<RuleName> = firings.into_iter().flat_map(|firing| firing.rules).map(|rule| rule.name).collect();
+        let set: BTreeSet<RuleName> = names.iter().cloned().collect();
+        assert_eq!(set.len(), names.len(), "a rule fires once in a message: {names:?}");
+        set
+    };
+    let mut first = engine();
+    first.begin_turn();
+    let mut names = read(&mut first);
+    let (stats, length) = (first.stats(), pieces.iter().map(|piece| piece.len() as u64).sum::<u64>());
+    // A lane for each region and window of the rules, and budgets of what is searched again.
+    let (count, patterns) = (rules.len() as u64, rules.iter().map(|rule| rule.conditions.len() as u64).sum::<u64>());
+    assert!(stats.scanned_bytes <= 2 * count * length, "{stats:?} for {length}");
+    assert!(stats.searched_bytes <= (4 << 20) + (128 + 6 * patterns) * (length + 64), "{stats:?} for {length}");
+
+    // What fires once stays silent, in this process and the next.
+    let mut resumed = engine();
+    resumed.restore(first.injected_records());
+    let again = read(&mut first).union(&read(&mut resumed)).cloned().collect::<BTreeSet<_>>();
+    let is_once = |rule: &Rule| rule.repeat.unwrap_or(settings.repeat()) == Repeat::Once;
+    let once: BTreeSet<RuleName> = rules.iter().filter(|rule| is_once(rule)).map(|rule| rule.name.clone()).collect();
+    assert!(names.intersection(&again).all(|name| !once.contains(name)), "{names:?}, then {again:?}");
+
+    let is_exact = |rule: &Rule| {
+        let exact = |source: &Condition| {
+            Pattern::parse(&source.source, &source.flags).is_ok_and(|pattern| pattern.precision() == Precision::Exact)
+        };
+        rule.window != Window::Chunk && rule.conditions.iter().all(exact)
+    };
+    names.retain(|name| rules.iter().any(|rule| rule.name == *name && is_exact(rule)));
+    first.take_reports().is_empty().then_some(names)
 }
 
 /// What an URL points to, against a scope: one reading of it, and no host by a name that only looks like it.
