@@ -1,5 +1,6 @@
 //! What `cargo xtask` does, as a library, so that tests can run it.
 
+pub mod bench;
 pub mod codegen;
 pub mod nightly;
 pub mod notice;

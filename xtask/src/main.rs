@@ -2,6 +2,7 @@
 //!
 //! | command | does |
 //! |---|---|
+//! | `bench` | compares streamed rules with the same work under Node and in oh-my-pi ([`xtask::bench`]) |
 //! | `deps` | checks the directions between crates and the rules on foreign ones ([`xtask::rules`]) |
 //! | `conformance` | builds `pi` and compares it with the real one (package `pijs-conformance`) |
 //! | `codegen` | writes `schema/` from the types and the notice of supplied packages ([`xtask::codegen`]); with `--check` only compares |
@@ -23,6 +24,21 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
+    /// Measure streamed rules, in a release build.
+    Bench {
+        /// Run the same work under Node, and print ratios.
+        #[arg(long)]
+        against_node: bool,
+        /// A folder in which `npm install @oh-my-pi/pi-coding-agent @oven/bun-linux-x64` was run: run the same work in oh-my-pi.
+        #[arg(long, value_name = "DIR")]
+        omp: Option<std::path::PathBuf>,
+        /// Stop a peer after so long in a reply.
+        #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+        limit: u64,
+        /// Measure more lengths and numbers of rules, and write `docs/benchmarks/*.svg`.
+        #[arg(long)]
+        charts: bool,
+    },
     /// Check directions between crates, banned crates, licences, where `unsafe` may be.
     Deps,
     /// Compare with the real pi over the corpus; `-- --help` lists the options.
@@ -59,6 +75,12 @@ fn main() -> Result<()> {
                 bail!("{} rules of the workspace are broken", violations.len());
             }
             println!("{} packages checked", workspace.packages());
+        }
+        Task::Bench { against_node, omp, limit, charts } => {
+            let options = xtask::bench::Options { node: against_node, omp, seconds: limit, charts };
+            for path in xtask::bench::run(&options, &mut |text| println!("{text}"))? {
+                println!("wrote {}", path.display());
+            }
         }
         Task::Nightly { names } => xtask::nightly::run(&names)?,
         Task::Conformance { arguments } => conformance(&arguments)?,
