@@ -140,7 +140,8 @@ impl Linter<'_> {
 
     fn ast_patterns(&mut self) {
         for problem in AstPatterns::compile(&self.rule.ast_conditions).1 {
-            let severity = if problem.unusable { Severity::Error } else { Severity::Warning };
+            // The grammar recovers from an error, and the pattern may match all the same.
+            let severity = if problem.unusable { Severity::Error } else { Severity::Note };
             let (why, help) = problem.message.split_once("; ").unwrap_or((&problem.message, ""));
             let message = format!("AST condition {} {why}", problem.index + 1);
             self.report((Part::AstCondition, problem.index), severity, message, help);

@@ -380,8 +380,8 @@ fn syntax_error(language: AstLanguage, source: &str) -> Option<String> {
     let line = before.matches('\n').count() + 1;
     let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
     Some(format!(
-        "has a syntax error in {language} at line {line}, column {column}, and matches only code that is broken in the same \
-         way; write a whole expression, statement or declaration"
+        "has a syntax error in {language} at line {line}, column {column}, and may match only code that is broken in the \
+         same way; write a whole expression, statement or declaration"
     ))
 }
 

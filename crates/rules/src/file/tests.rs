@@ -199,7 +199,7 @@ fn a_bad_ast_condition_is_found() {
                  as `f($$$ARGS)`)";
     assert_eq!(found("$$$A"), [alone]);
     let broken = found("f(");
-    assert!(broken[0].starts_with("a.md:4:6: warning: AST condition 2 has a syntax error in "), "{broken:?}");
+    assert!(broken[0].starts_with("a.md:4:6: note: AST condition 2 has a syntax error in "), "{broken:?}");
 }
 
 proptest::proptest! {
