@@ -28,7 +28,7 @@ pub struct HostSource<'a> {
     pub path: &'a str,
 }
 
-/// Compiles the host module set that this program embeds (`pijs_host::MODULES`), without its sources, which are two thirds
+/// Compiles the host module set that this program embeds (`pijs_node_compat::MODULES`), without its sources, which are two thirds
 /// of it: every start reads it and holds it to its MAC.
 ///
 /// # Errors
@@ -106,18 +106,18 @@ fn compile(modules: &[HostSource<'_>], key: &Key) -> Result<Artifact, BuildFailu
 
 /// The set that this program embeds.
 pub(crate) fn embedded() -> Vec<HostSource<'static>> {
-    let source = |module: &pijs_host::HostModule| HostSource {
+    let source = |module: &pijs_node_compat::HostModule| HostSource {
         specifier: module.specifier,
         source: module.source,
         path: module.path,
     };
-    pijs_host::MODULES.iter().map(source).collect()
+    pijs_node_compat::MODULES.iter().map(source).collect()
 }
 
 /// Changes whenever a module of the embedded set does.
 pub(crate) fn embedded_key() -> Key {
     let mut key = Key::builder("embedded host modules");
-    key.field(&pijs_host::MODULES_DIGEST);
+    key.field(&pijs_node_compat::MODULES_DIGEST);
     key.finish()
 }
 
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn every_embedded_host_module_compiles() {
         match host_modules(None) {
-            Ok(set) => assert_eq!(set.artifact().modules.len(), pijs_host::MODULES.len()),
+            Ok(set) => assert_eq!(set.artifact().modules.len(), pijs_node_compat::MODULES.len()),
             Err(failure) => panic!("{failure}"),
         }
     }

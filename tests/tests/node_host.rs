@@ -1,6 +1,6 @@
 //! The Node modules over the real connectors, against what Node printed.
 //!
-//! Each `crates/host/modules/tests/host/NAME.snippet.js` is an ES module that calls `log(..)`, which appends a
+//! Each `crates/node-compat/modules/tests/host/NAME.snippet.js` is an ES module that calls `log(..)`, which appends a
 //! line to `output.txt` in the working folder; `NAME.expected` is what Node wrote (`npm run capture` there).
 //! Here the snippet is loaded as an extension with grants for the project's files, programs and servers.
 
@@ -29,7 +29,7 @@ impl LedgerSink for Nowhere {
 }
 
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/host/modules/tests/host")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/node-compat/modules/tests/host")
 }
 
 /// What every snippet may do.

@@ -14,7 +14,6 @@
 //! | [`Signal`] | the host's end of an `AbortSignal` |
 //! | [`ReadableState`] | what extensions read without asking |
 //! | [`Report`] | an error, strike or restart nobody is waiting for |
-//! | [`MODULES`] | the TypeScript every realm runs first |
 //!
 //! What always holds:
 //!
@@ -40,7 +39,6 @@ mod extension;
 mod flood;
 mod host;
 mod load;
-mod modules;
 mod options;
 mod outcome;
 mod package;
@@ -70,7 +68,6 @@ pub use emit::Between;
 pub use events::Event;
 pub use flood::ReportBudget;
 pub use host::Host;
-pub use modules::{HostModule, MODULES, MODULES_DIGEST};
 pub use options::{
     HostBuilder, HostOptions, InThread, OpenError, OpenRealm, OpenedRealm, VerdictBudget, Watch, Watchdog,
 };

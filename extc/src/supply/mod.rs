@@ -299,7 +299,7 @@ mod tests {
                 let files: Vec<&String> = match offer {
                     Offer::Whole { from, .. } => vec![from],
                     Offer::Parts { parts } => {
-                        let own = pijs_host::MODULES.iter().any(|module| module.specifier == specifier);
+                        let own = pijs_node_compat::MODULES.iter().any(|module| module.specifier == specifier);
                         assert!(own, "parts stand beside {specifier}, which is not there");
                         parts.values().collect()
                     }
@@ -317,7 +317,7 @@ mod tests {
     fn what_replaces_a_file_is_a_host_module_of_ours_or_of_another_unit() {
         let mut seen = 0;
         for (replaced, specifier) in Supply::pinned().units().flat_map(Unit::replaces) {
-            let own = pijs_host::MODULES.iter().any(|module| module.specifier == specifier);
+            let own = pijs_node_compat::MODULES.iter().any(|module| module.specifier == specifier);
             let known = own || Supply::pinned().unit_of(specifier).is_some();
             assert!(known, "{replaced} leads to {specifier}, which is not there");
             seen += 1;

@@ -1,7 +1,13 @@
 //! The host modules: TypeScript that stands between an extension and the hostcalls.
 //!
-//! They are embedded as source; `extc` compiles them once per engine build to the host module set
-//! every realm starts with. The files are listed in `modules/**/index.txt`.
+//! `modules/web` holds the globals of a browser and what every other module uses, `modules/node` the builtins of Node,
+//! `modules/pi` pi's API and the packages that pi brings. [`MODULES`] embeds them as source, as `modules/**/index.txt` lists
+//! them; `extc` compiles them once per engine build to the host module set every realm starts with.
+//!
+//! `modules/tests` runs single modules against output that was captured from Node (`tests/tests/node_modules.rs` and
+//! `node_host.rs` of `pijs-tests`); `npm ci && npm run check` in `modules` checks the types.
+
+#![warn(missing_docs)]
 
 /// One host module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
