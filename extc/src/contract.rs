@@ -3,13 +3,13 @@
 //!
 //! Each is found at run time, too, with the same meaning: a missing function when the extension is loaded, a member that is
 //! no function and a schema that is none where they stand, an unknown event as a warning. Members are those of the host
-//! module `pi:pi/api`, events those of [`pijs_host::events::pi`].
+//! module `pi:pi/api`, events those of [`pijs_node_compat::events`].
 
 use crate::diagnostics::{Code, Diagnostic};
 use crate::interface::HostInterface;
 use crate::link::Modules;
 use crate::scan::{ApiUse, ModuleScan, Used};
-use pijs_host::events::pi;
+use pijs_node_compat::events;
 use std::collections::BTreeSet;
 
 /// Edits (a letter more, less, changed or moved by one) up to which a name counts as misspelt; one in a short name.
@@ -58,12 +58,12 @@ fn breach(host: &HostInterface, file: &str, scan: &ModuleScan, used: &ApiUse) ->
             Diagnostic::new(Code::Api, message).help(help)
         }
         Used::Event(event) => {
-            if pi::is_known(event) {
+            if events::is_known(event) {
                 return None;
             }
             let message = format!("`{event}` is an event that never fires: pi has none of this name");
-            let events = pi::EVENTS.iter().map(|rule| rule.name).chain([pi::STREAM_TEXT]);
-            let help = match similar(event, events) {
+            let known = events::EVENTS.iter().map(|rule| rule.name).chain([events::STREAM_TEXT]);
+            let help = match similar(event, known) {
                 Some(known) => format!("did you mean `{known}`?"),
                 None => "check the spelling; the handler is registered and never called".to_owned(),
             };

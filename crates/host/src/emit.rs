@@ -35,7 +35,7 @@ struct Target {
 
 impl Host {
     /// Says an event to all its handlers and combines their answers by the event's rule
-    /// ([`events::pi::EVENTS`](crate::events::pi::EVENTS)).
+    /// ([`EVENTS`](pijs_node_compat::events::EVENTS)).
     ///
     /// Never fails: what a handler throws is reported ([`Host::reports`]) and the next one runs; for
     /// `tool_call` and `user_bash` it is in [`Outcome::thrown`] instead.

@@ -30,6 +30,7 @@ use crate::state::ReadableState;
 use pijs_artifact::Verified;
 use pijs_environment::Timer;
 use pijs_hostcall::{Dispatcher, Held};
+use pijs_node_compat::events::STREAM_TEXT;
 use pijs_protocol::message::{BusEvent, ErrorReport, Message};
 use pijs_protocol::registration::Registration;
 use pijs_protocol::wire::StreamAnswer;
@@ -486,7 +487,7 @@ impl Host {
         let muted = {
             let mut extension = slot.cell.borrow_mut();
             let Extension { registry, ears, .. } = &mut *extension;
-            ears.listen(registry.handlers(crate::events::pi::STREAM_TEXT))
+            ears.listen(registry.handlers(STREAM_TEXT))
         };
         for handler in muted {
             self.post(slot, Message::HandlerMuted { handler });

@@ -34,7 +34,7 @@ mod bulk;
 mod call;
 mod ears;
 mod emit;
-pub mod events;
+mod events;
 mod extension;
 mod flood;
 mod host;

@@ -4,6 +4,7 @@
 //! fact `profile`, and `pi:pi/profile` answers there.
 
 use crate::events::Event;
+use pijs_node_compat::events::STREAM_TEXT;
 use serde_json::{Map, Value};
 use std::fmt;
 use std::str::FromStr;
@@ -94,7 +95,7 @@ impl PiProfile {
 
     /// Whether an event is there at all; `stream_text` is ours and always is.
     pub fn fires(self, event: &str) -> bool {
-        self == Self::Current || event == crate::events::pi::STREAM_TEXT || LEGACY_EVENTS.binary_search(&event).is_ok()
+        self == Self::Current || event == STREAM_TEXT || LEGACY_EVENTS.binary_search(&event).is_ok()
     }
 
     /// Whether the loop goes on while handlers of this event run.
@@ -183,7 +184,7 @@ mod tests {
         assert!(LEGACY_EVENTS.is_sorted());
         assert_eq!(LEGACY_EVENTS.len(), 29);
         for event in LEGACY_EVENTS {
-            assert!(crate::events::pi::is_known(event), "{event}");
+            assert!(pijs_node_compat::events::is_known(event), "{event}");
         }
         assert!(QUEUED.iter().chain(BARRIERS).all(|event| LEGACY_EVENTS.contains(event)));
         assert!(PiProfile::Legacy.fires("stream_text") && !PiProfile::Legacy.fires("nonsense"));

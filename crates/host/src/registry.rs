@@ -5,7 +5,7 @@
 //! pi's (`docs/compatibility.md` lists where a conflict is reported here and ends pi).
 
 use crate::bulk;
-use crate::events::pi;
+use pijs_node_compat::events::{STREAM_TEXT, is_known};
 use pijs_protocol::registration::{CommandSpec, FlagSpec, HandlerSpec, Registration, ToolSpec};
 use pijs_protocol::{EntryIndex, Handle, guard};
 use std::collections::{BTreeMap, BTreeSet};
@@ -112,8 +112,8 @@ impl Registry {
                 known.handlers.push(Weighed { item: spec, weight });
                 known.weight.add(weight);
                 match event.as_str() {
-                    pi::STREAM_TEXT => Effect::Ears,
-                    name if pi::is_known(name) => Effect::None,
+                    STREAM_TEXT => Effect::Ears,
+                    name if is_known(name) => Effect::None,
                     _ => Effect::UnknownEvent(event),
                 }
             }
@@ -125,7 +125,7 @@ impl Registry {
                     known.removed.insert(handle);
                 }
                 match removed {
-                    Some(handler) if handler.item.event == pi::STREAM_TEXT => Effect::Ears,
+                    Some(handler) if handler.item.event == STREAM_TEXT => Effect::Ears,
                     _ => Effect::None,
                 }
             }
@@ -177,7 +177,7 @@ impl Registry {
     /// Whether this is no handler of `stream_text`, or one more may be written down.
     pub(crate) fn may_listen(&self, registration: &Registration) -> bool {
         let Registration::Handler(HandlerSpec { event, .. }) = registration else { return true };
-        event != pi::STREAM_TEXT || self.handlers(pi::STREAM_TEXT).count() < MOST_EARS || !guard::is_up("registry.room")
+        event != STREAM_TEXT || self.handlers(STREAM_TEXT).count() < MOST_EARS || !guard::is_up("registry.room")
     }
 
     /// Drops everything a failed entry registered.

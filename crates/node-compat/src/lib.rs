@@ -9,6 +9,8 @@
 
 #![warn(missing_docs)]
 
+pub mod events;
+
 /// One host module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HostModule {

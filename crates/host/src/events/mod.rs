@@ -2,16 +2,17 @@
 //!
 //! An [`Event`] is a name and an object. Who hears it and in which order is the host's business
 //! ([`Host::emit`](crate::Host::emit)); what its handlers may change and how their answers combine
-//! is the dialect's, here [`pi`]. A `Round` is one event on its way through its handlers, without
+//! is the dialect's ([`pijs_node_compat::events`]). A `Round` is one event on its way through its handlers, without
 //! any realm in sight.
 
+mod answer;
 mod needs;
-pub mod pi;
 
 use crate::outcome::Outcome;
 use crate::profile::PiProfile;
 use crate::signal::Signal;
-use pi::{OnThrow, Rule};
+use answer::Answer;
+use pijs_node_compat::events::{EventRule, OnThrow, rule_for};
 use pijs_protocol::ExtensionId;
 use pijs_protocol::message::{ErrorReport, EventResult};
 use serde_json::{Map, Value};
@@ -84,7 +85,7 @@ impl Event {
 
 /// Whether handlers of an event decide what may happen: one that throws says no.
 pub(crate) fn is_decided(event: &str) -> bool {
-    pi::rule_for(event).on_throw != OnThrow::Report
+    rule_for(event).on_throw != OnThrow::Report
 }
 
 /// Whether the next handler is called.
@@ -96,10 +97,10 @@ pub(crate) enum Step {
 
 /// One event on its way through its handlers.
 pub(crate) struct Round {
-    rule: &'static Rule,
+    rule: &'static EventRule,
     /// As the next handler sees it.
     payload: Map<String, Value>,
-    answer: pi::Answer,
+    answer: Answer,
     stopped: bool,
     thrown: Option<ErrorReport>,
     authors: Vec<ExtensionId>,
@@ -116,11 +117,11 @@ pub(crate) struct Taken {
 
 impl Round {
     pub(crate) fn new(event: &Event) -> Self {
-        let rule = pi::rule_for(event.name());
+        let rule = rule_for(event.name());
         Self {
             rule,
             payload: event.payload.clone(),
-            answer: pi::Answer::new(),
+            answer: Answer::new(),
             stopped: false,
             thrown: None,
             authors: Vec::new(),

@@ -4,12 +4,12 @@
 //! and before the session's tree is walked, it depends on what is said: a draft of the extension's own data needs
 //! nothing, one that the model reads does.
 
-use super::pi::Rule;
+use pijs_node_compat::events::EventRule;
 use pijs_protocol::message::EventResult;
 use serde_json::{Map, Value};
 
 /// The capabilities, in the order they are asked for; none for an answer that changes nothing.
-pub(super) fn of(rule: &Rule, payload: &Map<String, Value>, result: &EventResult) -> Vec<&'static str> {
+pub(super) fn of(rule: &EventRule, payload: &Map<String, Value>, result: &EventResult) -> Vec<&'static str> {
     let value = result.value.as_ref();
     match rule.name {
         "turn_end" | "agent_before_settle" => value.map(|value| at_boundary(payload, value)).unwrap_or_default(),
@@ -28,7 +28,7 @@ pub(super) fn of(rule: &Rule, payload: &Map<String, Value>, result: &EventResult
 
 /// Whether the answer puts words of the extension before the model, or in the place of the model's: a message, or another
 /// input of a tool call.
-pub(super) fn speaks(rule: &Rule, result: &EventResult) -> bool {
+pub(super) fn speaks(rule: &EventRule, result: &EventResult) -> bool {
     if rule.name == "tool_call" {
         return result.changed.contains_key("input");
     }
@@ -81,7 +81,7 @@ fn before_tree(value: &Value) -> Vec<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::events::pi;
+    use pijs_node_compat::events::rule_for;
     use pijs_protocol::EventId;
     use serde_json::json;
 
@@ -122,7 +122,7 @@ mod tests {
             let result =
                 EventResult { event_id: EventId::new("1"), value: Some(value), changed: Map::new(), error: None };
             let payload = payload.as_object().cloned().unwrap_or_default();
-            assert_eq!(of(pi::rule_for(event), &payload, &result), expected, "{event}: {said}");
+            assert_eq!(of(rule_for(event), &payload, &result), expected, "{event}: {said}");
         }
     }
 }

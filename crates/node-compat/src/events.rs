@@ -1,0 +1,166 @@
+//! The events of pi: which there are, what their handlers may change, how answers combine.
+//!
+//! [`EVENTS`] is the whole table, sorted by name; the shapes are those of pi 0.87.1. An event that is
+//! not in it registers with a warning and never fires. `extc` warns of it at the build, the host plays rounds by the table.
+
+/// What holds for one event.
+#[derive(Debug, PartialEq, Eq)]
+pub struct EventRule {
+    /// Its name.
+    pub name: &'static str,
+    /// Members of the event object whose changes in place count.
+    pub mutable: &'static [&'static str],
+    /// How answers combine.
+    pub combine: Combine,
+    /// What an exception does.
+    pub on_throw: OnThrow,
+    /// What an extension must hold for its answers and changes to count; `None` where they are
+    /// ignored anyway, only steer the extension's own session commands, or where it depends on the answer what it needs.
+    pub capability: Option<&'static str>,
+}
+
+/// How the answers of several handlers become one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Combine {
+    /// Answers are ignored.
+    Ignore,
+    /// The last truthy answer wins; one whose named member is truthy ends the round.
+    LastUntil(&'static str),
+    /// The first answer wins, `null` included.
+    First,
+    /// The first answer whose `trusted` is `yes` or `no` wins.
+    FirstDecided,
+    /// The named member of the answer replaces that of the event; the round's answer is `{member}`
+    /// when somebody replaced it.
+    Replace(&'static str),
+    /// As `Replace("message")`, and only by a message of the same role.
+    ReplaceMessage,
+    /// The answer itself replaces the named member.
+    ReplaceWhole(&'static str),
+    /// Each of the named members of an answer replaces that of the event; the round's answer has all
+    /// of them once somebody replaced one.
+    Fields(&'static [&'static str]),
+    /// As `Fields`, and the round always has an answer.
+    Chain(&'static [&'static str]),
+    /// Lists under the named members are concatenated, each item with the extension it is from.
+    Collect(&'static [&'static str]),
+    /// `message`s are collected, `systemPrompt` is chained.
+    AgentStart,
+    /// `transform` chains, `handled` ends the round.
+    Input,
+}
+
+/// What an exception in a handler does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnThrow {
+    /// It is reported; the next handler runs.
+    Report,
+    /// It blocks what the event is about, with its message as the reason; nothing is reported.
+    Block,
+    /// It is reported and ends the round; the caller fails.
+    Fail,
+}
+
+const fn quiet(name: &'static str) -> EventRule {
+    rule(name, &[], Combine::Ignore)
+}
+
+const fn rule(name: &'static str, mutable: &'static [&'static str], combine: Combine) -> EventRule {
+    EventRule { name, mutable, combine, on_throw: OnThrow::Report, capability: None }
+}
+
+impl EventRule {
+    /// The same, for extensions that hold a capability.
+    const fn held_by(self, capability: &'static str) -> Self {
+        Self { capability: Some(capability), ..self }
+    }
+
+    const fn on_throw(self, on_throw: OnThrow) -> Self {
+        Self { on_throw, ..self }
+    }
+}
+
+/// Fields of a tool's result that handlers may replace one by one.
+const RESULT_FIELDS: &[&str] = &["content", "details", "isError", "usage"];
+
+/// All events of the dialect but `stream_text`, sorted by name.
+pub const EVENTS: &[EventRule] = &[
+    quiet("after_provider_response"),
+    rule("agent_before_settle", &[], Combine::Chain(&["entries", "continue"])),
+    quiet("agent_end"),
+    quiet("agent_settled"),
+    quiet("agent_start"),
+    rule("before_agent_start", &["systemPromptOptions"], Combine::AgentStart).held_by("prompt.modify"),
+    rule("before_provider_headers", &["headers"], Combine::Ignore).held_by("provider"),
+    rule("before_provider_request", &["payload"], Combine::ReplaceWhole("payload")).held_by("provider"),
+    rule("cache_warming_decision", &[], Combine::Chain(&["action"])),
+    rule("context", &["messages"], Combine::Replace("messages")).held_by("context.modify"),
+    rule("context_with_system", &["messages"], Combine::Replace("messages")).held_by("context.modify"),
+    rule("input", &[], Combine::Input).held_by("context.modify"),
+    quiet("mcp_servers_change"),
+    rule("message_end", &[], Combine::ReplaceMessage).held_by("context.modify"),
+    quiet("message_start"),
+    quiet("message_update"),
+    quiet("model_select"),
+    rule("project_trust", &[], Combine::FirstDecided).held_by("trust"),
+    quiet("provider_stream_event"),
+    rule("resources_discover", &[], Combine::Collect(&["skillPaths", "promptPaths", "themePaths"]))
+        .held_by("resources"),
+    quiet("rule_fired"),
+    rule("session_before_compact", &[], Combine::LastUntil("cancel")).held_by("compaction"),
+    rule("session_before_fork", &[], Combine::LastUntil("cancel")),
+    rule("session_before_switch", &[], Combine::LastUntil("cancel")),
+    rule("session_before_tree", &[], Combine::LastUntil("cancel")),
+    quiet("session_compact"),
+    quiet("session_compact_failed"),
+    quiet("session_info_changed"),
+    quiet("session_shutdown"),
+    quiet("session_start"),
+    quiet("session_tree"),
+    quiet("thinking_level_select"),
+    rule("tool_call", &["input"], Combine::LastUntil("block")).on_throw(OnThrow::Block).held_by("tool.modify"),
+    quiet("tool_execution_end"),
+    quiet("tool_execution_start"),
+    quiet("tool_execution_update"),
+    rule("tool_result", RESULT_FIELDS, Combine::Fields(RESULT_FIELDS)).held_by("tool.modify"),
+    rule("turn_end", &[], Combine::Chain(&["entries", "continue"])),
+    quiet("turn_start"),
+    quiet("ui_prompt_end"),
+    quiet("ui_prompt_start"),
+    rule("user_bash", &[], Combine::First).on_throw(OnThrow::Fail).held_by("tool.modify"),
+];
+
+/// The event of a piece of a reply, which the host fires by itself.
+pub const STREAM_TEXT: &str = "stream_text";
+
+/// For names outside the table, which an embedder may emit all the same.
+static UNKNOWN: EventRule = quiet("");
+
+/// Whether handlers of this name can ever be called.
+pub fn is_known(name: &str) -> bool {
+    name == STREAM_TEXT || find(name).is_some()
+}
+
+/// The rule of an event; a name that is not in the table has the quietest one.
+pub fn rule_for(name: &str) -> &'static EventRule {
+    find(name).unwrap_or(&UNKNOWN)
+}
+
+fn find(name: &str) -> Option<&'static EventRule> {
+    let at = EVENTS.binary_search_by(|rule| rule.name.cmp(name)).ok()?;
+    EVENTS.get(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_sorted_so_that_it_can_be_searched() {
+        assert!(EVENTS.is_sorted_by(|a, b| a.name < b.name));
+        for rule in EVENTS {
+            assert_eq!(rule_for(rule.name), rule);
+        }
+        assert!(is_known("stream_text") && !is_known("nonsense"));
+    }
+}
