@@ -5,7 +5,7 @@
 
 use crate::limits::{Limits, with_large_stack};
 use crate::parse::{Parsed, parse};
-use pijs_host::FunctionText;
+use pijs_artifact::{FindFunctions, FunctionText};
 use std::ops::Range;
 use swc_core::common::{Span, Spanned};
 use swc_core::ecma::ast::*;
@@ -18,7 +18,7 @@ const LONGEST: usize = 2 << 20;
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Functions;
 
-impl pijs_host::FindFunctions for Functions {
+impl FindFunctions for Functions {
     fn functions(&self, source: &str) -> Vec<FunctionText> {
         if source.len() > LONGEST {
             return Vec::new();
@@ -118,7 +118,6 @@ impl Visit for Finder<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pijs_host::FindFunctions;
 
     /// The text of the function whose beginning is marked by `^`.
     fn text_at(marked: &str) -> Option<String> {

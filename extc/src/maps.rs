@@ -5,7 +5,7 @@
 //! the source that was compiled. Positions are 1-based on both sides, columns in UTF-16 units.
 
 use oxc_sourcemap::{SourceMap, Token};
-use pijs_artifact::Artifact;
+use pijs_artifact::{Artifact, PositionMap};
 use pijs_protocol::message::Position;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -55,7 +55,7 @@ impl SourceMaps {
     }
 }
 
-impl pijs_host::PositionMap for SourceMaps {
+impl PositionMap for SourceMaps {
     fn source_position(&self, module: &str, line: u32, column: u32) -> Option<Position> {
         let Place { file, line, column } = self.original(module, line, column)?;
         Some(Position { file, line, column })

@@ -23,8 +23,9 @@ pub const LAYERS: &[&[&str]] = &[
     &["pijs-artifact", "pijs-durable", "pijs-matcher", "pijs-node-compat", "pijs-terminal", "pijs-tick"],
     &["pijs-engine", "pijs-hostcall"],
     &["pijs-connectors", "pijs-packages", "pijs-realm", "pijs-rules"],
+    &["pijs-extc"],
     &["pijs-host"],
-    &["pijs-agent", "pijs-extc"],
+    &["pijs-agent"],
     &["pijs-cli", "pijs-conformance", "pijs-readers", "xtask"],
     &["pijs-tests"],
 ];

@@ -13,6 +13,7 @@
 //! | [`ArtifactError`] | why bytes were refused; ask it, it names what was expected and what was there |
 //! | [`InstallKey`], [`Mac`] | the secret of this installation, and what it says about one file |
 //! | [`Verified`] | an artifact whose bytecode may be loaded |
+//! | [`PositionMap`], [`FindFunctions`] | answer questions about the text of modules; `extc` implements them |
 //!
 //! What always holds: encoding is deterministic; decoding never panics and never allocates more than
 //! the input is long; a MAC binds the bytes, the engine build, the format and the id.
@@ -22,9 +23,11 @@
 mod container;
 mod error;
 mod mac;
+mod module_text;
 mod verified;
 
 pub use container::{Artifact, FORMAT_VERSION, MAGIC, Module, decode, digest, encode, read_header, read_metadata};
 pub use error::ArtifactError;
 pub use mac::{InstallKey, Mac, sign, verifies};
+pub use module_text::{FindFunctions, FunctionText, PositionMap};
 pub use verified::Verified;

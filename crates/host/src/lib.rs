@@ -78,11 +78,10 @@ pub use outcome::{
 pub use package::{Entry, EntryReport, LoadAgain, LoadError, LoadReport, Package};
 pub use patience::WaitBudget;
 pub use pins::Digests;
-pub use position::PositionMap;
 #[cfg(target_os = "linux")]
 pub use process::InProcess;
 pub use profile::{PiProfile, UnknownProfile};
-pub use quotes::{FindFunctions, FunctionText, Quotes};
+pub use quotes::Quotes;
 pub use report::{Observer, Report, ReportKind, Reports};
 pub use restart::RestartPolicy;
 pub use signal::Signal;

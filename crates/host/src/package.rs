@@ -1,7 +1,6 @@
 //! What can be loaded, and what came of it.
 
-use crate::position::PositionMap;
-use pijs_artifact::Verified;
+use pijs_artifact::{PositionMap, Verified};
 use pijs_hostcall::Profile;
 use pijs_protocol::manifest::CapabilityManifest;
 use pijs_protocol::message::ErrorReport;

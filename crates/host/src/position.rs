@@ -5,14 +5,8 @@
 //! [`translate`] applies it to a whole error before anyone sees it.
 
 use crate::quoted::quoted;
-use pijs_protocol::message::{ErrorReport, Position};
-
-/// Says where a position of a compiled module is in the source.
-pub trait PositionMap {
-    /// `line` and `column` are 1-based. `None`: the module is not the extension's own, or the place
-    /// has no mapping.
-    fn source_position(&self, module: &str, line: u32, column: u32) -> Option<Position>;
-}
+use pijs_artifact::PositionMap;
+use pijs_protocol::message::ErrorReport;
 
 /// Frames of one stack that are looked up in the source: an extension may write a stack as long as it likes.
 const MOST_FRAMES: usize = 100;
@@ -81,6 +75,7 @@ fn frame(text: &str) -> Option<Frame<'_>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pijs_protocol::message::Position;
 
     struct Shift;
 

@@ -4,28 +4,12 @@
 //! (`pi:web/wording`). `source`: the text of a function (`pi:web/functions`).
 
 use crate::quoted::quoted;
-use pijs_artifact::Verified;
+use pijs_artifact::{FindFunctions, FunctionText, Verified};
 use pijs_hostcall::{BoxFuture, ChunkSink, Connector, Output, Request};
 use pijs_protocol::{ExtensionId, HostcallError};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-/// Finds the functions in a module's text. The host has no parser; `pijs_extc::Functions` has one.
-pub trait FindFunctions: Send + Sync {
-    /// All of them, in any order; none where the text cannot be read.
-    fn functions(&self, source: &str) -> Vec<FunctionText>;
-}
-
-/// Where a function stands: byte offsets in its module's text.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FunctionText {
-    /// From its beginning to its body: where the engine may say it is.
-    pub head: Range<usize>,
-    /// All of it, as `toString` gives it.
-    pub text: Range<usize>,
-}
 
 /// The texts of the packages that a host has loaded, each for its own package alone. Give a clone to
 /// [`HostBuilder::quotes`](crate::HostBuilder::quotes), and another to the dispatcher as the connector of `module`; without
