@@ -1,14 +1,247 @@
-//! Pure computing that an interpreter is too slow for: digests, key derivation, ciphers, keys of two parts, compression.
+//! The functions of `pi:engine` that compute. The modules below compute on bytes and know no JavaScript.
 //!
-//! Each constructor of `pi:engine` here (`digest`, `cipher`, `compressor`) returns a function whose
-//! state is a Rust value, freed with the function. Work is done in calls whose size the caller
-//! chooses, so the realm's fuel counts the loop around them; those that cannot be cut (`deriveKey`,
-//! `generateKey`) refuse what would take seconds. Names and shapes of errors are Node's and are made in TypeScript:
-//! a failure that depends on the data is returned, not thrown.
+//! Each constructor here (`digest`, `cipher`, `compressor`, `readKey`, ...) returns a function whose state is a Rust value,
+//! freed with the function. Names and shapes of errors are Node's and are made in TypeScript: a failure that depends on
+//! the data is returned, not thrown.
 
-pub(crate) mod brotli;
-pub(crate) mod cipher;
-pub(crate) mod derive;
-pub(crate) mod digest;
-pub(crate) mod keys;
-pub(crate) mod zlib;
+mod brotli;
+mod cipher;
+mod derive;
+mod digest;
+mod keys;
+mod zlib;
+
+use crate::natives::{self, Call};
+use crate::values;
+use cipher::{Cipher, CipherFailure};
+use derive::{ScryptCost, hkdf, pbkdf2, scrypt};
+use digest::Hasher;
+use keys::{ChaCha20Rng, Form, Key, Scheme};
+use rquickjs::{Array, Ctx, Exception, Object, Result, TypedArray, Value};
+use std::cell::RefCell;
+use std::rc::Rc;
+use zlib::{Codec, Step};
+
+/// A computation that is not begun, since it would take seconds or too much memory, or since its parameters do not fit
+/// together; the text says which.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Refused(pub &'static str);
+
+/// Most output of one step of a codec.
+const MAX_STEP: u64 = 1 << 20;
+
+fn undefined<'js>(ctx: &Ctx<'js>) -> Value<'js> {
+    Value::new_undefined(ctx.clone())
+}
+
+/// Bytes as a `Uint8Array`, `undefined` for none.
+fn bytes_or_undefined<'js>(ctx: &Ctx<'js>, bytes: Option<impl AsRef<[u8]>>) -> Result<Value<'js>> {
+    match bytes {
+        Some(bytes) => Ok(TypedArray::<u8>::new_copy(ctx.clone(), bytes)?.into_value()),
+        None => Ok(undefined(ctx)),
+    }
+}
+
+/// Throws a `RangeError` for what is not computed.
+fn allowed<T>(ctx: &Ctx<'_>, computed: std::result::Result<T, Refused>) -> Result<T> {
+    computed.map_err(|Refused(why)| Exception::throw_range(ctx, why))
+}
+
+/// `digest(name, key?)`: `undefined` for an unknown name, else a function. With bytes it adds them, without
+/// arguments it ends and gives the digest, with `true` it gives a function that goes on from the same state.
+pub(crate) fn digest<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+    let name = call.text(0)?;
+    let hasher = if call.arg(1).is_undefined() { Hasher::new(&name) } else { Hasher::keyed(&name, &call.bytes(1)?) };
+    match hasher {
+        Some(hasher) => digest_function(call, hasher),
+        None => Ok(undefined(call.ctx())),
+    }
+}
+
+fn digest_function<'js>(call: &Call<'_, 'js>, hasher: Hasher) -> Result<Value<'js>> {
+    let state = RefCell::new(Some(hasher));
+    natives::closure(call.ctx(), "digest", move |call| {
+        let ctx = call.ctx();
+        let mut state = state.borrow_mut();
+        let Some(hasher) = state.as_mut() else {
+            return Err(Exception::throw_type(ctx, "the digest has been taken"));
+        };
+        if call.flag(0) {
+            return digest_function(call, hasher.clone());
+        }
+        if call.len() > 0 {
+            hasher.update(&call.bytes(0)?);
+            return Ok(undefined(ctx));
+        }
+        bytes_or_undefined(ctx, Some(state.take().map(Hasher::finish).unwrap_or_default()))
+    })
+}
+
+/// `deriveKey(kind, digest, password, salt, info, a, b, c, length)`: for `pbkdf2` *a* is the number of
+/// rounds, for `scrypt` *a*, *b*, *c* are cost, block size and parallelism. `undefined`: unknown digest.
+pub(crate) fn derive_key<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+    let (kind, digest) = (call.text(0)?, call.text(1)?);
+    let (password, salt, info) = (call.bytes(2)?, call.bytes(3)?, call.bytes(4)?);
+    let length = usize::try_from(call.whole(8)?).unwrap_or(usize::MAX);
+    let key = match kind.as_str() {
+        "pbkdf2" => pbkdf2(&digest, &password, &salt, call.whole(5)?, length),
+        "scrypt" => {
+            let cost = ScryptCost { cost: call.whole(5)?, block: call.whole(6)?, parallel: call.whole(7)? };
+            scrypt(&password, &salt, cost, length).map(Some)
+        }
+        _ => hkdf(&digest, &password, &salt, &info, length),
+    };
+    bytes_or_undefined(call.ctx(), allowed(call.ctx(), key)?)
+}
+
+/// `cipher(mode, encrypt, key, iv)`: `undefined` when they do not fit together, else a function of an
+/// operation and bytes: `update`, `final`, `aad`, `tag` (get), `expect` (set the tag), `unpadded`.
+/// `final` gives bytes or the name of what is wrong: `length`, `decrypt`, `auth`.
+pub(crate) fn cipher<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+    let (mode, encrypt) = (call.text(0)?, call.flag(1));
+    let Some(cipher) = Cipher::new(&mode, encrypt, &call.bytes(2)?, &call.bytes(3)?) else {
+        return Ok(undefined(call.ctx()));
+    };
+    let state = RefCell::new(cipher);
+    natives::closure(call.ctx(), "cipher", move |call| cipher_step(call, &mut state.borrow_mut()))
+}
+
+fn cipher_step<'js>(call: &Call<'_, 'js>, cipher: &mut Cipher) -> Result<Value<'js>> {
+    let ctx = call.ctx();
+    match (call.text(0)?.as_str(), cipher.is_authenticated()) {
+        ("update", _) => return bytes_or_undefined(ctx, Some(cipher.update(call.bytes(1)?))),
+        ("final", _) => {
+            let failure = match cipher.finish() {
+                Ok(last) => return bytes_or_undefined(ctx, Some(last)),
+                Err(CipherFailure::Length) => "length",
+                Err(CipherFailure::Decrypt) => "decrypt",
+                Err(CipherFailure::Auth) => "auth",
+            };
+            return values::string_to_js(ctx, failure);
+        }
+        ("aad", true) => cipher.add_authenticated(&call.bytes(1)?),
+        ("tag", true) => return bytes_or_undefined(ctx, cipher.tag()),
+        ("expect", true) => cipher.expect_tag(call.bytes(1)?),
+        ("unpadded", _) => cipher.set_unpadded(),
+        (other, _) => return Err(Exception::throw_type(ctx, &format!("cipher: {other} does not fit this mode"))),
+    }
+    Ok(undefined(ctx))
+}
+
+/// `compressor(kind, level, windowBits, dictionary?)`: a function `(input, flush, room)` that gives
+/// `{output, read, end, failure?, code?, number?}`. Kinds are those of [`Codec::new`].
+pub(crate) fn compressor<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+    let ctx = call.ctx();
+    let kind = call.text(0)?;
+    let dictionary = if call.arg(3).is_undefined() { None } else { Some(call.bytes(3)?) };
+    let Some(codec) = Codec::new(&kind, call.whole(1)?, call.whole(2)?, dictionary) else {
+        return Err(Exception::throw_type(ctx, &format!("unknown codec {kind}")));
+    };
+    let state = RefCell::new(codec);
+    natives::closure(ctx, "compressor", move |call| {
+        let input = call.bytes(0)?;
+        let room = usize::try_from(call.whole(2)?.clamp(1, MAX_STEP)).unwrap_or(1);
+        codec_report(call.ctx(), state.borrow_mut().step(&input, call.whole(1)?, room))
+    })
+}
+
+fn codec_report<'js>(ctx: &Ctx<'js>, step: Step) -> Result<Value<'js>> {
+    let answer = Object::new(ctx.clone())?;
+    values::put(&answer, "output", TypedArray::<u8>::new_copy(ctx.clone(), step.output)?)?;
+    values::put(&answer, "read", step.read)?;
+    values::put(&answer, "end", step.end)?;
+    if let Some(failure) = step.failure {
+        values::put(&answer, "failure", failure.words)?;
+        if let Some((code, number)) = failure.code {
+            values::put(&answer, "code", code)?;
+            values::put(&answer, "number", number)?;
+        }
+    }
+    Ok(answer.into_value())
+}
+
+/// `crc32(bytes, start)`.
+pub(crate) fn crc32<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+    let start = u32::try_from(call.whole(1)? & u64::from(u32::MAX)).unwrap_or_default();
+    Ok(Value::new_float(call.ctx().clone(), f64::from(zlib::crc32(&call.bytes(0)?, start))))
+}
+
+/// `readKey(form, der, passphrase?)`: forms are those of [`keys::read`]. `undefined` when it is no such key.
+pub(crate) fn read_key<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+    let (form, der) = (call.text(0)?, call.bytes(1)?);
+    let passphrase = if form == "encrypted" { call.bytes(2)? } else { Vec::new() };
+    key_function(call, allowed(call.ctx(), keys::read(&form, &der, &passphrase))?)
+}
+
+/// `buildKey(kind, ...numbers)`: a key from the numbers of a JWK.
+pub(crate) fn build_key<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+    let kind = call.text(0)?;
+    let numbers = (1..call.len()).map(|index| call.bytes(index)).collect::<Result<Vec<_>>>()?;
+    key_function(call, keys::build(&kind, &numbers))
+}
+
+/// `generateKey(kind, seed, bits, exponent)`: a new private key.
+pub(crate) fn generate_key<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+    let (kind, mut random) = (call.text(0)?, random(call, 1)?);
+    let key = keys::generate(&kind, call.whole(2)?, call.whole(3)?, &mut random);
+    key_function(call, allowed(call.ctx(), key)?)
+}
+
+/// The generator that a seed of 32 bytes starts.
+fn random(call: &Call<'_, '_>, index: usize) -> Result<ChaCha20Rng> {
+    let seed: [u8; 32] =
+        call.bytes(index)?.try_into().map_err(|_| Exception::throw_type(call.ctx(), "expected a seed of 32 bytes"))?;
+    Ok(keys::rng(seed))
+}
+
+/// A function whose first argument names the operation; `undefined` without a key.
+fn key_function<'js>(call: &Call<'_, 'js>, key: Option<Rc<dyn Key>>) -> Result<Value<'js>> {
+    match key {
+        Some(key) => natives::closure(call.ctx(), "key", move |call| key_step(call, &key)),
+        None => Ok(undefined(call.ctx())),
+    }
+}
+
+fn key_step<'js>(call: &Call<'_, 'js>, key: &Rc<dyn Key>) -> Result<Value<'js>> {
+    let ctx = call.ctx();
+    let bytes = match call.text(0)?.as_str() {
+        "kind" => return values::string_to_js(ctx, key.kind()),
+        "private" => return Ok(Value::new_bool(ctx.clone(), key.is_private())),
+        "public" => return key_function(call, Some(key.public())),
+        "numbers" => {
+            let numbers = Array::new(ctx.clone())?;
+            for (index, number) in key.numbers().into_iter().enumerate() {
+                numbers.set(index, TypedArray::<u8>::new_copy(ctx.clone(), number)?)?;
+            }
+            return Ok(numbers.into_value());
+        }
+        "verify" => {
+            let is_right = key.verify(&scheme(call)?, &call.bytes(1)?, &call.bytes(6)?);
+            return Ok(Value::new_bool(ctx.clone(), is_right));
+        }
+        "der" => Form::from_name(&call.text(1)?).and_then(|form| key.der(form)),
+        "encrypted" => match key.der(Form::Pkcs8) {
+            Some(der) => keys::encrypt(&der, &call.text(1)?, &call.bytes(2)?, &mut random(call, 3)?),
+            None => None,
+        },
+        "point" => key.point(call.flag(1)),
+        "sign" => key.sign(&scheme(call)?, &call.bytes(1)?, &mut random(call, 6)?),
+        "recover" => key.recover(&call.bytes(1)?),
+        "encrypt" => key.encrypt(&scheme(call)?, &call.bytes(1)?, &mut random(call, 6)?),
+        "decrypt" => key.decrypt(&scheme(call)?, &call.bytes(1)?, &mut random(call, 6)?),
+        "agree" => keys::agree(key.as_ref(), &call.bytes(1)?),
+        other => return Err(Exception::throw_type(ctx, &format!("key: there is no operation {other}"))),
+    };
+    bytes_or_undefined(ctx, bytes)
+}
+
+/// The arguments 2 to 5 of an operation: padding, digest, length of the salt (negative: any), label.
+fn scheme(call: &Call<'_, '_>) -> Result<Scheme> {
+    let salt = call.arg(4).as_number().unwrap_or(-1.0);
+    Ok(Scheme {
+        padding: call.text(2)?,
+        digest: call.text(3)?,
+        salt_length: if salt < 0.0 { None } else { Some(usize::try_from(call.whole(4)?).unwrap_or(usize::MAX)) },
+        label: if call.arg(5).is_undefined() { Vec::new() } else { call.bytes(5)? },
+    })
+}

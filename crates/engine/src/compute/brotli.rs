@@ -1,12 +1,12 @@
 //! Brotli, a bounded step at a time.
 
-use super::zlib::{Codec, Failure, Step};
+use super::zlib::{CodecFailure, Run, Step};
 use brotli::enc::StandardAlloc;
 use brotli::enc::encode::{BrotliEncoderOperation, BrotliEncoderParameter, BrotliEncoderStateStruct};
 use brotli::{BrotliDecompressStream, BrotliResult, BrotliState};
 
 /// An encoder. Flush values are Node's `BROTLI_OPERATION_*`: process, flush, finish.
-pub(super) fn compress(quality: u32, window: u32) -> Codec {
+pub(crate) fn compress(quality: u32, window: u32) -> Run {
     let mut state = BrotliEncoderStateStruct::new(StandardAlloc::default());
     state.set_parameter(BrotliEncoderParameter::BROTLI_PARAM_QUALITY, quality.min(11));
     state.set_parameter(BrotliEncoderParameter::BROTLI_PARAM_LGWIN, window.clamp(10, 24));
@@ -36,7 +36,7 @@ pub(super) fn compress(quality: u32, window: u32) -> Codec {
 }
 
 /// A decoder. It is strict, as Node's is unless told otherwise: a large window is up to a gigabyte.
-pub(super) fn decompress() -> Codec {
+pub(crate) fn decompress() -> Run {
     let mut state =
         BrotliState::new_strict(StandardAlloc::default(), StandardAlloc::default(), StandardAlloc::default());
     Box::new(move |input, _, room| {
@@ -56,7 +56,7 @@ pub(super) fn decompress() -> Codec {
         let failure = matches!(result, BrotliResult::ResultFailure).then(|| {
             let name = format!("{:?}", state.error_code);
             let code = format!("ERR_{}", name.strip_prefix("BROTLI_DECODER").unwrap_or(&name));
-            Failure { words: "Decompression failed".to_owned(), code: Some((code, state.error_code as i32)) }
+            CodecFailure { words: "Decompression failed".to_owned(), code: Some((code, state.error_code as i32)) }
         });
         Step { output, read, end: matches!(result, BrotliResult::ResultSuccess), failure }
     })

@@ -3,7 +3,6 @@
 //! Modes other than GCM are RustCrypto's. GCM is put together here from its two parts, the counter
 //! mode and GHASH (NIST SP 800-38D, section 7), because it is fed piece by piece.
 
-use crate::natives::{self, Call};
 use aes::{Aes128, Aes192, Aes256};
 use cipher::consts::U16;
 use cipher::generic_array::GenericArray;
@@ -12,8 +11,7 @@ use cipher::{
 };
 use ghash::GHash;
 use ghash::universal_hash::UniversalHash;
-use rquickjs::{Exception, Result, TypedArray, Value};
-use std::cell::RefCell;
+use std::fmt;
 
 const BLOCK: usize = 16;
 
@@ -21,7 +19,7 @@ const BLOCK: usize = 16;
 type Transform = Box<dyn FnMut(&mut [u8])>;
 
 /// One direction of one cipher, in progress.
-struct Cipher {
+pub struct Cipher {
     transform: Transform,
     encrypt: bool,
     /// Block modes only: bytes that wait for the rest of their block.
@@ -66,8 +64,9 @@ impl Auth {
     }
 }
 
-/// Why the last step failed; TypeScript makes Node's errors of them.
-enum Failure {
+/// Why the last step failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CipherFailure {
     /// The input is no whole number of blocks.
     Length,
     /// The padding is wrong.
@@ -77,7 +76,49 @@ enum Failure {
 }
 
 impl Cipher {
-    fn update(&mut self, mut data: Vec<u8>) -> Vec<u8> {
+    /// A cipher of the mode `cbc`, `ctr`, `ecb` or `gcm`; `None` when the mode is unknown, or the lengths of key and
+    /// initialisation vector do not fit.
+    pub fn new(mode: &str, encrypt: bool, key: &[u8], iv: &[u8]) -> Option<Self> {
+        match key.len() {
+            16 => build::<Aes128>(mode, encrypt, key, iv),
+            24 => build::<Aes192>(mode, encrypt, key, iv),
+            32 => build::<Aes256>(mode, encrypt, key, iv),
+            _ => None,
+        }
+    }
+
+    /// Whether the mode authenticates: then there is a tag, and data that is authenticated only.
+    pub fn is_authenticated(&self) -> bool {
+        self.auth.is_some()
+    }
+
+    /// Adds data that is authenticated and not encrypted, before any text. Only of use when [`Self::is_authenticated`].
+    pub fn add_authenticated(&mut self, data: &[u8]) {
+        if let Some(auth) = &mut self.auth {
+            auth.aad_bytes += data.len() as u64;
+            auth.absorb(data);
+        }
+    }
+
+    /// The tag, once there is one: after the end of an encryption, or as it was given to [`Self::expect_tag`].
+    pub fn tag(&self) -> Option<&[u8]> {
+        self.auth.as_ref()?.tag.as_deref()
+    }
+
+    /// Sets the tag that a decryption must end with.
+    pub fn expect_tag(&mut self, tag: Vec<u8>) {
+        if let Some(auth) = &mut self.auth {
+            auth.tag = Some(tag);
+        }
+    }
+
+    /// Leaves out the padding of a block mode.
+    pub fn set_unpadded(&mut self) {
+        self.padding = false;
+    }
+
+    /// Takes more text and gives what is ready of the other.
+    pub fn update(&mut self, mut data: Vec<u8>) -> Vec<u8> {
         if let Some(auth) = &mut self.auth {
             if auth.text_bytes == 0 && !data.is_empty() {
                 auth.end_section();
@@ -104,16 +145,21 @@ impl Cipher {
         out
     }
 
-    fn finish(&mut self) -> std::result::Result<Vec<u8>, Failure> {
+    /// Ends, and gives what was left.
+    ///
+    /// # Errors
+    ///
+    /// When the input is no whole number of blocks, or its padding or tag is wrong.
+    pub fn finish(&mut self) -> Result<Vec<u8>, CipherFailure> {
         if let Some(auth) = &mut self.auth {
             let tag = auth.finish();
             if self.encrypt {
                 auth.tag = Some(tag);
                 return Ok(Vec::new());
             }
-            let expected = auth.tag.take().ok_or(Failure::Auth)?;
+            let expected = auth.tag.take().ok_or(CipherFailure::Auth)?;
             let differs = expected.iter().zip(&tag).fold(0, |all, (left, right)| all | (left ^ right));
-            return if differs == 0 { Ok(Vec::new()) } else { Err(Failure::Auth) };
+            return if differs == 0 { Ok(Vec::new()) } else { Err(CipherFailure::Auth) };
         }
         let mut last = std::mem::take(&mut self.held);
         if !self.block_mode || (!self.padding && last.is_empty()) {
@@ -127,15 +173,21 @@ impl Cipher {
             return Ok(last);
         }
         if last.len() != BLOCK {
-            return Err(Failure::Length);
+            return Err(CipherFailure::Length);
         }
         (self.transform)(&mut last);
         let pad = usize::from(last[BLOCK - 1]);
         if pad == 0 || pad > BLOCK || last[BLOCK - pad..].iter().any(|byte| usize::from(*byte) != pad) {
-            return Err(Failure::Decrypt);
+            return Err(CipherFailure::Decrypt);
         }
         last.truncate(BLOCK - pad);
         Ok(last)
+    }
+}
+
+impl fmt::Debug for Cipher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cipher").finish_non_exhaustive()
     }
 }
 
@@ -223,60 +275,4 @@ fn first_counter(hash: &GHash, iv: &[u8]) -> [u8; BLOCK] {
     length[8..].copy_from_slice(&(iv.len() as u64 * 8).to_be_bytes());
     hash.update_padded(&length);
     hash.finalize().into()
-}
-
-/// `cipher(mode, encrypt, key, iv)`: `undefined` when they do not fit together, else a function of an
-/// operation and bytes: `update`, `final`, `aad`, `tag` (get), `expect` (set the tag), `unpadded`.
-/// `final` gives bytes or the name of what is wrong: `length`, `decrypt`, `auth`.
-pub(crate) fn create<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
-    let (mode, encrypt) = (call.text(0)?, call.flag(1));
-    let (key, iv) = (call.bytes(2)?, call.bytes(3)?);
-    let cipher = match key.len() {
-        16 => build::<Aes128>(&mode, encrypt, &key, &iv),
-        24 => build::<Aes192>(&mode, encrypt, &key, &iv),
-        32 => build::<Aes256>(&mode, encrypt, &key, &iv),
-        _ => None,
-    };
-    let Some(cipher) = cipher else { return Ok(Value::new_undefined(call.ctx().clone())) };
-    let state = RefCell::new(cipher);
-    natives::closure(call.ctx(), "cipher", move |call| step(call, &mut state.borrow_mut()))
-}
-
-fn step<'js>(call: &Call<'_, 'js>, cipher: &mut Cipher) -> Result<Value<'js>> {
-    let ctx = call.ctx();
-    let bytes = |bytes: Vec<u8>| Ok(TypedArray::<u8>::new_copy(ctx.clone(), bytes)?.into_value());
-    let nothing = || Ok(Value::new_undefined(ctx.clone()));
-    match (call.text(0)?.as_str(), &mut cipher.auth) {
-        ("update", _) => bytes(cipher.update(call.bytes(1)?)),
-        ("final", _) => match cipher.finish() {
-            Ok(last) => bytes(last),
-            Err(failure) => {
-                let name = match failure {
-                    Failure::Length => "length",
-                    Failure::Decrypt => "decrypt",
-                    Failure::Auth => "auth",
-                };
-                crate::values::string_to_js(ctx, name)
-            }
-        },
-        ("aad", Some(auth)) => {
-            let aad = call.bytes(1)?;
-            auth.aad_bytes += aad.len() as u64;
-            auth.absorb(&aad);
-            nothing()
-        }
-        ("tag", Some(auth)) => match auth.tag.clone() {
-            Some(tag) => bytes(tag),
-            None => nothing(),
-        },
-        ("expect", Some(auth)) => {
-            auth.tag = Some(call.bytes(1)?);
-            nothing()
-        }
-        ("unpadded", _) => {
-            cipher.padding = false;
-            nothing()
-        }
-        (other, _) => Err(Exception::throw_type(ctx, &format!("cipher: {other} does not fit this mode"))),
-    }
 }

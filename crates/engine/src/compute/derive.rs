@@ -1,10 +1,11 @@
 //! Keys from passwords and from other keys: PBKDF2, scrypt, HKDF.
+//!
+//! One call cannot be cut into steps, so each refuses what would take seconds. `Ok(None)` stands for an unknown digest.
 
+use super::Refused;
 use super::digest::with_digest;
-use crate::natives::Call;
 use hkdf::Hkdf;
 use hmac::Hmac;
-use rquickjs::{Exception, Result, TypedArray, Value};
 
 /// Digest computations that one call may ask for; about two seconds of work.
 const MAX_ROUNDS: u64 = 20_000_000;
@@ -12,55 +13,83 @@ const MAX_ROUNDS: u64 = 20_000_000;
 /// Memory that one scrypt call may use. Node's default limit is 32 MiB and a caller can raise it.
 const MAX_SCRYPT_BYTES: u64 = 256 << 20;
 
-/// `deriveKey(kind, digest, password, salt, info, a, b, c, length)`: for `pbkdf2` *a* is the number of
-/// rounds, for `scrypt` *a*, *b*, *c* are cost, block size and parallelism. `undefined`: unknown digest.
-pub(crate) fn key<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
-    let (kind, digest) = (call.text(0)?, call.text(1)?);
-    let (password, salt, info) = (call.bytes(2)?, call.bytes(3)?, call.bytes(4)?);
-    let length = usize::try_from(call.whole(8)?).unwrap_or(usize::MAX);
-    let too_much = |what: &str| Err(Exception::throw_range(call.ctx(), what));
-    if length > 1 << 24 {
-        return too_much("a derived key of more than 16 MiB is not available in a PiJS realm");
+/// The longest key.
+const MAX_BYTES: usize = 1 << 24;
+
+fn buffer(length: usize) -> Result<Vec<u8>, Refused> {
+    if length > MAX_BYTES {
+        return Err(Refused("a derived key of more than 16 MiB is not available in a PiJS realm"));
     }
-    let mut out = vec![0; length];
-    let known = match kind.as_str() {
-        "pbkdf2" => {
-            let rounds = call.whole(5)?;
-            let blocks = (length as u64).div_ceil(16).max(1);
-            if rounds.saturating_mul(blocks) > MAX_ROUNDS {
-                return too_much(
-                    "pbkdf2 with this many iterations would hold up the session: use fewer than 20 million",
-                );
-            }
-            let rounds = u32::try_from(rounds).unwrap_or(u32::MAX);
-            pbkdf2_by_name(&digest, &password, &salt, rounds, &mut out)
-        }
-        "scrypt" => {
-            let (cost, block, parallel) = (call.whole(5)?, call.whole(6)?, call.whole(7)?);
-            let memory = cost.saturating_mul(block).saturating_mul(128);
-            if memory > MAX_SCRYPT_BYTES || memory.saturating_mul(parallel) > 8 * MAX_SCRYPT_BYTES {
-                return too_much("scrypt with these parameters needs more memory than a PiJS realm gives");
-            }
-            let narrow = |value| u32::try_from(value).unwrap_or(u32::MAX);
-            let cost = u8::try_from(cost.max(1).ilog2()).unwrap_or(u8::MAX);
-            let Ok(params) = scrypt::Params::new(cost, narrow(block), narrow(parallel), 32) else {
-                return too_much("invalid scrypt parameters");
-            };
-            // An empty key is the only output that scrypt cannot give.
-            if !out.is_empty() && scrypt::scrypt(&password, &salt, &params, &mut out).is_err() {
-                return too_much("invalid scrypt parameters");
-            }
-            Some(())
-        }
-        _ => match with_digest!(digest.as_str(), digest_length, ()) {
-            Some(size) if length > 255 * size => return too_much("invalid key length"),
-            _ => hkdf_by_name(&digest, &password, &salt, &info, &mut out),
-        },
+    Ok(vec![0; length])
+}
+
+/// PBKDF2 with the HMAC of a digest.
+///
+/// # Errors
+///
+/// When the key or the number of rounds is too large.
+pub fn pbkdf2(
+    digest: &str,
+    password: &[u8],
+    salt: &[u8],
+    rounds: u64,
+    length: usize,
+) -> Result<Option<Vec<u8>>, Refused> {
+    let mut out = buffer(length)?;
+    let blocks = (length as u64).div_ceil(16).max(1);
+    if rounds.saturating_mul(blocks) > MAX_ROUNDS {
+        return Err(Refused("pbkdf2 with this many iterations would hold up the session: use fewer than 20 million"));
+    }
+    let rounds = u32::try_from(rounds).unwrap_or(u32::MAX);
+    Ok(pbkdf2_by_name(digest, password, salt, rounds, &mut out).map(|()| out))
+}
+
+/// Cost, block size and parallelism of scrypt, as Node names them `N`, `r` and `p`.
+#[derive(Debug, Clone, Copy)]
+pub struct ScryptCost {
+    /// A power of two.
+    pub cost: u64,
+    /// Block size.
+    pub block: u64,
+    /// Parallelism.
+    pub parallel: u64,
+}
+
+/// scrypt.
+///
+/// # Errors
+///
+/// When the key or the memory is too large, or the three numbers do not fit together.
+pub fn scrypt(password: &[u8], salt: &[u8], cost: ScryptCost, length: usize) -> Result<Vec<u8>, Refused> {
+    let mut out = buffer(length)?;
+    let ScryptCost { cost, block, parallel } = cost;
+    let memory = cost.saturating_mul(block).saturating_mul(128);
+    if memory > MAX_SCRYPT_BYTES || memory.saturating_mul(parallel) > 8 * MAX_SCRYPT_BYTES {
+        return Err(Refused("scrypt with these parameters needs more memory than a PiJS realm gives"));
+    }
+    let narrow = |value| u32::try_from(value).unwrap_or(u32::MAX);
+    let cost = u8::try_from(cost.max(1).ilog2()).unwrap_or(u8::MAX);
+    let Ok(params) = scrypt::Params::new(cost, narrow(block), narrow(parallel), 32) else {
+        return Err(Refused("invalid scrypt parameters"));
     };
-    match known {
-        Some(()) => Ok(TypedArray::<u8>::new_copy(call.ctx().clone(), out)?.into_value()),
-        None => Ok(Value::new_undefined(call.ctx().clone())),
+    // An empty key is the only output that scrypt cannot give.
+    if !out.is_empty() && scrypt::scrypt(password, salt, &params, &mut out).is_err() {
+        return Err(Refused("invalid scrypt parameters"));
     }
+    Ok(out)
+}
+
+/// HKDF with the HMAC of a digest.
+///
+/// # Errors
+///
+/// When the key is longer than the digest can fill.
+pub fn hkdf(digest: &str, key: &[u8], salt: &[u8], info: &[u8], length: usize) -> Result<Option<Vec<u8>>, Refused> {
+    let mut out = buffer(length)?;
+    if with_digest!(digest, digest_length, ()).is_some_and(|size| length > 255 * size) {
+        return Err(Refused("invalid key length"));
+    }
+    Ok(hkdf_by_name(digest, key, salt, info, &mut out).map(|()| out))
 }
 
 fn digest_length<D: super::digest::Digester>() -> usize {

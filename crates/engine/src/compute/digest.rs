@@ -1,10 +1,8 @@
 //! Message digests and HMACs, fed piece by piece.
 
-use crate::natives::{self, Call};
 use digest::{FixedOutput, KeyInit, Update};
 use hmac::Hmac;
-use rquickjs::{Exception, Result, TypedArray, Value};
-use std::cell::RefCell;
+use std::fmt;
 
 /// Calls `$run` with the digest type that `$name` stands for; `None` for an unknown name.
 macro_rules! with_digest {
@@ -33,7 +31,7 @@ pub(crate) use with_digest;
 pub(crate) trait Digester: digest::Digest + Update + FixedOutput + Default + Clone + 'static {}
 impl<D: digest::Digest + Update + FixedOutput + Default + Clone + 'static> Digester for D {}
 
-/// A digest or an HMAC in progress.
+/// What a digest and an HMAC have in common.
 trait Running {
     fn update(&mut self, bytes: &[u8]);
     fn finish(self: Box<Self>) -> Vec<u8>;
@@ -76,34 +74,39 @@ fn keyed(name: &str, key: &[u8]) -> Option<Box<dyn Running>> {
     )
 }
 
-/// `digest(name, key?)`: `undefined` for an unknown name, else a function. With bytes it adds them, without
-/// arguments it ends and gives the digest, with `true` it gives a function that goes on from the same state.
-pub(crate) fn create<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
-    let name = call.text(0)?;
-    let running =
-        if call.arg(1).is_undefined() { with_digest!(name.as_str(), plain, ()) } else { keyed(&name, &call.bytes(1)?) };
-    match running {
-        Some(running) => function(call, running),
-        None => Ok(Value::new_undefined(call.ctx().clone())),
+/// A digest or an HMAC in progress.
+pub struct Hasher(Box<dyn Running>);
+
+impl Hasher {
+    /// A digest by its name (`sha256`, `sha3-512`, ...); `None` for an unknown one.
+    pub fn new(name: &str) -> Option<Self> {
+        with_digest!(name, plain, ()).map(Self)
+    }
+
+    /// An HMAC with the digest of a name.
+    pub fn keyed(name: &str, key: &[u8]) -> Option<Self> {
+        keyed(name, key).map(Self)
+    }
+
+    /// Adds bytes.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// The digest of all that was added.
+    pub fn finish(self) -> Vec<u8> {
+        self.0.finish()
     }
 }
 
-fn function<'js>(call: &Call<'_, 'js>, running: Box<dyn Running>) -> Result<Value<'js>> {
-    let state = RefCell::new(Some(running));
-    natives::closure(call.ctx(), "digest", move |call| {
-        let ctx = call.ctx();
-        let mut state = state.borrow_mut();
-        let Some(running) = state.as_mut() else {
-            return Err(Exception::throw_type(ctx, "the digest has been taken"));
-        };
-        if call.flag(0) {
-            return function(call, running.copy());
-        }
-        if call.len() > 0 {
-            running.update(&call.bytes(0)?);
-            return Ok(Value::new_undefined(ctx.clone()));
-        }
-        let digest = state.take().map(Running::finish).unwrap_or_default();
-        Ok(TypedArray::<u8>::new_copy(ctx.clone(), digest)?.into_value())
-    })
+impl Clone for Hasher {
+    fn clone(&self) -> Self {
+        Self(self.0.copy())
+    }
+}
+
+impl fmt::Debug for Hasher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hasher").finish_non_exhaustive()
+    }
 }

@@ -1,88 +1,79 @@
-//! Deflate in its three wrappings, a bounded step at a time.
+//! Compression: deflate in its three wrappings and brotli, a bounded step at a time, and CRC-32.
 
 use super::brotli;
-use crate::natives::{self, Call};
-use crate::values;
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
-use rquickjs::{Ctx, Exception, Object, Result, TypedArray, Value};
-use std::cell::RefCell;
-
-/// Most output of one step.
-const MAX_STEP: u64 = 1 << 20;
+use std::fmt;
 
 /// What one step did.
-pub(super) struct Step {
-    pub(super) output: Vec<u8>,
-    pub(super) read: usize,
+#[derive(Debug)]
+pub struct Step {
+    /// What came out.
+    pub output: Vec<u8>,
+    /// How many bytes of the input were taken.
+    pub read: usize,
     /// The stream has ended; input after `read` belongs to something else.
-    pub(super) end: bool,
+    pub end: bool,
     /// What is wrong with the data.
-    pub(super) failure: Option<Failure>,
+    pub failure: Option<CodecFailure>,
 }
 
 /// What is wrong with the data: the library's words, and for brotli Node's code and number.
-pub(super) struct Failure {
-    pub(super) words: String,
-    pub(super) code: Option<(String, i32)>,
+#[derive(Debug)]
+pub struct CodecFailure {
+    /// The library's words.
+    pub words: String,
+    /// Node's code and its number.
+    pub code: Option<(String, i32)>,
 }
 
-impl From<&str> for Failure {
+impl From<&str> for CodecFailure {
     fn from(words: &str) -> Self {
         Self { words: words.to_owned(), code: None }
     }
 }
 
-/// A codec in progress: some input, how to flush (Node's constants), the room for output.
-pub(super) type Codec = Box<dyn FnMut(&[u8], u64, usize) -> Step>;
+/// Some input, how to flush (Node's constants), the room for output.
+pub(crate) type Run = Box<dyn FnMut(&[u8], u64, usize) -> Step>;
 
-/// `compressor(kind, level, windowBits, dictionary?)`: a function `(input, flush, room)` that gives
-/// `{output, read, end, failure?, code?, number?}`. Kinds: `gzip`, `deflate`, `deflateRaw`, `gunzip`, `inflate`, `inflateRaw`,
-/// `brotliCompress` (*level* is the quality, *windowBits* its window, *dictionary* unused) and `brotliDecompress`.
-pub(crate) fn create<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
-    let ctx = call.ctx();
-    let kind = call.text(0)?;
-    let level = u32::try_from(call.whole(1)?).unwrap_or(6);
-    let bits = u8::try_from(call.whole(2)?).unwrap_or(15);
-    let dictionary = if call.arg(3).is_undefined() { None } else { Some(call.bytes(3)?) };
-    let compression = Compression::new(level.min(9));
-    let bits = bits.clamp(9, 15);
-    let codec = match kind.as_str() {
-        "gzip" => compress(Compress::new_gzip(compression, bits), None),
-        "deflate" => compress(Compress::new_with_window_bits(compression, true, bits), dictionary),
-        "deflateRaw" => compress(Compress::new_with_window_bits(compression, false, bits), dictionary),
-        "gunzip" => decompress(Decompress::new_gzip(bits), None, true),
-        "inflate" => decompress(Decompress::new_with_window_bits(true, bits), dictionary, true),
-        "inflateRaw" => decompress(Decompress::new_with_window_bits(false, bits), dictionary, false),
-        "brotliCompress" => brotli::compress(level, u32::try_from(call.whole(2)?).unwrap_or(22)),
-        "brotliDecompress" => brotli::decompress(),
-        other => return Err(Exception::throw_type(ctx, &format!("unknown codec {other}"))),
-    };
-    let state = RefCell::new(codec);
-    natives::closure(ctx, "compressor", move |call| {
-        let input = call.bytes(0)?;
-        let room = usize::try_from(call.whole(2)?.clamp(1, MAX_STEP)).unwrap_or(1);
-        report(call.ctx(), (state.borrow_mut())(&input, call.whole(1)?, room))
-    })
-}
+/// A compressor or a decompressor in progress.
+pub struct Codec(Run);
 
-fn report<'js>(ctx: &Ctx<'js>, step: Step) -> Result<Value<'js>> {
-    let answer = Object::new(ctx.clone())?;
-    values::put(&answer, "output", TypedArray::<u8>::new_copy(ctx.clone(), step.output)?)?;
-    values::put(&answer, "read", step.read)?;
-    values::put(&answer, "end", step.end)?;
-    if let Some(failure) = step.failure {
-        values::put(&answer, "failure", failure.words)?;
-        if let Some((code, number)) = failure.code {
-            values::put(&answer, "code", code)?;
-            values::put(&answer, "number", number)?;
-        }
+impl Codec {
+    /// A codec of one of the kinds `gzip`, `deflate`, `deflateRaw`, `gunzip`, `inflate`, `inflateRaw`, `brotliCompress` (`level`
+    /// is the quality, `dictionary` is unused) and `brotliDecompress`; `None` for any other. Numbers out of range become the nearest
+    /// one, or the default.
+    pub fn new(kind: &str, level: u64, window_bits: u64, dictionary: Option<Vec<u8>>) -> Option<Self> {
+        let level = u32::try_from(level).unwrap_or(6);
+        let bits = u8::try_from(window_bits).unwrap_or(15).clamp(9, 15);
+        let compression = Compression::new(level.min(9));
+        Some(Self(match kind {
+            "gzip" => compress(Compress::new_gzip(compression, bits), None),
+            "deflate" => compress(Compress::new_with_window_bits(compression, true, bits), dictionary),
+            "deflateRaw" => compress(Compress::new_with_window_bits(compression, false, bits), dictionary),
+            "gunzip" => decompress(Decompress::new_gzip(bits), None, true),
+            "inflate" => decompress(Decompress::new_with_window_bits(true, bits), dictionary, true),
+            "inflateRaw" => decompress(Decompress::new_with_window_bits(false, bits), dictionary, false),
+            "brotliCompress" => brotli::compress(level, u32::try_from(window_bits).unwrap_or(22)),
+            "brotliDecompress" => brotli::decompress(),
+            _ => return None,
+        }))
     }
-    Ok(answer.into_value())
+
+    /// Takes some of the input and gives at most `room` bytes. `flush` is one of Node's constants for the kind.
+    pub fn step(&mut self, input: &[u8], flush: u64, room: usize) -> Step {
+        (self.0)(input, flush, room)
+    }
 }
 
-fn compress(mut state: Compress, dictionary: Option<Vec<u8>>) -> Codec {
+impl fmt::Debug for Codec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Codec").finish_non_exhaustive()
+    }
+}
+
+fn compress(mut state: Compress, dictionary: Option<Vec<u8>>) -> Run {
     let mut failure =
-        dictionary.and_then(|bytes| state.set_dictionary(&bytes).err()).map(|_| Failure::from("Bad dictionary"));
+        dictionary.and_then(|bytes| state.set_dictionary(&bytes).err()).map(|_| CodecFailure::from("Bad dictionary"));
     Box::new(move |input, flush, room| {
         let mode = match flush {
             1 => FlushCompress::Partial,
@@ -100,7 +91,7 @@ fn compress(mut state: Compress, dictionary: Option<Vec<u8>>) -> Codec {
     })
 }
 
-fn decompress(mut state: Decompress, dictionary: Option<Vec<u8>>, wrapped: bool) -> Codec {
+fn decompress(mut state: Decompress, dictionary: Option<Vec<u8>>, wrapped: bool) -> Run {
     // A raw stream does not say that it wants one.
     if let (Some(bytes), false) = (&dictionary, wrapped) {
         let _ = state.set_dictionary(bytes);
@@ -129,10 +120,9 @@ fn decompress(mut state: Decompress, dictionary: Option<Vec<u8>>, wrapped: bool)
     })
 }
 
-/// `crc32(bytes, start)`.
-pub(crate) fn crc32<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
-    let start = u32::try_from(call.whole(1)? & u64::from(u32::MAX)).unwrap_or_default();
+/// Continues the CRC-32 `start` with more bytes; 0 begins one.
+pub fn crc32(bytes: &[u8], start: u32) -> u32 {
     let mut sum = crc32fast::Hasher::new_with_initial(start);
-    sum.update(&call.bytes(0)?);
-    Ok(Value::new_float(call.ctx().clone(), f64::from(sum.finalize())))
+    sum.update(bytes);
+    sum.finalize()
 }

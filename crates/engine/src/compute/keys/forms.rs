@@ -1,5 +1,6 @@
 //! The forms that say themselves what key they hold: PKCS #8, SPKI, certificates.
 
+use super::super::Refused;
 use super::{Key, curves, edwards, rsa};
 use chacha20::ChaCha20Rng;
 use chacha20::rand_core::Rng;
@@ -21,9 +22,6 @@ const MAX_ROUNDS: u32 = 10_000_000;
 const MAX_SCRYPT_BYTES: u64 = 256 << 20;
 /// What OpenSSL takes for a key that it writes.
 const ROUNDS: u32 = 2048;
-
-/// A key whose passphrase would take too long to try.
-pub(super) struct TooCostly;
 
 pub(super) fn read_private(der: &[u8]) -> Option<Rc<dyn Key>> {
     let info = PrivateKeyInfoRef::try_from(der).ok()?;
@@ -66,7 +64,7 @@ pub(super) fn public_key_of_certificate(der: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// The PKCS #8 form under a passphrase; `None` when it is the wrong one or this is no such form.
-pub(super) fn decrypt(der: &[u8], passphrase: &[u8]) -> Result<Option<Vec<u8>>, TooCostly> {
+pub(super) fn decrypt(der: &[u8], passphrase: &[u8]) -> Result<Option<Vec<u8>>, Refused> {
     let Ok(info) = EncryptedPrivateKeyInfoRef::try_from(der) else { return Ok(None) };
     if let EncryptionScheme::Pbes2(parameters) = &info.encryption_algorithm {
         let costly = match &parameters.kdf {
@@ -78,7 +76,7 @@ pub(super) fn decrypt(der: &[u8], passphrase: &[u8]) -> Result<Option<Vec<u8>>, 
             _ => false,
         };
         if costly {
-            return Err(TooCostly);
+            return Err(Refused("deriving the key from this passphrase would hold up the session"));
         }
     }
     Ok(info.decrypt(passphrase).ok().map(|document| document.as_bytes().to_vec()))
