@@ -20,7 +20,15 @@ use std::path::{Path, PathBuf};
 pub const LAYERS: &[&[&str]] = &[
     &["pijs-protocol"],
     &["pijs-environment"],
-    &["pijs-artifact", "pijs-durable", "pijs-matcher", "pijs-node-compat", "pijs-terminal", "pijs-tick"],
+    &[
+        "pijs-artifact",
+        "pijs-compute",
+        "pijs-durable",
+        "pijs-matcher",
+        "pijs-node-compat",
+        "pijs-terminal",
+        "pijs-tick",
+    ],
     &["pijs-engine", "pijs-hostcall"],
     &["pijs-connectors", "pijs-packages", "pijs-realm", "pijs-rules"],
     &["pijs-extc"],

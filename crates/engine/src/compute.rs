@@ -1,31 +1,20 @@
-//! The functions of `pi:engine` that compute. The modules below compute on bytes and know no JavaScript.
+//! The functions of `pi:engine` that compute: `pijs_compute` for JavaScript.
 //!
 //! Each constructor here (`digest`, `cipher`, `compressor`, `readKey`, ...) returns a function whose state is a Rust value,
 //! freed with the function. Names and shapes of errors are Node's and are made in TypeScript: a failure that depends on
 //! the data is returned, not thrown.
 
-mod brotli;
-mod cipher;
-mod derive;
-mod digest;
-mod keys;
-mod zlib;
-
 use crate::natives::{self, Call};
 use crate::values;
-use cipher::{Cipher, CipherFailure};
-use derive::{ScryptCost, hkdf, pbkdf2, scrypt};
-use digest::Hasher;
-use keys::{ChaCha20Rng, Form, Key, Scheme};
+use pijs_compute::Refused;
+use pijs_compute::cipher::{Cipher, CipherFailure};
+use pijs_compute::derive::{ScryptCost, hkdf, pbkdf2, scrypt};
+use pijs_compute::digest::Hasher;
+use pijs_compute::keys::{self, ChaCha20Rng, Form, Key, Scheme};
+use pijs_compute::zlib::{self, Codec, Step};
 use rquickjs::{Array, Ctx, Exception, Object, Result, TypedArray, Value};
 use std::cell::RefCell;
 use std::rc::Rc;
-use zlib::{Codec, Step};
-
-/// A computation that is not begun, since it would take seconds or too much memory, or since its parameters do not fit
-/// together; the text says which.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Refused(pub &'static str);
 
 /// Most output of one step of a codec.
 const MAX_STEP: u64 = 1 << 20;

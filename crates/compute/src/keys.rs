@@ -9,7 +9,7 @@ mod edwards;
 mod forms;
 mod rsa;
 
-use super::Refused;
+use crate::Refused;
 pub use chacha20::ChaCha20Rng;
 use chacha20::rand_core::SeedableRng;
 use std::rc::Rc;

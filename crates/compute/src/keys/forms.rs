@@ -1,7 +1,7 @@
 //! The forms that say themselves what key they hold: PKCS #8, SPKI, certificates.
 
-use super::super::Refused;
 use super::{Key, curves, edwards, rsa};
+use crate::Refused;
 use chacha20::ChaCha20Rng;
 use chacha20::rand_core::Rng;
 use pkcs8::der::asn1::{AnyRef, OctetStringRef};

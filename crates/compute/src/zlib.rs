@@ -1,6 +1,6 @@
 //! Compression: deflate in its three wrappings and brotli, a bounded step at a time, and CRC-32.
 
-use super::brotli;
+use crate::brotli;
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 use std::fmt;
 

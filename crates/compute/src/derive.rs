@@ -2,8 +2,8 @@
 //!
 //! One call cannot be cut into steps, so each refuses what would take seconds. `Ok(None)` stands for an unknown digest.
 
-use super::Refused;
-use super::digest::with_digest;
+use crate::Refused;
+use crate::digest::with_digest;
 use hkdf::Hkdf;
 use hmac::Hmac;
 
@@ -92,7 +92,7 @@ pub fn hkdf(digest: &str, key: &[u8], salt: &[u8], info: &[u8], length: usize) -
     Ok(hkdf_by_name(digest, key, salt, info, &mut out).map(|()| out))
 }
 
-fn digest_length<D: super::digest::Digester>() -> usize {
+fn digest_length<D: crate::digest::Digester>() -> usize {
     <D as digest::Digest>::output_size()
 }
 

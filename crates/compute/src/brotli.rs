@@ -1,6 +1,6 @@
 //! Brotli, a bounded step at a time.
 
-use super::zlib::{CodecFailure, Run, Step};
+use crate::zlib::{CodecFailure, Run, Step};
 use brotli::enc::StandardAlloc;
 use brotli::enc::encode::{BrotliEncoderOperation, BrotliEncoderParameter, BrotliEncoderStateStruct};
 use brotli::{BrotliDecompressStream, BrotliResult, BrotliState};
