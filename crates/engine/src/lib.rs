@@ -27,19 +27,15 @@ mod cut_files;
 mod dynamic_code;
 mod error;
 #[cfg(target_os = "linux")]
-mod gaps;
+mod fork;
 #[cfg(all(target_os = "linux", feature = "test-hooks"))]
 pub mod hooks;
 mod hostcall;
-#[cfg(target_os = "linux")]
-mod inherited;
 mod intrinsics;
 mod limits;
 mod loader;
 mod message;
 mod natives;
-#[cfg(target_os = "linux")]
-mod original;
 mod panics;
 mod promised;
 mod realm;
@@ -62,7 +58,7 @@ pub use compile::{CompileError, ModuleSource, compile, engine_build};
 pub use cut_files::{met_cut_file, survive_cut_files};
 pub use error::EngineError;
 #[cfg(target_os = "linux")]
-pub use inherited::{Forked, close_inherited_files, fork_for_parent, map_sealed_memory, replace_stdin};
+pub use fork::{Forked, close_inherited_files, fork_for_parent, map_sealed_memory, replace_stdin};
 pub use limits::Interrupter;
 pub use loader::FACADE_PREFIX;
 pub use realm::EngineRealm;

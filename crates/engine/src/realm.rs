@@ -12,6 +12,8 @@
 //! exception that leaves `pi:runtime` itself is a host bug.
 
 use crate::error::EngineError;
+#[cfg(target_os = "linux")]
+use crate::fork::{cow_heap, heap_padding};
 use crate::intrinsics::{self, Deterministic};
 use crate::limits::Interrupter;
 use crate::loader::ArtifactLoader;
@@ -71,7 +73,7 @@ pub struct EngineRealm {
     runtime: Runtime,
     /// In a process that is copied, and in its copies.
     #[cfg(target_os = "linux")]
-    original: Option<crate::original::Original>,
+    original: Option<cow_heap::Original>,
 }
 
 /// Why a turn could not be finished. The counters say whether it was the guest's doing.
@@ -180,18 +182,18 @@ impl EngineRealm {
     #[cfg(target_os = "linux")]
     pub fn prepare_for_copies(&mut self) {
         self.runtime.run_gc();
-        if !self.shared.meter.has_room(crate::gaps::MOST_BYTES) {
+        if !self.shared.meter.has_room(heap_padding::MOST_BYTES) {
             return;
         }
-        self.context.with(|ctx| crate::gaps::fill_engine(&ctx, || self.shared.meter.heap_bytes()));
-        crate::gaps::fill_heap();
-        self.original = crate::original::Original::keep().ok();
+        self.context.with(|ctx| heap_padding::fill_engine(&ctx, || self.shared.meter.heap_bytes()));
+        heap_padding::fill_heap();
+        self.original = cow_heap::Original::keep().ok();
     }
 
     /// Gives pages back to the system on which nothing is allocated.
     #[cfg(target_os = "linux")]
     pub fn give_back_pages(&self) {
-        crate::gaps::give_back();
+        heap_padding::give_back();
     }
 
     /// Gives back all that is not needed until the next turn, which looks for it again: pages on which nothing is
@@ -199,12 +201,12 @@ impl EngineRealm {
     /// are as they were in the original. For a process with one thread.
     #[cfg(target_os = "linux")]
     pub fn rest(&self) {
-        crate::gaps::give_back();
+        heap_padding::give_back();
         if let Some(original) = &self.original {
             original.restore();
         }
-        crate::original::give_back_stack();
-        crate::original::give_back_program();
+        cow_heap::give_back_stack();
+        cow_heap::give_back_program();
     }
 
     /// Runs one macrotask, drains its microtasks, and yields.

@@ -6,7 +6,7 @@
 //! file in memory. A copy compares itself with that, and what is the same it gives back: the system shows it the file's
 //! page again, which all copies share.
 
-use crate::inherited::refuse_threads;
+use super::refuse_threads;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;

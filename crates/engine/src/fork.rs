@@ -1,4 +1,11 @@
-//! What a process is born with: copies of a process, the descriptors that come along, and memory that it is given.
+//! Copies of a process: how one is made, which descriptors and memory it begins with, and how its pages stay shared.
+//!
+//! A worker is a copy of a zygote, a process whose engine has evaluated the runtime. This file forks it, replaces its stdin, closes
+//! inherited descriptors and maps sealed memory. Before the zygote forks, [`heap_padding`] fills the gaps of its heap and
+//! [`cow_heap`] lays the heap on a file; a worker at rest returns the pages that it has not changed.
+
+pub(crate) mod cow_heap;
+pub(crate) mod heap_padding;
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
