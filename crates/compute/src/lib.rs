@@ -2,12 +2,12 @@
 //!
 //! Everything here is a function of bytes: no clock, no randomness that is not passed in, no JavaScript engine. `pijs-engine`
 //! offers it to a realm as functions of `pi:engine`. Work is done in calls whose size the caller chooses, so that a realm's
-//! fuel counts the loop around them; those that cannot be cut ([`derive`], [`keys::generate`]) refuse what would take seconds.
+//! fuel counts the loop around them; those that cannot be cut ([`mod@derive`], [`keys::generate`]) refuse what would take seconds.
 //!
 //! | module | computes |
 //! |---|---|
 //! | [`digest`] | digests and HMACs |
-//! | [`derive`] | PBKDF2, scrypt, HKDF |
+//! | [`mod@derive`] | PBKDF2, scrypt, HKDF |
 //! | [`mod@cipher`] | AES in the modes CBC, CTR, ECB and GCM |
 //! | [`keys`] | RSA, elliptic curves, Ed25519 and X25519 |
 //! | [`zlib`] | deflate, gzip, brotli, CRC-32 |
