@@ -8,7 +8,7 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use nothing::Nothing;
 use pijs_durable::Disk;
 use pijs_environment::simulated::CountingTimer;
-use pijs_hostcall::connector::{BoxFuture, Caller, Connector, Profile, Timer};
+use pijs_hostcall::connector::{BoxFuture, Caller, Connector, Profile};
 use pijs_hostcall::ledger::FileSink;
 use pijs_hostcall::{Dispatcher, Gate, Grant, Ledger, LedgerOptions, Mode, Places, Policy};
 use pijs_protocol::{Capability, HostCall, Now};
