@@ -31,7 +31,7 @@ pub const LAYERS: &[&[&str]] = &[
     ],
     &["pijs-engine", "pijs-hostcall"],
     &["pijs-connectors", "pijs-packages", "pijs-realm", "pijs-rules"],
-    &["pijs-extc"],
+    &["pijs-extc", "pijs-llm"],
     &["pijs-host"],
     &["pijs-agent"],
     &["pijs-cli", "pijs-conformance", "pijs-readers", "xtask"],

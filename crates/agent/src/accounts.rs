@@ -5,8 +5,8 @@
 //! never handed to one.
 
 use crate::agent::Agent;
-use crate::auth::Auth;
-use crate::models::Offer;
+use pijs_llm::auth::Auth;
+use pijs_llm::models::Offer;
 use serde_json::{Value, json};
 
 /// What an extension is handed of a log-in that ends.

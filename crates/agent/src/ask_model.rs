@@ -6,14 +6,14 @@
 //! choice: that is another op, which needs what registering a provider needs.
 
 use crate::agent::Agent;
-use crate::message::{AssistantMessage, Block, Content, Message};
-use crate::models::{self, Credentials};
-use crate::one_reply::Listener;
-use crate::partial::{Partial, Step};
-use crate::provider::{ErrorKind, Model, Provider, ProviderError, Request, RequestMessage, ToolDescription};
-use crate::room::bytes_of;
-use crate::{context, control::VERDICT_TYPE};
 use pijs_hostcall::{CancelToken, ChunkSink, Output};
+use pijs_llm::message::bytes_of;
+use pijs_llm::message::{AssistantMessage, Block, Message};
+use pijs_llm::models::{self, Credentials};
+use pijs_llm::one_reply::Listener;
+use pijs_llm::partial::{Partial, Step};
+use pijs_llm::pi_context::request;
+use pijs_llm::provider::{ErrorKind, Model, Provider, ProviderError};
 use pijs_protocol::{ExtensionId, HostcallError};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -42,9 +42,11 @@ pub(crate) struct Question {
 
 /// Passes a reply on to the extension. It is done when the call has ended or its quota is used up: then the rest
 /// comes with the whole message, or not at all.
-impl Listener for ChunkSink {
+struct Pieces(ChunkSink);
+
+impl Listener for Pieces {
     fn response(&self, status: u16, headers: &BTreeMap<String, String>) {
-        let _ = self.send(Output::new(json!({"type": "response", "status": status, "headers": headers})));
+        let _ = self.0.send(Output::new(json!({"type": "response", "status": status, "headers": headers})));
     }
 
     fn step(&self, partial: &Partial, step: &Step) {
@@ -59,7 +61,7 @@ impl Listener for ChunkSink {
         {
             update.insert("arguments".to_owned(), arguments);
         }
-        let _ = self.send(Output::new(Value::Object(update)));
+        let _ = self.0.send(Output::new(Value::Object(update)));
     }
 }
 
@@ -94,7 +96,7 @@ impl Agent {
         let asking = self.asked.begin(extension, bytes_of(params.values()))?;
         let options = params.get("options").cloned().unwrap_or_default();
         let request = request(params.get("context").unwrap_or(&Value::Null), &options);
-        let nobody: &dyn Listener = &();
+        let (nobody, pieces): (&dyn Listener, _) = (&(), pieces.map(Pieces));
         let listener = pieces.as_ref().map_or(nobody, |pieces| pieces);
         let message = match self.model_for(extension, &model, &options, elsewhere).await {
             Ok(provider) => self.ask_once_in_pieces(&*provider, &request, stop, listener).await,
@@ -133,84 +135,9 @@ impl Agent {
     }
 
     fn failed(&self, model: &Model, error: &ProviderError) -> AssistantMessage {
-        let mut message = crate::partial::Partial::new(model, self.now()).message;
-        message.stop_reason = crate::message::StopReason::Error;
+        let mut message = pijs_llm::partial::Partial::new(model, self.now()).message;
+        message.stop_reason = pijs_llm::message::StopReason::Error;
         message.error_message = Some(error.to_string());
         message
-    }
-}
-
-/// pi's `Context`: `systemPrompt`, or system messages in front, and tools in either place.
-pub(crate) fn request(given: &Value, options: &Value) -> Request {
-    let mut system: Vec<String> =
-        given.get("systemPrompt").and_then(Value::as_str).map(str::to_owned).into_iter().collect();
-    let mut tools: Vec<ToolDescription> = tools_of(given.get("tools"));
-    let mut messages = Vec::new();
-    for value in given.get("messages").and_then(Value::as_array).into_iter().flatten() {
-        if value.get("role").and_then(Value::as_str) == Some("system") {
-            let content =
-                value.get("content").cloned().and_then(|content| serde_json::from_value::<Content>(content).ok());
-            system.extend(content.map(|content| content.text()).filter(|text| !text.is_empty()));
-            let sections = value.get("sections").and_then(Value::as_object).into_iter().flatten();
-            system.extend(sections.filter_map(|(_, text)| text.as_str().map(str::to_owned)));
-            tools.extend(tools_of(value.get("toolsAdded")));
-            continue;
-        }
-        if let Ok(message) = serde_json::from_value::<Message>(value.clone()) {
-            // Only a verdict speaks as the system.
-            if !matches!(&message, Message::Custom(custom) if custom.custom_type == VERDICT_TYPE) {
-                messages.push(message);
-            }
-        }
-    }
-    let conversation = context::conversation(&messages);
-    let messages = context::request_messages(&messages);
-    let messages = messages.into_iter().filter(|message| !is_empty(message)).collect();
-    Request {
-        system: system.join("\n\n"),
-        messages,
-        conversation,
-        transcript: Vec::new(),
-        tools,
-        thinking: options.get("reasoning").and_then(Value::as_str).filter(|level| *level != "off").map(str::to_owned),
-        max_tokens: options.get("maxTokens").and_then(Value::as_u64),
-        session: options.get("sessionId").and_then(Value::as_str).map(str::to_owned),
-    }
-}
-
-fn is_empty(message: &RequestMessage) -> bool {
-    let RequestMessage::User(said) = message else { return false };
-    said.blocks().iter().all(|block| matches!(block, Block::Text(text) if text.text.is_empty()))
-}
-
-fn tools_of(listed: Option<&Value>) -> Vec<ToolDescription> {
-    let text = |tool: &Value, key: &str| tool.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let listed = listed.and_then(Value::as_array).into_iter().flatten();
-    listed
-        .map(|tool| ToolDescription {
-            name: text(tool, "name"),
-            description: text(tool, "description"),
-            parameters: tool.get("parameters").cloned().unwrap_or_else(|| json!({"type": "object"})),
-        })
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn prompt_and_tools_are_found_in_either_place() {
-        let tool = json!([{"name": "t", "description": "d", "parameters": {"type": "object"}}]);
-        let user = json!({"role": "user", "content": "hi", "timestamp": 1});
-        for given in [
-            json!({"systemPrompt": "S", "tools": tool, "messages": [user]}),
-            json!({"messages": [{"role": "system", "content": "S", "toolsAdded": tool}, user]}),
-        ] {
-            let request = request(&given, &json!({"reasoning": "high", "maxTokens": 7}));
-            assert_eq!((request.system.as_str(), request.tools[0].name.as_str()), ("S", "t"));
-            assert_eq!(request.messages, [RequestMessage::User("hi".into())]);
-            assert_eq!((request.thinking.as_deref(), request.max_tokens), (Some("high"), Some(7)));
-        }
     }
 }

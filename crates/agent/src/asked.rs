@@ -3,7 +3,7 @@
 //! Nobody sees such a request, and its user pays. So each extension has so many at once, and so many tokens in a run of
 //! `pi`, however many sessions that run has and however often its realm begins anew.
 
-use crate::message::Usage;
+use pijs_llm::message::Usage;
 use pijs_protocol::{ExtensionId, HostcallError, guard};
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -4,8 +4,8 @@
 use crate::agent::{Agent, AgentError, Ending, InputSource, Outcome};
 use crate::control::{ControlError, DeliverAs, Phase};
 use crate::extensions::{CommandFate, Event};
-use crate::message::{Block, Content, CustomMessage, Message, UserMessage};
 use crate::system_prompt::PromptOptions;
+use pijs_llm::message::{Block, Content, CustomMessage, Message, UserMessage};
 use pijs_protocol::guard;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};

@@ -9,18 +9,18 @@
 
 use crate::agent::{Agent, AgentError};
 use crate::asked::Asking;
-use crate::context;
 use crate::events::{AgentEvent, VerdictAction, VerdictEvent};
 use crate::extensions::{Abort, Event, StreamFate};
 use crate::incoming::Incoming;
-use crate::message::{AssistantMessage, Message, StopReason};
-use crate::partial::{Partial, Step};
-use crate::provider::{ErrorKind, Outgoing, Provider, ProviderError, ProviderEvent, Request};
-use crate::room::bytes_of;
 use crate::rules::At;
 use crate::transcript;
 use crate::verdict_text;
 use crate::verdicts::Injected;
+use pijs_llm::conversation;
+use pijs_llm::message::bytes_of;
+use pijs_llm::message::{AssistantMessage, Message, StopReason};
+use pijs_llm::partial::{Partial, Step};
+use pijs_llm::provider::{ErrorKind, Outgoing, Provider, ProviderError, ProviderEvent, Request};
 use pijs_protocol::{ExtensionId, StreamDelta, StreamSource};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -272,11 +272,11 @@ impl Agent {
         let messages = self.with_verdict_texts(messages);
         let told = transcript::held(&messages).unwrap_or_default();
         let forced = self.run_prompt.borrow().as_ref().and_then(|options| options.force_system_prompt.clone());
-        let transcript = transcript::projected(context::for_models(&messages), &told, forced.as_deref());
+        let transcript = transcript::projected(conversation::for_models(&messages), &told, forced.as_deref());
         let request = Request {
             system: forced.unwrap_or_else(|| transcript::text(&told)),
-            messages: context::request_messages(&messages),
-            conversation: context::conversation(&messages),
+            messages: conversation::request_messages(&messages),
+            conversation: conversation::conversation(&messages),
             transcript,
             tools: told.tools_added.into_iter().filter_map(|tool| serde_json::from_value(tool).ok()).collect(),
             thinking: Some(thinking).filter(|level| level != "off"),

@@ -4,10 +4,10 @@
 //! each session that is opened.
 
 use crate::agent::{Agent, AgentError};
-use crate::choose::Chosen;
 use crate::control::ControlError;
-use crate::provider::{Model, Unopened};
 use crate::session::Body;
+use pijs_llm::choose::Chosen;
+use pijs_llm::provider::{Model, Unopened};
 use pijs_protocol::guard;
 use serde_json::{Value, json};
 use std::sync::Arc;

@@ -9,9 +9,10 @@ use crate::context;
 use crate::control::{ControlError, is_reserved};
 use crate::events::AgentEvent;
 use crate::extensions::Event;
-use crate::message::{Block, Content, Message, ToolResultMessage};
 use crate::session::{Body, Entry, EntryId, Session, refs};
 use crate::summary::Summary;
+use pijs_llm::conversation;
+use pijs_llm::message::{Block, Content, Message, ToolResultMessage};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -51,8 +52,8 @@ impl Agent {
             let mut payload = event.payload();
             let outcome = match message {
                 Message::Assistant(reply) => match reply.stop_reason {
-                    crate::message::StopReason::Aborted => "aborted",
-                    crate::message::StopReason::Error => "error",
+                    pijs_llm::message::StopReason::Aborted => "aborted",
+                    pijs_llm::message::StopReason::Error => "error",
                     _ => "completed",
                 },
                 _ => "completed",
@@ -212,7 +213,7 @@ impl Agent {
             .map(|projected| json!({"sourceEntry": projected.entry.to_value(), "messages": projected.messages}))
             .collect();
         let messages: Vec<Message> = projection.into_iter().flat_map(|projected| projected.messages).collect();
-        let sent = context::for_models(&messages);
+        let sent = conversation::for_models(&messages);
         let is_said = |message: &Message| !matches!(message, Message::System(_));
         let awaits_reply = sent.iter().any(is_said) && !matches!(sent.last(), Some(Message::Assistant(_)));
         let (next, by_the_way) = {

@@ -2,13 +2,13 @@
 //! the session compacts and retries by itself.
 
 use crate::agent::Agent;
-use crate::choose::Chosen;
 use crate::context;
 use crate::control::ControlError;
-use crate::message::{Message, StopReason};
-use crate::provider::Model;
 use crate::session::{Session, refs};
 use crate::settings::Settings;
+use pijs_llm::choose::Chosen;
+use pijs_llm::message::{Message, StopReason};
+use pijs_llm::provider::Model;
 use std::path::PathBuf;
 
 impl Agent {

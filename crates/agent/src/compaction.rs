@@ -10,14 +10,14 @@ use crate::agent::{Agent, AgentError, Ending};
 use crate::context::{self, Projected};
 use crate::events::AgentEvent;
 use crate::extensions::Event;
-use crate::message::{AssistantMessage, Message, StopReason};
 use crate::overflow;
-use crate::provider::ProviderError;
 use crate::run::Run;
 use crate::session::{Body, Entry, EntryId, Session, refs};
 use crate::settings::CompactionSettings;
 use crate::summary::{self, FileOps, Summary, Written};
 use crate::tokens;
+use pijs_llm::message::{AssistantMessage, Message, StopReason};
+use pijs_llm::provider::ProviderError;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -154,7 +154,7 @@ fn cut(projection: &[Projected<'_>], start: usize, keep_recent: u64) -> Cut {
     let mut at = first;
     let mut kept = 0;
     for candidate in (start..projection.len()).rev() {
-        kept += projection[candidate].messages.iter().map(tokens::estimate).sum::<u64>();
+        kept += projection[candidate].messages.iter().map(pijs_llm::tokens::estimate).sum::<u64>();
         if kept >= keep_recent {
             let later = points.iter().copied().find(|point| *point >= candidate);
             at = later.or(points.last().copied()).unwrap_or(first);
@@ -283,7 +283,7 @@ impl Agent {
         let id = self.control.append_compaction(summary.clone(), *from_extension).map_err(|error| error.to_string())?;
         self.publish_usage();
         let left = self.messages().map_err(|error| error.to_string())?;
-        let tokens_after: u64 = left.iter().map(tokens::estimate).sum();
+        let tokens_after: u64 = left.iter().map(pijs_llm::tokens::estimate).sum();
         let entry = self.control.with_session(|session| session.entry(&id)).map_err(|error| error.to_string())?;
         let entry = entry.map(|entry| entry.to_value());
         let from_extension = *from_extension;

@@ -4,9 +4,10 @@
 //! followed by updates and then by exactly one of `message_end` and `message_discarded`. The delta
 //! that tripped a verdict is in no event.
 
-use crate::message::{Message, ToolCall, ToolResultMessage};
-use crate::partial::PartialMessage;
 use crate::session::Header;
+use pijs_llm::message::{Message, ToolResultMessage};
+use pijs_llm::partial::PartialMessage;
+use pijs_llm::update::{Update, UpdateKind};
 use pijs_protocol::StreamSource;
 use serde_json::{Map, Value, json};
 
@@ -123,30 +124,6 @@ pub enum AgentEvent<'a> {
         /// Output tokens that were paid for and thrown away; estimated when the provider did not say.
         tokens_burned: u64,
     },
-}
-
-/// What is new in an assistant message.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Update<'a> {
-    /// Position of the block.
-    pub index: usize,
-    /// What happened to it.
-    pub kind: UpdateKind<'a>,
-}
-
-/// What happened to a block.
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[expect(missing_docs, reason = "pi's assistantMessageEvent types, with its own words")]
-pub enum UpdateKind<'a> {
-    TextStart,
-    TextDelta(&'a str),
-    TextEnd(&'a str),
-    ThinkingStart,
-    ThinkingDelta(&'a str),
-    ThinkingEnd(&'a str),
-    ToolCallStart,
-    ToolCallDelta(&'a str),
-    ToolCallEnd(&'a ToolCall),
 }
 
 /// `stream_verdict`.
@@ -377,29 +354,5 @@ impl AgentEvent<'_> {
         let mut record = Map::from_iter([("type".to_owned(), Value::from(self.name()))]);
         record.extend(members);
         Some(record.into())
-    }
-}
-
-impl Update<'_> {
-    /// pi's `assistantMessageEvent`, without the message so far.
-    pub(crate) fn to_map(self) -> Map<String, Value> {
-        let (kind, extra) = match self.kind {
-            UpdateKind::TextStart => ("text_start", None),
-            UpdateKind::TextDelta(delta) => ("text_delta", Some(("delta", json!(delta)))),
-            UpdateKind::TextEnd(content) => ("text_end", Some(("content", json!(content)))),
-            UpdateKind::ThinkingStart => ("thinking_start", None),
-            UpdateKind::ThinkingDelta(delta) => ("thinking_delta", Some(("delta", json!(delta)))),
-            UpdateKind::ThinkingEnd(content) => ("thinking_end", Some(("content", json!(content)))),
-            UpdateKind::ToolCallStart => ("toolcall_start", None),
-            UpdateKind::ToolCallDelta(delta) => ("toolcall_delta", Some(("delta", json!(delta)))),
-            UpdateKind::ToolCallEnd(call) => {
-                ("toolcall_end", Some(("toolCall", json!(crate::message::Block::ToolCall(call.clone())))))
-            }
-        };
-        let mut map = Map::new();
-        map.insert("type".to_owned(), kind.into());
-        map.insert("contentIndex".to_owned(), self.index.into());
-        map.extend(extra.map(|(key, value)| (key.to_owned(), value)));
-        map
     }
 }

@@ -7,14 +7,14 @@
 use crate::agent::Agent;
 use crate::control::AgentControl;
 use crate::extensions::ModelCall;
-use crate::message::{Block, Message, StopReason};
-use crate::provider::{
-    ErrorKind, Model, Note, Outgoing, Provider, ProviderError, ProviderEvent, ProviderStream, Request,
-};
 use crate::work::Work;
 use async_stream::stream;
 use futures_util::{FutureExt, StreamExt};
 use pijs_host::PiProfile;
+use pijs_llm::message::{Block, Message, StopReason};
+use pijs_llm::provider::{
+    ErrorKind, Model, Note, Outgoing, Provider, ProviderError, ProviderEvent, ProviderStream, Request,
+};
 use pijs_protocol::guard;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;

@@ -7,13 +7,13 @@
 //!
 //! A payload is built only after [`Extensions::has_handlers`] said that somebody listens.
 
-use crate::models::{Credentials, Offer};
-use crate::provider::Model;
 use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
 pub use pijs_host::SystemRole;
 use pijs_host::{Between, PiProfile};
 use pijs_hostcall::Behind;
+use pijs_llm::models::{Credentials, Offer};
+use pijs_llm::provider::Model;
 use pijs_protocol::StreamSource;
 use pijs_protocol::stream::Injection;
 use pijs_protocol::{ExtensionId, StreamDelta};

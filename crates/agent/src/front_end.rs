@@ -1,7 +1,7 @@
 //! Where events go: json lines, or the final text.
 
 use crate::events::AgentEvent;
-use crate::message::ToolCall;
+use pijs_llm::message::ToolCall;
 use serde_json::Value;
 use std::io::{self, Write};
 

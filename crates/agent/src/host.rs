@@ -4,8 +4,6 @@ use crate::extensions::{
     Abort, CommandError, CommandFate, Event, EventOutcome, ExtensionTool, Extensions, ModelCall, StateSink, StreamFate,
     ToolFate, ToolRun,
 };
-use crate::models::{Credentials, Offer};
-use crate::provider::Model;
 use crate::queued::Queue;
 use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
@@ -14,6 +12,8 @@ use pijs_host::{
     PiProfile, ReadableState, Signal, StreamOutcome, SystemRole, ToolInfo, ToolOutcome,
 };
 use pijs_hostcall::Behind;
+use pijs_llm::models::{Credentials, Offer};
+use pijs_llm::provider::Model;
 use pijs_protocol::registration::{Registration, ToolSpec};
 use pijs_protocol::wire::{EntriesDelta, Json};
 use pijs_protocol::{EntryIndex, ExtensionId, Handle, StreamDelta, StreamSource, chat_markup, guard};

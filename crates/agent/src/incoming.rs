@@ -5,9 +5,9 @@
 //! order, however far somebody has looked.
 
 use crate::extensions::Extensions;
-use crate::paths::ArgumentPaths;
-use crate::provider::{ErrorKind, ProviderError, ProviderEvent, ProviderStream};
 use futures_util::{FutureExt, StreamExt};
+use pijs_llm::argument_paths::ArgumentPaths;
+use pijs_llm::provider::{ErrorKind, ProviderError, ProviderEvent, ProviderStream};
 use pijs_protocol::{StreamDelta, StreamSource};
 use std::collections::VecDeque;
 use tokio_util::sync::CancellationToken;

@@ -4,11 +4,7 @@
 //! pi's fall-backs. Both answer at once, in either form; the gate has decided before.
 
 use crate::ask_model::Question;
-use crate::catalogue;
 use crate::control::{AgentControl, ControlError, DeliverAs, is_reserved};
-use crate::known::Known;
-use crate::message::{Content, CustomMessage, Message};
-use crate::provider::Model;
 use crate::room::room_of;
 use crate::session::{Body, EntryId};
 use crate::transcript;
@@ -17,6 +13,10 @@ use pijs_connectors::ports::{
     PortAnswer, SessionCall, SessionOp, SessionPort, ToolsCall, ToolsOp, ToolsPort, UiCall, UiOp, UiPort, unsupported,
 };
 use pijs_hostcall::{Caller, CancelToken, ChunkSink};
+use pijs_llm::catalogue;
+use pijs_llm::known::Known;
+use pijs_llm::message::{Content, CustomMessage, Message};
+use pijs_llm::provider::Model;
 use pijs_protocol::{ErrorCode, HostcallError, guard};
 use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;

@@ -54,8 +54,3 @@ pub(crate) fn room_of<'a>(values: impl IntoIterator<Item = &'a Value>) -> usize 
     let of_values = if guard::is_up("session.values") { size.values.saturating_mul(VALUE_ROOM) } else { 0 };
     size.bytes.max(of_values)
 }
-
-/// Bytes of values as JSON.
-pub(crate) fn bytes_of<'a>(values: impl IntoIterator<Item = &'a Value>) -> usize {
-    values.into_iter().map(|value| value.to_string().len()).sum()
-}

@@ -1,6 +1,6 @@
 //! What a person may set about compaction, retries and queues; pi's names and defaults.
 
-use crate::provider::ProviderOptions;
+use pijs_llm::provider::ProviderOptions;
 
 /// Settings of a session.
 #[derive(Debug, Clone, Default)]

@@ -5,10 +5,10 @@
 
 use crate::agent::Agent;
 use crate::context;
-use crate::message::{AssistantMessage, Block, Message, StopReason, Usage};
-use crate::provider::{Request, RequestMessage};
 use crate::session::{Body, Entry, EntryId};
-use crate::tokens;
+use pijs_llm::conversation;
+use pijs_llm::message::{AssistantMessage, Block, Message, StopReason, Usage};
+use pijs_llm::provider::{Request, RequestMessage};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -115,11 +115,11 @@ pub(crate) fn quoted(messages: &[Message]) -> String {
 
 fn part(message: &Message) -> Vec<String> {
     if let Message::Custom(custom) = message
-        && let RequestMessage::System(text) = context::custom_message(custom)
+        && let RequestMessage::System(text) = conversation::custom_message(custom)
     {
         return vec![format!("[System]: {text}")];
     }
-    match context::for_models(std::slice::from_ref(message)).pop() {
+    match conversation::for_models(std::slice::from_ref(message)).pop() {
         Some(Message::User(user)) => {
             let whole = text(&user.content.blocks(), "");
             some(format!("[User]: {whole}"), whole.is_empty())
@@ -231,7 +231,7 @@ impl Agent {
                 continue;
             }
             files.note(&message);
-            used += tokens::estimate(&message);
+            used += pijs_llm::tokens::estimate(&message);
             if used > budget {
                 break;
             }

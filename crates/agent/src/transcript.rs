@@ -16,9 +16,9 @@
 
 use crate::agent::Agent;
 use crate::context;
-use crate::message::{Content, Message, SystemMessage};
 use crate::session::{Session, refs};
 use crate::tools::Tool;
+use pijs_llm::message::{Content, Message, SystemMessage};
 use pijs_protocol::{chat_markup, guard};
 use serde_json::{Map, Value, json};
 

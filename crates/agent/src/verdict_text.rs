@@ -1,7 +1,7 @@
 //! The text of a verdict as the model gets it.
 //!
 //! A verdict may inject text with the system role. Session entries keep that text as the extension wrote it; on its way
-//! into a request it is cut to [`LONGEST`] bytes, chat-template markers and control characters are neutralised, and the
+//! into a request it is cut to [`LONGEST_VERDICT`](pijs_llm::conversation::LONGEST_VERDICT) bytes, chat-template markers and control characters are neutralised, and the
 //! role is decided anew: the session may come from a run with other grants.
 //!
 //! | `prompt.modify` of the extension | role | text begins with its name |
@@ -12,40 +12,14 @@
 
 use crate::agent::Agent;
 use crate::extensions::SystemRole;
-use crate::message::{Block, Content, CustomMessage, Message, VERDICT_TYPE};
 use crate::rules;
+use pijs_llm::conversation::{detail, has_system_role, is_verdict, verdict_text};
+use pijs_llm::message::{Block, Content, CustomMessage, Message};
 use pijs_protocol::{chat_markup, guard};
 use serde_json::{Value, json};
 
-/// Bytes of one injected text: some 8,000 tokens.
-pub(crate) const LONGEST: usize = 32 << 10;
 /// Bytes of an extension's name in front of its text.
 const LONGEST_NAME: usize = 128;
-
-/// Whether a message is what a verdict injected.
-pub(crate) fn is_verdict(custom: &CustomMessage) -> bool {
-    custom.custom_type == VERDICT_TYPE
-}
-
-/// Whether a verdict asked for the system role and may have it.
-pub(crate) fn has_system_role(custom: &CustomMessage) -> bool {
-    is_verdict(custom) && detail(custom, "role") == Some("system")
-}
-
-/// The text of a verdict, neutralised and cut.
-pub(crate) fn text(custom: &CustomMessage) -> String {
-    let text = custom.content.text();
-    if !guard::is_up("system.markup") {
-        return text;
-    }
-    let kept = chat_markup::cut(&text, LONGEST);
-    let mut said = chat_markup::neutralise_reminder(kept).into_owned();
-    let left_out = text.len() - kept.len();
-    if left_out > 0 {
-        said.push_str(&format!("\n[{left_out} bytes left out]"));
-    }
-    said
-}
 
 /// `details` of a verdict in the session.
 pub(crate) fn details(extension: &str, asked: &str, role: SystemRole, reminder: bool) -> Value {
@@ -56,10 +30,6 @@ pub(crate) fn details(extension: &str, asked: &str, role: SystemRole, reminder: 
         details["askedRole"] = json!("system");
     }
     details
-}
-
-fn detail<'a>(custom: &'a CustomMessage, name: &str) -> Option<&'a str> {
-    custom.details.as_ref()?.get(name)?.as_str()
 }
 
 /// Names the extension whose text follows. A path tells the model nothing and may hold the user's name.
@@ -84,7 +54,7 @@ impl Agent {
     fn with_verdict_text(&self, mut custom: CustomMessage) -> CustomMessage {
         let extension = detail(&custom, "extension").unwrap_or("unknown").to_owned();
         let was_denied = detail(&custom, "askedRole") == Some("system");
-        let mut said = text(&custom);
+        let mut said = verdict_text(&custom);
         if has_system_role(&custom) || was_denied {
             let role = match extension.starts_with(rules::PREFIX) {
                 true => SystemRole::Granted,
@@ -141,6 +111,8 @@ pub(crate) fn keeps_verdict(message: &Message, other: &Message) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pijs_llm::conversation::LONGEST_VERDICT;
+    use pijs_llm::message::VERDICT_TYPE;
 
     fn verdict(content: &str, details: Value) -> CustomMessage {
         CustomMessage {
@@ -154,8 +126,8 @@ mod tests {
 
     #[test]
     fn a_long_text_is_cut_and_says_so() {
-        let said = text(&verdict(&"x".repeat(LONGEST + 5), json!({"role": "system"})));
-        assert!(said.ends_with("x\n[5 bytes left out]") && said.len() < LONGEST + 64, "{}", said.len());
+        let said = verdict_text(&verdict(&"x".repeat(LONGEST_VERDICT + 5), json!({"role": "system"})));
+        assert!(said.ends_with("x\n[5 bytes left out]") && said.len() < LONGEST_VERDICT + 64, "{}", said.len());
     }
 
     #[test]

@@ -155,7 +155,7 @@ pub(crate) struct RunArgs {
 
 /// An address that `/chat/completions` and the like can follow.
 fn base_url(text: &str) -> Result<String, String> {
-    let url = pijs_agent::provider::http::address(text)?;
+    let url = pijs_llm::provider::http::address(text)?;
     match url.query().or(url.fragment()) {
         Some(_) => Err("an API's address ends with its path, without ? and #".to_owned()),
         None => Ok(text.to_owned()),

@@ -10,9 +10,9 @@ use crate::rules;
 use crate::said::{self, Said, answers_one};
 use crate::session::{Assembled, Setup, WIND_DOWN, assemble, broken, list_models};
 use crate::stops::{GOODBYE, Stops};
-use pijs_agent::message::{Block, Message, StopReason};
-use pijs_agent::provider::{ErrorKind, Model, one_line};
 use pijs_agent::{AgentError, AgentEvent, Ending, FrontEnd, InputSource, JsonFrontEnd, Outcome};
+use pijs_llm::message::{Block, Message, StopReason};
+use pijs_llm::provider::{ErrorKind, Model, one_line};
 use pijs_protocol::guard;
 use std::cell::Cell;
 

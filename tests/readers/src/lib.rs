@@ -6,7 +6,6 @@
 
 use bytes::Bytes;
 use futures_util::StreamExt as _;
-use pijs_agent::provider::sse::{self, SseLimits};
 use pijs_agent::session::Session;
 use pijs_agent::session::entry::Body;
 use pijs_connectors::http::address::is_public;
@@ -16,6 +15,7 @@ use pijs_hostcall::derive::Given;
 use pijs_hostcall::derive::HttpTarget;
 use pijs_hostcall::ledger::{self, Redactor};
 use pijs_hostcall::scope::{Command, CompiledScope};
+use pijs_llm::provider::sse::{self, SseLimits};
 use pijs_matcher::{Hit, Pattern, PatternSet, Precision, Reporting, Scan};
 use pijs_packages::{Dirs, DiscoverOptions, Limits, NpmConfig, PackageName, Source, resolve_extensions, unpack};
 use pijs_protocol::manifest::{CapabilityManifest, Scope};

@@ -1,7 +1,7 @@
 use super::*;
-use crate::message::{AssistantMessage, Block, StopReason, ToolCall, ToolResultMessage, Usage};
 use crate::session::{Session, refs};
 use crate::testing;
+use pijs_llm::message::{AssistantMessage, Block, StopReason, ToolCall, ToolResultMessage, Usage};
 use serde_json::Map;
 use std::path::Path;
 

@@ -1,9 +1,9 @@
 //! What waits for the model: messages that steer a run, follow it, or begin one.
 
 use super::{AgentControl, ControlError, Inner, VERDICT_TYPE};
-use crate::message::{BashExecution, Block, Content, CustomMessage, Message, UserMessage};
 use crate::session::Body;
 use crate::work::Work;
+use pijs_llm::message::{BashExecution, Block, Content, CustomMessage, Message, UserMessage};
 use pijs_protocol::{ExtensionId, HostcallError, guard};
 use serde_json::{Value, json};
 use std::collections::VecDeque;

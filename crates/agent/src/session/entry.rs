@@ -1,6 +1,6 @@
 //! Lines of a session file: the header and the entries of pi's format, version 3.
 
-use crate::message::{Content, CustomMessage, Message, also_null};
+use pijs_llm::message::{Content, CustomMessage, Message, also_null};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::fmt;

@@ -4,7 +4,7 @@
 //! listings, the tree and the search for a branch need; an entry itself is read again from its [`Place`].
 
 use super::entry::{Body, Entry, EntryId};
-use crate::message::Message;
+use pijs_llm::message::Message;
 use std::collections::BTreeMap;
 
 /// An id without a text of its own where it is one of pi's: eight hexadecimal digits.

@@ -28,10 +28,10 @@ pub use entry::{Body, Entry, EntryId, Header};
 pub use records::{SessionPlace, SessionRecords};
 pub use tree::Left;
 
-use crate::message::{Message, StopReason};
 use index::Name;
 use pijs_durable::Disk;
 use pijs_environment::Ambient;
+use pijs_llm::message::{Message, StopReason};
 use records::LineDigest;
 use serde_json::Map;
 use std::fmt;

@@ -1,6 +1,6 @@
 use super::*;
-use crate::message::{AssistantMessage, Block, Usage};
 use crate::testing;
+use pijs_llm::message::{AssistantMessage, Block, Usage};
 use serde_json::{Value, json};
 use std::fs;
 

@@ -3,7 +3,7 @@
 use super::entry::{ANOTHER_PROGRAM, Body, Entry, EntryId, SOME_EXTENSION};
 use super::index::{Kind, Name};
 use super::{Session, SessionError};
-use crate::message::{Message, VERDICT_TYPE};
+use pijs_llm::message::{Message, VERDICT_TYPE};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

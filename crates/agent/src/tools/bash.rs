@@ -1,8 +1,8 @@
 //! `bash`: a command line, its output cut at the beginning, killed with all it started.
 
 use super::{ToolContext, ToolOutput, number, truncate};
-use crate::message::Block;
 use crate::system::{Shell, ShellEnd};
+use pijs_llm::message::Block;
 use serde::Deserialize;
 use serde_json::json;
 use std::time::Duration;

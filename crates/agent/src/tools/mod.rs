@@ -20,11 +20,11 @@ mod write;
 
 use crate::agent::AgentOptions;
 use crate::extensions::{ExtensionTool, Extensions, ToolFate, ToolRun};
-use crate::message::Block;
-use crate::provider::ToolDescription;
 use crate::system::ToolSystem;
 use crate::words::Words;
 use pijs_connectors::fs::error_words;
+use pijs_llm::message::Block;
+use pijs_llm::provider::ToolDescription;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;

@@ -1,9 +1,9 @@
 //! `read`: text with line limits, or an image.
 
 use super::{ToolContext, ToolOutput, number, refused, truncate};
-use crate::message::Block;
 use crate::system::Kind;
 use base64::Engine as _;
+use pijs_llm::message::Block;
 use serde::Deserialize;
 use serde_json::json;
 use std::io::ErrorKind;

@@ -1,11 +1,11 @@
 //! The two wire formats over loopback HTTP, as a server sees them.
 
 use crate::support::{Fake, World, inject};
-use pijs_agent::provider::http::HttpOptions;
-use pijs_agent::provider::sse::SseLimits;
-use pijs_agent::provider::{ErrorKind, ProviderOptions};
 use pijs_agent::settings::{RetrySettings, Settings};
 use pijs_agent::{Ending, Outcome, VerdictCaps};
+use pijs_llm::provider::http::HttpOptions;
+use pijs_llm::provider::sse::SseLimits;
+use pijs_llm::provider::{ErrorKind, ProviderOptions};
 use pijs_protocol::StreamSource;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};

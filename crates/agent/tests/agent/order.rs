@@ -1,8 +1,8 @@
 //! The order of events, commands, input, and what goes into a request.
 
 use crate::support::{Fake, World, fixture};
-use pijs_agent::message::CustomMessage;
 use pijs_agent::{AgentControl, DeliverAs, Ending};
+use pijs_llm::message::CustomMessage;
 use pijs_protocol::StreamSource;
 use serde_json::{Value, json};
 use std::cell::{Cell, OnceCell, RefCell};

@@ -1,8 +1,8 @@
 //! The streamed verdict: what is discarded, what is injected, how often.
 
 use crate::support::{Fake, World, fixture, inject};
-use pijs_agent::provider::ProviderOptions;
 use pijs_agent::{Cap, Ending, VerdictCaps};
+use pijs_llm::provider::ProviderOptions;
 use pijs_protocol::StreamSource;
 use serde_json::Value;
 

@@ -3,7 +3,6 @@
 use crate::table::{Figure, Samples, nanoseconds};
 use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
-use pijs_agent::provider::{self, ProviderOptions};
 use pijs_agent::session::Session;
 use pijs_agent::system::OsToolSystem;
 use pijs_agent::{
@@ -12,6 +11,7 @@ use pijs_agent::{
 };
 use pijs_connectors::exec::OwnShell;
 use pijs_environment::Ambient;
+use pijs_llm::provider::{self, ProviderOptions};
 use pijs_protocol::{StreamDelta, StreamSource};
 use std::cell::Cell;
 use std::io::{BufRead, BufReader, Read, Write};

@@ -3,8 +3,8 @@
 
 use crate::http::agent_with;
 use crate::table::{Figure, Samples, nanoseconds, time};
-use pijs_agent::provider::ProviderOptions;
 use pijs_agent::{JsonFrontEnd, NoExtensions};
+use pijs_llm::provider::ProviderOptions;
 use serde_json::{Value, json};
 use std::cell::Cell;
 use std::io::{self, Write};

@@ -5,8 +5,8 @@ use super::trace::{ItemIndex, Trace, first_line, message, present, short_hash};
 use crate::normalise::Normaliser;
 use async_stream::stream;
 use futures_util::StreamExt;
-use pijs_agent::message::{StopReason, Usage};
-use pijs_agent::provider::{
+use pijs_llm::message::{StopReason, Usage};
+use pijs_llm::provider::{
     ErrorKind, Model, Note, Outgoing, Provider, ProviderError, ProviderEvent, ProviderStream, Request, ToolDescription,
 };
 use serde_json::{Map, Value, json};

@@ -3,11 +3,11 @@
 
 use super::exec::ExecRecord;
 use super::trace::{Trace, content, first_line, message, present};
-use pijs_agent::message::ToolCall;
 use pijs_agent::{AgentEvent, FrontEnd, StateSink, ToolCheck};
 use pijs_connectors::ports::{EventsCall, EventsPort, PortAnswer};
 use pijs_host::{Observer, Report, ReportKind};
 use pijs_hostcall::{BoxFuture, Caller, CancelToken, ChunkSink, Connector, Output, Request};
+use pijs_llm::message::ToolCall;
 use pijs_protocol::HostcallError;
 use serde_json::{Value, json};
 use std::io;

@@ -8,7 +8,7 @@ use super::entry::Entry;
 use super::layers::Layer;
 use super::picker::{Choice, Item};
 use pijs_agent::Account;
-use pijs_agent::known::Known;
+use pijs_llm::known::Known;
 
 impl Commands {
     fn known(&self) -> Option<Known> {
@@ -101,7 +101,7 @@ impl Commands {
         if agent.control().model().is_some_and(|model| model.is_unknown()) {
             let models = agent.available_models();
             let of_provider: Vec<_> = models.into_iter().filter(|model| model.provider == provider).collect();
-            if let Some(model) = pijs_agent::choose::any(&of_provider) {
+            if let Some(model) = pijs_llm::choose::any(&of_provider) {
                 self.choose_model(&format!("{}/{}", model.provider, model.id)).await;
             }
         }

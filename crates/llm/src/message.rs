@@ -68,7 +68,7 @@ pub struct UserMessage {
 }
 
 /// A member that is there, `null` included: only one that lacks is none.
-pub(crate) fn also_null<'de, D: serde::Deserializer<'de>>(value: D) -> Result<Option<Value>, D::Error> {
+pub fn also_null<'de, D: serde::Deserializer<'de>>(value: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(value).map(Some)
 }
 
@@ -198,7 +198,7 @@ pub struct AssistantMessage {
 
 impl AssistantMessage {
     /// Whether this model made it.
-    pub(crate) fn is_of(&self, model: &Model) -> bool {
+    pub fn is_of(&self, model: &Model) -> bool {
         self.provider == model.provider && self.model == model.id
     }
 
@@ -454,6 +454,11 @@ impl std::ops::Add for Cost {
             total: self.total + other.total,
         }
     }
+}
+
+/// Bytes of values as JSON.
+pub fn bytes_of<'a>(values: impl IntoIterator<Item = &'a Value>) -> usize {
+    values.into_iter().map(|value| value.to_string().len()).sum()
 }
 
 #[cfg(test)]

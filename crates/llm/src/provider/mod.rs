@@ -38,7 +38,7 @@ pub mod script;
 mod sent;
 pub mod sse;
 pub mod surrogates;
-pub(crate) mod turns;
+pub mod turns;
 mod unopened;
 
 pub use model::{Model, THINKING_LEVELS};
@@ -132,7 +132,7 @@ pub struct Request {
 
 impl Request {
     /// How many tokens the reply of this model may have; `None` where nobody knows its limit.
-    pub(crate) fn room(&self, model: &Model) -> Option<u64> {
+    pub fn room(&self, model: &Model) -> Option<u64> {
         /// Estimates are estimates.
         const SPARE: u64 = 4096;
         let wanted = self.max_tokens.or(model.max_tokens())?;
@@ -370,7 +370,7 @@ impl ProviderError {
     }
 
     /// A stream that ended without saying why.
-    pub(crate) fn cut_short(said: &str) -> Self {
+    pub fn cut_short(said: &str) -> Self {
         Self::new(ErrorKind::Network, said)
     }
 

@@ -17,7 +17,8 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) const BASE_URL: &str = "https://generativelanguage.googleapis.com/v1beta";
+/// The address of the provider itself.
+pub const BASE_URL: &str = "https://generativelanguage.googleapis.com/v1beta";
 
 /// A model behind the Gemini API.
 #[derive(Debug)]

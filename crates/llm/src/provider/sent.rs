@@ -3,7 +3,7 @@
 
 use super::recorded::{folder, opened, serve};
 use super::{Model, Outgoing};
-use crate::ask_model::request;
+use crate::pi_context::request;
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 use std::fmt::Write;

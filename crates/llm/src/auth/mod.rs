@@ -71,7 +71,7 @@ impl Status {
     }
 
     /// Of something that `auth.json` has.
-    pub(crate) fn of_stored(stored: &Stored) -> Self {
+    pub fn of_stored(stored: &Stored) -> Self {
         Self { oauth: matches!(stored, Stored::Oauth(_)), ..Self::from("stored") }
     }
 
@@ -120,11 +120,12 @@ impl Auth {
     }
 
     /// What `auth.json` has. One that cannot be read has nothing; who needs a key of it hears why.
-    pub(crate) fn stored(&self) -> BTreeMap<String, Stored> {
+    pub fn stored(&self) -> BTreeMap<String, Stored> {
         self.file.as_ref().and_then(|file| file.read().ok()).unwrap_or_default()
     }
 
-    pub(crate) fn status_of(
+    /// Says where the key of a provider would come from.
+    pub fn status_of(
         &self,
         provider: &str,
         config: Option<&ProviderConfig>,

@@ -16,7 +16,8 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) const BASE_URL: &str = "https://api.anthropic.com/v1";
+/// The address of the provider itself.
+pub const BASE_URL: &str = "https://api.anthropic.com/v1";
 const API_VERSION: &str = "2023-06-01";
 /// Which features a request asks for.
 const BETA: &str = "anthropic-beta";

@@ -20,7 +20,7 @@ const RENEW_TIME: Duration = Duration::from_secs(15);
 
 impl Auth {
     /// What is stored for a provider through this extension.
-    pub(crate) fn stored_through(&self, extension: &str, provider: &str) -> Option<Stored> {
+    pub fn stored_through(&self, extension: &str, provider: &str) -> Option<Stored> {
         self.stored().remove(provider).filter(|stored| stored.extension() == Some(extension))
     }
 
@@ -29,7 +29,7 @@ impl Auth {
     /// # Errors
     ///
     /// A sentence, when it is something else, or the file cannot be written.
-    pub(crate) async fn store_login(&self, extension: &str, provider: &str, given: Value) -> Result<(), String> {
+    pub async fn store_login(&self, extension: &str, provider: &str, given: Value) -> Result<(), String> {
         let login = self.login_of(extension, provider, given)?;
         let (file, _held) = self.held().await?;
         file.put(provider, &Stored::Oauth(login)).map_err(said)
@@ -40,7 +40,7 @@ impl Auth {
     /// # Errors
     ///
     /// A sentence, when the file cannot be written.
-    pub(crate) async fn store_key_through(&self, extension: &str, provider: &str, key: &str) -> Result<(), String> {
+    pub async fn store_key_through(&self, extension: &str, provider: &str, key: &str) -> Result<(), String> {
         self.around.learned(key);
         let (file, _held) = self.held().await?;
         let extension = Some(extension.to_owned());
@@ -48,7 +48,7 @@ impl Auth {
     }
 
     /// What is stored for a provider through this extension, as pi's credential: a key is filled in.
-    pub(crate) async fn credential_through(&self, extension: &str, provider: &str) -> Option<Value> {
+    pub async fn credential_through(&self, extension: &str, provider: &str) -> Option<Value> {
         let stored = self.stored_through(extension, provider)?;
         let Stored::ApiKey { key, env, .. } = &stored else { return Some(self.told(&stored)) };
         let key = match Written::parse(key.as_deref()?) {
@@ -65,7 +65,7 @@ impl Auth {
     /// # Errors
     ///
     /// A sentence, when it cannot be renewed or stored.
-    pub(crate) async fn renew_through(
+    pub async fn renew_through(
         &self,
         extension: &str,
         provider: &str,

@@ -29,7 +29,7 @@ struct Setting {
 
 /// A proxy that requests to one address go through. Shown without its password.
 #[derive(Clone)]
-pub(crate) struct Proxy {
+pub struct Proxy {
     variable: String,
     url: Url,
 }
@@ -55,7 +55,7 @@ impl Proxies {
     /// # Errors
     ///
     /// When the variable names no proxy that is spoken to here.
-    pub(crate) fn for_url(&self, url: &Url) -> Result<Option<Proxy>, ProviderError> {
+    pub fn for_url(&self, url: &Url) -> Result<Option<Proxy>, ProviderError> {
         let setting = if url.scheme() == "https" { &self.https } else { &self.http };
         match setting {
             Some(setting) if !self.is_exempt(url) => setting.proxy().map(Some),
@@ -118,12 +118,12 @@ impl Setting {
 
 impl Proxy {
     /// Makes the client of it; user and password of the address go with each request.
-    pub(crate) fn to_reqwest(&self) -> reqwest::Result<reqwest::Proxy> {
+    pub fn to_reqwest(&self) -> reqwest::Result<reqwest::Proxy> {
         reqwest::Proxy::all(self.url.clone())
     }
 
     /// The variable that names it.
-    pub(crate) fn variable(&self) -> &str {
+    pub fn variable(&self) -> &str {
         &self.variable
     }
 }

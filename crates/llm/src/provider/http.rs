@@ -133,7 +133,7 @@ pub(super) struct Endpoint {
 const CONNECT: Duration = Duration::from_secs(60);
 
 /// The client that sends requests to one address, and the proxy on the way there.
-pub(crate) fn client(options: &HttpOptions, url: &Url) -> Result<(reqwest::Client, Option<Proxy>), ProviderError> {
+pub fn client(options: &HttpOptions, url: &Url) -> Result<(reqwest::Client, Option<Proxy>), ProviderError> {
     // A redirect would carry the key to a place nobody named.
     let mut builder = reqwest::Client::builder()
         .redirect(reqwest::redirect::Policy::none())

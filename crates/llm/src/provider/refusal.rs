@@ -118,7 +118,7 @@ fn before_html(text: &str) -> Option<String> {
 /// An error of a provider as people read it: in one line, status and reason first, without JSON and HTML.
 ///
 /// ```
-/// use pijs_agent::provider::one_line;
+/// use pijs_llm::provider::one_line;
 ///
 /// assert_eq!(one_line(r#"401: {"message":"bad key","type":"auth"}"#), "401 Unauthorized: bad key");
 /// ```

@@ -40,13 +40,13 @@ pub struct Offer {
 
 impl Offer {
     /// What people call it.
-    pub(crate) fn display_name(&self) -> &str {
+    pub fn display_name(&self) -> &str {
         let own = ["/name", "/oauth/name"].iter().find_map(|place| self.config.pointer(place)?.as_str());
         own.unwrap_or(&self.name)
     }
 
     /// Whether the extension logs in with it.
-    pub(crate) fn logs_in(&self) -> bool {
+    pub fn logs_in(&self) -> bool {
         self.config.pointer("/oauth/login").is_some()
     }
 }
@@ -70,7 +70,7 @@ pub struct Credentials {
 }
 
 /// How a chosen model is spoken to.
-pub(crate) enum Opening {
+pub enum Opening {
     /// It is ready.
     Ready(Arc<dyn Provider>),
     /// Over HTTP, with the extension's credentials.
@@ -138,7 +138,7 @@ impl Models {
     }
 
     /// Notes who chose the model that is in use.
-    pub(crate) fn chose(&mut self, by_extension: bool) {
+    pub fn chose(&mut self, by_extension: bool) {
         self.is_imposed = by_extension;
         if !by_extension {
             self.offered = self.offers.iter().map(|offer| (offer.name.clone(), offer.extension.clone())).collect();
@@ -147,25 +147,25 @@ impl Models {
 
     /// The extension that a reply of this provider is of, where no person chose that it should answer: it chose the model
     /// itself, or has taken the name of one that is known without it.
-    pub(crate) fn uninvited(&self, provider: &str) -> Option<&str> {
+    pub fn uninvited(&self, provider: &str) -> Option<&str> {
         let extension = self.offered.get(provider)?;
         let is_taken = || !self.base(provider).is_empty() || self.ready_of(provider).next().is_some();
         (self.is_imposed || is_taken()).then_some(extension.as_str())
     }
 
     /// Offers that a person can store something for: none is known without its extension.
-    pub(crate) fn accounts(&self) -> impl Iterator<Item = &Offer> {
+    pub fn accounts(&self) -> impl Iterator<Item = &Offer> {
         let is_known = |name: &str| self.known.as_ref().is_none_or(|known| known.has(name));
         self.offers.iter().filter(move |offer| !is_known(&offer.name) && self.ready_of(&offer.name).next().is_none())
     }
 
     /// Whether something is stored for an offer.
-    pub(crate) fn is_stored(&self, offer: &Offer) -> bool {
+    pub fn is_stored(&self, offer: &Offer) -> bool {
         self.stored(offer).is_some()
     }
 
     /// Whether a provider is used by a log-in, which may end.
-    pub(crate) fn has_login(&self, provider: &str) -> bool {
+    pub fn has_login(&self, provider: &str) -> bool {
         let of_offer = self.offer(provider).and_then(|offer| self.stored(offer));
         let known = || self.known.as_ref().and_then(|known| known.status(provider));
         of_offer.map(|stored| Status::of_stored(&stored)).or_else(known).is_some_and(|status| status.oauth)
@@ -272,7 +272,7 @@ impl Models {
     /// # Errors
     ///
     /// [`ErrorKind::NotFound`] when nobody offers it, [`ErrorKind::Auth`] when its provider has no key.
-    pub(crate) fn opening(&self, model: &Model) -> Result<Opening, ProviderError> {
+    pub fn opening(&self, model: &Model) -> Result<Opening, ProviderError> {
         let found = self.find(&model.provider, &model.id);
         if let (Some(offer), Some(model)) = (self.offer(&model.provider), &found) {
             let model = model.clone();
@@ -320,7 +320,7 @@ impl Models {
 
     /// What extensions see of it all: the models themselves, but for those that are known without extensions and
     /// unchanged. Of these the provider is named, and a realm asks for them when it needs them.
-    pub(crate) fn state(&self) -> Value {
+    pub fn state(&self) -> Value {
         let statuses = self.known.as_ref().map(Known::statuses).unwrap_or_default();
         let (mut all, mut asked, mut providers) = (Vec::new(), Vec::new(), Map::new());
         for provider in self.providers() {
@@ -373,7 +373,7 @@ pub const APIS: &[&str] = &["openai-completions", "openai-responses", "anthropic
 /// # Errors
 ///
 /// When its wire format is none of ours, or a header cannot be sent.
-pub(crate) fn open_http(
+pub fn open_http(
     model: Model,
     credentials: Credentials,
     options: &ProviderOptions,
@@ -422,7 +422,7 @@ pub(crate) fn open_http(
 }
 
 /// Where a model is asked.
-pub(crate) fn address_of(model: &Model) -> &str {
+pub fn address_of(model: &Model) -> &str {
     model.base_url().unwrap_or(match model.api.as_str() {
         "anthropic-messages" => anthropic::BASE_URL,
         "google-generative-ai" => google::BASE_URL,
@@ -430,7 +430,8 @@ pub(crate) fn address_of(model: &Model) -> &str {
     })
 }
 
-pub(crate) fn no_key(model: &Model) -> ProviderError {
+/// Returns the error of a model that needs a key and has none.
+pub fn no_key(model: &Model) -> ProviderError {
     ProviderError::new(ErrorKind::Auth, format!("No API key for provider: {}", model.provider))
 }
 

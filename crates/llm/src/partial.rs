@@ -4,13 +4,13 @@
 //! [`Step`]s, from which updates for front ends are read. A verdict drops it whole: nothing of it is
 //! anywhere else.
 
-use crate::events::{Update, UpdateKind};
+use crate::argument_paths::ArgumentPaths;
+use crate::message::bytes_of;
 use crate::message::{AssistantMessage, Block, Cost, Message, StopReason, TextBlock, ThinkingBlock, ToolCall, Usage};
-use crate::paths::ArgumentPaths;
 use crate::provider::turns::{CALL_SIGNATURE, TEXT_SIGNATURE};
 use crate::provider::{ErrorKind, Model, Note, ProviderError, ProviderEvent, Signs};
-use crate::room::bytes_of;
 use crate::streaming_json;
+use crate::update::{Update, UpdateKind};
 use pijs_protocol::wire::count_values;
 use pijs_protocol::{StreamSource, guard};
 use serde_json::{Map, Value, json};
@@ -25,7 +25,7 @@ const MOST_BYTES: usize = 8 << 20;
 
 /// What changed.
 #[derive(Debug)]
-pub(crate) enum Step {
+pub enum Step {
     /// A block began.
     Start(usize),
     /// Text was added to a block.
@@ -34,9 +34,11 @@ pub(crate) enum Step {
     End(usize),
 }
 
-pub(crate) struct Partial {
+/// A reply while it arrives.
+pub struct Partial {
     model: Model,
-    pub(crate) message: AssistantMessage,
+    /// The message so far.
+    pub message: AssistantMessage,
     /// The text or thinking block that the next piece continues.
     open: Option<usize>,
     /// Each kind of block is continued wherever it stands, and all end with the reply.
@@ -65,7 +67,7 @@ impl<'a> PartialMessage<'a> {
     }
 
     /// The tool call at this position.
-    pub(crate) fn call(self, index: usize) -> Option<&'a ToolCall> {
+    pub fn call(self, index: usize) -> Option<&'a ToolCall> {
         match self.message.content.get(index)? {
             Block::ToolCall(call) => Some(call),
             _ => None,
@@ -73,7 +75,7 @@ impl<'a> PartialMessage<'a> {
     }
 
     /// The message without what it says.
-    pub(crate) fn head(self) -> Value {
+    pub fn head(self) -> Value {
         let head = AssistantMessage {
             content: Vec::new(),
             api: self.message.api.clone(),
@@ -89,14 +91,14 @@ impl<'a> PartialMessage<'a> {
     }
 
     /// A block as far as it is there.
-    pub(crate) fn block(self, index: usize) -> Value {
+    pub fn block(self, index: usize) -> Value {
         let Some(mut block) = self.message.content.get(index).cloned() else { return Value::Null };
         self.complete(index, &mut block);
         json!(block)
     }
 
     /// Whether a piece of text is all there is of its block.
-    pub(crate) fn is_all(self, index: usize, piece: &str) -> bool {
+    pub fn is_all(self, index: usize, piece: &str) -> bool {
         match self.message.content.get(index) {
             Some(Block::Text(block)) => block.text.len() == piece.len(),
             Some(Block::Thinking(block)) => block.thinking.len() == piece.len(),
@@ -119,7 +121,7 @@ impl<'a> PartialMessage<'a> {
     }
 
     /// What the arguments of an unfinished call say so far.
-    pub(crate) fn arguments(self, block: usize) -> Option<Value> {
+    pub fn arguments(self, block: usize) -> Option<Value> {
         let call = self.calls.iter().find(|call| call.block == block && !call.is_ended)?;
         Some(streaming_json::so_far(&call.json))
     }
@@ -171,7 +173,8 @@ impl Call {
 }
 
 impl Partial {
-    pub(crate) fn new(model: &Model, timestamp: u64) -> Self {
+    /// Begins a reply of a model, `timestamp` milliseconds after 1970.
+    pub fn new(model: &Model, timestamp: u64) -> Self {
         let message = AssistantMessage {
             content: Vec::new(),
             api: model.api.clone(),
@@ -198,7 +201,7 @@ impl Partial {
 
     /// Counts an event before anything is made of it; answers what it weighs. An error when the reply is more than anybody
     /// can hold.
-    pub(crate) fn has_room_for(&mut self, event: &ProviderEvent) -> Result<usize, ProviderError> {
+    pub fn has_room_for(&mut self, event: &ProviderEvent) -> Result<usize, ProviderError> {
         let bytes = weight(event);
         self.bytes = self.bytes.saturating_add(bytes);
         if self.bytes > MOST_BYTES && guard::is_up("reply.size") {
@@ -209,7 +212,7 @@ impl Partial {
     }
 
     /// UTF-16 units let through so far of one stream.
-    pub(crate) fn offset(&self, source: StreamSource, stream: u32) -> usize {
+    pub fn offset(&self, source: StreamSource, stream: u32) -> usize {
         match source {
             StreamSource::Text => self.text_units,
             StreamSource::Thinking => self.thinking_units,
@@ -218,7 +221,7 @@ impl Partial {
     }
 
     /// Output tokens so far, at four bytes a token when the provider has not counted yet.
-    pub(crate) fn tokens(&self, dropped: usize) -> u64 {
+    pub fn tokens(&self, dropped: usize) -> u64 {
         let bytes: usize = self
             .message
             .content
@@ -235,7 +238,7 @@ impl Partial {
     }
 
     /// Name and paths of a tool call, this piece of its arguments included.
-    pub(crate) fn tool_facts(&mut self, index: u32, chunk: &str) -> (Option<String>, Vec<String>) {
+    pub fn tool_facts(&mut self, index: u32, chunk: &str) -> (Option<String>, Vec<String>) {
         let Some(call) = self.calls.iter_mut().find(|call| call.index == index) else { return (None, Vec::new()) };
         call.paths.catch_up(&call.json);
         call.paths.push(chunk);
@@ -247,11 +250,12 @@ impl Partial {
     }
 
     /// Returns the paths that a call has named, to be continued with text that has arrived and was not shown.
-    pub(crate) fn paths_of(&self, index: u32) -> ArgumentPaths {
+    pub fn paths_of(&self, index: u32) -> ArgumentPaths {
         self.calls.iter().find(|call| call.index == index).map(|call| call.paths.clone()).unwrap_or_default()
     }
 
-    pub(crate) fn push_text(&mut self, chunk: String) -> Vec<Step> {
+    /// Adds a piece of text; returns what is new.
+    pub fn push_text(&mut self, chunk: String) -> Vec<Step> {
         self.text_units += chunk.encode_utf16().count();
         let open = self.standing(|block| matches!(block, Block::Text(_)));
         let (at, mut steps) = self.continue_or_begin(open, || Block::Text(TextBlock::default()));
@@ -262,7 +266,8 @@ impl Partial {
         steps
     }
 
-    pub(crate) fn push_thinking(&mut self, chunk: String) -> Vec<Step> {
+    /// Adds a piece of thinking; returns what is new.
+    pub fn push_thinking(&mut self, chunk: String) -> Vec<Step> {
         self.thinking_units += chunk.encode_utf16().count();
         let open = self.standing(|block| matches!(block, Block::Thinking(_)));
         let (at, mut steps) = self.continue_or_begin(open, || Block::Thinking(ThinkingBlock::default()));
@@ -282,7 +287,7 @@ impl Partial {
     }
 
     /// Takes what is no piece of the message.
-    pub(crate) fn note(&mut self, note: Note) {
+    pub fn note(&mut self, note: Note) {
         match note {
             Note::TakesTurns => self.takes_turns = true,
             Note::CallsStayEmpty => self.calls_stay_empty = true,
@@ -296,7 +301,7 @@ impl Partial {
     }
 
     /// Begins a text or thinking block that may have nothing in it yet.
-    pub(crate) fn begin(&mut self, block: Block) -> Vec<Step> {
+    pub fn begin(&mut self, block: Block) -> Vec<Step> {
         self.continue_or_begin(None, || block).1
     }
 
@@ -370,7 +375,7 @@ impl Partial {
 
     /// Begins a tool call unless it is known. A missing or repeated id is replaced, since two calls
     /// must not share one.
-    pub(crate) fn begin_call(
+    pub fn begin_call(
         &mut self,
         index: u32,
         id: Option<String>,
@@ -413,7 +418,8 @@ impl Partial {
         Ok(steps)
     }
 
-    pub(crate) fn push_arguments(&mut self, index: u32, chunk: String) -> Vec<Step> {
+    /// Adds a piece of the arguments of a call; returns what is new.
+    pub fn push_arguments(&mut self, index: u32, chunk: String) -> Vec<Step> {
         let Some(call) = self.calls.iter_mut().find(|call| call.index == index) else { return Vec::new() };
         call.units += chunk.encode_utf16().count();
         call.json.push_str(&chunk);
@@ -421,12 +427,12 @@ impl Partial {
     }
 
     /// Ends what is open because something else begins. Where they take turns, nothing ends before all do.
-    pub(crate) fn close(&mut self) -> Vec<Step> {
+    pub fn close(&mut self) -> Vec<Step> {
         if self.takes_turns { Vec::new() } else { self.end() }
     }
 
     /// Ends what is open: a text or thinking block, tool calls, and all there are where they took turns.
-    pub(crate) fn end(&mut self) -> Vec<Step> {
+    pub fn end(&mut self) -> Vec<Step> {
         let mut steps: Vec<Step> = self.open.take().map(Step::End).into_iter().collect();
         if std::mem::take(&mut self.takes_turns) {
             let is_call = |at: &usize| matches!(self.message.content[*at], Block::ToolCall(_));
@@ -453,7 +459,7 @@ impl Partial {
 
     /// Ends everything. Arguments that are no JSON object stay empty; the calls they belong to are
     /// returned with what is wrong, by id, and must not run.
-    pub(crate) fn finish(&mut self) -> (Vec<Step>, BTreeMap<String, String>) {
+    pub fn finish(&mut self) -> (Vec<Step>, BTreeMap<String, String>) {
         let mut steps = self.end();
         let mut bad = BTreeMap::new();
         let mut room = room(&self.message);
@@ -489,13 +495,13 @@ impl Partial {
     }
 
     /// What there is of the message.
-    pub(crate) fn shown(&self) -> PartialMessage<'_> {
+    pub fn shown(&self) -> PartialMessage<'_> {
         let calls = if self.calls_stay_empty { &[] } else { self.calls.as_slice() };
         PartialMessage { message: &self.message, calls }
     }
 
     /// What front ends are told about a step.
-    pub(crate) fn update<'a>(&'a self, step: &'a Step) -> Update<'a> {
+    pub fn update<'a>(&'a self, step: &'a Step) -> Update<'a> {
         let (Step::Start(index) | Step::Delta(index, _) | Step::End(index)) = *step;
         let kind = match (&self.message.content[index], step) {
             (Block::Text(_), Step::Start(_)) => UpdateKind::TextStart,
@@ -525,12 +531,12 @@ impl Partial {
     }
 
     /// Whether a tool call has begun.
-    pub(crate) fn knows_call(&self, index: u32) -> bool {
+    pub fn knows_call(&self, index: u32) -> bool {
         self.call(index).is_some()
     }
 
     /// Returns a call by the provider's number.
-    pub(crate) fn tool_call(&self, index: u32) -> Option<&ToolCall> {
+    pub fn tool_call(&self, index: u32) -> Option<&ToolCall> {
         self.shown().call(self.call(index)?.block)
     }
 

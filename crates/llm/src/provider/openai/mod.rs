@@ -21,7 +21,8 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) const BASE_URL: &str = "https://api.openai.com/v1";
+/// The address of the provider itself.
+pub const BASE_URL: &str = "https://api.openai.com/v1";
 
 /// A model behind a chat completions endpoint.
 #[derive(Debug)]

@@ -10,8 +10,9 @@ const MAX_PATH: usize = 4096;
 /// Deeper nesting is not looked at.
 const MAX_DEPTH: usize = 64;
 
+/// Finds the paths in the arguments of a call while they arrive.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct ArgumentPaths {
+pub struct ArgumentPaths {
     /// Bytes seen.
     seen: usize,
     /// `true` for an object, `false` for a list.
@@ -29,14 +30,14 @@ pub(crate) struct ArgumentPaths {
 
 impl ArgumentPaths {
     /// Reads what came by unseen; `all` is the whole text so far.
-    pub(crate) fn catch_up(&mut self, all: &str) {
+    pub fn catch_up(&mut self, all: &str) {
         if let Some(rest) = all.get(self.seen..) {
             self.push(rest);
         }
     }
 
     /// Reads the next piece.
-    pub(crate) fn push(&mut self, piece: &str) {
+    pub fn push(&mut self, piece: &str) {
         self.seen += piece.len();
         for c in piece.chars() {
             if self.in_string {
@@ -48,7 +49,7 @@ impl ArgumentPaths {
     }
 
     /// Paths in the order they were named.
-    pub(crate) fn found(&self) -> &[String] {
+    pub fn found(&self) -> &[String] {
         &self.found
     }
 

@@ -15,7 +15,7 @@ const MAX_DEPTH: usize = 128;
 /// # Errors
 ///
 /// Fails for text that is no JSON, also where its strings are mended.
-pub(crate) fn whole(text: &str) -> serde_json::Result<Value> {
+pub fn whole(text: &str) -> serde_json::Result<Value> {
     serde_json::from_str(text).or_else(|error| match mended(text) {
         Cow::Owned(mended) => serde_json::from_str(&mended),
         Cow::Borrowed(_) => Err(error),
@@ -23,7 +23,7 @@ pub(crate) fn whole(text: &str) -> serde_json::Result<Value> {
 }
 
 /// What a text says so far; `{}` where it says nothing yet.
-pub(crate) fn so_far(text: &str) -> Value {
+pub fn so_far(text: &str) -> Value {
     let text = text.trim();
     whole(text)
         .ok()

@@ -33,7 +33,7 @@ impl Known {
     }
 
     /// A model with the address at which the user has it reached.
-    pub(crate) fn reached(&self, model: Model) -> Model {
+    pub fn reached(&self, model: Model) -> Model {
         match self.moved_to(&model.provider) {
             Some(address) => model.with("baseUrl", address),
             None => model,
@@ -41,7 +41,7 @@ impl Known {
     }
 
     /// Whether the user has a provider reached elsewhere.
-    pub(crate) fn is_moved(&self, provider: &str) -> bool {
+    pub fn is_moved(&self, provider: &str) -> bool {
         self.moved_to(provider).is_some()
     }
 
@@ -60,7 +60,7 @@ impl Known {
     }
 
     /// The same, to be kept.
-    pub(crate) fn shared_auth(&self) -> Arc<Auth> {
+    pub fn shared_auth(&self) -> Arc<Auth> {
         Arc::clone(&self.auth)
     }
 

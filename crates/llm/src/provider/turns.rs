@@ -10,11 +10,11 @@ use std::collections::BTreeMap;
 const UNSEEN: &str = "(image omitted: model does not support images)";
 const UNSEEN_OF_TOOL: &str = "(tool image omitted: model does not support images)";
 /// What signs a tool call, in a block's further members; pi's name.
-pub(crate) const CALL_SIGNATURE: &str = "thoughtSignature";
+pub const CALL_SIGNATURE: &str = "thoughtSignature";
 /// What signs text.
-pub(crate) const TEXT_SIGNATURE: &str = "textSignature";
+pub const TEXT_SIGNATURE: &str = "textSignature";
 /// Marks thinking that is there for its provider alone.
-pub(crate) const REDACTED: &str = "redacted";
+pub const REDACTED: &str = "redacted";
 
 /// Which model said something.
 #[derive(Debug, Clone, Default, PartialEq)]
