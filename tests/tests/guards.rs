@@ -8,7 +8,6 @@ mod walls;
 
 use futures_util::future::BoxFuture;
 use libtest_mimic::{Arguments, Failed, Trial};
-use pijs_agent::session::Session;
 use pijs_agent::{AgentControl, NoState};
 use pijs_connectors::ports::{SessionCall, SessionOp, SessionPort};
 use pijs_environment::Ambient;
@@ -18,6 +17,7 @@ use pijs_hostcall::{
     Profile, Quotas, Request,
 };
 use pijs_protocol::{Capability, HostCall, HostcallError, guard};
+use pijs_session_store::Session;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::{Command, ExitCode};

@@ -5,10 +5,10 @@
 
 use crate::agent::{Agent, AgentError};
 use crate::control::ControlError;
-use crate::session::Body;
 use pijs_llm::choose::Chosen;
 use pijs_llm::provider::{Model, Unopened};
 use pijs_protocol::guard;
+use pijs_session_store::Body;
 use serde_json::{Value, json};
 use std::sync::Arc;
 

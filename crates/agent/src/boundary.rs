@@ -9,10 +9,10 @@ use crate::context;
 use crate::control::{ControlError, is_reserved};
 use crate::events::AgentEvent;
 use crate::extensions::Event;
-use crate::session::{Body, Entry, EntryId, Session, refs};
 use crate::summary::Summary;
 use pijs_llm::conversation;
 use pijs_llm::message::{Block, Content, Message, ToolResultMessage};
+use pijs_session_store::{Body, Entry, EntryId, Session, refs};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 

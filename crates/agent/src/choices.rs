@@ -4,11 +4,11 @@
 use crate::agent::Agent;
 use crate::context;
 use crate::control::ControlError;
-use crate::session::{Session, refs};
 use crate::settings::Settings;
 use pijs_llm::choose::Chosen;
 use pijs_llm::message::{Message, StopReason};
 use pijs_llm::provider::Model;
+use pijs_session_store::{Session, refs};
 use std::path::PathBuf;
 
 impl Agent {

@@ -12,12 +12,12 @@ use crate::events::AgentEvent;
 use crate::extensions::Event;
 use crate::overflow;
 use crate::run::Run;
-use crate::session::{Body, Entry, EntryId, Session, refs};
 use crate::settings::CompactionSettings;
 use crate::summary::{self, FileOps, Summary, Written};
 use crate::tokens;
 use pijs_llm::message::{AssistantMessage, Message, StopReason};
 use pijs_llm::provider::ProviderError;
+use pijs_session_store::{Body, Entry, EntryId, Session, refs};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 

@@ -3,8 +3,8 @@
 //! The session is the only source. What is not an entry below the leaf, a discarded attempt for
 //! instance, cannot get into a request.
 
-use crate::session::{Body, Entry, EntryId};
 use pijs_llm::message::{CustomMessage, Message, SystemMessage};
+use pijs_session_store::{Body, Entry, EntryId};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use time::OffsetDateTime;

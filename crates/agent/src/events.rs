@@ -4,11 +4,11 @@
 //! followed by updates and then by exactly one of `message_end` and `message_discarded`. The delta
 //! that tripped a verdict is in no event.
 
-use crate::session::Header;
 use pijs_llm::message::{Message, ToolResultMessage};
 use pijs_llm::partial::PartialMessage;
 use pijs_llm::update::{Update, UpdateKind};
 use pijs_protocol::StreamSource;
+use pijs_session_store::Header;
 use serde_json::{Map, Value, json};
 
 /// One event of a session.

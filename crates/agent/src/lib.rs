@@ -12,7 +12,7 @@
 //! | [`AgentControl`] | the part of a running session that others may touch, from any thread |
 //! | [`Extensions`] | the seam to whatever runs extensions |
 //! | [`provider::Provider`] | a model: `script:FILE`, `openai/NAME`, `anthropic/NAME` |
-//! | [`session::Session`] | pi's JSONL, version 3 |
+//! | [`pijs_session_store::Session`] | pi's JSONL, version 3 |
 //! | [`AgentEvent`], [`FrontEnd`] | what is seen, and by whom |
 //!
 //! What always holds:
@@ -55,7 +55,6 @@ pub mod resources;
 mod room;
 mod rules;
 mod run;
-pub mod session;
 pub mod settings;
 mod starts;
 mod summary;

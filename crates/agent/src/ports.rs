@@ -6,7 +6,6 @@
 use crate::ask_model::Question;
 use crate::control::{AgentControl, ControlError, DeliverAs, is_reserved};
 use crate::room::room_of;
-use crate::session::{Body, EntryId};
 use crate::transcript;
 use crate::work::Work;
 use pijs_connectors::ports::{
@@ -18,6 +17,7 @@ use pijs_llm::known::Known;
 use pijs_llm::message::{Content, CustomMessage, Message};
 use pijs_llm::provider::Model;
 use pijs_protocol::{ErrorCode, HostcallError, guard};
+use pijs_session_store::{Body, EntryId};
 use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 

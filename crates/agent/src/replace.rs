@@ -9,8 +9,8 @@ use crate::agent::{Agent, AgentError};
 use crate::control::ControlError;
 use crate::events::AgentEvent;
 use crate::extensions::Event;
-use crate::session::{Body, EntryId, Session};
 use pijs_llm::message::Message;
+use pijs_session_store::{Body, EntryId, Session};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 

@@ -10,13 +10,13 @@
 use crate::agent::{Agent, AgentError};
 use crate::attempt::{Attempt, Stopped};
 use crate::events::{AgentEvent, RuleFiredEvent, VerdictAction, VerdictEvent};
-use crate::session::Body;
 use crate::verdicts::Injected;
 use pijs_llm::message::{AssistantMessage, Block, Message, StopReason, VERDICT_TYPE};
 use pijs_llm::partial::{Partial, Step};
 use pijs_protocol::StreamSource;
 use pijs_protocol::stream::{Injection, InjectionRole};
 use pijs_rules::{Action, ContextMode, FiredRule, Firing, InjectedRecord, MatchContext, Rule, RuleEngine, StreamKind};
+use pijs_session_store::Body;
 use serde_json::{Value, json};
 
 /// Begins the source of an injection by native rules; the names of the rules follow, with commas between them.

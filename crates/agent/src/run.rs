@@ -14,7 +14,6 @@ use crate::control::{ControlError, VERDICT_TYPE};
 use crate::events::AgentEvent;
 use crate::extensions::{Abort, Event, SystemRole};
 use crate::rules;
-use crate::session::{Body, EntryId};
 use crate::tool_calls::Batch;
 use crate::verdict_text;
 use crate::verdicts::Injected;
@@ -23,6 +22,7 @@ use pijs_llm::message::{AssistantMessage, Content, CustomMessage, Message, StopR
 use pijs_llm::provider::{ErrorKind, ProviderError};
 use pijs_protocol::guard;
 use pijs_protocol::stream::InjectionRole;
+use pijs_session_store::{Body, EntryId};
 use serde_json::{Value, json};
 use std::ops::ControlFlow;
 use std::time::Duration;

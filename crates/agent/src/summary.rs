@@ -5,10 +5,10 @@
 
 use crate::agent::Agent;
 use crate::context;
-use crate::session::{Body, Entry, EntryId};
 use pijs_llm::conversation;
 use pijs_llm::message::{AssistantMessage, Block, Message, StopReason, Usage};
 use pijs_llm::provider::{Request, RequestMessage};
+use pijs_session_store::{Body, Entry, EntryId};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;

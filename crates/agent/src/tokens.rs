@@ -5,10 +5,10 @@
 
 use crate::agent::Agent;
 use crate::context::{self, Projected};
-use crate::session::{Body, Entry, EntryId, Session, refs};
 use crate::transcript;
 use pijs_llm::message::Message;
 use pijs_llm::tokens::{counted, estimate};
+use pijs_session_store::{Body, Entry, EntryId, Session, refs};
 use serde_json::{Value, json};
 
 /// Tokens of a conversation: the last count, if nothing was taken away since, and what came after it.
@@ -67,9 +67,9 @@ impl Agent {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::Session;
     use crate::testing;
     use pijs_llm::message::{AssistantMessage, Block, StopReason, Usage};
+    use pijs_session_store::Session;
     use serde_json::Map;
     use std::path::Path;
 

@@ -16,10 +16,10 @@
 
 use crate::agent::Agent;
 use crate::context;
-use crate::session::{Session, refs};
 use crate::tools::Tool;
 use pijs_llm::message::{Content, Message, SystemMessage};
 use pijs_protocol::{chat_markup, guard};
+use pijs_session_store::{Session, refs};
 use serde_json::{Map, Value, json};
 
 /// What system messages come to, as one; `None` when there are none.

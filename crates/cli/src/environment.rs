@@ -1,10 +1,10 @@
 //! What the process was started with, read once: folders, variables, terminal.
 
 use crate::failure::{Failure, Result, is_missing};
-use pijs_agent::session::file;
 use pijs_hostcall::Places;
 use pijs_hostcall::places::normal;
 use pijs_packages::{Dirs, NpmConfig};
+use pijs_session_store::file;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::IsTerminal;

@@ -3,10 +3,10 @@
 use crate::environment::Environment;
 use crate::failure::{Failure, Result};
 use crate::output::{clean, stdout};
-use pijs_agent::session::{Body, Entry, Session, SessionError};
 use pijs_environment::Ambient;
 use pijs_llm::message::{Content, Message};
 use pijs_protocol::guard;
+use pijs_session_store::{Body, Entry, Session, SessionError};
 use pijs_terminal::{Limits, within};
 use rustix::fs::OFlags;
 use serde_json::Value;

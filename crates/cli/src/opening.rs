@@ -8,7 +8,7 @@ use crate::environment::Environment;
 use crate::failure::{Failure, Result};
 use crate::output::{clean, stderr};
 use crate::settings;
-use pijs_agent::session::{Body, Header, Session, SessionOptions, SessionPlace, file};
+use pijs_session_store::{Body, Header, Session, SessionOptions, SessionPlace, file};
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -83,7 +83,7 @@ fn chosen(environment: &Environment, args: &SessionArgs, options: &SessionOption
         // Later runs keep extensions out of it, too.
         records.remember(SessionPlace::Folder(file::real(&sessions.folder)));
     }
-    let failed = |error: pijs_agent::session::SessionError| Failure::failed(error.to_string());
+    let failed = |error: pijs_session_store::SessionError| Failure::failed(error.to_string());
     let open = |path: &Path| Session::open(path, cwd, options.clone()).map_err(failed);
     let named = |session: Session| match &args.session_id {
         Some(id) => session.with_id(id),

@@ -5,10 +5,10 @@
 
 use crate::environment::Environment;
 use crate::{ledger, opening};
-use pijs_agent::session::{SessionPlace, SessionRecords, file};
 use pijs_durable::{Disk, read_regular};
 use pijs_extc::Cache;
 use pijs_hostcall::places::{OwnState, Places, Protection, normal};
+use pijs_session_store::{SessionPlace, SessionRecords, file};
 use std::path::{Path, PathBuf};
 
 /// Symbolic links that are followed on the way to one place, as by the system.

@@ -1,8 +1,9 @@
 //! Time and randomness that are the same in each run: for tests, for replay and for `pi ext drive`.
 
-use crate::{Randomness, Timer, Wait};
+use crate::{Ambient, Randomness, Timer, Wait};
 use futures_util::future::BoxFuture;
 use pijs_protocol::Now;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -126,4 +127,10 @@ impl Randomness for CountingRandomness {
             *slot = *byte;
         }
     }
+}
+
+/// Time that stands still and ids that count from `first`.
+pub fn ambient(epoch_ms: u64, first: u32) -> Ambient {
+    let timer = StandingTimer(Now { epoch_ms, elapsed_us: 0 });
+    Ambient { timer: Arc::new(timer), random: Arc::new(CountingRandomness::new(first)) }
 }

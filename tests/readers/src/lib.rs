@@ -6,8 +6,6 @@
 
 use bytes::Bytes;
 use futures_util::StreamExt as _;
-use pijs_agent::session::Session;
-use pijs_agent::session::entry::Body;
 use pijs_connectors::http::address::is_public;
 use pijs_environment::Ambient;
 use pijs_hostcall::Places;
@@ -25,6 +23,8 @@ use pijs_rules::{
     Condition, EngineOptions, Format, InterruptMode, MatchContext, Origin, Repeat, Rule, RuleEngine, RuleName,
     RuleSettings, Settle, Window,
 };
+use pijs_session_store::Session;
+use pijs_session_store::entry::Body;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};

@@ -1,11 +1,11 @@
 //! Q44: sessions that do not fit into memory, or not into a realm.
 
-use pijs_agent::session::{EntryId, Session};
 use pijs_agent::{AgentControl, NoState, StateSink};
 use pijs_connectors::ports::{SessionCall, SessionOp, SessionPort};
 use pijs_environment::Ambient;
 use pijs_hostcall::{Caller, Profile};
 use pijs_protocol::HostcallError;
+use pijs_session_store::{EntryId, Session};
 use serde_json::{Value, json};
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufWriter, Seek, SeekFrom, Write};

@@ -1,7 +1,7 @@
 use super::*;
-use crate::session::{Session, refs};
 use crate::testing;
 use pijs_llm::message::{AssistantMessage, Block, StopReason, ToolCall, ToolResultMessage, Usage};
+use pijs_session_store::{Session, refs};
 use serde_json::Map;
 use std::path::Path;
 

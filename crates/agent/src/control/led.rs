@@ -1,8 +1,8 @@
 //! Who is behind what the model is asked: extensions whose messages it follows, and the one that pays for it.
 
 use super::{AgentControl, ControlError};
-use crate::session::Session;
 use pijs_protocol::{ExtensionId, guard};
+use pijs_session_store::Session;
 use std::collections::BTreeMap;
 
 /// Extensions whose messages the model follows, and whether a person is asked about what comes of it.

@@ -1,10 +1,10 @@
 //! What waits for the model: messages that steer a run, follow it, or begin one.
 
 use super::{AgentControl, ControlError, Inner, VERDICT_TYPE};
-use crate::session::Body;
 use crate::work::Work;
 use pijs_llm::message::{BashExecution, Block, Content, CustomMessage, Message, UserMessage};
 use pijs_protocol::{ExtensionId, HostcallError, guard};
+use pijs_session_store::Body;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 
@@ -468,8 +468,8 @@ impl Queues {
 mod tests {
     use super::*;
     use crate::extensions::NoState;
-    use crate::session::Session;
     use crate::testing;
+    use pijs_session_store::Session;
     use std::path::Path;
     use std::sync::Arc;
     use tokio_util::sync::CancellationToken;

@@ -5,9 +5,9 @@
 
 use super::{AgentControl, Inner};
 use crate::room::{SESSION_BYTES, room_of};
-use crate::session::{Entry, EntryId, Session, SessionError};
 use pijs_protocol::wire::{MESSAGE_VALUES, Size};
 use pijs_protocol::{ErrorCode, HostcallError, guard};
+use pijs_session_store::{Entry, EntryId, Session, SessionError};
 use serde_json::{Value, json};
 use std::sync::Arc;
 

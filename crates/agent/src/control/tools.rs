@@ -87,8 +87,8 @@ impl AgentControl {
 mod tests {
     use super::*;
     use crate::extensions::StateSink;
-    use crate::session::Session;
     use crate::testing;
+    use pijs_session_store::Session;
     use std::collections::BTreeMap;
     use std::path::Path;
     use std::sync::Mutex;

@@ -3,7 +3,6 @@
 
 use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
-use pijs_agent::session::Session;
 use pijs_agent::settings::{RetrySettings, Settings};
 use pijs_agent::system::OsToolSystem;
 use pijs_agent::{
@@ -15,6 +14,7 @@ use pijs_environment::Ambient;
 use pijs_llm::provider::{self, Model, Outgoing, Provider, ProviderOptions, ProviderStream, Request};
 use pijs_protocol::stream::{Injection, InjectionRole};
 use pijs_protocol::{StreamDelta, StreamSource};
+use pijs_session_store::Session;
 use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::collections::BTreeMap;

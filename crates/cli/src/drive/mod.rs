@@ -56,7 +56,6 @@ use model::{During, Script, ScriptedModel};
 use observe::{Bus, Console, Entries, Errors, Events};
 use pijs_agent::host::HostExtensions;
 use pijs_agent::resources::ResourcePlaces;
-use pijs_agent::session::{self, Body, Session};
 use pijs_agent::settings::Settings;
 use pijs_agent::system::OsToolSystem;
 use pijs_agent::tool_port::HostTools;
@@ -78,6 +77,7 @@ use pijs_llm::auth::{Auth, Nowhere};
 use pijs_llm::known::Known;
 use pijs_llm::models_json::ModelsJson;
 use pijs_packages::{DiscoverOptions, ResourceOptions, resolve_extensions};
+use pijs_session_store::{self, Body, Session};
 use scenario::{Fill, Scenario, SessionKind, UiMode};
 use serde_json::{Value, json};
 use servers::Listening;
@@ -270,7 +270,7 @@ impl Stage {
                 patience: scenario.quiet(),
             }));
         let places = Places::new(&dirs.cwd, &dirs.home, &dirs.agent_dir, &surroundings.temp);
-        let kept = session::file::directory(&dirs.agent_dir, &dirs.cwd);
+        let kept = pijs_session_store::file::directory(&dirs.agent_dir, &dirs.cwd);
         let gate = Gate::builder(Policy::default(), places)
             .environment(surroundings.variables.clone())
             .sessions(kept, Arc::new(control.clone()))

@@ -5,9 +5,9 @@ use super::Driver;
 use super::steps::broken;
 use super::ui::shown_lines;
 use crate::renderers::{CallState, Renderer, call_context, custom_message, options};
-use pijs_agent::session::Body;
 use pijs_host::Host;
 use pijs_llm::message::{Message, ToolCall};
+use pijs_session_store::Body;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 

@@ -3,9 +3,9 @@
 use super::stats::stats;
 use super::wire::Wire;
 use crate::session::Assembled;
-use pijs_agent::session::{Body, Entry, EntryId, Session};
 use pijs_agent::{AgentControl, ControlError, DeliverAs, Disposition, InputSource};
 use pijs_llm::message::{Block, Content, Message};
+use pijs_session_store::{Body, Entry, EntryId, Session};
 use serde_json::{Value, json};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};

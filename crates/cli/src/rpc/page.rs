@@ -1,8 +1,8 @@
 //! A session as a page for people: `export_html`.
 
 use crate::export::readable;
-use pijs_agent::session::{Body, Entry};
 use pijs_llm::message::{Block, Message};
+use pijs_session_store::{Body, Entry};
 use std::fmt::Write as _;
 
 const HEAD: &str = "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<style>\nbody { font: 15px/1.5 system-ui, sans-serif; max-width: 52rem; margin: 2rem auto; padding: 0 1rem }\nsection { border-left: 3px solid #bbb; margin: 1rem 0; padding: 0 1rem }\n.user { border-color: #36c } .assistant { border-color: #393 }\nh2 { font-size: .8rem; color: #666; margin: 0 } pre { white-space: pre-wrap; overflow-wrap: anywhere }\n</style>\n";

@@ -1,8 +1,8 @@
 //! What a session came to so far: how many messages of which kind, and what models used. All of it counts, branches that were
 //! left and what a summary replaced included.
 
-use pijs_agent::session::{Body, Session};
 use pijs_llm::message::{Message, Usage};
+use pijs_session_store::{Body, Session};
 use serde_json::{Map, Value, json};
 
 /// `get_session_stats`; `context_usage` is what the model sees now.

@@ -1,7 +1,7 @@
 //! pi's own footer: where the session is, and what it has used. One of an extension stands in its place.
 
-use pijs_agent::session::{Body, Session};
 use pijs_llm::message::{Message, Usage};
+use pijs_session_store::{Body, Session};
 use pijs_terminal::layout::{clamp, width};
 use serde_json::Value;
 use std::path::Path;

@@ -7,10 +7,10 @@ use super::shown::{LONGEST_LINE, clipped};
 use super::{show_session, surroundings};
 use crate::export;
 use pijs_agent::NavigateOptions;
-use pijs_agent::session::{Body, Entry, EntryId};
 use pijs_llm::choose::Chosen;
 use pijs_llm::message::Message;
 use pijs_llm::provider::Model;
+use pijs_session_store::{Body, Entry, EntryId};
 use std::collections::BTreeMap;
 use std::path::Path;
 

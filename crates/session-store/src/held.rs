@@ -46,7 +46,7 @@ impl Held {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::{Body, EntryId};
+    use crate::{Body, EntryId};
 
     fn entry(id: &str) -> Arc<Entry> {
         let body = Body::SessionInfo { name: None };

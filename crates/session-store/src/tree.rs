@@ -17,11 +17,11 @@ pub struct Left {
     /// Level.
     pub thinking: Option<String>,
     /// The latest entry for a model, whether anybody has said anything or not.
-    pub(crate) last_model: Option<(String, String)>,
+    pub last_model: Option<(String, String)>,
     /// Whether an extension chose that one.
-    pub(crate) is_imposed: bool,
+    pub is_imposed: bool,
     /// The latest entry for a level.
-    pub(crate) last_thinking: Option<String>,
+    pub last_thinking: Option<String>,
 }
 
 impl Session {
@@ -153,7 +153,7 @@ impl Session {
 
     /// The extensions whose words it ends with, and no reply has followed. Another program counts as one that holds nothing,
     /// wherever in the session it wrote: until the model has answered, nobody has seen it.
-    pub(crate) fn waiting_words(&self) -> Result<BTreeSet<String>, SessionError> {
+    pub fn waiting_words(&self) -> Result<BTreeSet<String>, SessionError> {
         let mut found = BTreeSet::new();
         if !self.unanswered.is_empty() {
             found.insert(ANOTHER_PROGRAM.to_owned());

@@ -144,7 +144,7 @@ impl<'de> Visitor<'de> for Look {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::Entry;
+    use crate::Entry;
     use proptest::prelude::*;
     use serde_json::Value;
 

@@ -63,10 +63,10 @@ pub struct Entry {
 const BY_EXTENSION: &str = "byExtension";
 
 /// An extension of which no more is known than that it was one.
-pub(crate) const SOME_EXTENSION: &str = "an extension of an earlier run";
+pub const SOME_EXTENSION: &str = "an extension of an earlier run";
 
 /// Stands in the place of an extension where PiJS did not write an entry. It holds no capability.
-pub(crate) const ANOTHER_PROGRAM: &str = "another program";
+pub const ANOTHER_PROGRAM: &str = "another program";
 
 /// What an entry holds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -171,7 +171,7 @@ pub enum Body {
 
 impl Body {
     /// Whether the model sees it, or sees something else because of it.
-    pub(crate) fn is_heard(&self) -> bool {
+    pub fn is_heard(&self) -> bool {
         match self {
             Self::Message { .. }
             | Self::CustomMessage { .. }
@@ -202,7 +202,7 @@ impl Entry {
     }
 
     /// Whether another program wrote it.
-    pub(crate) fn is_foreign(&self) -> bool {
+    pub fn is_foreign(&self) -> bool {
         self.extension.as_deref() == Some(ANOTHER_PROGRAM)
     }
 

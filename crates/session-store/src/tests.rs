@@ -1,8 +1,14 @@
 use super::*;
-use crate::testing;
+use pijs_environment::Ambient;
+use pijs_environment::simulated;
 use pijs_llm::message::{AssistantMessage, Block, Usage};
 use serde_json::{Value, json};
 use std::fs;
+
+/// 2 January 2026; ids count from `first`.
+fn ambient(first: u32) -> Ambient {
+    simulated::ambient(1_767_323_045_678, first)
+}
 
 fn assistant(text: &str) -> Message {
     Message::Assistant(AssistantMessage {
@@ -25,7 +31,7 @@ fn lines(path: &Path) -> Vec<Value> {
 #[test]
 fn nothing_is_on_disk_before_the_first_assistant_message() {
     let dir = tempfile::tempdir().unwrap();
-    let mut session = Session::create_in(&dir.path().join("deep"), Path::new("/w"), testing::ambient());
+    let mut session = Session::create_in(&dir.path().join("deep"), Path::new("/w"), ambient(1));
     session.append_message(&Message::user("hi", 1)).unwrap();
     let path = session.path().unwrap().to_owned();
     assert!(!path.exists());
@@ -45,14 +51,14 @@ fn nothing_is_on_disk_before_the_first_assistant_message() {
 #[test]
 fn a_reopened_session_goes_on_below_its_leaf() {
     let dir = tempfile::tempdir().unwrap();
-    let mut session = Session::create_in(dir.path(), Path::new("/w"), testing::ambient());
+    let mut session = Session::create_in(dir.path(), Path::new("/w"), ambient(1));
     session.append_message(&Message::user("hi", 1)).unwrap();
     session.append_message(&assistant("yo")).unwrap();
     let path = session.path().unwrap().to_owned();
     let leaf = session.leaf().cloned();
     let header = session.header().clone();
     drop(session);
-    let mut again = Session::open_latest(dir.path(), Path::new("/w"), testing::ambient_from(100)).unwrap().unwrap();
+    let mut again = Session::open_latest(dir.path(), Path::new("/w"), ambient(100)).unwrap().unwrap();
     assert_eq!(again.path(), Some(path.as_path()));
     assert_eq!(again.header(), &header);
     assert_eq!(again.leaf(), leaf.as_ref());
@@ -68,7 +74,7 @@ fn a_torn_last_line_is_cut_off_before_the_next_append() {
     let entry = r#"{"type":"session_info","id":"aaaaaaaa","parentId":null,"timestamp":"t","name":"n"}"#;
     for (tail, expected) in [("{\"type\":\"sess", 3), ("", 3), ("not json\n", 3)] {
         fs::write(&path, format!("{header}\n{entry}\n{tail}")).unwrap();
-        let mut session = Session::open(&path, Path::new("/w"), testing::ambient()).unwrap();
+        let mut session = Session::open(&path, Path::new("/w"), ambient(1)).unwrap();
         assert_eq!(session.len(), 1);
         session.append(Body::SessionInfo { name: None }).unwrap();
         let text = fs::read_to_string(&path).unwrap();
@@ -80,7 +86,7 @@ fn a_torn_last_line_is_cut_off_before_the_next_append() {
     }
     // Whole, only its line break is missing.
     fs::write(&path, format!("{header}\n{entry}")).unwrap();
-    let mut session = Session::open(&path, Path::new("/w"), testing::ambient()).unwrap();
+    let mut session = Session::open(&path, Path::new("/w"), ambient(1)).unwrap();
     session.append(Body::SessionInfo { name: None }).unwrap();
     assert_eq!(lines(&path).len(), 3);
 }
@@ -94,7 +100,7 @@ fn a_later_version_and_a_file_that_is_no_session_are_refused_and_left_alone() {
         ("# notes\n", "no session header"),
     ] {
         fs::write(&path, text).unwrap();
-        let error = Session::open(&path, Path::new("/w"), testing::ambient()).err().unwrap();
+        let error = Session::open(&path, Path::new("/w"), ambient(1)).err().unwrap();
         assert!(error.to_string().contains(word), "{error}");
         assert_eq!(fs::read_to_string(&path).unwrap(), text);
     }
@@ -108,7 +114,7 @@ fn a_circle_of_parents_ends() {
         |id: &str, parent: &str| json!({"type": "session_info", "id": id, "parentId": parent, "timestamp": "t"});
     let header = json!({"type": "session", "version": 3, "id": "x", "timestamp": "t", "cwd": "/w"});
     fs::write(&path, format!("{header}\n{}\n{}\n", entry("a", "b"), entry("b", "a"))).unwrap();
-    let session = Session::open(&path, Path::new("/w"), testing::ambient()).unwrap();
+    let session = Session::open(&path, Path::new("/w"), ambient(1)).unwrap();
     assert_eq!(session.branch(None).unwrap().len(), 2);
 }
 
@@ -142,7 +148,7 @@ fn what_a_session_file_may_look_like() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s.jsonl");
         fs::write(&path, &text).unwrap();
-        let mut session = Session::open(&path, Path::new("/w"), testing::ambient()).unwrap();
+        let mut session = Session::open(&path, Path::new("/w"), ambient(1)).unwrap();
         assert_eq!(session.len(), entries, "{text:?}");
         assert_eq!(session.entry(&EntryId("aaaaaaaa".into())).unwrap().unwrap().timestamp, "t");
         let notices = session.notices().join("; ");
@@ -153,7 +159,7 @@ fn what_a_session_file_may_look_like() {
         session.append(Body::SessionInfo { name: Some("next".into()) }).unwrap();
         drop(session);
         // Now it is as good as new, but for lines in the middle, which stay where they are.
-        let again = Session::open(&path, Path::new("/w"), testing::ambient()).unwrap();
+        let again = Session::open(&path, Path::new("/w"), ambient(1)).unwrap();
         assert_eq!(again.len(), entries + 1, "{text:?}");
         assert_eq!(again.name(), Some("next"));
         assert!(!again.notices().join("").contains("moved to"), "{text:?}");
@@ -172,7 +178,7 @@ fn files_of_earlier_versions_are_migrated_as_pi_does() {
     ];
     let text: String = first.iter().map(|line| format!("{line}\n")).collect();
     fs::write(&path, &text).unwrap();
-    let session = Session::open(&path, Path::new("/w"), testing::ambient()).unwrap();
+    let session = Session::open(&path, Path::new("/w"), ambient(1)).unwrap();
     assert!(session.notices()[0].contains("version 1"), "{:?}", session.notices());
     drop(session);
     let now = lines(&path);
@@ -192,22 +198,22 @@ fn files_of_earlier_versions_are_migrated_as_pi_does() {
         json!({"type": "message", "id": "11111111", "parentId": null, "timestamp": "t", "message": {"role": "hookMessage", "customType": "c", "content": "b", "display": true, "timestamp": 2}}),
     );
     fs::write(&path, second).unwrap();
-    drop(Session::open(&path, Path::new("/w"), testing::ambient()).unwrap());
+    drop(Session::open(&path, Path::new("/w"), ambient(1)).unwrap());
     let now = lines(&path);
     assert_eq!((&now[1]["id"], &now[1]["message"]["role"]), (&json!("11111111"), &json!("custom")));
-    assert!(Session::open(&path, Path::new("/w"), testing::ambient()).unwrap().notices().is_empty());
+    assert!(Session::open(&path, Path::new("/w"), ambient(1)).unwrap().notices().is_empty());
 }
 
 #[test]
 fn a_second_process_is_kept_out_until_the_first_ends() {
     let dir = tempfile::tempdir().unwrap();
-    let mut session = Session::create_in(dir.path(), Path::new("/w"), testing::ambient());
+    let mut session = Session::create_in(dir.path(), Path::new("/w"), ambient(1));
     session.append_message(&assistant("yo")).unwrap();
     let path = session.path().unwrap().to_owned();
-    let error = Session::open(&path, Path::new("/w"), testing::ambient()).err().unwrap();
+    let error = Session::open(&path, Path::new("/w"), ambient(1)).err().unwrap();
     assert!(error.to_string().contains("another pi is writing it"), "{error}");
     drop(session);
-    Session::open(&path, Path::new("/w"), testing::ambient()).unwrap();
+    Session::open(&path, Path::new("/w"), ambient(1)).unwrap();
 }
 
 #[test]
@@ -223,7 +229,7 @@ fn a_line_of_a_gigabyte_is_skipped_without_being_held() {
     let end = format!("\n{}\n", entry.replace("aaaaaaaa", "bbbbbbbb"));
     std::os::unix::fs::FileExt::write_all_at(&file, end.as_bytes(), 1 << 30).unwrap();
     drop(file);
-    let session = Session::open(&path, Path::new("/w"), testing::ambient()).unwrap();
+    let session = Session::open(&path, Path::new("/w"), ambient(1)).unwrap();
     assert_eq!(session.len(), 2);
     assert!(session.notices()[0].contains("1 lines"), "{:?}", session.notices());
 }
@@ -253,14 +259,14 @@ impl pijs_durable::fault::Work for Turn {
             fs::remove_dir_all(&self.folder).unwrap();
         }
         fs::create_dir(&self.folder).unwrap();
-        let mut session = Session::open(&self.path(), Path::new("/w"), testing::ambient()).unwrap();
+        let mut session = Session::open(&self.path(), Path::new("/w"), ambient(1)).unwrap();
         session.append_message(&Message::user("before", 1)).unwrap();
         session.append_message(&assistant("before")).unwrap();
     }
 
     fn run(&mut self, disk: &pijs_durable::Disk) -> Taken {
         let mut taken = Taken { appended: 2, synced: 2 };
-        let ambient = SessionOptions { disk: disk.clone(), ..testing::ambient_from(100).into() };
+        let ambient = SessionOptions { disk: disk.clone(), ..ambient(100).into() };
         let Ok(mut session) = Session::open(&self.path(), Path::new("/w"), ambient) else { return taken };
         for (number, last) in [(0, false), (1, true), (2, false), (3, false), (4, false), (5, true)] {
             let message = if number == 1 || number == 5 { assistant("x") } else { Message::user("y", number) };
@@ -289,14 +295,14 @@ impl pijs_durable::fault::Work for Turn {
     }
 
     fn check(&mut self, taken: Taken, case: &pijs_durable::fault::Case) {
-        let session = Session::open(&self.path(), Path::new("/w"), testing::ambient_from(200))
+        let session = Session::open(&self.path(), Path::new("/w"), ambient(200))
             .unwrap_or_else(|error| panic!("{}: {error}", case.name));
         let least = if case.name.starts_with("power") { taken.synced } else { taken.appended };
         let entries = session.len();
         assert!(entries >= least, "{}: {entries} of {least}", case.name);
         assert_eq!(session.branch(None).unwrap().len(), entries, "{}: one line of descent", case.name);
         drop(session);
-        let mut session = Session::open(&self.path(), Path::new("/w"), testing::ambient_from(300)).unwrap();
+        let mut session = Session::open(&self.path(), Path::new("/w"), ambient(300)).unwrap();
         assert_eq!(session.notices(), [] as [String; 0], "{}: repaired once", case.name);
         session.append_message(&Message::user("after", 9)).unwrap();
         session.sync().unwrap();
@@ -323,7 +329,7 @@ fn what_another_program_wrote_waits_until_the_model_has_answered() {
     let numbers = std::cell::Cell::new(0);
     let ambient = || {
         numbers.set(numbers.get() + 100);
-        SessionOptions { records: Some(Arc::clone(&records)), ..testing::ambient_from(numbers.get()).into() }
+        SessionOptions { records: Some(Arc::clone(&records)), ..ambient(numbers.get()).into() }
     };
     let open = |path: &Path| Session::open(path, Path::new("/w"), ambient()).unwrap();
     let waiting = |session: &Session| session.waiting_words().unwrap().into_iter().collect::<Vec<_>>();

@@ -13,6 +13,8 @@
 //! opened); one process at a time writes a file; what is read of an entry is what was read or written first, or an error.
 //! [`SessionRecords`] records the lines that PiJS wrote. Text that another program wrote does not count as the user's.
 
+#![warn(missing_docs)]
+
 pub mod entry;
 pub mod file;
 mod held;
@@ -140,7 +142,7 @@ impl Session {
     }
 
     /// Goes on after the entry that was written last, as a file does that is opened.
-    pub(crate) fn go_to_end(&mut self) {
+    pub fn go_to_end(&mut self) {
         self.leaf = self.entries.index.len().checked_sub(1).map(|last| self.id_at(last));
     }
 
@@ -273,7 +275,7 @@ impl Session {
     }
 
     /// An entry by number, which is kept in memory while there is room.
-    pub(crate) fn at(&self, at: usize) -> Result<Arc<Entry>, SessionError> {
+    pub fn at(&self, at: usize) -> Result<Arc<Entry>, SessionError> {
         if let Some(entry) = self.entries.in_memory(at) {
             return Ok(entry);
         }
@@ -310,12 +312,12 @@ impl Session {
     }
 
     /// The same of an extension.
-    pub(crate) fn append_of(&mut self, extension: &str, body: Body) -> Result<Arc<Entry>, SessionError> {
+    pub fn append_of(&mut self, extension: &str, body: Body) -> Result<Arc<Entry>, SessionError> {
         self.append_whole(Some(extension.to_owned()), |_| body)
     }
 
     /// The same for an entry that names itself.
-    pub(crate) fn append_named(&mut self, body: impl FnOnce(&EntryId) -> Body) -> Result<Arc<Entry>, SessionError> {
+    pub fn append_named(&mut self, body: impl FnOnce(&EntryId) -> Body) -> Result<Arc<Entry>, SessionError> {
         self.append_whole(None, body)
     }
 
