@@ -32,7 +32,7 @@ pub const LAYERS: &[&[&str]] = &[
     &["pijs-engine", "pijs-hostcall"],
     &["pijs-connectors", "pijs-packages", "pijs-realm", "pijs-rules"],
     &["pijs-extc", "pijs-llm"],
-    &["pijs-host", "pijs-session-store"],
+    &["pijs-host", "pijs-session-store", "pijs-tools"],
     &["pijs-agent"],
     &["pijs-cli", "pijs-conformance", "pijs-readers", "xtask"],
     &["pijs-tests"],

@@ -3,7 +3,7 @@
 //! An [`Agent`] takes a prompt, asks a model, shows every delta to extensions before anybody else
 //! sees it, runs the tools the model calls, and writes the session. It owns the order of things;
 //! what runs extensions ([`Extensions`]), what answers ([`provider::Provider`]), what shows
-//! ([`FrontEnd`]) and what files and processes are ([`system::ToolSystem`]) comes from outside.
+//! ([`FrontEnd`]) and what files and processes are ([`ToolSystem`](pijs_tools::system::ToolSystem)) comes from outside.
 //!
 //! | type | is |
 //! |---|---|
@@ -58,12 +58,12 @@ mod run;
 pub mod settings;
 mod starts;
 mod summary;
-pub mod system;
 pub mod system_prompt;
 mod tokens;
+mod tool;
 mod tool_calls;
 pub mod tool_port;
-pub mod tools;
+mod tool_set;
 mod transcript;
 mod user_bash;
 mod verdict_text;
@@ -89,5 +89,7 @@ pub use front_end::{FrontEnd, JsonFrontEnd, NoFrontEnd, ToolCheck};
 pub use replace::Forked;
 pub use room::SESSION_BYTES;
 pub use rules::{FIRED_TYPE, RuleSource, SessionRules};
+pub use tool::Tool;
+pub use tool_set::{ToolChoice, ToolSet};
 pub use user_bash::BashResult;
 pub use verdicts::{Cap, VerdictCaps, VerdictTotals};

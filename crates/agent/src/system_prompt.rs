@@ -19,7 +19,8 @@
 use crate::agent::AgentOptions;
 use crate::extensions::Extensions;
 use crate::resources::{ContextFile, Resources, Skill};
-use crate::tools::{Tool, ToolSet};
+use crate::tool::Tool;
+use crate::tool_set::ToolSet;
 use crate::words::Words;
 use pijs_protocol::chat_markup;
 use serde::{Deserialize, Serialize};

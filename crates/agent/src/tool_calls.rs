@@ -14,7 +14,7 @@ use crate::front_end::ToolCheck;
 use crate::room::room_of;
 use crate::run::{Run, may_call_tools};
 use crate::starts::{Start, Starts};
-use crate::tools::{About, Around, Builtin, Tool, ToolOutput, edit, validate};
+use crate::tool::{Around, Tool};
 use futures_util::future::{join, join_all};
 use pijs_hostcall::Behind;
 use pijs_llm::message::bytes_of;
@@ -22,6 +22,7 @@ use pijs_llm::message::{AssistantMessage, Block, Content, Message, StopReason, T
 use pijs_llm::provider::Model;
 use pijs_protocol::guard;
 use pijs_session_store::EntryId;
+use pijs_tools::{About, Builtin, ToolOutput, edit, validate};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;

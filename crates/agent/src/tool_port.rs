@@ -9,8 +9,6 @@
 //! because something was denied.
 
 use crate::extensions::{Extensions, ToolFate, ToolRun};
-use crate::system::{Kind, Listed, Shell, ShellEnd, ToolSystem};
-use crate::tools::{About, Builtin, ToolContext, ToolOutput, validate};
 use crate::words::Words;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -21,6 +19,8 @@ use pijs_connectors::ports::{PortAnswer, ToolCall, ToolPort};
 use pijs_connectors::system::Kind as FileKind;
 use pijs_hostcall::{Caller, CancelToken, Permit};
 use pijs_protocol::{ErrorCode, HostcallError};
+use pijs_tools::system::{Kind, Listed, Shell, ShellEnd, ToolSystem};
+use pijs_tools::{About, Builtin, ToolContext, ToolOutput, validate};
 use serde_json::{Value, json};
 use std::io;
 use std::path::{Path, PathBuf};

@@ -16,7 +16,7 @@
 
 use crate::agent::Agent;
 use crate::context;
-use crate::tools::Tool;
+use crate::tool::Tool;
 use pijs_llm::message::{Content, Message, SystemMessage};
 use pijs_protocol::{chat_markup, guard};
 use pijs_session_store::{Session, refs};

@@ -5,9 +5,9 @@
 
 use crate::agent::Agent;
 use crate::extensions::Event;
-use crate::system::{Shell, ShellEnd};
-use crate::tools::truncate;
 use pijs_llm::message::BashExecution;
+use pijs_tools::system::{Shell, ShellEnd};
+use pijs_tools::truncate;
 use regex::Regex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

@@ -10,7 +10,7 @@
 //!
 //! Whoever tunes a model or an extension to pi's prompt needs pi's sentences; nothing here needs one of them.
 
-use crate::tools::Builtin;
+use pijs_tools::Builtin;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;

@@ -11,7 +11,7 @@ pub(crate) use similar::{misspelt_command, similar, similar_models, similar_opti
 
 use crate::rules::{RuleArgs, RulesCommand};
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use pijs_agent::tools::ToolChoice;
+use pijs_agent::ToolChoice;
 use pijs_host::PiProfile;
 use pijs_packages::ResourceOptions;
 use std::path::PathBuf;

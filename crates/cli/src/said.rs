@@ -6,8 +6,8 @@ use crate::args::{Mode, RunArgs};
 use crate::environment::Environment;
 use crate::failure::{Failure, Result};
 use base64::Engine as _;
-use pijs_agent::tools::image_type;
 use pijs_llm::message::{Block, Content};
+use pijs_tools::image_type;
 use std::io::Read;
 
 /// Longest prompt that is read from the standard input.

@@ -29,7 +29,6 @@ use crate::unanswered::Unanswered;
 use pijs_agent::host::HostExtensions;
 use pijs_agent::resources::ResourcePlaces;
 use pijs_agent::settings::Settings;
-use pijs_agent::system::OsToolSystem;
 use pijs_agent::tool_port::{HostTools, ToolRequests};
 use pijs_agent::{
     Agent, AgentControl, AgentError, AgentOptions, AskLimits, ControlError, Extensions, FrontEnd, MOST_TURNS,
@@ -55,6 +54,7 @@ use pijs_llm::provider::{self, ErrorKind, Provider, ProviderOptions, Unopened};
 use pijs_protocol::guard;
 use pijs_protocol::wire::Limits;
 use pijs_session_store::{SessionOptions, SessionRecords, file};
+use pijs_tools::system::OsToolSystem;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -4,7 +4,6 @@
 use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
 use pijs_agent::settings::{RetrySettings, Settings};
-use pijs_agent::system::OsToolSystem;
 use pijs_agent::{
     Abort, Agent, AgentControl, AgentOptions, CommandFate, Event, EventOutcome, ExtensionTool, Extensions,
     JsonFrontEnd, NoState, StreamFate, ToolFate, ToolRun, VerdictCaps,
@@ -15,6 +14,7 @@ use pijs_llm::provider::{self, Model, Outgoing, Provider, ProviderOptions, Provi
 use pijs_protocol::stream::{Injection, InjectionRole};
 use pijs_protocol::{StreamDelta, StreamSource};
 use pijs_session_store::Session;
+use pijs_tools::system::OsToolSystem;
 use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -3,7 +3,6 @@
 use crate::table::{Figure, Samples, nanoseconds};
 use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
-use pijs_agent::system::OsToolSystem;
 use pijs_agent::{
     Abort, Agent, AgentControl, AgentOptions, CommandFate, Event, EventOutcome, ExtensionTool, Extensions, FrontEnd,
     NoExtensions, NoFrontEnd, NoState, StreamFate, ToolFate, ToolRun,
@@ -13,6 +12,7 @@ use pijs_environment::Ambient;
 use pijs_llm::provider::{self, ProviderOptions};
 use pijs_protocol::{StreamDelta, StreamSource};
 use pijs_session_store::Session;
+use pijs_tools::system::OsToolSystem;
 use std::cell::Cell;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};

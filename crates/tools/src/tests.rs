@@ -1,9 +1,18 @@
 use super::*;
 use crate::system::OsToolSystem;
-use crate::testing;
-use pijs_environment::simulated::StandingTimer;
+use pijs_environment::simulated::{CountingRandomness, CountingTimer, StandingTimer};
+use pijs_environment::{Ambient, Timer};
+use pijs_protocol::Now;
 use std::fs;
+use std::sync::Arc;
 use std::time::Duration;
+
+/// 2 January 2026.
+const NOW: Now = Now { epoch_ms: 1_767_323_045_678, elapsed_us: 0 };
+
+fn ambient(timer: Arc<dyn Timer>) -> Ambient {
+    Ambient { timer, random: Arc::new(CountingRandomness::new(1)) }
+}
 
 struct Project {
     directory: tempfile::TempDir,
@@ -23,7 +32,7 @@ impl Project {
 
     async fn run(&self, tool: Builtin, input: Value) -> Result<(String, Option<Value>), String> {
         let system = OsToolSystem::new(
-            testing::ambient(),
+            ambient(Arc::new(CountingTimer::new(NOW.epoch_ms, 0))),
             self.directory.path().to_owned(),
             pijs_connectors::exec::OwnShell::new(Default::default()),
         );
@@ -129,7 +138,7 @@ async fn bash_tells_both_streams_in_the_order_in_which_they_were_written() {
 async fn bash_tells_of_its_output_when_it_begins_and_after_pauses() {
     let project = Project::new(&[]);
     let system = OsToolSystem::new(
-        testing::ambient_with(Arc::new(StandingTimer(testing::NOW)), 1),
+        ambient(Arc::new(StandingTimer(NOW))),
         project.directory.path().to_owned(),
         pijs_connectors::exec::OwnShell::new(Default::default()),
     );

@@ -1,39 +1,34 @@
-//! Tools the model may call: the built-in ones, and those of extensions.
+//! The built-in tools: read, bash, edit, write, grep, find, ls.
 //!
-//! A [`ToolSet`] says which are active and finds one by name; an extension's tool with a built-in
-//! name replaces it. Each built-in tool has a file of its own with pi's inputs and details; all of
-//! them work over a [`ToolSystem`] and know no operating system.
+//! Each has a file of its own with pi's inputs and details. All of them work over a [`ToolSystem`] and know no operating
+//! system; [`system::OsToolSystem`] is the machine. [`validate`] makes arguments fit a schema as pi does.
+
+#![warn(missing_docs)]
 
 mod bash;
 mod convert;
-pub(crate) mod edit;
+pub mod edit;
 mod explain;
 mod find;
 mod grep;
 mod ls;
 mod read;
-mod set;
+pub mod system;
 pub mod truncate;
 pub mod validate;
 mod walk;
 mod write;
 
-use crate::agent::AgentOptions;
-use crate::extensions::{ExtensionTool, Extensions, ToolFate, ToolRun};
 use crate::system::ToolSystem;
-use crate::words::Words;
 use pijs_connectors::fs::error_words;
 use pijs_llm::message::Block;
-use pijs_llm::provider::ToolDescription;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
-use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 pub use read::image_type;
-pub use set::{ToolChoice, ToolSet};
 
 /// A built-in tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -216,159 +211,6 @@ impl ToolOutput {
         self.details = Some(details).filter(|details| details.as_object().is_none_or(|members| !members.is_empty()));
         self
     }
-}
-
-/// A tool that was found.
-#[derive(Debug, Clone)]
-pub enum Tool {
-    /// One of ours, and what is said of it.
-    Builtin(Builtin, Arc<Words>),
-    /// An extension's.
-    Extension(Box<ExtensionTool>),
-}
-
-impl Tool {
-    /// Name the model uses.
-    pub fn name(&self) -> &str {
-        match self {
-            Self::Builtin(tool, _) => tool.name(),
-            Self::Extension(tool) => &tool.name,
-        }
-    }
-
-    /// JSON Schema of the input.
-    pub fn parameters(&self) -> &Value {
-        match self {
-            Self::Builtin(tool, words) => &words.of(*tool).parameters,
-            Self::Extension(tool) => &tool.parameters,
-        }
-    }
-
-    /// Whether typebox made the schema: then it converts arguments that do not fit.
-    pub(crate) fn converts(&self) -> bool {
-        match self {
-            Self::Builtin(..) => true,
-            Self::Extension(tool) => tool.converts,
-        }
-    }
-
-    /// What people and `pi.getAllTools()` are told.
-    pub(crate) fn info(&self) -> Value {
-        let source = match self {
-            Self::Builtin(..) => {
-                json!({"path": format!("<builtin:{}>", self.name()), "source": "builtin", "scope": "temporary", "origin": "top-level"})
-            }
-            Self::Extension(tool) => tool.source_info.clone(),
-        };
-        let ToolDescription { name, description, parameters } = self.description();
-        let mut info = json!({"name": name, "description": description, "parameters": parameters});
-        let guidelines = self.prompt_guidelines();
-        if !guidelines.is_empty() {
-            info["promptGuidelines"] = json!(guidelines);
-        }
-        info["sourceInfo"] = source;
-        info
-    }
-
-    /// Whether it must not run beside others.
-    pub fn sequential(&self) -> bool {
-        matches!(self, Self::Extension(tool) if tool.sequential)
-    }
-
-    /// One line for the system prompt.
-    pub fn prompt_snippet(&self) -> Option<String> {
-        match self {
-            Self::Builtin(tool, words) => Some(words.of(*tool).snippet.clone()),
-            Self::Extension(tool) => {
-                tool.prompt_snippet.as_ref().map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "))
-            }
-        }
-    }
-
-    /// Bullets for the system prompt.
-    pub fn prompt_guidelines(&self) -> &[String] {
-        match self {
-            Self::Builtin(tool, words) => &words.of(*tool).guidelines,
-            Self::Extension(tool) => &tool.prompt_guidelines,
-        }
-    }
-
-    /// As a system message tells the model of it.
-    pub(crate) fn declaration(&self) -> Value {
-        let ToolDescription { name, description, parameters } = self.description();
-        let mut declaration = json!({"name": name, "description": description, "parameters": parameters});
-        if let Self::Builtin(tool, words) = self
-            && let Some(sampling) = &words.of(*tool).constrained_sampling
-        {
-            declaration["constrainedSampling"] = sampling.clone();
-        }
-        declaration
-    }
-
-    fn description(&self) -> ToolDescription {
-        let description = match self {
-            Self::Builtin(tool, words) => words.of(*tool).description.clone(),
-            Self::Extension(tool) => tool.description.clone(),
-        };
-        ToolDescription { name: self.name().to_owned(), description, parameters: self.parameters().clone() }
-    }
-}
-
-/// What is around the run of a tool.
-pub(crate) struct Around<'a> {
-    pub(crate) options: &'a AgentOptions,
-    pub(crate) extensions: &'a dyn Extensions,
-    pub(crate) about: About,
-}
-
-impl Tool {
-    /// Runs it on validated input. An error is what the model is told.
-    pub(crate) async fn run(
-        &self,
-        around: Around<'_>,
-        tool_call_id: &str,
-        input: Value,
-        cancel: CancellationToken,
-        mut on_update: Box<dyn FnMut(Value) + Send + Sync>,
-    ) -> Result<ToolOutput, String> {
-        match self {
-            Tool::Builtin(tool, _) => {
-                let mut context = ToolContext {
-                    system: &*around.options.system,
-                    cwd: &around.options.cwd,
-                    cancel,
-                    about: around.about,
-                    tool_call_id,
-                    on_update: &mut *on_update,
-                };
-                tool.run(&mut context, input).await
-            }
-            Tool::Extension(tool) => {
-                let run = ToolRun { name: &tool.name, tool_call_id, input, cancel, on_update };
-                match around.extensions.call_tool(run).await {
-                    ToolFate::Returned(value) => Ok(extension_output(value)),
-                    ToolFate::Threw(message) => Err(message),
-                }
-            }
-        }
-    }
-}
-
-/// What an extension's tool returned, taken as it is. Of nothing pi cannot read the content, of anything but an object
-/// there is none.
-fn extension_output(value: Value) -> ToolOutput {
-    let mut members = match value {
-        Value::Object(members) => members,
-        Value::Null => {
-            let unread = Some("Cannot read properties of undefined (reading 'content')".to_owned());
-            return ToolOutput { unread, ..ToolOutput::default() };
-        }
-        _ => Map::new(),
-    };
-    let terminate = members.get("terminate").is_some_and(|value| *value == Value::Bool(true));
-    let content = members.shift_remove("content").unwrap_or_default();
-    let (details, usage) = (members.shift_remove("details"), members.shift_remove("usage"));
-    ToolOutput { content, details, terminate, usage, rest: members, unread: None }
 }
 
 #[cfg(test)]

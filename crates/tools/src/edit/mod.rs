@@ -35,7 +35,7 @@ struct Place {
 
 /// Arguments as models give them, in the one shape the tool takes: `edits` as a text or as a single edit, `oldText`
 /// and `newText` beside `path`.
-pub(crate) fn prepare(mut arguments: Value) -> Value {
+pub fn prepare(mut arguments: Value) -> Value {
     let Some(members) = arguments.as_object_mut() else { return arguments };
     let is_edit = |value: &Value| value["oldText"].is_string() && value["newText"].is_string();
     let listed = match members.get("edits") {

@@ -432,7 +432,7 @@ mod tests {
     /// Captured from `validateToolArguments` of pi-ai 0.87.1.
     #[test]
     fn arguments_are_taken_and_refused_as_pi_does() {
-        let cases = include_str!("../../../../fixtures/agent/tool-arguments.json");
+        let cases = include_str!("../../../fixtures/agent/tool-arguments.json");
         let cases: Vec<Case> = serde_json::from_str(cases).unwrap();
         assert!(cases.len() > 20);
         for case in cases {

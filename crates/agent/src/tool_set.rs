@@ -1,14 +1,15 @@
 //! Which of the tools are there, and which of them the model may call.
 
-use super::{Builtin, Tool};
 use crate::extensions::Extensions;
+use crate::tool::Tool;
 use crate::words::Words;
+use pijs_tools::Builtin;
 use std::sync::Arc;
 
 /// What a person chose of the tools before the session: `--tools`, `--exclude-tools` and their like.
 ///
 /// ```
-/// use pijs_agent::tools::ToolChoice;
+/// use pijs_agent::ToolChoice;
 ///
 /// let reading = ToolChoice { only: Some(vec!["read".into(), "grep".into()]), ..ToolChoice::default() };
 /// assert!(reading.has("grep") && !reading.has("bash"));
