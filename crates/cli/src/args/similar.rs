@@ -54,7 +54,8 @@ pub(crate) fn similar_models<'a>(name: &str, ids: impl IntoIterator<Item = (&'a 
 pub(crate) fn misspelt_command(argv: &[OsString]) -> Result<(), Failure> {
     let command = <Cli as clap::CommandFactory>::command();
     let words: Vec<&str> = argv.iter().skip(1).map_while(|word| word.to_str()).collect();
-    let Some((&first, rest)) = words.split_first() else { return Ok(()) };
+    // An option is none of the commands, however like one it looks: `--rules` is no `rules`.
+    let Some((&first, rest)) = words.split_first().filter(|(first, _)| !first.starts_with('-')) else { return Ok(()) };
     let Some(called) = called(&command, first) else {
         return match meant(&command, first, rest) {
             Some(found) => Err(Failure::usage(format!("`{first}` is no command of pi"))
@@ -169,6 +170,20 @@ mod tests {
             "pi ext explain alow exec git",
         ] {
             assert!(!refused(line), "{line}");
+        }
+    }
+
+    #[test]
+    fn no_option_is_taken_for_a_command() {
+        let command = <Cli as clap::CommandFactory>::command();
+        let options: Vec<&str> = command.get_arguments().filter_map(clap::Arg::get_long).collect();
+        assert!(options.contains(&"rules"));
+        for option in options {
+            for rest in [&[][..], &["-p", "hi"], &["hi"]] {
+                let argv: Vec<OsString> =
+                    ["pi", &format!("--{option}")].iter().chain(rest).map(OsString::from).collect();
+                assert!(misspelt_command(&argv).is_ok(), "{argv:?}");
+            }
         }
     }
 
