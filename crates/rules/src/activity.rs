@@ -10,6 +10,7 @@
 //! | a description | [`Bucket::Rulebook`], and why it reads no stream |
 //! | none of these | [`Bucket::Inactive`] |
 
+use crate::ast::AstPatterns;
 use crate::diagnostic::printable;
 use crate::rule::{Origin, Region, Rule, ScopeToken};
 use crate::scope::{CompiledScope, PathGlob};
@@ -73,7 +74,7 @@ pub enum Reason {
     },
     /// It has no condition.
     NoCondition,
-    /// None of its conditions is a regular expression.
+    /// None of its conditions is a regular expression or a pattern of ast-grep.
     NoValidCondition,
     /// No token of its scope can be read.
     UnreachableScope,
@@ -108,7 +109,7 @@ impl fmt::Display for Reason {
                 return write!(formatter, "it is for agents {agents}; this one is {agent}");
             }
             Self::NoCondition => "it has no condition",
-            Self::NoValidCondition => "none of its conditions is a regular expression",
+            Self::NoValidCondition => "none of its conditions can be read",
             Self::UnreachableScope => "no token of its scope can be read",
             Self::GlobsWithoutTool => "its globs ask for a path, which text and thinking do not have",
             Self::NoValidGlob => "none of its globs can be read",
@@ -214,7 +215,11 @@ pub(crate) fn not_a_stream_rule(rule: &Rule) -> Option<Reason> {
     if rule.conditions.is_empty() && rule.ast_conditions.is_empty() {
         return Some(Reason::NoCondition);
     }
-    if rule.ast_conditions.is_empty() && rule.conditions.iter().all(|condition| condition.check().is_err()) {
+    let has_pattern = || {
+        let (patterns, problems) = AstPatterns::compile(&rule.ast_conditions);
+        problems.iter().filter(|problem| problem.unusable).count() < patterns.len()
+    };
+    if rule.conditions.iter().all(|condition| condition.check().is_err()) && !has_pattern() {
         return Some(Reason::NoValidCondition);
     }
     is_dead()
@@ -255,6 +260,8 @@ mod tests {
         }
         assert_eq!(reason(&project(|rule| rule.conditions.clear())), Some(Reason::NoCondition));
         assert_eq!(reason(&project(|rule| rule.conditions = bad())), Some(Reason::NoValidCondition));
+        let ast = |rule: &mut Rule| (rule.conditions, rule.ast_conditions) = (bad(), vec!["$$$".to_owned()]);
+        assert_eq!(reason(&rule("r", Origin::User, ast)), Some(Reason::NoValidCondition));
         assert_eq!(reason(&project(|rule| rule.question = Some("?".to_owned()))), Some(Reason::Judged));
         assert_eq!(reason(&project(|rule| rule.globs = vec!["{".to_owned()])), Some(Reason::NoValidGlob));
         let scope = [ScopeToken::Unreadable { token: "(".to_owned() }].to_vec();

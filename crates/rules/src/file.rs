@@ -30,6 +30,8 @@ pub use decode::KEYS;
 
 /// Bytes of a rule file. A rule is a page of text, which goes into a model's context; anything near this is some other file.
 pub const MAX_FILE: usize = 1024 * 1024;
+/// Bytes that are shown of a file beyond [`MAX_FILE`].
+const MAX_FIRST_LINE: usize = 400;
 /// Conditions of a rule, of each kind. All of a session's go into one automaton.
 pub const MAX_CONDITIONS: usize = 200;
 
@@ -133,8 +135,9 @@ pub fn decode<'a>(path: &Path, bytes: &'a [u8]) -> Result<&'a str, Box<Diagnosti
         Box::new(excerpt.report(path, Severity::Error, message, Some(help.to_owned())))
     };
     if bytes.len() > MAX_FILE {
-        let message = format!("the file has {} bytes; a rule file may have at most {MAX_FILE}", bytes.len());
-        return Err(report(Excerpt::new("", 0, 0), message, "keep other files outside of the folder of rules"));
+        let message = format!("the file has more than {MAX_FILE} bytes, the most of a rule file");
+        let first = String::from_utf8_lossy(&bytes[..MAX_FIRST_LINE]);
+        return Err(report(Excerpt::new(&first, 0, 1), message, "keep other files outside of the folder of rules"));
     }
     std::str::from_utf8(bytes).map_err(|error| {
         let valid = std::str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or_default();

@@ -6,7 +6,8 @@ use crate::activity::{self, Reason};
 use crate::ast::AstPatterns;
 use crate::diagnostic::{Diagnostic, Severity, printable, quoted};
 use crate::file::{ParsedFile, Part};
-use crate::rule::{InterruptMode, Origin, Rule, ScopeToken, StreamKind};
+use crate::rule::{InterruptMode, Origin, Rule, ScopeToken};
+use crate::scope::{self, CompiledScope};
 use crate::settings::RuleSettings;
 use std::collections::BTreeMap;
 
@@ -50,19 +51,20 @@ impl Linter<'_> {
     /// Reports a rule that reads no stream. Mistakes that parsing reported are not repeated.
     fn activity(&mut self) {
         let Some(reason) = activity::not_a_stream_rule(self.rule) else { return };
-        let is_used = self.rule.always_apply || self.rule.description.is_some();
-        let text = match is_used {
-            true => "the rule never fires; only its text is used",
-            false => "the rule is never used",
+        let is_used = reason != Reason::Judged && (self.rule.always_apply || self.rule.description.is_some());
+        let (severity, text) = match is_used {
+            true => (Severity::Warning, "the rule never fires; only its text is used"),
+            false => (Severity::Error, "the rule is never used"),
         };
         let (part, help) = match reason {
             // Parsing said why there is none.
+            Reason::NoValidCondition => return,
             Reason::NoCondition if !self.file.has_front_matter => return,
+            Reason::NoCondition if self.has_empty_condition() => return,
             Reason::NoCondition if is_used || !self.rule.globs.is_empty() => return,
             Reason::NoCondition => {
                 (Part::Rule, "add `condition: 'PATTERN'`, or `alwaysApply: true`, or a `description`")
             }
-            Reason::NoValidCondition => (Part::Condition, "mend one of its conditions"),
             Reason::UnreachableScope => (Part::Scope, "mend the scope, or remove it to read text and every tool"),
             Reason::GlobsWithoutTool => (Part::Glob, "remove `globs`, or add `tool` to the scope"),
             Reason::NoValidGlob => (Part::Glob, "mend one of its globs"),
@@ -74,10 +76,23 @@ impl Linter<'_> {
             | Reason::Shadowed { .. }
             | Reason::OtherAgents { .. } => return,
         };
-        self.report((part, 0), Severity::Warning, format!("{text}: {reason}"), help);
+        self.report((part, 0), severity, format!("{text}: {reason}"), help);
+    }
+
+    /// Reports whether the file has the key of a condition without a pattern.
+    fn has_empty_condition(&self) -> bool {
+        [Part::Condition, Part::AstCondition].into_iter().any(|part| self.file.places.has((part, 0)))
     }
 
     fn scope(&mut self) {
+        let never: Vec<Option<String>> =
+            self.rule.scope.iter().map(|token| scope::never_matches(token, &self.rule.globs)).collect();
+        let severity = if never.contains(&None) { Severity::Warning } else { Severity::Error };
+        for (at, why) in never.into_iter().enumerate() {
+            let Some(why) = why else { continue };
+            let message = format!("scope `{}` never matches: {why}", self.rule.scope[at]);
+            self.report((Part::Scope, at), severity, message, "remove the glob, or the token");
+        }
         if self.rule.globs.is_empty() || !self.rule.scope.iter().any(|token| matches!(token, ScopeToken::Tool { .. })) {
             return;
         }
@@ -111,7 +126,7 @@ impl Linter<'_> {
                 )
             } else if glob.split('/').any(|part| part == "..") {
                 ("hardly matches: paths are resolved", "write the path from the folder of the project".to_owned())
-            } else if matches!(part.0, Part::Scope) && crate::scope::split(glob).len() > 1 {
+            } else if matches!(part.0, Part::Scope) && scope::split(glob).len() > 1 {
                 ("has a comma, which is part of it", "close its `)` before the comma, or write `{a,b}`".to_owned())
             } else if glob.contains("//") {
                 ("never matches: it has an empty folder", format!("write {}", quoted(&glob.replace("//", "/"))))
@@ -149,24 +164,9 @@ impl Linter<'_> {
     }
 
     fn interrupts(&mut self, settings: &RuleSettings) {
-        let reaches = |stream| {
-            let has = |token: &ScopeToken| match token {
-                ScopeToken::Text => stream == StreamKind::Text,
-                ScopeToken::Thinking => stream == StreamKind::Thinking,
-                ScopeToken::Tool { .. } => stream == StreamKind::Tool,
-                ScopeToken::Unreadable { .. } => false,
-            };
-            // Globs ask for a path.
-            let by_globs = self.rule.globs.is_empty() || stream == StreamKind::Tool;
-            by_globs
-                && (self.rule.scope.iter().any(has) || (self.rule.scope.is_empty() && stream != StreamKind::Thinking))
-        };
-        let streams: Vec<StreamKind> = [StreamKind::Text, StreamKind::Thinking, StreamKind::Tool]
-            .into_iter()
-            .filter(|&stream| reaches(stream))
-            .collect();
         let mode = self.rule.interrupt_mode.unwrap_or(settings.interrupt_mode);
-        let is_deaf = mode != InterruptMode::Never && !streams.iter().any(|&stream| mode.interrupts(stream));
+        let is_deaf = mode != InterruptMode::Never
+            && !CompiledScope::new(self.rule).streams().any(|stream| mode.interrupts(stream));
         if !is_deaf || activity::not_a_stream_rule(self.rule).is_some() {
             return;
         }

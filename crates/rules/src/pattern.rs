@@ -1,5 +1,6 @@
 //! Regular expressions of rules: flags, syntax, and how they will run.
 
+use crate::diagnostic::quoted;
 use crate::rule::Condition;
 use oxc_allocator::Allocator;
 use oxc_regular_expression::ast::{Alternative, BoundaryAssertionKind, Disjunction, LookAroundAssertionKind, Term};
@@ -25,6 +26,21 @@ pub struct PatternError {
     pub is_too_large: bool,
 }
 
+/// A part of an expression that probably matches another text than its author means.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PatternDoubt {
+    /// The byte of [`Condition::source`] at which the part begins.
+    pub offset: usize,
+    /// Its bytes.
+    pub length: usize,
+    /// Says what the expression does, as the end of a sentence about it.
+    pub message: String,
+    /// What to type instead.
+    pub help: String,
+    /// Whether hardly anybody means it as it stands.
+    pub is_sure: bool,
+}
+
 /// How an expression will run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PatternReport {
@@ -44,6 +60,62 @@ impl Condition {
         let mut unique = String::new();
         flags.chars().for_each(|flag| add_flag(&mut unique, flag));
         Self { source: source.to_owned(), flags: unique }
+    }
+
+    /// Returns the mistakes that an expression may have and yet be one: it matches another text than it seems to.
+    pub fn doubts(&self) -> Vec<PatternDoubt> {
+        let literal = self.javascript_literal().into_iter();
+        literal.chain(self.unicode_escape()).collect()
+    }
+
+    /// Finds an expression that is written as a literal of JavaScript: `/foo/i`.
+    fn javascript_literal(&self) -> Option<PatternDoubt> {
+        let (inner, flags) = self.source.strip_prefix('/')?.rsplit_once('/')?;
+        let is_flags = flags.bytes().all(|flag| b"dgimsuvy".contains(&flag));
+        let has_slash = inner.bytes().enumerate().any(|(at, byte)| byte == b'/' && !inner[..at].ends_with('\\'));
+        if inner.is_empty() || has_slash || !is_flags {
+            return None;
+        }
+        // `/tmp/` may well be a path.
+        let is_sure = !flags.is_empty() || inner.contains(['\\', '^', '$', '(', '|', '[', '+', '*', '?']);
+        let inline: String = flags.chars().filter(|flag| "ims".contains(*flag)).collect();
+        let inline = if inline.is_empty() { inline } else { format!("(?{inline})") };
+        Some(PatternDoubt {
+            offset: 0,
+            length: self.source.len(),
+            message: "is written as a literal of JavaScript, and matches the slashes too".to_owned(),
+            help: format!("write it without them: {}", quoted(&format!("{inline}{inner}"))),
+            is_sure,
+        })
+    }
+
+    /// Finds an escape that needs the flag `u` or `v`, in an expression without them: `\p{L}` matches the text `p{L}` there.
+    fn unicode_escape(&self) -> Option<PatternDoubt> {
+        if self.flags.contains(['u', 'v']) {
+            return None;
+        }
+        let mut bytes = self.source.bytes().enumerate();
+        while let Some((at, byte)) = bytes.next() {
+            let Some((_, letter @ (b'p' | b'P' | b'u'))) = (if byte == b'\\' { bytes.next() } else { None }) else {
+                continue;
+            };
+            let Some((inside, _)) = self.source[at + 2..].strip_prefix('{').and_then(|rest| rest.split_once('}'))
+            else {
+                continue;
+            };
+            let length = 4 + inside.len();
+            let (escape, letter) = (quoted(&self.source[at..at + length]), char::from(letter));
+            let message = match letter {
+                'u' => format!("has {escape}, which names no character without the flag `u`"),
+                _ => {
+                    let matched = quoted(&format!("{letter}{{{inside}}}"));
+                    format!("has {escape}, which matches the text {matched} without the flag `u`")
+                }
+            };
+            let help = "add `flags: u`".to_owned();
+            return Some(PatternDoubt { offset: at, length, message, help, is_sure: true });
+        }
+        None
     }
 
     /// Checks the syntax, and says how the expression will run.
@@ -127,24 +199,51 @@ fn too_deep(source: &str) -> Option<usize> {
     None
 }
 
+/// Says what to type instead of a part of an expression that the parser refuses with `message`.
 fn help(source: &str, offset: usize, message: &str) -> Option<String> {
     let message = message.to_lowercase();
     let rest = source.get(offset.min(source.len())..).unwrap_or_default();
-    let help = if let Some(at) = ["(?i)", "(?m)", "(?s)"].iter().find_map(|flags| source.find(flags)) {
-        format!("flags stand at the very start of a condition: `{}...`", &source[at..at + 4])
-    } else if source.contains("(?x)") || source.contains("(?P<") {
-        "write JavaScript's syntax: `(?<name>...)`, and no flag `x`".to_owned()
-    } else if message.contains("class") {
-        "close it with `]`, or write `\\[` for the character itself".to_owned()
-    } else if message.contains("group") || rest.starts_with(['(', ')']) {
-        "close the group with `)`, or write `\\(` and `\\)` for the characters themselves".to_owned()
-    } else if message.contains("quantifier") || message.contains("repeat") || rest.starts_with(['*', '+', '?', '{']) {
-        "write a backslash before `*`, `+`, `?` or `{` for the character itself".to_owned()
-    } else {
-        return None;
+    if message.contains("modifier") || rest.starts_with("?P<") || rest.starts_with("(?P<") {
+        if let Some(at) = ["(?i)", "(?m)", "(?s)"].iter().find_map(|flags| source.find(flags)) {
+            return Some(format!("flags stand at the very start of a condition: `{}...`", &source[at..at + 4]));
+        }
+        return Some("write JavaScript's syntax: `(?<name>...)`, and no flag `x`".to_owned());
+    }
+    let known = HELP.iter().find(|(part, _)| message.contains(part)).map(|(_, help)| *help);
+    let by_character = || match rest.chars().next()? {
+        '(' | ')' => Some(CLOSE_GROUP),
+        '*' | '+' | '?' | '{' => Some(ESCAPE_QUANTIFIER),
+        _ => None,
     };
-    Some(help)
+    known.or_else(by_character).map(str::to_owned)
 }
+
+const CLOSE_GROUP: &str = "close the group with `)`, or write `\\(` and `\\)` for the characters themselves";
+const ESCAPE_QUANTIFIER: &str = "write a backslash before `*`, `+`, `?` or `{` for the character itself";
+
+/// What to type instead, by a part of the parser's message. The first that is in it counts.
+const HELP: &[(&str, &str)] = &[
+    ("braced quantifier out of order", "write the smaller number first, as in `{1,3}`"),
+    ("numbers out of order", "write the smaller number first, as in `{1,3}`"),
+    ("out of order", "write the range from the smaller to the larger character, as in `[a-z]`"),
+    ("range with invalid atom", "write `\\-` for the character itself"),
+    ("too large", "write a smaller number"),
+    ("duplicated capturing group", "give each group a name of its own, or write `(?:...)`"),
+    ("too many capturing groups", "write `(?:...)` for groups that no back reference names"),
+    ("group name", "write a name: `(?<name>...)`"),
+    ("group specifier is empty", "write a name: `(?<name>...)`"),
+    ("reference", "refer to a group that the expression has: `\\1`, or `\\k<name>` of `(?<name>...)`"),
+    ("property", "write a property of Unicode, as in `\\p{L}` or `\\p{Script=Greek}`"),
+    ("unicode escape", "write `\\uXXXX` or `\\u{XXXXX}`"),
+    ("surrogate", "write `\\uXXXX` or `\\u{XXXXX}`"),
+    ("unterminated character class", "close it with `]`, or write `\\[` for the character itself"),
+    ("escape", "remove the backslash, or write `\\\\` for a backslash"),
+    ("class", "write a backslash before the character, or remove it"),
+    ("group", CLOSE_GROUP),
+    ("look", CLOSE_GROUP),
+    ("quantifier", ESCAPE_QUANTIFIER),
+    ("repeat", ESCAPE_QUANTIFIER),
+];
 
 fn may_be_empty(disjunction: &Disjunction<'_>) -> bool {
     let is_empty = |alternative: &Alternative<'_>| alternative.body.iter().all(term_may_be_empty);
@@ -244,6 +343,28 @@ mod tests {
     }
 
     #[test]
+    fn an_expression_that_matches_another_text_than_it_seems_to_is_doubted() {
+        let doubts = |text: &str, flags: &str| {
+            let condition = Condition { source: text.to_owned(), flags: flags.to_owned() };
+            condition.doubts().into_iter().map(|doubt| (doubt.help, doubt.is_sure)).collect::<Vec<_>>()
+        };
+        for (text, help, is_sure) in [
+            ("/foo/i", "write it without them: `(?i)foo`", true),
+            ("/foo/g", "write it without them: `foo`", true),
+            (r"/a\/b.+/", r"write it without them: `a\/b.+`", true),
+            ("/tmp/", "write it without them: `tmp`", false),
+            (r"a\p{Foo}", "add `flags: u`", true),
+            (r"\u{1F600}", "add `flags: u`", true),
+        ] {
+            assert_eq!(doubts(text, ""), [(help.to_owned(), is_sure)], "{text}");
+        }
+        for text in ["/usr/bin/", "/", "//", "a/b/i", "/foo/x", r"\\p{Foo}", r"\pL", r"\u0041", "p{Foo}"] {
+            assert_eq!(doubts(text, ""), [], "{text}");
+        }
+        assert_eq!(doubts(r"\p{L}", "u"), []);
+    }
+
+    #[test]
     fn a_mistake_has_its_offset_and_what_to_type() {
         let check = |text: &str| Condition::from_inline(text).check().expect_err(text);
         for (text, help) in [
@@ -253,6 +374,14 @@ mod tests {
             ("**", "backslash"),
             ("x(?i)y", "very start"),
             ("(?P<a>b)", "(?<name>"),
+            ("[z-a]", "smaller to the larger"),
+            ("(?i)[z-a]", "smaller to the larger"),
+            ("[a", "close it with `]`"),
+            ("a{3,1}", "`{1,3}`"),
+            ("(?<a>b)(?<a>c)", "name of its own"),
+            ("(?<>b)", "(?<name>"),
+            ("(?<a>b)\\k<c>", "a group that the expression has"),
+            ("(?=a", "close the group"),
         ] {
             let error = check(text);
             assert!(error.offset <= text.len(), "{error:?}");

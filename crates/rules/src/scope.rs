@@ -140,6 +140,14 @@ impl CompiledScope {
         self.matches::<&str>(stream, tool, &[], "/") != Match::No
     }
 
+    /// Returns the streams on which the rule can fire.
+    pub fn streams(&self) -> impl Iterator<Item = StreamKind> + '_ {
+        let by_scope = [(self.text, StreamKind::Text), (self.thinking, StreamKind::Thinking)];
+        // Globs ask for a path.
+        let prose = by_scope.into_iter().filter(|(has, _)| *has && self.globs.is_none());
+        prose.chain([(!self.tools.is_empty(), StreamKind::Tool)]).filter(|(has, _)| *has).map(|(_, stream)| stream)
+    }
+
     /// Reports whether a stream is in scope, given the paths of the call that are known so far.
     pub fn matches<P: AsRef<str>>(&self, stream: StreamKind, tool: Option<&str>, paths: &[P], cwd: &str) -> Match {
         let has_scope = match stream {
@@ -262,6 +270,20 @@ pub(crate) fn split(text: &str) -> Vec<(usize, &str)> {
     bare.filter(|(_, part)| !part.is_empty()).collect()
 }
 
+/// Finds the innermost bracket of a glob that is not closed.
+fn unclosed(glob: &str) -> Option<(char, char)> {
+    let mut open = Vec::new();
+    for c in glob.chars() {
+        match c {
+            '[' => open.push(('[', ']')),
+            '{' => open.push(('{', '}')),
+            ']' | '}' if open.last().is_some_and(|&(_, close)| close == c) => drop(open.pop()),
+            _ => {}
+        }
+    }
+    open.pop()
+}
+
 /// Reads one token.
 ///
 /// # Errors
@@ -286,7 +308,15 @@ pub fn parse_token(token: &str) -> Result<ScopeToken, (String, String)> {
                     format!("write `{head}`, or `{head}(*.ts)`"),
                 ));
             }
-            _ => return Err(("has parentheses that are not closed".to_owned(), format!("write `{head}(GLOB)`"))),
+            _ => {
+                let (what, help) = match unclosed(rest) {
+                    Some((open, close)) => {
+                        (format!("has `{open}` without `{close}`"), format!("close it, or write `\\{open}`"))
+                    }
+                    None => ("has parentheses that are not closed".to_owned(), format!("write `{head}(GLOB)`")),
+                };
+                return Err((what, help));
+            }
         },
     };
     let prefix = head.get(..4).filter(|prefix| prefix.eq_ignore_ascii_case("tool"));
@@ -310,6 +340,42 @@ pub fn parse_token(token: &str) -> Result<ScopeToken, (String, String)> {
     }
     let name = name.map(str::to_lowercase);
     Ok(ScopeToken::Tool { name, glob: glob.map(str::to_owned) })
+}
+
+/// Tools that come with pi.
+const TOOLS: [&str; 7] = ["bash", "edit", "find", "grep", "ls", "read", "write"];
+/// Those among them whose calls name no path.
+const TOOLS_WITHOUT_PATH: [&str; 1] = ["bash"];
+
+/// Finds the tool of pi that a name was probably meant to be.
+pub(crate) fn misspelt_tool(name: &str) -> Option<&'static str> {
+    // `lsp` is a tool of other programs.
+    let long = TOOLS.into_iter().filter(|known| known.len() > 2);
+    if TOOLS.contains(&name) { None } else { crate::diagnostic::similar(name, long) }
+}
+
+/// Returns why a token of a scope can never match beside globs, if so. A rule needs a path for each of both.
+pub(crate) fn never_matches(token: &ScopeToken, globs: &[String]) -> Option<String> {
+    let ScopeToken::Tool { name, glob } = token else { return None };
+    let name = name.as_deref().unwrap_or_default();
+    if TOOLS_WITHOUT_PATH.contains(&name) && (glob.is_some() || !globs.is_empty()) {
+        return Some(format!("calls of `{name}` have no path"));
+    }
+    let by_scope = extensions(glob.as_deref()?)?;
+    let is_apart = |glob: &String| extensions(glob).is_some_and(|by_glob| by_glob.is_disjoint(&by_scope));
+    (!globs.is_empty() && globs.iter().all(is_apart)).then(|| "no path matches both its glob and `globs`".to_owned())
+}
+
+/// Returns the extensions of the paths that a glob matches, when it names them: of `src/*.{ts,tsx}` these are ts and tsx.
+fn extensions(glob: &str) -> Option<BTreeSet<&str>> {
+    let name = glob.rsplit('/').next()?;
+    let is_plain = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let (_, extension) = name.rsplit_once('.').filter(|_| !glob.starts_with('!'))?;
+    let all = match extension.strip_prefix('{') {
+        Some(list) => list.strip_suffix('}')?.split(',').collect(),
+        None => BTreeSet::from([extension]),
+    };
+    all.iter().all(|extension| is_plain(extension)).then_some(all)
 }
 
 /// Says which stream a bare word was probably meant to be, instead of the name of a tool.
@@ -364,6 +430,43 @@ mod tests {
         for bad in ["tool:edit(*.ts", "edit()", "a b", "tool:", "*.ts", "edit(*.ts)x", "a(b)c)", "edit(*.{a)", "é"] {
             assert!(parse_token(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_bracket_that_is_not_closed_is_named() {
+        let why = |token: &str| parse_token(token).expect_err(token).0;
+        assert_eq!(why("tool:edit([*.ts), text"), "has `[` without `]`");
+        assert_eq!(why("tool:edit(*.{ts,tsx), text"), "has `{` without `}`");
+        assert_eq!(why("tool:edit(*.ts"), "has parentheses that are not closed");
+    }
+
+    #[test]
+    fn a_token_that_no_call_can_match_is_told() {
+        let never = |token: &str, globs: &[&str]| {
+            let globs: Vec<String> = globs.iter().map(|&glob| glob.to_owned()).collect();
+            never_matches(&parse_token(token).expect(token), &globs).is_some()
+        };
+        for (token, globs) in [
+            ("bash(*.ts)", &[][..]),
+            ("bash", &["*.ts"]),
+            ("edit(*.ts)", &["*.py"]),
+            ("edit(src/**/*.{ts,tsx})", &["*.py", "lib/*.{rs,go}"]),
+        ] {
+            assert!(never(token, globs), "{token} {globs:?}");
+        }
+        for (token, globs) in [
+            ("bash", &[][..]),
+            ("edit(*.ts)", &[]),
+            ("edit(*.ts)", &["*.py", "src/*"]),
+            ("edit(*.ts)", &["*.{ts,py}"]),
+            ("edit(*.t?)", &["*.ts"]),
+            ("edit(*.ts)", &["!*.py"]),
+            ("edit", &["*.py"]),
+            ("text", &["*.py"]),
+        ] {
+            assert!(!never(token, globs), "{token} {globs:?}");
+        }
+        assert_eq!((misspelt_tool("edt"), misspelt_tool("edit"), misspelt_tool("lsp")), (Some("edit"), None, None));
     }
 
     #[test]

@@ -2,8 +2,9 @@
 
 use super::front::{self, Entry, Finding};
 use super::text::Mapped;
-use super::yaml::{Kind, Node, Value};
+use super::yaml::{Kind, Node, Style, Value};
 use super::{Format, MAX_CONDITIONS, ParsedFile, Part, Places};
+use crate::ast::AstPatterns;
 use crate::diagnostic::{Diagnostic, Excerpt, Severity, printable, quoted, similar};
 use crate::pattern::{add_flag, is_glob};
 use crate::rule::{Condition, ContextMode, InterruptMode, Origin, Region, Repeat, Rule, ScopeToken, Settle, Window};
@@ -89,7 +90,7 @@ impl<'a> Decoder<'a> {
         self.front = front;
         self.entries = entries;
         for finding in findings {
-            self.report_finding(Severity::Warning, finding);
+            self.report_finding(finding);
         }
         for at in 1..self.entries.len() {
             let (earlier, later) = self.entries.split_at(at);
@@ -99,10 +100,8 @@ impl<'a> Decoder<'a> {
             };
             let message = format!("{} is given twice; the last one counts", quoted(&entry.written));
             let (at, length) = (entry.at, entry.written.len());
-            self.report_finding(
-                Severity::Warning,
-                Finding { at, length, message, help: Some("remove one of the two".to_owned()) },
-            );
+            let help = Some("remove one of the two".to_owned());
+            self.report_finding(Finding { severity: Severity::Warning, at, length, message, help });
         }
     }
 
@@ -114,18 +113,23 @@ impl<'a> Decoder<'a> {
             Ok(entries) => self.entries = entries,
             Err(finding) => {
                 self.is_broken = true;
-                self.report_finding(Severity::Error, finding);
+                self.report_finding(finding);
             }
         }
     }
 
     pub(super) fn report_no_front_matter(&mut self) {
         self.has_front_matter = false;
-        let found = self.file.lines().scan(0, |at, line| {
-            *at += line.len() + 1;
-            Some((*at - line.len() - 1, line.trim_end()))
+        let found = self.file.split_inclusive('\n').scan(0, |at, line| {
+            *at += line.len();
+            Some((*at - line.len(), line.trim_start_matches('\u{FEFF}')))
         });
-        let (at, message, help) = match found.take(20).find(|(_, line)| *line == "---") {
+        let (at, message, help) = match found.take(20).find(|(_, line)| line.trim() == "---") {
+            Some((at, line)) if line.starts_with([' ', '\t']) => (
+                at,
+                "the front matter is indented, so it is not read",
+                "begin the first line of the file with this `---`, without spaces before it",
+            ),
             Some((at, _)) => (
                 at,
                 "the front matter is not at the beginning of the file, so it is not read",
@@ -137,8 +141,10 @@ impl<'a> Decoder<'a> {
                 "begin the file with `---`, `condition: 'PATTERN'`, `---`, each on a line of its own",
             ),
         };
-        let excerpt = Excerpt::new(self.file, at, 3);
-        self.report(&excerpt, Severity::Warning, message.to_owned(), Some(help.to_owned()));
+        let line = &self.file[at..];
+        let indent = line.len() - line.trim_start_matches(['\u{FEFF}', ' ', '\t']).len();
+        let excerpt = Excerpt::new(self.file, at + indent, 3);
+        self.report(&excerpt, Severity::Error, message.to_owned(), Some(help.to_owned()));
     }
 
     pub(super) fn report_unclosed(&mut self) {
@@ -224,6 +230,11 @@ impl<'a> Decoder<'a> {
         } else {
             find("condition").or_else(|| find("ttsr_trigger")).or_else(|| find("ttsrTrigger"))
         };
+        for key in ["condition", "ttsr_trigger", "ttsrTrigger", "astCondition"] {
+            if let Some(entry) = entries.iter().rfind(|entry| entry.key == key) {
+                self.empty_condition(entry);
+            }
+        }
         if let Some(entry) = condition {
             self.conditions(rule, entry, &flags);
         }
@@ -231,8 +242,11 @@ impl<'a> Decoder<'a> {
             self.is_broken = true;
             let at = entries.iter().find(|entry| entry.key == "trigger").map_or(0, |entry| entry.at);
             let message = "`trigger` is empty and would match everything".to_owned();
-            let help = Some("write `trigger: 'PATTERN'`".to_owned());
-            self.report_finding(Severity::Error, Finding { at, length: "trigger".len(), message, help });
+            let entry = entries.iter().find(|entry| entry.key == "trigger");
+            let help = entry.and_then(|entry| self.commented_out(entry));
+            let help = Some(help.unwrap_or_else(|| "write `trigger: 'PATTERN'`".to_owned()));
+            let severity = Severity::Error;
+            self.report_finding(Finding { severity, at, length: "trigger".len(), message, help });
         }
         if let Some(entry) = find("astCondition") {
             for item in self.items(entry) {
@@ -249,6 +263,7 @@ impl<'a> Decoder<'a> {
                     rule.ast_conditions.push(item.text.to_owned());
                 }
             }
+            self.ast_conditions(rule);
         }
         if let Some(entry) = find("globs") {
             self.globs(rule, entry);
@@ -315,9 +330,14 @@ impl<'a> Decoder<'a> {
     }
 
     fn repeat<'e>(&mut self, rule: &mut Rule, find: &impl Fn(&str) -> Option<&'e Entry>, gap: Option<u32>) {
-        let what = format!("a number of seconds from 0 to {MAX_SECONDS}");
-        let cooldown =
-            find("cooldown").and_then(|entry| self.number(entry, &what, |n| (0.0..=MAX_SECONDS).contains(&n)));
+        // For pi-ttsr 0 is none.
+        let is_ttsr = self.is_ttsr;
+        let what = format!(
+            "a number of seconds, {} and at most {MAX_SECONDS}",
+            if is_ttsr { "0 or more" } else { "more than 0" }
+        );
+        let is_valid = |n: f64| n <= MAX_SECONDS && (n > 0.0 || (n == 0.0 && is_ttsr));
+        let cooldown = find("cooldown").and_then(|entry| self.number(entry, &what, is_valid));
         let repeat = find("repeat").or_else(|| find("repeatMode"));
         let may_repeat = repeat.and_then(|entry| self.choice(entry, &[("once", false), ("after-gap", true)]));
         let gap_key = find("repeatGap").filter(|_| gap.is_some());
@@ -385,6 +405,13 @@ impl<'a> Decoder<'a> {
                     continue;
                 }
             }
+            let number = rule.conditions.len() + 1;
+            self.escaped_by_yaml(&item, number, &entry.key);
+            for doubt in condition.doubts() {
+                let severity = if doubt.is_sure { Severity::Warning } else { Severity::Note };
+                let message = format!("{} {number} {}", entry.key, doubt.message);
+                self.report_at(item.value, at + doubt.offset, doubt.length, severity, message, &doubt.help);
+            }
             self.locate(Part::Condition, rule.conditions.len(), item.value, at, condition.source.len());
             rule.conditions.push(condition);
         }
@@ -416,6 +443,71 @@ impl<'a> Decoder<'a> {
         }
     }
 
+    /// Reports a condition without a pattern.
+    fn empty_condition(&mut self, entry: &Entry) {
+        let is_empty = match &entry.value.node {
+            Node::Scalar { kind: Kind::Null, .. } => true,
+            Node::Scalar { text, kind: Kind::Text, .. } => text.trim().is_empty(),
+            Node::List(values) => values.is_empty(),
+            Node::Scalar { .. } | Node::Map(_) => false,
+        };
+        if !is_empty {
+            return;
+        }
+        let part = if entry.key == "astCondition" { Part::AstCondition } else { Part::Condition };
+        self.locate(part, 0, &entry.value, 0, 1);
+        let message = format!("{} is empty", quoted(&entry.written));
+        let example = if part == Part::AstCondition { "f($$$ARGS)" } else { "PATTERN" };
+        let help = self.commented_out(entry).unwrap_or_else(|| format!("write `{}: '{example}'`", entry.written));
+        self.report_key(entry, Severity::Error, message, &help);
+    }
+
+    /// Says what to type when the value of a key is a comment of YAML.
+    fn commented_out(&self, entry: &Entry) -> Option<String> {
+        let line = self.front.text.get(entry.at..)?.lines().next()?;
+        let value = line.split_once(':')?.1.trim();
+        let example = quoted(&format!("{}: '{}'", entry.written, value.replace('\'', "''")));
+        value.starts_with('#').then(|| format!("`#` begins a comment; put the value in quotes: {example}"))
+    }
+
+    /// Reports patterns of ast-grep that fit no language.
+    fn ast_conditions(&mut self, rule: &Rule) {
+        let (_, problems) = AstPatterns::compile(&rule.ast_conditions);
+        for problem in problems {
+            let message = format!("astCondition {} {}", problem.index + 1, problem.message);
+            // The other end of a sentence is what to write.
+            let (message, help) = match message.rsplit_once("; ") {
+                Some((message, help)) => (message.to_owned(), Some(help.to_owned())),
+                None => (message, None),
+            };
+            let found =
+                self.places.report(self.path, (Part::AstCondition, problem.index), Severity::Error, message, help);
+            self.diagnostics.push(found);
+        }
+    }
+
+    /// Reports a pattern whose escape means another character in YAML's double quotes.
+    fn escaped_by_yaml(&mut self, item: &Item<'_>, number: usize, key: &str) {
+        if !matches!(item.value.node, Node::Scalar { style: Style::Double, .. }) {
+            return;
+        }
+        let Some((at, c)) = item.text.char_indices().find(|(_, c)| matches!(c, '\u{8}' | '\u{2029}')) else { return };
+        let start = item.value.offset_of(&self.front.text, item.skipped + at);
+        let written: String = self.front.text.get(start..).unwrap_or_default().chars().take(2).collect();
+        let meant = if c == '\u{8}' { "a backspace" } else { "the end of a paragraph" };
+        let message =
+            format!("{key} {number}: in double quotes {} is {meant}, which text hardly has", quoted(&written));
+        let raw = self.front.text.get(item.value.at..).unwrap_or_default();
+        let raw = raw.strip_prefix('"').and_then(|raw| raw.lines().next()?.rsplit_once('"')).map(|(raw, _)| raw);
+        let help = match raw {
+            Some(raw) if !raw.contains(['\'', '"']) => {
+                format!("put it in single quotes: {}", quoted(&format!("'{raw}'")))
+            }
+            _ => "put it in single quotes ('...')".to_owned(),
+        };
+        self.report_at(item.value, item.skipped + at, c.len_utf8(), Severity::Error, message, &help);
+    }
+
     fn scope(&mut self, rule: &mut Rule, entry: &Entry) {
         for (at, token, value) in self.tokens(entry) {
             let parsed = scope::parse_token(&token).unwrap_or_else(|(why, help)| {
@@ -429,6 +521,14 @@ impl<'a> Decoder<'a> {
             {
                 let message = format!("scope {} is taken as the name of a tool", quoted(&token));
                 let help = format!("did you mean `{meant}`? To name a tool write `tool:{name}`");
+                self.report_at(value, at, token.len(), Severity::Warning, message, &help);
+            }
+            if let ScopeToken::Tool { name: Some(name), .. } = &parsed
+                && scope::probably_meant(name).is_none()
+                && let Some(meant) = scope::misspelt_tool(name)
+            {
+                let message = format!("scope {}: no tool of pi is called `{name}`", quoted(&token));
+                let help = format!("did you mean `tool:{meant}`?");
                 self.report_at(value, at, token.len(), Severity::Warning, message, &help);
             }
             if !rule.scope.contains(&parsed) {
@@ -523,6 +623,12 @@ impl<'a> Decoder<'a> {
                         let skipped = if self.is_ttsr { 0 } else { text.len() - text.trim_start().len() };
                         items.push(Item { text: trimmed, skipped, value });
                     }
+                }
+                Node::Scalar { text, kind: Kind::Null, .. } if text.is_empty() => {
+                    let message = format!("{}: an item is empty, and is left out", entry.key);
+                    let help = "write it in single quotes ('...'); `#` begins a comment";
+                    // The position of an empty item is that of what follows.
+                    self.report_key(entry, Severity::Warning, message, help);
                 }
                 Node::Scalar { text, kind, .. } => {
                     let what = match kind {
@@ -676,14 +782,14 @@ impl<'a> Decoder<'a> {
     }
 
     fn report_key(&mut self, entry: &Entry, severity: Severity, message: String, help: &str) {
-        let finding = Finding { at: entry.at, length: entry.written.len(), message, help: Some(help.to_owned()) };
-        self.report_finding(severity, finding);
+        let (at, length, help) = (entry.at, entry.written.len(), Some(help.to_owned()));
+        self.report_finding(Finding { severity, at, length, message, help });
     }
 
-    fn report_finding(&mut self, severity: Severity, finding: Finding) {
+    fn report_finding(&mut self, finding: Finding) {
         let start = self.front.origin(finding.at);
         let excerpt = Excerpt::new(self.file, start, finding.length);
-        self.report(&excerpt, severity, finding.message, finding.help);
+        self.report(&excerpt, finding.severity, finding.message, finding.help);
     }
 
     fn report(&mut self, excerpt: &Excerpt, severity: Severity, message: String, help: Option<String>) {

@@ -6,6 +6,7 @@
 
 use super::text::Mapped;
 use super::yaml::{self, Kind, Node, Style, Value, YamlError};
+use crate::diagnostic::{Severity, quoted};
 use std::collections::BTreeSet;
 
 /// Bytes of front matter. A rule has a few hundred; the scanner of YAML is not linear in hostile text.
@@ -26,6 +27,7 @@ pub(super) struct Entry {
 /// A finding, at a byte of the front matter.
 #[derive(Debug)]
 pub(super) struct Finding {
+    pub(super) severity: Severity,
     pub(super) at: usize,
     pub(super) length: usize,
     pub(super) message: String,
@@ -55,9 +57,11 @@ pub(super) fn split(lines: &Mapped) -> Split {
     if end > MAX_FRONT_MATTER {
         return Split::TooLong;
     }
-    let start = text.text.ceil_char_boundary(4).min(end);
+    // A line of more dashes opens and closes as well. oh-my-pi takes the others for text.
+    let opening = text.text.len() - text.text.trim_start_matches('-').len();
+    let start = text.text.ceil_char_boundary(opening + 1).min(end);
     let front = text.rewritten(start, end, |c| (c == '\t').then_some("  "));
-    let body = text.text[end + 4..].trim().to_owned();
+    let body = text.text[end + 4..].trim_start_matches('-').trim().to_owned();
     Split::Parts { front, body }
 }
 
@@ -97,12 +101,13 @@ pub(super) fn entries(front: &mut Mapped, is_lenient: bool) -> (Vec<Entry>, Vec<
         }
     }
     let (entries, mut findings, is_complete) = line_by_line(&front.text);
-    if !(is_lenient && is_complete && findings.is_empty()) {
+    // A mistake in one line has a finding of its own.
+    if !is_complete || (findings.is_empty() && !is_lenient) {
         let YamlError { at, message } = error;
         let message = format!("the front matter is no YAML ({message}); each of its lines was read on its own");
         let help =
             "put values with special characters in single quotes ('...'); a list over several lines is lost meanwhile";
-        let finding = Finding { at, length: 1, message, help: Some(help.to_owned()) };
+        let finding = Finding { severity: Severity::Warning, at, length: 1, message, help: Some(help.to_owned()) };
         findings.insert(0, finding);
     }
     (entries, findings)
@@ -116,7 +121,7 @@ fn of_value(value: Option<Value>) -> (Vec<Entry>, Vec<Finding>) {
         _ => {
             let message = "the front matter has no `key: value`".to_owned();
             let help = Some("write for example `condition: 'PATTERN'`".to_owned());
-            return (Vec::new(), vec![Finding { at: value.at, length: 1, message, help }]);
+            return (Vec::new(), vec![Finding { severity: Severity::Warning, at: value.at, length: 1, message, help }]);
         }
     };
     let entry = |(key, value): (Value, Value)| {
@@ -169,7 +174,7 @@ fn ambiguous(front: &str) -> Vec<(usize, usize)> {
     ranges
 }
 
-/// Reads each line on its own, as oh-my-pi does. Says as well whether each line was a `key: value`.
+/// Reads each line on its own, as oh-my-pi does. Says as well whether each line was a `key: value` or has a finding.
 fn line_by_line(front: &str) -> (Vec<Entry>, Vec<Finding>, bool) {
     let (mut entries, mut findings, mut is_complete) = (Vec::new(), Vec::new(), true);
     let mut start = 0;
@@ -182,28 +187,47 @@ fn line_by_line(front: &str) -> (Vec<Entry>, Vec<Finding>, bool) {
             let value = match yaml::parse(raw, at) {
                 Ok(Some(value)) if !matches!(value.node, Node::Map(_) | Node::Scalar { kind: Kind::Null, .. }) => value,
                 Err(error) if raw.starts_with(['"', '\'']) => {
-                    findings.push(kept_quotes(raw, &error));
+                    findings.push(kept_quotes(key, raw, &error));
                     Value { at, node: plain }
                 }
                 _ => Value { at, node: plain },
             };
             entries.push(Entry { key: camel(key), written: key.to_owned(), at: start, value });
         } else if !line.trim().is_empty() && !line.trim_start().starts_with('#') {
-            is_complete = false;
+            let indented = indented_key(line, start);
+            is_complete &= indented.is_some();
+            findings.extend(indented);
         }
         start += line.len() + 1;
     }
     (entries, findings, is_complete)
 }
 
-fn kept_quotes(raw: &str, error: &YamlError) -> Finding {
+/// Reports a key that is lost because it does not begin its line.
+fn indented_key(line: &str, start: usize) -> Option<Finding> {
+    let indent = line.len() - line.trim_start().len();
+    let (key, rest) = line.trim_start().split_once(':')?;
+    let is_key = indent > 0 && !key.is_empty() && key.chars().all(is_word);
+    (is_key && (rest.is_empty() || rest.starts_with(char::is_whitespace))).then(|| Finding {
+        severity: Severity::Error,
+        at: start + indent,
+        length: key.len(),
+        message: format!("the key {} is indented, and its line is left out", quoted(key)),
+        help: Some(format!("remove the spaces before {}", quoted(key))),
+    })
+}
+
+fn kept_quotes(key: &str, raw: &str, error: &YamlError) -> Finding {
     let message = format!("this value keeps its quotes, because it is no YAML ({})", error.message);
     let help = if raw.starts_with('"') && raw.contains('\\') {
         "in double quotes a backslash is written `\\\\`; in single quotes ('...') it is written once"
     } else {
         "close the quote, or put the whole value in single quotes ('...')"
     };
-    Finding { at: error.at, length: 1, message, help: Some(help.to_owned()) }
+    // A pattern matches its quotes then.
+    let is_pattern = key.to_lowercase().ends_with("condition") || key.ends_with("trigger");
+    let severity = if is_pattern { Severity::Error } else { Severity::Warning };
+    Finding { severity, at: error.at, length: 1, message, help: Some(help.to_owned()) }
 }
 
 /// Reads the front matter of a file of pi-ttsr. The error makes the file no rule.
@@ -224,11 +248,12 @@ pub(super) fn ttsr_entries(front: &str, known: impl Fn(&str) -> bool) -> Result<
         let Some((key, rest)) = pair else {
             let message = "this line is no `key: value`".to_owned();
             let help = Some("write a colon and a space after the key".to_owned());
-            return Err(Finding { at: begin, length: line.len(), message, help });
+            return Err(Finding { severity: Severity::Error, at: begin, length: line.len(), message, help });
         };
         if entries.iter().any(|entry| entry.written == key) {
             let message = format!("`{key}` is given twice");
             return Err(Finding {
+                severity: Severity::Error,
                 at: begin,
                 length: key.len(),
                 message,
@@ -242,7 +267,8 @@ pub(super) fn ttsr_entries(front: &str, known: impl Fn(&str) -> bool) -> Result<
                 entries.push(Entry { key: camel(key), written: key.to_owned(), at: begin, value });
             }
             Err((offset, message, help)) if known(key) => {
-                return Err(Finding { at: at + offset, length: 1, message, help: Some(help) });
+                let severity = Severity::Error;
+                return Err(Finding { severity, at: at + offset, length: 1, message, help: Some(help) });
             }
             Err(_) => {}
         }
