@@ -88,7 +88,7 @@ pub use extensions::{
 pub use front_end::{FrontEnd, JsonFrontEnd, NoFrontEnd, ToolCheck};
 pub use replace::Forked;
 pub use room::SESSION_BYTES;
-pub use rules::{FIRED_TYPE, RuleSource, SessionRules};
+pub use rules::{ChangedRules, FIRED_TYPE, RuleSource, SessionRules, records_of};
 pub use tool::Tool;
 pub use tool_set::{ToolChoice, ToolSet};
 pub use user_bash::BashResult;

@@ -15,7 +15,9 @@ use pijs_llm::message::{AssistantMessage, Block, Message, StopReason, VERDICT_TY
 use pijs_llm::partial::{Partial, Step};
 use pijs_protocol::StreamSource;
 use pijs_protocol::stream::{Injection, InjectionRole};
-use pijs_rules::{Action, ContextMode, FiredRule, Firing, InjectedRecord, MatchContext, Rule, RuleEngine, StreamKind};
+use pijs_rules::{
+    Action, ContextMode, FiredRule, Firing, InjectedRecord, MatchContext, Rule, RuleEngine, RuleReport, StreamKind,
+};
 use pijs_session_store::Body;
 use serde_json::{Value, json};
 
@@ -27,10 +29,19 @@ const RECORDS: &str = "ruleRecords";
 /// The type of the session entry that a reminder leaves when its rules fire.
 pub const FIRED_TYPE: &str = "pijs.rule_fired";
 
-/// Gives the session's rules anew when their files have changed.
+/// Gives the session's rules anew when their files have changed, and reports the mistakes in these files.
 pub trait RuleSource {
     /// Returns all rules if a file was changed, made or removed since the last call.
-    fn changed(&mut self) -> Option<Vec<Rule>>;
+    fn changed(&mut self) -> Option<ChangedRules>;
+}
+
+/// The rules of files that have changed.
+#[derive(Debug, Clone)]
+pub struct ChangedRules {
+    /// All rules.
+    pub rules: Vec<Rule>,
+    /// Mistakes in the files that were not reported before, each with its file and line.
+    pub warnings: Vec<String>,
 }
 
 /// The native rules of a session.
@@ -50,11 +61,22 @@ impl SessionRules {
         &self.engine
     }
 
-    fn begin_turn(&mut self) {
-        if let Some(rules) = self.source.as_mut().and_then(|source| source.changed()) {
+    /// Takes changed rules, and returns the mistakes in their files.
+    fn begin_turn(&mut self) -> Vec<String> {
+        let changed = self.source.as_mut().and_then(|source| source.changed());
+        let warnings = changed.map(|ChangedRules { rules, warnings }| {
             self.engine.replace_rules(rules);
-        }
+            warnings
+        });
         self.engine.begin_turn();
+        warnings.unwrap_or_default()
+    }
+
+    /// Takes the reports of conditions that do not run. A source has reported the mistakes in its files.
+    fn take_reports(&mut self) -> Vec<RuleReport> {
+        let mut reports = self.engine.take_reports();
+        reports.retain(|report| self.source.is_none() || !report.is_mistake);
+        reports
     }
 }
 
@@ -90,14 +112,18 @@ impl Agent {
     }
 
     /// Begins a turn: takes changed rules, and clears the caps of the turn before.
-    pub(crate) fn begin_rules_of_turn(&self) {
-        self.change_rules(SessionRules::begin_turn);
+    pub(crate) fn begin_rules_of_turn(&self) -> Result<(), AgentError> {
+        for warning in self.change_rules(SessionRules::begin_turn).unwrap_or_default() {
+            let payload = json!({"message": warning});
+            self.show_only(&AgentEvent::Notice { name: "rule_report", payload: &payload })?;
+        }
+        Ok(())
     }
 
     /// Ends a turn: rules that repeat after a gap count it, and front ends are told what rules did and which conditions do
     /// not run.
     pub(crate) fn end_rules_of_turn(&self) -> Result<(), AgentError> {
-        let ended = self.change_rules(|rules| (rules.engine.end_turn(), rules.engine.take_reports()));
+        let ended = self.change_rules(|rules| (rules.engine.end_turn(), rules.take_reports()));
         let Some((ledger, reports)) = ended else { return Ok(()) };
         for report in reports {
             let payload = json!({"rule": report.rule, "message": report.to_string()});
@@ -125,6 +151,7 @@ impl Agent {
     ) -> Option<Firing> {
         let mut rules = self.rules.borrow_mut();
         let engine = &mut rules.as_mut()?.engine;
+        engine.set_exhausted(!self.verdicts.borrow().is_within_net());
         let now = self.now();
         let context = match source {
             StreamSource::Text => MatchContext::text(now),
@@ -142,6 +169,7 @@ impl Agent {
         let mut rules = self.rules.borrow_mut();
         let Some(rules) = rules.as_mut() else { return Vec::new() };
         let engine = &mut rules.engine;
+        engine.set_exhausted(!self.verdicts.borrow().is_within_net());
         let now = self.now();
         let ended = steps.iter().filter_map(|step| match step {
             Step::End(block) => partial.shown().call(*block),
@@ -153,23 +181,23 @@ impl Agent {
     /// Reads the end of a reply.
     pub(crate) fn rules_at_end_of_message(&self) -> Vec<Firing> {
         let now = self.now();
-        self.change_rules(|rules| rules.engine.end_of_message(now)).unwrap_or_default()
+        let is_exhausted = !self.verdicts.borrow().is_within_net();
+        let read = |rules: &mut SessionRules| {
+            rules.engine.set_exhausted(is_exhausted);
+            rules.engine.end_of_message(now)
+        };
+        self.change_rules(read).unwrap_or_default()
     }
 
     /// Returns the first firing that stops the attempt, after those before it have left their reminders.
     pub(crate) async fn first_stopping(&self, firings: Vec<Firing>, at: &At<'_>) -> Result<Option<Firing>, AgentError> {
         for firing in firings {
-            if self.interrupts(&firing) {
+            if firing.interrupts() {
                 return Ok(Some(firing));
             }
             self.remind(firing, at).await?;
         }
         Ok(None)
-    }
-
-    /// Reports whether a firing stops the attempt: its rules ask for it, and the session may discard one more reply.
-    fn interrupts(&self, firing: &Firing) -> bool {
-        firing.interrupts() && self.verdicts.borrow().is_within_net()
     }
 
     /// Announces a firing that stops the attempt, and what becomes of the reply.
@@ -268,8 +296,8 @@ impl Agent {
     }
 }
 
-/// Reads the records that a firing left among the details of its message.
-fn records_of(details: &Value) -> Vec<InjectedRecord> {
+/// Reads the records that a firing left among the details of its message, or the data of its entry.
+pub fn records_of(details: &Value) -> Vec<InjectedRecord> {
     let records = details.get(RECORDS).cloned().unwrap_or_default();
     serde_json::from_value(records).unwrap_or_default()
 }

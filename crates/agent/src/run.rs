@@ -318,7 +318,7 @@ impl Agent {
             self.publish_tools();
             run.callable = self.active_tools().iter().map(|tool| tool.name().to_owned()).collect();
             self.verdicts.borrow_mut().begin_turn();
-            self.begin_rules_of_turn();
+            self.begin_rules_of_turn()?;
             let reply = match self.reply(run).await? {
                 ControlFlow::Continue(reply) => reply,
                 ControlFlow::Break(ending) => return Ok(ending),

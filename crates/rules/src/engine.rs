@@ -165,6 +165,7 @@ pub struct RuleEngine {
     /// Rules that fired in this message.
     fired: Vec<bool>,
     search: Backtracking,
+    is_exhausted: bool,
     session: RetryLedger,
     turn: RetryLedger,
     /// Rules of the last interrupt, to which its tokens count.
@@ -228,6 +229,7 @@ impl RuleEngine {
             is_reading: false,
             fired: Vec::new(),
             search: Backtracking::default(),
+            is_exhausted: false,
             session: RetryLedger::default(),
             turn: RetryLedger::default(),
             interrupted: Vec::new(),
@@ -407,6 +409,11 @@ impl RuleEngine {
     /// Takes back that a rule fired: its reminder was not delivered, since the message failed or the user ended it.
     pub fn retract(&mut self, name: &RuleName) {
         self.gate.retract(name);
+    }
+
+    /// Says whether the session may discard no more replies, for reasons that the engine does not count. Rules only remind then.
+    pub fn set_exhausted(&mut self, is_exhausted: bool) {
+        self.is_exhausted = is_exhausted;
     }
 
     /// Counts the tokens of the reply that was interrupted last.
@@ -697,6 +704,7 @@ impl RuleEngine {
                 rule_per_turn: compiled.max_retries_per_turn,
                 per_turn: self.settings.max_retries_per_turn,
                 per_session: self.settings.max_retries_per_session,
+                is_exhausted: self.is_exhausted,
             };
             let degraded = if asks { self.gate.degraded(slot, caps, self.session.interrupts) } else { None };
             let interrupts = asks && degraded.is_none();

@@ -1,10 +1,12 @@
 //! Native rules in the loop: before extensions, within caps, over the end of the process.
 
 use crate::support::{Fake, World, fixture};
-use pijs_agent::SessionRules;
+use pijs_agent::{ChangedRules, RuleSource, SessionRules, VerdictCaps};
+use pijs_llm::provider::ProviderOptions;
 use pijs_protocol::StreamSource;
 use pijs_rules::engine::EngineOptions;
 use pijs_rules::{Condition, ContextMode, InterruptMode, Origin, Repeat, Rule, RuleEngine, RuleSettings};
+use pijs_session_store::{Body, Session};
 use pijs_session_store::{Body, Session};
 use serde_json::Value;
 
@@ -73,6 +75,44 @@ async fn a_model_that_never_obeys_is_let_through_with_a_reminder_and_the_reason(
     );
     world.agent.prompt("again").await.unwrap();
     assert!(world.payloads()[2].to_string().contains("Your last reply broke this rule"), "the reminder comes along");
+}
+
+#[tokio::test]
+async fn past_the_net_of_the_session_a_rule_reminds_and_the_counts_agree() {
+    let caps = VerdictCaps { discarded: 2, ..VerdictCaps::default() };
+    let world = World::with(&fixture("always-trips.jsonl"), Fake::default(), &ProviderOptions::default(), caps);
+    world.agent.set_rules(session_rules(vec![again_and_again("no-trip", "TRIP")]));
+    world.agent.prompt("go").await.unwrap();
+    assert_eq!(actions(&world), ["retry", "retry", "remind"]);
+    let degraded = world.events_of("rule_fired")[2]["degraded"].clone();
+    assert_eq!(degraded, "the session has discarded as many replies or tokens as it may");
+    let ledger = &world.events_of("rules_turn_end")[0];
+    assert_eq!((&ledger["interrupts"], &ledger["reminders"]), (&2.into(), &1.into()));
+    assert_eq!(world.events_of("message_discarded").len(), 2);
+}
+
+/// Gives rules with warnings once.
+struct OnceChanged(Option<ChangedRules>);
+
+impl RuleSource for OnceChanged {
+    fn changed(&mut self) -> Option<ChangedRules> {
+        self.0.take()
+    }
+}
+
+#[tokio::test]
+async fn a_mistake_in_a_changed_file_is_reported_once() {
+    let world = World::new(&fixture("abort-on-third-delta.jsonl"), Fake::default());
+    let settings = RuleSettings { enabled: true, ..RuleSettings::default() };
+    let engine = RuleEngine::new(vec![rule("no-trip", "TRIP")], settings, EngineOptions::default());
+    let mut broken = rule("no-trip", "(TRIP");
+    broken.conditions.push(Condition { source: "NEVER".to_owned(), flags: String::new() });
+    let changed = ChangedRules { rules: vec![broken], warnings: vec!["no-trip.md:2:1: error: ...".to_owned()] };
+    world.agent.set_rules(SessionRules::new(engine, Some(Box::new(OnceChanged(Some(changed))))));
+    world.agent.prompt("go").await.unwrap();
+    assert!(actions(&world).is_empty());
+    let messages: Vec<Value> = world.events_of("rule_report").iter().map(|report| report["message"].clone()).collect();
+    assert_eq!(messages, ["no-trip.md:2:1: error: ..."]);
 }
 
 #[tokio::test]

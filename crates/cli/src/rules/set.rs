@@ -1,14 +1,14 @@
 //! All rules of a session: read from their files, with what becomes of each.
 
 use super::settings::{self, RuleArgs};
-use super::sources::{Peer, Sources, Stamp};
+use super::sources::{Found, Peer, Sources, Stamp};
 use crate::environment::Environment;
 use crate::failure::{Failure, Result};
 use crate::output::stderr;
-use pijs_agent::{RuleSource, SessionRules};
+use pijs_agent::{ChangedRules, RuleSource, SessionRules};
 use pijs_rules::activity::{MAIN_AGENT, activities};
 use pijs_rules::engine::EngineOptions;
-use pijs_rules::{Activity, Bucket, ParsedFile, Rule, RuleEngine, RuleSettings, built_in};
+use pijs_rules::{Activity, Bucket, ParsedFile, Rule, RuleEngine, RuleSettings, Severity, built_in};
 use std::path::{Path, PathBuf};
 
 /// Rules and their settings.
@@ -103,18 +103,18 @@ impl RuleSet {
             ));
         }
         let mut engine = self.engine(0);
-        for report in engine.take_reports() {
+        // The errors have the mistakes, with their places.
+        for report in engine.take_reports().into_iter().filter(|report| !report.is_mistake) {
             stderr(&format!("warning: {report}"));
         }
         let stamp = self.sources.stamp();
-        let source = ChangedFiles { sources: self.sources, has_built_in: self.has_built_in, stamp };
+        let source = ChangedFiles { sources: self.sources, has_built_in: self.has_built_in, stamp, reported: errors };
         SessionRules::new(engine, Some(Box::new(source)))
     }
 
-    fn errors(&self) -> Vec<String> {
-        let is_error = |diagnostic: &&pijs_rules::Diagnostic| diagnostic.severity == pijs_rules::Severity::Error;
-        let findings = self.files.iter().flat_map(|file| &file.diagnostics).filter(is_error).map(ToString::to_string);
-        self.problems.iter().cloned().chain(findings).collect()
+    /// Returns the mistakes in the files, those first that cannot be read.
+    pub(crate) fn errors(&self) -> Vec<String> {
+        errors(&self.problems, &self.files)
     }
 
     /// Writes the section of the system prompt on rules that read no stream: texts of those with `alwaysApply`, and where
@@ -138,6 +138,12 @@ impl RuleSet {
     }
 }
 
+fn errors(problems: &[String], files: &[ParsedFile]) -> Vec<String> {
+    let findings = files.iter().flat_map(|file| &file.diagnostics);
+    let findings = findings.filter(|found| found.severity == Severity::Error).map(ToString::to_string);
+    problems.iter().cloned().chain(findings).collect()
+}
+
 fn rules_of(files: &[ParsedFile]) -> Vec<Rule> {
     files.iter().flat_map(|file| &file.rules).cloned().collect()
 }
@@ -147,19 +153,24 @@ struct ChangedFiles {
     sources: Sources,
     has_built_in: bool,
     stamp: Stamp,
+    /// Mistakes that the user was told of.
+    reported: Vec<String>,
 }
 
 impl RuleSource for ChangedFiles {
-    fn changed(&mut self) -> Option<Vec<Rule>> {
+    fn changed(&mut self) -> Option<ChangedRules> {
         let stamp = self.sources.stamp();
         if stamp == self.stamp {
             return None;
         }
         self.stamp = stamp;
-        let mut files = self.sources.read().files;
+        let Found { mut files, problems, .. } = self.sources.read();
+        let errors = errors(&problems, &files);
+        let warnings = errors.iter().filter(|error| !self.reported.contains(error)).cloned().collect();
+        self.reported = errors;
         if self.has_built_in {
             files.extend(built_in::files());
         }
-        Some(rules_of(&files))
+        Some(ChangedRules { rules: rules_of(&files), warnings })
     }
 }

@@ -81,7 +81,7 @@ impl CompiledRules {
         let (ast, problems) = AstPatterns::compile(&sources);
         for problem in problems {
             let (rule, index) = ast_owners[problem.index];
-            reports.push(RuleReport::ast(&rules[rule].rule, index, problem.message));
+            reports.push(RuleReport::ast(&rules[rule].rule, index, problem.message).mistake());
         }
         Self { rules, text, thinking, tool, ast, ast_owners }
     }
@@ -105,7 +105,7 @@ fn parse(rules: &[CompiledRule], reports: &mut Vec<RuleReport>) -> Vec<ParsedCon
                 Err(error) if error.kind() == TooLarge => {
                     parsed.push(ParsedCondition { rule, condition, pattern: None })
                 }
-                Err(error) => reports.push(RuleReport::regex(&compiled.rule, condition, error.to_string())),
+                Err(error) => reports.push(RuleReport::regex(&compiled.rule, condition, error.to_string()).mistake()),
             }
         }
     }

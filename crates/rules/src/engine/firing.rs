@@ -71,6 +71,8 @@ pub enum Degraded {
     PerTurn(u32),
     /// Rules interrupted this session so often already.
     PerSession(u32),
+    /// The session has discarded as many replies, or tokens, as it may, whether rules or extensions asked for it.
+    SessionNet,
 }
 
 impl std::fmt::Display for Degraded {
@@ -81,6 +83,7 @@ impl std::fmt::Display for Degraded {
             }
             Self::PerTurn(limit) => write!(formatter, "the limit of {limit} interrupts in a turn is reached"),
             Self::PerSession(limit) => write!(formatter, "the limit of {limit} interrupts in a session is reached"),
+            Self::SessionNet => formatter.write_str("the session has discarded as many replies or tokens as it may"),
         }
     }
 }

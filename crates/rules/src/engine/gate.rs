@@ -75,6 +75,8 @@ pub(crate) struct Caps {
     pub(crate) rule_per_turn: u32,
     pub(crate) per_turn: u32,
     pub(crate) per_session: u32,
+    /// Whether the session may discard no more replies.
+    pub(crate) is_exhausted: bool,
 }
 
 impl Gate {
@@ -138,7 +140,9 @@ impl Gate {
 
     /// Returns the cap that keeps a rule from interrupting now, if one does.
     pub(crate) fn degraded(&self, slot: usize, caps: Caps, interrupts_of_session: u32) -> Option<Degraded> {
-        if interrupts_of_session >= caps.per_session {
+        if caps.is_exhausted {
+            Some(Degraded::SessionNet)
+        } else if interrupts_of_session >= caps.per_session {
             Some(Degraded::PerSession(caps.per_session))
         } else if self.interrupts_of_turn >= caps.per_turn {
             Some(Degraded::PerTurn(caps.per_turn))

@@ -18,12 +18,21 @@ pub struct RuleReport {
     pub source: String,
     /// What is wrong with it, as the end of a sentence about it.
     pub reason: String,
+    /// Whether the condition itself is a mistake, which [`parse`](crate::file::parse) reports with its line and column.
+    #[serde(default)]
+    pub is_mistake: bool,
 }
 
 impl RuleReport {
     pub(crate) fn regex(rule: &Rule, condition: usize, reason: String) -> Self {
         let source = rule.conditions.get(condition).map_or_else(String::new, |condition| condition.source.clone());
-        Self { rule: rule.name.clone(), pattern: PatternIndex::Regex(condition), source, reason }
+        let pattern = PatternIndex::Regex(condition);
+        Self { rule: rule.name.clone(), pattern, source, reason, is_mistake: false }
+    }
+
+    /// Says that the condition itself is a mistake.
+    pub(crate) fn mistake(self) -> Self {
+        Self { is_mistake: true, ..self }
     }
 
     pub(crate) fn gave_up(rule: &Rule, condition: usize, why: GiveUp) -> Self {
@@ -32,7 +41,8 @@ impl RuleReport {
 
     pub(crate) fn ast(rule: &Rule, condition: usize, reason: String) -> Self {
         let source = rule.ast_conditions.get(condition).cloned().unwrap_or_default();
-        Self { rule: rule.name.clone(), pattern: PatternIndex::Ast(condition), source, reason }
+        let pattern = PatternIndex::Ast(condition);
+        Self { rule: rule.name.clone(), pattern, source, reason, is_mistake: false }
     }
 }
 
