@@ -20,7 +20,7 @@ mod settings;
 mod sources;
 mod try_out;
 
-pub(crate) use notices::event_line;
+pub(crate) use notices::{entry_lines, event_line};
 pub(crate) use set::RuleSet;
 pub(crate) use settings::RuleArgs;
 
@@ -72,11 +72,21 @@ pub(crate) struct FromArgs {
 
 impl FromArgs {
     fn read(&self, environment: &Environment) -> Result<RuleSet> {
-        let mut set = RuleSet::read(environment, &self.paths, &self.peers)?;
+        let mut set = RuleSet::read(environment, &self.paths, "--rules", &self.peers)?;
         // A command that is about rules is not asked with rules off.
         set.turn_on();
         Ok(set)
     }
+}
+
+/// Writes a count with its noun.
+fn counted(count: usize, noun: &str) -> String {
+    let noun = match noun.strip_suffix('y').filter(|_| count != 1) {
+        Some(stem) => format!("{stem}ies"),
+        None if count == 1 => noun.to_owned(),
+        None => format!("{noun}{}", if noun.ends_with("ch") { "es" } else { "s" }),
+    };
+    format!("{count} {noun}")
 }
 
 /// Runs `pi rules ...`.

@@ -40,7 +40,16 @@ fn rules_are_off_until_they_are_turned_on() {
     assert!(fired(&ask(&world, replies, &["--no-rules"])).is_empty());
     world.write("home/.pi/agent/settings.json", json!({"ttsr": {"enabled": "yes"}}).to_string());
     let run = ask(&world, replies, &[]);
-    assert!(run.stderr.contains("`ttsr.enabled` cannot be \"yes\""), "{}", run.stderr);
+    assert!(run.stderr.contains("agent/settings.json: `ttsr.enabled` cannot be \"yes\""), "{}", run.stderr);
+    assert!(run.stderr.contains("write \"enabled\": true or \"enabled\": false"), "{}", run.stderr);
+}
+
+#[test]
+fn the_option_may_stand_in_front() {
+    let world = with_rule(NO_TODO);
+    let model = world.script(&[&["a TODO b"], &["done"]]);
+    let run = pi(&world, &["--rules", "-p", "x", "--mode", "json", "--model", &model]);
+    assert_eq!(fired(run.succeeded()), ["no-todo"]);
 }
 
 #[test]
@@ -61,8 +70,11 @@ fn a_mistake_in_a_file_is_a_warning_and_the_other_rules_run() {
     let run = ask(&world, &[&["a TODO b"], &["done"]], &["--rules"]);
     assert_eq!(fired(run.succeeded()), ["no-todo"]);
     assert!(run.stderr.contains("broken.md:2:"), "{}", run.stderr);
+    assert_eq!(run.stderr.matches("warning: ").count(), 1, "{}", run.stderr);
     let lint = pi(&world, &["rules", "lint"]);
     assert_eq!(lint.code, 1, "{}", lint.stdout);
+    let missing = pi(&world, &["rules", "lint", "nosuch.md"]);
+    assert!(missing.stderr.contains("give pi rules lint a rule file"), "{}", missing.stderr);
     assert!(lint.stdout.contains("2 | condition: '(['"), "{}", lint.stdout);
 }
 
@@ -98,7 +110,114 @@ fn past_sessions_are_counted_explained_and_scanned() {
     let scanned = pi(&world, &["rules", "scan", "--fail"]);
     assert_eq!(scanned.code, 1);
     assert!(scanned.stdout.contains("no-todo would stop it after"), "{}", scanned.stdout);
-    assert!(scanned.stdout.contains("2 replies in 2 sessions: 1 matches"), "{}", scanned.stdout);
+    assert!(scanned.stdout.contains("2 replies in 2 sessions: 1 match"), "{}", scanned.stdout);
+}
+
+#[test]
+fn a_rule_that_fired_in_the_session_explains_later_matches() {
+    let world = with_rule(NO_TODO);
+    ask(&world, &[&["a TODO b"], &["done"]], &["--rules"]).succeeded();
+    ask(&world, &[&["another TODO"]], &["--rules", "-c"]).succeeded();
+    let explained = pi(&world, &["rules", "explain", "no-todo"]);
+    let said = &explained.succeeded().stdout;
+    assert!(said.contains("before reply 1: stopped the reply"), "{said}");
+    let later = "reply 2, text, line 1: another TODO\n    condition 1 does not count: it fires once in a session";
+    assert!(said.contains(later), "{said}");
+}
+
+#[test]
+fn a_reply_past_a_limit_is_explained_as_in_the_session() {
+    let text = NO_TODO.replace("---\nFinish", "repeatGap: 0\nmaxRetriesPerTurn: 1\n---\nFinish");
+    let world = with_rule(&text);
+    ask(&world, &[&["a TODO b"], &["TODO again"]], &["--rules"]).succeeded();
+    let explained = pi(&world, &["rules", "explain", "no-todo"]);
+    let said = &explained.succeeded().stdout;
+    let reminded = "reply 1, text, line 1: TODO\n    condition 1 fires, and only reminds: the rule's limit of 1";
+    assert!(said.contains(reminded), "{said}");
+    let stats = pi(&world, &["rules", "stats"]);
+    assert!(stats.stdout.contains("1 session, 1 reply: 1 stopped, 1 reminder, "), "{}", stats.stdout);
+}
+
+#[test]
+fn a_file_that_breaks_in_a_session_is_a_warning() {
+    let world = with_rule(NO_TODO);
+    let path = world.home().join(".pi/rules/no-todo.md").display().to_string();
+    let broken = "---\ncondition: '(NOTE'\n---\nFinish.\n";
+    let call = json!({"events": [{"tool_call": {"name": "write", "arguments": {"path": path, "content": broken}}}]});
+    let lines = [call, json!({"events": [{"text": "a TODO"}]})];
+    let model =
+        format!("script:{}", world.write("model.jsonl", lines.map(|line| line.to_string()).join("\n")).display());
+    let run = pi(&world, &["-p", "x", "--model", &model, "--rules"]);
+    let warnings: Vec<&str> = run.succeeded().stderr.lines().filter(|line| line.starts_with("warning: ")).collect();
+    assert_eq!(warnings.len(), 1, "{}", run.stderr);
+    assert!(warnings[0].contains("no-todo.md:2:"), "{}", run.stderr);
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_named_by_a_list() {
+    let world = World::new();
+    world.write("home/.pi/rules/empty.md", "");
+    world.write("home/.pi/rules/latin1.md", b"---\ncondition: \xe9\n---\ntext\n");
+    let listed = pi(&world, &["rules", "list"]);
+    let said = &listed.succeeded().stdout;
+    assert!(said.contains("2 files have errors: pi rules lint") && !said.contains("no rules here"), "{said}");
+    let json: Value = serde_json::from_str(&pi(&world, &["rules", "list", "--json"]).succeeded().stdout).expect("JSON");
+    let problems = json["problems"].to_string();
+    assert!(problems.contains("empty.md:1:1") && problems.contains("latin1.md:2:12"), "{problems}");
+}
+
+#[test]
+fn a_rule_is_shown_with_all_that_it_says() {
+    let world = with_rule(NO_TODO);
+    let rule = "---\ncondition: ['x', '(']\nwhere: code\nsettle: word\ncooldown: 5\nmaxFirings: 2\n---\na\u{1b}[2Jb\n";
+    world.write("home/.pi/rules/all.md", rule);
+    world.write("home/.pi/rules/advice.md", "---\ndescription: only advice\n---\ntext\n");
+    let shown = pi(&world, &["rules", "show", "all"]);
+    let said = &shown.succeeded().stdout;
+    for part in [
+        "/(/ (is no regular expression: ",
+        "stops text, reminds on tools",
+        "where             code",
+        "settle            word",
+        "contextMode       discard (the setting)",
+        "repeat            after 5 seconds",
+        "maxFirings        2",
+        "maxRetriesPerTurn 3 (the setting)",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert!(!said.contains('\u{1b}'), "{said}");
+    let advice = pi(&world, &["rules", "show", "advice"]);
+    assert!(!advice.succeeded().stdout.contains("fires"), "{}", advice.stdout);
+}
+
+#[test]
+fn a_test_without_a_hit_says_why_a_match_does_not_count() {
+    let world = with_rule(NO_TODO);
+    let rule = "---\ncondition: TODO\nscope: tool:write(*.ts)\n---\ntext\n";
+    world.write("home/.pi/rules/typed.md", rule);
+    let text = world.write("project/a.txt", "a TODO").display().to_string();
+    let try_it = |args: &[&str]| pi(&world, &[&["rules", "test", &text][..], args].concat()).succeeded().stdout.clone();
+    let thinking = try_it(&["--as", "thinking", "-o", "no-todo"]);
+    assert!(thinking.contains("no rule fires (1 active;"), "{thinking}");
+    assert!(thinking.contains("no-todo: its match at line 1, column 7 does not count: its scope"), "{thinking}");
+    let other = try_it(&["--as", "tool", "-o", "typed"]);
+    assert!(other.contains("does not count: no glob matches "), "{other}");
+    for name in ["b", "c", "d"] {
+        world.write(&format!("home/.pi/rules/{name}.md"), NO_TODO);
+    }
+    let many = world.write("project/b.txt", "TODO").display().to_string();
+    let many = pi(&world, &["rules", "test", &many, "--fail"]);
+    assert!(many.stderr.contains("4 rules fired"), "{}", many.stderr);
+    let apart = "---\ncondition: 'x'\ninterruptMode: always\nrepeatGap: 0\nmaxRetriesPerTurn: 0\n---\ntext\n";
+    world.write("home/.pi/rules/apart.md", apart);
+    let text = world.write("project/c.txt", "x").display().to_string();
+    let degraded = pi(&world, &["rules", "test", &text]);
+    assert!(
+        degraded.stdout.contains("apart: reminds at line 1, column 2 (the rule's limit of 0"),
+        "{}",
+        degraded.stdout
+    );
 }
 
 #[test]
@@ -113,10 +232,15 @@ fn a_list_says_why_a_rule_is_not_active() {
         "no-todo  active    stops the reply",
         "advice   rulebook  it has no condition",
         "off      off ",
-        "go       active",
+        "go       active    only reminds",
     ] {
         assert!(said.contains(part), "{part}: {said}");
     }
+    let world = World::new();
+    world.write("home/.pi/rules/off.md", "---\nenabled: false\ncondition: x\n---\ntext\n");
+    let off = pi(&world, &["rules", "list"]);
+    assert!(!off.succeeded().stdout.contains("no rules here"), "{}", off.stdout);
+    let world = with_rule(NO_TODO);
     let shown = pi(&world, &["rules", "show", "no-tood"]);
     assert!(shown.stderr.contains("did you mean \"no-todo\"?"), "{}", shown.stderr);
 }

@@ -171,8 +171,8 @@ pub(crate) fn quoted(text: &str) -> String {
     format!("`{shown}`")
 }
 
-/// Replaces the control characters of a text.
-pub(crate) fn printable(text: &str) -> String {
+/// Replaces the control characters of a text, which is one line then.
+pub fn printable(text: &str) -> String {
     text.chars().map(visible).collect()
 }
 

@@ -1,5 +1,6 @@
 //! `pi rules lint`: what is wrong in rule files, with the line and what to type instead.
 
+use super::counted;
 use super::set::RuleSet;
 use super::sources::Peer;
 use crate::environment::Environment;
@@ -25,7 +26,7 @@ pub(crate) struct LintArgs {
 
 /// Runs `pi rules lint`. Fails when a rule or a part of it cannot work.
 pub(crate) fn run(environment: &Environment, args: &LintArgs) -> Result<()> {
-    let mut set = RuleSet::read(environment, &args.paths, &args.peers)?;
+    let mut set = RuleSet::read(environment, &args.paths, "pi rules lint", &args.peers)?;
     set.turn_on();
     let findings = lint::lint(&set.files, &set.settings);
     let count = |severity: Severity| findings.iter().filter(|finding| finding.severity == severity).count();
@@ -39,7 +40,8 @@ pub(crate) fn run(environment: &Environment, args: &LintArgs) -> Result<()> {
         for finding in &findings {
             stdout(&format!("{}\n", relative(environment, finding).render()));
         }
-        stdout(&format!("{}: {}, {}", files(set.files.len()), counted(errors, "error"), counted(warnings, "warning")));
+        let files = counted(set.files.len(), "rule file");
+        stdout(&format!("{files}: {}, {}", counted(errors, "error"), counted(warnings, "warning")));
     }
     match errors {
         0 => Ok(()),
@@ -51,12 +53,4 @@ pub(crate) fn run(environment: &Environment, args: &LintArgs) -> Result<()> {
 /// Shows the path of a finding as `pi rules list` does.
 fn relative(environment: &Environment, finding: &Diagnostic) -> Diagnostic {
     Diagnostic { path: super::list::shown(environment, &finding.path).into(), ..finding.clone() }
-}
-
-fn files(count: usize) -> String {
-    counted(count, "rule file")
-}
-
-fn counted(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }

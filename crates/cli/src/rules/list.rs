@@ -1,12 +1,16 @@
 //! `pi rules list` and `pi rules show`.
 
-use super::FromArgs;
 use super::set::RuleSet;
+use super::{FromArgs, counted};
 use crate::args::similar;
 use crate::environment::Environment;
 use crate::failure::{Failure, Result};
-use crate::output::stdout;
-use pijs_rules::{Activity, Bucket, Condition, InterruptMode, Rule, ScopeToken};
+use crate::output::{clean, stdout};
+use pijs_rules::ast::AstPatterns;
+use pijs_rules::diagnostic::printable;
+use pijs_rules::{
+    Activity, Bucket, CompiledScope, Condition, ParsedFile, Repeat, Rule, ScopeToken, Severity, StreamKind, Window,
+};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -22,32 +26,43 @@ pub(crate) fn list(environment: &Environment, from: &FromArgs) -> Result<()> {
             .flat_map(|file| &file.disabled)
             .map(|rule| json!({"name": rule.name, "path": rule.path, "bucket": "inactive", "reason": "disabledByFile"}))
             .collect();
-        let rows = json!({"on": set.is_on, "rules": rows, "disabled": off, "problems": set.problems, "untrusted": set.untrusted});
+        let rows = json!({
+            "on": set.is_on, "rules": rows, "disabled": off, "problems": set.errors(), "untrusted": set.untrusted,
+        });
         stdout(&rows.to_string());
         return Ok(());
     }
     let width = rules.iter().map(|(rule, _)| rule.name.as_str().chars().count()).max().unwrap_or(0).clamp(4, 32);
     for (rule, activity) in &rules {
         let state = match &activity.reason {
-            None => format!("active    {}", interrupts(rule, &set)),
+            None => format!("active    {}", action(rule, &set)),
             Some(reason) => format!("{:<9} {reason}", activity.bucket.to_string()),
         };
-        stdout(&format!("{:<width$}  {state}", rule.name.as_str()));
+        stdout(&format!("{:<width$}  {state}", printable(rule.name.as_str())));
         let place = rule.path.as_deref().map_or_else(|| "built-in".to_owned(), |path| shown(environment, path));
         let description = rule.description.as_ref().map_or_else(String::new, |text| format!(": {text}"));
-        stdout(&format!("{:<width$}    {place}{description}", ""));
+        stdout(&printable(&format!("{:<width$}    {place}{description}", "")));
     }
-    for rule in set.files.iter().flat_map(|file| &file.disabled) {
-        stdout(&format!("{:<width$}  off       its file says `enabled: false`", rule.name.as_str()));
+    let disabled: Vec<&Rule> = set.files.iter().flat_map(|file| &file.disabled).collect();
+    for rule in &disabled {
+        stdout(&format!("{:<width$}  off       its file says `enabled: false`", printable(rule.name.as_str())));
     }
     for problem in &set.problems {
-        stdout(&format!("warning: {problem}"));
+        stdout(&printable(&format!("warning: {problem}")));
+    }
+    let is_bad = |file: &&ParsedFile| file.diagnostics.iter().any(|found| found.severity == Severity::Error);
+    let bad = set.files.iter().filter(is_bad).count();
+    if bad > 0 {
+        stdout(&format!(
+            "{} errors: pi rules lint",
+            if bad == 1 { "1 file has".to_owned() } else { format!("{bad} files have") }
+        ));
     }
     if let Some(folder) = &set.untrusted {
         let folder = shown(environment, folder);
         stdout(&format!("the rules in {folder} do not count in sessions until you trust this folder: pi trust"));
     }
-    if rules.is_empty() {
+    if set.files.is_empty() && set.problems.is_empty() {
         stdout("no rules here; `pi rules init` writes one");
     } else if !set.is_on {
         stdout("rules are off: turn them on with `pi --rules`, or \"ttsr\": {\"enabled\": true} in settings.json");
@@ -71,18 +86,65 @@ pub(crate) fn show(environment: &Environment, name: &str, from: &FromArgs) -> Re
     let mut rows = vec![("rule", rule.name.to_string()), ("file", place), ("state", state)];
     rows.extend(rule.description.iter().map(|text| ("description", text.clone())));
     rows.extend(rule.conditions.iter().map(|condition| ("condition", literal(condition))));
-    rows.extend(rule.ast_conditions.iter().map(|pattern| ("astCondition", pattern.clone())));
+    rows.extend(ast_conditions(&rule).into_iter().map(|pattern| ("astCondition", pattern)));
     rows.extend(rule.question.iter().map(|question| ("question", question.clone())));
-    rows.push(("scope", scope(&rule)));
+    if rule.always_apply {
+        rows.push(("alwaysApply", "true".to_owned()));
+    }
+    if !rule.agents.is_empty() {
+        rows.push(("agents", rule.agents.join(", ")));
+    }
+    if activity.reason.is_none() {
+        rows.push(("fires", action(&rule, &set)));
+    }
+    if !rule.conditions.is_empty() || !rule.ast_conditions.is_empty() {
+        rows.extend(settings(&rule, &set));
+    }
+    for (label, value) in rows {
+        stdout(&format!("{label:<17} {}", printable(&value)));
+    }
+    stdout(&format!("\n{}", clean(rule.content.trim_end())));
+    Ok(())
+}
+
+/// Lists where a rule looks and how often it fires, by the keys of rule files. A value that is not the rule's own is marked.
+fn settings(rule: &Rule, set: &RuleSet) -> Vec<(&'static str, String)> {
+    let own = |text: String, is_own: bool| if is_own { text } else { format!("{text} (the setting)") };
+    let name = |value: Value| value.as_str().unwrap_or_default().to_owned();
+    let mut rows = vec![("scope", scope(rule))];
     if !rule.globs.is_empty() {
         rows.push(("globs", rule.globs.join(", ")));
     }
-    rows.push(("fires", interrupts(&rule, &set)));
-    for (label, value) in rows {
-        stdout(&format!("{label:<13} {value}"));
+    rows.push(("where", name(json!(rule.region))));
+    rows.push(("settle", name(json!(rule.settle))));
+    if rule.window != Window::default() {
+        rows.push(("reads", name(json!(rule.window))));
     }
-    stdout(&format!("\n{}", rule.content.trim_end()));
-    Ok(())
+    let mode = rule.interrupt_mode.unwrap_or(set.settings.interrupt_mode);
+    rows.push(("interruptMode", own(name(json!(mode)), rule.interrupt_mode.is_some())));
+    let mode = rule.context_mode.unwrap_or(set.settings.context_mode);
+    rows.push(("contextMode", own(name(json!(mode)), rule.context_mode.is_some())));
+    let repeat = match rule.repeat.unwrap_or_else(|| set.settings.repeat()) {
+        Repeat::Once => "once".to_owned(),
+        Repeat::AfterGap { turns: 0 } => "every time".to_owned(),
+        Repeat::AfterGap { turns } => format!("after {}", counted(turns as usize, "turn")),
+        Repeat::Cooldown { seconds } => format!("after {}", counted(seconds as usize, "second")),
+    };
+    rows.push(("repeat", own(repeat, rule.repeat.is_some())));
+    rows.extend(rule.max_firings.map(|most| ("maxFirings", most.to_string())));
+    let most = rule.max_retries_per_turn.unwrap_or(set.settings.max_retries_per_turn);
+    rows.push(("maxRetriesPerTurn", own(most.to_string(), rule.max_retries_per_turn.is_some())));
+    rows
+}
+
+/// Returns the patterns of ast-grep, each with what is wrong with it.
+fn ast_conditions(rule: &Rule) -> Vec<String> {
+    let (_, problems) = AstPatterns::compile(&rule.ast_conditions);
+    let mut patterns = rule.ast_conditions.clone();
+    for problem in problems {
+        patterns[problem.index] += &format!(" ({})", problem.message);
+    }
+    patterns
 }
 
 /// Finds a rule by its name: the one that counts.
@@ -122,31 +184,35 @@ pub(crate) fn shown(environment: &Environment, path: &Path) -> String {
 }
 
 fn literal(condition: &Condition) -> String {
-    format!("/{}/{}", condition.source, condition.flags)
+    let literal = format!("/{}/{}", condition.source, condition.flags);
+    match condition.check() {
+        Ok(_) => literal,
+        Err(error) => format!("{literal} (is no regular expression: {})", error.message),
+    }
 }
 
 fn scope(rule: &Rule) -> String {
     if rule.scope.is_empty() {
         return "text, tool".to_owned();
     }
-    let token = |token: &ScopeToken| match token {
-        ScopeToken::Text => "text".to_owned(),
-        ScopeToken::Thinking => "thinking".to_owned(),
-        ScopeToken::Tool { name, glob } => {
-            let name = name.as_ref().map_or_else(|| "tool".to_owned(), |name| format!("tool:{name}"));
-            glob.as_ref().map_or_else(|| name.clone(), |glob| format!("{name}({glob})"))
-        }
-        other => format!("{other:?}"),
-    };
-    rule.scope.iter().map(token).collect::<Vec<_>>().join(", ")
+    rule.scope.iter().map(ScopeToken::to_string).collect::<Vec<_>>().join(", ")
 }
 
-fn interrupts(rule: &Rule, set: &RuleSet) -> String {
-    match rule.interrupt_mode.unwrap_or(set.settings.interrupt_mode) {
-        InterruptMode::Never => "reminds",
-        InterruptMode::ProseOnly => "stops text and thinking, reminds on tools",
-        InterruptMode::ToolOnly => "stops tool calls, reminds on text and thinking",
-        InterruptMode::Always => "stops the reply",
+/// Says what a rule does on the streams that it reads.
+fn action(rule: &Rule, set: &RuleSet) -> String {
+    let mode = rule.interrupt_mode.unwrap_or(set.settings.interrupt_mode);
+    let name = |stream: StreamKind| match stream {
+        StreamKind::Text => "text",
+        StreamKind::Thinking => "thinking",
+        StreamKind::Tool => "tools",
+    };
+    let scope = CompiledScope::new(rule);
+    let (stops, reminds): (Vec<StreamKind>, Vec<StreamKind>) =
+        scope.streams().partition(|&stream| mode.interrupts(stream));
+    let names = |streams: Vec<StreamKind>| streams.into_iter().map(name).collect::<Vec<_>>().join(" and ");
+    match (stops.is_empty(), reminds.is_empty()) {
+        (true, _) => "only reminds".to_owned(),
+        (false, true) => "stops the reply".to_owned(),
+        (false, false) => format!("stops {}, reminds on {}", names(stops), names(reminds)),
     }
-    .to_owned()
 }

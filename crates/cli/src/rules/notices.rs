@@ -1,9 +1,10 @@
 //! Lines about rules for the terminal and `-p`: one for each firing, and one at the end of a turn.
 
-use pijs_agent::AgentEvent;
 use pijs_llm::provider::one_line;
-use pijs_rules::RetryLedger;
+use pijs_agent::{AgentEvent, VERDICT_TYPE};
+use pijs_rules::{FiredRule, RetryLedger};
 use serde::Deserialize as _;
+use serde_json::Value;
 
 /// Returns the line on an event of rules; `None` for other events.
 pub(crate) fn event_line(event: &AgentEvent<'_>) -> Option<String> {
@@ -15,6 +16,22 @@ pub(crate) fn event_line(event: &AgentEvent<'_>) -> Option<String> {
         AgentEvent::Notice { name: "rules_turn_end", payload } => turn_line(&RetryLedger::deserialize(*payload).ok()?),
         _ => None,
     }
+}
+
+/// Returns the lines on the message that rules put into the conversation, one for each; `None` for other entries.
+///
+/// A session that goes on has shown them by [`event_line`].
+pub(crate) fn entry_lines(entry: &Value) -> Option<Vec<String>> {
+    let details = &entry["details"];
+    let is_of_rules = entry["customType"] == VERDICT_TYPE && details["extension"].as_str()?.starts_with("rule:");
+    if !is_of_rules {
+        return None;
+    }
+    // A reminder was shown where its rules fired.
+    let rules: Vec<FiredRule> = serde_json::from_value(details["rules"].clone()).unwrap_or_default();
+    let line =
+        |rule: FiredRule| one_line(&format!("rule {} stopped the reply: {}", rule.name, rule.site.excerpt.trim()));
+    Some(rules.into_iter().map(line).collect())
 }
 
 /// Sums up a turn in which replies were stopped.
@@ -30,6 +47,22 @@ fn turn_line(ledger: &RetryLedger) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_message_of_rules_has_a_line_for_each_and_those_of_extensions_have_none() {
+        let site =
+            json!({"pattern": {"kind": "regex", "index": 0}, "offset": 1, "line": 1, "column": 1, "excerpt": " a\nb"});
+        let rule = json!({"name": "r", "content": "x", "interrupts": true, "site": site});
+        let entry = |extension: &str, rules: Value| json!({"customType": VERDICT_TYPE, "details": {"extension": extension, "rules": rules}});
+        assert_eq!(
+            entry_lines(&entry("rule:r", json!([rule]))),
+            Some(vec!["rule r stopped the reply: a b".to_owned()])
+        );
+        assert_eq!(entry_lines(&entry("rule:r", Value::Null)), Some(Vec::new()));
+        assert_eq!(entry_lines(&entry("npm:x", json!([rule]))), None);
+        assert_eq!(entry_lines(&json!({"customType": "note"})), None);
+    }
 
     #[test]
     fn a_turn_without_a_stopped_reply_has_no_line() {

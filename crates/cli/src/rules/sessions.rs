@@ -3,17 +3,18 @@
 //! A session file is read line by line: the replies of the model, and the messages that firings of rules put into the
 //! conversation. `scan` and `explain` run the rules of today over the replies; `stats` counts what happened.
 
-use super::FromArgs;
 use super::list::{self, shown};
 use super::try_out::pieces;
+use super::{FromArgs, counted};
 use crate::environment::Environment;
 use crate::failure::{Failure, Result};
 use crate::opening;
 use crate::output::{stderr, stdout};
 use clap::Args;
-use pijs_agent::{FIRED_TYPE, VERDICT_TYPE};
+use pijs_agent::{FIRED_TYPE, VERDICT_TYPE, records_of};
+use pijs_rules::diagnostic::printable;
 use pijs_rules::engine::{Blocked, Outcome, PatternIndex, TraceEntry};
-use pijs_rules::{FiredRule, Firing, MatchContext, RetryLedger, Rule, RuleEngine, StreamKind};
+use pijs_rules::{FiredRule, Firing, InjectedRecord, MatchContext, RetryLedger, Rule, RuleEngine, StreamKind};
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
@@ -71,21 +72,32 @@ struct Part {
 }
 
 impl Part {
-    fn context(&self) -> MatchContext<'_> {
+    fn context(&self, now_ms: u64) -> MatchContext<'_> {
         match self.stream {
-            StreamKind::Text => MatchContext::text(0),
-            StreamKind::Thinking => MatchContext::thinking(0),
-            StreamKind::Tool => MatchContext::tool(&self.tool, &self.call, 0),
+            StreamKind::Text => MatchContext::text(now_ms),
+            StreamKind::Thinking => MatchContext::thinking(now_ms),
+            StreamKind::Tool => MatchContext::tool(&self.tool, &self.call, now_ms),
         }
     }
 }
 
+/// A reply of the model.
+struct Reply {
+    parts: Vec<Part>,
+    /// When it began, in milliseconds.
+    at_ms: u64,
+}
+
 /// One line of a session that matters here.
 enum Line {
-    /// A reply, by its parts.
-    Reply(Vec<Part>),
+    Reply(Reply),
     /// A firing: the message that an interrupt put into the conversation, or the entry of a reminder.
-    Fired { rules: Vec<FiredRule>, is_reminder: bool, tokens_burned: u64 },
+    Fired {
+        rules: Vec<FiredRule>,
+        records: Vec<InjectedRecord>,
+        is_reminder: bool,
+        tokens_burned: u64,
+    },
 }
 
 /// Runs `pi rules scan`.
@@ -101,10 +113,10 @@ pub(crate) fn scan(environment: &Environment, args: &ScanArgs) -> Result<()> {
     for file in &files {
         let mut engine = set.engine(0);
         for line in read(file)? {
-            let Line::Reply(parts) = line else { continue };
+            let Line::Reply(reply) = line else { continue };
             replies += 1;
-            let total: usize = parts.iter().map(|part| part.text.len()).sum();
-            for (before, firing) in over(&mut engine, &parts) {
+            let total: usize = reply.parts.iter().map(|part| part.text.len()).sum();
+            for (before, firing) in over(&mut engine, &reply) {
                 for rule in firing.rules.iter().filter(|rule| wanted(rule)) {
                     if rule.interrupts {
                         burned += before / TOKEN;
@@ -141,16 +153,17 @@ pub(crate) fn scan(environment: &Environment, args: &ScanArgs) -> Result<()> {
                 rule.site.line,
                 rule.name,
             ));
-            stdout(&format!("  {}", rule.site.excerpt.trim_end()));
+            stdout(&format!("  {}", printable(rule.site.excerpt.trim_end())));
         }
         stdout(&format!(
-            "{replies} replies in {} sessions: {} matches; stopping would have thrown away about {burned} tokens and saved {saved}",
-            files.len(),
-            rows.len(),
+            "{} in {}: {}; stopping would have thrown away about {burned} tokens and saved {saved}",
+            counted(replies, "reply"),
+            counted(files.len(), "session"),
+            counted(rows.len(), "match"),
         ));
     }
     match args.fail && !rows.is_empty() {
-        true => Err(Failure::failed(format!("{} matches", rows.len()))),
+        true => Err(Failure::failed(counted(rows.len(), "match"))),
         false => Ok(()),
     }
 }
@@ -167,23 +180,7 @@ pub(crate) fn explain(environment: &Environment, args: &ExplainArgs) -> Result<(
         })?,
     };
     let lines = read(&file)?;
-    let mut engine = set.engine(MAX_TRACE);
-    let mut replies = 0;
-    let mut recorded = Vec::new();
-    for line in &lines {
-        match line {
-            Line::Reply(parts) => {
-                replies += 1;
-                over(&mut engine, parts).for_each(drop);
-            }
-            Line::Fired { rules, is_reminder, .. } => {
-                recorded.extend(
-                    rules.iter().filter(|fired| fired.name == rule.name).map(|fired| (replies, fired, *is_reminder)),
-                );
-            }
-        }
-    }
-    let trace: Vec<&TraceEntry> = engine.trace().filter(|entry| entry.rule == rule.name).collect();
+    let Explained { replies, recorded, matches: trace } = explained(&mut set.engine(MAX_TRACE), &rule, &lines);
     if args.from.json {
         let recorded: Vec<Value> = recorded
             .iter()
@@ -194,7 +191,8 @@ pub(crate) fn explain(environment: &Environment, args: &ExplainArgs) -> Result<(
         stdout(&row.to_string());
         return Ok(());
     }
-    stdout(&format!("{} in {} ({replies} kept replies)", rule.name, shown(environment, &file)));
+    let kept = counted(replies, "kept reply");
+    stdout(&format!("{} in {} ({kept})", rule.name, shown(environment, &file)));
     if let Some(reason) = &activity.reason {
         stdout(&format!("It does not read replies: {reason}."));
     }
@@ -211,7 +209,7 @@ pub(crate) fn explain(environment: &Environment, args: &ExplainArgs) -> Result<(
     for (reply, fired, is_reminder) in &recorded {
         let action = if *is_reminder { "reminded" } else { "stopped the reply" };
         let why = fired.degraded.map_or_else(String::new, |reason| format!(", because {reason}"));
-        let (line, excerpt) = (fired.site.line, fired.site.excerpt.trim());
+        let (line, excerpt) = (fired.site.line, printable(fired.site.excerpt.trim()));
         stdout(&format!("  before reply {}: {action}{why}; line {line}: {excerpt}", reply + 1));
     }
     if trace.is_empty() {
@@ -219,10 +217,62 @@ pub(crate) fn explain(environment: &Environment, args: &ExplainArgs) -> Result<(
         return Ok(());
     }
     stdout("Run over the session again, its conditions match here:");
-    for entry in trace {
+    for entry in &trace {
         stdout(&format!("  {}", describe(entry)));
     }
     Ok(())
+}
+
+/// What a session says of a rule.
+struct Explained<'a> {
+    replies: usize,
+    /// Its firings in the session, each with the replies before it, and whether it only reminded.
+    recorded: Vec<(usize, &'a FiredRule, bool)>,
+    /// What becomes of its matches when the session is read again.
+    matches: Vec<TraceEntry>,
+}
+
+/// Reads a session again. The rules that fired in it have fired, whatever the replies that it keeps say.
+fn explained<'a>(engine: &mut RuleEngine, rule: &Rule, lines: &'a [Line]) -> Explained<'a> {
+    let mut explained = Explained { replies: 0, recorded: Vec::new(), matches: Vec::new() };
+    // Reminders of the reply that follows them.
+    let mut reminders: Vec<(&[FiredRule], &[InjectedRecord])> = Vec::new();
+    let restore = |engine: &mut RuleEngine, records: &[InjectedRecord], turn: u64| {
+        // The session counts its turns otherwise.
+        engine.restore(records.iter().map(|record| InjectedRecord { turn, ..record.clone() }));
+    };
+    for line in lines {
+        match line {
+            Line::Reply(reply) => {
+                explained.replies += 1;
+                let turn = engine.current_turn();
+                over(engine, reply).for_each(drop);
+                let mine = engine.trace().filter(|entry| entry.turn == turn && entry.rule == rule.name);
+                let mut matches: Vec<TraceEntry> = mine.cloned().collect();
+                for (rules, records) in reminders.drain(..) {
+                    let fired = rules.iter().find(|fired| fired.name == rule.name);
+                    let found = matches.iter_mut().find(|entry| matches!(entry.outcome, Outcome::Fired { .. }));
+                    if let (Some(fired), Some(found)) = (fired, found) {
+                        found.outcome = Outcome::Fired { interrupts: false, degraded: fired.degraded };
+                    }
+                    restore(engine, records, turn);
+                }
+                explained.matches.extend(matches);
+                explained.matches.truncate(MAX_TRACE);
+            }
+            Line::Fired { rules, records, is_reminder, .. } => {
+                let mine = rules.iter().filter(|fired| fired.name == rule.name);
+                explained.recorded.extend(mine.map(|fired| (explained.replies, fired, *is_reminder)));
+                if *is_reminder {
+                    reminders.push((rules, records));
+                } else {
+                    let turn = engine.current_turn();
+                    restore(engine, records, turn);
+                }
+            }
+        }
+    }
+    explained
 }
 
 /// Runs `pi rules stats`.
@@ -234,7 +284,7 @@ pub(crate) fn stats(environment: &Environment, args: &StatsArgs) -> Result<()> {
         for line in read(file)? {
             match line {
                 Line::Reply(_) => replies += 1,
-                Line::Fired { rules, is_reminder, tokens_burned } => {
+                Line::Fired { rules, is_reminder, tokens_burned, .. } => {
                     ledger.add(&ledger_of(&rules, is_reminder, tokens_burned))
                 }
             }
@@ -261,12 +311,16 @@ pub(crate) fn stats(environment: &Environment, args: &StatsArgs) -> Result<()> {
             stdout(&format!("{:<width$}  {times} times it only reminded: {reason}", ""));
         }
     }
+    if ledger.rules.values().map(|counts| counts.tokens_burned).sum::<u64>() > ledger.tokens_burned {
+        stdout("(the tokens of a reply that several rules stopped stand with each of them)");
+    }
     stdout(&format!(
-        "{} sessions, {replies} replies: {} stopped, {} reminders, {} tokens thrown away",
-        files.len(),
+        "{}, {}: {} stopped, {}, {} thrown away",
+        counted(files.len(), "session"),
+        counted(replies, "reply"),
         ledger.interrupts,
-        ledger.reminders,
-        ledger.tokens_burned,
+        counted(ledger.reminders as usize, "reminder"),
+        counted(ledger.tokens_burned as usize, "token"),
     ));
     Ok(())
 }
@@ -291,13 +345,13 @@ fn ledger_of(rules: &[FiredRule], is_reminder: bool, tokens_burned: u64) -> Retr
 }
 
 /// Reads a reply as a turn of its own. Each firing comes with the bytes that were read before it.
-fn over<'a>(engine: &'a mut RuleEngine, parts: &'a [Part]) -> impl Iterator<Item = (usize, Firing)> + 'a {
+fn over<'a>(engine: &'a mut RuleEngine, reply: &'a Reply) -> impl Iterator<Item = (usize, Firing)> + 'a {
     engine.begin_turn();
     engine.reset_buffers();
     let mut firings = Vec::new();
     let mut before = 0;
-    for part in parts {
-        let context = part.context();
+    for part in &reply.parts {
+        let context = part.context(reply.at_ms);
         for delta in pieces(&part.text, DELTA) {
             firings.extend(engine.check_delta(delta, &context).map(|firing| (before, firing)));
             before += delta.len();
@@ -306,7 +360,7 @@ fn over<'a>(engine: &'a mut RuleEngine, parts: &'a [Part]) -> impl Iterator<Item
             firings.extend(engine.end_of_call(&context).map(|firing| (before, firing)));
         }
     }
-    firings.extend(engine.end_of_message(0).into_iter().map(|firing| (before, firing)));
+    firings.extend(engine.end_of_message(reply.at_ms).into_iter().map(|firing| (before, firing)));
     engine.end_turn();
     firings.into_iter()
 }
@@ -318,7 +372,14 @@ fn describe(entry: &TraceEntry) -> String {
         PatternIndex::Regex(index) => format!("condition {}", index + 1),
         PatternIndex::Ast(index) => format!("astCondition {}", index + 1),
     };
-    let outcome = match &entry.outcome {
+    let outcome = outcome(&entry.outcome);
+    let (line, excerpt) = (entry.site.line, printable(entry.site.excerpt.trim()));
+    format!("reply {}, {stream}, line {line}: {excerpt}\n    {condition} {outcome}", entry.turn + 1)
+}
+
+/// Says what became of a match, as the end of a sentence about it.
+pub(super) fn outcome(outcome: &Outcome) -> String {
+    match outcome {
         Outcome::Fired { interrupts: true, .. } => "fires, and stops the reply".to_owned(),
         Outcome::Fired { degraded: Some(reason), .. } => format!("fires, and only reminds: {reason}"),
         Outcome::Fired { .. } => "fires, and reminds".to_owned(),
@@ -328,14 +389,12 @@ fn describe(entry: &TraceEntry) -> String {
         Outcome::Repeat(blocked) => format!("does not count: {}", why_blocked(blocked)),
         Outcome::AlreadyFired => "does not count again in the same reply".to_owned(),
         Outcome::Unsettled => "does not count: what followed changed the word or line".to_owned(),
-    };
-    let (line, excerpt) = (entry.site.line, entry.site.excerpt.trim());
-    format!("reply {}, {stream}, line {line}: {excerpt}\n    {condition} {outcome}", entry.turn + 1)
+    }
 }
 
 fn why_blocked(blocked: &Blocked) -> String {
     match blocked {
-        Blocked::Once { turn } => format!("it fires once in a session, and fired in turn {}", turn + 1),
+        Blocked::Once { turn } => format!("it fires once in a session, and fired at reply {}", turn + 1),
         Blocked::Gap { turns_left } => format!("{turns_left} more turns have to end since it fired"),
         Blocked::Cooldown { ms_left } => format!("{} more seconds have to pass since it fired", ms_left.div_ceil(1000)),
         Blocked::MaxFirings { limit } => format!("it fired {limit} times, as often as it may in a session"),
@@ -408,7 +467,8 @@ fn line_of(entry: &Value) -> Option<Line> {
     match entry["type"].as_str()? {
         "message" if entry["message"]["role"] == "assistant" => {
             let blocks = entry["message"]["content"].as_array()?;
-            Some(Line::Reply(blocks.iter().filter_map(part_of).collect()))
+            let at_ms = entry["message"]["timestamp"].as_u64().unwrap_or_default();
+            Some(Line::Reply(Reply { parts: blocks.iter().filter_map(part_of).collect(), at_ms }))
         }
         "custom_message" if entry["customType"] == VERDICT_TYPE => {
             let details = &entry["details"];
@@ -416,13 +476,14 @@ fn line_of(entry: &Value) -> Option<Line> {
             let is_reminder = details["reminder"].as_bool().unwrap_or_default();
             Some(Line::Fired {
                 rules,
+                records: records_of(details),
                 is_reminder,
                 tokens_burned: details["tokensBurned"].as_u64().unwrap_or_default(),
             })
         }
         "custom" if entry["customType"] == FIRED_TYPE => {
             let rules: Vec<FiredRule> = serde_json::from_value(entry["data"].get("rules")?.clone()).ok()?;
-            Some(Line::Fired { rules, is_reminder: true, tokens_burned: 0 })
+            Some(Line::Fired { rules, records: records_of(&entry["data"]), is_reminder: true, tokens_burned: 0 })
         }
         _ => None,
     }

@@ -28,7 +28,8 @@ pub(crate) struct RuleSet {
 
 impl RuleSet {
     /// Reads the rules of this folder, trusted or not, for a command about them; those at `paths` instead, if there are any.
-    pub(crate) fn read(environment: &Environment, paths: &[PathBuf], peers: &[Peer]) -> Result<Self> {
+    /// `paths_of` is the option or command that has these.
+    pub(crate) fn read(environment: &Environment, paths: &[PathBuf], paths_of: &str, peers: &[Peer]) -> Result<Self> {
         let args = RuleArgs { rules_from: peers.to_vec(), ..RuleArgs::default() };
         let given = settings::read(environment, &args)?;
         let is_on = settings::read(environment, &RuleArgs::default())?.rules.enabled;
@@ -37,7 +38,7 @@ impl RuleSet {
             paths => {
                 if let Some(missing) = paths.iter().find(|path| !environment.dirs.cwd.join(path).exists()) {
                     return Err(Failure::usage(format!("{} does not exist", missing.display()))
-                        .help("give --rules a rule file, or a folder of rule files (*.md, *.mdc)"));
+                        .help(format!("give {paths_of} a rule file, or a folder of rule files (*.md, *.mdc)")));
                 }
                 Sources::of(paths.iter().map(|path| environment.dirs.cwd.join(path)))
             }

@@ -6,6 +6,7 @@ use crate::failure::{Failure, Result};
 use clap::{Args, ValueEnum as _};
 use pijs_rules::RuleSettings;
 use serde_json::{Map, Value};
+use std::path::Path;
 
 /// Options of a run that concern streamed rules.
 #[derive(Debug, Clone, Default, Args)]
@@ -41,7 +42,10 @@ pub(crate) fn read(environment: &Environment, args: &RuleArgs) -> Result<Given> 
     for (file, settings) in crate::settings::by_file(environment) {
         match settings.get("ttsr") {
             None => {}
-            Some(Value::Object(given)) => members.extend(given.clone()),
+            Some(Value::Object(given)) => {
+                check(given, &file)?;
+                members.extend(given.clone());
+            }
             Some(other) => {
                 return Err(Failure::usage(format!("{}: `ttsr` is {other}, not an object", file.display()))
                     .help("write \"ttsr\": {\"enabled\": true}"));
@@ -53,15 +57,10 @@ pub(crate) fn read(environment: &Environment, args: &RuleArgs) -> Result<Given> 
 
 fn given(members: Map<String, Value>, args: &RuleArgs) -> Result<Given> {
     let mut peers = args.rules_from.clone();
-    for name in members.get("rulesFrom").and_then(Value::as_array).into_iter().flatten() {
-        let peer = name.as_str().and_then(|name| Peer::from_str(name, true).ok());
-        peers.push(peer.ok_or_else(|| {
-            Failure::usage(format!("settings.json: `ttsr.rulesFrom` names {name}, which is not known"))
-                .help("write \"omp\", \"cursor\" or \"built-in\"")
-        })?);
-    }
+    peers.extend(members.get("rulesFrom").and_then(Value::as_array).into_iter().flatten().filter_map(peer));
     let is_asked = members.get("builtinRules") == Some(&Value::Bool(true));
-    let mut rules = parse(members)?;
+    let mut rules: RuleSettings = serde_json::from_value(Value::Object(members))
+        .map_err(|error| Failure::usage(format!("the settings `ttsr` cannot be read: {error}")))?;
     let has_built_in = rules.builtin_rules && (is_asked || peers.contains(&Peer::BuiltIn));
     if args.rules || !args.rules_from.is_empty() {
         rules.enabled = true;
@@ -72,23 +71,37 @@ fn given(members: Map<String, Value>, args: &RuleArgs) -> Result<Given> {
     Ok(Given { rules, peers, has_built_in })
 }
 
-/// One member after the other, so that the message can name the one that is wrong.
-fn parse(members: Map<String, Value>) -> Result<RuleSettings> {
-    let known = serde_json::to_value(RuleSettings::default()).expect("settings are plain values");
-    for (name, value) in &members {
-        if known.get(name).is_none() {
-            // pi and oh-my-pi have members that mean nothing here (`judge`).
-            continue;
+fn peer(name: &Value) -> Option<Peer> {
+    Peer::from_str(name.as_str()?, true).ok()
+}
+
+/// Checks the members of one file, one after the other, so that the message can name the one that is wrong.
+fn check(members: &Map<String, Value>, file: &Path) -> Result<()> {
+    let file = file.display();
+    if let Some(names) = members.get("rulesFrom") {
+        let unknown = match names.as_array() {
+            Some(names) => names.iter().find(|name| peer(name).is_none()),
+            None => Some(names),
+        };
+        if let Some(unknown) = unknown {
+            return Err(Failure::usage(format!("{file}: `ttsr.rulesFrom` names {unknown}, which is not known"))
+                .help("write a list of \"omp\", \"cursor\" and \"built-in\""));
         }
+    }
+    let known = serde_json::to_value(RuleSettings::default()).expect("settings are plain values");
+    for (name, value) in members {
+        // pi and oh-my-pi have members that mean nothing here (`judge`).
+        let Some(default) = known.get(name) else { continue };
         let one = Value::Object(Map::from_iter([(name.clone(), value.clone())]));
         serde_json::from_value::<RuleSettings>(one).map_err(|error| {
-            let default = &known[name];
-            Failure::usage(format!("settings.json: `ttsr.{name}` cannot be {value}: {error}"))
-                .help(format!("write it as, for example, \"{name}\": {default}"))
+            let help = match default {
+                Value::Bool(_) => format!("write \"{name}\": true or \"{name}\": false"),
+                default => format!("write it as, for example, \"{name}\": {default}"),
+            };
+            Failure::usage(format!("{file}: `ttsr.{name}` cannot be {value}: {error}")).help(help)
         })?;
     }
-    serde_json::from_value(Value::Object(members))
-        .map_err(|error| Failure::usage(format!("settings.json: `ttsr` cannot be read: {error}")))
+    Ok(())
 }
 
 #[cfg(test)]
@@ -99,7 +112,8 @@ mod tests {
 
     fn parsed(members: Value) -> Result<RuleSettings> {
         let Value::Object(members) = members else { panic!("an object") };
-        parse(members)
+        check(&members, Path::new("home/settings.json"))?;
+        Ok(given(members, &RuleArgs::default())?.rules)
     }
 
     #[test]
@@ -124,5 +138,14 @@ mod tests {
         let message = failure.to_string();
         assert!(message.contains("`ttsr.interruptMode` cannot be \"sometimes\""), "{message}");
         assert!(message.contains("\"interruptMode\": \"prose-only\""), "{message}");
+        for (members, part) in [
+            (json!({"enabled": "yes"}), "write \"enabled\": true or"),
+            (json!({"enabled": "yes"}), "home/settings.json: `ttsr.enabled`"),
+            (json!({"rulesFrom": ["cursr"]}), "home/settings.json: `ttsr.rulesFrom` names \"cursr\""),
+            (json!({"rulesFrom": "omp"}), "write a list of \"omp\""),
+        ] {
+            let message = parsed(members).expect_err("wrong").to_string();
+            assert!(message.contains(part), "{part}: {message}");
+        }
     }
 }

@@ -5,15 +5,17 @@
 //! stream is never stopped; the number of deltas stands for the end of a tool call. Settings are oh-my-pi's: rules interrupt
 //! everywhere and without limits.
 
-use super::list;
+use super::sessions::outcome;
 use super::set::RuleSet;
 use super::sources::Peer;
+use super::{counted, list};
 use crate::environment::Environment;
 use crate::failure::{Failure, Result};
 use crate::output::stdout;
 use clap::{Args, ValueEnum};
 use pijs_rules::activity::MAIN_AGENT;
-use pijs_rules::engine::EngineOptions;
+use pijs_rules::diagnostic::printable;
+use pijs_rules::engine::{EngineOptions, Outcome, TraceEntry};
 use pijs_rules::settings::RepeatMode;
 use pijs_rules::{Firing, InterruptMode, MatchContext, RuleEngine, RuleSettings, StreamKind};
 use serde::Deserialize;
@@ -26,6 +28,9 @@ use std::path::{Path, PathBuf};
 const DELTA: usize = 4;
 /// Bytes of a text: far more than a reply has.
 const MAX_TEXT: u64 = 64 << 20;
+
+/// Matches that do not count of which the reason is shown.
+const MAX_TRACE: usize = 10;
 
 /// `pi rules test`.
 #[derive(Debug, Args)]
@@ -74,7 +79,7 @@ enum StreamArg {
 
 /// Runs `pi rules test`.
 pub(crate) fn run(environment: &Environment, args: &TestArgs) -> Result<()> {
-    let mut set = RuleSet::read(environment, &args.paths, &args.peers)?;
+    let mut set = RuleSet::read(environment, &args.paths, "--rules", &args.peers)?;
     set.turn_on();
     for name in &args.only {
         list::find(&set, name)?;
@@ -84,7 +89,7 @@ pub(crate) fn run(environment: &Environment, args: &TestArgs) -> Result<()> {
     }
     let file = args.file.as_deref().unwrap_or(Path::new("-"));
     let text = read_text(environment, file)?;
-    let firings = over_text(environment, &set, args, file, &text);
+    let (firings, engine) = over_text(environment, &set, args, file, &text);
     let wanted = |name: &str| args.only.is_empty() || args.only.iter().any(|only| only == name);
     let hits = firings
         .iter()
@@ -102,19 +107,42 @@ pub(crate) fn run(environment: &Environment, args: &TestArgs) -> Result<()> {
             continue;
         }
         let action = if rule.interrupts { "stops the reply" } else { "reminds" };
+        let why = rule.degraded.map_or_else(String::new, |reason| format!(" ({reason})"));
         let site = &rule.site;
-        stdout(&format!("{}: {action} at line {}, column {}", rule.name, site.line, site.column));
-        stdout(&format!("  {}", site.excerpt.trim_end()));
+        stdout(&format!("{}: {action} at line {}, column {}{why}", rule.name, site.line, site.column));
+        stdout(&format!("  {}", printable(site.excerpt.trim_end())));
     }
-    let active = set.with_activity().iter().filter(|(_, activity)| activity.reason.is_none()).count();
+    let active = set.with_activity();
+    let active =
+        active.iter().filter(|(rule, activity)| activity.reason.is_none() && wanted(rule.name.as_str())).count();
     if args.json {
         stdout(&json!({"rules": active, "hits": rows}).to_string());
     } else if count == 0 {
         stdout(&format!("no rule fires ({active} active; `pi rules list` shows why others are not)"));
+        for entry in engine.trace().filter(|entry| wanted(entry.rule.as_str())) {
+            let (site, outcome) = (&entry.site, outcome(&entry.outcome));
+            stdout(&format!("{}: its match at line {}, column {} {outcome}", entry.rule, site.line, site.column));
+            stdout(&format!("  {}", printable(site.excerpt.trim_end())));
+            if let Some(option) = other_option(args, file, entry) {
+                stdout(&format!("  try {option}"));
+            }
+        }
     }
     match args.fail && count > 0 {
-        true => Err(Failure::failed(format!("{count} rules fired"))),
+        true => Err(Failure::failed(format!("{} fired", counted(count, "rule")))),
         false => Ok(()),
+    }
+}
+
+/// Returns the option with which a match might count.
+fn other_option(args: &TestArgs, file: &Path, entry: &TraceEntry) -> Option<&'static str> {
+    let is_unnamed = args.path.is_none() && file == Path::new("-");
+    match &entry.outcome {
+        Outcome::PathUnknown | Outcome::PathMismatch { .. } if is_unnamed => Some("--path FILE"),
+        Outcome::OutOfScope if entry.stream == StreamKind::Text => Some("--as thinking, or --as tool --path FILE"),
+        Outcome::OutOfScope if entry.stream == StreamKind::Thinking => Some("--as text, or --as tool --path FILE"),
+        Outcome::OutOfScope => Some("--tool NAME, --as text or --as thinking"),
+        _ => None,
     }
 }
 
@@ -134,7 +162,14 @@ fn read_text(environment: &Environment, file: &Path) -> Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-fn over_text(environment: &Environment, set: &RuleSet, args: &TestArgs, file: &Path, text: &str) -> Vec<Firing> {
+/// Runs the rules over a text. The trace of the engine says what became of matches that did not count.
+fn over_text(
+    environment: &Environment,
+    set: &RuleSet,
+    args: &TestArgs,
+    file: &Path,
+    text: &str,
+) -> (Vec<Firing>, RuleEngine) {
     let is_prose = |extension: &std::ffi::OsStr| extension == "md" || extension == "txt";
     let is_code = file != Path::new("-") && file.extension().is_some_and(|extension| !is_prose(extension));
     let stream = args.stream.unwrap_or(if is_code || args.path.is_some() { StreamArg::Tool } else { StreamArg::Text });
@@ -142,7 +177,7 @@ fn over_text(environment: &Environment, set: &RuleSet, args: &TestArgs, file: &P
         true => "stdin.txt".to_owned(),
         false => list::shown(environment, &environment.dirs.cwd.join(file)),
     });
-    let mut engine = set.engine(0);
+    let mut engine = set.engine(MAX_TRACE);
     let (context, text) = match stream {
         StreamArg::Text => (MatchContext::text(0), text.to_owned()),
         StreamArg::Thinking => (MatchContext::thinking(0), text.to_owned()),
@@ -151,7 +186,7 @@ fn over_text(environment: &Environment, set: &RuleSet, args: &TestArgs, file: &P
     let deltas = pieces(&text, DELTA);
     let mut firings: Vec<Firing> = deltas.filter_map(|delta| engine.check_delta(delta, &context)).collect();
     firings.extend(engine.end_of_message(0));
-    firings
+    (firings, engine)
 }
 
 /// Writes a text as the arguments of a tool call.

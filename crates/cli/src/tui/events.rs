@@ -201,7 +201,11 @@ pub(super) fn replay(view: &mut View, branch: &[Arc<Entry>]) {
             }
             Body::Compaction { summary, .. } => view.say(Style::Info, &format!("[compaction]\n{summary}")),
             Body::BranchSummary { summary, .. } => view.say(Style::Info, &format!("[branch]\n{summary}")),
-            _ => show_entry(view, &entry.to_value()),
+            _ => {
+                let entry = entry.to_value();
+                rules::entry_lines(&entry).into_iter().flatten().for_each(|line| view.say(Style::Info, &line));
+                show_entry(view, &entry);
+            }
         }
     }
 }
@@ -266,6 +270,8 @@ impl Ending {
 /// An entry that an extension made.
 fn show_entry(view: &mut View, entry: &Value) {
     match entry["type"].as_str() {
+        // They have a line of their own.
+        Some("custom_message") if rules::entry_lines(entry).is_some() => {}
         Some("custom_message") if entry["display"] == Value::Bool(true) => {
             view.transcript.push(Content::Message(crate::renderers::custom_message(entry)));
         }
