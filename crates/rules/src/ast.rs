@@ -182,6 +182,8 @@ pub struct AstPatternProblem {
     pub message: String,
     /// Whether it can match nothing. A pattern with a syntax error still matches the same broken code, as in ast-grep.
     pub unusable: bool,
+    /// Whether it may well match what its author means all the same: the mistake is inside of a whole expression or statement.
+    pub is_doubt: bool,
 }
 
 impl fmt::Display for AstPatternProblem {

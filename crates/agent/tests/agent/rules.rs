@@ -7,7 +7,6 @@ use pijs_protocol::StreamSource;
 use pijs_rules::engine::EngineOptions;
 use pijs_rules::{Condition, ContextMode, InterruptMode, Origin, Repeat, Rule, RuleEngine, RuleSettings};
 use pijs_session_store::{Body, Session};
-use pijs_session_store::{Body, Session};
 use serde_json::Value;
 
 fn rule(name: &str, condition: &str) -> Rule {

@@ -141,7 +141,7 @@ fn settings(rule: &Rule, set: &RuleSet) -> Vec<(&'static str, String)> {
 fn ast_conditions(rule: &Rule) -> Vec<String> {
     let (_, problems) = AstPatterns::compile(&rule.ast_conditions);
     let mut patterns = rule.ast_conditions.clone();
-    for problem in problems {
+    for problem in problems.into_iter().filter(|problem| !problem.is_doubt) {
         patterns[problem.index] += &format!(" ({})", problem.message);
     }
     patterns

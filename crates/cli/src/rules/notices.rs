@@ -1,7 +1,7 @@
 //! Lines about rules for the terminal and `-p`: one for each firing, and one at the end of a turn.
 
-use pijs_llm::provider::one_line;
 use pijs_agent::{AgentEvent, VERDICT_TYPE};
+use pijs_llm::provider::one_line;
 use pijs_rules::{FiredRule, RetryLedger};
 use serde::Deserialize as _;
 use serde_json::Value;

@@ -21,6 +21,7 @@ impl AstPatterns {
             pattern: pattern.clone(),
             message: DISABLED.to_owned(),
             unusable: true,
+            is_doubt: false,
         });
         (Self { count: patterns.len() }, problems.collect())
     }

@@ -140,6 +140,16 @@ impl Document {
             .map(|node| node.start_byte())
     }
 
+    /// Returns whether a pattern as a whole is none of the grammar, or a bracket or quote is not closed. With a mistake inside of it
+    /// alone it may well match: grammars have no place for some metavariables.
+    pub(super) fn is_broken(&self) -> bool {
+        let mut top = self.tree.root_node();
+        while top.child_count() == 1 && !top.is_error() {
+            top = top.child(0).expect("it has one");
+        }
+        top.is_error() || Preorder::new(top).any(|node| node.is_missing() && CLOSERS.contains(&node.kind()))
+    }
+
     /// Returns whether the tree has more levels.
     fn is_deeper_than(&self, levels: usize) -> bool {
         let mut walk = Preorder::new(self.tree.root_node());

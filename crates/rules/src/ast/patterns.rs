@@ -64,6 +64,8 @@ struct Problem {
     message: String,
     /// Whether the pattern has no reading at all.
     unusable: bool,
+    /// Whether the mistake is inside of a whole expression or statement.
+    is_doubt: bool,
 }
 
 impl AstPatterns {
@@ -77,12 +79,13 @@ impl AstPatterns {
         let problems = patterns.iter().enumerate().filter_map(|(index, pattern)| {
             let problems: Option<Vec<_>> = languages.iter().map(|of| of.problems[index].clone()).collect();
             // A pattern that has a reading in some language is usable; its problem is told for the first such.
-            let problem = problems?.into_iter().min_by_key(|problem| problem.unusable)?;
+            let problem = problems?.into_iter().min_by_key(|problem| (problem.unusable, !problem.is_doubt))?;
             Some(AstPatternProblem {
                 index,
                 pattern: pattern.clone(),
                 message: problem.message,
                 unusable: problem.unusable,
+                is_doubt: problem.is_doubt,
             })
         });
         let problems = problems.collect();
@@ -267,9 +270,9 @@ impl LanguagePatterns {
                     for pattern in readings {
                         compiled.add(index, pattern);
                     }
-                    message.map(|message| Problem { message, unusable: false })
+                    message
                 }
-                Err(message) => Some(Problem { message, unusable: true }),
+                Err(message) => Some(Problem { message, unusable: true, is_doubt: false }),
             };
             compiled.problems.push(problem);
         }
@@ -318,8 +321,8 @@ fn required_text(node: &PatternNode) -> &str {
     }
 }
 
-/// Reads a pattern: its readings, of which there is one at least, and a message if it has a syntax error in all of them.
-fn read(language: AstLanguage, source: &str) -> Result<(Vec<Pattern>, Option<String>), String> {
+/// Reads a pattern: its readings, of which there is one at least, and the problem if it has a syntax error in all of them.
+fn read(language: AstLanguage, source: &str) -> Result<(Vec<Pattern>, Option<Problem>), String> {
     if source.len() > MAX_PATTERN {
         return Err(format!("is longer than {} KiB; write a shorter pattern", MAX_PATTERN >> 10));
     }
@@ -372,17 +375,20 @@ fn read_in_function(source: &str) -> Option<Pattern> {
     (!matches!(pattern.node, PatternNode::MetaVar { .. })).then_some(pattern)
 }
 
-/// Returns a message on the first syntax error of a pattern.
-fn syntax_error(language: AstLanguage, source: &str) -> Option<String> {
+/// Returns the first syntax error of a pattern.
+fn syntax_error(language: AstLanguage, source: &str) -> Option<Problem> {
     use ast_grep_core::Language;
     let document = Document::parse_pattern(&language.pre_process_pattern(source), language).ok()?;
     let before = document.source().get(..document.first_error()?)?;
     let line = before.matches('\n').count() + 1;
     let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-    Some(format!(
-        "has a syntax error in {language} at line {line}, column {column}, and may match only code that is broken in the \
-         same way; write a whole expression, statement or declaration"
-    ))
+    let is_doubt = !document.is_broken();
+    let what = if is_doubt { "may match only" } else { "matches only" };
+    let message = format!(
+        "has a syntax error in {language} at line {line}, column {column}, and {what} code that is broken in the same way; write \
+         a whole expression, statement or declaration"
+    );
+    Some(Problem { message, unusable: false, is_doubt })
 }
 
 /// Returns the message on a pattern that ast-grep refuses.

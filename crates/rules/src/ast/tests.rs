@@ -233,3 +233,22 @@ fn ranges_are_of_characters_of_the_text() {
         }
     }
 }
+
+#[test]
+fn a_mistake_inside_of_a_whole_declaration_is_a_doubt() {
+    for (pattern, code) in [
+        ("func $F[$$$TP]($V $T) *$T { return &$V }", "func ptr[T any](v T) *T { return &v }"),
+        (
+            "func $F($B *testing.B) { $$$PRE for $I := 0; $I < $B.N; $I++ { $$$BODY } $$$POST }",
+            "func BenchmarkX(b *testing.B) { x := 1; for i := 0; i < b.N; i++ { f(x) }; g() }",
+        ),
+    ] {
+        let (patterns, problems) = AstPatterns::compile(&[pattern.to_owned()]);
+        assert!(problems.iter().all(|problem| problem.is_doubt), "{problems:?}");
+        assert!(patterns.find(AstLanguage::Go, code, DEFAULT_BUDGET).expect("no limit").is_some(), "{pattern}");
+    }
+    for broken in ["console.log(", "if (", "function f() {", "foo($A))", "console.log($A", "fn $F() -> {"] {
+        let (_, problems) = AstPatterns::compile(&[broken.to_owned()]);
+        assert!(problems.len() == 1 && !problems[0].is_doubt, "{broken}: {problems:?}");
+    }
+}

@@ -79,7 +79,7 @@ impl CompiledRules {
         };
         let (ast_owners, sources): (Vec<_>, Vec<_>) = rules.iter().enumerate().flat_map(conditions).unzip();
         let (ast, problems) = AstPatterns::compile(&sources);
-        for problem in problems {
+        for problem in problems.into_iter().filter(|problem| !problem.is_doubt) {
             let (rule, index) = ast_owners[problem.index];
             reports.push(RuleReport::ast(&rules[rule].rule, index, problem.message).mistake());
         }

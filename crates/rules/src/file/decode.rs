@@ -480,8 +480,8 @@ impl<'a> Decoder<'a> {
                 Some((message, help)) => (message.to_owned(), Some(help.to_owned())),
                 None => (message, None),
             };
-            let found =
-                self.places.report(self.path, (Part::AstCondition, problem.index), Severity::Error, message, help);
+            let severity = if problem.is_doubt { Severity::Note } else { Severity::Error };
+            let found = self.places.report(self.path, (Part::AstCondition, problem.index), severity, message, help);
             self.diagnostics.push(found);
         }
     }
