@@ -5,6 +5,8 @@
 
 /// Objects and lists inside each other, past which keys count as values.
 const MAX_DEPTH: usize = 64;
+/// The number of the first object of a JSON text in a string. Arguments have fewer of their own.
+const INNER_OBJECTS: u32 = 1 << 31;
 /// Bytes of a key that are kept.
 const MAX_KEY: usize = 256;
 
@@ -102,6 +104,19 @@ impl Decoder {
     pub(crate) fn restart(&mut self) {
         let frames = std::mem::take(&mut self.frames);
         *self = Self { frames, ..Self::default() };
+    }
+
+    /// Begins a JSON text that is the value of a string: what it holds stands where the string does.
+    pub(crate) fn restart_inside(&mut self, around: &KeyPath<'_>) {
+        self.restart();
+        self.depth = around.frames.len();
+        self.frames.resize_with(self.depth.max(self.frames.len()), Frame::default);
+        for (frame, outer) in self.frames.iter_mut().zip(around.frames) {
+            frame.object = outer.object;
+            frame.key.clone_from(&outer.key);
+        }
+        // Its objects are none of those around it.
+        self.objects = INNER_OBJECTS;
     }
 
     /// Reads the next piece of the arguments.

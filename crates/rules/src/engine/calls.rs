@@ -65,6 +65,8 @@ pub(crate) struct CallStream {
     pub(crate) id: String,
     pub(crate) tool: String,
     decoder: Decoder,
+    /// Reads a list of edits that is given as the text of its JSON.
+    inner: Decoder,
     values: Values,
 }
 
@@ -74,6 +76,8 @@ struct Values {
     target: Target,
     /// Whether the value that is read is a path as well.
     reads_path: bool,
+    /// Whether the value that is read is JSON of its own.
+    reads_json: bool,
     /// The objects around the value that is read.
     objects: Vec<u32>,
     /// The file that the patch is at.
@@ -123,10 +127,12 @@ impl CallStream {
             id: String::new(),
             tool: String::new(),
             decoder: Decoder::default(),
+            inner: Decoder::default(),
             values: Values {
                 shape: Shape::Other,
                 target: Target::Nothing,
                 reads_path: false,
+                reads_json: false,
                 objects: Vec::new(),
                 file: None,
                 patch: NewLines::default(),
@@ -162,6 +168,7 @@ impl CallStream {
         };
         values.target = Target::Nothing;
         values.reads_path = false;
+        values.reads_json = false;
         values.operation.1.clear();
         values.file = None;
         values.patch = NewLines::default();
@@ -191,7 +198,7 @@ impl CallStream {
     /// Reads the next piece of the arguments.
     #[inline]
     pub(crate) fn push(&mut self, delta: &str, search: &mut dyn Search) {
-        self.decoder.push(delta, &mut Sink { values: &mut self.values, search });
+        self.decoder.push(delta, &mut Sink { values: &mut self.values, inner: Some(&mut self.inner), search });
         self.values.end_delta(search);
     }
 
@@ -206,7 +213,7 @@ impl CallStream {
 
     /// Ends the arguments.
     pub(crate) fn close(&mut self, search: &mut dyn Search) {
-        let mut sink = Sink { values: &mut self.values, search };
+        let mut sink = Sink { values: &mut self.values, inner: Some(&mut self.inner), search };
         self.decoder.finish(&mut sink);
         self.values.close(search);
         // No path grows any more.
@@ -249,12 +256,23 @@ impl CallStream {
 
 struct Sink<'a> {
     values: &'a mut Values,
+    /// The decoder of JSON in a string; such JSON has none in strings of its own.
+    inner: Option<&'a mut Decoder>,
     search: &'a mut dyn Search,
 }
 
 impl ArgumentSink for Sink<'_> {
     fn open(&mut self, key: &KeyPath<'_>) {
         let values = &mut *self.values;
+        // The tool takes its edits as a text as well.
+        if values.shape == Shape::Edit
+            && key.key == "edits"
+            && let Some(inner) = &mut self.inner
+        {
+            inner.restart_inside(key);
+            values.reads_json = true;
+            return;
+        }
         let object = key.object();
         values.target = match values.shape {
             Shape::Other => Target::Text,
@@ -287,6 +305,11 @@ impl ArgumentSink for Sink<'_> {
     #[inline]
     fn piece(&mut self, text: &str) {
         let values = &mut *self.values;
+        if values.reads_json
+            && let Some(inner) = &mut self.inner
+        {
+            return inner.push(text, &mut Sink { values, inner: None, search: &mut *self.search });
+        }
         if values.reads_path
             && let Some(path) = values.paths.last_mut()
             && path.path.len() + text.len() <= MAX_PATH
@@ -307,6 +330,13 @@ impl ArgumentSink for Sink<'_> {
 
     fn close(&mut self) {
         let values = &mut *self.values;
+        if values.reads_json
+            && let Some(inner) = &mut self.inner
+        {
+            inner.finish(&mut Sink { values, inner: None, search: &mut *self.search });
+            values.reads_json = false;
+            return;
+        }
         if std::mem::take(&mut values.reads_path)
             && let Some(path) = values.paths.last_mut()
         {

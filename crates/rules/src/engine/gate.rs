@@ -159,7 +159,7 @@ impl Gate {
         let state = &mut self.states[slot];
         state.interrupts_of_turn += u32::from(interrupts);
         state.before.clone_from(&state.record);
-        let count = state.record.as_ref().map_or(0, |record| record.count) + 1;
+        let count = state.record.as_ref().map_or(0, |record| record.count).saturating_add(1);
         state.record = Some(InjectedRecord { name: state.name.clone(), turn, at_ms: now_ms, count });
     }
 
@@ -182,7 +182,7 @@ impl Gate {
         let state = &mut self.states[slot];
         let before = state.record.take();
         let (at_ms, count) = before.map_or((0, 0), |record| (record.at_ms, record.count));
-        state.record = Some(InjectedRecord { name: name.clone(), turn, at_ms, count: count + 1 });
+        state.record = Some(InjectedRecord { name: name.clone(), turn, at_ms, count: count.saturating_add(1) });
     }
 
     pub(crate) fn records(&self) -> Vec<InjectedRecord> {

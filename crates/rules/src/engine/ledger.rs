@@ -1,6 +1,6 @@
 //! The retry ledger: counts what rules did, and what it cost.
 
-use super::firing::{Degraded, Firing};
+use super::firing::{Degraded, FiredRule, Firing};
 use crate::rule::RuleName;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -44,45 +44,50 @@ impl RetryLedger {
 
     /// Adds the counts of another ledger, such as that of a session before.
     pub fn add(&mut self, other: &Self) {
-        self.interrupts += other.interrupts;
-        self.reminders += other.reminders;
-        self.tokens_burned += other.tokens_burned;
+        self.interrupts = self.interrupts.saturating_add(other.interrupts);
+        self.reminders = self.reminders.saturating_add(other.reminders);
+        self.tokens_burned = self.tokens_burned.saturating_add(other.tokens_burned);
         for (name, counts) in &other.rules {
             let mine = self.rules.entry(name.clone()).or_default();
-            mine.firings += counts.firings;
-            mine.interrupts += counts.interrupts;
-            mine.reminders += counts.reminders;
-            mine.tokens_burned += counts.tokens_burned;
+            mine.firings = mine.firings.saturating_add(counts.firings);
+            mine.interrupts = mine.interrupts.saturating_add(counts.interrupts);
+            mine.reminders = mine.reminders.saturating_add(counts.reminders);
+            mine.tokens_burned = mine.tokens_burned.saturating_add(counts.tokens_burned);
             for &(reason, times) in &counts.degraded {
                 mine.degrade(reason, times);
             }
         }
     }
 
-    pub(crate) fn record(&mut self, firing: &Firing) {
-        if firing.interrupts() {
-            self.interrupts += 1;
-        } else {
-            self.reminders += 1;
-        }
-        for fired in &firing.rules {
-            let counts = self.rules.entry(fired.name.clone()).or_default();
-            counts.firings += 1;
-            if fired.interrupts {
-                counts.interrupts += 1;
-            } else {
-                counts.reminders += 1;
+    /// Counts one firing of rules, of which a session file has the record. `tokens_burned` are those of the reply that it interrupted.
+    pub fn of_firing(rules: &[FiredRule], interrupts: bool, tokens_burned: u64) -> Self {
+        let counts = |fired: &FiredRule| {
+            let interrupts = interrupts && fired.interrupts;
+            RuleCounts {
+                firings: 1,
+                interrupts: interrupts.into(),
+                reminders: (!interrupts).into(),
+                tokens_burned: if interrupts { tokens_burned } else { 0 },
+                degraded: fired.degraded.into_iter().map(|reason| (reason, 1)).collect(),
             }
-            if let Some(reason) = fired.degraded {
-                counts.degrade(reason, 1);
-            }
+        };
+        Self {
+            interrupts: interrupts.into(),
+            reminders: (!interrupts).into(),
+            tokens_burned,
+            rules: rules.iter().map(|fired| (fired.name.clone(), counts(fired))).collect(),
         }
     }
 
+    pub(crate) fn record(&mut self, firing: &Firing) {
+        self.add(&Self::of_firing(&firing.rules, firing.interrupts(), 0));
+    }
+
     pub(crate) fn burn<'a>(&mut self, tokens: u64, rules: impl Iterator<Item = &'a RuleName>) {
-        self.tokens_burned += tokens;
+        self.tokens_burned = self.tokens_burned.saturating_add(tokens);
         for name in rules {
-            self.rules.entry(name.clone()).or_default().tokens_burned += tokens;
+            let counts = self.rules.entry(name.clone()).or_default();
+            counts.tokens_burned = counts.tokens_burned.saturating_add(tokens);
         }
     }
 }
@@ -90,8 +95,28 @@ impl RetryLedger {
 impl RuleCounts {
     fn degrade(&mut self, reason: Degraded, times: u32) {
         match self.degraded.iter_mut().find(|(known, _)| *known == reason) {
-            Some((_, count)) => *count += times,
+            Some((_, count)) => *count = count.saturating_add(times),
             None => self.degraded.push((reason, times)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_of_a_hostile_file_do_not_overflow() {
+        let most = RuleCounts { firings: u32::MAX, tokens_burned: u64::MAX, ..RuleCounts::default() };
+        let mut ledger = RetryLedger {
+            interrupts: u32::MAX,
+            tokens_burned: u64::MAX,
+            rules: BTreeMap::from([(RuleName::new("r"), most)]),
+            ..RetryLedger::default()
+        };
+        let other = ledger.clone();
+        ledger.add(&other);
+        ledger.burn(1, other.rules.keys());
+        assert_eq!(ledger, other);
     }
 }

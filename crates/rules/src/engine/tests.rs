@@ -320,6 +320,35 @@ fn thinking_is_read_when_the_scope_says_so() {
 }
 
 #[test]
+fn edits_that_are_the_text_of_their_json_are_read_as_edits() {
+    let mut engine = RuleEngine::new(
+        vec![
+            Rule {
+                scope: vec![tool(Some("edit"), Some("*.ts"))],
+                repeat: Some(Repeat::AfterGap { turns: 0 }),
+                ..rule("a", "NEW")
+            },
+            Rule { scope: vec![tool(Some("edit"), Some("*.py"))], ..rule("b", "NEW") },
+        ],
+        settings(),
+        EngineOptions::default(),
+    );
+    let edits =
+        r#"[{"oldText": "x", "newText": "y"}, {"oldText": "NEW", "newText": "q\"OLD\n"}, {"newText": "a\tNEW"}]"#;
+    let path_first = serde_json::json!({"path": "a.ts", "edits": edits}).to_string();
+    let at = path_first.rfind("NEW").expect("it is there") + 3;
+    assert_eq!(call(&mut engine, "edit", &path_first), after(&path_first[..at], "a!"));
+    let text = serde_json::Value::from(edits).to_string();
+    let path_last = format!(r#"{{"edits": {text}, "path": "a.ts"}}"#);
+    assert_eq!(call(&mut engine, "edit", &path_last), after(&path_last[..path_last.len() - 2], "a!"));
+    // What follows is read as before.
+    let flat = r#"{"edits": "[]", "path": "a.ts", "newText": "NEW"}"#;
+    assert_eq!(call(&mut engine, "edit", flat), after(&flat[..flat.len() - 2], "a!"));
+    let old = r#"{"path": "a.ts", "edits": "[{\"oldText\": \"NEW\", \"newText\": \"\"}]"}"#;
+    assert_eq!(call(&mut engine, "edit", old), []);
+}
+
+#[test]
 fn an_edit_is_judged_by_what_it_adds() {
     let fires = |arguments: &str| call(&mut engine(vec![rule("a", "TODO")]), "edit", arguments);
     assert_eq!(fires(r#"{"path":"TODO.md","old_string":"TODO","new_string":"done"}"#), []);
