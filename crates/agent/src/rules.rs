@@ -16,10 +16,14 @@ use pijs_llm::partial::{Partial, Step};
 use pijs_protocol::StreamSource;
 use pijs_protocol::stream::{Injection, InjectionRole};
 use pijs_rules::{
-    Action, ContextMode, FiredRule, Firing, InjectedRecord, MatchContext, Rule, RuleEngine, RuleReport, StreamKind,
+    Action, ContextMode, FiredRule, Firing, InjectedRecord, MatchContext, RetryLedger, Rule, RuleEngine, RuleReport,
+    StreamKind,
 };
 use pijs_session_store::Body;
 use serde_json::{Value, json};
+
+/// The member of a message's details that says that the interrupted reply stays in the conversation.
+const KEPT: &str = "kept";
 
 /// Begins the source of an injection by native rules; the names of the rules follow, with commas between them.
 pub(crate) const PREFIX: &str = "rule:";
@@ -208,7 +212,10 @@ impl Agent {
         self.announce_firing(&firing, VerdictAction::Retry, &at).await?;
         let is_kept = matches!(firing.action, Action::Interrupt { context_mode: ContextMode::Keep });
         let kept = is_kept.then(|| kept(at.partial)).flatten();
-        let injected = self.injected(&firing, VerdictAction::Retry, tokens_burned);
+        let mut injected = self.injected(&firing, VerdictAction::Retry, tokens_burned);
+        if let (Some(details), true) = (&mut injected.details, kept.is_some()) {
+            details[KEPT] = true.into();
+        }
         match &kept {
             Some(message) if !at.began => {
                 self.emit(AgentEvent::MessageStart { message: &Message::Assistant(message.clone()) }).await?;
@@ -240,7 +247,7 @@ impl Agent {
         }
         let source = source_of(firing.stream);
         self.emit(AgentEvent::StreamVerdict(&VerdictEvent {
-            extension: name_of(firing),
+            extension: name_of(&firing.rules),
             source,
             offset: at.partial.offset(source, 0),
             latency_us: 0,
@@ -251,12 +258,8 @@ impl Agent {
     }
 
     fn injected(&self, firing: &Firing, action: VerdictAction, tokens_burned: u64) -> Injected {
-        Injected {
-            extension: name_of(firing),
-            injection: Injection { content: content(firing, action), role: InjectionRole::System },
-            reminder: action == VerdictAction::Remind,
-            details: Some(self.details(firing, tokens_burned)),
-        }
+        let details = Some(self.details(firing, tokens_burned));
+        Injected { details, ..injected_by(&firing.rules, action) }
     }
 
     /// Data of the session file by which another process goes on.
@@ -272,18 +275,35 @@ impl Agent {
         if !self.has_rules() {
             return;
         }
-        let mut turns = 0;
+        let mut turns: u64 = 0;
         let mut records = Vec::new();
+        let mut ledger = RetryLedger::default();
+        let mut reminders: Vec<Injected> = Vec::new();
         self.control.with_session(|session| {
             // An extension, or another program, does not say which rules have fired.
             for entry in session.along_branch().flatten().filter(|entry| entry.extension.is_none()) {
                 match &entry.body {
                     Body::Message { message: Message::Assistant(_) } => turns += 1,
                     Body::CustomMessage { custom_type, details: Some(details), .. } if custom_type == VERDICT_TYPE => {
+                        if details["reminder"] == true {
+                            let delivered = reminders
+                                .iter()
+                                .position(|reminder| details["extension"] == reminder.extension.as_str());
+                            delivered.map(|at| reminders.remove(at));
+                            continue;
+                        }
+                        let Some(rules) = rules_of(details) else { continue };
+                        let tokens_burned = details["tokensBurned"].as_u64().unwrap_or_default();
+                        ledger.add(&RetryLedger::of_firing(&rules, true, tokens_burned));
                         records.extend(records_of(details));
+                        // The part of a reply that is kept ended no turn.
+                        turns = turns.saturating_sub(u64::from(details[KEPT] == true));
                     }
                     Body::Custom { custom_type, data: Some(data) } if custom_type == FIRED_TYPE => {
+                        let Some(rules) = rules_of(data) else { continue };
+                        ledger.add(&RetryLedger::of_firing(&rules, false, 0));
                         records.extend(records_of(data));
+                        reminders.push(injected_by(&rules, VerdictAction::Remind));
                     }
                     _ => {}
                 }
@@ -291,8 +311,11 @@ impl Agent {
         });
         self.change_rules(|rules| {
             rules.engine.restore(records);
+            rules.engine.restore_ledger(ledger);
             rules.engine.set_current_turn(turns);
         });
+        // The process before ended without a request that they could go with.
+        reminders.into_iter().for_each(|reminder| self.verdicts.borrow_mut().remind(reminder));
     }
 }
 
@@ -302,9 +325,24 @@ pub fn records_of(details: &Value) -> Vec<InjectedRecord> {
     serde_json::from_value(records).unwrap_or_default()
 }
 
+/// Reads the rules that fired from the same data.
+fn rules_of(details: &Value) -> Option<Vec<FiredRule>> {
+    serde_json::from_value(details.get("rules")?.clone()).ok()
+}
+
+/// Returns the message of rules to the model, without data for the session file.
+fn injected_by(rules: &[FiredRule], action: VerdictAction) -> Injected {
+    Injected {
+        extension: name_of(rules),
+        injection: Injection { content: content(rules, action), role: InjectionRole::System },
+        reminder: action == VerdictAction::Remind,
+        details: None,
+    }
+}
+
 /// Names the rules of a firing where the name of an extension stands for others.
-fn name_of(firing: &Firing) -> String {
-    let names: Vec<&str> = firing.rules.iter().map(|rule| rule.name.as_str()).collect();
+fn name_of(rules: &[FiredRule]) -> String {
+    let names: Vec<&str> = rules.iter().map(|rule| rule.name.as_str()).collect();
     format!("{PREFIX}{}", names.join(","))
 }
 
@@ -331,7 +369,7 @@ fn fired_event(firing: &Firing, rule: &FiredRule, action: VerdictAction) -> Rule
 }
 
 /// Writes the message to the model: each rule with the text that broke it.
-fn content(firing: &Firing, action: VerdictAction) -> String {
+fn content(rules: &[FiredRule], action: VerdictAction) -> String {
     let what = match action {
         VerdictAction::Remind => "Your last reply broke this rule. Keep to it from now on.",
         _ => "Your reply was stopped because it broke this rule. Answer again, and keep to it.",
@@ -345,7 +383,7 @@ fn content(firing: &Firing, action: VerdictAction) -> String {
             rule.content.trim()
         )
     };
-    firing.rules.iter().map(one).collect::<Vec<_>>().join("\n\n")
+    rules.iter().map(one).collect::<Vec<_>>().join("\n\n")
 }
 
 /// Returns the part of an interrupted reply that stays in the conversation: what was said, without calls that never ended.

@@ -152,6 +152,62 @@ async fn a_reply_that_is_kept_stays_in_the_conversation() {
 }
 
 #[tokio::test]
+async fn a_reminder_on_the_last_reply_goes_with_the_first_request_of_the_next_process() {
+    let never = || Rule { interrupt_mode: Some(InterruptMode::Never), ..rule("no-trip", "TRIP") };
+    let world = World::new(&fixture("always-trips.jsonl"), Fake::default());
+    world.agent.set_rules(session_rules(vec![never()]));
+    world.agent.start("startup").await.unwrap();
+    world.agent.prompt("go").await.unwrap();
+    assert_eq!(actions(&world), ["remind"]);
+    let world = World::resumed(&fixture("always-trips.jsonl"), Fake::default(), world.end());
+    world.agent.set_rules(session_rules(vec![never()]));
+    world.agent.start("startup").await.unwrap();
+    world.agent.prompt("more").await.unwrap();
+    let asked = world.payloads()[0].to_string();
+    assert_eq!(asked.matches("Your last reply broke this rule").count(), 1, "{asked}");
+    // It was delivered, so a third process does not send it again.
+    let world = World::resumed(&fixture("always-trips.jsonl"), Fake::default(), world.end());
+    world.agent.set_rules(session_rules(vec![never()]));
+    world.agent.start("startup").await.unwrap();
+    world.agent.prompt("more").await.unwrap();
+    let asked = world.payloads()[0].to_string();
+    assert_eq!(asked.matches("Your last reply broke this rule").count(), 1, "{asked}");
+}
+
+#[tokio::test]
+async fn the_limit_of_a_session_holds_over_processes() {
+    let settings = RuleSettings { enabled: true, max_retries_per_session: 2, ..RuleSettings::default() };
+    let rules = || {
+        let rules = vec![again_and_again("no-trip", "TRIP")];
+        SessionRules::new(RuleEngine::new(rules, settings.clone(), EngineOptions::default()), None)
+    };
+    let world = World::new(&fixture("always-trips.jsonl"), Fake::default());
+    world.agent.set_rules(rules());
+    world.agent.start("startup").await.unwrap();
+    world.agent.prompt("go").await.unwrap();
+    assert_eq!(actions(&world), ["retry", "retry", "remind"]);
+    let world = World::resumed(&fixture("always-trips.jsonl"), Fake::default(), world.end());
+    world.agent.set_rules(rules());
+    world.agent.start("startup").await.unwrap();
+    world.agent.prompt("more").await.unwrap();
+    assert_eq!(actions(&world), ["remind"]);
+}
+
+#[tokio::test]
+async fn a_kept_part_of_a_reply_counts_as_no_turn_in_the_next_process() {
+    let keep = || Rule { context_mode: Some(ContextMode::Keep), ..rule("no-trip", "TRIP") };
+    let world = World::new(&fixture("abort-on-third-delta.jsonl"), Fake::default());
+    world.agent.set_rules(session_rules(vec![keep()]));
+    world.agent.start("startup").await.unwrap();
+    world.agent.prompt("go").await.unwrap();
+    let turns = world.agent.with_rules(|engine| engine.current_turn());
+    let world = World::resumed(&fixture("always-trips.jsonl"), Fake::default(), world.end());
+    world.agent.set_rules(session_rules(vec![keep()]));
+    world.agent.start("startup").await.unwrap();
+    assert_eq!(world.agent.with_rules(|engine| engine.current_turn()), turns);
+}
+
+#[tokio::test]
 async fn a_rule_that_fired_stays_fired_after_compaction_in_a_new_process() {
     let world = World::new(&fixture("abort-on-third-delta.jsonl"), Fake::default());
     world.agent.set_rules(session_rules(vec![rule("no-trip", "TRIP")]));
