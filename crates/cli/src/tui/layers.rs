@@ -205,6 +205,8 @@ pub(super) fn rule(words: &str, columns: usize) -> String {
 
 /// Keys that come sooner were typed before the question could be read.
 pub(super) const DEAD_TIME: Duration = Duration::from_millis(300);
+/// The pause after which a key answers a question that came while the person was typing.
+const TYPING_PAUSE: Duration = Duration::from_secs(1);
 /// A question of pi's own, which grants power.
 #[derive(Debug)]
 pub(super) struct Asked {
@@ -213,24 +215,29 @@ pub(super) struct Asked {
     is_whole: Cell<bool>,
     /// A key was typed that is no answer.
     is_lost: Cell<bool>,
-    /// Since when it can be read.
+    /// Since when it can be read, and nothing was typed.
     pub(super) since: Option<Instant>,
+    /// The pause without keys before one of them is an answer.
+    pause: Duration,
     pub(super) answer: oneshot::Sender<Answer>,
 }
 
 impl Asked {
     pub(super) fn new(question: Question, answer: oneshot::Sender<Answer>) -> Self {
-        Self { question, is_whole: Cell::new(false), is_lost: Cell::new(false), since: None, answer }
+        Self { question, is_whole: Cell::new(false), is_lost: Cell::new(false), since: None, pause: DEAD_TIME, answer }
     }
 
     pub(super) fn extension(&self) -> &ExtensionId {
         &self.question.extension
     }
 
-    /// The answer a key is. A key that was typed ahead is none, nor is any but those that are offered.
-    pub(super) fn key(&self, name: &str, now: Instant) -> Option<Answer> {
-        let read = self.since.is_some_and(|since| now.duration_since(since) >= DEAD_TIME);
+    /// Returns the answer that a key is. A key of a text that goes on is none, whatever it is; a pause has to come first.
+    pub(super) fn key(&mut self, name: &str, now: Instant) -> Option<Answer> {
+        let read = self.since.is_some_and(|since| now.duration_since(since) >= self.pause);
         if !read && guard::is_up("prompt.dead-time") {
+            if self.since.is_some() {
+                (self.since, self.pause) = (Some(now), TYPING_PAUSE);
+            }
             return None;
         }
         if matches!(name, "enter" | "escape" | "ctrl+c") {
@@ -239,6 +246,9 @@ impl Asked {
         let offered = choices(&self.question, self.is_whole.get());
         let chosen = offered.iter().find(|choice| choice.key == name).map(|choice| choice.answer);
         self.is_lost.set(chosen.is_none());
+        if chosen.is_none() {
+            self.since = Some(now);
+        }
         chosen
     }
 
@@ -278,5 +288,31 @@ impl Asked {
         lines.extend(inside.iter().map(|line| framed(&format!("  {line}"))));
         lines.extend(answers.iter().map(|line| framed(line)));
         lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pijs_hostcall::Evidence;
+
+    /// A question that came while the person was typing, and the answers of keys at times after it.
+    fn answers(keys: &[(&str, u64)]) -> Vec<Option<Answer>> {
+        let question = Question::about(ExtensionId::new("x"), Evidence::default().expected_loss());
+        let (mut asked, start) = (Asked::new(question, oneshot::channel().0), Instant::now());
+        asked.since = Some(start);
+        keys.iter().map(|(key, at_ms)| asked.key(key, start + Duration::from_millis(*at_ms))).collect()
+    }
+
+    #[test]
+    fn keys_of_a_text_that_goes_on_are_no_answers() {
+        assert_eq!(answers(&[("y", 300)]), [Some(Answer::AllowOnce)]);
+        assert_eq!(answers(&[("t", 150), ("y", 350), ("y", 600), ("w", 1500)]), [None; 4]);
+        assert_eq!(answers(&[("t", 150), ("y", 1150)]), [None, Some(Answer::AllowOnce)], "after a pause");
+        assert_eq!(
+            answers(&[("t", 400), ("y", 600), ("y", 1700)]),
+            [None, None, Some(Answer::AllowOnce)],
+            "after a lost key"
+        );
     }
 }

@@ -202,7 +202,7 @@ impl View {
     }
 
     fn key(&mut self, name: &str, data: &str, now: Instant) -> Vec<Work> {
-        if let Some(asked) = self.questions.front() {
+        if let Some(asked) = self.questions.front_mut() {
             if let Some(answer) = asked.key(name, now)
                 && let Some(asked) = self.questions.pop_front()
             {
