@@ -229,7 +229,7 @@ fn named(args: &RunArgs, name: &str, models: &Models) -> Result<Chosen> {
     let wanted = Wanted { provider, model: name, thinking: args.thinking.as_deref() };
     let can_ask = |model: &Model| has_key(&model.provider) && models.speaks(model);
     let all = models.all();
-    choose::named(wanted, &all, &has_key, &can_ask).map_err(|message| {
+    choose::named(wanted, &all, &has_key, &can_ask, &|model| models.speaks(model)).map_err(|message| {
         let usable: Vec<&Model> = all.iter().filter(|model| can_ask(model)).collect();
         let near = |models: Vec<&Model>| {
             similar_models(name, models.into_iter().map(|model| (model.provider.as_str(), model.id.as_str())))

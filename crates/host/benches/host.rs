@@ -12,10 +12,9 @@ use pijs_hostcall::{
     BoxFuture, ChunkSink, Connector, Dispatcher, Evidence, Gate, Grant, Ledger, LedgerOptions, MemorySink, Output,
     Places, Policy, Profile, Request,
 };
-use pijs_protocol::{HostcallError, Now, StreamDelta, StreamSource};
+use pijs_protocol::{HostcallError, StreamDelta, StreamSource};
 use std::hint::black_box;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 const NO_OP: &str = "export default (pi) => { pi.on('stream_text', () => undefined); };";
 const CALLS: &str = "

@@ -8,14 +8,12 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use nothing::Nothing;
 use pijs_durable::Disk;
 use pijs_environment::simulated::CountingTimer;
-use pijs_hostcall::connector::{BoxFuture, Caller, Connector, Profile};
+use pijs_hostcall::connector::{Caller, Connector, Profile};
 use pijs_hostcall::ledger::FileSink;
 use pijs_hostcall::{Dispatcher, Gate, Grant, Ledger, LedgerOptions, Mode, Places, Policy};
-use pijs_protocol::{Capability, HostCall, Now};
+use pijs_protocol::{Capability, HostCall};
 use serde_json::{Value, json};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 fn dispatcher(folder: &std::path::Path, caller: &Caller, aside: bool) -> Dispatcher {
     let places = Places::new("/projects/app", "/home/me", "/home/me/.pi/agent", "/tmp");

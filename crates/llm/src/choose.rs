@@ -37,10 +37,14 @@ pub struct Wanted<'a> {
     pub thinking: Option<&'a str>,
 }
 
+/// Providers that make the models they serve.
+const MAKERS: [&str; 3] = ["anthropic", "google", "openai"];
+
 /// The model that the command line names, among all there are.
 ///
 /// A provider that is known takes ids that are not: its catalogue may be behind. A part of a name means one of those
-/// that `can_ask` says can be asked, if it is a part of one; pi takes the newest of all, also where there is no key for it.
+/// that `can_ask` says can be asked, if it is a part of one, or else one that its maker serves in a wire format that
+/// `speaks` knows, so that a key is all that is missing; pi takes the newest of all.
 ///
 /// # Errors
 ///
@@ -50,6 +54,7 @@ pub fn named(
     all: &[Model],
     has_key: &dyn Fn(&str) -> bool,
     can_ask: &dyn Fn(&Model) -> bool,
+    speaks: &dyn Fn(&Model) -> bool,
 ) -> Result<Chosen, String> {
     let part = |pattern: &str, models: &[Model]| {
         let chosen = matched(pattern, models, false)?;
@@ -58,8 +63,16 @@ pub fn named(
         if is_whole || can_ask(&chosen.model) {
             return Some(chosen);
         }
-        let usable: Vec<Model> = models.iter().filter(|model| can_ask(model)).cloned().collect();
-        matched(pattern, &usable, false).or(Some(chosen))
+        let among = |may: &dyn Fn(&Model) -> bool| {
+            let usable: Vec<Model> = models.iter().filter(|model| may(model)).cloned().collect();
+            matched(pattern, &usable, false)
+        };
+        let has_key = has_key(&chosen.model.provider);
+        among(can_ask)
+            .or_else(|| {
+                if has_key { None } else { among(&|model| speaks(model) && MAKERS.contains(&model.provider.as_str())) }
+            })
+            .or(Some(chosen))
     };
     let known = |name: &str| all.iter().map(|model| model.provider.as_str()).find(|known| same(known, name));
     let mut provider = None;
@@ -321,7 +334,7 @@ mod tests {
             let has_key = |provider: &str| case.keys.iter().any(|known| known == provider);
             let mut answer = BTreeMap::new();
             let can_ask = |model: &Model| has_key(&model.provider) && APIS.contains(&model.api.as_str());
-            match named(wanted, &all, &has_key, &can_ask) {
+            match named(wanted, &all, &has_key, &can_ask, &|_| false) {
                 Ok(chosen) => {
                     answer.insert("model".to_owned(), Value::from(full(&chosen.model)));
                     answer.insert("reasoning".to_owned(), Value::from(chosen.model.reasoning()));
@@ -342,12 +355,12 @@ mod tests {
             ("opus", &["openrouter"], "openrouter/"),
             ("opus:high", &["anthropic"], "anthropic/"),
             ("sonnet", &["amazon-bedrock"], "amazon-bedrock/"),
-            ("haiku", &[], "amazon-bedrock/"),
+            ("haiku", &[], "anthropic/"),
         ] {
             let has_key = |provider: &str| keys.contains(&provider);
             let can_ask = |model: &Model| has_key(&model.provider) && APIS.contains(&model.api.as_str());
             let wanted = Wanted { model: part, ..Wanted::default() };
-            let chosen = named(wanted, &all, &has_key, &can_ask).unwrap();
+            let chosen = named(wanted, &all, &has_key, &can_ask, &|model| APIS.contains(&model.api.as_str())).unwrap();
             assert!(full(&chosen.model).starts_with(expected), "{part} {keys:?}: {}", full(&chosen.model));
             assert_eq!(chosen.thinking.is_some(), part.contains(':'));
         }
