@@ -220,6 +220,29 @@ fn a_test_without_a_hit_says_why_a_match_does_not_count() {
     );
 }
 
+#[cfg(unix)]
+#[test]
+fn files_that_are_no_sessions_do_not_keep_the_others_from_being_read() {
+    let world = World::new();
+    let fired = |tokens: u64| {
+        let site =
+            json!({"pattern": {"kind": "regex", "index": 0}, "offset": 1, "line": 1, "column": 1, "excerpt": "x"});
+        let rule = json!({"name": "a\u{1b}[31m\nb", "content": "x", "interrupts": true, "site": site});
+        let details = json!({"extension": "rule:a", "rules": [rule], "tokensBurned": tokens});
+        json!({"type": "custom_message", "customType": "stream_verdict", "details": details}).to_string()
+    };
+    world.write("sessions/a.jsonl", [fired(u64::MAX).as_bytes(), b"\n\xff\xfe not UTF-8\n"].concat());
+    world.write("sessions/b.jsonl", fired(u64::MAX));
+    let folder = world.write("sessions/c.txt", "").parent().expect("a folder").display().to_string();
+    let pipe = std::process::Command::new("mkfifo").arg(format!("{folder}/pipe.jsonl")).status();
+    assert!(pipe.expect("mkfifo runs").success());
+    let stats = pi(&world, &["rules", "stats", &folder]);
+    let said = &stats.succeeded().stdout;
+    assert!(said.contains(&format!("2 sessions, 0 replies: 2 stopped, 0 reminders, {} tokens", u64::MAX)), "{said}");
+    assert!(!said.contains('\u{1b}'), "{said}");
+    assert!(stats.stderr.contains("1 line left out, being no JSON"), "{}", stats.stderr);
+}
+
 #[test]
 fn a_list_says_why_a_rule_is_not_active() {
     let world = with_rule(NO_TODO);

@@ -59,7 +59,7 @@ pub(crate) fn list(environment: &Environment, from: &FromArgs) -> Result<()> {
         ));
     }
     if let Some(folder) = &set.untrusted {
-        let folder = shown(environment, folder);
+        let folder = printable(&shown(environment, folder));
         stdout(&format!("the rules in {folder} do not count in sessions until you trust this folder: pi trust"));
     }
     if set.files.is_empty() && set.problems.is_empty() {

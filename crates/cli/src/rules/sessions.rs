@@ -100,6 +100,11 @@ enum Line {
     },
 }
 
+/// Prints a line. Names and texts in it are those of files.
+fn say(line: &str) {
+    stdout(&printable(line));
+}
+
 /// Runs `pi rules scan`.
 pub(crate) fn scan(environment: &Environment, args: &ScanArgs) -> Result<()> {
     let set = args.from.read(environment)?;
@@ -147,15 +152,15 @@ pub(crate) fn scan(environment: &Environment, args: &ScanArgs) -> Result<()> {
                 .tool
                 .as_ref()
                 .map_or_else(|| stream_name(firing.stream).to_owned(), |tool| format!("tool {tool}"));
-            stdout(&format!(
+            say(&format!(
                 "{}: reply {reply}, {stream}, line {}: {} {action} after {at} of {of} tokens",
                 shown(environment, file),
                 rule.site.line,
                 rule.name,
             ));
-            stdout(&format!("  {}", printable(rule.site.excerpt.trim_end())));
+            say(&format!("  {}", printable(rule.site.excerpt.trim_end())));
         }
-        stdout(&format!(
+        say(&format!(
             "{} in {}: {}; stopping would have thrown away about {burned} tokens and saved {saved}",
             counted(replies, "reply"),
             counted(files.len(), "session"),
@@ -192,16 +197,14 @@ pub(crate) fn explain(environment: &Environment, args: &ExplainArgs) -> Result<(
         return Ok(());
     }
     let kept = counted(replies, "kept reply");
-    stdout(&format!("{} in {} ({kept})", rule.name, shown(environment, &file)));
+    say(&format!("{} in {} ({kept})", rule.name, shown(environment, &file)));
     if let Some(reason) = &activity.reason {
-        stdout(&format!("It does not read replies: {reason}."));
+        say(&format!("It does not read replies: {reason}."));
     }
     if !set.is_on {
-        stdout(
-            "Rules are off here: turn them on with `pi --rules`, or \"ttsr\": {\"enabled\": true} in settings.json.",
-        );
+        say("Rules are off here: turn them on with `pi --rules`, or \"ttsr\": {\"enabled\": true} in settings.json.");
     }
-    stdout(&match recorded.len() {
+    say(&match recorded.len() {
         0 => "In the session it did not fire.".to_owned(),
         1 => "In the session it fired once:".to_owned(),
         count => format!("In the session it fired {count} times:"),
@@ -210,13 +213,13 @@ pub(crate) fn explain(environment: &Environment, args: &ExplainArgs) -> Result<(
         let action = if *is_reminder { "reminded" } else { "stopped the reply" };
         let why = fired.degraded.map_or_else(String::new, |reason| format!(", because {reason}"));
         let (line, excerpt) = (fired.site.line, printable(fired.site.excerpt.trim()));
-        stdout(&format!("  before reply {}: {action}{why}; line {line}: {excerpt}", reply + 1));
+        say(&format!("  before reply {}: {action}{why}; line {line}: {excerpt}", reply + 1));
     }
     if trace.is_empty() {
-        stdout(&format!("Its conditions match nowhere in what the session keeps. {}", hint(&rule)));
+        say(&format!("Its conditions match nowhere in what the session keeps. {}", hint(&rule)));
         return Ok(());
     }
-    stdout("Run over the session again, its conditions match here:");
+    say("Run over the session again, its conditions match here:");
     for entry in &trace {
         stdout(&format!("  {}", describe(entry)));
     }
@@ -285,7 +288,7 @@ pub(crate) fn stats(environment: &Environment, args: &StatsArgs) -> Result<()> {
             match line {
                 Line::Reply(_) => replies += 1,
                 Line::Fired { rules, is_reminder, tokens_burned, .. } => {
-                    ledger.add(&ledger_of(&rules, is_reminder, tokens_burned))
+                    ledger.add(&RetryLedger::of_firing(&rules, !is_reminder, tokens_burned));
                 }
             }
         }
@@ -296,10 +299,10 @@ pub(crate) fn stats(environment: &Environment, args: &StatsArgs) -> Result<()> {
     }
     let width = ledger.rules.keys().map(|name| name.as_str().chars().count()).max().unwrap_or(0).max(4);
     if !ledger.rules.is_empty() {
-        stdout(&format!("{:<width$}  {:>7}  {:>7}  {:>8}  {:>6}", "rule", "firings", "stopped", "reminded", "tokens"));
+        say(&format!("{:<width$}  {:>7}  {:>7}  {:>8}  {:>6}", "rule", "firings", "stopped", "reminded", "tokens"));
     }
     for (name, counts) in &ledger.rules {
-        stdout(&format!(
+        say(&format!(
             "{:<width$}  {:>7}  {:>7}  {:>8}  {:>6}",
             name.as_str(),
             counts.firings,
@@ -308,13 +311,13 @@ pub(crate) fn stats(environment: &Environment, args: &StatsArgs) -> Result<()> {
             counts.tokens_burned,
         ));
         for (reason, times) in &counts.degraded {
-            stdout(&format!("{:<width$}  {times} times it only reminded: {reason}", ""));
+            say(&format!("{:<width$}  {times} times it only reminded: {reason}", ""));
         }
     }
     if ledger.rules.values().map(|counts| counts.tokens_burned).sum::<u64>() > ledger.tokens_burned {
-        stdout("(the tokens of a reply that several rules stopped stand with each of them)");
+        say("(the tokens of a reply that several rules stopped stand with each of them)");
     }
-    stdout(&format!(
+    say(&format!(
         "{}, {}: {} stopped, {}, {} thrown away",
         counted(files.len(), "session"),
         counted(replies, "reply"),
@@ -323,25 +326,6 @@ pub(crate) fn stats(environment: &Environment, args: &StatsArgs) -> Result<()> {
         counted(ledger.tokens_burned as usize, "token"),
     ));
     Ok(())
-}
-
-fn ledger_of(rules: &[FiredRule], is_reminder: bool, tokens_burned: u64) -> RetryLedger {
-    let mut ledger = RetryLedger { tokens_burned, ..RetryLedger::default() };
-    if is_reminder {
-        ledger.reminders = 1;
-    } else {
-        ledger.interrupts = 1;
-    }
-    for rule in rules {
-        let counts = ledger.rules.entry(rule.name.clone()).or_default();
-        counts.firings = 1;
-        match rule.interrupts && !is_reminder {
-            true => (counts.interrupts, counts.tokens_burned) = (1, tokens_burned),
-            false => counts.reminders = 1,
-        }
-        counts.degraded.extend(rule.degraded.map(|reason| (reason, 1)));
-    }
-    ledger
 }
 
 /// Reads a reply as a turn of its own. Each firing comes with the bytes that were read before it.
@@ -374,6 +358,7 @@ fn describe(entry: &TraceEntry) -> String {
     };
     let outcome = outcome(&entry.outcome);
     let (line, excerpt) = (entry.site.line, printable(entry.site.excerpt.trim()));
+    let stream = printable(&stream);
     format!("reply {}, {stream}, line {line}: {excerpt}\n    {condition} {outcome}", entry.turn + 1)
 }
 
@@ -385,7 +370,7 @@ pub(super) fn outcome(outcome: &Outcome) -> String {
         Outcome::Fired { .. } => "fires, and reminds".to_owned(),
         Outcome::OutOfScope => "does not count: its scope does not have this stream".to_owned(),
         Outcome::PathUnknown => "does not count: the call named no path".to_owned(),
-        Outcome::PathMismatch { paths } => format!("does not count: no glob matches {}", paths.join(", ")),
+        Outcome::PathMismatch { paths } => printable(&format!("does not count: no glob matches {}", paths.join(", "))),
         Outcome::Repeat(blocked) => format!("does not count: {}", why_blocked(blocked)),
         Outcome::AlreadyFired => "does not count again in the same reply".to_owned(),
         Outcome::Unsettled => "does not count: what followed changed the word or line".to_owned(),
@@ -431,7 +416,9 @@ fn session_files(environment: &Environment, given: &[PathBuf]) -> Result<Vec<Pat
         }
         match std::fs::read_dir(&place) {
             Ok(entries) => {
-                let is_session = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "jsonl");
+                // A pipe of that name would be waited for.
+                let is_session =
+                    |path: &PathBuf| path.extension().is_some_and(|extension| extension == "jsonl") && path.is_file();
                 let mut found: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).filter(is_session).collect();
                 found.sort();
                 files.extend(found);
@@ -451,14 +438,15 @@ fn read(file: &Path) -> Result<Vec<Line>> {
     let failed = |error: std::io::Error| Failure::failed(format!("{} cannot be read: {error}", file.display()));
     let mut lines = Vec::new();
     let mut bad = 0;
-    for line in BufReader::new(File::open(file).map_err(failed)?).lines() {
-        match serde_json::from_str::<Value>(&line.map_err(failed)?) {
+    for line in BufReader::new(File::open(file).map_err(failed)?).split(b'\n') {
+        match serde_json::from_slice::<Value>(line.map_err(failed)?.trim_ascii()) {
             Ok(entry) => lines.extend(line_of(&entry)),
             Err(_) => bad += 1,
         }
     }
     if bad > 0 {
-        stderr(&format!("warning: {}: {bad} lines are no JSON and are left out", file.display()));
+        let lines = counted(bad, "line");
+        stderr(&printable(&format!("warning: {}: {lines} left out, being no JSON", file.display())));
     }
     Ok(lines)
 }

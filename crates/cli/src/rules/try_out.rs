@@ -109,7 +109,7 @@ pub(crate) fn run(environment: &Environment, args: &TestArgs) -> Result<()> {
         let action = if rule.interrupts { "stops the reply" } else { "reminds" };
         let why = rule.degraded.map_or_else(String::new, |reason| format!(" ({reason})"));
         let site = &rule.site;
-        stdout(&format!("{}: {action} at line {}, column {}{why}", rule.name, site.line, site.column));
+        stdout(&printable(&format!("{}: {action} at line {}, column {}{why}", rule.name, site.line, site.column)));
         stdout(&format!("  {}", printable(site.excerpt.trim_end())));
     }
     let active = set.with_activity();
@@ -121,7 +121,10 @@ pub(crate) fn run(environment: &Environment, args: &TestArgs) -> Result<()> {
         stdout(&format!("no rule fires ({active} active; `pi rules list` shows why others are not)"));
         for entry in engine.trace().filter(|entry| wanted(entry.rule.as_str())) {
             let (site, outcome) = (&entry.site, outcome(&entry.outcome));
-            stdout(&format!("{}: its match at line {}, column {} {outcome}", entry.rule, site.line, site.column));
+            stdout(&printable(&format!(
+                "{}: its match at line {}, column {} {outcome}",
+                entry.rule, site.line, site.column
+            )));
             stdout(&format!("  {}", printable(site.excerpt.trim_end())));
             if let Some(option) = other_option(args, file, entry) {
                 stdout(&format!("  try {option}"));
