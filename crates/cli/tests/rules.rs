@@ -201,6 +201,9 @@ fn a_test_without_a_hit_says_why_a_match_does_not_count() {
     let thinking = try_it(&["--as", "thinking", "-o", "no-todo"]);
     assert!(thinking.contains("no rule fires (1 active;"), "{thinking}");
     assert!(thinking.contains("no-todo: its match at line 1, column 7 does not count: its scope"), "{thinking}");
+    assert!(thinking.contains("try --as text, or --as tool"), "{thinking}");
+    let text_only = try_it(&["-o", "typed"]);
+    assert!(text_only.contains("try --as tool --tool write --path FILE"), "{text_only}");
     let other = try_it(&["--as", "tool", "-o", "typed"]);
     assert!(other.contains("does not count: no glob matches "), "{other}");
     for name in ["b", "c", "d"] {

@@ -17,7 +17,9 @@ use pijs_rules::activity::MAIN_AGENT;
 use pijs_rules::diagnostic::printable;
 use pijs_rules::engine::{EngineOptions, Outcome, TraceEntry};
 use pijs_rules::settings::RepeatMode;
-use pijs_rules::{Firing, InterruptMode, MatchContext, RuleEngine, RuleSettings, StreamKind};
+use pijs_rules::{
+    CompiledScope, Firing, InterruptMode, MatchContext, Rule, RuleEngine, RuleSettings, ScopeToken, StreamKind,
+};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -126,8 +128,9 @@ pub(crate) fn run(environment: &Environment, args: &TestArgs) -> Result<()> {
                 entry.rule, site.line, site.column
             )));
             stdout(&format!("  {}", printable(site.excerpt.trim_end())));
-            if let Some(option) = other_option(args, file, entry) {
-                stdout(&format!("  try {option}"));
+            let rule = engine.rules().find(|rule| rule.name == entry.rule);
+            if let Some(options) = rule.and_then(|rule| other_options(args, file, entry, rule)) {
+                stdout(&printable(&format!("  try {options}")));
             }
         }
     }
@@ -137,14 +140,27 @@ pub(crate) fn run(environment: &Environment, args: &TestArgs) -> Result<()> {
     }
 }
 
-/// Returns the option with which a match might count.
-fn other_option(args: &TestArgs, file: &Path, entry: &TraceEntry) -> Option<&'static str> {
+/// Returns the options with which a match might count.
+fn other_options(args: &TestArgs, file: &Path, entry: &TraceEntry, rule: &Rule) -> Option<String> {
     let is_unnamed = args.path.is_none() && file == Path::new("-");
     match &entry.outcome {
-        Outcome::PathUnknown | Outcome::PathMismatch { .. } if is_unnamed => Some("--path FILE"),
-        Outcome::OutOfScope if entry.stream == StreamKind::Text => Some("--as thinking, or --as tool --path FILE"),
-        Outcome::OutOfScope if entry.stream == StreamKind::Thinking => Some("--as text, or --as tool --path FILE"),
-        Outcome::OutOfScope => Some("--tool NAME, --as text or --as thinking"),
+        Outcome::PathUnknown | Outcome::PathMismatch { .. } if is_unnamed => Some("--path FILE".to_owned()),
+        Outcome::OutOfScope => {
+            let tool = rule.scope.iter().find_map(|token| match token {
+                ScopeToken::Tool { name, .. } => name.as_deref(),
+                _ => None,
+            });
+            let has_path = !rule.globs.is_empty() || rule.scope.iter().any(|token| token.to_string().ends_with(')'));
+            let options = |stream: StreamKind| match stream {
+                StreamKind::Text => "--as text".to_owned(),
+                StreamKind::Thinking => "--as thinking".to_owned(),
+                StreamKind::Tool => {
+                    let tool = tool.map_or_else(String::new, |tool| format!(" --tool {tool}"));
+                    format!("--as tool{tool}{}", if has_path { " --path FILE" } else { "" })
+                }
+            };
+            Some(CompiledScope::new(rule).streams().map(options).collect::<Vec<_>>().join(", or "))
+        }
         _ => None,
     }
 }

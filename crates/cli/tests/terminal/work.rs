@@ -186,3 +186,22 @@ fn a_wait_for_a_retry_counts_down_and_escape_ends_it() {
     assert_eq!(server.requests().len(), 1);
     terminal.answers("again", "asked after all");
 }
+
+#[test]
+fn a_rule_that_fires_has_one_line_now_and_when_the_session_is_opened_again() {
+    let world = World::new();
+    let rule = "---\ncondition: '\\bTODO\\b'\ninterruptMode: always\n---\nFinish the work.\n";
+    world.write("home/.pi/rules/no-todo.md", rule);
+    let mut terminal = open(&world, NOTHING, &[&["a TODO"], &["all done"]], &["--rules"]);
+    terminal.answers("work", "all done");
+    let is_one_line = |rows: &[String]| {
+        let of_rule =
+            |row: &&String| ["no-todo", "stream_verdict", "Finish the work"].iter().any(|text| row.contains(text));
+        let rows: Vec<&str> = rows.iter().filter(of_rule).map(|row| row.trim()).collect();
+        assert_eq!(rows, ["rule no-todo stopped the reply: a TODO"]);
+    };
+    is_one_line(&terminal.sees_no_more("Working..."));
+    drop(terminal);
+    let terminal = open(&world, NOTHING, &[], &["--rules", "-c"]);
+    is_one_line(&terminal.sees("all done"));
+}
