@@ -124,7 +124,10 @@ impl<'a> Decoder<'a> {
             *at += line.len();
             Some((*at - line.len(), line.trim_start_matches('\u{FEFF}')))
         });
-        let (at, message, help) = match found.take(20).find(|(_, line)| line.trim() == "---") {
+        // Between paragraphs it is a line across the page.
+        let has_key = |at: usize| self.file[at..].lines().nth(1).is_some_and(front::begins_with_key);
+        let late = found.take(20).find(|&(at, line)| line.trim() == "---" && has_key(at));
+        let (at, message, help) = match late {
             Some((at, line)) if line.starts_with([' ', '\t']) => (
                 at,
                 "the front matter is indented, so it is not read",

@@ -151,6 +151,12 @@ fn is_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_' || c == '-'
 }
 
+/// Reports whether a line begins with `key:`.
+pub(super) fn begins_with_key(line: &str) -> bool {
+    let key = line.trim_start().split_once(':').map(|(key, _)| key);
+    key.is_some_and(|key| !key.is_empty() && key.chars().all(is_word))
+}
+
 /// Finds plain values with `: ` inside: the byte ranges of the values.
 fn ambiguous(front: &str) -> Vec<(usize, usize)> {
     let mut ranges = Vec::new();
