@@ -278,7 +278,7 @@ impl Agent {
         let mut turns: u64 = 0;
         let mut records = Vec::new();
         let mut ledger = RetryLedger::default();
-        let mut reminders: Vec<Injected> = Vec::new();
+        let mut reminders: Vec<Vec<FiredRule>> = Vec::new();
         self.control.with_session(|session| {
             // An extension, or another program, does not say which rules have fired.
             for entry in session.along_branch().flatten().filter(|entry| entry.extension.is_none()) {
@@ -286,10 +286,11 @@ impl Agent {
                     Body::Message { message: Message::Assistant(_) } => turns += 1,
                     Body::CustomMessage { custom_type, details: Some(details), .. } if custom_type == VERDICT_TYPE => {
                         if details["reminder"] == true {
-                            let delivered = reminders
-                                .iter()
-                                .position(|reminder| details["extension"] == reminder.extension.as_str());
-                            delivered.map(|at| reminders.remove(at));
+                            let delivered =
+                                reminders.iter().position(|rules| details["extension"] == name_of(rules).as_str());
+                            if let Some(at) = delivered {
+                                reminders.remove(at);
+                            }
                             continue;
                         }
                         let Some(rules) = rules_of(details) else { continue };
@@ -303,19 +304,30 @@ impl Agent {
                         let Some(rules) = rules_of(data) else { continue };
                         ledger.add(&RetryLedger::of_firing(&rules, false, 0));
                         records.extend(records_of(data));
-                        reminders.push(injected_by(&rules, VerdictAction::Remind));
+                        reminders.push(rules);
                     }
                     _ => {}
                 }
             }
         });
         self.change_rules(|rules| {
+            // The user's own words are those of the rule file, not of the session's.
+            let running = |fired: &FiredRule| rules.engine.rules().find(|rule| rule.name == fired.name);
+            for fired in &mut reminders {
+                fired.retain_mut(|fired| {
+                    let rule = running(fired);
+                    fired.content = rule.map(|rule| rule.content.clone()).unwrap_or_default();
+                    rule.is_some()
+                });
+            }
             rules.engine.restore(records);
             rules.engine.restore_ledger(ledger);
             rules.engine.set_current_turn(turns);
         });
         // The process before ended without a request that they could go with.
-        reminders.into_iter().for_each(|reminder| self.verdicts.borrow_mut().remind(reminder));
+        for rules in reminders.into_iter().filter(|rules| !rules.is_empty()) {
+            self.verdicts.borrow_mut().remind(injected_by(&rules, VerdictAction::Remind));
+        }
     }
 }
 

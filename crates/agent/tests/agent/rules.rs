@@ -160,11 +160,13 @@ async fn a_reminder_on_the_last_reply_goes_with_the_first_request_of_the_next_pr
     world.agent.prompt("go").await.unwrap();
     assert_eq!(actions(&world), ["remind"]);
     let world = World::resumed(&fixture("always-trips.jsonl"), Fake::default(), world.end());
-    world.agent.set_rules(session_rules(vec![never()]));
+    let edited = Rule { content: "EDITED".to_owned(), ..never() };
+    world.agent.set_rules(session_rules(vec![edited]));
     world.agent.start("startup").await.unwrap();
     world.agent.prompt("more").await.unwrap();
     let asked = world.payloads()[0].to_string();
     assert_eq!(asked.matches("Your last reply broke this rule").count(), 1, "{asked}");
+    assert!(asked.contains("EDITED") && !asked.contains("TEXT of no-trip"), "the rule's text is that of its file");
     // It was delivered, so a third process does not send it again.
     let world = World::resumed(&fixture("always-trips.jsonl"), Fake::default(), world.end());
     world.agent.set_rules(session_rules(vec![never()]));
