@@ -6,8 +6,13 @@
 
 use super::compiled::CompiledRules;
 use crate::rule::Condition;
+use oxc_allocator::Allocator;
+use oxc_regular_expression::ast::{Character, CharacterClass, CharacterKind};
+use oxc_regular_expression::visit::Visit;
+use oxc_regular_expression::{LiteralParser, Options};
 use pijs_engine::{RegExpId, RegExpVm};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -120,7 +125,7 @@ impl Search for Backtracking {
             let id = match compiled.get(condition) {
                 Some(id) => id.clone(),
                 None => {
-                    let id = vm.compile(&condition.source, &condition.flags);
+                    let id = vm.compile(&accepted(condition), &condition.flags);
                     compiled.insert(condition.clone(), id.clone());
                     id
                 }
@@ -131,6 +136,41 @@ impl Search for Backtracking {
             Ok(found.map(|(start, end)| start..end))
         })
     }
+}
+
+/// Returns the source of an expression in a form that QuickJS takes: with the flag `v` it refuses `-`, `/` and doubled punctuation
+/// outside of classes too.
+fn accepted(condition: &Condition) -> Cow<'_, str> {
+    let Condition { source, flags } = condition;
+    if !flags.contains('v') {
+        return Cow::Borrowed(source);
+    }
+    let allocator = Allocator::default();
+    let Ok(pattern) = LiteralParser::new(&allocator, source, Some(flags), Options::default()).parse() else {
+        return Cow::Borrowed(source);
+    };
+    let mut punctuation = Punctuation::default();
+    punctuation.visit_pattern(&pattern);
+    let mut written = source.clone();
+    for &(at, code) in punctuation.0.iter().rev() {
+        written.replace_range(at..=at, &format!("\\x{code:02X}"));
+    }
+    Cow::Owned(written)
+}
+
+/// Characters outside of classes that QuickJS may refuse, with where they stand, in order.
+#[derive(Default)]
+struct Punctuation(Vec<(usize, u32)>);
+
+impl Visit<'_> for Punctuation {
+    fn visit_character(&mut self, character: &Character) {
+        let is_punctuation = u8::try_from(character.value).is_ok_and(|byte| byte.is_ascii_punctuation());
+        if character.kind == CharacterKind::Symbol && is_punctuation {
+            self.0.push((character.span.start as usize, character.value));
+        }
+    }
+
+    fn visit_character_class(&mut self, _: &CharacterClass<'_>) {}
 }
 
 /// What is known of one pattern in one text.
