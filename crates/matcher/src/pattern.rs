@@ -153,6 +153,7 @@ pub struct Pattern {
     source: String,
     flags: String,
     precision: Precision,
+    looks_past_end: bool,
     parts: Vec<Part>,
 }
 
@@ -171,20 +172,22 @@ impl Pattern {
             return Err(PatternError::new(PatternErrorKind::TooLarge, offset, message));
         }
         let allocator = Allocator::default();
-        let pattern =
-            LiteralParser::new(&allocator, source, Some(flags), Options::default()).parse().map_err(|error| {
+        let pattern = LiteralParser::new(&allocator, source, Some(flags), Options::default()).parse().map_err(
+            |error| {
                 let offset = error.labels.first().map_or(0, |label| label.offset());
                 let message = error.message.trim_start_matches("Invalid regular expression: ");
                 PatternError::new(PatternErrorKind::Syntax, (offset as usize).min(source.len()), message)
-            })?;
+            },
+        )?;
         let translation = translate::translate(&pattern, parsed_flags);
         let weight = translation.parts.iter().fold(0_usize, |sum, part| sum.saturating_add(translate::weight(part)));
         if weight > MAX_WEIGHT {
             let message = "the expression needs too many states: use smaller counts in its quantifiers";
             return Err(PatternError::new(PatternErrorKind::TooLarge, 0, message));
         }
-        let parts = translation.parts.into_iter().map(Part::new).collect();
-        Ok(Self { source: source.to_owned(), flags: flags.to_owned(), precision: translation.precision, parts })
+        let parts = translation.parts.iter().cloned().map(Part::new).collect();
+        let translate::Translation { precision, looks_past_end, .. } = translation;
+        Ok(Self { source: source.to_owned(), flags: flags.to_owned(), precision, looks_past_end, parts })
     }
 
     /// Returns the source of the expression.
@@ -200,6 +203,12 @@ impl Pattern {
     /// Returns whether a match has to be confirmed.
     pub fn precision(&self) -> Precision {
         self.precision
+    }
+
+    /// Reports whether text that comes after a hit may make it a match: a coarse pattern may leave out a look-ahead, as in
+    /// `(?=.*secret)log`. Such a hit has to be confirmed again when the text has grown.
+    pub fn looks_past_end(&self) -> bool {
+        self.looks_past_end
     }
 
     /// Reports whether it matches every text, the empty one included.

@@ -8,7 +8,7 @@
 //! | `x(?!abc)` where it ends, `(?<!abc)x` where it begins, for a row of characters or classes | exact: a text that differs from the row, or ends before |
 //! | `(?=[^]*a)(?=[^]*b)`, `^(?=a)(?=b)c` | exact: several expressions, each of which has to match |
 //! | other look-arounds | hold everywhere |
-//! | a reference to a group | whatever the group may match, or any text |
+//! | a reference to a group | whatever the group may match, look-arounds aside, or any text |
 //! | a quantifier that multiplies an expression too far | has no end |
 
 use crate::case;
@@ -36,6 +36,8 @@ pub(crate) struct Translation {
     /// Expressions, each of which has to match somewhere.
     pub(crate) parts: Vec<Hir>,
     pub(crate) precision: Precision,
+    /// Whether something was left out that reads on behind the end of a match.
+    pub(crate) looks_past_end: bool,
 }
 
 /// Translates a parsed expression.
@@ -48,7 +50,8 @@ pub(crate) fn translate(pattern: &Pattern<'_>, flags: Flags) -> Translation {
         vec![translator.disjunction(&pattern.body, mode, Edges::BOTH)]
     });
     let precision = if translator.is_coarse { Precision::Coarse } else { Precision::Exact };
-    Translation { parts: parts.into_iter().map(|part| translator.aligned(part)).collect(), precision }
+    let looks_past_end = translator.looks_past_end;
+    Translation { parts: parts.into_iter().map(|part| translator.aligned(part)).collect(), precision, looks_past_end }
 }
 
 /// Returns the number of states, roughly, that an expression comes to.
@@ -95,7 +98,11 @@ struct Translator {
     is_sets: bool,
     /// Whether something was taken for granted.
     is_coarse: bool,
-    /// Groups that are translated already, by number, with the flag `i` in them.
+    /// Whether a look-ahead, `$`, `\b` or `\B` was left out.
+    looks_past_end: bool,
+    /// Look-arounds that were translated as if the match had their text too.
+    included_looks: usize,
+    /// What groups that are translated already match, without look-arounds, by number; and the flag `i` in them.
     groups: HashMap<u32, (Hir, bool)>,
     /// Numbers of the groups of each name.
     named: HashMap<String, Vec<u32>>,
@@ -230,7 +237,10 @@ impl Translator {
             BoundaryAssertionKind::Start => Hir::look(Look::Start),
             BoundaryAssertionKind::End if mode.is_multiline => Hir::look(Look::EndLF),
             BoundaryAssertionKind::End => Hir::look(Look::End),
-            _ if has_more_letters => self.coarse(Hir::empty()),
+            _ if has_more_letters => {
+                self.looks_past_end = true;
+                self.coarse(Hir::empty())
+            }
             BoundaryAssertionKind::Boundary => Hir::look(Look::WordAscii),
             BoundaryAssertionKind::NegativeBoundary => Hir::look(Look::WordAsciiNegate),
         }
@@ -240,19 +250,23 @@ impl Translator {
         let groups = count_groups(body);
         match kind {
             LookAroundAssertionKind::Lookahead if edges.is_tail => {
+                self.included_looks += 1;
                 return self.disjunction(body, mode, Edges { is_head: false, ..edges });
             }
             LookAroundAssertionKind::Lookbehind if edges.is_head => {
+                self.included_looks += 1;
                 return self.disjunction(body, mode, Edges { is_tail: false, ..edges });
             }
             LookAroundAssertionKind::NegativeLookahead if edges.is_tail => {
                 if let Some(row) = self.row(body, mode) {
+                    self.included_looks += 1;
                     return self.other_than(&row, Look::End);
                 }
             }
             LookAroundAssertionKind::NegativeLookbehind if edges.is_head => {
                 if let Some(mut row) = self.row(body, mode) {
                     row.reverse();
+                    self.included_looks += 1;
                     return self.other_than(&row, Look::Start);
                 }
             }
@@ -260,6 +274,7 @@ impl Translator {
         }
         self.next_group += groups;
         self.has_dropped_groups |= groups > 0;
+        self.looks_past_end |= is_ahead(kind) || looks_ahead(body);
         self.coarse(Hir::empty())
     }
 
@@ -353,9 +368,10 @@ impl Translator {
         if let Some(name) = group.name {
             self.named.entry(name.as_str().to_owned()).or_default().push(number);
         }
+        let included_looks = self.included_looks;
         let hir = self.disjunction(&group.body, mode, edges);
-        if weight(&hir) <= MAX_REFERRED {
-            self.groups.insert(number, (hir.clone(), mode.ignores_case));
+        if weight(&hir) <= MAX_REFERRED && self.included_looks == included_looks {
+            self.groups.insert(number, (without_looks(&hir), mode.ignores_case));
         }
         hir
     }
@@ -561,6 +577,39 @@ fn modified(group: &IgnoreGroup<'_>, mode: Mode) -> Mode {
         ignores_case: after(Modifier::I, mode.ignores_case),
         is_multiline: after(Modifier::M, mode.is_multiline),
         dot_is_all: after(Modifier::S, mode.dot_is_all),
+    }
+}
+
+fn is_ahead(kind: LookAroundAssertionKind) -> bool {
+    matches!(kind, LookAroundAssertionKind::Lookahead | LookAroundAssertionKind::NegativeLookahead)
+}
+
+/// Reports whether what a body matches may depend on the text behind it.
+fn looks_ahead(body: &Disjunction<'_>) -> bool {
+    body.body.iter().flat_map(|alternative| &alternative.body).any(term_looks_ahead)
+}
+
+fn term_looks_ahead(term: &Term<'_>) -> bool {
+    match term {
+        Term::BoundaryAssertion(boundary) => boundary.kind != BoundaryAssertionKind::Start,
+        Term::LookAroundAssertion(look) => is_ahead(look.kind) || looks_ahead(&look.body),
+        Term::Quantifier(quantifier) => term_looks_ahead(&quantifier.body),
+        Term::CapturingGroup(group) => looks_ahead(&group.body),
+        Term::IgnoreGroup(group) => looks_ahead(&group.body),
+        _ => false,
+    }
+}
+
+/// Returns an expression for the same texts wherever they stand.
+fn without_looks(hir: &Hir) -> Hir {
+    match hir.kind() {
+        HirKind::Look(_) => Hir::empty(),
+        HirKind::Repetition(repetition) => {
+            Hir::repetition(Repetition { sub: Box::new(without_looks(&repetition.sub)), ..repetition.clone() })
+        }
+        HirKind::Concat(parts) => Hir::concat(parts.iter().map(without_looks).collect()),
+        HirKind::Alternation(choices) => Hir::alternation(choices.iter().map(without_looks).collect()),
+        HirKind::Empty | HirKind::Literal(_) | HirKind::Class(_) | HirKind::Capture(_) => hir.clone(),
     }
 }
 

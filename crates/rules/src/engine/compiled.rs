@@ -177,7 +177,8 @@ fn lane(
         let owner = &owners[number];
         reports.push(RuleReport::gave_up(&rules[owner.rule].rule, owner.condition, GiveUp::NoAutomaton));
     }
-    let lane = LaneRules { region, window, owners, set, coarse: searched, unfiltered };
+    let looks_past_end = searched.iter().map(|&number| sources[number].looks_past_end()).collect();
+    let lane = LaneRules { region, window, owners, set, coarse: searched, looks_past_end, unfiltered };
     let lane = Arc::new(lane);
     built.push(Arc::clone(&lane));
     lane

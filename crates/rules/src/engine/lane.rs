@@ -15,6 +15,8 @@ pub(crate) struct LaneRules {
     pub(crate) set: PatternSet,
     /// Patterns, by their numbers in `owners`, of which the automaton says only where they may match. Sorted.
     pub(crate) coarse: Vec<usize>,
+    /// Of each coarse pattern, whether text that follows a hit may make it a match.
+    pub(crate) looks_past_end: Vec<bool>,
     /// Patterns that the automaton does not read for. Each piece of a text may be a match.
     pub(crate) unfiltered: Vec<usize>,
 }
@@ -353,8 +355,8 @@ impl Lane {
                         self.tell(pattern, offset, MatchKind::Sure, matches);
                     }
                 }
-                // The automaton asks again when the text may match.
-                Ok(None) => budget.is_asked = false,
+                // The automaton asks again when the text may match, but for what follows a hit.
+                Ok(None) => budget.is_asked = rules.looks_past_end.get(number).copied().unwrap_or(false),
                 Err(why) => {
                     budget.give_up();
                     matches.push(gave_up(why));
