@@ -4,6 +4,7 @@ use crate::translate;
 use oxc_allocator::Allocator;
 use oxc_regular_expression::{LiteralParser, Options};
 use regex_syntax::hir::{Hir, HirKind};
+use std::borrow::Cow;
 use std::error::Error;
 use std::fmt;
 
@@ -172,7 +173,8 @@ impl Pattern {
             return Err(PatternError::new(PatternErrorKind::TooLarge, offset, message));
         }
         let allocator = Allocator::default();
-        let pattern = LiteralParser::new(&allocator, source, Some(flags), Options::default()).parse().map_err(
+        let parsed_source = bounded(source);
+        let pattern = LiteralParser::new(&allocator, &parsed_source, Some(flags), Options::default()).parse().map_err(
             |error| {
                 let offset = error.labels.first().map_or(0, |label| label.offset());
                 let message = error.message.trim_start_matches("Invalid regular expression: ");
@@ -222,6 +224,41 @@ impl Pattern {
     /// Expressions, all of which have to match somewhere.
     pub(crate) fn parts(&self) -> &[Part] {
         &self.parts
+    }
+}
+
+/// Returns an expression of the same length whose counts in braces fit into a number. No text is as long as they ask for.
+fn bounded(source: &str) -> Cow<'_, str> {
+    const MAX_DIGITS: usize = 15;
+    let mut bytes = Cow::Borrowed(source.as_bytes());
+    let (mut at, mut is_class) = (0, false);
+    while at < source.len() {
+        let (from, byte) = (at, source.as_bytes()[at]);
+        at += 1 + usize::from(byte == b'\\');
+        is_class = byte == b'[' || (is_class && byte != b']');
+        if byte != b'{' || is_class {
+            continue;
+        }
+        let rest = &source[from + 1..];
+        let (counts, rest) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit() && c != ',').unwrap_or(rest.len()));
+        if counts.len() <= MAX_DIGITS || !rest.starts_with('}') {
+            continue;
+        }
+        let mut end = from + 1;
+        for count in counts.split(',') {
+            let start = end;
+            end += count.len() + 1;
+            if count.trim_start_matches('0').len() > MAX_DIGITS {
+                let digits = &mut bytes.to_mut()[start..start + count.len()];
+                let (zeros, nines) = digits.split_at_mut(count.len() - MAX_DIGITS);
+                zeros.fill(b'0');
+                nines.fill(b'9');
+            }
+        }
+    }
+    match bytes {
+        Cow::Borrowed(_) => Cow::Borrowed(source),
+        Cow::Owned(bytes) => String::from_utf8(bytes).map_or(Cow::Borrowed(source), Cow::Owned),
     }
 }
 

@@ -53,6 +53,15 @@ fn a_long_piece_is_read_like_short_ones() {
     assert_eq!(read(&set, Reporting::Once, &[&text]), [[(0, 6_004, true), (1, 11_005, true)]]);
 }
 
+#[test]
+fn a_count_may_have_any_number_of_digits() {
+    let sources =
+        [("ab{99999999999999999999}", ""), ("ab{1,00000000000000000000002}$", ""), ("[{99999999999999999999}]b", "")];
+    let set = set(&sources, Limits::default());
+    assert_eq!(read(&set, Reporting::Once, &["9b abb"]), [[(2, 2, true), (1, 6, false)]]);
+    assert!(Pattern::parse("a{99999999999999999999,1}", "").is_err());
+}
+
 /// Text that leads an automaton for `a[ab]{n}` to a new state with almost every character.
 fn noise(length: usize) -> String {
     let mut state = 7_u32;
