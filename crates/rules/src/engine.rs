@@ -13,6 +13,7 @@
 //! | `engine/fallback.rs` | the budget of patterns that need backtracking |
 //! | `engine/streams.rs`, `engine/fences.rs` | text and thinking, and their code blocks |
 //! | `engine/calls.rs`, `engine/arguments.rs`, `engine/new_lines.rs` | the decoded arguments of tool calls |
+//! | `engine/waiting.rs` | matches in arguments that wait for a path |
 //! | `engine/gate.rs`, `engine/ledger.rs` | repetition, caps, records; what it cost |
 //! | `engine/trace.rs` | what became of each match, for `pi rules explain` |
 //!
@@ -37,6 +38,7 @@ mod streams;
 #[cfg(test)]
 mod tests;
 mod trace;
+mod waiting;
 
 pub use fallback::GiveUp;
 pub use firing::{Action, Degraded, FiredRule, Firing, MAX_EXCERPT, MatchSite, PatternIndex};
@@ -47,7 +49,7 @@ pub use trace::{Outcome, TraceEntry};
 
 use crate::activity::{Bucket, activities};
 use crate::ast::{AstLanguage, DEFAULT_BUDGET};
-use crate::rule::{ContextMode, Rule, RuleName, Settle, StreamKind};
+use crate::rule::{ContextMode, Rule, RuleName, StreamKind};
 use crate::scope::Match as ScopeMatch;
 use crate::settings::RuleSettings;
 use calls::{CallStream, CallText, Found};
@@ -59,6 +61,7 @@ use lane::MatchKind;
 use std::sync::Arc;
 use streams::{CodeBlock, MessageStream};
 use trace::Trace;
+use waiting::{CallScope, PathVerdict};
 
 /// Calls whose arguments stream at the same time.
 const MAX_CALLS: usize = 64;
@@ -129,6 +132,8 @@ pub struct EngineStats {
     pub searched_bytes: u64,
     /// Tests of such patterns.
     pub searches: u64,
+    /// Matches in tool arguments that were visited, and paths that were tested for them.
+    pub judgements: u64,
 }
 
 /// The rules of a session, and the text that they have read.
@@ -177,6 +182,7 @@ pub struct RuleEngine {
     bytes: u64,
     /// Bytes that automata read which are gone.
     scanned: u64,
+    judgements: u64,
 }
 
 /// Where a match is.
@@ -238,6 +244,7 @@ impl RuleEngine {
             trace,
             bytes: 0,
             scanned: 0,
+            judgements: 0,
             settings,
             options,
         };
@@ -459,6 +466,7 @@ impl RuleEngine {
                 + self.calls.iter().chain(&self.spare).map(CallStream::scanned).sum::<u64>(),
             searched_bytes: self.search.bytes,
             searches: self.search.searches,
+            judgements: self.judgements,
         }
     }
 
@@ -580,7 +588,7 @@ impl RuleEngine {
     fn judge_text(&mut self, at: usize, text: &CallText, candidates: &mut Vec<Candidate>) {
         let rules = Arc::clone(&self.rules);
         let call = &self.calls[at];
-        let paths: Vec<String> = call.paths(&text.owner, false).into_iter().map(str::to_owned).collect();
+        let paths = call.paths(&text.owner);
         let Some(language) = paths.iter().find_map(|path| AstLanguage::from_path(path)) else { return };
         let tool = call.tool.clone();
         let is_wanted = |rule: usize| {
@@ -626,44 +634,38 @@ impl RuleEngine {
         let (tool, id) = (self.calls[at].tool.clone(), self.calls[at].id.clone());
         let source = Source { stream: StreamKind::Tool, tool: Some(&tool), call: Some(&id), now_ms };
         let mut candidates = Vec::new();
-        let mut waiting = Vec::new();
-        for Found { found, site, owner } in self.calls[at].take_found() {
-            let rule = &rules.rules[found.rule];
-            if let MatchKind::GaveUp(why) = found.kind {
-                self.report(RuleReport::gave_up(&rule.rule, found.condition, why));
-                continue;
-            }
-            if self.fired[found.rule] && !self.trace.is_on() {
-                continue;
-            }
+        let (fired, is_traced) = (&self.fired, self.trace.is_on());
+        let is_over = |rule: usize| fired[rule] && !is_traced;
+        let mut scope =
+            CallScope { rules: &rules, tool: &tool, cwd: &self.options.cwd, is_over: &is_over, judgements: 0 };
+        let judged = self.calls[at].judge(&mut scope);
+        let judgements = scope.judgements;
+        self.judgements += judgements;
+        for (Found { found, site, .. }, verdict) in judged {
             let pattern = PatternIndex::Regex(found.condition);
-            let with_growing = rule.rule.settle == Settle::Now;
-            let paths = self.calls[at].paths(&owner, with_growing);
-            let matches = |paths: &[&str]| rule.scope.matches(StreamKind::Tool, Some(&tool), paths, &self.options.cwd);
-            let path = match matches(&[]) {
-                ScopeMatch::Yes => Some(paths.first().copied()),
-                ScopeMatch::No => {
+            match (verdict, found.kind) {
+                (_, MatchKind::GaveUp(why)) => {
+                    self.report(RuleReport::gave_up(&rules.rules[found.rule].rule, found.condition, why));
+                }
+                (PathVerdict::OutOfScope | PathVerdict::NoMatch, _) => {
                     self.note(source, found.rule, &site.matched(pattern, None), Outcome::OutOfScope);
-                    continue;
                 }
-                ScopeMatch::NeedsPath => {
-                    paths.iter().copied().find(|&path| matches(&[path]) == ScopeMatch::Yes).map(Some)
-                }
-            };
-            match path.map(|path| path.map(str::to_owned)) {
-                Some(path) if found.kind == MatchKind::Unsettled => {
+                (PathVerdict::InScope(path), MatchKind::Unsettled) => {
                     self.note(source, found.rule, &site.matched(pattern, path), Outcome::Unsettled);
                 }
-                Some(path) => candidates.push(Candidate { rule: found.rule, site: site.matched(pattern, path) }),
-                None if !is_end => waiting.push(Found { found, site, owner }),
-                None => {
-                    let paths: Vec<String> = paths.into_iter().map(str::to_owned).collect();
-                    let outcome = if paths.is_empty() { Outcome::PathUnknown } else { Outcome::PathMismatch { paths } };
-                    self.note(source, found.rule, &site.matched(pattern, None), outcome);
+                (PathVerdict::InScope(path), MatchKind::Sure) => {
+                    candidates.push(Candidate { rule: found.rule, site: site.matched(pattern, path) });
                 }
             }
         }
-        self.calls[at].keep_found(waiting);
+        if is_end {
+            let waiting = if is_traced { self.calls[at].take_waiting() } else { Vec::new() };
+            for Found { found, site, owner } in waiting {
+                let paths = self.calls[at].paths(&owner);
+                let outcome = if paths.is_empty() { Outcome::PathUnknown } else { Outcome::PathMismatch { paths } };
+                self.note(source, found.rule, &site.matched(PatternIndex::Regex(found.condition), None), outcome);
+            }
+        }
         if is_end {
             for text in self.calls[at].take_texts() {
                 self.judge_text(at, &text, &mut candidates);

@@ -12,8 +12,10 @@ use super::arguments::{ArgumentSink, Decoder, KeyPath};
 use super::compiled::StreamRules;
 use super::fallback::Search;
 use super::history::History;
-use super::lane::{Lane, Match};
+use super::lane::{Lane, Match, MatchKind};
 use super::new_lines::{NewLines, PatchPart};
+use super::waiting::{CallScope, PathVerdict, Paths, Waiting};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// Paths of a call that are kept.
@@ -35,8 +37,15 @@ pub(crate) struct Found {
     pub(crate) owner: Owner,
 }
 
+impl Found {
+    /// Returns by what a later match is a repetition of this one.
+    pub(crate) fn key(&self) -> (usize, MatchKind, Owner) {
+        (self.found.rule, self.found.kind, self.owner.clone())
+    }
+}
+
 /// The paths that belong to a text of a call.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Owner {
     /// Those of the objects around it.
     Objects(Vec<u32>),
@@ -53,10 +62,10 @@ pub(crate) struct CallText {
 
 /// A path among the arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct CallPath {
-    object: u32,
-    path: String,
-    is_complete: bool,
+pub(crate) struct CallPath {
+    pub(crate) object: u32,
+    pub(crate) path: String,
+    pub(crate) is_complete: bool,
 }
 
 /// A tool call that streams.
@@ -88,11 +97,16 @@ struct Values {
     lanes: Vec<Lane>,
     history: History,
     matches: Vec<Match>,
+    /// Matches that were not judged, and their keys.
     found: Vec<Found>,
+    keys: HashSet<(usize, MatchKind, Owner)>,
+    waiting: Waiting,
     is_unjudged: bool,
     paths: Vec<CallPath>,
-    /// Paths that the caller knows.
+    has_new_paths: bool,
+    /// Paths that the caller knows, and how often they have changed.
     given: Vec<String>,
+    given_version: u64,
     keeps_texts: bool,
     /// Text of this delta that was not handed to the lanes yet: escapes cut it into pieces of a few characters.
     pending: String,
@@ -141,9 +155,13 @@ impl CallStream {
                 history: History::default(),
                 matches: Vec::new(),
                 found: Vec::new(),
+                keys: HashSet::new(),
+                waiting: Waiting::default(),
                 is_unjudged: false,
                 paths: Vec::new(),
+                has_new_paths: false,
                 given: Vec::new(),
+                given_version: 0,
                 keeps_texts: !rules.ast.is_empty(),
                 pending: String::new(),
                 text: String::new(),
@@ -173,9 +191,12 @@ impl CallStream {
         values.file = None;
         values.patch = NewLines::default();
         values.found.clear();
+        values.keys.clear();
+        values.waiting.restart();
         values.is_unjudged = false;
         values.paths.clear();
         values.given.clear();
+        values.given_version = 0;
         values.texts.clear();
         values.kept = 0;
         values.begin_text();
@@ -191,7 +212,8 @@ impl CallStream {
     pub(crate) fn give_paths(&mut self, paths: &[&str]) {
         if self.values.given != paths {
             self.values.given = paths.iter().map(|&path| path.to_owned()).collect();
-            self.values.is_unjudged = !self.values.found.is_empty();
+            self.values.given_version += 1;
+            self.values.note_new_paths();
         }
     }
 
@@ -218,6 +240,7 @@ impl CallStream {
         self.values.close(search);
         // No path grows any more.
         self.values.paths.iter_mut().for_each(|path| path.is_complete = true);
+        self.values.note_new_paths();
     }
 
     /// Reports whether matches are to be judged: there are new ones, or paths have changed.
@@ -226,31 +249,36 @@ impl CallStream {
         self.values.is_unjudged
     }
 
-    pub(crate) fn take_found(&mut self) -> Vec<Found> {
-        self.values.is_unjudged = false;
-        std::mem::take(&mut self.values.found)
+    /// Judges the matches by the paths that are known. One that may still get a path waits.
+    pub(crate) fn judge(&mut self, scope: &mut CallScope<'_>) -> Vec<(Found, PathVerdict)> {
+        let values = &mut self.values;
+        let mut judged = Vec::new();
+        values.is_unjudged = false;
+        values.keys.clear();
+        let paths = Paths { known: &values.paths, given: &values.given, given_version: values.given_version };
+        if std::mem::take(&mut values.has_new_paths) {
+            values.waiting.judge(paths, scope, &mut judged);
+        }
+        for found in values.found.drain(..) {
+            values.waiting.judge_new(found, paths, scope, &mut judged);
+        }
+        judged
     }
 
-    /// Gives matches back that wait for a path.
-    pub(crate) fn keep_found(&mut self, found: Vec<Found>) {
-        self.values.found = found;
+    /// Takes the matches that have waited for a path in vain.
+    pub(crate) fn take_waiting(&mut self) -> Vec<Found> {
+        self.values.waiting.take_all()
     }
 
     pub(crate) fn take_texts(&mut self) -> Vec<CallText> {
         std::mem::take(&mut self.values.texts)
     }
 
-    /// Returns the paths that belong to a text. The one that still grows counts when `with_growing`.
-    pub(crate) fn paths<'a>(&'a self, owner: &'a Owner, with_growing: bool) -> Vec<&'a str> {
-        match owner {
-            Owner::File(file) => vec![file],
-            Owner::Objects(objects) => {
-                let known = self.values.paths.iter().filter(|path| {
-                    !path.path.is_empty() && (path.is_complete || with_growing) && objects.contains(&path.object)
-                });
-                self.values.given.iter().map(String::as_str).chain(known.map(|path| path.path.as_str())).collect()
-            }
-        }
+    /// Returns the complete paths that belong to a text.
+    pub(crate) fn paths(&self, owner: &Owner) -> Vec<String> {
+        let Values { paths, given, given_version, .. } = &self.values;
+        let paths = Paths { known: paths, given, given_version: *given_version };
+        paths.of(owner, false).map(str::to_owned).collect()
     }
 }
 
@@ -315,7 +343,7 @@ impl ArgumentSink for Sink<'_> {
             && path.path.len() + text.len() <= MAX_PATH
         {
             path.path.push_str(text);
-            values.is_unjudged = !values.found.is_empty();
+            values.note_new_paths();
         }
         if values.target == Target::CreatingPatch {
             values.target = if text.starts_with('+') { Target::Patch } else { Target::Text };
@@ -341,7 +369,7 @@ impl ArgumentSink for Sink<'_> {
             && let Some(path) = values.paths.last_mut()
         {
             path.is_complete = true;
-            values.is_unjudged = !values.found.is_empty();
+            values.note_new_paths();
         }
         if values.target == Target::Patch {
             values.push_patch(None, self.search);
@@ -351,6 +379,12 @@ impl ArgumentSink for Sink<'_> {
 }
 
 impl Values {
+    /// Lets the matches that wait be judged again.
+    fn note_new_paths(&mut self) {
+        self.has_new_paths = true;
+        self.is_unjudged |= self.waiting.len() > 0;
+    }
+
     /// Forgets the text before.
     fn begin_text(&mut self) {
         self.history.restart();
@@ -450,15 +484,15 @@ impl Values {
     /// Says of each match where it is, while the text around it is known.
     fn collect(&mut self) {
         for found in std::mem::take(&mut self.matches) {
-            let is_known = |known: &Found| {
-                known.found.rule == found.rule && known.found.kind == found.kind && self.is_owner(&known.owner)
-            };
-            if self.found.iter().any(is_known) || self.found.len() == MAX_FOUND {
+            let key = (found.rule, found.kind, self.owner());
+            let is_full = self.found.len() + self.waiting.len() >= MAX_FOUND;
+            if self.keys.contains(&key) || self.waiting.has(&key) || is_full {
                 continue;
             }
             let site = super::Site::new(&self.history, found.offset);
             self.is_unjudged = true;
-            self.found.push(Found { found, site, owner: self.owner() });
+            self.found.push(Found { found, site, owner: key.2.clone() });
+            self.keys.insert(key);
         }
     }
 
@@ -466,14 +500,6 @@ impl Values {
         match &self.file {
             Some(file) => Owner::File(file.clone()),
             None => Owner::Objects(self.objects.clone()),
-        }
-    }
-
-    fn is_owner(&self, owner: &Owner) -> bool {
-        match (owner, &self.file) {
-            (Owner::File(file), Some(mine)) => file == mine,
-            (Owner::Objects(objects), None) => *objects == self.objects,
-            _ => false,
         }
     }
 }

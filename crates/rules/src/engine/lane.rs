@@ -41,7 +41,7 @@ pub(crate) struct Match {
     pub(crate) kind: MatchKind,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum MatchKind {
     /// It counts.
     Sure,

@@ -1,7 +1,7 @@
 //! Repetition, caps, records, regions, settling, paths and hot reload, through the public interface.
 
 use super::*;
-use crate::rule::{Condition, InterruptMode, Origin, Region, Repeat, ScopeToken, Window};
+use crate::rule::{Condition, InterruptMode, Origin, Region, Repeat, ScopeToken, Settle, Window};
 
 fn rule(name: &str, pattern: &str) -> Rule {
     let mut rule = Rule::new(name, Origin::Project, format!("Mind {name}."));
@@ -385,6 +385,34 @@ fn a_match_waits_for_its_path() {
     let mut settled = typescript.clone();
     settled.settle = Settle::Word;
     assert_eq!(call(&mut engine(vec![settled]), "write", arguments), []);
+}
+
+#[test]
+fn a_match_waits_without_cost() {
+    let judgements = |matches: usize, paths: usize| {
+        let mut typescript = rule("a", "TODO");
+        typescript.scope = vec![tool(Some("edit"), Some("*.ts"))];
+        let mut engine = engine(vec![typescript]);
+        let context = MatchContext::tool("edit", "call", 0);
+        let path = |number: usize| format!("\"dir/file{number}.py\"");
+        let names: Vec<String> = (0..paths).map(path).collect();
+        let mut deltas = vec![format!("{{\"paths\":[{}],\"edits\":[", names.join(","))];
+        deltas.extend((0..matches).map(|_| "{\"newText\":\"TODO\"},".to_owned()));
+        deltas.push("],\"paths\":[".to_owned());
+        deltas.extend(names.iter().map(|name| format!("{name},")));
+        for delta in deltas {
+            assert!(engine.check_delta(&delta, &context).is_none());
+        }
+        let before = engine.stats().judgements;
+        assert!(engine.check_delta("\"a.ts\"", &context).is_some());
+        assert!(engine.end_of_call(&context).is_none());
+        (before, engine.stats().judgements - before)
+    };
+    // One for each match, two for each path: it was there before, or came later.
+    assert_eq!(judgements(100, 10).0, 120);
+    assert_eq!(judgements(4_000, 100).0, 4_200);
+    // Each match is visited once for each object around it.
+    assert!(judgements(4_000, 100).1 < 2 * 4_000 + 10);
 }
 
 #[test]

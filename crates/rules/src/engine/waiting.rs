@@ -1,0 +1,268 @@
+//! Judges matches in the arguments of a tool call by the paths of the call, which may come after them.
+//!
+//! A rule tests a path once, and again only while the path grows. A match that waits is visited again only when a path around it
+//! matches. So the cost is the sum of matches and paths, not their product.
+
+use super::calls::{CallPath, Found, Owner};
+use super::compiled::CompiledRules;
+use super::lane::MatchKind;
+use crate::rule::{Settle, StreamKind};
+use crate::scope::Match as ScopeMatch;
+use std::collections::{BTreeMap, HashSet};
+
+/// The scopes of the rules, for one call.
+pub(crate) struct CallScope<'a> {
+    pub(crate) rules: &'a CompiledRules,
+    pub(crate) tool: &'a str,
+    pub(crate) cwd: &'a str,
+    /// Rules whose matches are of no interest any more.
+    pub(crate) is_over: &'a dyn Fn(usize) -> bool,
+    /// Matches that were visited, and paths that were tested.
+    pub(crate) judgements: u64,
+}
+
+impl CallScope<'_> {
+    fn matches(&mut self, rule: usize, path: Option<&str>) -> ScopeMatch {
+        self.judgements += 1;
+        self.rules.rules[rule].scope.matches(StreamKind::Tool, Some(self.tool), path.as_slice(), self.cwd)
+    }
+
+    fn is_match(&mut self, rule: usize, path: &str) -> bool {
+        self.matches(rule, Some(path)) == ScopeMatch::Yes
+    }
+
+    /// Reports whether a path that still grows counts.
+    pub(crate) fn counts_growing(&self, rule: usize) -> bool {
+        self.rules.rules[rule].rule.settle == Settle::Now
+    }
+}
+
+/// What the paths say of a match.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum PathVerdict {
+    /// It is in scope, by this path if there is one.
+    InScope(Option<String>),
+    /// It is not, whatever paths come.
+    OutOfScope,
+    /// It says why its pattern is given up, and needs no path.
+    NoMatch,
+}
+
+/// The paths of a call that are known.
+#[derive(Clone, Copy)]
+pub(crate) struct Paths<'a> {
+    /// Those among the arguments. All but the last are complete.
+    pub(crate) known: &'a [CallPath],
+    /// Those that the caller knows, and how often they have changed.
+    pub(crate) given: &'a [String],
+    pub(crate) given_version: u64,
+}
+
+impl<'a> Paths<'a> {
+    /// Returns those that belong to a text. The one that still grows counts when `with_growing`.
+    pub(crate) fn of(self, owner: &'a Owner, with_growing: bool) -> impl Iterator<Item = &'a str> {
+        let (file, objects) = match owner {
+            Owner::File(file) => (Some(file.as_str()), None),
+            Owner::Objects(objects) => (None, Some(objects)),
+        };
+        let of_objects = objects.into_iter().flat_map(move |objects| {
+            let is_mine = move |path: &&CallPath| {
+                !path.path.is_empty() && (path.is_complete || with_growing) && objects.contains(&path.object)
+            };
+            let known = self.known.iter().filter(is_mine).map(|path| path.path.as_str());
+            self.given.iter().map(String::as_str).chain(known)
+        });
+        file.into_iter().chain(of_objects)
+    }
+}
+
+/// Matches of a call that wait for a path, in the order in which they came.
+#[derive(Debug, Default)]
+pub(crate) struct Waiting {
+    matches: Vec<Option<Found>>,
+    left: usize,
+    rules: BTreeMap<usize, WaitingRule>,
+    keys: HashSet<(usize, MatchKind, Owner)>,
+}
+
+/// What one rule knows of the paths, and its matches that wait.
+#[derive(Debug, Default)]
+struct WaitingRule {
+    /// Numbers of the matches by each object around them.
+    by_object: BTreeMap<u32, Vec<usize>>,
+    /// Paths, from the first, that were tested when they were complete; and the first that matches of each object.
+    tested: usize,
+    matching: BTreeMap<u32, usize>,
+    /// The path that grows, how much of it was tested, and whether that matches.
+    growing: Option<(usize, usize, bool)>,
+    /// The version of the given paths, and the first that matches.
+    given: (u64, Option<usize>),
+}
+
+impl Waiting {
+    /// Forgets all matches, and what rules know of the paths.
+    pub(crate) fn restart(&mut self) {
+        self.matches.clear();
+        self.left = 0;
+        self.rules.clear();
+        self.keys.clear();
+    }
+
+    /// Returns how many matches wait.
+    pub(crate) fn len(&self) -> usize {
+        self.left
+    }
+
+    /// Reports whether a match of the rule in a text of this owner waits already.
+    pub(crate) fn has(&self, key: &(usize, MatchKind, Owner)) -> bool {
+        self.keys.contains(key)
+    }
+
+    /// Judges the matches that wait by paths that are new or have grown.
+    pub(crate) fn judge(
+        &mut self,
+        paths: Paths<'_>,
+        scope: &mut CallScope<'_>,
+        judged: &mut Vec<(Found, PathVerdict)>,
+    ) {
+        let mut ready: Vec<usize> = Vec::new();
+        let mut over: Vec<usize> = Vec::new();
+        for (&rule, waiting) in self.rules.iter_mut().filter(|(_, waiting)| !waiting.by_object.is_empty()) {
+            if (scope.is_over)(rule) {
+                over.extend(std::mem::take(&mut waiting.by_object).into_values().flatten());
+                continue;
+            }
+            let new = waiting.test(rule, paths, scope);
+            if waiting.given.1.is_some() {
+                ready.extend(std::mem::take(&mut waiting.by_object).into_values().flatten());
+            } else {
+                ready.extend(new.iter().filter_map(|object| waiting.by_object.remove(object)).flatten());
+            }
+        }
+        scope.judgements += (ready.len() + over.len()) as u64;
+        over.into_iter().for_each(|number| drop(self.take(number)));
+        // A match stands in the list of each object around it.
+        ready.sort_unstable();
+        ready.dedup();
+        for number in ready {
+            let Some(found) = self.take(number) else { continue };
+            let waiting = self.rules.entry(found.found.rule).or_default();
+            match waiting.find(&found.owner, paths) {
+                Some(path) => judged.push((found, PathVerdict::InScope(Some(path)))),
+                None => self.wait(found),
+            }
+        }
+    }
+
+    /// Judges a new match, or lets it wait for a path.
+    pub(crate) fn judge_new(
+        &mut self,
+        found: Found,
+        paths: Paths<'_>,
+        scope: &mut CallScope<'_>,
+        judged: &mut Vec<(Found, PathVerdict)>,
+    ) {
+        let rule = found.found.rule;
+        if matches!(found.found.kind, MatchKind::GaveUp(_)) {
+            return judged.push((found, PathVerdict::NoMatch));
+        }
+        if (scope.is_over)(rule) {
+            return;
+        }
+        let verdict = match scope.matches(rule, None) {
+            ScopeMatch::No => Some(PathVerdict::OutOfScope),
+            ScopeMatch::Yes => {
+                let first = paths.of(&found.owner, scope.counts_growing(rule)).next().map(str::to_owned);
+                Some(PathVerdict::InScope(first))
+            }
+            ScopeMatch::NeedsPath => {
+                let path = match &found.owner {
+                    Owner::File(file) => scope.is_match(rule, file).then(|| file.clone()),
+                    Owner::Objects(_) => {
+                        let waiting = self.rules.entry(rule).or_default();
+                        waiting.test(rule, paths, scope);
+                        waiting.find(&found.owner, paths)
+                    }
+                };
+                path.map(|path| PathVerdict::InScope(Some(path)))
+            }
+        };
+        match verdict {
+            Some(verdict) => judged.push((found, verdict)),
+            None => self.wait(found),
+        }
+    }
+
+    /// Takes all matches that still wait.
+    pub(crate) fn take_all(&mut self) -> Vec<Found> {
+        let all = std::mem::take(&mut self.matches).into_iter().flatten().collect();
+        self.restart();
+        all
+    }
+
+    fn wait(&mut self, found: Found) {
+        let number = self.matches.len();
+        if let Owner::Objects(objects) = &found.owner {
+            let waiting = self.rules.entry(found.found.rule).or_default();
+            for &object in objects {
+                waiting.by_object.entry(object).or_default().push(number);
+            }
+        }
+        self.keys.insert(found.key());
+        self.left += 1;
+        self.matches.push(Some(found));
+    }
+
+    fn take(&mut self, number: usize) -> Option<Found> {
+        let found = self.matches[number].take()?;
+        self.keys.remove(&found.key());
+        self.left -= 1;
+        Some(found)
+    }
+}
+
+impl WaitingRule {
+    /// Tests the paths that are new or have grown, and returns the objects that they match in.
+    fn test(&mut self, rule: usize, paths: Paths<'_>, scope: &mut CallScope<'_>) -> Vec<u32> {
+        if self.given.0 != paths.given_version {
+            let first = paths.given.iter().position(|path| scope.is_match(rule, path));
+            self.given = (paths.given_version, first);
+        }
+        let mut new = Vec::new();
+        while let Some(CallPath { object, path, is_complete }) = paths.known.get(self.tested) {
+            if !is_complete && !scope.counts_growing(rule) {
+                break;
+            }
+            let is_match = match self.growing {
+                Some((at, length, is_match)) if (at, length) == (self.tested, path.len()) => is_match,
+                _ => !path.is_empty() && scope.is_match(rule, path),
+            };
+            if is_match {
+                new.push(*object);
+            }
+            if !is_complete {
+                self.growing = Some((self.tested, path.len(), is_match));
+                break;
+            }
+            self.growing = None;
+            if is_match {
+                self.matching.entry(*object).or_insert(self.tested);
+            }
+            self.tested += 1;
+        }
+        new
+    }
+
+    /// Returns the first path that matches of those of a text.
+    fn find(&self, owner: &Owner, paths: Paths<'_>) -> Option<String> {
+        let Owner::Objects(objects) = owner else { return None };
+        let given = self.given.1.and_then(|at| paths.given.get(at));
+        let known = || {
+            let complete = objects.iter().filter_map(|object| self.matching.get(object)).min().copied();
+            let growing = self.growing.filter(|&(_, _, is_match)| is_match).map(|(at, ..)| at);
+            let growing = growing.filter(|&at| objects.contains(&paths.known[at].object));
+            complete.or(growing).map(|at| &paths.known[at].path)
+        };
+        given.or_else(known).cloned()
+    }
+}
