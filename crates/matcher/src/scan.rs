@@ -3,6 +3,10 @@
 //! A lazy DFA tells of a match one byte late, so the end of each piece is tried too, as if the text ended there. A match that the
 //! following byte confirms is *settled*: it stays, whatever follows. A match that depends on the end (`$`, `\b`, `(?!x)`) is
 //! not, until more text comes: `\bTODO\b` matches `TODO`, and no longer matches `TODOS`.
+//!
+//! An automaton that computes too many states is replaced in the middle of the text, by those that the set cuts it into. They read
+//! the end of the text once more, of which at least [`WINDOW`] bytes are kept; a match that is longer by then may be missed. A
+//! match that was reported is not reported again.
 
 use crate::set::{Automaton, PatternId, Shared};
 use crate::transcode;
@@ -13,6 +17,8 @@ use regex_automata::util::start;
 use std::fmt;
 use std::sync::Arc;
 
+/// Bytes of the text that are kept for automata which begin in its middle. Up to twice as many are.
+const WINDOW: usize = 16 * 1024;
 /// Bytes of a piece after which limits are looked at.
 const SLICE: usize = 1024;
 /// Bytes of states that a transition counts for when it is computed and leads to a state that is there.
@@ -53,6 +59,11 @@ pub struct Scan {
     log: Log,
     /// Bytes that were read.
     offset: u64,
+    /// The end of the text, and the byte that automata read before it.
+    tail: String,
+    before_tail: Option<u8>,
+    /// Patterns that no automaton reads for any more, in the order in which they were given up.
+    lost: Vec<PatternId>,
     /// Bytes of states that may be computed, and that were.
     allowed: u64,
     spent: u64,
@@ -78,19 +89,19 @@ struct Log {
     settled_parts: Vec<u32>,
     /// Where the last settled match of each pattern ended that was reported.
     reported: Vec<Option<u64>>,
-    /// Parts of each pattern that would match if the text ended here, while a piece's end is looked at.
-    ending_parts: Vec<u32>,
-    ending: Vec<PatternId>,
+    /// Parts that would match if the text ended here, while a piece's end is looked at.
+    ending: Vec<(PatternId, usize)>,
     reporting: Vec<Reporting>,
     hits: Vec<Hit>,
 }
 
 impl Scan {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        let readers: Vec<Reader> = shared.automata().into_iter().map(Reader::new).collect();
+        let readers = shared.automata().into_iter().map(|automaton| Reader::new(automaton, None)).collect();
         let log = Log::new(&shared);
         let allowed = shared.limits.computed_bytes;
-        Self { shared, readers, log, offset: 0, allowed, spent: 0 }
+        let (tail, before_tail, lost) = (String::new(), None, Vec::new());
+        Self { shared, readers, log, offset: 0, tail, before_tail, lost, allowed, spent: 0 }
     }
 
     /// Says which matches of a pattern are reported from here on.
@@ -106,6 +117,7 @@ impl Scan {
         let mut rest = piece;
         loop {
             let (slice, after) = rest.split_at(rest.floor_char_boundary(SLICE));
+            self.keep(slice);
             self.read_slice(slice, after.is_empty());
             for hit in self.log.hits.drain(..) {
                 on_hit(hit);
@@ -122,21 +134,15 @@ impl Scan {
         self.offset
     }
 
-    /// Returns the patterns that the text is no longer read for, because their automaton computed more states than the limits
-    /// allow. A scan that begins now reads for them, by smaller automata, until the set has
-    /// [given them up](crate::PatternSet::given_up): whoever kept the text reads it once more.
+    /// Returns the patterns that the text is no longer read for, because they need more states than the limits allow. The set has
+    /// [given them up](crate::PatternSet::given_up).
     pub fn exhausted(&self) -> impl Iterator<Item = PatternId> {
-        let exhausted = self.readers.iter().filter(|reader| reader.is_exhausted);
-        let parts = exhausted.flat_map(|reader| &reader.automaton.parts);
-        let mut patterns: Vec<PatternId> = parts.map(|&part| self.shared.parts[part as usize].pattern).collect();
-        patterns.sort_unstable();
-        patterns.dedup();
-        patterns.into_iter()
+        self.lost.iter().copied()
     }
 
     /// Reports whether [`Self::exhausted`] has any patterns.
     pub fn is_exhausted(&self) -> bool {
-        self.readers.iter().any(|reader| reader.is_exhausted)
+        !self.lost.is_empty()
     }
 
     /// Begins a new text, as [`PatternSet::begin`](crate::PatternSet::begin) does, and reports as it does.
@@ -149,33 +155,80 @@ impl Scan {
         self.readers.iter().map(|reader| reader.cache.memory_usage()).sum()
     }
 
+    /// Keeps the end of the text.
+    #[inline]
+    fn keep(&mut self, slice: &str) {
+        if self.tail.len() + slice.len() > 2 * WINDOW {
+            let cut = self.tail.floor_char_boundary(self.tail.len().saturating_sub(WINDOW));
+            if let Some(last) = self.tail[..cut].chars().next_back() {
+                self.before_tail = Some(transcode::last_byte(last));
+            }
+            self.tail.drain(..cut);
+        }
+        self.tail.push_str(slice);
+    }
+
     fn read_slice(&mut self, slice: &str, is_end: bool) {
         let length = slice.len() as u64;
-        self.allowed = self.allowed.saturating_add(length.saturating_mul(self.shared.limits.computed_bytes_per_byte));
-        for reader in self.readers.iter_mut().filter(|reader| !reader.is_exhausted) {
-            self.spent =
-                self.spent.saturating_add(reader.read(&self.shared, &mut self.log, slice, self.offset, is_end));
+        self.allow(slice.len());
+        for reader in &mut self.readers {
+            let computed = reader.read(&self.shared, &mut self.log, slice, self.offset, is_end);
+            self.spent = self.spent.saturating_add(computed);
         }
         self.offset += length;
+        if self.spent > self.allowed
+            && let Some(worst) = self.readers.iter_mut().max_by_key(|reader| reader.spent)
+        {
+            worst.is_exhausted = true;
+        }
+        while let Some(at) = self.readers.iter().position(|reader| reader.is_exhausted) {
+            self.replace(at, is_end);
+        }
         if is_end {
             self.log.end(&self.shared, self.offset);
         }
         if self.readers.len() > 1 || self.log.hits.len() > 1 {
             self.log.hits.sort_unstable();
         }
-        if self.spent > self.allowed {
-            self.exhaust();
-        }
     }
 
-    /// Stops the automaton that computed most. The others get a share of what it was allowed.
-    fn exhaust(&mut self) {
-        let share = self.shared.limits.computed_bytes / self.readers.len().max(1) as u64;
-        let running = self.readers.iter_mut().filter(|reader| !reader.is_exhausted);
-        if let Some(worst) = running.max_by_key(|reader| reader.spent) {
-            worst.is_exhausted = true;
-            worst.automaton.mark_exhausted();
-            self.allowed = self.spent.saturating_add(share);
+    fn allow(&mut self, bytes: usize) {
+        let more = (bytes as u64).saturating_mul(self.shared.limits.computed_bytes_per_byte);
+        self.allowed = self.allowed.saturating_add(more);
+    }
+
+    /// Replaces an automaton that computed too much by those that the set cuts it into.
+    #[cold]
+    fn replace(&mut self, at: usize, is_end: bool) {
+        let Reader { automaton, cache, .. } = self.readers.swap_remove(at);
+        automaton.mark_exhausted();
+        automaton.give_back(cache, &self.shared.limits);
+        let parts = &automaton.parts;
+        let is_inside =
+            |other: &Arc<Automaton>| other.parts.first() >= parts.first() && other.parts.last() <= parts.last();
+        let smaller: Vec<Arc<Automaton>> = self.shared.automata().into_iter().filter(is_inside).collect();
+        for part in parts.iter().filter(|part| !smaller.iter().any(|other| other.parts.binary_search(part).is_ok())) {
+            let pattern = self.shared.parts[*part as usize].pattern;
+            if !self.lost.contains(&pattern) {
+                self.lost.push(pattern);
+            }
+        }
+        let share = self.shared.limits.computed_bytes / (self.readers.len() + smaller.len()).max(1) as u64;
+        for automaton in smaller {
+            self.allowed = self.allowed.max(self.spent).saturating_add(share);
+            let mut reader = Reader::new(automaton, self.before_tail);
+            let tail = std::mem::take(&mut self.tail);
+            let (mut rest, mut base) = (tail.as_str(), self.offset - tail.len() as u64);
+            while !rest.is_empty() && !reader.is_exhausted {
+                let (slice, after) = rest.split_at(rest.floor_char_boundary(SLICE));
+                self.allow(slice.len());
+                let computed = reader.read(&self.shared, &mut self.log, slice, base, is_end && after.is_empty());
+                self.spent = self.spent.saturating_add(computed);
+                reader.is_exhausted |= self.spent > self.allowed;
+                (rest, base) = (after, base + slice.len() as u64);
+            }
+            self.tail = tail;
+            self.readers.push(reader);
         }
     }
 }
@@ -195,9 +248,10 @@ impl fmt::Debug for Scan {
 }
 
 impl Reader {
-    fn new(automaton: Arc<Automaton>) -> Self {
+    /// Begins to read behind a byte, or at the beginning of the text.
+    fn new(automaton: Arc<Automaton>, before: Option<u8>) -> Self {
         let mut cache = automaton.take_cache();
-        let config = start::Config::new().anchored(Anchored::No);
+        let config = start::Config::new().anchored(Anchored::No).look_behind(before);
         let start = automaton.bytes.start_state(&mut cache, &config);
         let state = start.expect("an automaton that never gives up has a state to start from");
         let clears = cache.clear_count();
@@ -274,10 +328,7 @@ impl Reader {
         let forgotten = (cache.clear_count() - cleared) * automaton.cache_bytes;
         let computed = ((forgotten + cache.memory_usage()).saturating_sub(used)) as u64 + transitions * TRANSITION;
         self.spent += computed;
-        if has_failed {
-            self.is_exhausted = true;
-            automaton.mark_exhausted();
-        }
+        self.is_exhausted |= has_failed;
         computed
     }
 }
@@ -289,7 +340,6 @@ impl Log {
             settled: vec![None; shared.parts.len()],
             settled_parts: vec![0; patterns],
             reported: vec![None; patterns],
-            ending_parts: vec![0; patterns],
             ending: Vec::new(),
             reporting: vec![Reporting::default(); patterns],
             hits: Vec::new(),
@@ -329,21 +379,21 @@ impl Log {
         let pattern = shared.parts[part].pattern;
         let before = self.settled[part];
         if self.reporting[pattern.index()] == Reporting::Every || before.is_none() {
-            // A part that has matched already completes nothing.
-            self.ending_parts[pattern.index()] += u32::from(before.is_none());
-            self.ending.push(pattern);
+            self.ending.push((pattern, part));
         }
     }
 
     /// Reports the patterns that match if the text ends at `offset`.
     fn end(&mut self, shared: &Shared, offset: u64) {
+        // An automaton that is replaced tells of its parts twice.
         self.ending.sort_unstable();
         self.ending.dedup();
-        for &pattern in &self.ending {
+        for parts in self.ending.chunk_by(|(one, _), (other, _)| one == other) {
+            let pattern = parts[0].0;
             let index = pattern.index();
-            let parts = self.settled_parts[index] + self.ending_parts[index];
-            self.ending_parts[index] = 0;
-            let is_whole = parts == shared.parts_of_pattern[index];
+            // A part that has matched already completes nothing.
+            let new = parts.iter().filter(|&&(_, part)| self.settled[part].is_none()).count();
+            let is_whole = self.settled_parts[index] as usize + new == shared.parts_of_pattern[index] as usize;
             if is_whole && self.reporting[index] != Reporting::Never && self.reported[index] != Some(offset) {
                 self.hits.push(Hit { offset, pattern, is_settled: false });
             }

@@ -2,7 +2,7 @@
 //!
 //! The automaton is a lazy DFA: a state is computed when a text first leads to it, and kept in a cache. A pattern set starts with
 //! one automaton for all its patterns. Patterns that make states explode are found by counting what a text makes it compute; the
-//! automaton is then cut in halves for the texts that begin later, until the pattern to blame is alone and is given up. All
+//! automaton is then cut in halves, for the rest of the text too, until the pattern to blame is alone and is given up. All
 //! limits are counts, so what happens depends on the patterns and the texts alone.
 
 use crate::pattern::{Part, Pattern};
@@ -15,9 +15,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Automata of a set, past which one that explodes is given up as a whole.
-const MAX_AUTOMATA: usize = 32;
+const MAX_AUTOMATA: usize = 256;
 /// Bytes of a cache below which halving it gains nothing.
-const MIN_CACHE: usize = 128 * 1024;
+const MIN_CACHE: usize = 32 * 1024;
 
 /// Bytes that an automaton which is cut may have for each half.
 const MIN_AUTOMATON: usize = 1 << 20;
@@ -58,7 +58,8 @@ impl Default for Limits {
             automaton_bytes: 64 << 20,
             scan_bytes: 8 << 20,
             computed_bytes: 16 << 20,
-            computed_bytes_per_byte: 32,
+            // States of a hundred bytes and their transitions, were each byte to lead to a new one.
+            computed_bytes_per_byte: 1024,
             pooled_scans: 4,
         }
     }

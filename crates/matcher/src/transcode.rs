@@ -49,6 +49,16 @@ pub(crate) fn special(character: char) -> Option<([u8; 8], usize)> {
     Some((bytes, 8))
 }
 
+/// Returns the last byte that is read for a character.
+pub(crate) fn last_byte(character: char) -> u8 {
+    let (bytes, length) = special(character).unwrap_or_else(|| {
+        let mut bytes = [0; 8];
+        let length = character.encode_utf8(&mut bytes).len();
+        (bytes, length)
+    });
+    bytes[length - 1]
+}
+
 /// Reports whether a byte of UTF-8 is read as it is, whatever stands around it.
 #[inline]
 pub(crate) fn is_plain(byte: u8) -> bool {

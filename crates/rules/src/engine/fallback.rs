@@ -56,7 +56,7 @@ impl fmt::Display for GiveUp {
             Self::Slow => "it needs backtracking and the text is long, so it is tested less often and may fire late",
             Self::Unsupported => "the engine does not take it, so it never matches",
             Self::NoAutomaton => "it is too large for the automaton and is tested by backtracking, so it may fire late",
-            Self::States => "it needs too many states on this text, and is not tested on the rest",
+            Self::States => "it needs too many states of the automaton, and is not tested any more",
         })
     }
 }

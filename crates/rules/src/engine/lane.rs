@@ -81,7 +81,8 @@ pub(crate) struct Lane {
     budgets: Vec<Budget>,
     /// Budgets of patterns that the text has something new for.
     asked: Vec<usize>,
-    is_exhausted: bool,
+    /// Patterns that the automaton gave up in this text and that were told.
+    exhausted: usize,
     /// Of each pattern, whether it was told that it matched, and that a match does not count yet.
     told: Vec<Told>,
     /// Bytes that the automaton read.
@@ -105,7 +106,7 @@ impl Lane {
             text: String::new(),
             budgets: vec![Budget::default(); rules.coarse.len() + rules.unfiltered.len()],
             asked: Vec::new(),
-            is_exhausted: false,
+            exhausted: 0,
             told: vec![Told::default(); rules.owners.len()],
             scanned: 0,
             is_traced,
@@ -164,7 +165,7 @@ impl Lane {
     fn restart_text(&mut self) {
         if self.length > 0 {
             self.scan = self.rules.set.begin();
-            self.is_exhausted = false;
+            self.exhausted = 0;
         }
         self.unsettled.clear();
         self.before_return.clear();
@@ -258,11 +259,13 @@ impl Lane {
                 self.ask(budget);
             }
         }
-        if self.scan.is_exhausted() && !self.is_exhausted {
-            self.is_exhausted = true;
-            let patterns = self.scan.exhausted().map(|pattern| &self.rules.owners[pattern.index()]);
+        if self.scan.is_exhausted() {
+            let patterns =
+                self.scan.exhausted().skip(self.exhausted).map(|pattern| &self.rules.owners[pattern.index()]);
             let states = MatchKind::GaveUp(GiveUp::States);
+            let known = matches.len();
             matches.extend(patterns.map(|owner| Match { kind: states, ..owner.matched(at) }));
+            self.exhausted += matches.len() - known;
         }
         self.length += piece.len();
         self.scanned += piece.len() as u64;

@@ -499,6 +499,21 @@ fn a_pattern_that_backtracks_too_much_is_given_up_and_said_so() {
 }
 
 #[test]
+fn a_pattern_with_many_states_silences_no_rule() {
+    let mut engine = engine(vec![rule("gap", r"[aeiou][\s\S]{30}zz"), rule("a", r"\bTODO\b")]);
+    let mut state = 7_u32;
+    for _ in 0..20_000 {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let delta = if state >> 31 == 0 { "the sky " } else { "my rhyth" };
+        assert!(engine.check_delta(delta, &MatchContext::text(0)).is_none());
+    }
+    assert_eq!(engine.take_reports(), []);
+    let end = format!(" TODO e{}zz", "x".repeat(30));
+    let firing = engine.check_delta(&end, &MatchContext::text(0)).expect("it fires");
+    assert_eq!(names(&firing), "gap! a!");
+}
+
+#[test]
 fn a_condition_that_is_none_leaves_the_others() {
     let mut broken = rule("a", "([unclosed");
     broken.conditions.push(Condition { source: "TODO".to_owned(), flags: String::new() });
