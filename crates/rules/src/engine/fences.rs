@@ -2,7 +2,8 @@
 //!
 //! The tracker follows CommonMark: a fence is a line of at least three backticks or tildes, indented by at most three columns
 //! (or by what the list item around it is indented, and three more); a fence of the same character that is at least as long closes
-//! the block. The line of a fence belongs to neither region. Its characters are held back until it is known whether they are one.
+//! the block. In a block quote a fence stands behind the `>` of its line; so do the lines of its block, to which the `>` does not
+//! belong, and a line without it ends the block. The line of a fence belongs to neither region. Its characters are held back until it is known whether they are one.
 
 /// Longest line that is held back to see whether it is a fence.
 const MAX_HELD: usize = 1024;
@@ -34,6 +35,7 @@ pub(crate) struct Fences {
     /// The beginning of a line that may be a fence, and the byte of the stream where it begins.
     held: String,
     held_at: usize,
+    quote: Quote,
     /// Column at which the content of the list item around begins; 0 outside of lists.
     item: usize,
     /// The beginning of the line, as far as it tells of a list item.
@@ -45,6 +47,16 @@ struct Block {
     marker: u8,
     length: usize,
     indent: usize,
+    /// The `>` before each of its lines.
+    quotes: usize,
+}
+
+/// The markers of block quotes at the beginning of a line.
+#[derive(Debug, Clone, Copy, Default)]
+struct Quote {
+    count: usize,
+    /// Bytes of the line up to the last one, and one space behind it.
+    length: usize,
 }
 
 /// How far a line has been read.
@@ -112,19 +124,41 @@ impl Fences {
                 Line::Start => {
                     if self.held.is_empty() {
                         self.held_at = base + at;
+                        self.quote = Quote::default();
                     }
-                    let indent = self.held.len();
+                    let Quote { count, length } = self.quote;
+                    let indent = self.held.len() - length;
+                    let quotes = self.block.map_or(usize::MAX, |block| block.quotes);
                     let is_marker = match self.block {
-                        Some(block) => byte == block.marker,
+                        Some(block) => byte == block.marker && count == quotes,
                         None => byte == b'`' || byte == b'~',
                     };
-                    let most = self.block.map_or(self.item, |block| block.indent) + MAX_INDENT;
-                    if byte == b' ' && indent < most {
+                    let around = match self.block {
+                        Some(block) if count == quotes => block.indent,
+                        _ if count == 0 => self.item,
+                        _ => 0,
+                    };
+                    let most = around + MAX_INDENT;
+                    if byte == b' ' && self.held.ends_with('>') {
+                        self.held.push(' ');
+                        self.quote.length = self.held.len();
+                        at += 1;
+                        from = at;
+                    } else if byte == b'>' && indent <= most && count < quotes && self.held.len() < MAX_HELD {
+                        self.held.push('>');
+                        self.quote = Quote { count: count + 1, length: self.held.len() };
+                        at += 1;
+                        from = at;
+                    } else if byte == b' ' && indent < most {
                         self.held.push(' ');
                         at += 1;
                         from = at;
+                    } else if self.block.is_some() && count < quotes {
+                        // The block quote is over. The line is read again as one outside of the block.
+                        self.block = None;
+                        segment(Segment::Close);
                     } else if is_marker {
-                        self.line = Line::Run { indent, marker: byte, length: 0 };
+                        self.line = Line::Run { indent: self.held.len(), marker: byte, length: 0 };
                     } else {
                         self.release(segment);
                     }
@@ -188,7 +222,8 @@ impl Fences {
 
     fn open(&mut self, indent: usize, marker: u8, length: usize, segment: &mut impl FnMut(Segment<'_>)) {
         segment(Segment::Open(self.held[indent + length..].trim()));
-        self.block = Some(Block { marker, length, indent });
+        let Quote { count, length: quoted } = self.quote;
+        self.block = Some(Block { marker, length, indent: indent - quoted, quotes: count });
         self.held.clear();
         self.line = Line::Start;
     }
@@ -219,11 +254,12 @@ impl Fences {
     /// Passes on text of the region in which the tracker is.
     fn pass(&self, at: usize, text: &str, segment: &mut impl FnMut(Segment<'_>)) {
         match self.block {
-            Some(block) if at == self.held_at && block.indent > 0 => {
+            Some(block) if at == self.held_at && block.indent + block.quotes > 0 => {
                 // A block that is indented: as many columns of its lines belong to the indentation.
-                let spaces = text.bytes().take(block.indent).take_while(|&byte| byte == b' ').count();
-                if text.len() > spaces {
-                    segment(Segment::Code(at + spaces, &text[spaces..]));
+                let quoted = self.quote.length;
+                let spaces = text.bytes().skip(quoted).take(block.indent).take_while(|&byte| byte == b' ').count();
+                if text.len() > quoted + spaces {
+                    segment(Segment::Code(at + quoted + spaces, &text[quoted + spaces..]));
                 }
             }
             Some(_) => segment(Segment::Code(at, text)),
@@ -341,6 +377,22 @@ mod tests {
     fn a_fence_may_be_indented_in_a_list_item() {
         assert_eq!(blocks("10. do:\n\n    ```sh\n    ls\n    ```\nx"), [block("sh", "ls\n")]);
         assert_eq!(blocks("- a\n\ntext\n      ```\n"), []);
+    }
+
+    #[test]
+    fn a_fence_may_stand_in_a_block_quote() {
+        assert_eq!(blocks("> ```js\n> a\n>  b\n>\n> ```\n> c"), [block("js", "a\n b\n\n")]);
+        assert_eq!(blocks(">>   ~~~\n> >   a\n>> ~~~\nx"), [block("", "a\n")]);
+        assert_eq!(blocks("- x\n\n  > ```\n  > a\n  > ```\n"), [block("", "a\n")]);
+        assert_eq!(blocks("10. x\n\n    > ```\n    > a\n    > ```\n"), [block("", "a\n")]);
+        // The quote ends before the block does.
+        assert_eq!(blocks("> ```\n> a\nb\n"), [block("", "a\n")]);
+        assert_eq!(blocks("> ```\n> a\n```\nb\n"), [block("", "a\n"), block("", "b\n")]);
+        assert_eq!(both("> ```\n> a\n\nb").0, "\nb");
+        // A sign of the code is none of the quote.
+        assert_eq!(blocks("```\n> a\n> ```\n```\n"), [block("", "> a\n> ```\n")]);
+        assert_eq!(blocks("> ```\n> > a\n> ```\n"), [block("", "> a\n")]);
+        assert_eq!(both("> a\n>> `b`\n>").0, "> a\n>> `b`\n>");
     }
 
     #[test]
