@@ -41,6 +41,7 @@ pub(crate) fn of(environment: &Environment) -> OwnState {
     let mut own = OwnState::default();
     for folder in Cache::user_folders() {
         add(&mut own, |own| &mut own.closed, &folder);
+        add(&mut own, |own| &mut own.closed_to_programs, &folder);
     }
     // Tokens of registries, where npm is told to look for them.
     if let Some(config) = environment.variable("NPM_CONFIG_USERCONFIG") {
@@ -49,6 +50,10 @@ pub(crate) fn of(environment: &Environment) -> OwnState {
     add(&mut own, |own| &mut own.ledgers, &ledger::folder(environment));
     for folder in [agent_dir.clone(), environment.dirs.cwd.join(".pi")] {
         CLOSED.iter().for_each(|name| add_linked(&mut own, |own| &mut own.closed, &folder.join(name)));
+        CLOSED.iter().for_each(|name| add_linked(&mut own, |own| &mut own.closed_to_programs, &folder.join(name)));
+        UNWRITTEN
+            .iter()
+            .for_each(|name| add_linked(&mut own, |own| &mut own.unwritten_by_programs, &folder.join(name)));
         UNWRITTEN.iter().for_each(|name| add_linked(&mut own, |own| &mut own.unwritten, &folder.join(name)));
         TEXTS.iter().for_each(|name| add_linked(&mut own, |own| &mut own.runs_later, &folder.join(name)));
         add_linked(&mut own, |own| &mut own.extensions, &folder.join("extensions"));

@@ -38,6 +38,7 @@ mod programs;
 mod run;
 mod signals;
 pub mod supervisor;
+mod view;
 
 pub use own_shell::{OwnShell, Running, Started};
 
@@ -175,8 +176,10 @@ impl ExecConnector {
         let options = &self.inner.options;
         let refused = |error: HostcallError| io::Error::new(io::ErrorKind::PermissionDenied, error.message);
         let program = program::find("bash", cwd, options, permit).map_err(refused)?.ok_or(io::ErrorKind::NotFound)?;
+        let view = view::of(permit, "bash", &program, options);
         let start = Start {
             program,
+            view,
             name: "bash".to_owned(),
             args: vec!["-c".to_owned(), command.to_owned()],
             env: environment::visible(options),
@@ -230,8 +233,11 @@ impl Spec {
                 let name = command.clone();
                 environment::leave_out_written(request, &command, &args, &mut env);
                 git::restrict(&program, request, &args, &cwd, &mut env)?;
+                view::check_arguments(&request.permit, &command, &args, &cwd)?;
+                let view = view::of(&request.permit, &command, &program, options);
                 Ok(Start {
                     program,
+                    view,
                     name,
                     args,
                     env,
@@ -281,6 +287,9 @@ fn folder(request: &Request) -> Result<io::Result<(PathBuf, File)>, HostcallErro
         let own = permit.package_root().is_some_and(is_own);
         if !own && matches!(permit.places().protection(&real, None), Protection::Write | Protection::All) {
             return Err(Reason::ProtectedPath.refusal("write", "exec", &format!("cwd '{named}'")));
+        }
+        if !own && permit.places().holds_own_files(&real) {
+            return Err(Reason::ProtectedPath.refusal("read", "exec", &format!("cwd '{named}'")));
         }
     }
     Ok(crate::system::open_folder(&real).map(|folder| (real, folder)))

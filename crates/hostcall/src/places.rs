@@ -6,10 +6,12 @@
 
 mod own_data;
 mod own_state;
+mod program_view;
 mod tables;
 
 pub use own_state::OwnState;
 pub(crate) use own_state::{is_lines, is_same, without_aside};
+pub use program_view::ProgramView;
 
 use crate::derive::{Access, PathForm, PathUse};
 use pijs_protocol::{HostcallError, guard};

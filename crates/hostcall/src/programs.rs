@@ -138,6 +138,34 @@ pub(crate) fn leaves_work_tree(args: &[&str]) -> bool {
     args.split_first().is_some_and(|(command, rest)| LEAVE_WORK_TREE.contains(command) && is_plain(rest))
 }
 
+/// Tools of the tables that keep credentials in the home, or start one that does.
+const USE_CREDENTIALS: &[&str] = &["gh", "git", "gpg", "hg", "jj", "rsync", "scp", "sftp", "ssh", "svn", "tig"];
+
+/// Whether a program is known to need no keys or credentials of the home: a tool with running options that asks nobody for
+/// anything. What is in no table may be the very program that a file of credentials is there for.
+pub fn needs_no_credentials(command: &str) -> bool {
+    let name = name_of(command).to_ascii_lowercase();
+    tool(&name).is_some()
+        && !USE_CREDENTIALS.contains(&name.as_str())
+        && !name.starts_with("ssh")
+        && !name.starts_with("gpg")
+}
+
+/// The files that an argument may name: itself, the value of an option, what stands behind `@`, and a `file:` address.
+pub fn files_of_argument(arg: &str) -> impl Iterator<Item = &str> {
+    let behind = |mark: char| arg.split_once(mark).map(|(_, value)| value);
+    let cluster = || {
+        let letters = arg.strip_prefix('-').filter(|rest| !rest.starts_with('-'))?;
+        letters.get(letters.chars().next()?.len_utf8()..)
+    };
+    let address = arg.find("file:").map(|at| {
+        let rest = &arg[at + "file:".len()..];
+        rest.strip_prefix("//localhost").or_else(|| rest.strip_prefix("//")).unwrap_or(rest)
+    });
+    let parts = [Some(arg), behind('='), behind('@'), behind('<'), behind(','), cluster(), address];
+    parts.into_iter().flatten().filter(|part| !part.is_empty())
+}
+
 /// Standard input by one of its names: `-`, a device, a descriptor.
 fn is_sent(arg: &str) -> bool {
     let parts: Vec<&str> = arg.split('/').filter(|part| !matches!(*part, "" | ".")).collect();

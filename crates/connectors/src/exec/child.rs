@@ -5,6 +5,7 @@
 
 use super::program::Program;
 use super::{ExecOptions, signals};
+use pijs_hostcall::places::ProgramView;
 use rustix::process::{Pid, Signal};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -30,6 +31,8 @@ pub(super) struct Start {
     pub(super) joins_streams: bool,
     /// The user's own command, which may do what its user may.
     pub(super) is_own: bool,
+    /// What it is kept from, where the kernel has Landlock and there is a supervisor.
+    pub(super) view: ProgramView,
 }
 
 /// A program that runs.
@@ -233,6 +236,8 @@ mod supervised {
             has_stdin: pipes.stdin.is_some(),
             grace_ms: u64::try_from(options.grace.as_millis()).unwrap_or(u64::MAX),
             writable: options.writable.clone(),
+            closed: start.view.closed,
+            unwritten: start.view.unwritten,
             walls: Walls {
                 no_new_privileges: !start.is_own && guard::is_up("exec.no-new-privileges"),
                 session: guard::is_up("exec.session"),

@@ -92,6 +92,7 @@ impl OwnShell {
             has_stdin: false,
             joins_streams: true,
             is_own: true,
+            view: pijs_hostcall::places::ProgramView::default(),
         };
         let inner = Arc::clone(&self.0);
         let child = aside(move || start(what, &inner.options)).await??;

@@ -16,6 +16,8 @@
 mod linux;
 #[cfg(target_os = "linux")]
 mod tree;
+#[cfg(target_os = "linux")]
+mod view;
 
 #[cfg(target_os = "linux")]
 pub(super) use linux::{receive_word, send_order};
@@ -62,6 +64,10 @@ pub(super) struct Order {
     pub(super) grace_ms: u64,
     /// Folders it may write below; absent: wherever the user may.
     pub(super) writable: Option<Vec<PathBuf>>,
+    /// Files and folders that it neither reads nor writes.
+    pub(super) closed: Vec<PathBuf>,
+    /// Files and folders that it does not write.
+    pub(super) unwritten: Vec<PathBuf>,
     pub(super) walls: Walls,
 }
 

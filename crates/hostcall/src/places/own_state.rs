@@ -18,6 +18,10 @@ use std::path::{Path, PathBuf};
 pub struct OwnState {
     /// Never read or written, with all below: the cache, the key, what pi's folders link to.
     pub closed: Vec<PathBuf>,
+    /// Of the closed ones, those that are PiJS's own: no program of an extension reads or writes them.
+    pub closed_to_programs: Vec<PathBuf>,
+    /// Settings of PiJS that its folders link to: no program of an extension writes them.
+    pub unwritten_by_programs: Vec<PathBuf>,
     /// Never written, with all below: settings that pi's folders link to.
     pub unwritten: Vec<PathBuf>,
     /// Never written themselves: symbolic links on the way to the others.
@@ -137,7 +141,7 @@ impl Places {
     }
 
     /// Whether other things than PiJS's own are in a folder.
-    fn is_shared(&self, folder: &Path) -> bool {
+    pub(super) fn is_shared(&self, folder: &Path) -> bool {
         [&self.project, &self.home, &self.temp, &self.agent_dir].into_iter().any(|used| below(used, folder).is_some())
     }
 }

@@ -2,6 +2,7 @@
 
 use super::super::inherited;
 use super::tree::{self, Group};
+use super::view;
 use super::{ARGUMENT, Order, Word};
 use rustix::cmsg_space;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -168,16 +169,18 @@ fn start(order: Order, files: Vec<OwnedFd>) -> io::Result<Pid> {
         let child = command.spawn()?;
         i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or_else(|| Errno::SRCH.into())
     };
-    match order.writable {
-        None => spawn(),
-        // Landlock holds for the thread that asks for it and for what that thread starts; we stay free to kill.
-        Some(writable) => std::thread::spawn(move || {
-            confine(&writable)?;
-            spawn()
-        })
-        .join()
-        .unwrap_or_else(|_| Err(Errno::IO.into())),
+    if order.writable.is_none() && order.closed.is_empty() && order.unwritten.is_empty() {
+        return spawn();
     }
+    let (writable, closed, unwritten) = (order.writable.clone(), order.closed.clone(), order.unwritten.clone());
+    // Landlock holds for the thread that asks for it and for what that thread starts; we stay free to kill.
+    std::thread::spawn(move || {
+        view::confine(&closed, &unwritten)?;
+        writable.map_or(Ok(()), |writable| confine(&writable))?;
+        spawn()
+    })
+    .join()
+    .unwrap_or_else(|_| Err(Errno::IO.into()))
 }
 
 /// Reading stays as it is; writing only below these folders and to the harmless devices.

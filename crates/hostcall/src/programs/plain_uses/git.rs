@@ -1,7 +1,7 @@
 //! The plain uses of git.
 //!
-//! No command that puts files where its arguments say is plain under the bare name (`clone`, `worktree add`, `mv`): they
-//! may be what another program runs. `--recurse-submodules` is nowhere: the settings of a submodule are its own.
+//! No command that puts files where its arguments or its input say is plain under the bare name (`apply`, `clone`,
+//! `worktree add`, `mv`): they may be what another program runs. `--no-index` is nowhere: it reads any file. `--recurse-submodules` is nowhere: the settings of a submodule are its own.
 
 use super::{Syntax, Tool, Use, named, names_a_helper, names_git_folder, plain, tool};
 
@@ -79,12 +79,6 @@ const USES: &[Use] = &[
         ],
     ),
     plain(
-        "apply",
-        &["-3 -R -z -p: -C: -N -q -v --stat --numstat --summary --check --index --cached --3way --reverse --reject \
-           --unidiff-zero --recount --whitespace --ignore-space-change --ignore-whitespace --intent-to-add --verbose \
-           --quiet --exclude --include --allow-empty --inaccurate-eof --no-add --apply"],
-    ),
-    plain(
         "blame",
         &["-L: -l -t -f -n -p -s -e -w -M: -C: -S: -c -b --porcelain --line-porcelain --incremental --root \
            --show-stats --show-name --show-number --show-email --date --since --reverse --first-parent --color-lines \
@@ -143,7 +137,7 @@ const USES: &[Use] = &[
         &["--all --tags --contains --abbrev --candidates --exact-match --debug --long --match --exclude --always \
            --first-parent --dirty --broken"],
     ),
-    plain("diff", &[DIFF, "--cached --staged --no-index --base --ours --theirs"]),
+    plain("diff", &[DIFF, "--cached --staged --base --ours --theirs"]),
     plain("diff-files", &[DIFF, "-q"]),
     plain("diff-index", &[DIFF, "--cached"]),
     plain("diff-tree", &[DIFF, "-r -v -q --root --stdin --pretty --format --no-commit-id --always"]),
@@ -152,7 +146,7 @@ const USES: &[Use] = &[
     plain(
         "grep",
         &["-a -I -i -w -v -h -H -E -G -P -F -n -l -L -z -o -c -p -A: -B: -C: -W -m: -f: -e: -q -r -# --cached \
-           --no-index --untracked --exclude-standard --no-exclude-standard --text --ignore-case --word-regexp \
+           --untracked --exclude-standard --no-exclude-standard --text --ignore-case --word-regexp \
            --invert-match --full-name --extended-regexp --basic-regexp --perl-regexp --fixed-strings --line-number \
            --column --files-with-matches --name-only --files-without-match --null --only-matching --count --color \
            --no-color --break --heading --show-function --context --after-context --before-context --function-context \
@@ -292,6 +286,12 @@ const USES: &[Use] = &[
     plain("worktree list", &["-v -z --porcelain --verbose"]),
     // Only where a grant names them.
     named("am", &["-3 -q -s -k -i -# --3way --no-3way --abort --continue --skip --quit --quiet --signoff --keep"]),
+    named(
+        "apply",
+        &["-3 -R -z -p: -C: -N -q -v --stat --numstat --summary --check --index --cached --3way --reverse --reject \
+           --unidiff-zero --recount --whitespace --ignore-space-change --ignore-whitespace --intent-to-add --verbose \
+           --quiet --exclude --include --allow-empty --inaccurate-eof --no-add --apply"],
+    ),
     named("archive", &["-l -v -# --format=tar|zip|tgz|tar.gz --prefix --list --verbose --worktree-attributes"]),
     named(
         "bisect good|bad|old|new|skip|start|reset|log|terms|next",
