@@ -68,8 +68,6 @@ pub(super) struct Read {
     pub(super) entries: Entries,
     /// What the user should know, one sentence each.
     pub(super) notices: Vec<String>,
-    /// Lines of another program that the model has not answered.
-    pub(super) unanswered: Vec<LineDigest>,
     pub(super) storage: Storage,
 }
 
@@ -145,10 +143,11 @@ pub(super) fn read(path: &Path, options: &SessionOptions) -> Result<Option<Read>
     };
     let mut storage = Storage::opened(options, path, state, lines.into_file().0);
     let mut entries = entries;
+    entries.unanswered = unanswered;
     if version < VERSION {
         storage.rewrite(&header, &mut entries).map_err(failed("migrate"))?;
     }
-    Ok(Some(Read { header, entries, notices, unanswered, storage }))
+    Ok(Some(Read { header, entries, notices, storage }))
 }
 
 /// What has been read of a file.

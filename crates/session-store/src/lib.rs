@@ -34,7 +34,6 @@ use index::Name;
 use pijs_durable::Disk;
 use pijs_environment::Ambient;
 use pijs_llm::message::{Message, StopReason};
-use records::LineDigest;
 use serde_json::Map;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -72,8 +71,6 @@ pub struct Session {
     storage: Storage,
     options: SessionOptions,
     notices: Vec<String>,
-    /// Lines of another program that the model has not answered.
-    unanswered: Vec<LineDigest>,
 }
 
 /// A session file that cannot be read or written: which, and why.
@@ -130,7 +127,6 @@ impl Session {
         let mut session = Self::new(cwd, read.storage, options);
         session.header = read.header;
         session.notices = read.notices;
-        session.unanswered = read.unanswered;
         session.entries = read.entries;
         session.go_to_end();
         Ok(session)
@@ -179,7 +175,7 @@ impl Session {
         for entry in source.entries() {
             self.insert(Entry::clone(&*entry?));
         }
-        self.unanswered.clone_from(&source.unanswered);
+        self.entries.unanswered.clone_from(&source.entries.unanswered);
         self.notices.extend_from_slice(&source.notices);
         self.storage.write_all(&self.header, &mut self.entries)?;
         Ok(self)
@@ -195,15 +191,7 @@ impl Session {
             parent_session: None,
             extra: Map::new(),
         };
-        Self {
-            header,
-            entries: Entries::default(),
-            leaf: None,
-            storage,
-            options,
-            notices: Vec::new(),
-            unanswered: Vec::new(),
-        }
+        Self { header, entries: Entries::default(), leaf: None, storage, options, notices: Vec::new() }
     }
 
     /// What the user should know about how the file was found, one sentence each.
@@ -333,8 +321,8 @@ impl Session {
         self.storage.appended(&self.header, &mut self.entries)?;
         let is_reply = matches!(&entry.body, Body::Message { message: Message::Assistant(reply) }
             if !matches!(reply.stop_reason, StopReason::Error | StopReason::Aborted));
-        if is_reply && entry.extension.is_none() && !self.unanswered.is_empty() {
-            self.storage.answered(&self.header, std::mem::take(&mut self.unanswered));
+        if is_reply && entry.extension.is_none() && !self.entries.unanswered.is_empty() {
+            self.storage.answered(&self.header, std::mem::take(&mut self.entries.unanswered));
         }
         Ok(entry)
     }

@@ -22,6 +22,8 @@ const LONGEST_REWRITTEN: u64 = 64 << 20;
 pub(super) struct Entries {
     pub(super) index: Index,
     held: Mutex<Held>,
+    /// Lines of another program that the model has not answered.
+    pub(super) unanswered: Vec<LineDigest>,
 }
 
 impl Entries {
@@ -168,8 +170,8 @@ impl Storage {
         let mut appender = Appender::open(&self.disk, &path).map_err(failed)?.appender;
         let before = appender.length();
         match self.append_all(&mut appender, header, entries) {
-            Ok(places) => {
-                self.written(appender, entries, places);
+            Ok((places, foreign)) => {
+                self.written(appender, entries, places, foreign);
                 Ok(())
             }
             Err(error) => {
@@ -187,11 +189,11 @@ impl Storage {
         appender: &mut Appender,
         header: &Header,
         entries: &Entries,
-    ) -> Result<Vec<Place>, SessionError> {
+    ) -> Result<(Vec<Place>, Vec<LineDigest>), SessionError> {
         let path = self.path.clone().unwrap_or_default();
         let failed = |error| SessionError::new(&path, "write", error);
         let mut due = header_line(header);
-        let (mut places, mut lines) = (Vec::new(), Vec::new());
+        let (mut places, mut lines, mut foreign) = (Vec::new(), Vec::new(), Vec::new());
         for at in 0..entries.index.len() {
             if due.len() >= PIECE {
                 self.note(header, Mark::Own, lines.drain(..));
@@ -199,11 +201,22 @@ impl Storage {
             }
             let from = due.len();
             self.add(entries, at, appender.length(), &mut due, &mut places)?;
-            lines.push(digest(&due[from..]));
+            by_author(entries, at, &mut lines, &mut foreign).push(digest(&due[from..]));
         }
         self.note(header, Mark::Own, lines);
+        let foreign = self.note_foreign(header, entries, foreign);
         appender.append(&due).map_err(failed)?;
-        Ok(places)
+        Ok((places, foreign))
+    }
+
+    /// Notes lines of another program that are written once more. Who copies a line has not said it: those that the model has
+    /// not answered stay without a note, and are returned.
+    fn note_foreign(&mut self, header: &Header, entries: &Entries, lines: Vec<LineDigest>) -> Vec<LineDigest> {
+        if entries.unanswered.is_empty() {
+            self.note(header, Mark::Answered, lines);
+            return Vec::new();
+        }
+        lines
     }
 
     /// Adds the line of an entry to what goes to `offset`, and where it will be.
@@ -225,7 +238,10 @@ impl Storage {
     }
 
     /// A new file has all entries.
-    fn written(&mut self, appender: Appender, entries: &mut Entries, places: Vec<Place>) {
+    fn written(&mut self, appender: Appender, entries: &mut Entries, places: Vec<Place>, foreign: Vec<LineDigest>) {
+        if !foreign.is_empty() {
+            entries.unanswered = foreign;
+        }
         self.reader = Mutex::default();
         self.state = State::Open { appender, written: places.len() };
         places.into_iter().enumerate().for_each(|(at, place)| entries.index.put(at, place));
@@ -286,22 +302,33 @@ impl Storage {
             return Err(io::Error::other(format!("it is too long to be written anew ({} bytes)", entries.index.bytes)));
         }
         let mut text = header_line(header);
-        let (mut places, mut lines) = (Vec::new(), Vec::new());
+        let (mut places, mut lines, mut foreign) = (Vec::new(), Vec::new(), Vec::new());
         for at in 0..entries.index.len() {
             let from = text.len();
             self.add(entries, at, 0, &mut text, &mut places).map_err(io::Error::other)?;
-            lines.push(digest(&text[from..]));
+            by_author(entries, at, &mut lines, &mut foreign).push(digest(&text[from..]));
         }
         self.note(header, Mark::Own, lines);
+        let foreign = self.note_foreign(header, entries, foreign);
         if let Some(notes) = &mut self.notes {
             notes.sync();
         }
         self.disk.replace(&path, &text, Replace::STATE)?;
         // The lock on the old file ends only when the new one has its own.
         let appender = Appender::open(&self.disk, &path)?.appender;
-        self.written(appender, entries, places);
+        self.written(appender, entries, places, foreign);
         Ok(())
     }
+}
+
+/// Returns the list that an entry's line belongs to: that of PiJS's own lines, or that of another program's.
+fn by_author<'a>(
+    entries: &Entries,
+    at: usize,
+    own: &'a mut Vec<LineDigest>,
+    foreign: &'a mut Vec<LineDigest>,
+) -> &'a mut Vec<LineDigest> {
+    if entries.index.node(at).is_foreign && guard::is_up("session.copied") { foreign } else { own }
 }
 
 fn changed(path: &Path) -> SessionError {

@@ -352,6 +352,18 @@ fn what_another_program_wrote_waits_until_the_model_has_answered() {
     assert_eq!(waiting(&changed), ["another program"]);
     let copy = changed.branched(&changed.leaf().cloned().unwrap()).unwrap();
     assert_eq!(waiting(&copy), ["another program"], "a copy brings it along");
+    let copied = copy.path().unwrap().to_owned();
+    drop(copy);
+    assert_eq!(waiting(&open(&copied)), ["another program"], "a copy that is opened again, too");
+    let mut copy = open(&copied);
+    copy.append_message(&assistant("well")).unwrap();
+    let again = copy.branched(&copy.leaf().cloned().unwrap()).unwrap();
+    assert!(waiting(&again).is_empty(), "what was answered stays so");
+    let again_path = again.path().unwrap().to_owned();
+    drop((copy, again));
+    for path in [&copied, &again_path] {
+        assert!(open(path).notices().is_empty() && waiting(&open(path)).is_empty());
+    }
     let mut failed = match assistant("") {
         Message::Assistant(reply) => reply,
         _ => unreachable!("it is one"),

@@ -155,7 +155,7 @@ impl Session {
     /// wherever in the session it wrote: until the model has answered, nobody has seen it.
     pub fn waiting_words(&self) -> Result<BTreeSet<String>, SessionError> {
         let mut found = BTreeSet::new();
-        if !self.unanswered.is_empty() {
+        if !self.entries.unanswered.is_empty() {
             found.insert(ANOTHER_PROGRAM.to_owned());
             return Ok(found);
         }
@@ -217,7 +217,7 @@ impl Session {
             }
             session.insert(entry);
         }
-        session.unanswered.clone_from(&self.unanswered);
+        session.entries.unanswered.clone_from(&self.entries.unanswered);
         for (target_id, label) in self.labels() {
             if session.place(target_id).is_some() {
                 let body = Body::Label { target_id: target_id.clone(), label: Some(label.clone()) };
