@@ -51,7 +51,7 @@ pub(super) fn of(
     Ok(env)
 }
 
-/// Leaves folders out of the search path into which the extension may put programs: what the program starts by name would be
+/// Leaves folders out of the search path into which extensions, packages or the project put programs: what the program starts by name would be
 /// the extension's. Whoever granted every use of the program meant that it runs anything.
 pub(super) fn leave_out_written(request: &Request, command: &str, args: &[String], env: &mut BTreeMap<String, String>) {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
@@ -59,8 +59,7 @@ pub(super) fn leave_out_written(request: &Request, command: &str, args: &[String
         return;
     }
     if let Some(path) = env.get_mut("PATH") {
-        let is_left =
-            |folder: &&str| !folder.is_empty() && !request.permit.may_have_written(&Path::new(folder).join("program"));
+        let is_left = |folder: &&str| super::program::is_trusted(Path::new(folder), &request.permit);
         *path = path.split(':').filter(is_left).collect::<Vec<_>>().join(":");
     }
 }

@@ -92,12 +92,28 @@ fn look_at(path: &Path) -> Option<Program> {
 }
 
 fn may_run(program: &Program, permit: &Permit) -> bool {
-    let places = permit.places();
-    let roots = [Some(&*places.project), Some(&*places.temp), Some(&*places.agent_dir), permit.package_root()];
-    let within_reach = |path: &Path| roots.iter().flatten().any(|root| path.starts_with(root));
     !guard::is_up("exec.program")
         // Both names count: a link inside can be pointed elsewhere, one outside can lead in.
-        || (!within_reach(&program.file) && !within_reach(&program.found))
+        || (!is_within_reach(&program.file, permit) && !is_within_reach(&program.found, permit))
         || permit.names_program(&program.file)
         || permit.names_program(&program.found)
+}
+
+/// Whether a path lies where extensions, packages or a project put files.
+fn is_within_reach(path: &Path, permit: &Permit) -> bool {
+    let places = permit.places();
+    let roots = [Some(&*places.project), Some(&*places.temp), Some(&*places.agent_dir), permit.package_root()];
+    roots.iter().flatten().any(|root| path.starts_with(root))
+}
+
+/// Whether programs of a folder of the search path are taken for what their names say: nobody but the user puts files there.
+pub(super) fn is_trusted(folder: &Path, permit: &Permit) -> bool {
+    let Ok(real) = folder.canonicalize() else { return false };
+    // The tools that pi fetched for itself; nobody else writes there.
+    if folder == permit.places().agent_dir.join("bin") {
+        return true;
+    }
+    let is_written =
+        |folder: &Path| is_within_reach(folder, permit) || permit.may_have_written(&folder.join("program"));
+    folder.is_absolute() && !is_written(folder) && !is_written(&real)
 }
