@@ -34,6 +34,9 @@ const MOST_BYTES: u64 = 4 << 20;
 /// Most submodules whose settings are listed, with theirs: each costs two runs of git.
 const MOST_SUBMODULES: usize = 64;
 
+/// Most folders of a work tree that are searched for repositories.
+const MOST_FOLDERS: usize = 200_000;
+
 /// A command that says why it fails. Nothing of the repository is in it: a shell reads it.
 const FAILS: &str = "echo 'pi: a setting of this repository names a program; exec:git * permits it' >&2; false";
 
@@ -180,6 +183,9 @@ pub(super) fn restrict(
     check_work_tree(&listed, cwd)?;
     if guard::is_up("exec.git-submodules") {
         listed.extend(list_submodules(program, &words, cwd, settings.0)?);
+    }
+    if words.iter().any(|word| CHANGE_FILES.contains(word)) && guard::is_up("exec.git-nested") {
+        listed.extend(list_nested(program, cwd, settings.0)?);
     }
     let includes = listed
         .iter()
@@ -360,6 +366,35 @@ fn list_submodules(
             check_work_tree(&entries, &submodule)?;
             listed.extend(entries.into_iter().filter(|entry| !entry.is_users));
             open.push((submodule, Vec::new()));
+        }
+    }
+    Ok(listed)
+}
+
+/// Lists what the repositories inside of this one say. A command that changes files can make any of them a submodule, and
+/// looks for changes in it then.
+fn list_nested(program: &Program, cwd: &Path, env: &BTreeMap<String, String>) -> Result<Vec<Entry>, HostcallError> {
+    let refused = |what: String| Reason::Scope.refusal("exec", "exec", &what).with("hint", "exec:git * permits it");
+    let Some(Repository { top, .. }) = Repository::around(cwd) else { return Ok(Vec::new()) };
+    let (mut listed, mut open, mut folders, mut repositories) = (Vec::new(), vec![top], 0, 0);
+    while let Some(folder) = open.pop() {
+        folders += 1;
+        if folders > MOST_FOLDERS {
+            return Err(refused(format!("git in a repository with more than {MOST_FOLDERS} folders")));
+        }
+        for entry in folder.read_dir().into_iter().flatten().flatten() {
+            let is_repository = entry.file_name().eq_ignore_ascii_case(".git");
+            if is_repository && folders > 1 {
+                repositories += 1;
+                if repositories > MOST_SUBMODULES {
+                    return Err(refused(format!("git with more than {MOST_SUBMODULES} repositories inside of one")));
+                }
+                let entries = list(program, &[], &folder, env)?;
+                check_work_tree(&entries, &folder)?;
+                listed.extend(entries.into_iter().filter(|entry| !entry.is_users));
+            } else if !is_repository && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                open.push(entry.path());
+            }
         }
     }
     Ok(listed)
