@@ -9,7 +9,7 @@ use pijs_durable::{Disk, read_regular};
 use pijs_extc::Cache;
 use pijs_hostcall::places::{OwnState, Places, Protection, normal};
 use pijs_session_store::{SessionPlace, SessionRecords, file};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// Symbolic links that are followed on the way to one place, as by the system.
 const MOST_LINKS: usize = 40;
@@ -126,6 +126,10 @@ fn add_linked(own: &mut OwnState, list: impl Fn(&mut OwnState) -> &mut Vec<PathB
 fn names(path: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
     let root = Path::new("/");
     let (mut names, mut links) = (vec![normal(root, path)], Vec::new());
+    let climbed = climb(path, &mut links);
+    if !names.contains(&climbed) {
+        names.push(climbed);
+    }
     while let Some((link, next)) = names.last().and_then(|name| through_first_link(name))
         && links.len() < MOST_LINKS
     {
@@ -138,6 +142,29 @@ fn names(path: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
         names.push(real);
     }
     (names, links)
+}
+
+/// Takes `..` off a path as the system does: behind a link that is the folder above the one that the link leads to. Adds the
+/// links that are left so.
+fn climb(path: &Path, links: &mut Vec<PathBuf>) -> PathBuf {
+    let mut at = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => {
+                let mut on_the_way = at.clone();
+                while let Some((link, next)) = through_first_link(&on_the_way)
+                    && links.len() < MOST_LINKS
+                {
+                    links.push(link);
+                    on_the_way = next;
+                }
+                at = on_the_way;
+                at.pop();
+            }
+            part => at.push(part),
+        }
+    }
+    at
 }
 
 /// The first symbolic link of a path, and the path with what it leads to in its place.
@@ -165,6 +192,11 @@ mod tests {
         let (names, links) = names(&at.join("a/cache/pijs"));
         assert_eq!(names, ["a/cache/pijs", "b/cache/pijs", "data/cache/pijs"].map(|name| at.join(name)));
         assert_eq!(links, ["a", "b"].map(|name| at.join(name)));
+        std::fs::create_dir_all(at.join("data/sub")).expect("a folder");
+        symlink(at.join("data/sub"), at.join("way")).expect("a link");
+        let (names, links) = super::names(&at.join("way/../cache"));
+        assert!(names.contains(&at.join("data/cache")), "{names:?}");
+        assert_eq!(links, [at.join("way")], "who exchanges the link has another folder");
         let plain = at.join("data/none/pijs");
         assert_eq!(super::names(&plain), (vec![plain], vec![]));
     }
