@@ -226,6 +226,7 @@ impl Spec {
             Ok(found) => found,
             Err(error) => return Ok(Self { command, start: Err(error) }),
         };
+        check_folder(request, &cwd)?;
         let mut env = environment(request, options)?;
         let start = match program::find(&command, &cwd, options, &request.permit)? {
             None => Err(io::ErrorKind::NotFound.into()),
@@ -262,6 +263,23 @@ fn environment(request: &Request, options: &ExecOptions) -> Result<BTreeMap<Stri
     let places = request.permit.places();
     let folder = cwd.map_or_else(|| Ok(places.project.clone()), |cwd| places.node_path(cwd))?;
     environment::of(request, options, &Command { program: command, args, folder: &folder, given })
+}
+
+/// Refuses a folder that a link leads to, for a program that does what files there say, unless it may run there by the
+/// folder's own name: the gate decided about the name that the call used, and that name is what was shown.
+fn check_folder(request: &Request, real: &Path) -> Result<(), HostcallError> {
+    let required = pijs_hostcall::derive(&request.method, &request.params)?;
+    let Subject::Program { command, args, cwd: Some(named), given } = &required.subject else { return Ok(()) };
+    let is_other = request.permit.places().node_path(named)? != real;
+    if !is_other || !pijs_hostcall::programs::obeys_folder(command) || !guard::is_up("exec.linked-folder") {
+        return Ok(());
+    }
+    match request.permit.runs_in(&Command { program: command, args, folder: real, given }) {
+        true => Ok(()),
+        false => Err(Reason::Scope
+            .refusal("exec", "exec", &format!("{command} in '{named}', which leads to {}", real.display()))
+            .with("hint", "name the folder that the link leads to")),
+    }
 }
 
 /// The working folder: opened without following anything at the name that was decided about. A folder that does not

@@ -109,6 +109,54 @@ pub(crate) fn names_folder(command: &str, args: &[&str]) -> bool {
     obeys_folder(command) && args.iter().any(names)
 }
 
+/// Options of interpreters that say how much is printed, or how many things run at once.
+const HARMLESS_OPTIONS: &[&str] = &[
+    "--color",
+    "--colour",
+    "--dry-run",
+    "--help",
+    "--if-present",
+    "--json",
+    "--keep-going",
+    "--no-color",
+    "--quiet",
+    "--silent",
+    "--verbose",
+    "--version",
+];
+
+/// Whether an interpreter with more arguments than a grant names does what was named. What follows a script, or the name of
+/// another program, is that one's; anything else may name another file of commands, or a command.
+pub(crate) fn stays_as_named(command: &str, args: &[&str], named: usize) -> bool {
+    let name = name_of(command).to_ascii_lowercase();
+    let (leading, rest) = args.split_at(named.min(args.len()));
+    if INTERPRETERS.binary_search(&name.as_str()).is_err() || leading.is_empty() || rest.is_empty() {
+        return true;
+    }
+    // Without an operand among them the next one is what runs.
+    let has_operand = leading.iter().any(|arg| !arg.starts_with('-') && !is_assignment(arg));
+    if !has_operand || input::passes_arguments(&name) || leading.contains(&"--") {
+        return has_operand;
+    }
+    let judged = rest.iter().take_while(|arg| **arg != "--");
+    judged.into_iter().all(|arg| match arg.strip_prefix('-') {
+        None | Some("") => !is_assignment(arg),
+        Some(_) if name.ends_with("make") && is_count_or_quiet(arg) => true,
+        Some(_) => HARMLESS_OPTIONS.contains(arg),
+    })
+}
+
+/// Whether an argument sets a variable: `SHELL=/bin/x` of `make`.
+fn is_assignment(arg: &str) -> bool {
+    arg.split_once('=').is_some_and(|(name, _)| !name.starts_with('-') && !name.contains('/'))
+}
+
+/// Whether an option of `make` is `-s`, `-k` or a number of jobs.
+fn is_count_or_quiet(arg: &str) -> bool {
+    matches!(arg, "-k" | "-s")
+        || arg.strip_prefix("-j").is_some_and(|jobs| jobs.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
 /// Whether a program does what files in its working folder say: the same words mean something else in another one.
 pub fn obeys_folder(command: &str) -> bool {
     let name = name_of(command).to_ascii_lowercase();
@@ -224,6 +272,46 @@ mod tests {
         }
         for line in ["npm test", "make check", "git -C x status", "cargo metadata", "ls -f"] {
             assert!(!names(line), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_follows_a_named_command_of_an_interpreter_changes_nothing_of_it() {
+        let stays = |line: &str, named: usize| {
+            let words: Vec<&str> = line.split(' ').collect();
+            stays_as_named(words[0], &words[1..], named)
+        };
+        for line in [
+            "make clean -s",
+            "make clean -j4 --keep-going",
+            "make clean all",
+            "npm test -- --run x",
+            "npm test --silent",
+            "sh run.sh -x --eval",
+            "python3 tool.py --prefix=x",
+            "timeout 5 ls -l",
+            "ls -l -a",
+        ] {
+            assert!(stays(line, 1), "{line}");
+        }
+        for line in [
+            "make clean --eval=$(shell,id)",
+            "make clean --direct=x",
+            "make clean --makef=x",
+            "make clean -sC x",
+            "make clean -sf x",
+            "make clean -E x",
+            "make clean SHELL=x",
+            "npm test --prefi x",
+            "npm test --prefi=x",
+            "npm test -prefix x",
+            "npm test --script-shell=x",
+            "sed -n 1e",
+            "sed p -e 1e",
+            "bash -e x.sh",
+            "env A=b sh",
+        ] {
+            assert!(!stays(line, 1), "{line}");
         }
     }
 
@@ -536,6 +624,16 @@ mod tests {
             "git cherry-pick --strategy=x/evil a",
             "git revert --no-edit --strategy=x/evil a",
             "git rebase --strategy x/evil a",
+            // The state of an interrupted operation is a list of commands.
+            "git rebase --continue",
+            "git rebase --skip",
+            "git cherry-pick --continue",
+            "git cherry-pick --skip",
+            "git revert --continue",
+            "git revert --skip",
+            "git apply -",
+            "git diff --no-index a b",
+            "git grep --no-index x",
             "git merge --strat=x/evil other",
             "git commit -F -m --evil",
             "git fetch --recurse-submodules=yes .",

@@ -481,8 +481,11 @@ impl CommandPattern {
             Folder::Project { project, own } => {
                 let is_meant = self.leading.is_empty() && programs::kind_of(program) == Kind::Interpreter;
                 let is_own = own.as_deref().is_some_and(|own| folder.starts_with(own));
+                // What was installed there is a package's, too.
+                let is_packages =
+                    folder.strip_prefix(project).is_ok_and(|rest| rest.iter().any(|name| name == "node_modules"));
                 is_meant
-                    || (folder.starts_with(project) && !is_own)
+                    || (folder.starts_with(project) && !is_own && !is_packages)
                     || !programs::obeys_folder(program)
                     || !guard::is_up("exec.obeyed-folder")
             }
@@ -503,7 +506,9 @@ impl CommandPattern {
                     let runs_others =
                         programs::kind_of(command) == Kind::Options && !programs::is_plain(command, args, named);
                     let is_elsewhere = named > 0 && programs::names_folder(command, &args[named..]);
-                    !(runs_others || is_elsewhere) || !guard::is_up("exec.plain-use")
+                    let is_other =
+                        guard::is_up("exec.named-options") && !programs::stays_as_named(command, args, named);
+                    !is_other && (!(runs_others || is_elsewhere) || !guard::is_up("exec.plain-use"))
                 }
             }
     }

@@ -13,6 +13,8 @@ const uses: Record<string, [string, string[]]> = {
   "files of a patch": ["git", ["apply", "-"]],
   "difference of any files": ["git", ["diff", "--no-index", "a.txt", "list"]],
   "search of any files": ["git", ["grep", "--no-index", "x"]],
+  "commands of a rebase": ["git", ["rebase", "--continue"]],
+  "strategy of a sequence": ["git", ["cherry-pick", "--continue"]],
   status: ["git", ["status", "-sb"]],
   log: ["git", ["log", "--oneline", "-n", "1", "--format=%s"]],
   difference: ["git", ["diff", "--cached", "--stat"]],

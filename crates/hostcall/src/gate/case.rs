@@ -114,7 +114,7 @@ impl Case<'_> {
     }
 
     /// What a program is given, without an index of git in a place where the caller may write: git replaces that file.
-    fn without_own_index<'g>(&self, command: &str, args: &[&str], given: &Given<'g>) -> Given<'g> {
+    pub(super) fn without_own_index<'g>(&self, command: &str, args: &[&str], given: &Given<'g>) -> Given<'g> {
         let mut given = given.clone();
         for variable in &mut given.variables {
             if self.is_own_index(command, args, variable) {

@@ -167,6 +167,14 @@ impl Permit {
             || self.once.iter().any(covers)
     }
 
+    /// Whether a program may run in a folder that the folder of the call has turned out to be.
+    pub fn runs_in(&self, command: &Command<'_>) -> bool {
+        let given = self.case().without_own_index(command.program, command.args, command.given);
+        let command = Command { given: &given, ..*command };
+        self.case().by_grant("exec", |scope| scope.command(&command)).is_ok()
+            || self.once.iter().any(|grant| grant.capability.as_str() == "exec" && grant.scope.command(&command))
+    }
+
     /// Whether a search path that a program is given is the host's own, with folders added that are left out.
     pub fn keeps_search_path(&self, value: &str) -> bool {
         let host = &self.gate.inner.host;

@@ -203,6 +203,17 @@ pub fn interprets_input(command: &str, args: &[&str]) -> bool {
 /// Read their input, and run what a script of theirs makes of it.
 const EDITORS_OF_STREAMS: &[&str] = &["awk", "gawk", "mawk", "nawk", "sed"];
 
+/// Programs that run one with the arguments behind its name.
+const WRAPPERS: &[&str] = &[
+    "chrt", "doas", "env", "ionice", "nice", "nohup", "setsid", "stdbuf", "sudo", "time", "timeout", "unbuffer",
+    "xargs",
+];
+
+/// Whether arguments of a program belong to what it runs, where an operand stands before them.
+pub(super) fn passes_arguments(name: &str) -> bool {
+    [SHELLS, SCRIPT_RUNNERS, WRAPPERS].iter().any(|list| list.contains(&name)) && !MANAGERS.contains(&name)
+}
+
 /// Whether a script of `awk` or `sed` may run something: `system(...)`, a pipe, `getline`, the command or flag `e`.
 fn runs_in_script(script: &str) -> bool {
     let flags = script.rsplit(['/', '|', ',', '#']).next().unwrap_or_default();

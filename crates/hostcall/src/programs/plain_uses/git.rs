@@ -1,7 +1,8 @@
 //! The plain uses of git.
 //!
 //! No command that puts files where its arguments or its input say is plain under the bare name (`apply`, `clone`,
-//! `worktree add`, `mv`): they may be what another program runs. `--no-index` is nowhere: it reads any file. `--recurse-submodules` is nowhere: the settings of a submodule are its own.
+//! `worktree add`, `mv`): they may be what another program runs. `--no-index` is nowhere: it reads any file. No
+//! interrupted operation goes on (`--continue`, `--skip`): its state in the repository is a list of commands. `--recurse-submodules` is nowhere: the settings of a submodule are its own.
 
 use super::{Syntax, Tool, Use, named, names_a_helper, names_git_folder, plain, tool};
 
@@ -114,7 +115,7 @@ const USES: &[Use] = &[
         "cherry-pick",
         &[
             "-x -r -m: -n -s --mainline --no-commit --signoff --ff --allow-empty --allow-empty-message \
-             --keep-redundant-commits --empty --continue --abort --skip --quit --no-edit --cleanup --rerere-autoupdate \
+             --keep-redundant-commits --empty --abort --quit --no-edit --cleanup --rerere-autoupdate \
              --no-rerere-autoupdate",
             STRATEGIES,
             SIGN,
@@ -187,7 +188,7 @@ const USES: &[Use] = &[
     plain(
         "rebase",
         &[
-            "-i -m -q -v -n -C: -f -r --interactive --merge --apply --onto --keep-base --root --continue --skip --abort \
+            "-i -m -q -v -n -C: -f -r --interactive --merge --apply --onto --keep-base --root --abort \
              --quit --show-current-patch --quiet --verbose --stat --no-stat --verify --no-verify --no-ff --force-rebase \
              --fork-point --no-fork-point --ignore-whitespace --whitespace --committer-date-is-author-date --ignore-date \
              --reset-author-date --signoff --rebase-merges --no-rebase-merges --autosquash --no-autosquash --autostash \
@@ -238,7 +239,7 @@ const USES: &[Use] = &[
     plain(
         "revert",
         &[
-            "-n -m: -s --no-commit --no-edit --mainline --signoff --reference --continue --abort --skip --quit --cleanup \
+            "-n -m: -s --no-commit --no-edit --mainline --signoff --reference --abort --quit --cleanup \
              --rerere-autoupdate --no-rerere-autoupdate",
             STRATEGIES,
             SIGN,
