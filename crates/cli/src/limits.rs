@@ -113,6 +113,8 @@ fn walls(environment: &Environment, decided: &Decided) -> Result<Map<String, Val
     let rows = [
         ("process", json!("a worker of its own")),
         ("files", json!(sealed.landlock)),
+        // The same kernel keeps programs of extensions from pi's own files.
+        ("program_files", json!(if json!(sealed.landlock) == "none" { "open" } else { "pi's own are closed" })),
         ("system_calls", json!(if standing.filters_calls { "filtered" } else { "open" })),
         ("open_files", json!(standing.open_files)),
         ("environment_bytes", json!(standing.environment_bytes)),
