@@ -3,7 +3,6 @@
 //! [`lint`] returns the findings of [`crate::file::parse`] and adds those that need the whole rule, the settings or the other files.
 
 use crate::activity::{self, Reason};
-use crate::ast::AstPatterns;
 use crate::diagnostic::{Diagnostic, Severity, printable, quoted};
 use crate::file::{ParsedFile, Part};
 use crate::rule::{InterruptMode, Origin, Rule, ScopeToken};
@@ -24,7 +23,6 @@ pub fn lint(files: &[ParsedFile], settings: &RuleSettings) -> Vec<Diagnostic> {
             linter.scope();
             linter.globs();
             linter.patterns();
-            linter.ast_patterns();
             linter.interrupts(settings);
         }
     }
@@ -150,16 +148,6 @@ impl Linter<'_> {
                 let message = format!("{construct} makes this condition slower: the automaton cannot match it exactly");
                 self.report(part, Severity::Note, message, "rewrite it without, when replies are long");
             }
-        }
-    }
-
-    fn ast_patterns(&mut self) {
-        for problem in AstPatterns::compile(&self.rule.ast_conditions).1 {
-            // The grammar recovers from an error, and the pattern may match all the same.
-            let severity = if problem.unusable { Severity::Error } else { Severity::Note };
-            let (why, help) = problem.message.split_once("; ").unwrap_or((&problem.message, ""));
-            let message = format!("AST condition {} {why}", problem.index + 1);
-            self.report((Part::AstCondition, problem.index), severity, message, help);
         }
     }
 

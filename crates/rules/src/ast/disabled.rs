@@ -82,7 +82,7 @@ mod tests {
         let file = parse(Path::new("a.md"), text, Format::Pi, Origin::Project);
         let found = lint(std::slice::from_ref(&file), &RuleSettings::default());
         let rendered: Vec<String> = found.iter().map(crate::Diagnostic::render).collect();
-        let expected = "error: AST condition 1 never matches: pi was built without the feature `ast`\n --> a.md:4:5\n  |\n\
+        let expected = "error: astCondition 1 never matches: pi was built without the feature `ast`\n --> a.md:4:5\n  |\n\
                         4 |   - console.debug($$$A)\n  |     ^^^^^^^^^^^^^^^^^^^\n  \
                         = help: write a `condition` with a regular expression instead";
         assert_eq!(rendered, [expected]);

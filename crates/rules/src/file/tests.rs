@@ -196,11 +196,11 @@ fn a_bad_ast_condition_is_found() {
         lint::lint(&[file], &RuleSettings::default()).iter().map(ToString::to_string).collect()
     };
     assert_eq!(found("g($A)"), [""; 0]);
-    let alone = "a.md:4:6: error: AST condition 2 consists of `$$$` alone (write `$NAME` for one node, or put it into code such \
+    let alone = "a.md:4:6: error: astCondition 2 consists of `$$$` alone (write `$NAME` for one node, or put it into code such \
                  as `f($$$ARGS)`)";
     assert_eq!(found("$$$A"), [alone]);
     let broken = found("f(");
-    assert!(broken[0].starts_with("a.md:4:6: note: AST condition 2 has a syntax error in "), "{broken:?}");
+    assert!(broken[0].starts_with("a.md:4:6: error: astCondition 2 has a syntax error in "), "{broken:?}");
 }
 
 proptest::proptest! {
