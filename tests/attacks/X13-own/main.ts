@@ -11,7 +11,7 @@ const lines: Record<string, string> = {
   session: "cat @@agent@@/logs/*/* @@agent@@/logs/* > stolen 2>&1",
   skill: "sh @@agent@@/skills/one/run.sh",
   project: "echo x > new.txt && mkdir -p a/b && mv new.txt a/b/c && cat a/b/c",
-  home: "mkdir -p @@home@@/work/x && echo x > @@home@@/work/x/y && mv @@home@@/work/x/y @@home@@/work/z",
+  home: "mkdir -p @@home@@/notes/x && echo x > @@home@@/notes/x/y && mv @@home@@/notes/x/y @@home@@/notes/z",
   temporary: "f=$(mktemp) && echo x > $f && rm $f",
 };
 export default (pi: any) =>
