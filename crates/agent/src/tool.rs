@@ -43,7 +43,7 @@ impl Tool {
         }
     }
 
-    /// What people and `pi.getAllTools()` are told.
+    /// Returns the tool as people and `pi.getAllTools()` see it.
     pub(crate) fn info(&self) -> Value {
         let source = match self {
             Self::Builtin(..) => {
@@ -105,7 +105,7 @@ impl Tool {
     }
 }
 
-/// What is around the run of a tool.
+/// The session that a tool runs in.
 pub(crate) struct Around<'a> {
     pub(crate) options: &'a AgentOptions,
     pub(crate) extensions: &'a dyn Extensions,
@@ -145,8 +145,8 @@ impl Tool {
     }
 }
 
-/// What an extension's tool returned, taken as it is. Of nothing pi cannot read the content, of anything but an object
-/// there is none.
+/// Takes the value that an extension's tool returned as it is. Of nothing pi cannot read the content, of anything but an
+/// object there is none.
 fn extension_output(value: Value) -> ToolOutput {
     let mut members = match value {
         Value::Object(members) => members,

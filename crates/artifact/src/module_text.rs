@@ -18,7 +18,7 @@ pub trait FindFunctions: Send + Sync {
     fn functions(&self, source: &str) -> Vec<FunctionText>;
 }
 
-/// Where a function stands: byte offsets in its module's text.
+/// The place of a function: byte offsets in its module's text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FunctionText {
     /// From its beginning to its body: where the engine may say it is.

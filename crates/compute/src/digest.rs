@@ -31,7 +31,7 @@ pub(crate) use with_digest;
 pub(crate) trait Digester: digest::Digest + Update + FixedOutput + Default + Clone + 'static {}
 impl<D: digest::Digest + Update + FixedOutput + Default + Clone + 'static> Digester for D {}
 
-/// What a digest and an HMAC have in common.
+/// Takes bytes piece by piece, as a digest and an HMAC do.
 trait Running {
     fn update(&mut self, bytes: &[u8]);
     fn finish(self: Box<Self>) -> Vec<u8>;

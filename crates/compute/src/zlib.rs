@@ -4,7 +4,7 @@ use crate::brotli;
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 use std::fmt;
 
-/// What one step did.
+/// The outcome of one step.
 #[derive(Debug)]
 pub struct Step {
     /// What came out.

@@ -226,12 +226,12 @@ pub(crate) fn explain(environment: &Environment, args: &ExplainArgs) -> Result<(
     Ok(())
 }
 
-/// What a session says of a rule.
+/// The firings of a rule in a session.
 struct Explained<'a> {
     replies: usize,
     /// Its firings in the session, each with the replies before it, and whether it only reminded.
     recorded: Vec<(usize, &'a FiredRule, bool)>,
-    /// What becomes of its matches when the session is read again.
+    /// The decisions on its matches when the session is read again.
     matches: Vec<TraceEntry>,
 }
 
