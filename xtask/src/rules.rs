@@ -34,7 +34,9 @@ pub const LAYERS: &[&[&str]] = &[
     &["pijs-extc", "pijs-llm"],
     &["pijs-host", "pijs-session-store", "pijs-tools"],
     &["pijs-agent"],
-    &["pijs-cli", "pijs-conformance", "pijs-readers", "xtask"],
+    &["pijs-runtime"],
+    &["pijs-conformance"],
+    &["pijs-cli", "pijs-readers", "xtask"],
     &["pijs-tests"],
 ];
 

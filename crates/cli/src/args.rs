@@ -3,17 +3,22 @@
 //! Options that clap does not know are flags of extensions (`pi.registerFlag`); they are taken out
 //! before parsing ([`flags`]), and checked once the extensions have registered theirs.
 
+mod config;
 mod flags;
 mod similar;
 
 pub(crate) use flags::{ExtensionFlag, split_extension_flags};
-pub(crate) use similar::{misspelt_command, similar, similar_models, similar_option};
+pub(crate) use similar::{misspelt_command, similar_option};
 
 use crate::rules::{RuleArgs, RulesCommand};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use pijs_agent::ToolChoice;
+use pijs_conformance::drive::DriveArgs;
+use pijs_conformance::snapshot::SnapshotArgs;
 use pijs_host::PiProfile;
 use pijs_packages::ResourceOptions;
+use pijs_runtime::Isolation;
+use pijs_runtime::rules::Peer;
 use std::path::PathBuf;
 
 /// Runs pi extensions without Node: fast to start, contained, and able to stop a reply that breaks a rule.
@@ -104,7 +109,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "CAP", help_heading = "Permissions")]
     pub(crate) deny: Vec<String>,
     /// Where extension code runs
-    #[arg(long, value_enum, default_value_t, help_heading = "Extensions")]
+    #[arg(long, value_parser = isolation(), default_value_t, help_heading = "Extensions")]
     pub(crate) isolation: Isolation,
     /// Which pi extensions meet: 0.87 or 0.73; without it `extensionProfile` of the settings
     #[arg(long, value_name = "VERSION", help_heading = "Extensions")]
@@ -173,6 +178,11 @@ impl RunArgs {
         self.messages.iter().map(String::as_str).filter(|word| !word.starts_with('@'))
     }
 
+    /// Whether the reply's text is what is printed, and no events.
+    pub(crate) fn is_text(&self) -> bool {
+        self.mode == Mode::Text
+    }
+
     /// What a person said of this folder for this run.
     pub(crate) fn trust(&self) -> Option<bool> {
         (self.approve || self.no_approve).then_some(self.approve)
@@ -225,18 +235,6 @@ pub(crate) struct ToolArgs {
     /// No built-in tools, until somebody chooses them (also: -nbt)
     #[arg(long)]
     pub(crate) no_builtin_tools: bool,
-}
-
-impl ToolArgs {
-    /// What they come to; `usual` are the built-in tools that settings have active.
-    pub(crate) fn choice(&self, usual: Option<Vec<String>>) -> ToolChoice {
-        let names = |list: &String| -> Vec<String> {
-            list.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect()
-        };
-        let only = self.tools.as_ref().map(names).or_else(|| self.no_tools.then(Vec::new));
-        let builtin = if self.no_builtin_tools { Some(Vec::new()) } else { usual };
-        ToolChoice { only, without: self.exclude_tools.as_ref().map(names).unwrap_or_default(), builtin }
-    }
 }
 
 /// What is read beside extensions.
@@ -302,29 +300,23 @@ pub(crate) enum PolicyMode {
     Permissive,
 }
 
-/// `--isolation`
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Isolation {
-    /// A sealed worker process per package; needs Linux
-    Process,
-    /// Inside pi, under the same limits and the same gate
-    Thread,
+/// Names of [`Isolation`], for options.
+pub(crate) fn isolation() -> impl TypedValueParser<Value = Isolation> {
+    let described = [
+        PossibleValue::new("process").help("A sealed worker process per package; needs Linux"),
+        PossibleValue::new("thread").help("Inside pi, under the same limits and the same gate"),
+    ];
+    PossibleValuesParser::new(described).try_map(|name| name.parse::<Isolation>())
 }
 
-impl Default for Isolation {
-    /// Sealed wherever that exists.
-    fn default() -> Self {
-        if cfg!(target_os = "linux") { Self::Process } else { Self::Thread }
-    }
-}
-
-impl std::fmt::Display for Isolation {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Process => "process",
-            Self::Thread => "thread",
-        })
-    }
+/// Names of [`Peer`], for options.
+pub(crate) fn peer() -> impl TypedValueParser<Value = Peer> {
+    let described = [
+        PossibleValue::new("omp").help("oh-my-pi"),
+        PossibleValue::new("cursor").help("Cursor"),
+        PossibleValue::new("built-in").help("the rules that come with pi"),
+    ];
+    PossibleValuesParser::new(described).map(|name| name.parse::<Peer>().expect("one of these"))
 }
 
 /// Everything that is not a prompt.
@@ -494,33 +486,6 @@ pub(crate) enum LedgerCommand {
     },
 }
 
-/// What is compared with the real pi, and how it runs.
-#[derive(Debug, Args)]
-pub(crate) struct ComparedArgs {
-    /// Where example:NAME is
-    #[arg(long, value_name = "DIR")]
-    pub(crate) examples: Option<PathBuf>,
-    /// Where npm:NAME@VERSION is
-    #[arg(long, value_name = "DIR")]
-    pub(crate) packages: Option<PathBuf>,
-    /// Where the extensions run
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) isolation: Isolation,
-    /// Which pi they meet: 0.87 or 0.73
-    #[arg(long, value_name = "VERSION", default_value_t)]
-    pub(crate) profile: PiProfile,
-}
-
-/// `pi ext drive`
-#[derive(Debug, Args)]
-pub(crate) struct DriveArgs {
-    /// What happens, in the form of oracle/format.md
-    #[arg(value_name = "SCENARIO.json")]
-    pub(crate) scenario: PathBuf,
-    #[command(flatten)]
-    pub(crate) compared: ComparedArgs,
-}
-
 /// `pi ext grants`
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -583,17 +548,4 @@ pub(crate) struct ExplainArgs {
     /// Machine output; before the call
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-/// `pi ext snapshot`
-#[derive(Debug, Args)]
-pub(crate) struct SnapshotArgs {
-    /// Paths, example:NAME or npm:NAME@VERSION[/FILE], in load order
-    #[arg(required = true, value_name = "ENTRY")]
-    pub(crate) entries: Vec<String>,
-    /// Paths below it are printed relative to it
-    #[arg(long, value_name = "DIR")]
-    pub(crate) root: Option<PathBuf>,
-    #[command(flatten)]
-    pub(crate) compared: ComparedArgs,
 }

@@ -8,9 +8,6 @@
 //!
 //! A [`Decision`] is made before a package is put in place and kept afterwards.
 
-use crate::applicant::Applicant;
-use crate::failure::Result;
-use crate::grant_file::GrantFile;
 use crate::output::{clean, stderr};
 use crate::terminal::Terminal;
 use pijs_hostcall::asked::{allow_command, as_grants, combinations, widening, words};
@@ -21,6 +18,9 @@ use pijs_hostcall::{Grant, Mode};
 use pijs_protocol::artifact::Offers;
 use pijs_protocol::guard;
 use pijs_protocol::manifest::{CapabilityManifest, CapabilityRequest, Scope};
+use pijs_runtime::Result;
+use pijs_runtime::applicant::Applicant;
+use pijs_runtime::grant_file::GrantFile;
 
 /// Who answers.
 pub(crate) enum Who<'a> {

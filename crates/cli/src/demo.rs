@@ -6,17 +6,18 @@
 //! shown are read from the recording.
 
 use crate::args::{InstallArgs, RunArgs};
-use crate::environment::Environment;
-use crate::failure::{Failure, Result};
 use crate::output::stdout;
 use crate::packages;
+use crate::print::Answering;
 use crate::said::Said;
-use crate::session::{self, Setup};
+use crate::session::{assemble, at_once};
 use pijs_agent::{AgentEvent, FrontEnd};
 use pijs_host::VerdictTime;
 use pijs_hostcall::MemorySink;
 use pijs_llm::message::Message;
 use pijs_llm::update::UpdateKind;
+use pijs_runtime::Environment;
+use pijs_runtime::{Failure, Result};
 use serde_json::{Value, json};
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -58,20 +59,12 @@ pub(crate) async fn run(environment: &Environment, as_json: bool) -> Result<()> 
 
     let seen = Seen::default();
     let ledger = MemorySink::new();
-    let session = session::assemble(
-        &away,
-        Setup {
-            args: RunArgs {
-                model: Some(format!("script:{}", away.dirs.cwd.join("reply.jsonl").display())),
-                ..RunArgs::default()
-            },
-            flags: Vec::new(),
-            front_end: Box::new(seen.clone()),
-            ledger: Some(ledger.clone()),
-            partner: None,
-        },
-    )
-    .await?;
+    let args = RunArgs {
+        model: Some(format!("script:{}", away.dirs.cwd.join("reply.jsonl").display())),
+        ..RunArgs::default()
+    };
+    let interface = at_once(&away, true, Box::new(seen.clone()));
+    let session = Answering(assemble(&away, &args, Vec::new(), interface, Some(ledger.clone())).await?);
     let host = session.host.clone();
     host.run(session.run(Said::once(PROMPT), false, &Cell::new(false))).await?;
     session.finish();

@@ -1,11 +1,11 @@
 //! `pi --export SESSION.jsonl [FILE]`, and the forms a session is written in: as its file has it, for people, as a page.
 
-use crate::environment::Environment;
-use crate::failure::{Failure, Result};
 use crate::output::{clean, stdout};
 use pijs_environment::Ambient;
 use pijs_llm::message::{Content, Message};
 use pijs_protocol::guard;
+use pijs_runtime::Environment;
+use pijs_runtime::{Failure, Result};
 use pijs_session_store::{Body, Entry, Session, SessionError};
 use pijs_terminal::{Limits, within};
 use rustix::fs::OFlags;

@@ -1,12 +1,6 @@
 //! `pi ext grants` and `pi ext explain`: what extensions hold, why, and how to change it.
 
-use crate::applicant::{Applicant, grant_key};
-use crate::args::{ExplainArgs, GrantsArgs, GrantsCommand, RunArgs};
-use crate::compile::{Compiler, input_of};
-use crate::environment::Environment;
-use crate::failure::{Failure, Result};
-use crate::grant_file::GrantFile;
-use crate::grants::{Decided, parse_grant};
+use crate::args::{ExplainArgs, GrantsArgs, GrantsCommand};
 use crate::output::{clean, stderr, stdout};
 use crate::packages::{find_package, shown_name};
 use pijs_environment::SystemTimer;
@@ -18,6 +12,13 @@ use pijs_hostcall::vocabulary::CAPABILITIES;
 use pijs_hostcall::{Caller, Decision, Gate, Grant, Profile, Required, Subject, derive};
 use pijs_packages::PackageEntry;
 use pijs_protocol::manifest::CapabilityRequest;
+use pijs_runtime::Environment;
+use pijs_runtime::Permissions;
+use pijs_runtime::applicant::{Applicant, grant_key};
+use pijs_runtime::compile::{Compiler, input_of};
+use pijs_runtime::grant_file::GrantFile;
+use pijs_runtime::grants::{Decided, parse_grant};
+use pijs_runtime::{Failure, Result};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -111,9 +112,9 @@ fn revoke(environment: &Environment, file: &GrantFile, which: &str, answers: &[S
 
 fn answer(environment: &Environment, file: &GrantFile, which: &str, texts: &[String], allowed: bool) -> Result<()> {
     let grants = texts.iter().map(|text| parse_grant(text)).collect::<Result<Vec<_>>>()?;
-    let (found, applicant) = applicant(environment, which, &Decided::new(environment, &RunArgs::default())?)?;
+    let (found, applicant) = applicant(environment, which, &Decided::of_settings(environment)?)?;
     // A pattern that does not compile would be found only when the extension is loaded.
-    gate(environment, &Decided::new(environment, &RunArgs::default())?)
+    gate(environment, &Decided::of_settings(environment)?)
         .set_grants(&Profile::new("check").at(&found.root), &grants, Default::default())
         .map_err(|error| Failure::usage(error.to_string()))?;
     let at = file.now();
@@ -162,7 +163,7 @@ fn applicant(environment: &Environment, which: &str, decided: &Decided) -> Resul
     let compiler = Compiler::new(environment).with_access(access);
     let output = compiler.build(found.id.as_str(), &input_of(found.id.as_str(), &found.root, &found.entries))?;
     let who = (found.id.as_str(), found.installed);
-    let applicant = Applicant::new(&environment.dirs, who, &found.root, &output.metadata(), decided.policy.mode)?;
+    let applicant = Applicant::new(environment, who, &found.root, &output.metadata(), decided.policy.mode)?;
     Ok((found, applicant))
 }
 
@@ -172,8 +173,13 @@ fn gate(environment: &Environment, decided: &Decided) -> Gate {
 
 /// `pi ext explain EXT [WHAT]`: what the gate would say, and by which rule.
 pub(crate) fn explain(environment: &Environment, args: &ExplainArgs) -> Result<()> {
-    let run = RunArgs { policy: args.policy, allow: args.allow.clone(), deny: args.deny.clone(), ..RunArgs::default() };
-    let decided = Decided::new(environment, &run)?;
+    let permissions = Permissions {
+        mode: args.policy.map(Into::into),
+        allow: args.allow.clone(),
+        deny: args.deny.clone(),
+        accept_unsealed: false,
+    };
+    let decided = Decided::new(environment, &permissions, None)?;
     let (found, applicant) = applicant(environment, &args.extension, &decided)?;
     let file = GrantFile::new(environment, Arc::new(SystemTimer::new()));
     let book = file.read()?;

@@ -1,11 +1,11 @@
 //! `pi --help` with the flags that extensions register, and commands of pi that are not here.
 
 use crate::args::{Cli, ExtensionFlag, RunArgs};
-use crate::environment::Environment;
-use crate::failure::{Failure, Result};
 use crate::output::{clean, stdout};
 use crate::session;
 use clap::CommandFactory;
+use pijs_runtime::Environment;
+use pijs_runtime::{Failure, Result};
 use std::ffi::OsString;
 
 /// Where the text of pi's own options ends.

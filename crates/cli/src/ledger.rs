@@ -1,192 +1,19 @@
-//! The ledger of a session: `<agentDir>/logs/extensions/<session>.jsonl`, or below `PI_EXTENSION_LOG_DIR`; and
 //! `pi ext ledger verify`.
 
-use crate::environment::Environment;
-use crate::failure::{Failure, Result};
 use crate::output::{clean, stderr, stdout};
 use pijs_durable::{Disk, Open, VfsFile};
-use pijs_environment::Timer;
-use pijs_hostcall::Mode;
-use pijs_hostcall::ledger::{
-    Audit, BrokenLine, FileSink, Ledger, LedgerOptions, LedgerSink, OpenCall, audit, finish_all, is_secret_key, parts,
-};
-use pijs_protocol::guard;
+use pijs_hostcall::ledger::{Audit, BrokenLine, OpenCall, audit, parts};
+use pijs_runtime::{Environment, Failure, Result, is_missing, ledger_folder};
 use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-/// Longest id that a ledger is called by.
-const LONGEST_NAME: usize = 128;
-
-/// Largest `auth.json` that is looked through.
-const LARGEST_AUTH: u64 = 1 << 20;
-
-/// Opens the ledger of a session, in which calls of an earlier run that was killed get their ends first.
-///
-/// A ledger that cannot be written does not end the session: strict mode refuses what would have to be recorded, the
-/// others warn once and count what is missing.
-pub(crate) fn open(environment: &Environment, session_id: &str, mode: Mode, timer: &dyn Timer) -> Ledger {
-    let disk = Disk::system();
-    let folder = folder(environment);
-    // The folder may be one that others write to, such as a cloned project: a link in it leads nowhere.
-    let files = match guard::is_up("ledger.beneath") {
-        true => disk.beneath(std::slice::from_ref(&folder)).unwrap_or_else(|_| disk.clone()),
-        false => disk.clone(),
-    };
-    let failed = |path: &Path, error: io::Error| warn(path, &error);
-    if let Err(error) = finish_all(&files, &folder, timer.now(), failed) {
-        warn(&folder, &error);
-    }
-    let path = folder.join(format!("{}.jsonl", name_of(session_id)));
-    let file = FileSink::new(files, path.clone());
-    // Where extensions may write by grant, what they did is not proved by what is written there.
-    let inside = mode == Mode::Strict && folder.starts_with(&environment.dirs.cwd);
-    let resumed = if inside { Err(io::Error::other("its folder lies in the project")) } else { file.resume() };
-    let (sink, resumed): (Arc<dyn LedgerSink>, _) = match resumed {
-        Ok(resumed) => (Arc::new(Warned { sink: file, path, warned: AtomicBool::new(false) }), resumed),
-        Err(error) => {
-            warn(&path, &error);
-            (Arc::new(Refused(error.to_string())), Default::default())
-        }
-    };
-    let options = LedgerOptions {
-        session_id: session_id.to_owned(),
-        secrets: secrets(environment, &disk),
-        hash_key: hash_key(environment, &disk),
-        head: resumed.head,
-        ..LedgerOptions::default()
-    };
-    let ledger = Ledger::new(options, sink);
-    ledger.end_lost_calls(timer.now(), resumed.open);
-    ledger
-}
-
-/// The name of a session's ledger: its id, where that is a plain name.
-///
-/// Ids stand in session files, which come from anywhere. One with a slash would lead to another folder, one with a dot to a
-/// part of another session's ledger.
-fn name_of(session_id: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-    let is_plain = (1..=LONGEST_NAME).contains(&session_id.len()) && session_id.bytes().all(plain);
-    if is_plain || !guard::is_up("ledger.name") {
-        return session_id.to_owned();
-    }
-    format!("session-{}", hex(&Sha256::digest(session_id.as_bytes())))
-}
-
-/// Gives the ledger a thread of its own; without one it is written in the turns.
-pub(crate) fn write_aside(ledger: &Ledger) {
-    let writer = ledger.writer();
-    if std::thread::Builder::new().name("ledger".to_owned()).spawn(move || writer.run()).is_err() {
-        tracing::warn!("no thread for the ledger");
-    }
-}
-
-/// Where ledgers are.
-pub(crate) fn folder(environment: &Environment) -> PathBuf {
-    match environment.variable("PI_EXTENSION_LOG_DIR") {
-        Some(folder) => environment.dirs.cwd.join(folder),
-        None => environment.dirs.agent_dir.join("logs/extensions"),
-    }
-}
-
-/// Values that must never appear: variables with secret names, and what pi keeps for its providers.
-fn secrets(environment: &Environment, disk: &Disk) -> Vec<String> {
-    let named = environment.variables.iter().filter(|(name, _)| is_secret_key(name));
-    let mut secrets: Vec<String> = named.map(|(_, value)| value.clone()).collect();
-    let auth = disk.read(&environment.dirs.agent_dir.join("auth.json"), LARGEST_AUTH);
-    if let Ok(Some(auth)) = auth
-        && let Ok(auth) = serde_json::from_slice::<Value>(&auth)
-    {
-        texts(&auth, &mut secrets);
-    }
-    secrets
-}
-
-/// Texts that are long enough for a key; the shorter ones say what kind it is.
-fn texts(value: &Value, found: &mut Vec<String>) {
-    match value {
-        Value::String(text) if text.len() >= 12 => found.push(text.clone()),
-        Value::Array(items) => items.iter().for_each(|item| texts(item, found)),
-        Value::Object(members) => members.values().for_each(|item| texts(item, found)),
-        _ => {}
-    }
-}
-
-/// The key of this installation for hashes of guessable values, made on first use.
-fn hash_key(environment: &Environment, disk: &Disk) -> Option<[u8; 32]> {
-    let path = environment.dirs.agent_dir.join("logs/ledger.key");
-    let read = || disk.read(&path, 32).ok().flatten()?.try_into().ok();
-    read().or_else(|| {
-        let mut key = [0; 32];
-        pijs_durable::entropy(&mut key).ok()?;
-        match disk.create_once(&path, &key) {
-            Ok(true) => Some(key),
-            Ok(false) => read(),
-            // For this session then; it cannot be compared with others.
-            Err(_) => Some(key),
-        }
-    })
-}
-
-fn warn(path: &Path, error: &io::Error) {
-    stderr(&clean(&format!("warning: the ledger {} cannot be written: {error}", path.display())));
-}
-
-/// Says once that the ledger cannot be written.
-struct Warned {
-    sink: FileSink,
-    path: PathBuf,
-    warned: AtomicBool,
-}
-
-impl Warned {
-    fn hear<T>(&self, answer: io::Result<T>) -> io::Result<T> {
-        if let Err(error) = &answer
-            && !self.warned.swap(true, Ordering::Relaxed)
-        {
-            warn(&self.path, error);
-        }
-        answer
-    }
-}
-
-impl LedgerSink for Warned {
-    fn append(&self, lines: &[u8]) -> io::Result<()> {
-        self.hear(self.sink.append(lines))
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        self.hear(self.sink.sync())
-    }
-
-    fn pruning(&self) -> Option<pijs_hostcall::ledger::Pruned> {
-        self.sink.pruning()
-    }
-
-    fn close(&self) -> io::Result<()> {
-        self.sink.close()
-    }
-}
-
-/// Takes nothing: what is there must not be followed on.
-struct Refused(String);
-
-impl LedgerSink for Refused {
-    fn append(&self, _lines: &[u8]) -> io::Result<()> {
-        Err(io::Error::other(self.0.clone()))
-    }
-}
 
 /// `pi ext ledger verify [FILE]`: one ledger, or all of this user.
 pub(crate) fn verify(environment: &Environment, file: Option<&Path>, as_json: bool) -> Result<()> {
     let disk = Disk::system();
     let files = match file {
         Some(file) => vec![environment.dirs.cwd.join(file)],
-        None => all(&disk, &folder(environment))?,
+        None => all(&disk, &ledger_folder(environment))?,
     };
     let mut documents = Vec::new();
     let mut broken = 0;
@@ -233,7 +60,7 @@ fn check(disk: &Disk, file: &Path) -> Result<std::result::Result<Audit, Broken>>
 fn all(disk: &Disk, folder: &Path) -> Result<Vec<PathBuf>> {
     let names = match disk.list(folder) {
         Ok(names) => names,
-        Err(error) if crate::failure::is_missing(&error) => return Ok(Vec::new()),
+        Err(error) if is_missing(&error) => return Ok(Vec::new()),
         Err(error) => return Err(Failure::failed(format!("{} cannot be read: {error}", folder.display()))),
     };
     let is_part = |stem: &str| stem.rsplit_once('.').is_some_and(|(_, number)| number.parse::<u64>().is_ok());

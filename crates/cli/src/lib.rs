@@ -4,63 +4,34 @@
 
 #![warn(missing_docs)]
 
-mod announced;
-mod applicant;
 mod args;
-mod built;
 mod choices;
-mod compile;
 mod consent;
 mod demo;
-mod drive;
-mod environment;
 mod export;
-mod facts;
-mod failure;
 mod grant_commands;
-mod grant_file;
-mod grants;
 mod help;
-mod isolation;
-mod keys;
 mod ledger;
 mod limits;
-mod loading;
-mod made_files;
 mod models;
-mod normalise;
-mod opening;
 mod output;
-mod own_state;
-mod own_temporary;
 mod packages;
 mod preconditions;
 mod print;
-mod prompt_text;
-mod renderers;
-mod repeated;
 mod rpc;
 mod rules;
 mod said;
 mod session;
-mod settings;
-mod slow;
-mod snapshot;
-mod stage;
 mod stops;
-mod supply;
 mod supply_command;
-mod system;
 mod terminal;
 mod trust;
 mod tui;
-mod unanswered;
-mod words;
 
 use args::{Cli, Command, ExtCommand, ExtensionFlag, LedgerCommand};
 use clap::Parser;
-use environment::Environment;
-use failure::{Exit, Failure, Result};
+use pijs_conformance::{drive, snapshot};
+use pijs_runtime::{Environment, Exit, Failure, Notices, Result, words};
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -111,6 +82,7 @@ pub fn main() -> ExitCode {
 
 fn run(cli: Cli, flags: Vec<ExtensionFlag>, helps: bool) -> Result<()> {
     let mut environment = Environment::capture()?;
+    environment.notices = Notices::new(output::stderr);
     environment.trusts = cli.run.trust();
     environment.session_dir.clone_from(&cli.run.session.session_dir);
     environment.session.clone_from(&cli.run.session.session);
@@ -161,8 +133,12 @@ fn run(cli: Cli, flags: Vec<ExtensionFlag>, helps: bool) -> Result<()> {
             Some(Command::Ext(ExtCommand::Supply { licences })) => {
                 supply_command::print(&environment, licences.as_deref()).await
             }
-            Some(Command::Ext(ExtCommand::Drive(args))) => drive::print(&environment, &args).await,
-            Some(Command::Ext(ExtCommand::Snapshot(args))) => snapshot::print(&environment, &args).await,
+            Some(Command::Ext(ExtCommand::Drive(args))) => {
+                drive::play(&environment, &args).await.map(|text| output::stdout(&text))
+            }
+            Some(Command::Ext(ExtCommand::Snapshot(args))) => {
+                snapshot::take(&environment, &args).await.map(|text| output::stdout(&text))
+            }
             Some(Command::Rules(command)) => rules::run(&environment, command),
             Some(Command::Config { .. }) => Err(help::no_config()),
             Some(Command::Auth { .. }) => Err(help::no_auth()),

@@ -2,14 +2,14 @@
 //!
 //! The walls are not quoted from the code: a worker is started and looked at from outside.
 
-use crate::compile::Compiler;
-use crate::environment::Environment;
-use crate::failure::{Failure, Result};
-use crate::grants::Decided;
 use crate::output::stdout;
-use crate::session::realm_limits;
 use pijs_host::HostOptions;
 use pijs_hostcall::Quotas;
+use pijs_runtime::Environment;
+use pijs_runtime::compile::Compiler;
+use pijs_runtime::grants::Decided;
+use pijs_runtime::realm_limits;
+use pijs_runtime::{Failure, Result};
 use serde_json::{Map, Value, json};
 
 /// `pi ext limits`.
@@ -73,7 +73,7 @@ fn numbers(environment: &Environment, decided: &Decided) -> Map<String, Value> {
     let mut rows: Map<String, Value> = rows.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
     #[cfg(target_os = "linux")]
     {
-        let process = crate::isolation::process_options(environment, decided.max_turn_ms);
+        let process = pijs_runtime::isolation::process_options(environment, decided.max_turn_ms);
         let milliseconds = |time: std::time::Duration| json!(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
         rows.insert("turn_deadline_ms".to_owned(), milliseconds(process.turn));
         rows.insert("start_deadline_ms".to_owned(), milliseconds(process.start));
@@ -102,9 +102,9 @@ fn walls(environment: &Environment, decided: &Decided) -> Result<Map<String, Val
         seed: 1,
         clock_step_us: 1,
         time_zone: "UTC".to_owned(),
-        facts: crate::facts::facts(environment),
+        facts: pijs_runtime::facts::facts(environment),
     };
-    let process = crate::isolation::process_options(environment, decided.max_turn_ms);
+    let process = pijs_runtime::isolation::process_options(environment, decided.max_turn_ms);
     let modules = [Compiler::new(environment).host_modules()?];
     let (realm, _) = ProcessRealm::open(&options, &modules, Now::default(), &mut Nobody, process)
         .map_err(|error| Failure::failed(error.to_string()))?;

@@ -3,18 +3,9 @@
 mod outlook;
 mod review;
 
-use crate::applicant::{Applicant, grant_key};
-use crate::args::{InstallArgs, PackageArgs, RemoveArgs, UpdateArgs, similar};
-use crate::compile::{Compiler, input_of};
+use crate::args::{InstallArgs, PackageArgs, RemoveArgs, UpdateArgs};
 use crate::consent::{self, Consent, one_line};
-use crate::environment::Environment;
-use crate::failure::{Failure, Result};
-use crate::grant_file::GrantFile;
-use crate::made_files::MadeFolder;
 use crate::output::{clean, indented, stderr, stdout};
-use crate::slow::Slow;
-use crate::supply::Supplier;
-use crate::trust::Trust;
 use indicatif::{ProgressBar, ProgressStyle};
 use outlook::Outlook;
 use pijs_environment::SystemTimer;
@@ -22,6 +13,16 @@ use pijs_packages::{
     Attempt, BuildInput, Builder, Built, DiscoverOptions, Discovery, GitOptions, InstallCode, Installed, Installer,
     PackageEntry, Progress, Scope, count_resources, resolve_extensions,
 };
+use pijs_runtime::Environment;
+use pijs_runtime::applicant::{Applicant, grant_key};
+use pijs_runtime::compile::{Compiler, input_of};
+use pijs_runtime::grant_file::GrantFile;
+use pijs_runtime::made_files::MadeFolder;
+use pijs_runtime::similar;
+use pijs_runtime::slow::Slow;
+use pijs_runtime::supply::Supplier;
+use pijs_runtime::trust::Trust;
+use pijs_runtime::{Failure, Result};
 use review::{Asked, Reviewed, Reviewer};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -97,7 +98,7 @@ async fn fetch_supplied(environment: &Environment, installed: &Installed, regist
         return;
     }
     let compiler = Compiler::new(environment);
-    let _slow = Slow::begin(format!("preparing what pi supplies to {}", installed.id));
+    let _slow = Slow::begin(&environment.notices, format!("preparing what pi supplies to {}", installed.id));
     let fetched = async {
         let output = compiler.build(&installed.id, &input_of(&installed.id, root(installed), &installed.entries))?;
         let supplier = Supplier::new(environment, compiler.cache()).registry(registry);
@@ -357,7 +358,7 @@ fn installer(
 }
 
 pub(crate) fn remove(environment: &Environment, args: &RemoveArgs) -> Result<()> {
-    let _slow = Slow::begin(format!("removing {}: waiting for the disk", args.source));
+    let _slow = Slow::begin(&environment.notices, format!("removing {}: waiting for the disk", args.source));
     let removed = reader(environment)?.remove(&args.source, scope(args.local))?;
     // Whatever comes under this name next is asked about anew, and has made nothing.
     let key = grant_key(&environment.dirs, &removed.id, Some(scope(args.local)));
@@ -568,7 +569,10 @@ struct Bar(ProgressBar, Mutex<Option<Slow>>);
 impl Bar {
     fn new(environment: &Environment) -> Self {
         if !environment.stderr_is_terminal {
-            return Self(ProgressBar::hidden(), Mutex::new(Some(Slow::begin("looking at the packages"))));
+            return Self(
+                ProgressBar::hidden(),
+                Mutex::new(Some(Slow::begin(&environment.notices, "looking at the packages"))),
+            );
         }
         let bar = ProgressBar::new_spinner();
         bar.set_style(ProgressStyle::with_template("{spinner} {msg}").expect("a constant template"));

@@ -1,7 +1,7 @@
 //! What the system has to give before anything begins. Without randomness the standard library panics at the first hash
 //! table, and without threads the runtime does, or hangs: here both are refusals with a reason.
 
-use crate::failure::{Failure, Result};
+use pijs_runtime::{Failure, Result};
 use std::sync::mpsc;
 use std::thread;
 

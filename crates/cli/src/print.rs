@@ -1,20 +1,22 @@
 //! `pi` from its arguments on: what cannot be, which way of working, and the answer of `pi -p`.
 
-use crate::args::{ExtensionFlag, Isolation, Mode, RunArgs};
-use crate::environment::Environment;
+use crate::args::{ExtensionFlag, Mode, RunArgs};
 use crate::export;
-use crate::failure::{Failure, Result};
-use crate::models;
 use crate::output::{Json, clean, reply, stderr};
 use crate::rules;
 use crate::said::{self, Said, answers_one};
-use crate::session::{Assembled, Setup, WIND_DOWN, assemble, broken, list_models};
+use crate::session::{assemble, at_once, list_models};
 use crate::stops::{GOODBYE, Stops};
 use pijs_agent::{AgentError, AgentEvent, Ending, FrontEnd, InputSource, JsonFrontEnd, Outcome};
 use pijs_llm::message::{Block, Message, StopReason};
 use pijs_llm::provider::{ErrorKind, Model, one_line};
 use pijs_protocol::guard;
+use pijs_runtime::Environment;
+use pijs_runtime::models;
+use pijs_runtime::{AgentSession, Isolation, WIND_DOWN};
+use pijs_runtime::{Failure, Result};
 use std::cell::Cell;
+use std::ops::Deref;
 
 /// `pi ...`, whatever is asked for.
 pub(crate) async fn run(environment: &Environment, args: RunArgs, flags: Vec<ExtensionFlag>) -> Result<()> {
@@ -35,7 +37,8 @@ pub(crate) async fn run(environment: &Environment, args: RunArgs, flags: Vec<Ext
     let is_text = args.mode != Mode::Json;
     let front_end: Box<dyn FrontEnd> =
         if is_text { Box::new(Retries::default()) } else { Box::new(JsonFrontEnd::new(Json(std::io::stdout()))) };
-    let session = assemble(environment, Setup { args, flags, front_end, ledger: None, partner: None }).await?;
+    let interface = at_once(environment, is_text, front_end);
+    let session = Answering(assemble(environment, &args, flags, interface, None).await?);
     let control = session.agent.control().clone();
     let host = session.host.clone();
     let mut stops = Stops::listen(|| {})?;
@@ -119,7 +122,18 @@ fn check_usage(environment: &Environment, args: &RunArgs) -> Result<()> {
     Ok(())
 }
 
-impl Assembled {
+/// A session that answers what the command line says, and ends.
+pub(crate) struct Answering(pub(crate) AgentSession);
+
+impl Deref for Answering {
+    type Target = AgentSession;
+
+    fn deref(&self) -> &AgentSession {
+        &self.0
+    }
+}
+
+impl Answering {
     /// Opens the session, answers the prompt, closes the session.
     pub(crate) async fn run(&self, said: Said, is_text: bool, is_interrupted: &Cell<bool>) -> Result<()> {
         let outcome = self
@@ -130,14 +144,14 @@ impl Assembled {
                 if is_text {
                     self.show_last();
                 }
-                self.loader.keep_tools();
+                self.keep_tools();
                 self.agent.shutdown("quit").await;
                 outcome
             })
             .await;
         // What nobody waits for (a log line, an event on the bus) still happens.
         let _ = tokio::time::timeout(WIND_DOWN, self.host.quiet()).await;
-        match outcome.map_err(broken)? {
+        match outcome? {
             // A signal, or an extension that ends the program.
             Some(Outcome { ending: Ending::Aborted | Ending::Failed(_), .. }) if is_interrupted.get() => {
                 Err(Failure::interrupted())

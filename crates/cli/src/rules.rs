@@ -1,10 +1,7 @@
-//! `pi rules`, and the rules of a session.
+//! `pi rules`, and the options and notices of streamed rules. The rules of a session are in [`pijs_runtime::rules`].
 //!
 //! | module | idea |
 //! |---|---|
-//! | `sources` | where rule files lie, and whether they have changed |
-//! | `settings` | the settings `ttsr.*` and the options `--rules` |
-//! | `set` | all rules of a session with what becomes of each |
 //! | `list`, `lint`, `init` | the commands on rule files |
 //! | `notices` | lines about firings for people |
 //! | `try_out` | `pi rules test`: rules over a file, standard input or cases |
@@ -15,19 +12,15 @@ mod lint;
 mod list;
 mod notices;
 mod sessions;
-mod set;
-mod settings;
-mod sources;
 mod try_out;
 
 pub(crate) use notices::{entry_lines, event_line};
-pub(crate) use set::RuleSet;
-pub(crate) use settings::RuleArgs;
 
-use crate::environment::Environment;
-use crate::failure::Result;
-use clap::Subcommand;
-use sources::Peer;
+use crate::args::peer;
+use clap::{Args, Subcommand};
+use pijs_runtime::Environment;
+use pijs_runtime::Result;
+use pijs_runtime::rules::{Peer, RuleSet};
 use std::path::PathBuf;
 
 /// `pi rules ...`
@@ -56,14 +49,28 @@ pub(crate) enum RulesCommand {
     Init(init::InitArgs),
 }
 
+/// Options of a run that concern streamed rules.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct RuleArgs {
+    /// Turn streamed rules on for this run; rule files lie in .pi/rules and ~/.pi/rules
+    #[arg(long, overrides_with = "no_rules", help_heading = "Rules")]
+    pub(crate) rules: bool,
+    /// Turn them off for this run
+    #[arg(long, help_heading = "Rules")]
+    pub(crate) no_rules: bool,
+    /// Rules of other programs too, or the built-in ones; turns rules on
+    #[arg(long, value_name = "PROGRAMS", value_delimiter = ',', value_parser = peer(), help_heading = "Rules")]
+    pub(crate) rules_from: Vec<Peer>,
+}
+
 /// Options that choose rule files.
-#[derive(Debug, Clone, Default, clap::Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub(crate) struct FromArgs {
     /// A folder of rules, or a rule file, instead of the usual ones; repeatable
     #[arg(long = "rules", value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
     /// Rules of other programs too, or the built-in ones
-    #[arg(long = "rules-from", value_name = "PROGRAMS", value_delimiter = ',', value_enum)]
+    #[arg(long = "rules-from", value_name = "PROGRAMS", value_delimiter = ',', value_parser = peer())]
     pub(crate) peers: Vec<Peer>,
     /// Machine output
     #[arg(long)]

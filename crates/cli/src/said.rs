@@ -3,10 +3,10 @@
 //! As in pi: pipe, files and the first message are one prompt; every further message is one of its own.
 
 use crate::args::{Mode, RunArgs};
-use crate::environment::Environment;
-use crate::failure::{Failure, Result};
 use base64::Engine as _;
 use pijs_llm::message::{Block, Content};
+use pijs_runtime::Environment;
+use pijs_runtime::{Failure, Result};
 use pijs_tools::image_type;
 use std::io::Read;
 

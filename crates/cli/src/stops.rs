@@ -5,8 +5,8 @@
 //! answer. So a second thread hears the same signals, and ends the process when it is still there [`PATIENCE`] later.
 //! What a process that is killed leaves behind is what this one does: workers and programs end with it.
 
-use crate::failure::{Failure, Result};
 use pijs_protocol::guard;
+use pijs_runtime::{Failure, Result};
 use rustix::process::{Signal, getpid, kill_process};
 use std::time::Duration;
 use tokio::signal::unix::{self, SignalKind};

@@ -1,12 +1,12 @@
 //! `pi ext supply`: everything that extensions may import of pi and its packages, fetched and compiled at once.
 
-use crate::compile::Compiler;
-use crate::environment::Environment;
-use crate::failure::{Failure, Result};
 use crate::output::{clean, stdout};
-use crate::supply::Supplier;
-use crate::words;
 use pijs_extc::{Pinned, Supply, Unit};
+use pijs_runtime::Environment;
+use pijs_runtime::compile::Compiler;
+use pijs_runtime::supply::Supplier;
+use pijs_runtime::words;
+use pijs_runtime::{Failure, Result};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;

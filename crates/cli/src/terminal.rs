@@ -123,15 +123,6 @@ impl Prompter for Terminal {
     }
 }
 
-/// Waits for a person on behalf of a call that the realm waits for, from outside of the runtime's own threads.
-pub(crate) fn block_on(asking: BoxFuture<'_, ()>) {
-    let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-    std::thread::scope(|threads| {
-        // Its panic is no answer.
-        let _ = threads.spawn(|| runtime.block_on(asking)).join();
-    });
-}
-
 impl UiPort for Terminal {
     fn call(&self, caller: &Caller, call: UiCall, _cancel: CancelToken) -> PortAnswer {
         let call = match (call.op, call.params.get("dialog").and_then(Value::as_u64)) {

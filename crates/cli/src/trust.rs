@@ -1,52 +1,8 @@
-//! Folders whose `.pi` settings and extensions count. A cloned project brings none of its own into a
-//! session until its user has said so.
+//! `pi trust`.
 
-use crate::environment::Environment;
-use crate::failure::{Failure, Result, is_missing};
 use crate::output::{clean, stderr};
-use pijs_durable::{Disk, Replace};
-use pijs_protocol::guard;
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
-
-/// `<agentDir>/pijs/trusted.json`: canonical folders.
-pub(crate) struct Trust {
-    path: PathBuf,
-    folders: BTreeSet<PathBuf>,
-    /// `--approve` and `--no-approve`.
-    this_run: Option<bool>,
-}
-
-impl Trust {
-    pub(crate) fn read(environment: &Environment) -> Result<Self> {
-        let path = environment.dirs.agent_dir.join("pijs/trusted.json");
-        let folders = match std::fs::read(&path) {
-            Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| {
-                Failure::failed(format!("{}: {error}", path.display()))
-                    .help("remove the file and trust your folders again")
-            })?,
-            Err(error) if is_missing(&error) => BTreeSet::new(),
-            Err(error) => return Err(Failure::failed(format!("{} cannot be read: {error}", path.display()))),
-        };
-        Ok(Self { path, folders, this_run: environment.trusts })
-    }
-
-    pub(crate) fn covers(&self, folder: &Path) -> bool {
-        self.this_run.unwrap_or_else(|| self.folders.contains(folder)) || !guard::is_up("trust.folder")
-    }
-
-    /// Trusts a folder, or no longer, and writes that down.
-    pub(crate) fn set(&mut self, folder: &Path, trusted: bool) -> Result<()> {
-        let changed = if trusted { self.folders.insert(folder.to_owned()) } else { self.folders.remove(folder) };
-        if changed {
-            serde_json::to_vec_pretty(&self.folders)
-                .map_err(std::io::Error::from)
-                .and_then(|text| Disk::system().replace(&self.path, &text, Replace::STATE))
-                .map_err(|error| Failure::failed(format!("{} cannot be written: {error}", self.path.display())))?;
-        }
-        Ok(())
-    }
-}
+use pijs_runtime::trust::Trust;
+use pijs_runtime::{Environment, Result};
 
 /// `pi trust [--remove]`: trusts the working folder, or no longer, and says which folder that is.
 pub(crate) fn change(environment: &Environment, remove: bool) -> Result<()> {
@@ -58,17 +14,4 @@ pub(crate) fn change(environment: &Environment, remove: bool) -> Result<()> {
         true => format!("no longer trusted: {shown}; its .pi does not count"),
     });
     Ok(())
-}
-
-/// What of a project's `.pi` counts only when the project is trusted, as in pi, and rules.
-const ASKS: [&str; 8] =
-    ["settings.json", "extensions", "skills", "prompts", "themes", "SYSTEM.md", "APPEND_SYSTEM.md", "rules"];
-
-/// Whether the working folder brings anything that needs trust: in its `.pi`, or as skills in a `.agents` above it that
-/// is not the user's own.
-pub(crate) fn is_asked_for(environment: &Environment) -> bool {
-    let dirs = &environment.dirs;
-    let own = dirs.cwd.join(".pi");
-    let is_theirs = |folder: &&Path| **folder != *dirs.home && folder.join(".agents/skills").exists();
-    ASKS.iter().any(|name| own.join(name).exists()) || dirs.cwd.ancestors().any(|folder| is_theirs(&folder))
 }

@@ -12,6 +12,7 @@
 //! | [`features`] | the main feature of each package, installed and used as a person would |
 //! | [`forecast`] | what `extc` says beforehand, against what happened |
 //! | [`report`] | a run as a page |
+//! | [`drive`], [`snapshot`] | `pi ext drive`, `pi ext snapshot` |
 //! | [`cost`] | what each extension costs in time and memory |
 //! | [`coverage`] | which names of pi and of Node a realm has |
 //! | [`compatibility`] | `docs/compatibility.md` |
@@ -26,7 +27,13 @@ pub mod compatibility;
 pub mod corpus;
 pub mod cost;
 pub mod coverage;
+pub mod drive;
 pub mod features;
 pub mod forecast;
+mod normalise;
 pub mod report;
 pub mod run;
+pub mod snapshot;
+mod stage;
+
+pub use stage::ComparedArgs;

@@ -18,9 +18,6 @@ mod peers;
 mod shapes;
 mod start;
 mod stream;
-#[expect(unused_imports, reason = "without a test harness the tests of the shared file vanish, their imports do not")]
-#[path = "../../src/system.rs"]
-mod system;
 mod table;
 mod ttsr;
 mod world;

@@ -1,7 +1,6 @@
 //! A host as `pi` puts it together: the machine's clock, the watching thread, the gate, a ledger in a
 //! file.
 
-use crate::system::WatchThread;
 use pijs_artifact::Verified;
 use pijs_connectors::Connectors;
 use pijs_connectors::system::OsFileSystem;
@@ -13,6 +12,7 @@ use pijs_hostcall::{
     Places, Policy, Profile, Request,
 };
 use pijs_protocol::{HostcallError, StreamDelta, StreamSource};
+use pijs_runtime::WatchThread;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

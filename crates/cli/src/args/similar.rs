@@ -1,11 +1,8 @@
 //! Names that somebody may have meant: of options and sub-commands that do not exist.
 
 use super::Cli;
-use crate::failure::Failure;
+use pijs_runtime::{Failure, similar};
 use std::ffi::OsString;
-
-/// Edits (a letter more, less, changed or moved by one) up to which a name counts as misspelt; one in a short name.
-const MOST_EDITS: usize = 2;
 
 /// Letters of a command that is recognised whatever follows it. A shorter one is only where it stands alone: `lint` may well
 /// be a prompt beside `list`.
@@ -16,38 +13,11 @@ const SHORTEST_COMMAND: usize = 4;
 /// Names that other package managers have for a command.
 const SYNONYMS: [(&str, &str); 2] = [("ls", "list"), ("rm", "remove")];
 
-/// The known name that is most like `name`, unless none is.
-pub(crate) fn similar<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let most = if name.len() < 6 { 1 } else { MOST_EDITS };
-    let edits = known.into_iter().map(|known| (strsim::damerau_levenshtein(name, known), known));
-    let found = edits.filter(|(edits, _)| *edits <= most);
-    found.min_by_key(|(edits, known)| (*edits, known.len().abs_diff(name.len()), *known)).map(|(_, known)| known)
-}
-
 /// The option that is most like `--name`, among pi's own and `registered` ones of extensions.
 pub(crate) fn similar_option(name: &str, registered: &[String]) -> Option<String> {
     let command = <Cli as clap::CommandFactory>::command();
     let own = command.get_arguments().filter(|arg| !arg.is_hide_set()).filter_map(|arg| arg.get_long());
     similar(name, own.chain(registered.iter().map(String::as_str))).map(|found| format!("--{found}"))
-}
-
-/// Up to three models whose names are most like `name`, where dots, dashes and capitals count for nothing.
-pub(crate) fn similar_models<'a>(name: &str, ids: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<String> {
-    const MOST: usize = 3;
-    let letters = |name: &str| name.chars().filter(|c| c.is_alphanumeric()).collect::<String>().to_lowercase();
-    let wanted = letters(name.rsplit('/').next().unwrap_or(name));
-    let most = if wanted.len() < 6 { 1 } else { MOST_EDITS };
-    let mut found: Vec<(usize, usize, String)> = ids
-        .into_iter()
-        .filter_map(|(provider, id)| {
-            let known = letters(id.rsplit('/').next().unwrap_or(id));
-            let edits = strsim::damerau_levenshtein(&wanted, &known);
-            let begins = wanted.len() > 2 && known.starts_with(&wanted);
-            (edits <= most || begins).then(|| (edits, id.len(), format!("{provider}/{id}")))
-        })
-        .collect();
-    found.sort();
-    found.into_iter().map(|(_, _, name)| name).take(MOST).collect()
 }
 
 /// Refuses a command line that begins with a misspelt sub-command: as a prompt, it would ask the model.
@@ -185,13 +155,5 @@ mod tests {
                 assert!(misspelt_command(&argv).is_ok(), "{argv:?}");
             }
         }
-    }
-
-    #[test]
-    fn a_model_is_recognised_without_its_dashes() {
-        let known = [("openai", "gpt-5"), ("openai", "gpt-5-mini"), ("anthropic", "claude-opus-4-8"), ("x", "a/gpt-4")];
-        assert_eq!(similar_models("gpt5", known), ["openai/gpt-5", "x/a/gpt-4", "openai/gpt-5-mini"]);
-        assert_eq!(similar_models("anthropic/claude-opus-48", known), ["anthropic/claude-opus-4-8"]);
-        assert!(similar_models("frobnicate", known).is_empty());
     }
 }

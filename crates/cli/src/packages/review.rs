@@ -4,14 +4,7 @@
 //! grants; of one that passes, what was decided is kept once it is in place.
 
 use super::Bar;
-use crate::applicant::{Applicant, check_declared};
-use crate::args::RunArgs;
-use crate::compile::{Compiler, input_of};
 use crate::consent::{self, Consent, Decision, Refused, Who};
-use crate::environment::Environment;
-use crate::failure::{Exit, Failure, Result};
-use crate::grant_file::GrantFile;
-use crate::grants::Decided;
 use crate::output::clean;
 use crate::terminal::Terminal;
 use pijs_environment::SystemTimer;
@@ -21,6 +14,12 @@ use pijs_hostcall::{Gate, Grant, Mode, Policy, Profile};
 use pijs_packages::{BuildInput, Builder, Built, InstallCode, PackageError, Scope};
 use pijs_protocol::artifact::Finding;
 use pijs_protocol::guard;
+use pijs_runtime::Environment;
+use pijs_runtime::applicant::{Applicant, check_declared};
+use pijs_runtime::compile::{Compiler, input_of};
+use pijs_runtime::grant_file::GrantFile;
+use pijs_runtime::grants::Decided;
+use pijs_runtime::{Exit, Failure, Result};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -82,7 +81,7 @@ impl Reviewer {
         let this = Self {
             environment: environment.clone(),
             compiler: Compiler::new(environment),
-            mode: Decided::new(environment, &RunArgs::default())?.policy.mode,
+            mode: Decided::of_settings(environment)?.policy.mode,
             command,
             bar,
             reviews: Mutex::default(),
@@ -114,8 +113,7 @@ impl Reviewer {
     /// Reviews a package that was compiled. `replaces` says whether it takes the place of another version.
     fn review(&self, package: &Reviewed<'_>, output: &BuildOutput, replaces: bool) -> Result<Result<Review, Refused>> {
         let Reviewed { id, root, scope, .. } = *package;
-        let dirs = &self.environment.dirs;
-        let applicant = Applicant::new(dirs, (id, Some(scope)), root, &output.metadata(), self.mode)?;
+        let applicant = Applicant::new(&self.environment, (id, Some(scope)), root, &output.metadata(), self.mode)?;
         let terminal = Terminal::default();
         let has_user = self.environment.stdin_is_terminal && self.environment.stderr_is_terminal;
         let who = match (self.command.yes, has_user) {

@@ -2,9 +2,9 @@
 
 use super::stats::stats;
 use super::wire::Wire;
-use crate::session::Assembled;
 use pijs_agent::{AgentControl, ControlError, DeliverAs, Disposition, InputSource};
 use pijs_llm::message::{Block, Content, Message};
+use pijs_runtime::AgentSession;
 use pijs_session_store::{Body, Entry, EntryId, Session};
 use serde_json::{Value, json};
 use std::cell::{Cell, RefCell};
@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 /// The session of one client.
 pub(super) struct Commands {
-    pub(super) session: Rc<Assembled>,
+    pub(super) session: Rc<AgentSession>,
     pub(super) wire: Wire,
     /// Shell commands that run.
     pub(super) shells: RefCell<Vec<CancellationToken>>,

@@ -19,13 +19,14 @@ mod ui;
 mod wire;
 
 use crate::args::{ExtensionFlag, RunArgs};
-use crate::environment::Environment;
-use crate::failure::{Failure, Result};
 use crate::output::{Json, clean, stderr};
-use crate::session::{self, Assembled, Partner, Setup, WIND_DOWN};
+use crate::session::assemble;
 use crate::stops::{GOODBYE, Stops};
 use commands::Commands;
 use pijs_host::Host;
+use pijs_runtime::Environment;
+use pijs_runtime::{AgentSession, Interface, WIND_DOWN};
+use pijs_runtime::{Failure, Result};
 use serde_json::Value;
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -49,23 +50,25 @@ pub(crate) async fn serve(environment: &Environment, args: RunArgs, flags: Vec<E
     let ui = RpcUi::new(wire.clone());
     // From the beginning: an extension may ask while the session starts.
     let records = read(wire.clone(), ui.clone());
-    let partner = Partner {
+    let interface = Interface {
         mode: "rpc",
-        ui: Arc::new(ui.clone()),
-        prompter: Arc::new(ui),
-        observer: Rc::new(RpcReports(wire.clone())),
-        entries: None,
+        has_ui: true,
+        is_interactive: true,
+        front_end: Box::new(RpcEvents(wire.clone())),
+        ui: Some(Arc::new(ui.clone())),
+        announces_dialogs: true,
+        prompter: Some(Arc::new(ui)),
+        observer: Some(Rc::new(RpcReports(wire.clone()))),
+        wrap_state: None,
     };
-    let front_end = Box::new(RpcEvents(wire.clone()));
-    let setup = Setup { args, flags, front_end, ledger: None, partner: Some(partner) };
-    let session = Rc::new(session::assemble(environment, setup).await?);
+    let session = Rc::new(assemble(environment, &args, flags, interface, None).await?);
     let host = session.host.clone();
     let result = host.run(run(Rc::clone(&session), wire, records)).await;
     session.finish();
     result
 }
 
-async fn run(session: Rc<Assembled>, wire: Wire, mut records: mpsc::UnboundedReceiver<Value>) -> Result<()> {
+async fn run(session: Rc<AgentSession>, wire: Wire, mut records: mpsc::UnboundedReceiver<Value>) -> Result<()> {
     let broken = |error: pijs_agent::AgentError| Failure::failed(clean(&error.to_string()));
     // From before there is anything to lose: a signal is an end like that of the input.
     let mut stops = Stops::listen(|| {})?;
@@ -114,7 +117,7 @@ async fn run(session: Rc<Assembled>, wire: Wire, mut records: mpsc::UnboundedRec
             let _ = tokio::time::timeout(WIND_DOWN, commands.idle()).await;
         })
         .await;
-    session.loader.keep_tools();
+    session.keep_tools();
     // The client has gone; what extensions still have to do gets a moment, and is no reason to stay.
     let goodbye = async {
         session.agent.shutdown("quit").await;

@@ -1,10 +1,10 @@
 //! `pi rules init`: writes a commented example rule.
 
-use crate::environment::Environment;
-use crate::failure::{Failure, Result};
 use crate::output::stdout;
-use crate::trust::Trust;
 use clap::Args;
+use pijs_runtime::Environment;
+use pijs_runtime::trust::Trust;
+use pijs_runtime::{Failure, Result};
 use std::io::Write as _;
 
 /// The example. It stops a reply, so that the next command that the output names can be tried at once.

@@ -1,13 +1,14 @@
 //! `pi rules lint`: what is wrong in rule files, with the line and what to type instead.
 
 use super::counted;
-use super::set::RuleSet;
-use super::sources::Peer;
-use crate::environment::Environment;
-use crate::failure::{Failure, Result};
+use crate::args::peer;
 use crate::output::stdout;
 use clap::Args;
 use pijs_rules::{Diagnostic, Severity, lint};
+use pijs_runtime::Environment;
+use pijs_runtime::rules::Peer;
+use pijs_runtime::rules::RuleSet;
+use pijs_runtime::{Failure, Result};
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -17,7 +18,7 @@ pub(crate) struct LintArgs {
     /// Rule files or folders; without one, all rules of this folder
     paths: Vec<PathBuf>,
     /// Rules of other programs too, or the built-in ones
-    #[arg(long = "rules-from", value_name = "PROGRAMS", value_delimiter = ',', value_enum)]
+    #[arg(long = "rules-from", value_name = "PROGRAMS", value_delimiter = ',', value_parser = peer())]
     peers: Vec<Peer>,
     /// Machine output
     #[arg(long)]

@@ -1,16 +1,16 @@
 //! `pi rules list` and `pi rules show`.
 
-use super::set::RuleSet;
 use super::{FromArgs, counted};
-use crate::args::similar;
-use crate::environment::Environment;
-use crate::failure::{Failure, Result};
 use crate::output::{clean, stdout};
 use pijs_rules::ast::AstPatterns;
 use pijs_rules::diagnostic::printable;
 use pijs_rules::{
     Activity, Bucket, CompiledScope, Condition, ParsedFile, Repeat, Rule, ScopeToken, Severity, StreamKind, Window,
 };
+use pijs_runtime::Environment;
+use pijs_runtime::rules::RuleSet;
+use pijs_runtime::similar;
+use pijs_runtime::{Failure, Result};
 use serde_json::{Value, json};
 use std::path::Path;
 

@@ -6,15 +6,15 @@
 use super::list::{self, shown};
 use super::try_out::pieces;
 use super::{FromArgs, counted};
-use crate::environment::Environment;
-use crate::failure::{Failure, Result};
-use crate::opening;
 use crate::output::{stderr, stdout};
 use clap::Args;
 use pijs_agent::{FIRED_TYPE, VERDICT_TYPE, records_of};
 use pijs_rules::diagnostic::printable;
 use pijs_rules::engine::{Blocked, Outcome, PatternIndex, TraceEntry};
 use pijs_rules::{FiredRule, Firing, InjectedRecord, MatchContext, RetryLedger, Rule, RuleEngine, StreamKind};
+use pijs_runtime::Environment;
+use pijs_runtime::opening;
+use pijs_runtime::{Failure, Result};
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
@@ -423,7 +423,7 @@ fn session_files(environment: &Environment, given: &[PathBuf]) -> Result<Vec<Pat
                 found.sort();
                 files.extend(found);
             }
-            Err(error) if crate::failure::is_missing(&error) && given.is_empty() => {}
+            Err(error) if pijs_runtime::is_missing(&error) && given.is_empty() => {}
             Err(error) => {
                 return Err(Failure::failed(format!("{} cannot be read: {error}", place.display()))
                     .help("give a session file (*.jsonl) or a folder of them"));

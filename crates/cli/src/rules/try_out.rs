@@ -6,11 +6,8 @@
 //! everywhere and without limits.
 
 use super::sessions::outcome;
-use super::set::RuleSet;
-use super::sources::Peer;
 use super::{counted, list};
-use crate::environment::Environment;
-use crate::failure::{Failure, Result};
+use crate::args::peer;
 use crate::output::stdout;
 use clap::{Args, ValueEnum};
 use pijs_rules::activity::MAIN_AGENT;
@@ -20,6 +17,10 @@ use pijs_rules::settings::RepeatMode;
 use pijs_rules::{
     CompiledScope, Firing, InterruptMode, MatchContext, Rule, RuleEngine, RuleSettings, ScopeToken, StreamKind,
 };
+use pijs_runtime::Environment;
+use pijs_runtime::rules::Peer;
+use pijs_runtime::rules::RuleSet;
+use pijs_runtime::{Failure, Result};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -56,7 +57,7 @@ pub(crate) struct TestArgs {
     #[arg(long = "rules", value_name = "PATH")]
     paths: Vec<PathBuf>,
     /// Rules of other programs too, or the built-in ones
-    #[arg(long = "rules-from", value_name = "PROGRAMS", value_delimiter = ',', value_enum)]
+    #[arg(long = "rules-from", value_name = "PROGRAMS", value_delimiter = ',', value_parser = peer())]
     peers: Vec<Peer>,
     /// Run recorded cases and print a line of JSON for each
     #[arg(long, value_name = "CASES.json", conflicts_with_all = ["file", "stream", "path"])]

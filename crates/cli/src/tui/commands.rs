@@ -7,15 +7,15 @@ use super::screen::Screen;
 use super::show_session;
 use super::transcript::Style;
 use super::view::Work;
-use crate::args::similar;
-use crate::environment::Environment;
 use crate::said::Said;
-use crate::session::Assembled;
 use pijs_agent::{DeliverAs, Ending, InputSource, Outcome};
 use pijs_host::CallbackOutcome;
 use pijs_llm::message::{Content, Message, StopReason};
 use pijs_llm::provider::one_line;
 use pijs_protocol::{ExtensionId, guard};
+use pijs_runtime::AgentSession;
+use pijs_runtime::Environment;
+use pijs_runtime::similar;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -87,7 +87,7 @@ const KEYS: [(&str, &str); 19] = [
 
 /// The person's side of one session.
 pub(super) struct Commands {
-    pub(super) session: Rc<Assembled>,
+    pub(super) session: Rc<AgentSession>,
     pub(super) screen: Screen,
     pub(super) port: TuiPort,
     pub(super) environment: Environment,
@@ -101,7 +101,7 @@ pub(super) struct Commands {
 }
 
 impl Commands {
-    pub(super) fn new(session: Rc<Assembled>, screen: Screen, port: TuiPort, environment: Environment) -> Self {
+    pub(super) fn new(session: Rc<AgentSession>, screen: Screen, port: TuiPort, environment: Environment) -> Self {
         Self {
             session,
             screen,
@@ -172,9 +172,9 @@ impl Commands {
     pub(super) fn publish(&self) {
         let control = self.session.agent.control();
         let (model, thinking) = (control.model(), control.thinking());
-        let (shortcuts, warnings) = crate::keys::shortcuts(&self.session.host);
+        let (shortcuts, warnings) = pijs_runtime::keys::shortcuts(&self.session.host);
         let compacts = self.session.agent.settings().compaction.enabled;
-        let transforms = !crate::renderers::Renderer::of_markdown(&self.session.host).is_empty();
+        let transforms = !pijs_runtime::renderers::Renderer::of_markdown(&self.session.host).is_empty();
         self.screen.change(|view| {
             // What is wrong with keys is said when they are bound, not after each prompt.
             if view.shortcuts != shortcuts || view.shortcut_warnings != warnings {
@@ -424,7 +424,7 @@ impl Commands {
 
     fn hotkeys(&self) -> String {
         let own = KEYS.map(|(key, what)| format!("{key}: {what}"));
-        let theirs = crate::keys::described(&self.session.host);
+        let theirs = pijs_runtime::keys::described(&self.session.host);
         own.into_iter()
             .chain(theirs.into_iter().map(|(key, what)| format!("{key}: {what}")))
             .collect::<Vec<_>>()
@@ -505,7 +505,7 @@ impl Commands {
 
     async fn shortcut(&self, key: &str) {
         let host = &self.session.host;
-        let Some((owner, handle)) = crate::keys::shortcut(host, key) else { return };
+        let Some((owner, handle)) = pijs_runtime::keys::shortcut(host, key) else { return };
         if let CallbackOutcome::Threw(error) = host.call_back(&owner.extension, owner.entry, handle, Vec::new()).await {
             self.fail(&format!("Extension \"{}\" error: {}", owner.path, error.message));
         }

@@ -273,7 +273,7 @@ fn show_entry(view: &mut View, entry: &Value) {
         // They have a line of their own.
         Some("custom_message") if rules::entry_lines(entry).is_some() => {}
         Some("custom_message") if entry["display"] == Value::Bool(true) => {
-            view.transcript.push(Content::Message(crate::renderers::custom_message(entry)));
+            view.transcript.push(Content::Message(pijs_runtime::renderers::custom_message(entry)));
         }
         Some("custom") => drop(view.transcript.push(Content::Entry(entry.clone()))),
         Some("session_info") => view.call_session(entry["name"].as_str()),

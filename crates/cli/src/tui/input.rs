@@ -153,7 +153,7 @@ fn escape_length(bytes: &[u8]) -> Option<usize> {
 }
 
 /// The name of a key in pi's words: `enter`, `ctrl+c`, `alt+left`, `a`. Modifiers are in the order of
-/// [`crate::keys::canonical`]. `None` for what is no key we know.
+/// [`pijs_runtime::keys::canonical`]. `None` for what is no key we know.
 pub(super) fn name(data: &str) -> Option<String> {
     if is_release(data) {
         return None;
@@ -172,7 +172,7 @@ pub(super) fn name(data: &str) -> Option<String> {
     }
     let mut rest = rest.chars();
     match (rest.next(), rest.next()) {
-        (Some(c), None) => Some(crate::keys::canonical(&format!("alt+{}", plain(c)))),
+        (Some(c), None) => Some(pijs_runtime::keys::canonical(&format!("alt+{}", plain(c)))),
         _ => None,
     }
 }
@@ -225,7 +225,7 @@ fn csi(sequence: &str) -> Option<String> {
     let bits = modifiers.map_or(0, |modifiers| modifiers.saturating_sub(1));
     let held = [(4, "ctrl+"), (1, "shift+"), (2, "alt+")].into_iter().filter(|(bit, _)| bits & bit != 0);
     let name: String = held.map(|(_, name)| name).chain([key.as_str()]).collect();
-    Some(crate::keys::canonical(&name))
+    Some(pijs_runtime::keys::canonical(&name))
 }
 
 fn character(code: u32) -> Option<String> {

@@ -55,13 +55,9 @@ mod typing;
 mod view;
 
 use crate::args::{ExtensionFlag, RunArgs};
-use crate::environment::Environment;
-use crate::failure::{Failure, Result};
-use crate::opening::Sessions;
 use crate::output;
 use crate::said::{self, Said};
-use crate::session::{self, Assembled, Partner, Setup, WIND_DOWN};
-use crate::settings;
+use crate::session::assemble;
 use crate::stops::{GOODBYE, Stops};
 use commands::Commands;
 use components::Components;
@@ -70,6 +66,11 @@ use footer::Spent;
 use layers::Layer;
 use picker::{Choice, Picker};
 use pijs_agent::{AgentError, StateSink};
+use pijs_runtime::Environment;
+use pijs_runtime::opening::Sessions;
+use pijs_runtime::settings;
+use pijs_runtime::{AgentSession, Interface, WIND_DOWN};
+use pijs_runtime::{Failure, Result};
 use pijs_session_store::Session;
 use port::TuiPort;
 use screen::Screen;
@@ -82,7 +83,6 @@ use tokio::sync::mpsc;
 use transcript::Style;
 pub(crate) use transcript::text_of;
 use tty::Tty;
-pub(crate) use tty::size;
 use view::Work;
 
 /// What stands at the top until an extension has something else there.
@@ -135,20 +135,22 @@ async fn run(
     let port = TuiPort::new(screen.clone());
     let entries = screen.clone();
     let ledger = Rc::new(OnceCell::new());
-    let partner = Partner {
+    let interface = Interface {
         mode: "tui",
-        ui: Arc::new(port.clone()),
-        prompter: Arc::new(port.clone()),
-        observer: Rc::new(ReportsOnScreen { screen: screen.clone(), ledger: Rc::clone(&ledger) }),
-        entries: Some(Box::new(move |state: Arc<dyn StateSink>| {
+        has_ui: true,
+        is_interactive: true,
+        front_end: Box::new(Events(screen.clone())),
+        ui: Some(Arc::new(port.clone())),
+        announces_dialogs: true,
+        prompter: Some(Arc::new(port.clone())),
+        observer: Some(Rc::new(ReportsOnScreen { screen: screen.clone(), ledger: Rc::clone(&ledger) })),
+        wrap_state: Some(Box::new(move |state: Arc<dyn StateSink>| {
             Arc::new(Entries { screen: entries, state, known: AtomicUsize::new(0) }) as Arc<dyn StateSink>
         })),
     };
-    let front_end = Box::new(Events(screen.clone()));
-    let setup = Setup { args, flags, front_end, ledger: None, partner: Some(partner) };
     // While extensions load they may ask something, and the person may leave.
     let assembled = tokio::select! {
-        assembled = session::assemble(environment, setup) => assembled?,
+        assembled = assemble(environment, &args, flags, interface, None) => assembled?,
         () = leaves(&mut work, &mut early) => return Ok(()),
     };
     let session = Rc::new(assembled);
@@ -199,7 +201,7 @@ async fn resumed(
     work: &mut mpsc::UnboundedReceiver<Work>,
     early: &mut Vec<Work>,
 ) -> Result<Option<String>> {
-    let found = selections::sessions(Sessions::new(environment, &args.session).folder(), None);
+    let found = selections::sessions(Sessions::new(environment, args.session.session_dir.as_deref()).folder(), None);
     if found.is_empty() {
         return Err(Failure::failed("there is no session of this folder yet").help("begin one with: pi"));
     }
@@ -228,7 +230,7 @@ async fn leaves(work: &mut mpsc::UnboundedReceiver<Work>, early: &mut Vec<Work>)
 
 async fn talk(
     environment: &Environment,
-    session: Rc<Assembled>,
+    session: Rc<AgentSession>,
     screen: Screen,
     port: TuiPort,
     opening: Opening,
@@ -308,7 +310,7 @@ async fn talk(
         Ok::<(), AgentError>(())
     });
     let result = tokio::select! {
-        result = conversation => result.map_err(session::broken),
+        result = conversation => result.map_err(Into::into),
         _ = left.recv() => Ok(()),
     };
     screen.change(|view| view.leave());
@@ -316,7 +318,7 @@ async fn talk(
     control.abort();
     let goodbye = async {
         control.settled().await;
-        session.loader.keep_tools();
+        session.keep_tools();
         session.agent.shutdown("quit").await;
         let _ = tokio::time::timeout(WIND_DOWN, session.host.quiet()).await;
     };
@@ -346,7 +348,7 @@ fn take_settings(environment: &Environment, screen: &Screen, is_verbose: bool) {
 }
 
 /// Shows what the session holds already.
-fn show_session(session: &Assembled, screen: &Screen) {
+fn show_session(session: &AgentSession, screen: &Screen) {
     // What cannot be read is told with the next prompt.
     let branch = session.agent.control().with_session(Session::seen).unwrap_or_default();
     let (name, spent) =
@@ -359,12 +361,12 @@ fn show_session(session: &Assembled, screen: &Screen) {
 }
 
 /// What components read as the size of the terminal.
-fn publish_size(session: &Assembled, screen: &Screen) {
+fn publish_size(session: &AgentSession, screen: &Screen) {
     let (columns, rows) = screen.read(|view| view.size);
     session.host.set_state("screen", json!({"width": columns, "height": rows}));
 }
 
-fn watch_size(session: Rc<Assembled>, screen: Screen) -> Result<tokio::task::JoinHandle<()>> {
+fn watch_size(session: Rc<AgentSession>, screen: Screen) -> Result<tokio::task::JoinHandle<()>> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut changes = signal(SignalKind::window_change())
         .map_err(|error| Failure::failed(format!("signals cannot be heard: {error}")))?;

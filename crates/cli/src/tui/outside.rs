@@ -1,8 +1,8 @@
 //! What is being typed, in the person's own editor.
 
 use super::commands::Commands;
-use crate::environment::Environment;
-use crate::own_temporary::OwnTemporary;
+use pijs_runtime::Environment;
+use pijs_runtime::own_temporary::OwnTemporary;
 use serde_json::Value;
 use std::fs::File;
 use std::io::{self, Read, Write};

@@ -2,8 +2,8 @@
 
 use super::commands::Commands;
 use super::transcript::Style;
-use crate::trust::Trust;
 use pijs_durable::read_regular;
+use pijs_runtime::trust::Trust;
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 

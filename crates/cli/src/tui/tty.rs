@@ -2,7 +2,7 @@
 
 use super::input::{Input, Splitter};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 use std::io::{IsTerminal, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -135,7 +135,7 @@ impl Tty {
 
     /// Columns and rows; what terminals once had where it does not say.
     pub(super) fn size(&self) -> (usize, usize) {
-        size().unwrap_or((80, 24))
+        pijs_runtime::terminal_size().unwrap_or((80, 24))
     }
 
     /// Draws what is clean already; nothing while the terminal is not ours.
@@ -151,12 +151,6 @@ impl Tty {
         let mut out = std::io::stdout().lock();
         let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     }
-}
-
-/// Columns and rows of the terminal that stdout is.
-pub(crate) fn size() -> Option<(usize, usize)> {
-    let known = tcgetwinsize(std::io::stdout()).ok().filter(|size| size.ws_col > 0 && size.ws_row > 0);
-    known.map(|size| (usize::from(size.ws_col), usize::from(size.ws_row)))
 }
 
 impl Drop for Tty {

@@ -1,0 +1,90 @@
+//! What `pi ext snapshot` and `pi ext drive` share: options, and the places that ENTRYs name. `oracle/format.md` says how each
+//! looks.
+
+use crate::normalise::Normaliser;
+use clap::Args;
+use pijs_host::PiProfile;
+use pijs_runtime::Environment;
+use pijs_runtime::Isolation;
+use pijs_runtime::{Failure, Result};
+use std::path::{Path, PathBuf};
+
+/// What is compared with the real pi, and how it runs.
+#[derive(Debug, Args)]
+pub struct ComparedArgs {
+    /// Where example:NAME is
+    #[arg(long, value_name = "DIR")]
+    pub examples: Option<PathBuf>,
+    /// Where npm:NAME@VERSION is
+    #[arg(long, value_name = "DIR")]
+    pub packages: Option<PathBuf>,
+    /// Where the extensions run: process or thread
+    #[arg(long, value_name = "PLACE", default_value_t)]
+    pub isolation: Isolation,
+    /// Which pi they meet: 0.87 or 0.73
+    #[arg(long, value_name = "VERSION", default_value_t)]
+    pub profile: PiProfile,
+}
+
+/// Where examples and packages are.
+pub(crate) struct Roots {
+    cwd: PathBuf,
+    examples: Option<PathBuf>,
+    packages: Option<PathBuf>,
+    root: Option<PathBuf>,
+}
+
+impl Roots {
+    pub(crate) fn new(
+        cwd: &Path,
+        examples: Option<&PathBuf>,
+        packages: Option<&PathBuf>,
+        root: Option<&PathBuf>,
+    ) -> Self {
+        let real = |path: &PathBuf| cwd.join(path).canonicalize().unwrap_or_else(|_| cwd.join(path));
+        Self { cwd: cwd.to_owned(), examples: examples.map(real), packages: packages.map(real), root: root.map(real) }
+    }
+
+    /// The file or folder that an ENTRY names.
+    pub(crate) fn resolve(&self, entry: &str) -> Result<PathBuf> {
+        if let Some(name) = entry.strip_prefix("example:") {
+            let folder = self.examples.as_ref().ok_or_else(|| needs(entry, "--examples DIR"))?;
+            let candidates = [folder.join(format!("{name}.ts")), folder.join(name)];
+            return candidates.into_iter().find(|path| path.exists()).ok_or_else(|| {
+                Failure::failed(format!("{entry}: there is no such example below {}", folder.display()))
+            });
+        }
+        if let Some(spec) = entry.strip_prefix("npm:") {
+            let folder = self.packages.as_ref().ok_or_else(|| needs(entry, "--packages DIR"))?;
+            let malformed =
+                || Failure::usage(format!("{entry}: no package spec")).help("write npm:NAME@VERSION[/FILE]");
+            let start = usize::from(spec.starts_with('@'));
+            let at = start + spec[start..].find('@').ok_or_else(malformed)?;
+            let (name, rest) = (&spec[..at], &spec[at + 1..]);
+            let (version, file) = rest.split_once('/').map_or((rest, None), |(version, file)| (version, Some(file)));
+            let place = folder.join(format!("{}@{version}", name.replace('/', "+"))).join("node_modules").join(name);
+            if !place.is_dir() {
+                return Err(Failure::failed(format!("{entry}: there is no {}", place.display())));
+            }
+            return Ok(file.map_or_else(|| place.clone(), |file| place.join(file)));
+        }
+        Ok(self.cwd.join(entry))
+    }
+
+    pub(crate) fn normaliser(&self, surroundings: &Environment) -> Normaliser {
+        let dirs = &surroundings.dirs;
+        let mut normaliser = Normaliser::default();
+        if let Some(root) = &self.root {
+            normaliser = normaliser.relative_to(root);
+        }
+        let optional = [(&self.examples, "<examples>"), (&self.packages, "<packages>")];
+        for (path, name) in optional.into_iter().filter_map(|(path, name)| Some((path.as_ref()?, name))) {
+            normaliser = normaliser.place(path, name);
+        }
+        normaliser.place(&dirs.cwd, "<cwd>").place(&dirs.home, "<home>").place(&surroundings.temp, "<tmp>")
+    }
+}
+
+fn needs(entry: &str, option: &str) -> Failure {
+    Failure::usage(format!("{entry}: {option} is missing"))
+}

@@ -1,0 +1,128 @@
+//! An extension as its user is asked about it: what it is, what its code needs, what it declares, what speaks against it.
+
+use crate::environment::Environment;
+use crate::failure::{Failure, Result, is_missing};
+use crate::text::clean;
+use pijs_durable::read_regular;
+use pijs_hostcall::asked::{Declared, asked, parse_declared};
+use pijs_hostcall::book::{Present, code_digest};
+use pijs_hostcall::{Evidence, Mode};
+use pijs_packages::{Dirs, Scope};
+use pijs_protocol::artifact::{ArtifactMetadata, Offers};
+use pijs_protocol::guard;
+use pijs_protocol::manifest::CapabilityManifest;
+use serde_json::Value;
+use std::path::Path;
+
+/// Largest manifest that is read.
+pub const LONGEST_MANIFEST: u64 = 4 << 20;
+
+/// One extension after its build.
+pub struct Applicant {
+    /// `npm:NAME` or `path:PATH`.
+    pub id: String,
+    /// Under which name answers about it are kept, see [`grant_key`].
+    pub key: String,
+    /// Digest of its sources.
+    pub code: String,
+    /// What the scan found.
+    pub found: CapabilityManifest,
+    /// What a person is asked about.
+    pub asked: CapabilityManifest,
+    /// What the scan holds against it, for the gate's questions.
+    pub evidence: Evidence,
+    /// Tools and commands that its code names.
+    pub offers: Offers,
+    /// It is an artifact, which says itself what it asks for.
+    is_artifact: bool,
+}
+
+impl Applicant {
+    /// Puts together what is known of a package below `root` that is installed for `installed`. What it declares and
+    /// nobody knows is a warning, and under the strict policy a refusal.
+    pub fn new(
+        environment: &Environment,
+        (id, installed): (&str, Option<Scope>),
+        root: &Path,
+        metadata: &ArtifactMetadata,
+        mode: Mode,
+    ) -> Result<Self> {
+        // A loose file belongs to no package, even where one lies around it.
+        let loose = id.strip_prefix("path:").is_some_and(|path| Path::new(path).is_file());
+        let declared = if loose { None } else { declared(root).map_err(|failure| failure.within(id))? };
+        if let Some(declared) = declared.as_ref().filter(|declared| !declared.unknown.is_empty()) {
+            let strange = clean(&declared.unknown.join(", "));
+            if mode == Mode::Strict {
+                return Err(Failure::refused(format!("{id}: its manifest has what is not known here: {strange}"))
+                    .help("ask its author, or run it with --policy prompt"));
+            }
+            environment.notices.warn(format!("{id}: its manifest has what is not known here: {strange}"));
+        }
+        let declared = declared.map(|declared| declared.manifest);
+        let findings = metadata.findings.iter().map(|finding| (finding.code.as_str(), finding.class));
+        Ok(Self {
+            id: id.to_owned(),
+            key: grant_key(&environment.dirs, id, installed),
+            code: code_digest(&metadata.inputs),
+            asked: asked(&metadata.capabilities, declared.as_ref()),
+            evidence: Evidence::of_scan(&metadata.capabilities, findings, declared.as_ref()),
+            found: metadata.capabilities.clone(),
+            offers: metadata.offers.clone(),
+            is_artifact: metadata.inputs.keys().any(|name| name.ends_with(".artifact")),
+        })
+    }
+
+    /// As grants are bound to it.
+    pub fn present(&self) -> Present<'_> {
+        // Nobody works on an artifact: answers about it are about its bytes.
+        let is_worked_on = !self.is_artifact || !guard::is_up("grants.artifact");
+        Present { code: &self.code, asked: &self.asked, local: self.id.starts_with("path:") && is_worked_on }
+    }
+}
+
+/// Under which name answers about the package `id` are kept, which is installed for `installed`. Which code a project
+/// calls `npm:NAME` says the project, by its lock file: what its user agreed to under that name elsewhere was about other
+/// code. Where it lies tells less: a project can lie in the folder of its user's own packages.
+pub fn grant_key(dirs: &Dirs, id: &str, installed: Option<Scope>) -> String {
+    // A path says by itself which code it is.
+    let is_projects = !id.starts_with("path:") && installed == Some(Scope::Project);
+    if is_projects && guard::is_up("grants.project") {
+        format!("{id} in {}", dirs.cwd.display())
+    } else {
+        id.to_owned()
+    }
+}
+
+/// Checks that the manifest of a package can be read, whatever it asks for.
+pub fn check_declared(root: &Path) -> Result<()> {
+    declared(root).map(drop)
+}
+
+/// The manifest of a package: `pi.capabilities` of its `package.json`, else its `extension.json`.
+fn declared(root: &Path) -> Result<Option<Declared>> {
+    let read = |name: &str| -> Result<Option<Value>> {
+        let path = root.join(name);
+        let text = match read_regular(&path, LONGEST_MANIFEST) {
+            Ok(text) => text,
+            Err(error) if is_missing(&error) => return Ok(None),
+            Err(error) => return Err(Failure::failed(format!("{} cannot be read: {error}", path.display()))),
+        };
+        let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&text);
+        serde_json::from_slice(text).map(Some).map_err(|error| Failure::failed(format!("{name}: {error}")))
+    };
+    let parse = |name: &str, value: &Value| {
+        parse_declared(value).map(Some).map_err(|problem| {
+            Failure::failed(format!("{name}: {}", clean(&problem)))
+                .help("a capability manifest is {\"schema\": \"pi.ext.cap.v1\", \"capabilities\": [..]}")
+        })
+    };
+    if let Some(value) = read("package.json")?.as_ref().and_then(|package| package.get("pi")?.get("capabilities")) {
+        return parse("package.json", value);
+    }
+    match read("extension.json")? {
+        Some(value) if value.get("capabilities").or_else(|| value.get("capability_manifest")).is_some() => {
+            parse("extension.json", &value)
+        }
+        _ => Ok(None),
+    }
+}

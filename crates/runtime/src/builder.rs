@@ -1,0 +1,527 @@
+//! Puts a session together: [`SessionBuilder`].
+//!
+//! ```text
+//! Environment, SessionConfig
+//!    │  load()     find extensions, compile them, make gate, ledger and host, load
+//!    v
+//! LoadedSession    registrations are known: flags, models of extensions
+//!    │  open()     choose the model, make the agent
+//!    v
+//! AgentSession     start, prompts, shutdown
+//! ```
+//!
+//! Whatever goes wrong before the model is asked ends the run with one [`Failure`].
+
+use crate::announced::Announced;
+use crate::compile::Compiler;
+use crate::config::SessionConfig;
+use crate::environment::Environment;
+use crate::facts::facts;
+use crate::failure::{Failure, Result};
+use crate::grant_file::{Answers, GrantFile};
+use crate::grants::{self, Decided};
+use crate::isolation;
+use crate::ledger;
+use crate::loading::{Failures, Loader, discover, paths_of_code, preparing, provenance};
+use crate::made_files::MadeFolder;
+use crate::models;
+use crate::opening;
+use crate::reports::PrintedReports;
+use crate::session::{AgentSession, LoadedSession};
+use crate::supply::Supplier;
+use crate::unanswered::Unanswered;
+use crate::watchdog::WatchThread;
+use pijs_agent::host::HostExtensions;
+use pijs_agent::tool_port::{HostTools, ToolRequests};
+use pijs_agent::words::Words;
+use pijs_agent::{AgentControl, FrontEnd, NoFrontEnd, StateSink};
+use pijs_connectors::exec::{self, ExecConnector, ExecOptions};
+use pijs_connectors::fs::FsConnector;
+use pijs_connectors::http::HttpOptions;
+use pijs_connectors::http::address::SystemResolver;
+use pijs_connectors::ports::UiPort;
+use pijs_connectors::{Connectors, system::OsFileSystem};
+use pijs_durable::Disk;
+use pijs_environment::{Ambient, Timer};
+use pijs_host::{Host, HostOptions, Observer, Quotes, ReadableState};
+use pijs_hostcall::places::Places;
+use pijs_hostcall::vocabulary::PLAIN_ENV;
+use pijs_hostcall::{BoxFuture, Dispatcher, Gate, Ledger, LedgerOptions, LedgerSink, Mode, Prompter};
+use pijs_llm::known::Known;
+use pijs_llm::provider::Provider;
+use pijs_packages::Discovery;
+use pijs_protocol::guard;
+use pijs_protocol::wire::Limits;
+use pijs_session_store::{Session, SessionOptions, SessionRecords, file};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Puts a session together. Nothing is read, started or written before [`load`](Self::load).
+///
+/// It works on the thread that the session runs on, in a `tokio` [`LocalSet`](tokio::task::LocalSet).
+pub struct SessionBuilder {
+    environment: Environment,
+    config: SessionConfig,
+    interface: Interface,
+    replaced: Replaced,
+}
+
+/// The other side of a session: a program, a person, or nobody.
+pub struct Interface {
+    /// `ctx.mode`: `print`, `json`, `rpc` or `tui`.
+    pub mode: &'static str,
+    /// `ctx.hasUI`.
+    pub has_ui: bool,
+    /// Set when somebody stays who can choose a model later: then a session without one begins.
+    pub is_interactive: bool,
+    /// Hears the events of the session.
+    pub front_end: Box<dyn FrontEnd>,
+    /// Answers `ctx.ui`; without it dialogs get pi's defaults, and the ledger says that nobody was asked.
+    pub ui: Option<Arc<dyn UiPort>>,
+    /// Set to tell extensions when one of them asks something, and when that is over.
+    pub announces_dialogs: bool,
+    /// Answers the gate's questions; without it what would be asked is refused.
+    pub prompter: Option<Arc<dyn Prompter>>,
+    /// Hears reports of extensions; without it they are notices.
+    pub observer: Option<Rc<dyn Observer>>,
+    /// Wraps what the session publishes its state to.
+    pub wrap_state: Option<WrapState>,
+}
+
+/// Wraps what a session publishes its state to.
+pub type WrapState = Box<dyn FnOnce(Arc<dyn StateSink>) -> Arc<dyn StateSink>>;
+
+impl Default for Interface {
+    /// Nobody: as `pi -p` without a terminal.
+    fn default() -> Self {
+        Self {
+            mode: "print",
+            has_ui: false,
+            is_interactive: false,
+            front_end: Box::new(NoFrontEnd),
+            ui: None,
+            announces_dialogs: false,
+            prompter: None,
+            observer: None,
+            wrap_state: None,
+        }
+    }
+}
+
+/// What connectors are built of, for those that wrap them.
+pub struct ConnectorParts {
+    /// The connector `exec`.
+    pub exec: Arc<ExecConnector>,
+    /// The session as extensions reach it.
+    pub control: AgentControl,
+    /// The session's ledger.
+    pub ledger: Ledger,
+    /// The session's clock.
+    pub timer: Arc<dyn Timer>,
+}
+
+type AdaptConnectors = Box<dyn FnOnce(Connectors, ConnectorParts) -> Connectors>;
+type AdaptHost = Box<dyn FnOnce(&mut HostOptions)>;
+
+/// Parts that stand in for the usual ones.
+#[derive(Default)]
+struct Replaced {
+    ambient: Option<Ambient>,
+    ledger: Option<Arc<dyn LedgerSink>>,
+    session: Option<Session>,
+    known: Option<Known>,
+    provider: Option<Arc<dyn Provider>>,
+    child_environment: Option<BTreeMap<String, String>>,
+    connectors: Option<AdaptConnectors>,
+    host_options: Option<AdaptHost>,
+    compiled_by: Option<(Compiler, Supplier)>,
+    state: Option<ReadableState>,
+    words: Option<Arc<Words>>,
+    loads_nothing: bool,
+    remembers_nothing: bool,
+}
+
+impl SessionBuilder {
+    /// Begins with the defaults of [`SessionConfig`] and [`Interface`].
+    pub fn new(environment: &Environment) -> Self {
+        Self {
+            environment: environment.clone(),
+            config: SessionConfig::default(),
+            interface: Interface::default(),
+            replaced: Replaced::default(),
+        }
+    }
+
+    /// Sets what the user wants of this session.
+    #[must_use]
+    pub fn config(mut self, config: SessionConfig) -> Self {
+        self.config = config;
+        self
+    }
+
+    /// Sets who is at the other side.
+    #[must_use]
+    pub fn interface(mut self, interface: Interface) -> Self {
+        self.interface = interface;
+        self
+    }
+
+    /// Writes the ledger to `sink` instead of its file.
+    #[must_use]
+    pub fn ledger(mut self, sink: Arc<dyn LedgerSink>) -> Self {
+        self.replaced.ledger = Some(sink);
+        self
+    }
+
+    /// Takes time and randomness from `ambient` instead of the machine.
+    #[must_use]
+    pub fn ambient(mut self, ambient: Ambient) -> Self {
+        self.replaced.ambient = Some(ambient);
+        self
+    }
+
+    /// Uses this session instead of the one that the configuration chooses.
+    #[must_use]
+    pub fn session(mut self, session: Session) -> Self {
+        self.replaced.session = Some(session);
+        self
+    }
+
+    /// Uses this catalogue and these keys instead of the user's.
+    #[must_use]
+    pub fn models(mut self, known: Known) -> Self {
+        self.replaced.known = Some(known);
+        self
+    }
+
+    /// Asks this provider's model instead of the one that the configuration chooses.
+    #[must_use]
+    pub fn provider(mut self, provider: Arc<dyn Provider>) -> Self {
+        self.replaced.provider = Some(provider);
+        self
+    }
+
+    /// Gives programs of extensions these variables instead of the plain ones of the environment.
+    #[must_use]
+    pub fn child_environment(mut self, variables: BTreeMap<String, String>) -> Self {
+        self.replaced.child_environment = Some(variables);
+        self
+    }
+
+    /// Changes the connectors: one that is set again replaces the usual one.
+    #[must_use]
+    pub fn connectors(mut self, adapt: impl FnOnce(Connectors, ConnectorParts) -> Connectors + 'static) -> Self {
+        self.replaced.connectors = Some(Box::new(adapt));
+        self
+    }
+
+    /// Changes the options of the host.
+    #[must_use]
+    pub fn host_options(mut self, adapt: impl FnOnce(&mut HostOptions) + 'static) -> Self {
+        self.replaced.host_options = Some(Box::new(adapt));
+        self
+    }
+
+    /// Compiles extensions with these instead of ones for the environment.
+    #[must_use]
+    pub fn build_with(mut self, compiler: Compiler, supplier: Supplier) -> Self {
+        self.replaced.compiled_by = Some((compiler, supplier));
+        self
+    }
+
+    /// Publishes to `state` what extensions read without asking.
+    #[must_use]
+    pub fn state(mut self, state: ReadableState) -> Self {
+        self.replaced.state = Some(state);
+        self
+    }
+
+    /// Uses these words in the system prompt and the built-in tools instead of looking for pi's own.
+    #[must_use]
+    pub fn words(mut self, words: Arc<Words>) -> Self {
+        self.replaced.words = Some(words);
+        self
+    }
+
+    /// Loads no extension: the caller does, by [`LoadedSession::host`].
+    #[must_use]
+    pub fn without_discovery(mut self) -> Self {
+        self.replaced.loads_nothing = true;
+        self
+    }
+
+    /// Neither reads nor keeps answers to permission questions and what extensions made.
+    #[must_use]
+    pub fn without_memory(mut self) -> Self {
+        self.replaced.remembers_nothing = true;
+        self
+    }
+
+    /// Builds everything, loads the extensions, chooses the model and makes the agent.
+    ///
+    /// # Errors
+    ///
+    /// The first thing that is wrong, with what to do about it.
+    pub async fn build(self) -> Result<AgentSession> {
+        self.load().await?.open().await
+    }
+
+    /// Builds everything and loads the extensions.
+    ///
+    /// # Errors
+    ///
+    /// The first thing that is wrong, with what to do about it.
+    pub async fn load(self) -> Result<LoadedSession> {
+        let Self { environment, config, mut interface, mut replaced } = self;
+        let environment = &environment;
+        let ambient = replaced.ambient.take().unwrap_or_else(Ambient::system);
+        let timer = Arc::clone(&ambient.timer);
+        let settings = grants::agent_settings_of(environment, models::provider_options(environment, &config.model));
+        let ready = match replaced.provider.take() {
+            Some(provider) => Some(provider),
+            None => models::ready(&config.model, &settings.provider, &ambient)?,
+        };
+
+        let (compiler, supplier) = replaced.compiled_by.take().unwrap_or_else(|| {
+            let compiler = Compiler::new(environment);
+            let supplier = Supplier::new(environment, compiler.cache());
+            (compiler, supplier)
+        });
+        let discovery = match replaced.loads_nothing {
+            true => Discovery::default(),
+            false => discover(environment, &config)?,
+        };
+        let session = match replaced.session.take() {
+            Some(session) => session,
+            None => {
+                let records = SessionRecords::new(Disk::system(), &environment.dirs.agent_dir);
+                let kept = SessionOptions { records: Some(Arc::new(records)), ..ambient.clone().into() };
+                opening::open(environment, &config.store, &kept)?
+            }
+        };
+        let session_id = session.header().id.clone();
+        let left_model = session.left_with().map_err(|error| Failure::failed(error.to_string()))?.model;
+        let state = replaced.state.take().unwrap_or_default();
+        let published: Arc<dyn StateSink> = Arc::new(state.clone());
+        let published = match interface.wrap_state.take() {
+            Some(wrap) => wrap(published),
+            None => published,
+        };
+        let control = AgentControl::new(session, published, ambient.clone());
+
+        let decided = Decided::new(environment, &config.permissions, config.profile)?;
+        let ledger = match replaced.ledger.take() {
+            Some(sink) => Ledger::new(LedgerOptions { session_id, ..LedgerOptions::default() }, sink),
+            None => ledger::open(environment, &session_id, decided.policy.mode, &*timer),
+        };
+        ledger::write_aside(&ledger);
+        if let Some(key) = &config.model.api_key {
+            ledger.redactor().learn(key);
+        }
+        control.set_known(match replaced.known.take() {
+            Some(known) => known,
+            None => models::known(environment, &settings.provider, &ambient, ledger.redactor())?,
+        });
+        let grant_file = GrantFile::new(environment, Arc::clone(&timer));
+        let book = if replaced.remembers_nothing { Default::default() } else { grant_file.read()? };
+        let answers = Arc::new(Answers::new(grant_file, MadeFolder::new(environment)));
+        let quotes = Quotes::default().with_functions(pijs_extc::Functions);
+        let parts =
+            ConnectorParts { exec: exec_connector(environment, &decided, &mut replaced), control, ledger, timer };
+        let gate = gate(environment, &config, &discovery, &decided, &interface, &parts);
+        let gate = match replaced.remembers_nothing {
+            true => gate,
+            false => gate.memory(Arc::clone(&answers) as _).made_files(Arc::clone(&answers) as _),
+        };
+        let ConnectorParts { control, ledger, timer, .. } = &parts;
+        let (control, ledger, timer) = (control.clone(), ledger.clone(), Arc::clone(timer));
+        let (connectors, tool_requests) = connectors(environment, &mut interface, &mut replaced, &quotes, parts);
+        let dispatcher = Dispatcher::builder(gate.build(), ledger.clone(), Arc::clone(&timer))
+            .connectors(connectors.into_methods())
+            .build();
+        let dispatcher = Arc::new(dispatcher);
+
+        let realms = isolation::realms(&config, environment, &decided)?;
+        // A process starts while the modules that it is to run are read.
+        realms.expect(discovery.packages.len());
+        let host_modules = preparing(&environment.notices, interface.is_interactive, || compiler.host_modules())?;
+        let mut host = Host::builder(host_modules, Arc::clone(&dispatcher), timer);
+        if let Some(observer) = &interface.observer {
+            host = host.observer(Rc::clone(observer));
+        }
+        let mut options = host_options(environment, &decided, &ambient);
+        if let Some(adapt) = replaced.host_options.take() {
+            adapt(&mut options);
+        }
+        let watchdog =
+            WatchThread::start().map_err(|error| Failure::failed(format!("no thread to watch verdicts: {error}")))?;
+        let host = host.quotes(quotes).realms(realms).options(options).state(state.clone()).watchdog(watchdog).build();
+        let reports =
+            interface.observer.is_none().then(|| PrintedReports::new(host.reports(), environment.notices.clone()));
+        let asks = decided.asks;
+        let loader = Rc::new(Loader {
+            environment: environment.clone(),
+            config: config.clone(),
+            compiler,
+            supplier,
+            host: host.clone(),
+            dispatcher,
+            decided,
+            answers,
+            book: RefCell::new(book),
+            first: RefCell::default(),
+        });
+        let failures = Failures {
+            observer: interface.observer.as_deref(),
+            notices: &environment.notices,
+            redactor: ledger.redactor(),
+            are_fatal: config.extensions.fail_on_error,
+        };
+        let loaded = loader.load_all(&discovery.packages, &failures).await;
+        // An extension that failed has left evidence by then.
+        loaded.inspect_err(|_| drop(ledger.close()))?;
+
+        let extensions = HostExtensions::new(host.clone());
+        let extensions = match replaced.loads_nothing {
+            // Whoever loaded the extensions is not asked for them again: a reload begins them anew as they are.
+            true => extensions,
+            false => {
+                let loader = Rc::clone(&loader);
+                extensions.with_source(Box::new(move || {
+                    let loader = Rc::clone(&loader);
+                    Box::pin(async move { loader.again().await })
+                }))
+            }
+        };
+        let extensions = Rc::new(extensions);
+        tokio::task::spawn_local(tool_requests.serve(extensions.clone()));
+        extensions.set_provenance(provenance(&discovery));
+        Ok(LoadedSession {
+            loader,
+            config,
+            ambient,
+            settings,
+            asks,
+            ready,
+            left_model,
+            control,
+            extensions,
+            interface,
+            host,
+            state,
+            words: replaced.words,
+            ledger,
+            reports,
+        })
+    }
+}
+
+/// The connector that runs programs: in the strict mode they write into the project and the temporary folder alone.
+fn exec_connector(environment: &Environment, decided: &Decided, replaced: &mut Replaced) -> Arc<ExecConnector> {
+    let child = replaced.child_environment.take();
+    let mut options = ExecOptions::new(child.unwrap_or_else(|| plain_environment(environment))).supervised();
+    if decided.policy.mode == Mode::Strict && guard::is_up("exec.writable") {
+        options.writable = Some(vec![environment.dirs.cwd.clone(), environment.temp.clone()]);
+    }
+    Arc::new(ExecConnector::new(options))
+}
+
+/// The variables that every program of an extension gets.
+pub(crate) fn plain_environment(environment: &Environment) -> BTreeMap<String, String> {
+    let plain = PLAIN_ENV.iter();
+    plain.filter_map(|name| Some(((*name).to_owned(), environment.variables.get(*name)?.clone()))).collect()
+}
+
+/// The gate between extensions and their user.
+fn gate(
+    environment: &Environment,
+    config: &SessionConfig,
+    discovery: &Discovery,
+    decided: &Decided,
+    interface: &Interface,
+    parts: &ConnectorParts,
+) -> pijs_hostcall::GateBuilder {
+    let dirs = &environment.dirs;
+    let places: Places = environment.places().with_loaded(paths_of_code(environment, config, discovery));
+    let sessions = file::real(&opening::folder(environment, config.store.dir.as_deref()));
+    let mut gate = Gate::builder(decided.policy.clone(), places)
+        .environment(environment.variables.clone())
+        .sessions(sessions, Arc::new(parts.control.clone()));
+    if let Some(prompter) = &interface.prompter {
+        gate = gate.prompter(Arc::clone(prompter)).block_on(Arc::new(block_on));
+    }
+    let reach: Vec<PathBuf> = vec![dirs.cwd.clone(), environment.temp.clone(), dirs.agent_dir.clone()];
+    let (variables, project) = (plain_environment(environment), dirs.cwd.clone());
+    gate.exists(Arc::new(|path| path.symlink_metadata().is_ok())).programs(Arc::new(move |command, cwd| {
+        let cwd = cwd.map_or_else(|| project.clone(), |cwd| project.join(cwd));
+        exec::locate(command, &cwd, &variables, &reach)
+    }))
+}
+
+/// Everything that extensions reach through the gate.
+fn connectors(
+    environment: &Environment,
+    interface: &mut Interface,
+    replaced: &mut Replaced,
+    quotes: &Quotes,
+    parts: ConnectorParts,
+) -> (Connectors, ToolRequests) {
+    let ConnectorParts { exec, control, ledger, timer } = &parts;
+    let ui: Arc<dyn UiPort> = match interface.ui.take() {
+        Some(ui) if interface.announces_dialogs => Arc::new(Announced::new(ui, control.clone())),
+        Some(ui) => ui,
+        None => Arc::new(Unanswered { ledger: ledger.clone(), timer: Arc::clone(timer) }),
+    };
+    let files = Arc::new(FsConnector::new(Arc::new(OsFileSystem::new())));
+    let (tools, tool_requests) = HostTools::new(Arc::clone(&files), Arc::clone(exec), environment.dirs.cwd.clone());
+    let connectors = Connectors::new()
+        .with("fs", files)
+        .with("exec", Arc::clone(exec) as _)
+        .tool(Arc::new(tools))
+        .tools(Arc::new(control.clone()))
+        .http(HttpOptions::default())
+        .net(Arc::new(SystemResolver))
+        .sqlite(Arc::new(OsFileSystem::new()))
+        .env(environment.variables.clone())
+        .log(ledger.clone(), Arc::clone(timer))
+        .timer(Arc::clone(timer))
+        .with("module", Arc::new(quotes.clone()))
+        .ui(ui)
+        .session(Arc::new(control.clone()));
+    let connectors = match replaced.connectors.take() {
+        Some(adapt) => adapt(connectors, parts),
+        None => connectors,
+    };
+    (connectors, tool_requests)
+}
+
+/// Waits for a person on behalf of a call that the realm waits for, from outside of the runtime's own threads.
+fn block_on(asking: BoxFuture<'_, ()>) {
+    let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+    std::thread::scope(|threads| {
+        // Its panic is no answer.
+        let _ = threads.spawn(|| runtime.block_on(asking)).join();
+    });
+}
+
+fn host_options(environment: &Environment, decided: &Decided, ambient: &Ambient) -> HostOptions {
+    let mut options = HostOptions { facts: facts(environment), ..HostOptions::default() };
+    let mut seed = [0; 8];
+    ambient.random.fill(&mut seed);
+    options.seed = u64::from_le_bytes(seed);
+    options.limits = realm_limits(decided);
+    options.profile = decided.profile;
+    options
+}
+
+/// Returns the limits of each extension, as the settings have it.
+pub fn realm_limits(decided: &Decided) -> Limits {
+    let mut limits = Limits::default();
+    if let Some(megabytes) = decided.max_memory_mb {
+        limits.memory_bytes = megabytes << 20;
+    }
+    limits
+}

@@ -1,0 +1,94 @@
+//! Compiling extensions for this run: `extc` with the user's cache.
+
+use crate::environment::Environment;
+use pijs_artifact::Verified;
+use pijs_extc::{BuildFailure, BuildOptions, BuildOutput, Cache, FileAccess, Input, Seal};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// `extc`, set up for one run.
+#[derive(Clone)]
+pub struct Compiler {
+    options: BuildOptions,
+}
+
+impl Compiler {
+    /// Uses the user's cache; without one everything is compiled, and that is said once. What is protected in the folders of
+    /// `environment` is not read.
+    pub fn new(environment: &Environment) -> Self {
+        let cache = match Cache::user() {
+            Ok(cache) => {
+                if let Some(notice) = cache.notice() {
+                    environment.notices.warn(notice);
+                }
+                Some(cache)
+            }
+            Err(error) => {
+                environment.notices.warn(format!(
+                    "the artifact cache cannot be used, so extensions are compiled at every start: {error}"
+                ));
+                None
+            }
+        };
+        let access = FileAccess::new(environment.places());
+        Self { options: BuildOptions { cache, access, ..BuildOptions::default() } }
+    }
+
+    /// The same compiler with another answer to which files are read.
+    pub fn with_access(&self, access: FileAccess) -> Self {
+        Self { options: BuildOptions { access, ..self.options.clone() } }
+    }
+
+    /// Compiles the entries of a package that discovery chose, or one loose file. What was installed from somewhere, or built by
+    /// somebody, is compiled in a sealed process.
+    pub fn build(&self, id: &str, input: &Input) -> Result<BuildOutput, BuildFailure> {
+        let foreign = ["npm:", "git:"].iter().any(|origin| id.starts_with(origin));
+        let sealed = (foreign || input.is_artifact()).then(Seal::default);
+        let options = BuildOptions { sealed, ..self.options.clone() };
+        let mut place = identity(input.path());
+        for _ in 1..READINGS {
+            let built = pijs_extc::build(input, &options);
+            let after = identity(input.path());
+            if built.is_ok() || after == place {
+                return built;
+            }
+            // Another pi put something else there meanwhile, which is read now.
+            place = after;
+        }
+        pijs_extc::build(input, &options)
+    }
+
+    /// The user's cache, unless it cannot be used.
+    pub fn cache(&self) -> Option<Cache> {
+        self.options.cache.clone()
+    }
+
+    /// The host modules every realm needs.
+    pub fn host_modules(&self) -> Result<Arc<Verified>, BuildFailure> {
+        pijs_extc::host_modules(self.options.cache.as_ref())
+    }
+}
+
+/// How often a package is read that other processes replace while it is read.
+const READINGS: usize = 8;
+
+/// Which file or folder lies at a path; `None` when there is none.
+#[cfg(unix)]
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt as _;
+    path.metadata().ok().map(|found| (found.dev(), found.ino()))
+}
+
+#[cfg(not(unix))]
+fn identity(path: &Path) -> Option<std::time::SystemTime> {
+    path.metadata().and_then(|found| found.created()).ok()
+}
+
+/// What to compile for a unit of discovery: the one file that is loaded from it, or the chosen entries of its folder,
+/// so that entry *i* of the artifact is the *i*-th of `entries`.
+pub fn input_of(id: &str, root: &Path, entries: &[PathBuf]) -> Input {
+    match entries {
+        [entry] if id == format!("path:{}", entry.display()) => Input::at(entry),
+        _ => Input::at(root).with_entries(entries.to_vec()),
+    }
+}

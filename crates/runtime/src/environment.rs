@@ -1,0 +1,153 @@
+//! What the process was started with, read once: folders, variables, terminal.
+
+use crate::failure::{Failure, Result, is_missing};
+use crate::notices::Notices;
+use pijs_hostcall::Places;
+use pijs_hostcall::places::normal;
+use pijs_packages::{Dirs, NpmConfig};
+use pijs_session_store::file;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+
+/// The surroundings of one run. Nothing else in the program reads the environment.
+#[derive(Debug, Clone)]
+pub struct Environment {
+    /// The working folder, the home and pi's own folder; canonical.
+    pub dirs: Dirs,
+    /// The folder of temporary files; canonical.
+    pub temp: PathBuf,
+    /// Variables that are valid text.
+    pub variables: BTreeMap<String, String>,
+    /// Whether a person reads stderr.
+    pub stderr_is_terminal: bool,
+    /// Whether a person types.
+    pub stdin_is_terminal: bool,
+    /// Whether a person reads stdout.
+    pub stdout_is_terminal: bool,
+    /// What the command line says of the trust in this folder.
+    pub trusts: Option<bool>,
+    /// Takes warnings and notes for the user.
+    pub notices: Notices,
+    /// Where it says that sessions are kept, and which session it names.
+    pub session_dir: Option<String>,
+    /// Which session it names: a file, or an id.
+    pub session: Option<String>,
+}
+
+/// Columns and rows of the terminal that stdout is; `None` when it is none or does not say.
+pub fn terminal_size() -> Option<(usize, usize)> {
+    let known = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
+    let known = known.filter(|size| size.ws_col > 0 && size.ws_row > 0);
+    known.map(|size| (usize::from(size.ws_col), usize::from(size.ws_row)))
+}
+
+/// Has programs and extensions that start `pi` find one: this one, after all others.
+fn add_own_folder(path: &mut String, program: &Path) {
+    let (Some(folder), true) = (program.parent().and_then(Path::to_str), program.file_name() == Some("pi".as_ref()))
+    else {
+        return;
+    };
+    // An empty name in a path is the working folder.
+    if !path.is_empty() && !std::env::split_paths(path).any(|folder| folder.join("pi").is_file()) {
+        path.extend([":", folder]);
+    }
+}
+
+impl Environment {
+    /// Reads the environment of this process.
+    ///
+    /// # Errors
+    ///
+    /// The working folder is gone, or `HOME` is not an absolute path.
+    pub fn capture() -> Result<Self> {
+        let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
+        let mut variables: BTreeMap<String, String> = std::env::vars_os().filter_map(text).collect();
+        if let (Some(path), Ok(program)) = (variables.get_mut("PATH"), std::env::current_exe()) {
+            add_own_folder(path, &program);
+        }
+        let cwd = std::env::current_dir()
+            .and_then(|cwd| cwd.canonicalize())
+            .map_err(|error| Failure::failed(format!("the working folder cannot be used: {error}")))?;
+        let home =
+            variables.get("HOME").filter(|home| Path::new(home).is_absolute()).map(PathBuf::from).ok_or_else(|| {
+                Failure::failed("HOME is not set to an absolute path").help("set HOME to your home folder")
+            })?;
+        let agent_dir = match variables.get("PI_CODING_AGENT_DIR").filter(|dir| !dir.is_empty()) {
+            Some(dir) => match dir.strip_prefix("~/") {
+                Some(rest) => home.join(rest),
+                None => cwd.join(dir),
+            },
+            None => home.join(".pi/agent"),
+        };
+        let canonical = |path: PathBuf| normal(Path::new("/"), &file::real(&path));
+        let temp = canonical(variables.get("TMPDIR").map_or_else(|| PathBuf::from("/tmp"), PathBuf::from));
+        Ok(Self {
+            dirs: Dirs { agent_dir: canonical(agent_dir), cwd, home: canonical(home) },
+            temp,
+            variables,
+            stderr_is_terminal: std::io::stderr().is_terminal(),
+            stdin_is_terminal: std::io::stdin().is_terminal(),
+            stdout_is_terminal: std::io::stdout().is_terminal(),
+            trusts: None,
+            session_dir: None,
+            session: None,
+            notices: Notices::to_stderr(),
+        })
+    }
+
+    /// A path as a person gives it: from home, or seen from the working folder.
+    pub fn path(&self, given: &str) -> PathBuf {
+        match given.strip_prefix('~') {
+            Some("") => self.dirs.home.clone(),
+            Some(rest) if rest.starts_with('/') => self.dirs.home.join(rest.trim_start_matches('/')),
+            _ => self.dirs.cwd.join(given),
+        }
+    }
+
+    /// A variable that is set to something.
+    pub fn variable(&self, name: &str) -> Option<&str> {
+        self.variables.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    /// The folders of a session here, and what is protected in them.
+    pub fn places(&self) -> Places {
+        let places = Places::new(&self.dirs.cwd, &self.dirs.home, &self.dirs.agent_dir, &self.temp);
+        places.with_own_state(crate::own_state::of(self))
+    }
+
+    /// Registries and tokens: the user's `.npmrc`, then `--registry`. The project's own file is not read.
+    pub fn npm_config(&self, registry: Option<&str>) -> Result<NpmConfig> {
+        let path = self.variable("NPM_CONFIG_USERCONFIG").map_or_else(|| self.dirs.home.join(".npmrc"), PathBuf::from);
+        let config = match std::fs::read_to_string(&path) {
+            Ok(text) => NpmConfig::parse(&text, &|name| self.variable(name).map(str::to_owned))?,
+            Err(error) if is_missing(&error) => NpmConfig::default(),
+            Err(error) => return Err(Failure::failed(format!("{} cannot be read: {error}", path.display()))),
+        };
+        Ok(match registry {
+            Some(url) => config.with_registry(url)?,
+            None => config,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pi_is_found_where_the_path_has_none() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let here = folder.path().to_str().expect("text").to_owned();
+        let with = |program: &str| {
+            let mut path = here.clone();
+            add_own_folder(&mut path, Path::new(program));
+            path
+        };
+        assert_eq!(with("/own/pi"), format!("{here}:/own"));
+        assert_eq!(with("/own/else"), here);
+        std::fs::write(folder.path().join("pi"), "").expect("written");
+        assert_eq!(with("/own/pi"), here);
+    }
+}

@@ -1,0 +1,415 @@
+//! From the scan, the settings and the command line to what the gate is told.
+
+use crate::applicant::Applicant;
+use crate::config::Permissions;
+use crate::environment::Environment;
+use crate::failure::{Failure, Result, is_missing};
+use crate::similar::similar;
+use crate::text::clean;
+use pijs_agent::AskLimits;
+use pijs_agent::settings::Settings as SessionSettings;
+use pijs_host::PiProfile;
+use pijs_hostcall::asked::{allow_command, as_grants, widening, words};
+use pijs_hostcall::book::{Record, Standing, refuses};
+use pijs_hostcall::vocabulary::CAPABILITIES;
+use pijs_hostcall::{Gate, Grant, Mode, Policy, Profile};
+use pijs_llm::provider::ProviderOptions;
+use pijs_packages::Origin;
+use pijs_protocol::manifest::{CapabilityManifest, CapabilityRequest, Scope};
+use pijs_protocol::{Capability, guard};
+use serde::Deserialize;
+use serde_json::Value;
+use std::time::Duration;
+
+/// The part of `settings.json` that concerns extensions: document 004, section 4.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Settings {
+    extensions: Extensions,
+    /// Which pi extensions meet.
+    #[serde(rename = "extensionProfile")]
+    profile: Option<String>,
+}
+
+impl Settings {
+    fn policy(self) -> PolicySettings {
+        match self.extensions {
+            Extensions::Policy { policy } => policy,
+            Extensions::Other => PolicySettings::default(),
+        }
+    }
+}
+
+/// `extensions` is pi's list of paths, or an object with our policy; only the latter matters here.
+#[derive(Debug, Default, Deserialize)]
+#[serde(try_from = "Value")]
+enum Extensions {
+    Policy {
+        policy: PolicySettings,
+    },
+    #[default]
+    Other,
+}
+
+impl TryFrom<Value> for Extensions {
+    type Error = String;
+
+    /// A policy that cannot be read is an error. Taken for none, it would deny nothing of what it was written to deny.
+    fn try_from(mut given: Value) -> std::result::Result<Self, String> {
+        let Some(policy) = given.get_mut("policy").map(Value::take).filter(|policy| !policy.is_null()) else {
+            return Ok(Self::Other);
+        };
+        let read =
+            match policy.as_object().and_then(|members| members.keys().find(|key| !MEMBERS.contains(&key.as_str()))) {
+                Some(unknown) => Err(format!("`{unknown}` is none of its members, which are {}", MEMBERS.join(", "))),
+                None => serde_json::from_value(policy).map_err(|error| error.to_string()),
+            };
+        match read.and_then(PolicySettings::of_known_capabilities) {
+            Ok(policy) => Ok(Self::Policy { policy }),
+            Err(_) if !guard::is_up("policy.readable") => Ok(Self::Other),
+            Err(error) => Err(format!("extensions.policy: {error}")),
+        }
+    }
+}
+
+/// `extensions.policy`.
+#[derive(Debug, Default, Clone, Deserialize)]
+#[serde(default)]
+pub struct PolicySettings {
+    #[serde(flatten)]
+    policy: Policy,
+    /// Heap of a realm, in MiB.
+    pub max_memory_mb: Option<u64>,
+    /// Requests to models that one extension may have under way, and the tokens it may have in a run.
+    pub max_model_requests: Option<u64>,
+    /// The tokens that one extension may have in a run.
+    pub max_model_tokens: Option<u64>,
+    /// How long one turn of a sealed realm may take, in milliseconds; time in hostcalls not counted.
+    pub max_turn_ms: Option<u64>,
+}
+
+/// What `extensions.policy` may say. A misspelt member would be a rule that nobody follows.
+const MEMBERS: [&str; 7] =
+    ["default_caps", "deny_caps", "max_memory_mb", "max_model_requests", "max_model_tokens", "max_turn_ms", "mode"];
+
+impl PolicySettings {
+    fn of_known_capabilities(self) -> std::result::Result<Self, String> {
+        let Policy { default_caps, deny_caps, .. } = &self.policy;
+        match default_caps.iter().chain(deny_caps).find(|name| !exists(name.as_str())) {
+            Some(unknown) => Err(format!("`{unknown}` is no capability; there are {}", all_capabilities())),
+            None => Ok(self),
+        }
+    }
+
+    fn asks(&self) -> AskLimits {
+        let usual = AskLimits::default();
+        AskLimits {
+            at_once: self.max_model_requests.unwrap_or(usual.at_once),
+            tokens: self.max_model_tokens.unwrap_or(usual.tokens),
+        }
+    }
+}
+
+/// What the user decided for this run.
+pub struct Decided {
+    /// What happens to a capability that was not granted.
+    pub policy: Policy,
+    /// What extensions may ask models by themselves.
+    pub asks: AskLimits,
+    /// Heap of a realm, in MiB.
+    pub max_memory_mb: Option<u64>,
+    /// How long one turn of a sealed realm may take, in milliseconds.
+    pub max_turn_ms: Option<u64>,
+    /// Which pi extensions meet.
+    pub profile: PiProfile,
+    allowed: Vec<Grant>,
+}
+
+impl Decided {
+    /// Settings of the user, then the command line.
+    pub fn new(environment: &Environment, args: &Permissions, profile: Option<PiProfile>) -> Result<Self> {
+        let settings = settings(environment)?;
+        let profile = match profile {
+            Some(profile) => profile,
+            None => profile_of(&settings)?,
+        };
+        let settings = settings.policy();
+        let asks = settings.asks();
+        let mut policy = settings.policy;
+        policy.mode = args.mode.unwrap_or(policy.mode);
+        for name in &args.deny {
+            must_exist(name)?;
+            policy.deny_caps.push(Capability::new(name.as_str()));
+        }
+        let allowed = args
+            .allow
+            .iter()
+            .map(|text| parse_grant(text).map(|grant| Grant { id: format!("--allow {text}"), ..grant }))
+            .collect::<Result<_>>()?;
+        let (max_memory_mb, max_turn_ms) = (settings.max_memory_mb, settings.max_turn_ms);
+        Ok(Self { policy, asks, max_memory_mb, max_turn_ms, profile, allowed })
+    }
+
+    /// Settings of the user alone.
+    pub fn of_settings(environment: &Environment) -> Result<Self> {
+        let settings = settings(environment)?;
+        let profile = profile_of(&settings)?;
+        let settings = settings.policy();
+        let asks = settings.asks();
+        let PolicySettings { policy, max_memory_mb, max_turn_ms, .. } = settings;
+        Ok(Self { policy, asks, max_memory_mb, max_turn_ms, profile, allowed: Vec::new() })
+    }
+
+    /// What one extension holds: its record, what naming it gives, and `--allow`.
+    ///
+    /// One without a record holds what a file named with `-e` does, unless the policy is strict: somebody put it where
+    /// it is loaded from.
+    pub fn held(&self, applicant: &Applicant, origin: Origin, record: Option<&Record>) -> Held {
+        let named = origin == Origin::Named;
+        let present = applicant.present();
+        let more = |more: &[CapabilityRequest]| more.iter().map(words).collect::<Vec<_>>().join("; ");
+        let ask = |more: &[CapabilityRequest]| {
+            let grants: Vec<String> = more.iter().flat_map(as_grants).collect();
+            let source = applicant.id.strip_prefix("path:").unwrap_or(&applicant.id);
+            if grants.is_empty() {
+                return format!("answer with: pi install {source}");
+            }
+            format!("answer with: pi install {source}, or {}", allow_command(&applicant.id, &grants))
+        };
+        let (mut grants, note) = match record.map(|record| (record, record.standing(present))) {
+            None => (Vec::new(), None),
+            Some((record, Standing::Holds)) => (record.grants(), None),
+            Some((record, Standing::Widened(wider))) if present.local => {
+                let note = format!("it asks for more than it was granted ({}); {}", more(&wider), ask(&wider));
+                (record.grants(), Some(note))
+            }
+            Some((_, Standing::Widened(wider))) => {
+                let note = format!(
+                    "it asks for more than it was granted ({}), so nothing that was granted holds; {}",
+                    more(&wider),
+                    ask(&applicant.asked.capabilities)
+                );
+                (Vec::new(), Some(note))
+            }
+            Some((_, Standing::Changed)) => {
+                let ask = ask(&applicant.asked.capabilities);
+                (Vec::new(), Some(format!("its code is not the code that was asked about; {ask}")))
+            }
+        };
+        if named || (record.is_none() && self.policy.mode != Mode::Strict) {
+            let found: Vec<Capability> =
+                applicant.found.capabilities.iter().map(|request| request.capability.clone()).collect();
+            grants.extend(Grant::for_named_file(&found));
+        }
+        grants.extend(self.allowed.iter().cloned());
+        Held { grants, never: record.map(Record::never).unwrap_or_default(), note }
+    }
+}
+
+impl Decided {
+    /// Lists the requests of an extension beyond its grants, as far as neither a person nor the policy said no for good.
+    pub fn wanted(&self, applicant: &Applicant, grants: &[Grant], never: &[Grant]) -> Vec<CapabilityRequest> {
+        let of = |grant: &Grant| CapabilityRequest {
+            capability: grant.capability.clone(),
+            methods: grant.methods.clone(),
+            scope: grant.scope.clone(),
+        };
+        let held = CapabilityManifest { capabilities: grants.iter().map(of).collect(), ..applicant.asked.clone() };
+        let mut more = widening(&held, &applicant.asked);
+        more.retain(|request| !refuses(never, request) && !self.policy.deny_caps.contains(&request.capability));
+        more
+    }
+
+    /// What an extension at a local path holds before its code is known: its record, and `--allow`. Its build reads by it.
+    pub fn before_build(&self, record: Option<&Record>) -> (Vec<Grant>, Vec<Grant>) {
+        let mut grants = record.map(Record::grants).unwrap_or_default();
+        grants.extend(self.allowed.iter().cloned());
+        grants.retain(|grant| grant.capability.as_str() == "read");
+        (grants, record.map(Record::never).unwrap_or_default())
+    }
+
+    /// The grants whose scopes can be read. A package says itself which ones it wants, and one that nobody can read is no
+    /// reason to run nothing at all: it grants nothing, and a note says so. What stands on the command line is its writer's business.
+    pub fn readable(&self, gate: &Gate, profile: &Profile, grants: Vec<Grant>) -> (Vec<Grant>, Vec<String>) {
+        let mut notes = Vec::new();
+        let mut is_readable = |grant: &Grant| match gate.check(profile, grant) {
+            Err(error) if !self.allowed.contains(grant) && guard::is_up("grants.readable") => {
+                let capability = &grant.capability;
+                let extension = &profile.extension;
+                notes.push(format!("{extension}: what it was granted of {capability} counts for nothing: {error}"));
+                false
+            }
+            _ => true,
+        };
+        let readable = grants.into_iter().filter(&mut is_readable).collect();
+        (readable, notes)
+    }
+}
+
+/// What an extension holds in a session.
+pub struct Held {
+    /// What the gate allows without a question.
+    pub grants: Vec<Grant>,
+    /// What was answered *never*.
+    pub never: Vec<Grant>,
+    /// Why it holds less than its user may think.
+    pub note: Option<String>,
+}
+
+fn settings(environment: &Environment) -> Result<Settings> {
+    let path = environment.dirs.agent_dir.join("settings.json");
+    let text = match std::fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if is_missing(&error) => return Ok(Settings::default()),
+        Err(error) => return Err(Failure::failed(format!("{} cannot be read: {error}", path.display()))),
+    };
+    serde_json::from_str(&text)
+        .map_err(|error| Failure::failed(format!("{}: {error}", path.display())).help("correct the file, or remove it"))
+}
+
+fn profile_of(settings: &Settings) -> Result<PiProfile> {
+    let name = settings.profile.as_deref().map(str::parse).transpose();
+    let chosen = name.map_err(|error| Failure::failed(format!("extensionProfile of settings.json: {error}")))?;
+    Ok(chosen.unwrap_or_default())
+}
+
+/// What `settings.json` says of compaction and retries, over pi's defaults; a file that is not there says nothing.
+pub fn agent_settings_of(environment: &Environment, provider: ProviderOptions) -> SessionSettings {
+    let path = environment.dirs.agent_dir.join("settings.json");
+    let given = match std::fs::read_to_string(&path) {
+        // What is wrong with the file was said when the policy was read.
+        Ok(text) => serde_json::from_str::<serde_json::Map<String, Value>>(&text).unwrap_or_default(),
+        Err(_) => serde_json::Map::new(),
+    };
+    agent_settings(SessionSettings { provider, ..SessionSettings::default() }, &given)
+}
+
+/// pi's settings `compaction`, `retry`, `httpIdleTimeoutMs`, `steeringMode` and `followUpMode`, over `base`.
+pub fn agent_settings(base: SessionSettings, given: &serde_json::Map<String, Value>) -> SessionSettings {
+    let of = |group: &str, key: &str| given.get(group).and_then(|group| group.get(key));
+    let number = |group: &str, key: &str| of(group, key).and_then(Value::as_u64);
+    let is = |group: &str| of(group, "enabled").and_then(Value::as_bool);
+    let mut settings = base;
+    let http = &mut settings.provider.http;
+    let of_provider = |key: &str| of("retry", "provider").and_then(|group| group.get(key)).and_then(Value::as_u64);
+    if let Some(most) = of_provider("maxRetries").and_then(|most| u32::try_from(most).ok()) {
+        http.retries = most;
+    }
+    http.retry_after_cap = of_provider("maxRetryDelayMs").map_or(http.retry_after_cap, unless_zero);
+    http.idle = given.get("httpIdleTimeoutMs").and_then(milliseconds).map_or(http.idle, unless_zero);
+    let (compaction, retry) = (&mut settings.compaction, &mut settings.retry);
+    compaction.enabled = is("compaction").unwrap_or(compaction.enabled);
+    compaction.reserve_tokens = number("compaction", "reserveTokens").unwrap_or(compaction.reserve_tokens);
+    compaction.keep_recent_tokens = number("compaction", "keepRecentTokens").unwrap_or(compaction.keep_recent_tokens);
+    retry.enabled = is("retry").unwrap_or(retry.enabled);
+    retry.base_delay_ms = number("retry", "baseDelayMs").unwrap_or(retry.base_delay_ms);
+    let most = number("retry", "maxRetries").and_then(|most| u32::try_from(most).ok());
+    retry.max_retries = most.unwrap_or(retry.max_retries);
+    retry.max_delay_ms = number("retry", "maxAgentDelayMs").unwrap_or(retry.max_delay_ms);
+    let takes_all = |key: &str| given.get(key).and_then(Value::as_str).map(|mode| mode == "all");
+    settings.steer_all = takes_all("steeringMode").unwrap_or(settings.steer_all);
+    settings.follow_up_all = takes_all("followUpMode").unwrap_or(settings.follow_up_all);
+    settings
+}
+
+/// A time of pi's settings: a number, also as text, or `disabled`.
+fn milliseconds(value: &Value) -> Option<u64> {
+    match value {
+        Value::String(text) if text.trim().eq_ignore_ascii_case("disabled") => Some(0),
+        Value::String(text) => text.trim().parse().ok(),
+        value => value.as_u64(),
+    }
+}
+
+/// A limit in milliseconds, of which 0 is none.
+fn unless_zero(limit: u64) -> Duration {
+    match limit {
+        0 => Duration::MAX,
+        limit => Duration::from_millis(limit),
+    }
+}
+
+fn exists(capability: &str) -> bool {
+    CAPABILITIES.iter().any(|(name, _)| *name == capability)
+}
+
+fn all_capabilities() -> String {
+    CAPABILITIES.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
+}
+
+/// A word that names no capability is an error: a rule about it would be one that nobody follows.
+fn must_exist(capability: &str) -> Result<()> {
+    if exists(capability) || !guard::is_up("policy.readable") {
+        return Ok(());
+    }
+    let message = format!("{}: no such capability", clean(capability));
+    let meant = similar(capability, CAPABILITIES.iter().map(|(name, _)| *name));
+    let meant = meant.map(|meant| format!("did you mean {meant}? ")).unwrap_or_default();
+    Err(Failure::usage(message).help(format!("{meant}one of: {}", all_capabilities())))
+}
+
+/// `CAP[:SCOPE]`: the scope is a path pattern, a host, a program or a variable, as the capability says.
+pub fn parse_grant(text: &str) -> Result<Grant> {
+    let (capability, scope) = match text.split_once(':') {
+        Some((capability, scope)) => (capability, Some(scope)),
+        None => (text, None),
+    };
+    if capability.is_empty() {
+        return Err(Failure::usage(format!("{text:?}: a capability is missing")).help("write exec:git"));
+    }
+    must_exist(capability)?;
+    let id = text;
+    let Some(scope) = scope else {
+        return Ok(Grant::any(id, capability));
+    };
+    let one = || Some(vec![scope.to_owned()]);
+    let scope = match capability {
+        "read" | "write" => Scope { paths: one(), ..Scope::default() },
+        "http" => Scope { hosts: one(), ..Scope::default() },
+        "exec" => Scope { commands: one(), ..Scope::default() },
+        "env" => Scope { env: one(), ..Scope::default() },
+        other => {
+            return Err(Failure::usage(format!("{text:?}: {other} takes no scope")).help(format!("write {other}")));
+        }
+    };
+    Ok(Grant::scoped(id, capability, scope))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scope_is_read_as_the_capability_says() {
+        let grant = parse_grant("exec:git status").expect("well-formed");
+        assert_eq!(grant.scope.expect("scoped").commands, Some(vec!["git status".to_owned()]));
+        let grant = parse_grant("http:api.github.com:8443").expect("well-formed");
+        assert_eq!(grant.scope.expect("scoped").hosts, Some(vec!["api.github.com:8443".to_owned()]));
+        assert_eq!(parse_grant("write").expect("well-formed").scope, None);
+        assert!(parse_grant(":x").is_err() && parse_grant("ui:x").is_err());
+    }
+
+    #[test]
+    fn pi_s_own_list_of_extensions_is_no_policy() {
+        let settings: Settings = serde_json::from_str(r#"{"extensions": ["./a.ts"], "theme": "dark"}"#).expect("valid");
+        assert!(matches!(settings.extensions, Extensions::Other));
+        let settings: Settings = serde_json::from_str(
+            r#"{"extensions": {"policy": {"mode": "strict", "max_memory_mb": 64, "max_turn_ms": 900, "deny_caps": ["exec"]}}}"#,
+        )
+        .expect("valid");
+        let Extensions::Policy { policy } = settings.extensions else { panic!("a policy") };
+        assert_eq!(policy.policy.mode, Mode::Strict);
+        assert_eq!((policy.max_memory_mb, policy.max_turn_ms), (Some(64), Some(900)));
+        for bad in [
+            r#"{"mode": "strcit"}"#,
+            r#"{"mode": "strict", "deny_caps": "exec"}"#,
+            r#"{"mode": "strict", "max_turn_ms": "900"}"#,
+            r#"{"mode": "strict", "deny_cap": ["exec"]}"#,
+            r#"{"mode": "strict", "deny_caps": ["exce"]}"#,
+            r#"["strict"]"#,
+        ] {
+            let read = serde_json::from_str::<Settings>(&format!(r#"{{"extensions": {{"policy": {bad}}}}}"#));
+            assert!(read.is_err_and(|error| error.to_string().contains("extensions.policy")), "{bad}");
+        }
+    }
+}

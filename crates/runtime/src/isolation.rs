@@ -1,0 +1,81 @@
+//! `--isolation`: where the realms of a session run.
+
+use crate::config::{Isolation, SessionConfig};
+use crate::environment::Environment;
+use crate::failure::{Failure, Result};
+use crate::grants::Decided;
+use crate::text::clean;
+use pijs_host::{InThread, LoadError, OpenError, OpenRealm};
+use pijs_hostcall::Mode;
+
+/// What to do where extensions cannot be sealed and the policy wants them to be.
+const ACCEPT: &str = "pass --accept-unsealed to run them all the same, or choose --policy prompt";
+
+/// What opens the realms of a session: in sealed processes, or in the host's own thread, as the command line says.
+///
+/// A system that cannot seal is told about; under the strict policy it is refused, unless the user accepts it.
+pub fn realms(config: &SessionConfig, environment: &Environment, decided: &Decided) -> Result<Box<dyn OpenRealm>> {
+    let sealed_only = decided.policy.mode == Mode::Strict && !config.permissions.accept_unsealed;
+    if cfg!(not(target_os = "linux")) {
+        if sealed_only {
+            return Err(Failure::failed("this system cannot seal extensions, and the policy is strict").help(ACCEPT));
+        }
+        environment
+            .notices
+            .show("note: this system cannot seal extensions; they run inside pi, under its limits and its gate");
+    }
+    Ok(opener(config.isolation, environment, Terms { sealed_only, max_turn_ms: decided.max_turn_ms }))
+}
+
+/// What else there is to say about sealed processes.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Terms {
+    /// No others.
+    pub sealed_only: bool,
+    /// How long a turn may take, if not as long as usual.
+    pub max_turn_ms: Option<u64>,
+}
+
+/// How workers are started.
+#[cfg(target_os = "linux")]
+pub fn process_options(environment: &Environment, max_turn_ms: Option<u64>) -> pijs_realm::ProcessOptions {
+    let options = pijs_realm::ProcessOptions {
+        time_zone: environment.variable("TZ").map(Into::into),
+        ..pijs_realm::ProcessOptions::default()
+    };
+    match max_turn_ms {
+        Some(milliseconds) => options.turns_of(std::time::Duration::from_millis(milliseconds.max(1))),
+        None => options,
+    }
+}
+
+/// The same without the question of the policy.
+#[cfg(target_os = "linux")]
+pub fn opener(isolation: Isolation, environment: &Environment, terms: Terms) -> Box<dyn OpenRealm> {
+    use pijs_host::InProcess;
+
+    if isolation == Isolation::Thread {
+        return Box::new(InThread);
+    }
+    let options = process_options(environment, terms.max_turn_ms);
+    let notices = environment.notices.clone();
+    let realms = InProcess::new(options).sealed_only(terms.sealed_only).on_incomplete(move |sealed| {
+        notices.show(&format!("note: this kernel cannot seal extensions completely ({sealed}); see: pi ext limits"));
+    });
+    Box::new(realms)
+}
+
+/// Elsewhere there are no sealed processes; [`Isolation::Process`] was refused with the command line.
+#[cfg(not(target_os = "linux"))]
+pub fn opener(_: Isolation, _: &Environment, _: Terms) -> Box<dyn OpenRealm> {
+    Box::new(InThread)
+}
+
+/// An extension that takes no part in the session, and what to do about it.
+pub fn not_loaded(error: &LoadError) -> Failure {
+    let failure = Failure::failed(clean(&error.to_string()));
+    match error {
+        LoadError::Realm { error: OpenError::Unsealed(_), .. } => failure.help(ACCEPT),
+        _ => failure,
+    }
+}

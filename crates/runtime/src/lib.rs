@@ -1,0 +1,71 @@
+//! Puts sessions of pi together: extensions, gate, ledger, host, model, agent.
+//!
+//! This is the one place where all parts meet. The command line, RPC, `pi ext drive`, `pi ext snapshot` and programs that
+//! embed PiJS build their sessions here; `examples/embed.rs` shows a whole program.
+//!
+//! | type | is |
+//! |---|---|
+//! | [`Environment`] | folders, variables and terminals of the process, read once |
+//! | [`SessionConfig`] | what the user wants of a session: plain data |
+//! | [`Interface`] | who is at the other side: events, dialogs, questions |
+//! | [`SessionBuilder`] | puts the parts together; each can be replaced |
+//! | [`LoadedSession`], [`AgentSession`] | the session before and after its model is chosen |
+//! | [`Failure`] | what went wrong, what to do next, and an exit code |
+//!
+//! What always holds: nothing here prints or reads the process environment after [`Environment::capture`]; what a user
+//! should know goes to [`Notices`].
+
+#![warn(missing_docs)]
+
+mod announced;
+pub mod applicant;
+mod builder;
+pub mod built;
+pub mod compile;
+mod config;
+mod environment;
+pub mod facts;
+mod failure;
+pub mod grant_file;
+pub mod grants;
+pub mod isolation;
+pub mod keys;
+mod ledger;
+mod loading;
+pub mod made_files;
+pub mod models;
+mod notices;
+pub mod opening;
+mod own_state;
+pub mod own_temporary;
+mod prompt_text;
+pub mod renderers;
+pub mod repeated;
+mod reports;
+pub mod rules;
+mod session;
+pub mod settings;
+mod similar;
+pub mod slow;
+pub mod supply;
+mod text;
+pub mod throwaway;
+pub mod trust;
+mod unanswered;
+mod watchdog;
+pub mod words;
+
+pub use builder::{ConnectorParts, Interface, SessionBuilder, WrapState, realm_limits};
+pub use config::{
+    ExtensionConfig, Isolation, ModelConfig, Permissions, RulesConfig, SessionChoice, SessionConfig, StoreConfig,
+};
+pub use environment::{Environment, terminal_size};
+pub use failure::{Exit, Failure, Result, is_missing};
+pub use ledger::folder as ledger_folder;
+pub use loading::UNKNOWN_OPTION;
+pub use notices::Notices;
+pub use session::{AgentSession, LoadedSession, WIND_DOWN};
+pub use similar::similar;
+pub use similar::similar_models;
+pub use text::{clean, indented};
+pub use watchdog::WatchThread;

@@ -1,0 +1,382 @@
+//! Finding the extensions of a session and loading them.
+//!
+//! The order is pi's. What was named on the command line has to be there and to load; what was found elsewhere and is
+//! wrong is reported, and the session goes on without it, unless `--fail-on-extension-error` says otherwise.
+
+use crate::applicant::Applicant;
+use crate::built::Built;
+use crate::compile::Compiler;
+use crate::config::SessionConfig;
+use crate::environment::Environment;
+use crate::failure::{Exit, Failure, Result};
+use crate::grant_file::Answers;
+use crate::grants::Decided;
+use crate::isolation;
+use crate::notices::Notices;
+use crate::slow::Slow;
+use crate::supply::Supplier;
+use crate::text::{clean, indented};
+use crate::trust::Trust;
+use pijs_agent::host::{EARLIER_STAYS, Reloaded};
+use pijs_durable::Disk;
+use pijs_extc::BuildFailure;
+use pijs_host::{Digests, Host, LoadError, Observer, OpenError, Package, Report, ReportKind};
+use pijs_hostcall::Dispatcher;
+use pijs_hostcall::book::{Book, Record};
+use pijs_hostcall::ledger::Redactor;
+use pijs_packages::{DiscoverOptions, Discovery, Origin, PackageEntry, Scope, recover, resolve_extensions};
+use pijs_protocol::message::ErrorReport;
+use pijs_protocol::{ExtensionId, guard};
+use serde_json::Value;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Extensions in load order. What was named on the command line has to be there; the rest is reported.
+pub(crate) fn discover(environment: &Environment, config: &SessionConfig) -> Result<Discovery> {
+    let trusted = Trust::read(environment)?.covers(&environment.dirs.cwd);
+    // What a process that was killed had begun to change is finished, in a project only when it is trusted.
+    let scopes = if trusted { &[Scope::User, Scope::Project][..] } else { &[Scope::User] };
+    for problem in recover(&Disk::system(), &environment.dirs, scopes) {
+        environment.notices.warn(problem);
+    }
+    let mut discovery = resolve_extensions(&places(environment, config, trusted));
+    if let Some(problem) = discovery.refused.pop() {
+        return Err(problem.into());
+    }
+    for problem in &discovery.problems {
+        environment.notices.warn(problem);
+    }
+    if config.extensions.fail_on_error && !discovery.problems.is_empty() {
+        return Err(Failure::failed("not every extension can be loaded").help(FAIL_HELP));
+    }
+    if discovery.untrusted {
+        environment
+            .notices
+            .show("note: this folder brings extensions of its own; they are not loaded until you run: pi trust");
+    }
+    Ok(discovery)
+}
+
+/// Where extensions, skills, prompts and themes of a session are looked for.
+pub(crate) fn places(environment: &Environment, config: &SessionConfig, trusted: bool) -> DiscoverOptions {
+    DiscoverOptions {
+        dirs: environment.dirs.clone(),
+        named: config.extensions.named.clone(),
+        only_named: config.extensions.only_named,
+        trusted,
+    }
+}
+
+/// Files and folders outside of pi's stores that extensions are loaded from: those of this run, and what other runs here load
+/// that pass over less.
+pub(crate) fn paths_of_code(environment: &Environment, config: &SessionConfig, discovery: &Discovery) -> Vec<PathBuf> {
+    let passed_over = (config.extensions.only_named || discovery.untrusted)
+        .then(|| resolve_extensions(&DiscoverOptions { only_named: false, ..places(environment, config, true) }));
+    let found = discovery.packages.iter().chain(passed_over.iter().flat_map(|found| &found.packages));
+    let local = found.filter(|found| found.installed.is_none());
+    local.map(|found| found.loose_file().unwrap_or(&found.root).to_owned()).collect()
+}
+
+/// pi's `sourceInfo` of all extensions, by path.
+pub(crate) fn provenance(discovery: &Discovery) -> BTreeMap<String, Value> {
+    let mut known = BTreeMap::new();
+    for found in &discovery.packages {
+        known.extend(found.entries.iter().map(|entry| (entry.display().to_string(), found.from.info(entry))));
+    }
+    known
+}
+
+/// Compiles the extensions of a session, decides what they hold and loads them: when it starts, and again on `/reload`.
+pub(crate) struct Loader {
+    pub(crate) environment: Environment,
+    pub(crate) config: SessionConfig,
+    pub(crate) compiler: Compiler,
+    pub(crate) supplier: Supplier,
+    pub(crate) host: Host,
+    pub(crate) dispatcher: Arc<Dispatcher>,
+    pub(crate) decided: Decided,
+    /// The answers that a person gave; new ones go there.
+    pub(crate) answers: Arc<Answers>,
+    /// The answers as they were when extensions were loaded last.
+    pub(crate) book: RefCell<Book>,
+    /// Installed packages whose tools nobody has seen yet.
+    pub(crate) first: RefCell<BTreeSet<ExtensionId>>,
+}
+
+/// How to have the session go on.
+const FAIL_HELP: &str = "--fail-on-extension-error is set; without it the session goes on with the others";
+
+/// Why a package takes no part in the session.
+struct NotLoaded {
+    failure: Failure,
+    /// What is wrong is not the package, but the command line or the system: others would fail alike.
+    ends_run: bool,
+}
+
+impl From<Failure> for NotLoaded {
+    fn from(failure: Failure) -> Self {
+        Self { ends_run: failure.exit == Exit::Usage, failure }
+    }
+}
+
+impl From<BuildFailure> for NotLoaded {
+    fn from(failure: BuildFailure) -> Self {
+        Failure::from(failure).into()
+    }
+}
+
+impl From<LoadError> for NotLoaded {
+    fn from(error: LoadError) -> Self {
+        let ends_run = matches!(error, LoadError::Realm { error: OpenError::Unsealed(_), .. });
+        Self { failure: isolation::not_loaded(&error), ends_run }
+    }
+}
+
+/// Compiles something; says so when that takes long, `at_terminal` sooner.
+pub(crate) fn preparing<R>(notices: &Notices, at_terminal: bool, compile: impl FnOnce() -> R) -> R {
+    const SOON: Duration = Duration::from_millis(500);
+    let what = "preparing extensions (what is compiled now is kept; this happens once)";
+    let _slow = if at_terminal { Slow::after(notices, SOON, what) } else { Slow::begin(notices, what) };
+    compile()
+}
+
+/// Reports extensions that cannot be loaded: to the front end, else on stderr.
+pub(crate) struct Failures<'a> {
+    pub(crate) observer: Option<&'a dyn Observer>,
+    pub(crate) notices: &'a Notices,
+    /// Knows the secrets that are not shown.
+    pub(crate) redactor: &'a Redactor,
+    /// `--fail-on-extension-error`
+    pub(crate) are_fatal: bool,
+}
+
+impl Failures<'_> {
+    /// Reports why `found` does not run. An error when the session cannot go on: the user named the extension for this
+    /// run, wants no session without it, or it is not to blame.
+    fn take(&self, found: &PackageEntry, NotLoaded { failure, ends_run }: NotLoaded) -> Result<()> {
+        if ends_run || found.origin == Origin::Named || !guard::is_up("load.continues") {
+            return Err(failure);
+        }
+        if self.are_fatal {
+            return Err(failure.help(FAIL_HELP));
+        }
+        let Some(observer) = self.observer else {
+            self.notices.show(&indented(&self.redactor.text(&failure.to_string())));
+            self.notices.show(&format!("note: the session goes on without {}", found.id));
+            return Ok(());
+        };
+        let (phase, message) = ("load".to_owned(), failure.said());
+        let error = ErrorReport { entry: None, phase, name: None, message, stack: None, position: None };
+        let path = found.id.as_str().to_owned();
+        observer.report(&Report { extension: found.id.clone(), path, kind: ReportKind::Error(error) });
+        Ok(())
+    }
+}
+
+impl Loader {
+    /// Loads packages in their order. One that fails is reported, and the others are loaded.
+    ///
+    /// # Errors
+    ///
+    /// The first failure that ends the session, see [`Failures`].
+    pub(crate) async fn load_all(&self, packages: &[PackageEntry], failures: &Failures<'_>) -> Result<()> {
+        self.host.expect(packages.len());
+        // All are compiled before the first one runs: none can change what another one is made of.
+        let built: Vec<Result<Built>> = preparing(failures.notices, failures.observer.is_some(), || {
+            packages.iter().map(|found| self.compile(found)).collect()
+        });
+        for (found, built) in packages.iter().zip(built) {
+            match self.load(found, built).await {
+                Ok(entries) => entries.into_iter().try_for_each(|entry| failures.take(found, entry.into()))?,
+                Err(failure) => failures.take(found, failure)?,
+            }
+        }
+        self.host.expect(0);
+        Ok(())
+    }
+
+    /// Loads one package. Answers what is wrong with entries of it; the others of the package run.
+    async fn load(&self, found: &PackageEntry, built: Result<Built>) -> Result<Vec<Failure>, NotLoaded> {
+        let built = built?;
+        let notes = self.admit(found, &built)?;
+        notes.iter().for_each(|note| self.environment.notices.warn(note));
+        let package = built.package(&self.supplier).await?;
+        // A factory may wait for a timer or a call; somebody has to bring it the answer.
+        let report = self.host.run(self.host.load(package)).await?;
+        let failed = |(path, error): (&str, &ErrorReport)| {
+            let place = error
+                .position
+                .as_ref()
+                .map(|at| format!("\n  at {}:{}:{}", at.file, at.line, at.column))
+                .unwrap_or_default();
+            let message = error.message.strip_prefix("Failed to load extension: ").unwrap_or(&error.message);
+            Failure::failed(clean(&format!("Failed to load extension \"{path}\": {message}{place}")))
+        };
+        Ok(report.failures().map(failed).collect())
+    }
+
+    /// Tells the gate what a package holds, and the host what its tools said before. Answers what its user should know.
+    fn admit(&self, found: &PackageEntry, built: &Built) -> Result<Vec<String>> {
+        let mut notes = Vec::new();
+        if let Some(known) = self.grant(found, built, &mut notes)? {
+            self.host.pin_tools(&found.id, known);
+        }
+        Ok(notes)
+    }
+
+    fn compile(&self, found: &PackageEntry) -> Result<Built> {
+        let book = self.book.borrow();
+        // Of a local path, whose answers hold for other code, too.
+        let record = book.packages.get(found.id.as_str()).filter(|_| found.installed.is_none());
+        let granted = self.decided.before_build(record);
+        Built::in_session(&self.compiler, &self.dispatcher, found, (&granted.0, granted.1))
+    }
+
+    /// Tells the gate what an extension holds, and its user when that is less than it was. Answers what its tools said
+    /// before.
+    fn grant(&self, found: &PackageEntry, built: &Built, notes: &mut Vec<String>) -> Result<Option<Digests>> {
+        let profile = &built.profile;
+        let who = (found.id.as_str(), found.installed);
+        let mode = self.decided.policy.mode;
+        let applicant = Applicant::new(&self.environment, who, &found.root, &built.metadata, mode)?;
+        let book = self.book.borrow();
+        let record = book.packages.get(&applicant.key);
+        let held = self.decided.held(&applicant, found.origin, record);
+        notes.extend(held.note.map(|note| format!("{}: {note}", applicant.id)));
+        let empty = Record::new(applicant.present());
+        let code = empty.code.clone();
+        self.answers.expect(found.id.clone(), applicant.key.clone(), empty);
+        let gate = self.dispatcher.gate();
+        let wanted = self.decided.wanted(&applicant, &held.grants, &held.never);
+        let (grants, unreadable) = self.decided.readable(gate, profile, held.grants);
+        notes.extend(unreadable);
+        gate.set_grants(profile, &grants, applicant.evidence)
+            .map_err(|error| Failure::usage(format!("{}: {error}", found.id)))?;
+        gate.set_wanted(profile, wanted);
+        gate.set_never(profile, &held.never);
+        // Of code that nobody agreed to, nothing is known.
+        let Some(record) = record.filter(|record| record.code == code) else { return Ok(None) };
+        if record.tools.is_empty() {
+            self.first.borrow_mut().insert(found.id.clone());
+            return Ok(None);
+        }
+        Ok(Some(record.tools.clone()))
+    }
+
+    /// Finds and compiles the extensions again, as they are on disk now. One that cannot be compiled stays as it is loaded,
+    /// and so do those that are missed because settings cannot be read; with grants as they are now.
+    pub(crate) async fn again(&self) -> Reloaded {
+        let discovery = match Trust::read(&self.environment) {
+            Ok(trust) => {
+                let trusted = trust.covers(&self.environment.dirs.cwd);
+                resolve_extensions(&places(&self.environment, &self.config, trusted))
+            }
+            Err(failure) => return self.unchanged(vec![(RELOAD.to_owned(), failure.said())]),
+        };
+        let book = match self.answers.read() {
+            Ok(book) => book,
+            Err(failure) => return self.unchanged(vec![(RELOAD.to_owned(), failure.said())]),
+        };
+        let same_answers = self.book.replace(book) == *self.book.borrow();
+        let mut loaded = self.host.packages();
+        let mut again = Reloaded { provenance: provenance(&discovery), ..Reloaded::default() };
+        let missed = discovery.problems.iter().chain(&discovery.refused);
+        again.problems.extend(missed.map(|problem| (RELOAD.to_owned(), problem.to_string())));
+        let keeps_missed = !again.problems.is_empty();
+        let is_shared = |root: &Path| {
+            let dirs = &self.environment.dirs;
+            [&dirs.cwd, &dirs.home, &self.environment.temp].into_iter().any(|used| used.starts_with(root))
+        };
+        for found in &discovery.packages {
+            let is_folder = found.installed.is_none() && found.loose_file().is_none();
+            if is_folder && !is_shared(&found.root) {
+                self.dispatcher.gate().add_folder(&found.id, found.root.clone());
+            }
+            let at = loaded.iter().position(|package| *package.id() == found.id);
+            let old = at.map(|at| loaded.remove(at));
+            let path = found.entries.first().unwrap_or(&found.root).display().to_string();
+            let held = old.as_ref().map(|old| self.held_now(old));
+            match self.anew(found, old.as_ref().filter(|_| same_answers)).await {
+                Ok((package, notes)) => {
+                    again.takes_back.extend(held.map(|held| (found.id.clone(), held)));
+                    again.packages.push(package);
+                    again.problems.extend(notes.into_iter().map(|note| (path.clone(), note)));
+                }
+                Err(failure) => {
+                    let stays = if old.is_some() { EARLIER_STAYS } else { "" };
+                    again.problems.push((path, clean(&format!("{}{stays}", failure.said()))));
+                    again.packages.extend(old);
+                }
+            }
+        }
+        if keeps_missed {
+            again.packages.extend(loaded);
+        }
+        again
+    }
+
+    /// Gives an extension what it holds now, whatever becomes of it meanwhile: its code is the one that was agreed to.
+    fn held_now(&self, package: &Package) -> Box<dyn Fn()> {
+        let (gate, answers) = (self.dispatcher.gate().clone(), Arc::clone(&self.answers));
+        let (profile, id) = (package.profile.clone(), package.id().clone());
+        let (held, expected) = (gate.held(&profile), answers.expected(&id));
+        Box::new(move || {
+            gate.restore(&profile, held.clone());
+            if let Some((key, record)) = expected.clone() {
+                answers.expect(id.clone(), key, record);
+            }
+        })
+    }
+
+    /// A package as it is on disk now; `old`, with all that it holds, where that is the same.
+    async fn anew(&self, found: &PackageEntry, old: Option<&Package>) -> Result<(Package, Vec<String>)> {
+        let built = self.compile(found)?;
+        if let Some(old) = old.filter(|old| built.is(old)) {
+            return Ok((old.clone(), Vec::new()));
+        }
+        let package = built.clone().package(&self.supplier).await?;
+        let notes = self.admit(found, &built)?;
+        Ok((package, notes))
+    }
+
+    fn unchanged(&self, problems: Vec<(String, String)>) -> Reloaded {
+        Reloaded { packages: self.host.packages(), problems, ..Reloaded::default() }
+    }
+
+    /// Keeps what the tools of extensions said in their first session, and what was agreed to in this one.
+    pub(crate) fn keep_tools(&self) {
+        for extension in self.first.take() {
+            let digests = self.host.tool_digests(&extension);
+            if !digests.is_empty() {
+                self.answers.keep_tools(&extension, digests);
+            }
+        }
+    }
+}
+
+/// The name in place of an extension's where a reload as a whole failed.
+const RELOAD: &str = "<reload>";
+
+/// How pi begins to say that nobody registered a flag.
+pub const UNKNOWN_OPTION: &str = "Unknown option";
+
+/// Gives extensions their flags: those that fit count, and pi's words on the others are returned.
+pub(crate) fn give_flags(host: &Host, given: impl IntoIterator<Item = (String, Option<String>)>) -> Vec<String> {
+    let (mut problems, mut unknown) = (Vec::new(), Vec::new());
+    for (name, value) in given {
+        match (host.flag_type(&name).as_deref(), value) {
+            (None, _) => unknown.push(format!("--{name}")),
+            (Some("boolean"), _) => host.set_flag(&name, true),
+            (Some(_), Some(value)) => host.set_flag(&name, value),
+            (Some(_), None) => problems.push(format!("Extension flag \"--{name}\" requires a value")),
+        }
+    }
+    if !unknown.is_empty() {
+        let many = if unknown.len() == 1 { "" } else { "s" };
+        problems.push(format!("{UNKNOWN_OPTION}{many}: {}", unknown.join(", ")));
+    }
+    problems
+}

@@ -1,0 +1,321 @@
+//! Which model answers: what the command line, the settings and the session say, over what there is.
+//!
+//! Extensions register models too, so the choice is made when they have loaded. Keys are looked for where pi looks:
+//! `--api-key`, `auth.json`, `models.json`, the environment ([`KeyPlaces`]).
+
+use crate::config::ModelConfig;
+use crate::environment::Environment;
+use crate::failure::{Failure, Result, is_missing};
+use crate::similar::similar_models;
+use crate::text::clean;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use pijs_durable::Disk;
+use pijs_environment::Ambient;
+use pijs_hostcall::ledger::Redactor;
+use pijs_llm::auth::file::AuthFile;
+use pijs_llm::auth::{Auth, Surroundings};
+use pijs_llm::catalogue;
+use pijs_llm::choose::{self, Chosen, Wanted};
+use pijs_llm::known::Known;
+use pijs_llm::models::Models;
+use pijs_llm::models_json::ModelsJson;
+use pijs_llm::provider::openai::Retention;
+use pijs_llm::provider::proxy::Proxies;
+use pijs_llm::provider::{self, ErrorKind, Model, Provider, ProviderOptions, THINKING_LEVELS};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::process::Stdio;
+use std::sync::Arc;
+
+/// pi's level where nobody chose one.
+const THINKING: &str = "medium";
+
+/// Variables, shell commands, and the redactor that has to know what they give.
+struct KeyPlaces {
+    variables: BTreeMap<String, String>,
+    redactor: Redactor,
+}
+
+impl Surroundings for KeyPlaces {
+    fn variable(&self, name: &str) -> Option<String> {
+        self.variables.get(name).cloned()
+    }
+
+    /// The user's own command from the user's own file: it runs as they do, as in pi.
+    fn command(&self, line: &str) -> BoxFuture<'static, Option<String>> {
+        let mut command = tokio::process::Command::new("/bin/sh");
+        command.args(["-c", line]).stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+        async move {
+            let output = command.output().await.ok().filter(|output| output.status.success())?;
+            String::from_utf8(output.stdout).ok()
+        }
+        .boxed()
+    }
+
+    fn learned(&self, secret: &str) {
+        self.redactor.learn(secret);
+    }
+}
+
+/// What is known without extensions: the catalogue under `models.json`, and where keys are.
+pub fn known(
+    environment: &Environment,
+    options: &ProviderOptions,
+    ambient: &Ambient,
+    redactor: &Redactor,
+) -> Result<Known> {
+    let path = environment.dirs.agent_dir.join("models.json");
+    let config = match std::fs::read_to_string(&path) {
+        Ok(text) => ModelsJson::parse(&text, &path.display().to_string()),
+        Err(error) if is_missing(&error) => ModelsJson::default(),
+        Err(error) => return Err(Failure::failed(format!("{} cannot be read: {error}", path.display()))),
+    };
+    for error in config.errors() {
+        environment.notices.warn(error);
+    }
+    let around = KeyPlaces { variables: environment.variables.clone(), redactor: redactor.clone() };
+    let file = AuthFile::new(Disk::system(), environment.dirs.agent_dir.join("auth.json"));
+    let auth = Auth::new(Arc::new(around), ambient.clone(), options.http.clone()).with_file(file);
+    Ok(Known::new(config, Arc::new(auth)))
+}
+
+/// What `settings.json` says of models.
+#[derive(Debug, Default)]
+struct Settings {
+    default_provider: Option<String>,
+    default_model: Option<String>,
+    default_thinking_level: Option<String>,
+    enabled_models: Option<Vec<String>>,
+}
+
+impl Settings {
+    /// The user's, and over them those of a folder that is trusted.
+    fn read(environment: &Environment) -> Result<Self> {
+        let all = crate::settings::merged(environment);
+        // One setting of another form does not take the others with it.
+        let text = |key: &str| all.get(key).and_then(Value::as_str).map(str::to_owned);
+        Ok(Self {
+            default_provider: text("defaultProvider"),
+            default_model: text("defaultModel"),
+            default_thinking_level: text("defaultThinkingLevel").filter(|level| is_level(level)),
+            enabled_models: all.get("enabledModels").cloned().and_then(|list| serde_json::from_value(list).ok()),
+        })
+    }
+}
+
+/// What a session begins with.
+#[derive(Debug)]
+pub struct Choice {
+    /// The model that answers.
+    pub model: Model,
+    /// How much it thinks.
+    pub thinking: String,
+    /// What the next-model key goes through; empty: all that can be used.
+    pub scope: Vec<Chosen>,
+    /// Whether a session that goes on keeps its own model.
+    pub session_first: bool,
+    /// Whether a person named it: then no session's own counts.
+    pub is_named: bool,
+}
+
+impl Choice {
+    /// A model that needs no choice.
+    pub fn ready(environment: &Environment, args: &ModelConfig, model: Model) -> Result<Self> {
+        let thinking = level(environment, args).unwrap_or(THINKING).to_owned();
+        Ok(Self { model, thinking, scope: Vec::new(), session_first: false, is_named: true })
+    }
+
+    /// No model: whoever stays chooses one later.
+    fn none(session_first: bool) -> Self {
+        let (model, thinking) = (Model::unknown(), "off".to_owned());
+        Self { model, thinking, scope: Vec::new(), session_first, is_named: false }
+    }
+}
+
+/// `--thinking`.
+fn level<'a>(environment: &Environment, args: &'a ModelConfig) -> Option<&'a str> {
+    let level = args.thinking.as_deref()?;
+    if !is_level(level) {
+        let levels = THINKING_LEVELS.join(", ");
+        environment.notices.warn(format!("Invalid thinking level {level:?}. Valid values: {levels}"));
+        return None;
+    }
+    Some(level)
+}
+
+/// Chooses the model of a session, with pi's precedence: the command line, the patterns, the session's own, the
+/// settings, the first that can be used. `left` is the model of a session that goes on. Where there is none, a session
+/// whose partner stays begins without.
+pub fn choose(
+    environment: &Environment,
+    args: &ModelConfig,
+    models: &Models,
+    left: Option<(String, String)>,
+    stays: bool,
+) -> Result<Choice> {
+    let settings = Settings::read(environment)?;
+    let level = level(environment, args).map(str::to_owned);
+    let (scope, warnings) = scope(args, &settings, models);
+    let named = match &args.name {
+        Some(name) => Some(named(args, name, models)?),
+        None if args.provider.is_some() => {
+            return Err(Failure::usage("--provider needs a --model").help("pi --list-models lists both"));
+        }
+        None => None,
+    };
+    let default = || models.find(settings.default_provider.as_ref()?, settings.default_model.as_ref()?);
+    let in_scope = || {
+        let saved = default().and_then(|model| scope.iter().find(|chosen| chosen.model.is(&model)));
+        saved.or_else(|| scope.first()).cloned().filter(|_| left.is_none())
+    };
+    let own = || models.find(&left.as_ref()?.0, &left.as_ref()?.1).filter(|model| models.is_available(model));
+    let usable = || default().filter(|model| models.is_available(model));
+    let plain = |model: Model| Chosen { model, thinking: None, warning: None };
+    let is_named = named.is_some();
+    let session_first = !is_named && left.is_some();
+    let chosen = named.or_else(in_scope).or_else(|| own().or_else(usable).map(plain)).or_else(|| {
+        let (spoken, other): (Vec<_>, Vec<_>) = models.available().into_iter().partition(|model| models.speaks(model));
+        // The error about one that is not spoken to says why.
+        choose::any(&spoken).or_else(|| choose::any(&other)).cloned().map(plain)
+    });
+    for warning in warnings.iter().chain(chosen.iter().filter_map(|chosen| chosen.warning.as_ref())) {
+        environment.notices.warn(warning);
+    }
+    let Some(chosen) = chosen else {
+        if args.base_url.is_some() {
+            return Err(Failure::usage("--base-url needs a model that is asked there, and none can be used").help(HOW));
+        }
+        if stays && args.api_key.is_none() {
+            return Ok(Choice::none(session_first));
+        }
+        let usage = if args.api_key.is_some() { "--api-key needs a --model" } else { "no model" };
+        return Err(Failure::usage(usage).help(HOW));
+    };
+    let Chosen { mut model, thinking, .. } = chosen;
+    if let (Some(address), Some(known)) = (&args.base_url, models.known()) {
+        known.move_provider(&model.provider, address);
+        model = model.with("baseUrl", address.as_str());
+    }
+    if let (Some(key), Some(known)) = (&args.api_key, models.known()) {
+        known.auth().give(&model.provider, key);
+    }
+    if !models.is_available(&model) {
+        return Err(no_key(&model));
+    }
+    let thinking = level.or(thinking).or(settings.default_thinking_level);
+    Ok(Choice { model, thinking: thinking.unwrap_or_else(|| THINKING.to_owned()), scope, session_first, is_named })
+}
+
+/// What `--models`, or the setting, lets the next-model key go through.
+fn scope(args: &ModelConfig, settings: &Settings, models: &Models) -> (Vec<Chosen>, Vec<String>) {
+    let patterns = match &args.scope {
+        Some(patterns) => patterns.split(',').map(|pattern| pattern.trim().to_owned()).collect(),
+        None => settings.enabled_models.clone().unwrap_or_default(),
+    };
+    if patterns.is_empty() {
+        return Default::default();
+    }
+    choose::scope(&patterns, &models.available())
+}
+
+fn named(args: &ModelConfig, name: &str, models: &Models) -> Result<Chosen> {
+    let provider = args.provider.as_deref();
+    // The whole catalogue is read only when the name is none of its own.
+    let exact = match (provider, name.split_once('/')) {
+        (Some(provider), _) => models.find(provider, name),
+        (None, Some((provider, id))) => models.find(provider, id),
+        (None, None) => None,
+    };
+    if let Some(model) = exact.filter(|model| models.is_available(model)) {
+        return Ok(Chosen { model, thinking: None, warning: None });
+    }
+    let has_key = |provider: &str| args.api_key.is_some() || models.is_configured(provider);
+    let wanted = Wanted { provider, model: name, thinking: args.thinking.as_deref() };
+    let can_ask = |model: &Model| has_key(&model.provider) && models.speaks(model);
+    let all = models.all();
+    choose::named(wanted, &all, &has_key, &can_ask, &|model| models.speaks(model)).map_err(|message| {
+        let usable: Vec<&Model> = all.iter().filter(|model| can_ask(model)).collect();
+        let near = |models: Vec<&Model>| {
+            similar_models(name, models.into_iter().map(|model| (model.provider.as_str(), model.id.as_str())))
+        };
+        let near = Some(near(usable)).filter(|near| !near.is_empty()).unwrap_or_else(|| near(all.iter().collect()));
+        let meant =
+            if near.is_empty() { String::new() } else { format!("did you mean {}?\n        ", near.join(", ")) };
+        Failure::usage(message).help(format!("{meant}{HOW}"))
+    })
+}
+
+fn no_key(model: &Model) -> Failure {
+    let name = catalogue::provider(&model.provider).and_then(|known| known.env.last());
+    let help = match (name, model.api.as_str()) {
+        (Some(name), _) => format!("set {name}, give one with --api-key, or store it in auth.json"),
+        (None, "openai-completions" | "anthropic-messages") => {
+            "give one with --api-key, or store it in auth.json".to_owned()
+        }
+        (None, api) => {
+            format!("its API, {api}, is none that pi speaks here; pi --list-models lists models that can be used")
+        }
+    };
+    Failure::failed(format!("no key for {}/{}", clean(&model.provider), clean(&model.id))).help(help)
+}
+
+/// Where the key of a model's provider can stand.
+pub fn places_of_key(model: Option<&Model>) -> String {
+    let name = model.and_then(|model| catalogue::provider(&model.provider)?.env.last());
+    match name {
+        Some(name) => format!("{name}, auth.json, --api-key"),
+        None => "auth.json, models.json, --api-key".to_owned(),
+    }
+}
+
+fn is_level(level: &str) -> bool {
+    THINKING_LEVELS.contains(&level)
+}
+
+/// How a model is named.
+pub const HOW: &str = "choose one with --model:\n        PROVIDER/ID       anthropic/claude-opus-4-8, ...; pi --list-models lists those that there is a key for\n        script:FILE       a recorded reply, offline\n        openai/NAME       with --base-url: any compatible endpoint";
+
+/// Opens a model that needs no choice: a recorded reply, or any name at an address of its own.
+pub fn ready(config: &ModelConfig, options: &ProviderOptions, ambient: &Ambient) -> Result<Option<Arc<dyn Provider>>> {
+    let Some(model) = config.name.as_deref() else { return Ok(None) };
+    let script = model.starts_with("script:");
+    let name = match &config.provider {
+        Some(provider) if !script && !model.starts_with(&format!("{provider}/")) => format!("{provider}/{model}"),
+        _ => model.to_owned(),
+    };
+    if script && config.base_url.is_some() {
+        return Err(Failure::usage("--base-url: a recorded reply (script:FILE) needs no server")
+            .help("leave out --base-url, or choose another --model"));
+    }
+    // A model of another provider is moved once it is chosen.
+    let is_any_name = config.base_url.is_some() && (name.starts_with("openai/") || name.starts_with("anthropic/"));
+    if !script && !is_any_name {
+        return Ok(None);
+    }
+    let opened = provider::open(&name, options, ambient).map_err(|error| {
+        let unknown = error.kind() == ErrorKind::NotFound && !script;
+        if unknown { Failure::usage(error.to_string()).help(HOW) } else { Failure::failed(error.to_string()) }
+    })?;
+    Ok(Some(opened))
+}
+
+/// Returns how providers are reached: address, keys, proxies.
+pub fn provider_options(environment: &Environment, config: &ModelConfig) -> ProviderOptions {
+    let key = |name: &str| environment.variable(name).map(str::to_owned);
+    let mut options = ProviderOptions {
+        base_url: config.base_url.clone(),
+        openai_key: config.api_key.clone().or_else(|| key("OPENAI_API_KEY")),
+        anthropic_key: config.api_key.clone().or_else(|| key("ANTHROPIC_API_KEY")),
+        ..ProviderOptions::default()
+    };
+    let setting = crate::settings::proxy(environment);
+    options.http.proxies = Proxies::from_variables(|name| {
+        let of_setting = || setting.clone().filter(|_| matches!(name, "HTTP_PROXY" | "HTTPS_PROXY"));
+        key(name).or_else(of_setting)
+    });
+    if environment.variable("PI_CACHE_RETENTION") == Some("long") {
+        options.http.retention = Retention::Long;
+    }
+    options
+}

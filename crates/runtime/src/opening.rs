@@ -1,0 +1,236 @@
+//! Opens the session of a run: a new one, the latest, one by its file or its id, a copy of another.
+//!
+//! pi's rules. What is named by an id is looked for among the sessions of this folder: all of it first, then its first
+//! characters, then in all other folders; there it is only ever copied.
+
+use crate::config::{SessionChoice, StoreConfig};
+use crate::environment::Environment;
+use crate::failure::{Failure, Result};
+use crate::settings;
+use crate::text::clean;
+use pijs_session_store::{Body, Header, Session, SessionOptions, SessionPlace, file};
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// Longest first line of a session that is read.
+const LONGEST_HEADER: u64 = 1 << 20;
+
+/// Opens the session that the configuration asks for.
+pub fn open(environment: &Environment, config: &StoreConfig, options: &SessionOptions) -> Result<Session> {
+    if config.id.as_ref().is_some_and(|id| !is_id(id)) {
+        return Err(Failure::usage(
+            "Session id must be non-empty, contain only alphanumeric characters, '-', '_', and '.', and start and end with an alphanumeric character",
+        ));
+    }
+    let cwd = &environment.dirs.cwd;
+    let mut session = chosen(environment, config, options)?;
+    for notice in session.notices() {
+        environment.notices.warn(notice);
+    }
+    if let Some(name) = &config.name {
+        let name = name.trim().to_owned();
+        if name.is_empty() {
+            return Err(Failure::usage("--name requires a non-empty value"));
+        }
+        session.append(Body::SessionInfo { name: Some(name) }).map_err(|error| Failure::failed(error.to_string()))?;
+    }
+    if Path::new(&session.header().cwd) != cwd {
+        environment.notices.show(&format!(
+            "note: this session belongs to {}; it goes on in {}",
+            session.header().cwd,
+            cwd.display()
+        ));
+    }
+    Ok(session)
+}
+
+fn is_id(id: &str) -> bool {
+    let is_end = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
+    let is_inner = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    is_end(id.chars().next()) && is_end(id.chars().next_back()) && id.chars().all(is_inner)
+}
+
+fn chosen(environment: &Environment, config: &StoreConfig, options: &SessionOptions) -> Result<Session> {
+    let cwd = &environment.dirs.cwd;
+    let sessions = Sessions::new(environment, config.dir.as_deref());
+    let is_in_memory = config.choice == SessionChoice::InMemory;
+    if let (Some(records), false) = (&options.records, is_in_memory) {
+        // Later runs keep extensions out of it, too.
+        records.remember(SessionPlace::Folder(file::real(&sessions.folder)));
+    }
+    let failed = |error: pijs_session_store::SessionError| Failure::failed(error.to_string());
+    let open = |path: &Path| Session::open(path, cwd, options.clone()).map_err(failed);
+    let named = |session: Session| match &config.id {
+        Some(id) => session.with_id(id),
+        None => session,
+    };
+    let fresh = || named(Session::create_in(&sessions.folder, cwd, options.clone()));
+    let copy = |path: &Path| {
+        let source = match path.is_file() {
+            true => open(path)?,
+            false => return Err(Failure::failed(format!("there is no session file {}", path.display()))),
+        };
+        fresh().with_entries_of(&source).map_err(failed)
+    };
+    let missing = |name: &str| {
+        Failure::failed(format!("No session found matching '{}'", clean(name)))
+            .help("pi --resume lists the sessions of this folder")
+    };
+    match &config.choice {
+        SessionChoice::InMemory => Ok(named(Session::in_memory(cwd, options.clone()))),
+        SessionChoice::ForkOf(name) => {
+            if let Some(id) = config.id.as_ref().filter(|id| sessions.of_id(id).is_some()) {
+                return Err(Failure::failed(format!("Session already exists with id '{id}'")));
+            }
+            match sessions.find(environment, name) {
+                Some(Found::Here(path) | Found::Elsewhere { path, .. }) => copy(&path),
+                None => Err(missing(name)),
+            }
+        }
+        SessionChoice::Named(name) => match sessions.find(environment, name) {
+            Some(Found::Here(path)) => open(&path),
+            Some(Found::Elsewhere { cwd, .. }) => {
+                Err(Failure::failed(format!("this session belongs to another folder: {}", clean(&cwd)))
+                    .help(format!("go on with a copy of it here: pi --fork {}", clean(name))))
+            }
+            None => Err(missing(name)),
+        },
+        SessionChoice::Latest => match sessions.listed().into_iter().next() {
+            Some(path) => open(&path),
+            None => Ok(fresh()),
+        },
+        SessionChoice::New => {
+            let Some(id) = &config.id else { return Ok(fresh()) };
+            if let Some(path) = sessions.of_id(id) {
+                return open(&path);
+            }
+            environment
+                .notices
+                .warn(format!("No project session found with id '{id}'; creating a new session with that id."));
+            Ok(fresh())
+        }
+    }
+}
+
+/// Where a session was found.
+enum Found {
+    /// A file that was named, or one of this folder's.
+    Here(PathBuf),
+    Elsewhere {
+        path: PathBuf,
+        cwd: String,
+    },
+}
+
+/// Whether a session is named by its file.
+pub fn is_path(name: &str) -> bool {
+    name.contains(['/', '\\']) || name.ends_with(".jsonl")
+}
+
+/// Where sessions of this folder are kept, as the command line, the environment or the settings say.
+pub fn folder(environment: &Environment, said: Option<&str>) -> PathBuf {
+    let asked = said.filter(|folder| !folder.is_empty()).map(str::to_owned);
+    let asked = asked.or_else(|| environment.variable("PI_CODING_AGENT_SESSION_DIR").map(str::to_owned));
+    let asked = asked.or_else(|| settings::session_dir(environment));
+    match asked {
+        Some(folder) => environment.path(&folder),
+        None => file::directory(&environment.dirs.agent_dir, &environment.dirs.cwd),
+    }
+}
+
+/// The sessions of a folder.
+pub struct Sessions {
+    folder: PathBuf,
+    /// In a folder that several projects share, only those of this one count.
+    only_of: Option<PathBuf>,
+}
+
+impl Sessions {
+    /// Those of the working folder; `named` is where they are kept, if not where they usually are.
+    pub fn new(environment: &Environment, named: Option<&str>) -> Self {
+        let dirs = &environment.dirs;
+        let usual = file::directory(&dirs.agent_dir, &dirs.cwd);
+        let folder = folder(environment, named);
+        let only_of = (folder != usual).then(|| dirs.cwd.clone());
+        Self { folder, only_of }
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Files, the one that was changed last first; names settle equal times.
+    fn listed(&self) -> Vec<PathBuf> {
+        files(&self.folder).into_iter().filter(|path| self.counts(path)).collect()
+    }
+
+    fn counts(&self, path: &Path) -> bool {
+        self.only_of.as_ref().is_none_or(|cwd| header(path).is_some_and(|header| Path::new(&header.cwd) == cwd))
+    }
+
+    fn of_id(&self, id: &str) -> Option<PathBuf> {
+        self.listed().into_iter().find(|path| header(path).is_some_and(|header| header.id == id))
+    }
+
+    fn find(&self, environment: &Environment, name: &str) -> Option<Found> {
+        if is_path(name) {
+            return Some(Found::Here(environment.path(name)));
+        }
+        let begins = |path: &PathBuf| header(path).is_some_and(|header| header.id.starts_with(name));
+        let here = self.of_id(name).or_else(|| self.listed().into_iter().find(begins));
+        if let Some(path) = here {
+            return Some(Found::Here(path));
+        }
+        let folders = match &self.only_of {
+            Some(_) => vec![self.folder.clone()],
+            None => folders(&environment.dirs.agent_dir.join("sessions")),
+        };
+        let all: Vec<PathBuf> = folders.iter().flat_map(|folder| files(folder)).collect();
+        let is = |path: &&PathBuf| header(path).is_some_and(|header| header.id == name);
+        let path = all.iter().find(is).or_else(|| all.iter().find(|path| begins(path)))?;
+        Some(Found::Elsewhere { path: path.clone(), cwd: header(path)?.cwd })
+    }
+}
+
+/// Session files of a folder, the one that was changed last first.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let of = |entry: std::io::Result<std::fs::DirEntry>| -> Option<(SystemTime, PathBuf)> {
+        let path = entry.ok()?.path();
+        let changed = path.metadata().ok()?.modified().ok()?;
+        (path.extension()? == "jsonl").then_some((changed, path))
+    };
+    let mut files: Vec<_> = std::fs::read_dir(folder).into_iter().flatten().filter_map(of).collect();
+    files.sort();
+    files.into_iter().rev().map(|(_, path)| path).collect()
+}
+
+fn folders(parent: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(parent).into_iter().flatten();
+    let mut folders: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    folders.sort();
+    folders
+}
+
+/// The first line of a session.
+fn header(path: &Path) -> Option<Header> {
+    let mut line = String::new();
+    BufReader::new(std::fs::File::open(path).ok()?.take(LONGEST_HEADER)).read_line(&mut line).ok()?;
+    serde_json::from_str(&line).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_those_of_pi() {
+        for id in ["a", "7", "my-session_1.2", "A-b"] {
+            assert!(is_id(id), "{id}");
+        }
+        for id in ["", "-a", "a-", ".", "a b", "a/b", "ä"] {
+            assert!(!is_id(id), "{id}");
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! What the command line and the settings say of the system prompt and the tools.
+
+use crate::environment::Environment;
+use crate::failure::{Failure, Result};
+use crate::rules::RuleSet;
+use crate::settings;
+use std::path::Path;
+
+/// Text, or what the file of this name says.
+pub(crate) fn text_or_file(environment: &Environment, given: &str) -> Result<String> {
+    let path = environment.dirs.cwd.join(given);
+    if given.is_empty() || !is_file(&path) {
+        return Ok(given.to_owned());
+    }
+    let text = std::fs::read_to_string(&path)
+        .map_err(|error| Failure::failed(format!("{} cannot be read: {error}", path.display())))?;
+    Ok(text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned())
+}
+
+/// Every `--append-system-prompt` and the section on rules, a blank line between them; `None` without any.
+pub(crate) fn appended(environment: &Environment, given: &[String], rules: Option<&RuleSet>) -> Result<Option<String>> {
+    let section = rules.and_then(RuleSet::prompt_section);
+    if given.is_empty() && section.is_none() {
+        return Ok(None);
+    }
+    let mut texts = given.iter().map(|text| text_or_file(environment, text)).collect::<Result<Vec<_>>>()?;
+    texts.extend(section);
+    Ok(Some(texts.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n\n")))
+}
+
+/// The setting `defaultTools`: which built-in tools are active at first.
+pub(crate) fn usual_tools(environment: &Environment) -> Option<Vec<String>> {
+    serde_json::from_value(settings::merged(environment).remove("defaultTools")?).ok()
+}
+
+/// A text that is no file's name can be longer than any.
+fn is_file(path: &Path) -> bool {
+    path.metadata().is_ok_and(|metadata| metadata.is_file())
+}

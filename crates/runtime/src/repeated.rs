@@ -1,0 +1,93 @@
+//! Shows a report of an extension once and counts it from then on.
+//!
+//! An extension that fails in the same way at every event would bury the conversation. Reports are the same when their
+//! words are; what an extension prints counts as a report where it prints it as a warning or an error. At the end of a
+//! turn [`Repeated::counted`] says how often each one came again.
+
+use pijs_host::{Report, ReportKind};
+use pijs_protocol::ExtensionId;
+use pijs_protocol::log::Level;
+use std::collections::BTreeMap;
+
+/// Reports that are told apart in a session; the others are shown each time.
+const MOST_KNOWN: usize = 1024;
+/// Characters of a report that are shown of one that came again.
+const SHOWN: usize = 100;
+
+/// The reports of a session that people have seen.
+#[derive(Debug, Default)]
+pub struct Repeated {
+    /// How often each one came again since it was counted last.
+    known: BTreeMap<(ExtensionId, String), u64>,
+}
+
+impl Repeated {
+    /// Whether a report is shown, in these words, without secrets; one that was shown before is counted instead.
+    pub fn shows(&mut self, report: &Report, words: &str) -> bool {
+        let can_be_counted = match &report.kind {
+            ReportKind::Error(_) | ReportKind::Warning { .. } | ReportKind::Conflict { .. } => true,
+            ReportKind::Log(entry) => matches!(entry.level, Level::Warn | Level::Error),
+            _ => false,
+        };
+        let key = (report.extension.clone(), words.to_owned());
+        if !can_be_counted {
+            return true;
+        }
+        if let Some(count) = self.known.get_mut(&key) {
+            *count += 1;
+            return false;
+        }
+        if self.known.len() < MOST_KNOWN {
+            self.known.insert(key, 0);
+        }
+        true
+    }
+
+    /// Says in a line each which reports came again since the last time, and how often.
+    pub fn counted(&mut self) -> Vec<String> {
+        let again = self.known.iter_mut().filter(|(_, count)| **count > 0);
+        again
+            .map(|((_, text), count)| {
+                let times = if *count == 1 { "time" } else { "times" };
+                let line = format!("{} … and {count} more {times}", first_line(text));
+                *count = 0;
+                line
+            })
+            .collect()
+    }
+}
+
+fn first_line(text: &str) -> String {
+    let line = text.lines().next().unwrap_or_default();
+    match line.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn warning(extension: &str, message: &str) -> Report {
+        let kind = ReportKind::Warning { message: message.to_owned() };
+        Report { extension: ExtensionId::new(extension), path: "a.ts".to_owned(), kind }
+    }
+
+    #[test]
+    fn what_comes_again_is_shown_once_and_counted_at_the_end_of_a_turn() {
+        let mut repeated = Repeated::default();
+        let shows = |repeated: &mut Repeated, report: &Report| repeated.shows(report, &report.to_string());
+        let failure = warning("a", "EACCES: permission denied\n  at a.ts:1");
+        let shown = (0..10).filter(|_| shows(&mut repeated, &failure)).count();
+        assert_eq!(shown, 1);
+        assert!(shows(&mut repeated, &warning("b", "EACCES: permission denied\n  at a.ts:1")), "another one says it");
+        assert!(shows(&mut repeated, &warning("a", "something else")));
+        assert_eq!(repeated.counted(), ["Extension \"a.ts\": EACCES: permission denied … and 9 more times"]);
+        assert!(repeated.counted().is_empty(), "it is said once");
+        assert!(!shows(&mut repeated, &warning("a", "something else")), "it was seen in an earlier turn");
+        assert_eq!(repeated.counted(), ["Extension \"a.ts\": something else … and 1 more time"]);
+        let restarted = Report { kind: ReportKind::Restarted, ..warning("a", "") };
+        assert!(shows(&mut repeated, &restarted) && shows(&mut repeated, &restarted), "an event is no repetition");
+    }
+}

@@ -1,0 +1,54 @@
+//! Reports of extensions as notices, where nobody else hears of them.
+
+use crate::notices::Notices;
+use crate::repeated::Repeated;
+use crate::text::indented;
+use pijs_host::{Report, ReportKind, Reports};
+use pijs_hostcall::ledger::Redactor;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// Shows reports as notices, the same one once. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct PrintedReports {
+    reports: Reports,
+    repeated: Rc<RefCell<Repeated>>,
+    notices: Notices,
+}
+
+impl PrintedReports {
+    pub(crate) fn new(reports: Reports, notices: Notices) -> Self {
+        Self { reports, repeated: Rc::default(), notices }
+    }
+
+    /// Shows reports as they come, for as long as the session lasts.
+    pub(crate) async fn watch(self, secrets: Redactor) {
+        loop {
+            self.show(&self.reports.next().await, &secrets);
+        }
+    }
+
+    /// Shows those that are queued, and how often others came again.
+    pub(crate) fn print(&self, secrets: &Redactor) {
+        self.reports.drain().iter().for_each(|report| self.show(report, secrets));
+        let counted = self.repeated.borrow_mut().counted();
+        counted.iter().for_each(|line| self.notices.warn(line));
+    }
+
+    /// Shows one. Its words are without the secrets that pi knows: what an extension prints ends up in logs of others.
+    fn show(&self, report: &Report, secrets: &Redactor) {
+        let words = secrets.text(&report.to_string()).to_string();
+        if !self.repeated.borrow_mut().shows(report, &words) {
+            return;
+        }
+        let level = match &report.kind {
+            ReportKind::Log(_) | ReportKind::Restarted => "",
+            ReportKind::Warning { .. }
+            | ReportKind::Conflict { .. }
+            | ReportKind::LateVerdict
+            | ReportKind::SlowVerdict { .. } => "warning: ",
+            _ => "error: ",
+        };
+        self.notices.show(&format!("{level}{}", indented(&words)));
+    }
+}

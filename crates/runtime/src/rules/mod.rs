@@ -1,0 +1,14 @@
+//! The streamed rules of a session: where their files lie, what settings say, what becomes of each.
+//!
+//! | module | idea |
+//! |---|---|
+//! | `sources` | where rule files lie, and whether they have changed |
+//! | `settings` | the settings `ttsr.*`, and what the configuration says over them |
+//! | `set` | all rules of a session with what becomes of each |
+
+mod set;
+mod settings;
+mod sources;
+
+pub use set::RuleSet;
+pub use sources::Peer;

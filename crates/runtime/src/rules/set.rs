@@ -1,0 +1,178 @@
+//! All rules of a session: read from their files, with what becomes of each.
+
+use super::settings;
+use super::sources::{Found, Peer, Sources, Stamp};
+use crate::config::RulesConfig;
+use crate::environment::Environment;
+use crate::failure::{Failure, Result};
+use crate::notices::Notices;
+use pijs_agent::{ChangedRules, RuleSource, SessionRules};
+use pijs_rules::activity::{MAIN_AGENT, activities};
+use pijs_rules::engine::EngineOptions;
+use pijs_rules::{Activity, Bucket, ParsedFile, Rule, RuleEngine, RuleSettings, Severity, built_in};
+use std::path::{Path, PathBuf};
+
+/// Rules and their settings.
+pub struct RuleSet {
+    /// The settings `ttsr.*`.
+    pub settings: RuleSettings,
+    /// All rule files with what is wrong in them.
+    pub files: Vec<ParsedFile>,
+    /// Files and folders that cannot be read.
+    pub problems: Vec<String>,
+    /// The project's folder of rules, when the project is not trusted.
+    pub untrusted: Option<PathBuf>,
+    /// Set when the settings turn rules on.
+    pub is_on: bool,
+    sources: Sources,
+    has_built_in: bool,
+    cwd: PathBuf,
+}
+
+impl RuleSet {
+    /// Reads the rules of this folder, trusted or not, for a command about them; those at `paths` instead, if there are any.
+    /// `paths_of` is the option or command that has these.
+    pub fn read(environment: &Environment, paths: &[PathBuf], paths_of: &str, peers: &[Peer]) -> Result<Self> {
+        let args = RulesConfig { from: peers.to_vec(), ..RulesConfig::default() };
+        let given = settings::read(environment, &args)?;
+        let is_on = settings::read(environment, &RulesConfig::default())?.rules.enabled;
+        let sources = match paths {
+            [] => Sources::all(environment, &given.peers),
+            paths => {
+                if let Some(missing) = paths.iter().find(|path| !environment.dirs.cwd.join(path).exists()) {
+                    return Err(Failure::usage(format!("{} does not exist", missing.display()))
+                        .help(format!("give {paths_of} a rule file, or a folder of rule files (*.md, *.mdc)")));
+                }
+                Sources::of(paths.iter().map(|path| environment.dirs.cwd.join(path)))
+            }
+        };
+        Ok(Self::over(sources, given.rules, given.has_built_in, is_on, &environment.dirs.cwd))
+    }
+
+    /// Reads the rules that a session here obeys; `None` when rules are off.
+    pub fn of_session(environment: &Environment, args: &RulesConfig) -> Result<Option<Self>> {
+        let given = settings::read(environment, args)?;
+        let is_on = given.rules.enabled;
+        let sources = || Sources::of_session(environment, &given.peers);
+        let set = || Self::over(sources(), given.rules.clone(), given.has_built_in, true, &environment.dirs.cwd);
+        Ok(is_on.then(set))
+    }
+
+    fn over(sources: Sources, settings: RuleSettings, has_built_in: bool, is_on: bool, cwd: &Path) -> Self {
+        let found = sources.read();
+        let mut files = found.files;
+        if has_built_in {
+            files.extend(built_in::files());
+        }
+        let (problems, untrusted) = (found.problems, found.untrusted);
+        Self { settings, files, problems, untrusted, is_on, sources, has_built_in, cwd: cwd.to_owned() }
+    }
+
+    /// Has rules run, whatever the settings say.
+    pub fn turn_on(&mut self) {
+        self.settings.enabled = true;
+    }
+
+    /// Returns all rules, those that files turn off (`enabled: false`) left out.
+    pub fn rules(&self) -> Vec<Rule> {
+        rules_of(&self.files)
+    }
+
+    /// Returns each rule with what becomes of it.
+    pub fn with_activity(&self) -> Vec<(Rule, Activity)> {
+        let rules = self.rules();
+        let activities = activities(&rules, &self.settings, Some(MAIN_AGENT));
+        rules.into_iter().zip(activities).collect()
+    }
+
+    /// Builds an engine. `trace` is how many entries its trace keeps.
+    pub fn engine(&self, trace: usize) -> RuleEngine {
+        let cwd = self.cwd.display().to_string();
+        RuleEngine::new(self.rules(), self.settings.clone(), EngineOptions { cwd, trace, ..EngineOptions::default() })
+    }
+
+    /// Builds the rules of a session. Findings in rule files are warnings; `pi rules lint` explains them.
+    pub fn into_session(self, notices: &Notices) -> SessionRules {
+        let errors: Vec<String> = self.errors();
+        for error in errors.iter().take(3) {
+            notices.warn(error);
+        }
+        if errors.len() > 3 {
+            notices.warn(format!("{} more findings in rule files; `pi rules lint` shows them", errors.len() - 3));
+        }
+        if let Some(folder) = &self.untrusted {
+            let folder = folder.display();
+            notices.warn(format!("the rules in {folder} are left out; `pi trust` lets this folder's own rules count"));
+        }
+        let mut engine = self.engine(0);
+        // The errors have the mistakes, with their places.
+        for report in engine.take_reports().into_iter().filter(|report| !report.is_mistake) {
+            notices.warn(report);
+        }
+        let stamp = self.sources.stamp();
+        let source = ChangedFiles { sources: self.sources, has_built_in: self.has_built_in, stamp, reported: errors };
+        SessionRules::new(engine, Some(Box::new(source)))
+    }
+
+    /// Returns the mistakes in the files, those first that cannot be read.
+    pub fn errors(&self) -> Vec<String> {
+        errors(&self.problems, &self.files)
+    }
+
+    /// Writes the section of the system prompt on rules that read no stream: texts of those with `alwaysApply`, and where
+    /// the others are to be read.
+    pub fn prompt_section(&self) -> Option<String> {
+        let rules = self.with_activity();
+        let texts =
+            |bucket: Bucket| rules.iter().filter(move |(_, activity)| activity.bucket == bucket).map(|(rule, _)| rule);
+        let mut parts: Vec<String> = texts(Bucket::Always).map(|rule| rule.content.trim().to_owned()).collect();
+        let listed: Vec<String> = texts(Bucket::Rulebook)
+            .filter_map(|rule| {
+                let path = rule.path.as_ref()?.display();
+                Some(format!("- {} ({path}): {}", rule.name, rule.description.as_deref().unwrap_or_default()))
+            })
+            .collect();
+        if !listed.is_empty() {
+            let head = "Rules of this project. Read the file of a rule when its subject comes up:";
+            parts.push(format!("{head}\n{}", listed.join("\n")));
+        }
+        (!parts.is_empty()).then(|| parts.join("\n\n"))
+    }
+}
+
+fn errors(problems: &[String], files: &[ParsedFile]) -> Vec<String> {
+    let findings = files.iter().flat_map(|file| &file.diagnostics);
+    let findings = findings.filter(|found| found.severity == Severity::Error).map(ToString::to_string);
+    problems.iter().cloned().chain(findings).collect()
+}
+
+fn rules_of(files: &[ParsedFile]) -> Vec<Rule> {
+    files.iter().flat_map(|file| &file.rules).cloned().collect()
+}
+
+/// Reads the rule files again when one has changed.
+struct ChangedFiles {
+    sources: Sources,
+    has_built_in: bool,
+    stamp: Stamp,
+    /// Mistakes that the user was told of.
+    reported: Vec<String>,
+}
+
+impl RuleSource for ChangedFiles {
+    fn changed(&mut self) -> Option<ChangedRules> {
+        let stamp = self.sources.stamp();
+        if stamp == self.stamp {
+            return None;
+        }
+        self.stamp = stamp;
+        let Found { mut files, problems, .. } = self.sources.read();
+        let errors = errors(&problems, &files);
+        let warnings = errors.iter().filter(|error| !self.reported.contains(error)).cloned().collect();
+        self.reported = errors;
+        if self.has_built_in {
+            files.extend(built_in::files());
+        }
+        Some(ChangedRules { rules: rules_of(&files), warnings })
+    }
+}

@@ -1,0 +1,133 @@
+//! Reads the settings `ttsr.*` of a session's rules, and what the command line says over them.
+
+use super::sources::Peer;
+use crate::config::RulesConfig;
+use crate::environment::Environment;
+use crate::failure::{Failure, Result};
+use pijs_rules::RuleSettings;
+use serde_json::{Map, Value};
+use std::path::Path;
+
+/// Everything that settings and options say of a session's rules.
+#[derive(Debug, Clone)]
+pub(crate) struct Given {
+    pub(crate) rules: RuleSettings,
+    /// Programs whose folders are read too.
+    pub(crate) peers: Vec<Peer>,
+    /// Whether the built-in rules were asked for: by `"builtinRules": true` or `--rules-from built-in`.
+    pub(crate) has_built_in: bool,
+}
+
+/// Reads the user's settings, over them a trusted project's, over them the command line's.
+///
+/// # Errors
+///
+/// A member of `ttsr` that has another type or value than it may have; the message names it.
+pub(crate) fn read(environment: &Environment, args: &RulesConfig) -> Result<Given> {
+    let mut members = Map::new();
+    for (file, settings) in crate::settings::by_file(environment) {
+        match settings.get("ttsr") {
+            None => {}
+            Some(Value::Object(given)) => {
+                check(given, &file)?;
+                members.extend(given.clone());
+            }
+            Some(other) => {
+                return Err(Failure::usage(format!("{}: `ttsr` is {other}, not an object", file.display()))
+                    .help("write \"ttsr\": {\"enabled\": true}"));
+            }
+        }
+    }
+    given(members, args)
+}
+
+fn given(members: Map<String, Value>, args: &RulesConfig) -> Result<Given> {
+    let mut peers = args.from.clone();
+    peers.extend(members.get("rulesFrom").and_then(Value::as_array).into_iter().flatten().filter_map(peer));
+    let is_asked = members.get("builtinRules") == Some(&Value::Bool(true));
+    let mut rules: RuleSettings = serde_json::from_value(Value::Object(members))
+        .map_err(|error| Failure::usage(format!("the settings `ttsr` cannot be read: {error}")))?;
+    let has_built_in = rules.builtin_rules && (is_asked || peers.contains(&Peer::BuiltIn));
+    rules.enabled = args.enabled.unwrap_or(rules.enabled || !args.from.is_empty());
+    Ok(Given { rules, peers, has_built_in })
+}
+
+fn peer(name: &Value) -> Option<Peer> {
+    // Settings are written by hand.
+    name.as_str()?.to_lowercase().parse().ok()
+}
+
+/// Checks the members of one file, one after the other, so that the message can name the one that is wrong.
+fn check(members: &Map<String, Value>, file: &Path) -> Result<()> {
+    let file = file.display();
+    if let Some(names) = members.get("rulesFrom") {
+        let unknown = match names.as_array() {
+            Some(names) => names.iter().find(|name| peer(name).is_none()),
+            None => Some(names),
+        };
+        if let Some(unknown) = unknown {
+            return Err(Failure::usage(format!("{file}: `ttsr.rulesFrom` names {unknown}, which is not known"))
+                .help("write a list of \"omp\", \"cursor\" and \"built-in\""));
+        }
+    }
+    let known = serde_json::to_value(RuleSettings::default()).expect("settings are plain values");
+    for (name, value) in members {
+        // pi and oh-my-pi have members that mean nothing here (`judge`).
+        let Some(default) = known.get(name) else { continue };
+        let one = Value::Object(Map::from_iter([(name.clone(), value.clone())]));
+        serde_json::from_value::<RuleSettings>(one).map_err(|error| {
+            let help = match default {
+                Value::Bool(_) => format!("write \"{name}\": true or \"{name}\": false"),
+                default => format!("write it as, for example, \"{name}\": {default}"),
+            };
+            Failure::usage(format!("{file}: `ttsr.{name}` cannot be {value}: {error}")).help(help)
+        })?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pijs_rules::{ContextMode, InterruptMode};
+    use serde_json::json;
+
+    fn parsed(members: Value) -> Result<RuleSettings> {
+        let Value::Object(members) = members else { panic!("an object") };
+        check(&members, Path::new("home/settings.json"))?;
+        Ok(given(members, &RulesConfig::default())?.rules)
+    }
+
+    #[test]
+    fn rules_are_off_by_default_and_members_of_other_programs_are_left_alone() {
+        let settings = parsed(json!({"judge": "auto"})).expect("read");
+        assert_eq!(settings, RuleSettings::default());
+        assert!(!settings.enabled);
+    }
+
+    #[test]
+    fn members_are_read_by_their_own_names() {
+        let settings =
+            parsed(json!({"enabled": true, "interruptMode": "always", "contextMode": "keep"})).expect("read");
+        assert!(settings.enabled);
+        assert_eq!(settings.interrupt_mode, InterruptMode::Always);
+        assert_eq!(settings.context_mode, ContextMode::Keep);
+    }
+
+    #[test]
+    fn a_wrong_member_is_named_with_an_example() {
+        let failure = parsed(json!({"interruptMode": "sometimes"})).expect_err("wrong");
+        let message = failure.to_string();
+        assert!(message.contains("`ttsr.interruptMode` cannot be \"sometimes\""), "{message}");
+        assert!(message.contains("\"interruptMode\": \"prose-only\""), "{message}");
+        for (members, part) in [
+            (json!({"enabled": "yes"}), "write \"enabled\": true or"),
+            (json!({"enabled": "yes"}), "home/settings.json: `ttsr.enabled`"),
+            (json!({"rulesFrom": ["cursr"]}), "home/settings.json: `ttsr.rulesFrom` names \"cursr\""),
+            (json!({"rulesFrom": "omp"}), "write a list of \"omp\""),
+        ] {
+            let message = parsed(members).expect_err("wrong").to_string();
+            assert!(message.contains(part), "{part}: {message}");
+        }
+    }
+}

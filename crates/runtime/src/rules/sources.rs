@@ -1,0 +1,255 @@
+//! Finds and reads rule files.
+//!
+//! | folder | files | read |
+//! |---|---|---|
+//! | `.pi/rules` of the working folder | `*.md`, `*.mdc` | in a trusted folder |
+//! | `~/.pi/rules` | `*.md`, `*.mdc` | always |
+//! | `.omp/rules`, `~/.omp/agent/rules` | `*.md`, `*.mdc` | with `--rules-from omp` |
+//! | `.cursor/rules`, `~/.cursor/rules` | `*.mdc`, `*.md` | with `--rules-from cursor` |
+//! | none: compiled into the program | | with `--rules-from built-in` |
+//!
+//! Folders are read in the order of the table's first column, names in alphabetical order, and not recursively. Of two rules
+//! with one name the project's counts.
+
+use crate::environment::Environment;
+use crate::trust::Trust;
+use pijs_rules::file::{self, MAX_FILE};
+use pijs_rules::{Format, Origin, ParsedFile};
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::SystemTime;
+
+/// Rule files of one folder: more than a session can use, and a bound on the work at every turn.
+const MAX_FILES: usize = 10_000;
+
+/// Rules that are read too, when asked for: those of another program, or our own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Peer {
+    /// oh-my-pi
+    Omp,
+    /// Cursor
+    Cursor,
+    /// the rules that come with pi
+    BuiltIn,
+}
+
+impl Peer {
+    /// All of them, by name.
+    pub const ALL: [(&'static str, Self); 3] =
+        [("omp", Self::Omp), ("cursor", Self::Cursor), ("built-in", Self::BuiltIn)];
+}
+
+impl FromStr for Peer {
+    type Err = ();
+
+    fn from_str(name: &str) -> Result<Self, ()> {
+        Self::ALL.into_iter().find(|(known, _)| *known == name).map(|(_, peer)| peer).ok_or(())
+    }
+}
+
+/// How the files of a folder are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RuleFormat {
+    /// By the ending of each file.
+    ByPath,
+    /// As another program reads them.
+    Of(Format),
+}
+
+/// A folder of rule files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RuleFolder {
+    pub(crate) path: PathBuf,
+    pub(crate) origin: Origin,
+    pub(crate) format: RuleFormat,
+}
+
+impl RuleFolder {
+    fn parse(&self, path: &Path, bytes: &[u8]) -> ParsedFile {
+        let format = match self.format {
+            RuleFormat::ByPath => Format::of_path(path),
+            RuleFormat::Of(format) => format,
+        };
+        file::parse_bytes(path, bytes, format, self.origin)
+    }
+}
+
+/// The result of reading the folders.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) files: Vec<ParsedFile>,
+    /// Files and folders that cannot be read, each with the reason.
+    pub(crate) problems: Vec<String>,
+    /// The project's folder, when it holds rules and is not trusted.
+    pub(crate) untrusted: Option<PathBuf>,
+}
+
+/// Identifies the state of all rule files: path, length and time of change of each.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Stamp(Vec<(PathBuf, u64, Option<SystemTime>)>);
+
+/// The folders of a session's rule files.
+#[derive(Debug, Clone)]
+pub(crate) struct Sources {
+    folders: Vec<RuleFolder>,
+    untrusted: Option<PathBuf>,
+}
+
+impl Sources {
+    /// Lists the folders of a session in this working folder. `peers` adds those of other programs. The project's are left
+    /// out unless it is trusted.
+    pub(crate) fn of_session(environment: &Environment, peers: &[Peer]) -> Self {
+        Self::new(environment, peers, false)
+    }
+
+    /// Lists the same folders, the project's in any case: to read rules needs no trust, to obey them does.
+    pub(crate) fn all(environment: &Environment, peers: &[Peer]) -> Self {
+        Self::new(environment, peers, true)
+    }
+
+    fn new(environment: &Environment, peers: &[Peer], has_project: bool) -> Self {
+        let (cwd, home) = (&environment.dirs.cwd, &environment.dirs.home);
+        let is_trusted = Trust::read(environment).is_ok_and(|trust| trust.covers(cwd));
+        let mut pairs = vec![(RuleFormat::ByPath, cwd.join(".pi/rules"), home.join(".pi/rules"))];
+        for peer in peers {
+            pairs.push(match peer {
+                Peer::Omp => (RuleFormat::Of(Format::Omp), cwd.join(".omp/rules"), home.join(".omp/agent/rules")),
+                Peer::Cursor => (RuleFormat::Of(Format::Cursor), cwd.join(".cursor/rules"), home.join(".cursor/rules")),
+                // They lie in no folder.
+                Peer::BuiltIn => continue,
+            });
+        }
+        let mut sources = Self { folders: Vec::new(), untrusted: None };
+        for (format, project, user) in pairs {
+            // In the home both are one folder, which is the user's own.
+            if project != user {
+                if !is_trusted && sources.untrusted.is_none() && has_rules(&project) {
+                    sources.untrusted = Some(project.clone());
+                }
+                if is_trusted || has_project {
+                    sources.folders.push(RuleFolder { path: project, origin: Origin::Project, format });
+                }
+            }
+            sources.folders.push(RuleFolder { path: user, origin: Origin::User, format });
+        }
+        sources
+    }
+
+    /// Takes other folders instead, of the user's own choice.
+    pub(crate) fn of(paths: impl IntoIterator<Item = PathBuf>) -> Self {
+        let folder = |path| RuleFolder { path, origin: Origin::User, format: RuleFormat::ByPath };
+        Self { folders: paths.into_iter().map(folder).collect(), untrusted: None }
+    }
+
+    /// Reads all rule files. A file that cannot be read is a problem and leaves the others.
+    pub(crate) fn read(&self) -> Found {
+        let mut found = Found { untrusted: self.untrusted.clone(), ..Found::default() };
+        for folder in &self.folders {
+            for path in files(&folder.path, &mut found.problems) {
+                match read_bytes(&path) {
+                    Ok(bytes) => found.files.push(folder.parse(&path, &bytes)),
+                    Err(error) => found.problems.push(format!("{} cannot be read: {error}", path.display())),
+                }
+            }
+        }
+        found
+    }
+
+    /// Returns the state of the files, which changes when one is written, made or removed.
+    pub(crate) fn stamp(&self) -> Stamp {
+        let mut ignored = Vec::new();
+        let files = self.folders.iter().flat_map(|folder| files(&folder.path, &mut ignored));
+        Stamp(
+            files
+                .map(|path| {
+                    let metadata = std::fs::metadata(&path).ok();
+                    let length = metadata.as_ref().map_or(0, std::fs::Metadata::len);
+                    (path, length, metadata.and_then(|metadata| metadata.modified().ok()))
+                })
+                .collect(),
+        )
+    }
+}
+
+/// Lists the rule files of a folder, or the file itself, by name. A folder that is not there holds none.
+fn files(folder: &Path, problems: &mut Vec<String>) -> Vec<PathBuf> {
+    if folder.is_file() {
+        return vec![folder.to_owned()];
+    }
+    let entries = match std::fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if crate::failure::is_missing(&error) => return Vec::new(),
+        Err(error) => {
+            problems.push(format!("{} cannot be read: {error}", folder.display()));
+            return Vec::new();
+        }
+    };
+    let mut paths: Vec<PathBuf> =
+        entries.flatten().map(|entry| entry.path()).filter(|path| is_rule_file(path)).collect();
+    paths.sort();
+    if paths.len() > MAX_FILES {
+        problems.push(format!(
+            "{}: only the first {MAX_FILES} of {} rule files are read",
+            folder.display(),
+            paths.len()
+        ));
+        paths.truncate(MAX_FILES);
+    }
+    paths
+}
+
+fn has_rules(folder: &Path) -> bool {
+    !files(folder, &mut Vec::new()).is_empty()
+}
+
+fn is_rule_file(path: &Path) -> bool {
+    let is_hidden = path.file_name().is_none_or(|name| name.as_encoded_bytes().starts_with(b"."));
+    let extension = path.extension().and_then(std::ffi::OsStr::to_str);
+    !is_hidden && matches!(extension, Some("md" | "mdc")) && path.is_file()
+}
+
+/// Reads a file up to one byte more than a rule file may have, so that the parser can say that it is too long.
+fn read_bytes(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(MAX_FILE as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(folder: &Path, name: &str, text: &str) {
+        let path = folder.join(name);
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+        std::fs::write(path, text).expect("written");
+    }
+
+    #[test]
+    fn rule_files_are_read_by_name_without_folders_below_and_hidden_files() {
+        let folder = tempfile::tempdir().expect("a folder");
+        at(folder.path(), "b.md", "b");
+        at(folder.path(), "a.mdc", "a");
+        at(folder.path(), ".c.md", "hidden");
+        at(folder.path(), "notes.txt", "no rule");
+        at(folder.path(), "below/d.md", "too deep");
+        let sources = Sources::of([folder.path().to_owned()]);
+        let names: Vec<String> =
+            sources.read().files.iter().map(|file| file.path.file_name().unwrap().to_string_lossy().into()).collect();
+        assert_eq!(names, ["a.mdc", "b.md"]);
+    }
+
+    #[test]
+    fn the_stamp_changes_with_a_new_file_and_a_longer_one() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let sources = Sources::of([folder.path().to_owned()]);
+        let empty = sources.stamp();
+        at(folder.path(), "a.md", "a");
+        let one = sources.stamp();
+        at(folder.path(), "a.md", "longer");
+        assert!(empty != one && one != sources.stamp());
+        assert_eq!(sources.stamp(), sources.stamp());
+    }
+}

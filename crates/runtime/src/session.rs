@@ -1,0 +1,270 @@
+//! A session that was put together: [`LoadedSession`] before its model is chosen, [`AgentSession`] after.
+
+use crate::builder::Interface;
+use crate::compile::Compiler;
+use crate::config::SessionConfig;
+use crate::environment::Environment;
+use crate::failure::{Failure, Result};
+use crate::loading::{Loader, give_flags, places};
+use crate::models::{self, Choice};
+use crate::prompt_text::{appended, text_or_file, usual_tools};
+use crate::reports::PrintedReports;
+use crate::rules::RuleSet;
+use crate::supply::Supplier;
+use crate::text::clean;
+use crate::trust::{self, Trust};
+use pijs_agent::host::HostExtensions;
+use pijs_agent::resources::ResourcePlaces;
+use pijs_agent::settings::Settings;
+use pijs_agent::words::Words;
+use pijs_agent::{Agent, AgentControl, AgentError, AgentOptions, AskLimits, ControlError, Extensions, MOST_TURNS};
+use pijs_connectors::exec::OwnShell;
+use pijs_environment::Ambient;
+use pijs_host::{Host, ReadableState};
+use pijs_hostcall::{Dispatcher, Ledger};
+use pijs_llm::models::Models;
+use pijs_llm::provider::{Provider, Unopened};
+use pijs_tools::system::OsToolSystem;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long calls that nobody waits for may take at the end of a session.
+pub const WIND_DOWN: Duration = Duration::from_secs(2);
+
+/// A session whose extensions have loaded and whose model is not chosen yet.
+pub struct LoadedSession {
+    pub(crate) loader: Rc<Loader>,
+    pub(crate) config: SessionConfig,
+    pub(crate) ambient: Ambient,
+    pub(crate) settings: Settings,
+    pub(crate) asks: AskLimits,
+    /// A model that needs no choice: a script, or any name at an address of its own.
+    pub(crate) ready: Option<Arc<dyn Provider>>,
+    /// The model of a session that goes on.
+    pub(crate) left_model: Option<(String, String)>,
+    pub(crate) control: AgentControl,
+    pub(crate) extensions: Rc<HostExtensions>,
+    pub(crate) interface: Interface,
+    pub(crate) host: Host,
+    pub(crate) state: ReadableState,
+    /// The words of the prompt and the tools, unless they are looked for.
+    pub(crate) words: Option<Arc<Words>>,
+    pub(crate) ledger: Ledger,
+    pub(crate) reports: Option<PrintedReports>,
+}
+
+impl LoadedSession {
+    /// The host of the extensions.
+    pub fn host(&self) -> &Host {
+        &self.host
+    }
+
+    /// Carries out hostcalls; its gate holds the grants.
+    pub fn dispatcher(&self) -> &Arc<Dispatcher> {
+        &self.loader.dispatcher
+    }
+
+    /// The compiler of this session.
+    pub fn compiler(&self) -> &Compiler {
+        &self.loader.compiler
+    }
+
+    /// The packages that pi supplies to extensions.
+    pub fn supplier(&self) -> &Supplier {
+        &self.loader.supplier
+    }
+
+    /// The session as extensions reach it.
+    pub fn control(&self) -> &AgentControl {
+        &self.control
+    }
+
+    /// What extensions read without asking.
+    pub fn state(&self) -> &ReadableState {
+        &self.state
+    }
+
+    /// Gives extensions their flags. Returns, in pi's words, what is wrong with those that do not fit.
+    pub fn give_flags(&self, flags: impl IntoIterator<Item = (String, Option<String>)>) -> Vec<String> {
+        give_flags(&self.host, flags)
+    }
+
+    /// Returns all models there are, and what is wrong with those that extensions offer: file and message.
+    pub fn models(&self) -> (Models, Vec<(String, String)>) {
+        let mut models = Models::default();
+        if let Some(known) = self.control.known() {
+            models.set_known(known);
+        }
+        let wrong = models.set_offers(self.extensions.offers());
+        (models, wrong)
+    }
+
+    /// Ends a session that is not opened: shows the reports and closes the ledger.
+    pub fn close(self) {
+        self.reports.iter().for_each(|reports| reports.print(self.ledger.redactor()));
+        let _ = self.ledger.close();
+    }
+
+    /// Ends a session that is not opened and shows nothing of it.
+    pub fn close_quietly(self) {
+        let _ = self.ledger.close();
+    }
+
+    /// Chooses the model and makes the agent.
+    ///
+    /// # Errors
+    ///
+    /// No model can be used, or a rule file, a prompt or a setting cannot be read.
+    pub async fn open(self) -> Result<AgentSession> {
+        if let Some(reports) = self.reports.clone() {
+            tokio::task::spawn_local(reports.watch(self.ledger.redactor().clone()));
+        }
+        let environment = &self.loader.environment.clone();
+        let choice = self.choose(environment)?;
+        let Self { config, ambient, settings, asks, ready, control, extensions, interface, .. } = self;
+        let Interface { mode, has_ui, front_end, .. } = interface;
+        let rules = RuleSet::of_session(environment, &config.rules)?;
+        let provider = ready.unwrap_or_else(|| Arc::new(Unopened::new(choice.model.clone())));
+        let shell = OwnShell::supervised(environment.variables.clone());
+        let system = OsToolSystem::new(ambient.clone(), environment.temp.clone(), shell);
+        let mut tools = config.tools.clone();
+        tools.builtin = tools.builtin.or_else(|| usual_tools(environment));
+        let system_prompt = config.system_prompt.as_deref().map(|text| text_or_file(environment, text)).transpose()?;
+        let agent = Agent::new(
+            AgentOptions {
+                cwd: environment.dirs.cwd.clone(),
+                system_prompt,
+                append_system_prompt: appended(environment, &config.append_system_prompt, rules.as_ref())?,
+                tools,
+                mode: mode.to_owned(),
+                has_ui,
+                caps: Default::default(),
+                asks,
+                max_turns: MOST_TURNS,
+                system: Arc::new(system.at_home(environment.dirs.home.clone())),
+                ambient,
+            },
+            extensions,
+            provider,
+            control,
+            front_end,
+        );
+        if let Some(rules) = rules {
+            agent.set_rules(rules.into_session(&environment.notices));
+        }
+        agent.set_words(match self.words {
+            Some(words) => words,
+            None => crate::words::of_session(environment, &self.loader.compiler, &choice.model).await,
+        });
+        agent.set_settings(settings);
+        agent.set_model_network(environment.variable("PI_OFFLINE").is_none());
+        agent.begin_with(choice.model, &choice.thinking, choice.session_first);
+        if config.model.thinking.is_some() {
+            agent.insist_on_thinking();
+        }
+        if choice.is_named {
+            agent.insist_on_model();
+        }
+        agent.set_scope(choice.scope);
+        let trusted = Trust::read(environment)?.covers(&environment.dirs.cwd);
+        agent.set_places(ResourcePlaces {
+            agent_dir: Some(environment.dirs.agent_dir.clone()),
+            project: Some(environment.dirs.cwd.clone()),
+            context_files: !config.no_context_files,
+            trusted,
+            told_trusted: environment.trusts.unwrap_or_else(|| trusted || !trust::is_asked_for(environment)),
+            protected: Some(environment.places()),
+            found_by: Some((places(environment, &config, trusted), config.resources.clone())),
+        });
+        let cwd = environment.dirs.cwd.clone();
+        Ok(AgentSession {
+            host: self.host,
+            agent,
+            ledger: self.ledger,
+            cwd,
+            reports: self.reports,
+            loader: self.loader,
+        })
+    }
+
+    fn choose(&self, environment: &Environment) -> Result<Choice> {
+        let config = &self.config.model;
+        let Some(ready) = &self.ready else {
+            // What is wrong with an offer is reported when the session begins.
+            let (models, _) = self.models();
+            let stays = self.interface.is_interactive;
+            return models::choose(environment, config, &models, self.left_model.clone(), stays);
+        };
+        let model = ready.model().clone();
+        // Its provider's other models are reached there, too, when they are chosen later.
+        if let (Some(address), Some(known)) = (&config.base_url, self.control.known()) {
+            known.move_provider(&model.provider, address);
+        }
+        Choice::ready(environment, config, model)
+    }
+}
+
+/// Everything of one session, on the thread that runs it.
+pub struct AgentSession {
+    /// All extensions.
+    pub host: Host,
+    /// Turns: model, tools, session.
+    pub agent: Agent,
+    /// What extensions did.
+    pub ledger: Ledger,
+    /// The working folder.
+    pub cwd: PathBuf,
+    pub(crate) loader: Rc<Loader>,
+    /// For the notices; an interface with an observer hears of them by itself.
+    reports: Option<PrintedReports>,
+}
+
+impl AgentSession {
+    /// Opens the session; what extensions say of their tools is settled before the model hears it.
+    ///
+    /// # Errors
+    ///
+    /// The session cannot be written.
+    pub async fn start(&self) -> Result<(), AgentError> {
+        self.agent.start("startup").await?;
+        let notices = &self.loader.environment.notices;
+        self.agent.untold_context().iter().for_each(|problem| notices.warn(problem));
+        let agreed = self.host.settle_tools().await;
+        self.loader.first.borrow_mut().extend(agreed);
+        Ok(())
+    }
+
+    /// Has extensions look up the models of their providers, while the session goes on.
+    pub fn look_up_models(self: &Rc<Self>) {
+        let session = Rc::clone(self);
+        tokio::task::spawn_local(async move { session.agent.look_up_models().await });
+    }
+
+    /// Keeps what the tools of extensions said in their first session, and what was agreed to in this one.
+    pub fn keep_tools(&self) {
+        self.loader.keep_tools();
+    }
+
+    /// Shows the reports and writes the ledger lines that are still queued; its file reports its own failure.
+    pub fn finish(&self) {
+        self.reports.iter().for_each(|reports| reports.print(self.ledger.redactor()));
+        // Whatever was started is written down as ended.
+        self.host.end_calls();
+        let _ = self.ledger.close();
+    }
+}
+
+impl From<AgentError> for Failure {
+    /// The session itself cannot go on.
+    fn from(error: AgentError) -> Self {
+        let failure = Self::failed(clean(&error.to_string()));
+        match error {
+            AgentError::Control(ControlError::Session(_)) => {
+                failure.help("make its folder writable, set PI_CODING_AGENT_DIR to another one, or use --no-session")
+            }
+            _ => failure,
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! `settings.json` as the command line's own parts read it: one object, each key by itself.
+
+use crate::environment::Environment;
+use crate::trust::Trust;
+use serde_json::{Map, Value};
+use std::path::{Component, Path, PathBuf};
+
+/// The user's settings, and over them those of a folder that is trusted. What is wrong with a file was said when the
+/// policy was read.
+pub fn merged(environment: &Environment) -> Map<String, Value> {
+    let mut all = of_user(environment);
+    all.extend(of_project(environment));
+    all
+}
+
+/// Each settings file that counts, with what it says: the user's, then that of a folder that is trusted.
+pub fn by_file(environment: &Environment) -> [(PathBuf, Map<String, Value>); 2] {
+    let user = environment.dirs.agent_dir.join("settings.json");
+    let project = environment.dirs.cwd.join(".pi/settings.json");
+    [(user, of_user(environment)), (project, of_project(environment))]
+}
+
+/// Where sessions go, as the settings say. A folder may keep those about it, and not send them elsewhere, however much
+/// it is trusted: they hold what the user said.
+pub fn session_dir(environment: &Environment) -> Option<String> {
+    let said = |settings: Map<String, Value>| settings.get("sessionDir")?.as_str().map(str::to_owned);
+    let stays = |folder: &String| {
+        Path::new(folder).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
+            && !folder.starts_with('~')
+    };
+    said(of_project(environment)).filter(stays).or_else(|| said(of_user(environment)))
+}
+
+/// pi's `httpProxy`: a proxy where no variable names one. A folder cannot name one, however much it is trusted: keys go
+/// through it.
+pub fn proxy(environment: &Environment) -> Option<String> {
+    of_user(environment).get("httpProxy")?.as_str().map(str::to_owned)
+}
+
+fn of_user(environment: &Environment) -> Map<String, Value> {
+    read(&environment.dirs.agent_dir.join("settings.json"))
+}
+
+fn of_project(environment: &Environment) -> Map<String, Value> {
+    let cwd = &environment.dirs.cwd;
+    let is_trusted = Trust::read(environment).is_ok_and(|trust| trust.covers(cwd));
+    if is_trusted { read(&cwd.join(".pi/settings.json")) } else { Map::new() }
+}
+
+fn read(path: &Path) -> Map<String, Value> {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    serde_json::from_str(&text).unwrap_or_default()
+}

@@ -1,0 +1,62 @@
+//! Tells the user what takes long, so that nobody waits in silence.
+//!
+//! The first line comes after two seconds; from then on there is one as often until the work is done.
+
+use crate::notices::Notices;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Between two lines. Work that takes less is not worth one.
+const NEXT: Duration = Duration::from_secs(2);
+
+/// Work in progress. Nothing is said of it once this is dropped.
+pub struct Slow {
+    what: Arc<Mutex<String>>,
+    done: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Slow {
+    /// `what` is done now, as in `removing npm:x`.
+    pub fn begin(notices: &Notices, what: impl Into<String>) -> Self {
+        Self::after(notices, NEXT, what)
+    }
+
+    /// The same with another time before the first line.
+    pub fn after(notices: &Notices, first: Duration, what: impl Into<String>) -> Self {
+        let what = Arc::new(Mutex::new(what.into()));
+        let (done, ended) = channel();
+        let (shown, notices) = (Arc::clone(&what), notices.clone());
+        let thread = std::thread::Builder::new()
+            .name("pi-slow".to_owned())
+            .spawn(move || tell(&notices, first, &shown, &ended))
+            .ok();
+        Self { what, done: Some(done), thread }
+    }
+
+    /// Sets what is done now.
+    pub fn set_task(&self, what: impl Into<String>) {
+        *self.what.lock().unwrap_or_else(PoisonError::into_inner) = what.into();
+    }
+}
+
+fn tell(notices: &Notices, first: Duration, what: &Mutex<String>, ended: &Receiver<()>) {
+    let (mut wait, mut last) = (first, String::new());
+    while ended.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
+        wait = NEXT;
+        let now = what.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let still = if now == last { "still " } else { "" };
+        notices.show(&format!("{still}{now} ..."));
+        last = now;
+    }
+}
+
+impl Drop for Slow {
+    fn drop(&mut self) {
+        drop(self.done.take());
+        // No line comes after what follows.
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}

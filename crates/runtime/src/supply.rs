@@ -1,0 +1,299 @@
+//! Fetching what pi supplies to its extensions: typebox, pi-tui and the like, when one imports them.
+//!
+//! `extc` says what the packages are and compiles them; `pijs-packages` fetches and checks them. A unit that
+//! is in the artifact cache costs a read; one that nobody imports costs nothing.
+
+use crate::environment::Environment;
+use crate::failure::{Failure, Result};
+use crate::notices::Notices;
+use crate::own_temporary::OwnTemporary;
+use crate::slow::Slow;
+use pijs_artifact::Verified;
+use pijs_extc::{Cache, Code, Pinned, Supply, Unit, carried};
+use pijs_packages::{Depot, PackageError, PinnedPackage};
+use pijs_protocol::artifact::{ArtifactMetadata, Finding};
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The compiled units of one run, by name.
+pub struct Supplier {
+    environment: Environment,
+    cache: Option<Cache>,
+    /// In place of the user's.
+    registry: Option<String>,
+    /// Whether what is not here may be fetched.
+    fetches: bool,
+    ready: RefCell<BTreeMap<String, Arc<Verified>>>,
+    /// Whether it was said that something is fetched.
+    announced: Cell<bool>,
+}
+
+impl Supplier {
+    /// Fetches as the environment says and keeps compiled units in `cache`.
+    pub fn new(environment: &Environment, cache: Option<Cache>) -> Self {
+        Self {
+            environment: environment.clone(),
+            cache,
+            registry: None,
+            fetches: true,
+            ready: RefCell::default(),
+            announced: Cell::new(false),
+        }
+    }
+
+    /// The registry to fetch from; without one the user's.
+    pub fn registry(self, registry: Option<&str>) -> Self {
+        Self { registry: registry.map(str::to_owned), ..self }
+    }
+
+    /// Takes only what is here already, when asked to.
+    pub fn offline(self, is_offline: bool) -> Self {
+        Self { fetches: !is_offline, ..self }
+    }
+
+    /// The units that a compiled extension imports, and those that these import in turn.
+    ///
+    /// An `import()` whose target is computed may mean any: an extension that has one gets the units of whole modules, too, where
+    /// they can be had. They are evaluated when they are imported.
+    pub async fn for_extension(&self, metadata: &ArtifactMetadata) -> Result<Vec<Arc<Verified>>> {
+        let supply = Supply::pinned();
+        let mut supplied: Vec<Arc<Verified>> = Vec::new();
+        let mut taken: Vec<&str> = Vec::new();
+        let mut waiting: VecDeque<(String, &Unit)> = VecDeque::new();
+        let units_of = |metadata: &ArtifactMetadata| -> Vec<(String, &'static Unit)> {
+            let imported = metadata.host_imports.keys();
+            imported.filter_map(|module| Some((module.clone(), supply.unit_of(module)?))).collect()
+        };
+        waiting.extend(units_of(metadata));
+        while let Some((module, unit)) = waiting.pop_front() {
+            if taken.contains(&unit.name()) {
+                continue;
+            }
+            taken.push(unit.name());
+            let artifact = self.unit(unit).await.map_err(|failure| {
+                let who = if metadata.name.is_empty() { "an extension" } else { &metadata.name };
+                failure.within(&format!("{who} imports `{module}`, which pi supplies"))
+            })?;
+            waiting.extend(units_of(&artifact.artifact().metadata));
+            supplied.push(artifact);
+        }
+        if metadata.findings.iter().any(is_computed_import) {
+            for unit in supply.whole_units().filter(|unit| !taken.contains(&unit.name())) {
+                // Without it that import rejects, and the extension may never come to it.
+                let unit = tokio::time::timeout(FETCHED_WITHIN, self.unit(unit)).await;
+                supplied.extend(unit.ok().and_then(Result::ok));
+            }
+        }
+        Ok(supplied)
+    }
+
+    /// One unit: from this run, from this program, from the cache, or fetched and compiled.
+    pub async fn unit(&self, unit: &Unit) -> Result<Arc<Verified>> {
+        if let Some(ready) = self.ready.borrow().get(unit.name()) {
+            return Ok(Arc::clone(ready));
+        }
+        let artifact = match unit.ready(self.cache.as_ref()) {
+            Some(cached) => cached,
+            None => self.build(unit).await?,
+        };
+        self.ready.borrow_mut().insert(unit.name().to_owned(), Arc::clone(&artifact));
+        Ok(artifact)
+    }
+
+    async fn build(&self, unit: &Unit) -> Result<Arc<Verified>> {
+        let packages: Vec<PinnedPackage> = unit.packages().map(pinned).collect();
+        let folder = self.unpacked(&packages).await?;
+        let _slow =
+            Slow::begin(&self.environment.notices, format!("compiling {}, which pi supplies, once", unit.name()));
+        Ok(unit.compile(folder.path(), self.cache.as_ref())?)
+    }
+
+    /// Packages below `node_modules` of a fresh folder.
+    async fn unpacked(&self, packages: &[PinnedPackage]) -> Result<OwnTemporary> {
+        let folder = OwnTemporary::new_in(&self.environment.temp, "pijs").map_err(|error| {
+            Failure::failed(format!("no folder can be made in {}: {error}", self.environment.temp.display()))
+        })?;
+        let kept = self.kept().unwrap_or_else(|| folder.path().join("tarballs"));
+        let depot = Depot::open(&kept, self.environment.npm_config(self.registry.as_deref())?)?;
+        let depot = depot.carrying(carried::packages());
+        let absent: Vec<&PinnedPackage> = packages.iter().filter(|package| !depot.holds(package)).collect();
+        if !self.fetches && !absent.is_empty() {
+            let failure = Failure::failed(format!("{} would have to be fetched", named(&absent)));
+            return Err(
+                failure.help("run `pi ext supply` once where the npm registry can be reached, without PI_OFFLINE")
+            );
+        }
+        let is_first = !absent.is_empty() && !self.announced.replace(true);
+        unpack(&self.environment.notices, &depot, packages, &absent, folder.path(), is_first).await.map_err(
+            |error| {
+                Failure::failed(error.to_string()).help(format!(
+                    "let this machine reach the npm registry once ({}); it is kept in {} from then on",
+                    named(&packages.iter().collect::<Vec<_>>()),
+                    kept.display(),
+                ))
+            },
+        )?;
+        Ok(folder)
+    }
+
+    /// Packages below `node_modules` of a fresh folder.
+    pub async fn unpacked_all(&self, packages: impl Iterator<Item = Pinned<'_>>) -> Result<OwnTemporary> {
+        self.unpacked(&packages.map(pinned).collect::<Vec<_>>()).await
+    }
+
+    /// Puts files and folders of one package into a new folder, which appears with all of them.
+    pub async fn unpack_some(&self, name: &str, members: &[&str], target: &Path) -> Result<()> {
+        let all = Supply::pinned().units().flat_map(Unit::packages);
+        let package = all.into_iter().find(|package| package.name == name).map(pinned);
+        let package = package.ok_or_else(|| Failure::failed(format!("{name} is not among the pinned packages")))?;
+        let failed = |error: std::io::Error| Failure::failed(format!("{}: {error}", target.display()));
+        let beside = target.parent().unwrap_or(target);
+        std::fs::create_dir_all(beside).map_err(failed)?;
+        let unpacked = self.unpacked(std::slice::from_ref(&package)).await?;
+        let chosen = OwnTemporary::new_in(beside, ".pi").map_err(failed)?;
+        for member in members {
+            let from = unpacked.path().join("node_modules").join(name).join(member);
+            copy(&from, &chosen.path().join(member)).map_err(failed)?;
+        }
+        chosen.keep_as(target).map_err(failed)
+    }
+
+    /// Where tarballs are kept: beside the artifact cache.
+    fn kept(&self) -> Option<PathBuf> {
+        Some(self.cache.as_ref()?.dir().parent()?.join("packages"))
+    }
+}
+
+/// Whether the author's own code imports what it computes. Dependencies do so for what is installed beside them.
+fn is_computed_import(finding: &Finding) -> bool {
+    let is_of_dependency = finding.file.starts_with("dep:") || finding.file.contains("node_modules/");
+    finding.code == Code::DynamicImport.as_str() && !is_of_dependency
+}
+
+/// How long a start waits for what only a computed import may mean.
+const FETCHED_WITHIN: Duration = Duration::from_secs(10);
+
+/// Time between two lines about a download.
+const PROGRESS: Duration = Duration::from_secs(2);
+
+/// Puts packages into a folder. While those that are absent are fetched, the user is told what and how far it is.
+async fn unpack(
+    notices: &Notices,
+    depot: &Depot,
+    packages: &[PinnedPackage],
+    absent: &[&PinnedPackage],
+    folder: &Path,
+    is_first: bool,
+) -> Result<(), PackageError> {
+    let unpacking = depot.unpack(packages, folder);
+    if absent.is_empty() {
+        return unpacking.await;
+    }
+    let all = absent.len();
+    let plural = if all == 1 { "" } else { "s" };
+    if is_first {
+        notices.show(&format!("fetching what pi supplies to extensions; this happens once: {}", named(absent)));
+    }
+    tokio::pin!(unpacking);
+    loop {
+        tokio::select! {
+            biased;
+            unpacked = &mut unpacking => return unpacked,
+            () = tokio::time::sleep(PROGRESS) => {
+                let here = absent.iter().filter(|package| depot.holds(package)).count();
+                notices.show(&format!("still fetching {}: {here} of {all} package{plural} here", named(absent)));
+            }
+        }
+    }
+}
+
+/// Names of packages, as many as a line takes.
+fn named(packages: &[&PinnedPackage]) -> String {
+    const MOST: usize = 4;
+    let names = packages.iter().take(MOST).map(|package| format!("{}@{}", package.name, package.version));
+    let mut names: Vec<String> = names.collect();
+    if packages.len() > MOST {
+        names.push("...".to_owned());
+    }
+    names.join(", ")
+}
+
+fn pinned(package: Pinned<'_>) -> PinnedPackage {
+    PinnedPackage {
+        name: package.name.to_owned(),
+        version: package.version.to_owned(),
+        integrity: package.integrity.to_owned(),
+    }
+}
+
+/// Copies a file or a folder; both may be on different disks.
+fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
+    if !from.is_dir() {
+        return std::fs::copy(from, to).map(drop);
+    }
+    std::fs::create_dir(to)?;
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
+        copy(&entry.path(), &to.join(entry.file_name()))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pijs_artifact::Artifact;
+    use pijs_packages::Dirs;
+    use pijs_protocol::artifact::{EngineBuild, Verdict};
+
+    fn metadata() -> ArtifactMetadata {
+        let engine = EngineBuild { name: "none".into(), version: "1".into(), bytecode: 1, target: "none".into() };
+        ArtifactMetadata::new("x", "1.0.0", engine)
+    }
+
+    fn environment() -> Environment {
+        Environment {
+            dirs: Dirs { agent_dir: "/agent".into(), cwd: "/project".into(), home: "/home".into() },
+            temp: std::env::temp_dir(),
+            variables: BTreeMap::new(),
+            stderr_is_terminal: false,
+            stdin_is_terminal: false,
+            stdout_is_terminal: false,
+            trusts: None,
+            session_dir: None,
+            session: None,
+            notices: Notices::to_stderr(),
+        }
+    }
+
+    #[tokio::test]
+    async fn an_import_that_is_computed_may_mean_what_nobody_imports_by_name() {
+        let supplier = Supplier::new(&environment(), None).offline(true);
+        for unit in Supply::pinned().whole_units().filter(|unit| unit.name() == "typebox") {
+            let artifact = Verified::compiled_here(Artifact { metadata: metadata(), modules: Vec::new() });
+            supplier.ready.borrow_mut().insert(unit.name().to_owned(), Arc::new(artifact));
+        }
+        let computed = |file: &str| Finding {
+            code: "BD_DYNAMIC_IMPORT".to_owned(),
+            class: Verdict::Warning,
+            file: file.to_owned(),
+            line: 1,
+            column: 1,
+            message: String::new(),
+            help: None,
+        };
+        // pi-tui is not here and not fetched: nothing fails for that.
+        for (findings, count) in [
+            (vec![], 0),
+            (vec![computed("dep:y@1.0.0/a.js"), computed("node_modules/y/a.js")], 0),
+            (vec![computed("src/a.ts")], 1),
+        ] {
+            let metadata = ArtifactMetadata { findings: findings.clone(), ..metadata() };
+            let supplied = supplier.for_extension(&metadata).await.expect("an extension that imports nothing by name");
+            assert_eq!(supplied.len(), count, "{findings:?}");
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! Foreign text on its way to a person.
+
+use pijs_protocol::guard;
+
+/// Makes foreign text harmless for a terminal; several lines stay several lines.
+pub fn clean(text: &str) -> String {
+    pijs_terminal::text(text)
+}
+
+/// Indents the later lines of foreign text: what begins at the left edge is pi's own, its questions above all.
+pub fn indented(text: &str) -> String {
+    if guard::is_up("prompt.frame") { text.replace('\n', "\n  ") } else { text.to_owned() }
+}

@@ -1,0 +1,51 @@
+//! Throw-away surroundings: a fresh project and home, an emptied environment and no ledger, for what is run to be looked at.
+
+use crate::environment::Environment;
+use crate::failure::{Failure, Result};
+use pijs_hostcall::LedgerSink;
+use pijs_packages::Dirs;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// A fresh project and home below `base`, and the variables that every document is made with.
+pub fn surroundings(environment: &Environment, base: &Path) -> Result<Environment> {
+    let made = |error: std::io::Error| Failure::failed(format!("{}: {error}", base.display()));
+    let base = base.canonicalize().map_err(made)?;
+    let folder = |name: &str| {
+        let path = base.join(name);
+        std::fs::create_dir_all(&path).map(|()| path).map_err(made)
+    };
+    let (cwd, home, temp, agent_dir) = (folder("cwd")?, folder("home")?, folder("tmp")?, folder("home/.pi/agent")?);
+    let mut variables: BTreeMap<String, String> = BTreeMap::new();
+    let mut set = |name: &str, value: String| variables.insert(name.to_owned(), value);
+    if let Some(path) = environment.variable("PATH") {
+        set("PATH", path.to_owned());
+    }
+    set("HOME", home.display().to_string());
+    set("TMPDIR", temp.display().to_string());
+    set("PI_CODING_AGENT_DIR", agent_dir.display().to_string());
+    for (name, value) in [("TZ", "UTC"), ("LANG", "C.UTF-8"), ("PI_OFFLINE", "1")] {
+        set(name, value.to_owned());
+    }
+    Ok(Environment {
+        dirs: Dirs { agent_dir, cwd, home },
+        temp,
+        variables,
+        stderr_is_terminal: false,
+        stdin_is_terminal: false,
+        stdout_is_terminal: false,
+        trusts: None,
+        session_dir: None,
+        session: None,
+        notices: environment.notices.clone(),
+    })
+}
+
+/// What is loaded for a look at its registrations leaves no record.
+pub struct NoLedger;
+
+impl LedgerSink for NoLedger {
+    fn append(&self, _: &[u8]) -> std::io::Result<()> {
+        Ok(())
+    }
+}

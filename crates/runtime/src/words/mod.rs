@@ -1,0 +1,205 @@
+//! The words of the system prompt and of the built-in tools: pi's own, where its package is at hand.
+//!
+//! No sentence of pi is part of this program. Its package is one of those that the lock file pins; `collect.ts` runs
+//! pi's code over it once, in a realm that may do nothing, and what it answers is kept beside the compiled units as
+//! data. A start after that reads one small file.
+//!
+//! ```text
+//! PIJS_WORDS=own                                this program's own words
+//! kept by an earlier start                      pi's
+//! the unit is compiled, or can be fetched       pi's, and they are kept
+//! PI_OFFLINE, no network, no cache              this program's own
+//! ```
+
+use crate::builder::{Interface, SessionBuilder};
+use crate::compile::Compiler;
+use crate::config::{Isolation, SessionChoice, SessionConfig, StoreConfig};
+use crate::environment::Environment;
+use crate::failure::{Failure, Result};
+use crate::supply::Supplier;
+use crate::throwaway::{NoLedger, surroundings};
+use pijs_agent::ports::NoUi;
+use pijs_agent::words::Words;
+use pijs_connectors::Connectors;
+use pijs_extc::{Cache, FileAccess, Input, Supply};
+use pijs_host::{Package, ToolOutcome};
+use pijs_hostcall::Profile;
+use pijs_llm::provider::Model;
+use pijs_tools::Builtin;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Which words a start speaks in, when it is not to look for pi's.
+const WHICH: &str = "PIJS_WORDS";
+const OWN: &str = "own";
+
+/// The provider of recorded replies.
+const RECORDED: &str = "script";
+
+/// pi's own variable: nothing is fetched.
+const OFFLINE: &str = "PI_OFFLINE";
+
+/// pi's own variable: where its documentation is.
+const PI_FOLDER: &str = "PI_PACKAGE_DIR";
+
+const PI_PACKAGE: &str = "@earendil-works/pi-coding-agent";
+
+/// What of pi's package a model may want to read.
+const DOCUMENTATION: &[&str] = &["README.md", "CHANGELOG.md", "package.json", "docs", "examples"];
+
+/// A registry that has not sent everything by then is taken for none.
+const FETCHED_WITHIN: Duration = Duration::from_secs(30);
+
+/// The program that writes pi's words down.
+const COLLECT: &str = include_str!("collect.ts");
+
+/// Its tool, and the call of it.
+const TOOL: &str = "words";
+
+/// The words of a session of the user, with pi's documentation where the prompt says that it is.
+pub async fn of_session(environment: &Environment, compiler: &Compiler, model: &Model) -> Arc<Words> {
+    let words = if model.provider == RECORDED { kept(environment, compiler) } else { None };
+    let words = match words {
+        Some(words) => words,
+        None if model.provider == RECORDED => return Words::own(),
+        None => of_start(environment, compiler).await,
+    };
+    if words.docs.is_empty() {
+        return words;
+    }
+    let mut words = Words::clone(&words);
+    words.pi_folder = documented(environment, compiler).await.map(|folder| folder.display().to_string());
+    Arc::new(words)
+}
+
+/// The words of this start. They are never the reason that a start fails.
+pub async fn of_start(environment: &Environment, compiler: &Compiler) -> Arc<Words> {
+    if let Some(words) = kept(environment, compiler) {
+        return words;
+    }
+    // Where nothing can be kept, every start would have to fetch and compile.
+    let Some(cache) = compiler.cache() else { return Words::own() };
+    if environment.stderr_is_terminal && !is_offline(environment) {
+        environment.notices.show("preparing the prompt from pi's own package; this happens once");
+    }
+    match made(environment, compiler, &cache).await {
+        Ok(Some(words)) => Arc::new(words),
+        Ok(None) => Words::own(),
+        Err(failure) => {
+            environment.notices.warn(format!("pi's prompt cannot be had, PiJS's own stands in for it: {failure}"));
+            Words::own()
+        }
+    }
+}
+
+/// Makes the words ready for the first session, where that needs nothing but a registry that answers. That it fails is for
+/// that session to say.
+pub async fn prepare(environment: &Environment) {
+    let compiler = Compiler::new(environment);
+    if is_offline(environment) || kept(environment, &compiler).is_some() {
+        return;
+    }
+    if let Some(cache) = compiler.cache() {
+        let _ = made(environment, &compiler, &cache).await;
+    }
+}
+
+/// Whether the user wants nothing to be fetched.
+pub fn is_offline(environment: &Environment) -> bool {
+    environment.variable(OFFLINE).is_some()
+}
+
+/// The words that are known without asking anybody: this program's own if they are wanted, else what was kept.
+fn kept(environment: &Environment, compiler: &Compiler) -> Option<Arc<Words>> {
+    if environment.variable(WHICH) == Some(OWN) {
+        return Some(Words::own());
+    }
+    let kept = Supply::made(compiler.cache().as_ref(), COLLECT)?;
+    Words::read(&kept).ok().map(Arc::new)
+}
+
+/// Runs pi's code and keeps what it says; `None` when nothing may be fetched for it.
+async fn made(environment: &Environment, compiler: &Compiler, cache: &Cache) -> Result<Option<Words>> {
+    let is_offline = is_offline(environment);
+    let answered = match collected(environment, compiler, is_offline).await {
+        Err(_) if is_offline => return Ok(None),
+        answered => answered?,
+    };
+    let written = answered.to_string();
+    let words = Words::read(written.as_bytes()).map_err(|problem| Failure::failed(format!("pi's words: {problem}")))?;
+    // What could not be kept is made again next time; nothing else follows from it.
+    let _ = Supply::keep_made(cache, COLLECT, written.as_bytes());
+    Ok(Some(words))
+}
+
+/// What `collect.ts` answers, in a realm without a single grant.
+async fn collected(environment: &Environment, compiler: &Compiler, is_offline: bool) -> Result<Value> {
+    let base = tempfile::Builder::new().prefix("pijs-words-").tempdir_in(&environment.temp);
+    let base =
+        base.map_err(|error| Failure::failed(format!("no folder in {}: {error}", environment.temp.display())))?;
+    let file = base.path().join("collect.ts");
+    std::fs::write(&file, COLLECT).map_err(|error| Failure::failed(format!("{}: {error}", file.display())))?;
+    // A file of this program, wherever its temporary folders lie.
+    let compiler = &compiler.with_access(FileAccess::default());
+    let output = compiler.build("path:words", &Input::at(&file))?;
+    let supplier = Supplier::new(environment, compiler.cache()).offline(is_offline);
+    let supplied = tokio::time::timeout(FETCHED_WITHIN, supplier.for_extension(&output.metadata())).await;
+    let supplied = supplied.map_err(|_| Failure::failed("the npm registry does not answer"))??;
+
+    let surroundings = surroundings(environment, base.path())?;
+    let config = SessionConfig {
+        isolation: Isolation::Thread,
+        store: StoreConfig { choice: SessionChoice::InMemory, ..StoreConfig::default() },
+        ..SessionConfig::default()
+    };
+    let session = SessionBuilder::new(&surroundings)
+        .config(config)
+        .interface(Interface { ui: Some(Arc::new(NoUi)), ..Interface::default() })
+        .build_with(compiler.clone(), supplier)
+        .ledger(Arc::new(NoLedger))
+        .without_discovery()
+        .without_memory()
+        // It asks for nothing but what its prompt and tools are called.
+        .connectors(|_, parts| {
+            Connectors::new().log(parts.ledger, Arc::clone(&parts.timer)).timer(parts.timer).ui(Arc::new(NoUi))
+        })
+        .load()
+        .await?;
+    let host = session.host();
+
+    let profile = Profile::new("path:words").at(base.path());
+    let package = Package::new(profile, Arc::new(output.artifact)).with_supplied(supplied);
+    let report = host.run(host.load(package)).await.map_err(|error| Failure::failed(error.to_string()))?;
+    if let Some((_, error)) = report.failures().next() {
+        return Err(Failure::failed(error.message.clone()));
+    }
+    let here: Vec<&str> = Builtin::ALL.iter().map(|tool| tool.name()).collect();
+    match host.run(host.call_tool(TOOL, TOOL, json!({ "here": here }), None, |_| {})).await {
+        ToolOutcome::Returned(mut result) => Ok(result["details"].take()),
+        ToolOutcome::Threw(error) => Err(Failure::failed(error.message)),
+        ToolOutcome::Unknown => Err(Failure::failed("the program that asks pi for its words is not there")),
+        ToolOutcome::Ended(end) => Err(Failure::failed(end.error().message)),
+    }
+}
+
+/// The folder of pi's documentation, which is unpacked there from the package that the words came from.
+async fn documented(environment: &Environment, compiler: &Compiler) -> Option<PathBuf> {
+    if let Some(named) = environment.variable(PI_FOLDER) {
+        return Some(environment.dirs.cwd.join(named));
+    }
+    let folder = pi_folder(environment);
+    if folder.join(DOCUMENTATION[0]).is_file() {
+        return Some(folder);
+    }
+    let supplier = Supplier::new(environment, compiler.cache()).offline(true);
+    let unpacked = supplier.unpack_some(PI_PACKAGE, DOCUMENTATION, &folder).await;
+    // Without it the prompt says nothing of it.
+    unpacked.ok().map(|()| folder)
+}
+
+/// The folder in which extensions look for pi's own files.
+pub fn pi_folder(environment: &Environment) -> PathBuf {
+    environment.dirs.agent_dir.join("pi")
+}
