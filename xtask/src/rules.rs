@@ -37,7 +37,8 @@ pub const LAYERS: &[&[&str]] = &[
     &["pijs-runtime"],
     &["pijs-conformance"],
     &["pijs-cli", "pijs-readers", "xtask"],
-    &["pijs-tests"],
+    // Nothing is above these two, so that crates name the kit as a development dependency only.
+    &["pijs-testkit", "pijs-tests"],
 ];
 
 /// Crates that must not be anywhere in the tree.

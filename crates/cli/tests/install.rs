@@ -2,11 +2,7 @@
 
 mod support;
 
-#[path = "../../packages/tests/support/registry.rs"]
-#[expect(dead_code, reason = "these tests use a part of it")]
-mod registry;
-
-use registry::{Registry, integrity};
+use pijs_testkit::registry::{Registry, integrity};
 use serde_json::{Value, json};
 use std::path::Path;
 use support::{World, fixture};

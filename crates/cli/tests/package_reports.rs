@@ -3,11 +3,7 @@
 
 mod support;
 
-#[path = "../../packages/tests/support/registry.rs"]
-#[expect(dead_code, reason = "these tests use a part of it")]
-mod registry;
-
-use registry::{Registry, Reply};
+use pijs_testkit::registry::{Registry, Reply};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};

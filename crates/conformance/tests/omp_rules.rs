@@ -2,18 +2,16 @@
 //! `fixtures/rules/oracle/expected.json` its rules; the rules themselves are not in this repository. Where the registry cannot be
 //! reached, the test says so and checks nothing.
 
-#[path = "../../rules/tests/oracle/suite.rs"]
-mod suite;
-
 use pijs_packages::{Depot, InstallCode, NpmConfig, PinnedPackage};
 use pijs_rules::activity::{self, MAIN_AGENT};
 use pijs_rules::file;
 use pijs_rules::{Bucket, Format, InterruptMode, Origin, ParsedFile, RuleSettings, Severity, lint};
+use pijs_testkit::rule_oracle::Suite;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 fn fixtures() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/rules")
+    pijs_testkit::fixture("rules")
 }
 
 fn read(name: &str) -> Value {
@@ -84,7 +82,7 @@ async fn rules_of_oh_my_pi_load_as_there() {
 #[tokio::test]
 async fn cases_of_oh_my_pi_are_answered_as_there() {
     let Some(files) = rules().await else { return };
-    let suite = suite::Suite::new(Some(files.into_iter().flat_map(|file| file.rules).collect()));
+    let suite = Suite::new(Some(files.into_iter().flat_map(|file| file.rules).collect()));
     suite.check_rules().expect("the same rules read streams");
     let failed: Vec<String> =
         suite.ids().filter_map(|id| suite.check_case(id).err().map(|why| format!("{id}: {why}"))).collect();

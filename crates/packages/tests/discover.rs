@@ -4,10 +4,10 @@
 mod support;
 
 use pijs_packages::{DiscoverOptions, Discovery, InstallCode, Origin, PackageError, Scope, resolve_extensions};
+use pijs_testkit::registry::Registry;
 use serde_json::json;
 use std::path::Path;
 use support::Home;
-use support::registry::Registry;
 
 fn write(path: &Path, text: &str) {
     std::fs::create_dir_all(path.parent().expect("a folder")).expect("created");

@@ -11,10 +11,10 @@ mod support;
 use pijs_durable::Disk;
 use pijs_durable::fault::{Case, Density, Work, survey};
 use pijs_packages::{Scope, recover};
+use pijs_testkit::registry::Registry;
 use serde_json::{Value, json};
 use std::path::Path;
 use support::Home;
-use support::registry::Registry;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Task {

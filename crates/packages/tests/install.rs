@@ -3,10 +3,10 @@
 mod support;
 
 use pijs_packages::{BuildInput, Built, InstallCode, Installer, Limits, NpmConfig, PackageError, Scope};
+use pijs_testkit::registry::{Registry, Reply, gzip, integrity};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
-use support::registry::{Registry, Reply, gzip, integrity};
 use support::{Home, all, fixtures, npm};
 
 fn settings(home: &Home) -> Value {
@@ -287,7 +287,7 @@ async fn a_tarball_that_is_not_what_the_registry_said_is_refused() {
             serde_json::to_vec(manifest).expect("json"),
         )]);
         files.extend(extra.iter().map(|(path, text)| ((*path).to_owned(), text.as_bytes().to_vec())));
-        support::registry::pack(&files)
+        pijs_testkit::registry::pack(&files)
     };
     let good = json!({"name": "odd", "version": "1.0.0", "pi": {"extensions": ["./index.ts"]}});
     let index = ("index.ts", "");

@@ -8,11 +8,11 @@ use pijs_durable::Disk;
 use pijs_packages::{
     DiscoverOptions, InstallCode, PackageError, ResourceOptions, Scope, recover, resolve_extensions, resolve_resources,
 };
+use pijs_testkit::registry::Registry;
 use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use support::registry::Registry;
 use support::{Home, all};
 
 const SCOPES: [Scope; 2] = [Scope::User, Scope::Project];

@@ -4,10 +4,10 @@
 mod support;
 
 use pijs_packages::{Depot, InstallCode, PinnedPackage};
+use pijs_testkit::registry::{Registry, integrity, pack};
 use serde_json::json;
 use std::path::Path;
 use support::npm;
-use support::registry::{Registry, integrity, pack};
 
 /// Publishes a package and pins what was published.
 fn publish(registry: &Registry, name: &str) -> PinnedPackage {

@@ -1,17 +1,14 @@
 //! Runs the cases of `fixtures/rules/oracle`, one test for each case. With `PIJS_OMP_RULES`, a folder of oh-my-pi's bundled rules,
 //! also the cases about these.
 
-#[path = "oracle/suite.rs"]
-mod suite;
-
 use libtest_mimic::{Arguments, Trial};
 use pijs_rules::Origin;
+use pijs_testkit::rule_oracle::{Suite, load};
 use std::path::Path;
 use std::sync::Arc;
-use suite::Suite;
 
 fn main() {
-    let bundled = std::env::var_os("PIJS_OMP_RULES").map(|folder| suite::load(Path::new(&folder), Origin::BuiltIn));
+    let bundled = std::env::var_os("PIJS_OMP_RULES").map(|folder| load(Path::new(&folder), Origin::BuiltIn));
     let suite = Arc::new(Suite::new(bundled));
     let of_rules = Arc::clone(&suite);
     let mut trials = vec![Trial::test("rules-that-stream", move || Ok(of_rules.check_rules()?))];

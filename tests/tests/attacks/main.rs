@@ -18,10 +18,6 @@ mod steps;
 mod supervise;
 mod world;
 
-#[path = "../../../crates/packages/tests/support/registry.rs"]
-#[expect(dead_code, reason = "the suite uses a part of it")]
-mod registry;
-
 use case::{Case, Guard};
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::path::Path;

@@ -1,12 +1,12 @@
 //! Does what the steps of a case say, one after the other.
 
 use crate::case::{self, Forged, Publish, RegistryReply, Step};
-use crate::registry::{self, Reply};
 use crate::server::Server;
 use crate::world::World;
 use crate::{archive, files, invariants, run};
 use pijs_artifact::Module;
 use pijs_extc::{BuildOptions, Input};
+use pijs_testkit::registry::{self, Reply};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::process::Command;

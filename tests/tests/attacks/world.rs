@@ -14,8 +14,8 @@
 
 use crate::Mode;
 use crate::case::{self, Case};
-use crate::registry::Registry;
 use crate::server::Server;
+use pijs_testkit::registry::Registry;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;

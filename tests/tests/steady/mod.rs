@@ -1,10 +1,6 @@
 //! The real program with a registry, a model and a project of its own.
 
-#[expect(dead_code, reason = "this test binary uses its own part")]
-#[path = "../../../crates/packages/tests/support/registry.rs"]
-mod registry;
-
-use registry::Registry;
+use pijs_testkit::registry::Registry;
 use serde_json::json;
 use std::fs;
 use std::path::PathBuf;

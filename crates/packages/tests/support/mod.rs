@@ -1,9 +1,7 @@
-//! A throw-away home and project, and an npm registry on loopback.
-
-pub(crate) mod registry;
+//! A throw-away home and project.
 
 use pijs_packages::{Attempt, BuildInput, Built, Dirs, Installed, Installer, NpmConfig, PackageError, Scope};
-use registry::Registry;
+use pijs_testkit::registry::Registry;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -89,5 +87,5 @@ pub(crate) fn accept(input: &BuildInput) -> Result<Built, PackageError> {
 }
 
 pub(crate) fn fixtures() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/packages")
+    pijs_testkit::fixture("packages")
 }

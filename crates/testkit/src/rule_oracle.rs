@@ -85,7 +85,7 @@ struct Deviations {
 }
 
 /// All cases, with rules.
-pub(crate) struct Suite {
+pub struct Suite {
     cases: Vec<Case>,
     rules: Vec<Rule>,
     names: BTreeSet<String>,
@@ -96,11 +96,11 @@ pub(crate) struct Suite {
 
 /// Returns the folder of the cases.
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/rules/oracle")
+    crate::fixture("rules/oracle")
 }
 
 /// Returns the rules of a folder of oh-my-pi's files.
-pub(crate) fn load(folder: &Path, origin: Origin) -> Vec<Rule> {
+pub fn load(folder: &Path, origin: Origin) -> Vec<Rule> {
     let files = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let mut files: Vec<PathBuf> = files.map(|file| file.expect("a folder can be listed").path()).collect();
     files.retain(|path| path.extension().is_some_and(|extension| extension == "md" || extension == "mdc"));
@@ -115,7 +115,7 @@ pub(crate) fn load(folder: &Path, origin: Origin) -> Vec<Rule> {
 
 impl Suite {
     /// Reads the cases. oh-my-pi's bundled rules are not in the tree: cases about them run when they are given.
-    pub(crate) fn new(bundled: Option<Vec<Rule>>) -> Self {
+    pub fn new(bundled: Option<Vec<Rule>>) -> Self {
         let read =
             |name: &str| fs::read_to_string(folder().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
         let mut cases: Vec<Case> = serde_json::from_str(&read("cases.json")).expect("cases are data");
@@ -140,17 +140,17 @@ impl Suite {
     }
 
     /// Returns the ids of the cases.
-    pub(crate) fn ids(&self) -> impl Iterator<Item = &str> {
+    pub fn ids(&self) -> impl Iterator<Item = &str> {
         self.cases.iter().map(|case| case.id.as_str())
     }
 
     /// Compares a case.
-    pub(crate) fn check_case(&self, id: &str) -> Result<(), String> {
+    pub fn check_case(&self, id: &str) -> Result<(), String> {
         self.check(self.cases.iter().find(|case| case.id == id).ok_or("is no case")?)
     }
 
     /// Compares which rules read streams at all.
-    pub(crate) fn check_rules(&self) -> Result<(), String> {
+    pub fn check_rules(&self) -> Result<(), String> {
         let settings = RuleSettings { enabled: true, ..RuleSettings::default() };
         let activities = pijs_rules::activity::activities(&self.rules, &settings, Some("main"));
         let ours: BTreeSet<&str> = std::iter::zip(&self.rules, activities)

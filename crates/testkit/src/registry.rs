@@ -1,6 +1,4 @@
 //! An npm registry on loopback: package documents and tarballs over HTTP/1.1, and the ways a registry goes wrong.
-//!
-//! Other crates' tests include this file by path. It needs `tar`, `flate2`, `sha2`, `base64`, `serde_json` and tokio.
 
 use base64::Engine as _;
 use serde_json::{Map, Value, json};
@@ -13,7 +11,7 @@ use std::sync::{Arc, Mutex};
 
 /// What is answered for a path.
 #[derive(Clone)]
-pub(crate) enum Reply {
+pub enum Reply {
     Body {
         content_type: &'static str,
         bytes: Vec<u8>,
@@ -34,19 +32,19 @@ struct State {
 
 /// One request that was received.
 #[derive(Debug, Clone)]
-pub(crate) struct Request {
-    pub(crate) path: String,
-    pub(crate) authorization: Option<String>,
+pub struct Request {
+    pub path: String,
+    pub authorization: Option<String>,
 }
 
 /// The server; its thread ends with it.
-pub(crate) struct Registry {
+pub struct Registry {
     address: SocketAddr,
     state: Arc<Mutex<State>>,
 }
 
 impl Registry {
-    pub(crate) fn start() -> Self {
+    pub fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a loopback port");
         let address = listener.local_addr().expect("bound");
         let state = Arc::new(Mutex::new(State::default()));
@@ -61,12 +59,12 @@ impl Registry {
     }
 
     /// `http://127.0.0.1:PORT/`
-    pub(crate) fn url(&self) -> String {
+    pub fn url(&self) -> String {
         format!("http://{}/", self.address)
     }
 
     /// Publishes the packages that the fixtures depend on, and the fixtures.
-    pub(crate) fn with_fixtures(self, fixtures: &Path) -> Self {
+    pub fn with_fixtures(self, fixtures: &Path) -> Self {
         for folder in ["pi-ttsr", "greets-cjs", "greets-esm", "npm/tiny-words", "npm/tiny-case", "npm/@tiny/colors"] {
             self.publish_folder(&fixtures.join(folder));
         }
@@ -74,7 +72,7 @@ impl Registry {
     }
 
     /// Publishes a folder as `npm publish` would.
-    pub(crate) fn publish_folder(&self, folder: &Path) {
+    pub fn publish_folder(&self, folder: &Path) {
         let mut files = BTreeMap::new();
         read_folder(folder, folder, &mut files);
         let manifest = serde_json::from_slice(&files["package.json"]).expect("a manifest");
@@ -82,7 +80,7 @@ impl Registry {
     }
 
     /// Publishes a package made of a manifest and files.
-    pub(crate) fn publish(&self, manifest: Value, files: &[(&str, &str)]) {
+    pub fn publish(&self, manifest: Value, files: &[(&str, &str)]) {
         let mut all: BTreeMap<String, Vec<u8>> =
             files.iter().map(|(path, text)| ((*path).to_owned(), text.as_bytes().to_vec())).collect();
         all.insert("package.json".to_owned(), serde_json::to_vec(&manifest).expect("json"));
@@ -90,18 +88,13 @@ impl Registry {
     }
 
     /// Publishes an extension with one entry that does nothing.
-    pub(crate) fn publish_extension(&self, name: &str, version: &str, dependencies: Value) {
+    pub fn publish_extension(&self, name: &str, version: &str, dependencies: Value) {
         let manifest = json!({"name": name, "version": version, "pi": {"extensions": ["./index.ts"]}, "dependencies": dependencies});
         self.publish(manifest, &[("index.ts", "export default () => {};\n")]);
     }
 
     /// Publishes any bytes as the tarball; `change` edits what the registry says about it.
-    pub(crate) fn publish_tarball(
-        &self,
-        manifest: &Value,
-        tarball: &[u8],
-        change: impl FnOnce(&mut Map<String, Value>),
-    ) {
+    pub fn publish_tarball(&self, manifest: &Value, tarball: &[u8], change: impl FnOnce(&mut Map<String, Value>)) {
         let (name, version) = (text(manifest, "name"), text(manifest, "version"));
         let path = format!("/{name}/-/{}-{version}.tgz", name.rsplit('/').next().expect("a part"));
         let mut entry = manifest.as_object().expect("a manifest").clone();
@@ -122,17 +115,17 @@ impl Registry {
     }
 
     /// Edits a published document: tags, versions, integrity.
-    pub(crate) fn edit(&self, name: &str, change: impl FnOnce(&mut Value)) {
+    pub fn edit(&self, name: &str, change: impl FnOnce(&mut Value)) {
         change(self.state.lock().expect("not poisoned").documents.get_mut(name).expect("published"));
     }
 
     /// Answers a path with `reply` from now on.
-    pub(crate) fn reply(&self, path: &str, reply: Reply) {
+    pub fn reply(&self, path: &str, reply: Reply) {
         self.state.lock().expect("not poisoned").replies.insert(path.to_owned(), reply);
     }
 
     /// What was asked so far, in order of arrival.
-    pub(crate) fn requests(&self) -> Vec<Request> {
+    pub fn requests(&self) -> Vec<Request> {
         self.state.lock().expect("not poisoned").requests.clone()
     }
 }
@@ -195,7 +188,7 @@ fn serve(mut stream: TcpStream, state: &Mutex<State>) {
 }
 
 /// A tarball as `npm pack` makes it.
-pub(crate) fn pack(files: &BTreeMap<String, Vec<u8>>) -> Vec<u8> {
+pub fn pack(files: &BTreeMap<String, Vec<u8>>) -> Vec<u8> {
     let mut builder = tar::Builder::new(Vec::new());
     for (path, bytes) in files {
         let mut header = tar::Header::new_ustar();
@@ -206,13 +199,13 @@ pub(crate) fn pack(files: &BTreeMap<String, Vec<u8>>) -> Vec<u8> {
     gzip(&builder.into_inner().expect("memory"))
 }
 
-pub(crate) fn gzip(bytes: &[u8]) -> Vec<u8> {
+pub fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     encoder.write_all(bytes).expect("memory");
     encoder.finish().expect("memory")
 }
 
-pub(crate) fn integrity(bytes: &[u8]) -> String {
+pub fn integrity(bytes: &[u8]) -> String {
     format!("sha512-{}", base64::engine::general_purpose::STANDARD.encode(Sha512::digest(bytes)))
 }
 
