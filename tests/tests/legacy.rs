@@ -1,58 +1,9 @@
-//! The profile of pi 0.73.1: `fixtures/legacy/NAME.json` with its extension beside it, and what that pi did
-//! (`NAME.0.73.1.json`, captured once). Each is played in a sealed process and in the host's thread, and once more
-//! without the profile, where something has to differ; but for the one whose handlers wait for what the loop does next.
+//! How a session learns that it has the profile of pi 0.73.1, and what RPC mode does then. What that pi did are scenarios:
+//! `fixtures/legacy`, played by `scenarios.rs`.
 
-mod played;
-
-use played::{Played, differences, drive};
 use serde_json::Value;
 use std::io::{BufRead, Write};
 use std::process::Command;
-const LEGACY: Played = Played {
-    folder: "legacy",
-    suffix: "0.73.1",
-    captured: "0.73.1",
-    needs_packages: false,
-    options: &["--profile", "0.73"],
-};
-
-fn as_in_the_older_pi(name: &str) {
-    LEGACY.as_in_pi(name);
-}
-
-#[track_caller]
-fn as_in_the_older_pi_alone(name: &str) {
-    as_in_the_older_pi(name);
-    let current = drive(&LEGACY.scenario(name), "thread", &[]);
-    assert_eq!(current["pi"], "0.87.1");
-    let expected = LEGACY.expected(name);
-    assert!(!differences(&expected, &current).is_empty(), "{name} shows nothing that differs");
-}
-
-#[test]
-fn members_that_came_later_are_absent() {
-    as_in_the_older_pi_alone("surface");
-}
-
-#[test]
-fn what_is_registered_is_not_looked_at() {
-    as_in_the_older_pi_alone("registering");
-}
-
-#[test]
-fn events_that_came_later_never_fire_and_the_others_have_their_older_members() {
-    as_in_the_older_pi_alone("events");
-}
-
-#[test]
-fn what_was_kept_works_after_a_reload_and_not_in_another_session() {
-    as_in_the_older_pi_alone("reload");
-}
-
-#[test]
-fn the_loop_does_not_wait_for_its_handlers_and_a_tool_call_does() {
-    as_in_the_older_pi("queued");
-}
 
 #[test]
 fn a_session_is_told_its_profile_by_an_option_or_by_the_settings() {

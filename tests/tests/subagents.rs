@@ -1,68 +1,16 @@
-//! Sub-agents of extensions: `fixtures/subagents/NAME.json` with its extension beside it, and what the real pi 0.87.1
-//! did (`NAME.expected.json`, captured once). Each is played in a sealed process and in the host's thread.
+//! What a sub-agent of an extension may do: as much as its extension, and no more. What it does in common with pi are
+//! scenarios: `fixtures/subagents`, played by `scenarios.rs`.
 //!
 //! The agents are pi's own, from its packages, which are fetched once; `PIJS_CONFORMANCE_OFFLINE=1` leaves these tests
 //! out, as it does the cases of packages.
 
-mod played;
+#[expect(dead_code, reason = "these tests run a session, no scenario")]
+mod drive;
 
-use played::{ISOLATIONS, Played, is_offline};
+use drive::{ISOLATIONS, fixtures, is_offline};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::{Command, Output};
-
-const SUBAGENTS: Played =
-    Played { folder: "subagents", suffix: "expected", captured: "0.87.1", needs_packages: true, options: &[] };
-
-#[track_caller]
-fn as_in_pi(name: &str) {
-    SUBAGENTS.as_in_pi(name);
-}
-
-#[test]
-fn an_agent_in_a_tool_has_tools_of_its_own() {
-    as_in_pi("agent");
-}
-
-#[test]
-fn a_session_works_on_files_of_the_project_and_tells_its_events_in_order() {
-    as_in_pi("session");
-}
-
-#[test]
-fn messages_wait_their_turn_and_an_abort_ends_a_reply() {
-    as_in_pi("queue");
-}
-
-#[test]
-fn providers_and_apis_of_an_extension_answer_inside_it() {
-    as_in_pi("own-provider");
-}
-
-#[test]
-fn session_files_are_pis_own() {
-    as_in_pi("files");
-}
-
-#[test]
-fn inline_extensions_skills_and_prompts_reach_the_sub_agent() {
-    as_in_pi("inherits");
-}
-
-#[test]
-fn what_goes_wrong_is_told_and_tried_again() {
-    as_in_pi("failures");
-}
-
-#[test]
-fn loops_factories_and_single_requests() {
-    as_in_pi("loop");
-}
-
-#[test]
-fn several_at_once_and_one_inside_another() {
-    as_in_pi("parallel");
-}
 
 /// A project, a home and somebody else's folder, with a model that asks a sub-agent for what it may not do.
 struct World(tempfile::TempDir);
@@ -109,7 +57,7 @@ impl World {
         let mut command = Command::new(env!("CARGO_BIN_EXE_pi-attacked"));
         command
             .args(["-p", "x", "--model", &self.model(), "--policy", "strict", "--isolation", isolation, "-e"])
-            .arg(SUBAGENTS.folder().join("authority.ts"))
+            .arg(fixtures("subagents").join("authority.ts"))
             .args(grants.iter().flat_map(|grant| ["--allow", grant]))
             .current_dir(self.at("project"))
             .env_clear()

@@ -298,7 +298,7 @@ fn messages_are_delivered_as_asked() {
             _ => None,
         })
         .collect();
-    // What is steered at the turn's start goes with its request, one message at a time (fixtures/ordered/waiting).
+    // What is steered at the turn's start goes with its request, one message at a time (fixtures/event-order/waiting).
     let order =
         ["at once", "the prompt", "with the prompt", "steered", "one", "steered too", "two", "and last", "three"];
     assert_eq!(said, order);

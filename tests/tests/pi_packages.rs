@@ -1,41 +1,13 @@
-//! What pi's packages offer beside the API of extensions: `fixtures/supplied/NAME.json` with its extension beside it, and
-//! what the real pi 0.87.1 did (`NAME.expected.json`, captured once). Each is played in a sealed process and in the
-//! host's thread. Texts and screens that are pi's own are compared by their digests.
+//! Members of pi's packages beside the API of extensions, where PiJS has words or limits of its own. What they have in common
+//! with pi are scenarios: `fixtures/pi-packages`, played by `scenarios.rs`.
 //!
 //! The packages are fetched once; `PIJS_CONFORMANCE_OFFLINE=1` leaves these tests out, as it does the cases of packages.
 
-mod played;
+#[expect(dead_code, reason = "these tests compare with no trace")]
+mod drive;
 
-use played::{Played, drive, is_offline};
+use drive::{drive, is_offline};
 use serde_json::json;
-
-const SUPPLIED: Played =
-    Played { folder: "supplied", suffix: "expected", captured: "0.87.1", needs_packages: true, options: &[] };
-
-#[track_caller]
-fn as_in_pi(name: &str) {
-    SUPPLIED.as_in_pi(name);
-}
-
-#[test]
-fn a_harness_runs_tools_and_keeps_sessions() {
-    as_in_pi("harness");
-}
-
-#[test]
-fn what_agents_are_made_of_works_by_itself() {
-    as_in_pi("core");
-}
-
-#[test]
-fn images_frames_and_scripted_providers() {
-    as_in_pi("ai");
-}
-
-#[test]
-fn pis_own_components_draw_and_take_keys() {
-    as_in_pi("components");
-}
 
 /// Plays an extension that is written here; what it told the user.
 fn told(source: &str) -> Vec<String> {
