@@ -3,13 +3,13 @@
 //! The library crates put every fault at every operation of their part; this shows that the program is wired to what
 //! they test. Here a sample of the points is taken, all of them with `PIJS_NIGHTLY=1`.
 
-mod steady;
+mod world;
 
 use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use steady::{PI, World, strings};
+use world::{PI, World, strings};
 
 /// Points of each piece of work outside of a nightly run.
 const SAMPLE: usize = 8;

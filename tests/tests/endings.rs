@@ -3,7 +3,7 @@
 
 #![cfg(target_os = "linux")]
 
-mod steady;
+mod world;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
-use steady::{PI, World};
+use world::{PI, World};
 
 /// The longest that anything may take: it is far less, and a machine that does other things must not fail this.
 const CEILING: Duration = Duration::from_secs(120);

@@ -4,14 +4,14 @@
 #![cfg(target_os = "linux")]
 
 #[expect(dead_code, reason = "shared with tests that fault files, which use all of it")]
-mod steady;
+mod world;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::fs;
 use std::process::{Child, Stdio};
 use std::time::Duration;
-use steady::{PI, World};
+use world::{PI, World};
 
 /// Kills of the long form, and CI's share.
 const KILLS: [u32; 2] = [10_000, 40];

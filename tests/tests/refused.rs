@@ -4,15 +4,15 @@
 //! As in `shortage.rs`: it ends by itself and says why, nothing that was complete is cut short, and the same command works
 //! as soon as nothing is refused any more.
 
-mod judged;
-mod steady;
+mod exits;
+mod world;
 
-use judged::{in_order, text};
+use exits::{in_order, text};
 use serde_json::Value;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Output, Stdio};
-use steady::{PI, World, strings};
+use world::{PI, World, strings};
 
 /// What was there before is whole, and the same work succeeds.
 fn recovers(world: &World, args: &[String], case: &str) {

@@ -4,15 +4,15 @@
 //! enough again the same command does its work without a hand. Errors are put at a sample of the operations, at all of
 //! them with `PIJS_NIGHTLY=1`.
 
-mod judged;
-mod steady;
+mod exits;
+mod world;
 
-use judged::{in_order, text};
+use exits::{in_order, text};
 use serde_json::Value;
 use std::fs;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Output, Stdio};
-use steady::{PI, World, strings};
+use world::{PI, World, strings};
 
 /// Operations from which on everything fails, outside of a nightly run.
 const SAMPLE: [usize; 10] = [1, 2, 3, 5, 8, 13, 21, 34, 55, 89];
