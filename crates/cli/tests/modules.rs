@@ -2,21 +2,7 @@
 
 mod support;
 
-use support::{Run, World, fixture};
-
-/// Loads one extension, lets it answer through `pi.registerCommand`, and returns what it notified.
-fn answer(world: &World, path: &str, grants: &[&str]) -> Run {
-    let model = world.script(&[&["hi"]]);
-    // Some compute for seconds in one turn, which a busy machine makes a minute; none is about the length of a turn.
-    world.write("home/.pi/agent/settings.json", r#"{"extensions": {"policy": {"max_turn_ms": 600000}}}"#);
-    // Some serve themselves.
-    let allowed = ["--allow", "write", "--allow", "http:127.0.0.1:0"];
-    let named = ["-p", "/answer", "--model", &model, "--mode", "json", "-e", path];
-    let mut command = world.command(&[&named, &allowed[..], grants].concat());
-    // What a computed import() may mean is not fetched.
-    command.env("PI_OFFLINE", "1");
-    support::run(command)
-}
+use support::World;
 
 const REPORT: &str = "import { writeFileSync } from 'node:fs';
 export const report = (pi: any, value: () => unknown) => pi.registerCommand('answer', {
@@ -33,7 +19,7 @@ fn check_granted(grants: &[&str], files: &[(&str, &str)], expected: &str) {
         world.write(&format!("project/ext/{path}"), text);
     }
     let path = world.project().join("ext/index.ts").display().to_string();
-    let run = answer(&world, &path, grants);
+    let run = world.answer(&path, grants);
     run.succeeded();
     assert!(world.project().join("answer.txt").exists(), "{}\n{}", run.stdout, run.stderr);
     assert_eq!(world.read("project/answer.txt"), expected);
@@ -316,58 +302,4 @@ fn what_the_compiler_says_of_an_artifact_is_what_the_schema_says() {
         assert_eq!(wrong, Vec::<String>::new());
     }
     assert!(!validator.is_valid(&serde_json::json!({ "schema": "pi.ext.artifact.v1" })));
-}
-
-/// `expected.txt` is what Node wrote (`fixtures/capture.mjs`).
-fn says_what_node_says(folder: &str) {
-    let world = World::new();
-    let run = answer(&world, &fixture(folder), &[]);
-    run.succeeded();
-    let expected = std::fs::read_to_string(fixture(&format!("{folder}/expected.txt"))).expect("what Node wrote");
-    assert_eq!(world.read("project/answer.txt"), expected, "{}", run.stderr);
-}
-
-#[test]
-fn stores_follow_what_waits() {
-    says_what_node_says("contexts");
-}
-
-#[test]
-fn questions_about_growing_text_are_answered_as_if_all_of_it_were_read() {
-    says_what_node_says("growing");
-}
-
-#[test]
-fn questions_of_every_shape_are_answered_as_if_all_of_it_were_read() {
-    says_what_node_says("growing-shapes");
-}
-
-#[test]
-fn callbacks_come_without_options_too() {
-    says_what_node_says("callbacks");
-}
-
-#[test]
-fn errors_of_the_engine_say_what_nodes_say() {
-    says_what_node_says("wording");
-}
-
-#[test]
-fn what_is_hostile_long_or_deep_is_inspected() {
-    says_what_node_says("inspected");
-}
-
-#[test]
-fn code_that_a_library_writes_is_interpreted() {
-    says_what_node_says("interpreted");
-}
-
-#[test]
-fn content_codings_are_taken_as_node_takes_them() {
-    says_what_node_says("codings");
-}
-
-#[test]
-fn requests_are_read_however_they_are_cut() {
-    says_what_node_says("pieces");
 }

@@ -43,12 +43,12 @@ fn every_file_verb_derives_and_the_writing_ones_need_write() {
     assert_eq!(capability("fs", json!({"op": "chown", "path": "a"})), Err("schema".into()));
 }
 
-/// `fixtures/derivation/*.toml`: calls, what each needs, and whose content it reads.
+/// `fixtures/gate/derivation/*.toml`: calls, what each needs, and whose content it reads.
 #[test]
 fn calls_need_what_is_written_beside_them() {
     let mut failures = Vec::new();
     let mut calls = 0;
-    for Written { call } in written::all("derivation") {
+    for Written { call } in written::all("gate/derivation") {
         for Call { needs, content, method } in call {
             let (method, params) = method.first_key_value().expect("a call has a method");
             calls += 1;

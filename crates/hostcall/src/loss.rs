@@ -280,10 +280,10 @@ mod tests {
         favours: String,
     }
 
-    /// `fixtures/evidence.toml`.
+    /// `fixtures/gate/evidence.toml`.
     #[test]
     fn scans_show_what_is_written_beside_them() {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/evidence.toml");
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/gate/evidence.toml");
         let text = std::fs::read_to_string(path).expect("a fixture is text");
         let Fixture { case } = toml::from_str(&text).expect("a fixture");
         assert!(case.len() > 15, "only {} cases were found", case.len());

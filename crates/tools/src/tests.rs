@@ -197,10 +197,10 @@ async fn grep_respects_gitignore_globs_and_context() {
     assert_eq!(text, "a.rs-1- first\na.rs:2: find me\na.rs-3- last\na.rs-4- ");
 }
 
-/// Compares with what the real pi found with ripgrep and fd (`fixtures/searched`, captured once).
+/// Compares with what the real pi found with ripgrep and fd (`fixtures/file-search`, captured once).
 #[tokio::test]
 async fn ignore_files_and_globs_choose_what_they_choose_in_pi() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/searched/ignored.json");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/file-search/ignored.json");
     let fixture: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
     let files = fixture["files"].as_object().unwrap().iter();
     let files: Vec<(&str, &str)> = files.map(|(path, text)| (path.as_str(), text.as_str().unwrap())).collect();

@@ -138,6 +138,20 @@ impl World {
         run(self.command(args))
     }
 
+    /// Runs the command `/answer` of one extension, which writes `project/answer.txt`.
+    pub(crate) fn answer(&self, extension: &str, grants: &[&str]) -> Run {
+        let model = self.script(&[&["hi"]]);
+        // Some compute for seconds in one turn, which a busy machine makes a minute; none is about the length of a turn.
+        self.write("home/.pi/agent/settings.json", r#"{"extensions": {"policy": {"max_turn_ms": 600000}}}"#);
+        // Some serve themselves.
+        let allowed = ["--allow", "write", "--allow", "http:127.0.0.1:0"];
+        let named = ["-p", "/answer", "--model", &model, "--mode", "json", "-e", extension];
+        let mut command = self.command(&[&named, &allowed[..], grants].concat());
+        // What a computed import() may mean is not fetched.
+        command.env("PI_OFFLINE", "1");
+        run(command)
+    }
+
     /// `pi -p x --mode json` with pi-ttsr, under a model.
     pub(crate) fn ttsr(&self, model: &str, more: &[&str]) -> Run {
         let package = pi_ttsr();

@@ -1,11 +1,20 @@
-/** Writes NAME.expected for every NAME.snippet.js: what Node prints. */
+/**
+ * Writes NAME.expected for NAME.snippet.js: what Node 22 prints. `npm run capture -- NAME...` takes those, `npm run capture` all;
+ * `host/NAME` is a snippet of the folder `host`.
+ */
 
 import { execFileSync } from "node:child_process";
 import { readdirSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
+if (!process.version.startsWith("v22.")) throw new Error(`expected output is that of Node 22, and this is ${process.version}`);
 const folder = fileURLToPath(new URL("./", import.meta.url));
-for (const file of readdirSync(folder).filter((name) => name.endsWith(".snippet.js"))) {
+const names = process.argv.slice(2);
+const snippets = (below) =>
+  readdirSync(folder + below)
+    .filter((file) => file.endsWith(".snippet.js"))
+    .filter((file) => names.length === 0 || names.includes(below + file.replace(".snippet.js", "")));
+for (const file of snippets("")) {
   const output = execFileSync(process.execPath, ["--no-warnings", file], { cwd: folder, env: { NO_COLOR: "1" } });
   writeFileSync(`${folder}${file.replace(".snippet.js", ".expected")}`, output);
 }
@@ -16,7 +25,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 const head = 'import { appendFileSync as append } from "node:fs"; import { format } from "node:util"; const log = (...args) => append("output.txt", `${format(...args)}\\n`);\n';
-for (const file of readdirSync(`${folder}host`).filter((name) => name.endsWith(".snippet.js"))) {
+for (const file of snippets("host/")) {
   const cwd = mkdtempSync(join(tmpdir(), "snippet-"));
   writeFileSync(join(cwd, "snippet.mjs"), head + readFileSync(`${folder}host/${file}`, "utf8"));
   execFileSync(process.execPath, ["--no-warnings", "snippet.mjs"], { cwd, stdio: "inherit", env: { NO_COLOR: "1", PATH: "/usr/bin:/bin" } });

@@ -1,4 +1,4 @@
-//! Runs `fixtures/questions/*.toml`: calls one after the other, what a person is asked about them and answers, and
+//! Runs `fixtures/gate/consent/*.toml`: calls one after the other, what a person is asked about them and answers, and
 //! what is decided then. Each talk runs twice, with synchronous calls and with asynchronous ones.
 
 mod nothing;
@@ -247,7 +247,7 @@ fn run(world: &World, step: &Step, number: usize, synchronously: bool) -> Happen
 fn every_talk_goes_as_written() {
     let mut failures = Vec::new();
     let mut talks = 0;
-    for fixture in written::all::<Fixture>("questions") {
+    for fixture in written::all::<Fixture>("gate/consent") {
         for talk in &fixture.talk {
             talks += 1;
             for synchronously in [true, false] {

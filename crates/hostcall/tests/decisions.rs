@@ -1,4 +1,4 @@
-//! Runs `fixtures/hostcalls/*.toml`: request, grants and mode against the expected decision.
+//! Runs `fixtures/gate/decisions/*.toml`: request, grants and mode against the expected decision.
 
 mod nothing;
 mod written;
@@ -90,7 +90,7 @@ fn filled_in(value: &Value) -> Value {
 fn every_case_is_decided_as_written() {
     let mut failures = Vec::new();
     let mut cases = 0;
-    for fixture in written::all::<Fixture>("hostcalls") {
+    for fixture in written::all::<Fixture>("gate/decisions") {
         for case in &fixture.case {
             cases += 1;
             let (outcome, rule) = run(case);
