@@ -6,6 +6,7 @@ pub mod nightly;
 pub mod notice;
 pub mod release;
 pub mod rules;
+pub mod unused;
 
 use std::path::PathBuf;
 

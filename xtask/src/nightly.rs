@@ -47,7 +47,7 @@ pub const SAMPLES: &[Sample] = &[
         name: "sessions",
         shows: "session files survive every fault",
         variable: EVERYTHING,
-        cargo: &["test", "-p", "pijs-agent", "--lib", "--locked"],
+        cargo: &["test", "-p", "pijs-session-store", "--lib", "--locked"],
     },
     Sample {
         name: "cache",

@@ -6,6 +6,7 @@
 //!   sources say `unsafe`.
 //! - **Switches.** Only `pijs-tests` turns `guard-switches` on, and it is no default member of the workspace. Only tests
 //!   turn `test-hooks` on.
+//! - **Dead weight.** Each dependency is used ([`unused`](crate::unused)).
 //! - **Foreign crates.** None of [`BANNED`], and each under a licence of [`LICENCES`]. `deny.toml` holds the same
 //!   lists for cargo-deny, which looks up advisories besides; a test compares them.
 
@@ -78,7 +79,7 @@ impl fmt::Display for Violation {
     }
 }
 
-fn violation(place: impl Into<String>, what: impl Into<String>) -> Violation {
+pub(crate) fn violation(place: impl Into<String>, what: impl Into<String>) -> Violation {
     Violation { place: place.into(), what: what.into() }
 }
 
@@ -126,6 +127,7 @@ impl Workspace {
             ));
             found.extend(unsafe_words(package)?);
         }
+        found.extend(crate::unused::violations(&self.metadata)?);
         let names: Vec<&str> = self.metadata.packages.iter().map(|package| package.name.as_str()).collect();
         found.extend(foreign(&names));
         let run = self.metadata.workspace_default_packages();
@@ -266,7 +268,7 @@ pub fn says_unsafe(line: &str) -> bool {
 }
 
 /// Rust files of a package, sorted; `target` and hidden folders are not entered.
-fn sources(folder: &Path) -> Result<Vec<PathBuf>> {
+pub(crate) fn sources(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_path_buf()];
     while let Some(folder) = folders.pop() {

@@ -1,6 +1,7 @@
 //! The workspace keeps its own rules, and each rule can be broken.
 
 use xtask::rules::{BANNED, LICENCES, Violation, Workspace, directions, foreign, licensed, says_unsafe};
+use xtask::unused::{shared, uses};
 
 #[test]
 fn the_workspace_keeps_its_rules() {
@@ -98,4 +99,18 @@ fn only_the_attack_suite_has_switches_in_its_guards() {
     assert!(xtask::rules::switches("pijs-cli", &passed_on).is_some());
     assert!(xtask::rules::switches("pijs-tests", &on).is_none());
     assert!(xtask::rules::switches("pijs-cli", &["derive".to_owned()]).is_none());
+}
+
+#[test]
+fn a_dependency_is_used_where_a_path_or_an_import_names_it() {
+    for code in
+        ["use bytes::Bytes;", "let x = bytes::Bytes::new();", "pub use bytes;", "use {std::fs, ::bytes::Bytes};"]
+    {
+        assert!(uses(&format!("\n{code}"), "bytes"), "{code}");
+    }
+    for code in ["let bytes = 1;", "crate::bytes::of()", "use my_bytes::X;", "file.bytes()", "mod bytes;"] {
+        assert!(!uses(&format!("\n{code}"), "bytes"), "{code}");
+    }
+    let manifest = "[a]\n[workspace.dependencies]\n# why\nbytes = \"1\"\nserde = { version = \"1\" }\n\n[b]\nc = 1\n";
+    assert_eq!(shared(manifest), ["bytes", "serde"]);
 }
