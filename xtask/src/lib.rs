@@ -4,6 +4,7 @@ pub mod bench;
 pub mod codegen;
 pub mod nightly;
 pub mod notice;
+pub mod references;
 pub mod release;
 pub mod rules;
 pub mod unused;

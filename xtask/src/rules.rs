@@ -6,6 +6,8 @@
 //!   sources say `unsafe`.
 //! - **Switches.** Only `pijs-tests` turns `guard-switches` on, and it is no default member of the workspace. Only tests
 //!   turn `test-hooks` on.
+//! - **Names.** Pages and lists name crates and files that exist, and indexes are complete ([`references`](crate::references)).
+//! - **Own modules.** No source of one crate includes a file of another by `#[path]`.
 //! - **Dead weight.** Each dependency is used ([`unused`](crate::unused)).
 //! - **Foreign crates.** None of [`BANNED`], and each under a licence of [`LICENCES`]. `deny.toml` holds the same
 //!   lists for cargo-deny, which looks up advisories besides; a test compares them.
@@ -126,7 +128,9 @@ impl Workspace {
                 shipped.flat_map(|used| &used.features).chain(package.features.values().flatten()),
             ));
             found.extend(unsafe_words(package)?);
+            found.extend(includes(package)?);
         }
+        found.extend(crate::references::violations(&self.metadata)?);
         found.extend(crate::unused::violations(&self.metadata)?);
         let names: Vec<&str> = self.metadata.packages.iter().map(|package| package.name.as_str()).collect();
         found.extend(foreign(&names));
@@ -251,6 +255,42 @@ fn unsafe_words(package: &Package) -> Result<Vec<Violation>> {
         }
     }
     Ok(found)
+}
+
+/// Sources of a package that include a file outside of it.
+fn includes(package: &Package) -> Result<Vec<Violation>> {
+    let root = package.manifest_path.parent().expect("a manifest is in a folder").as_std_path();
+    let mut found = Vec::new();
+    for file in sources(root)? {
+        let text = fs::read_to_string(&file).with_context(|| format!("reading {}", file.display()))?;
+        let below = file.strip_prefix(root).expect("sources are below their package");
+        for path in text.lines().filter_map(included) {
+            if leaves(below, path) {
+                let place = file.strip_prefix(crate::root()).unwrap_or(&file).display().to_string();
+                found.push(violation(place, format!("includes {path} of another crate; put it into crates/testkit")));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Returns the path of a `#[path]` attribute.
+fn included(line: &str) -> Option<&str> {
+    line.trim().strip_prefix("#[path = \"")?.strip_suffix("\"]")
+}
+
+/// Whether a path leads out of a package, seen from a file below the package's folder.
+pub fn leaves(file: &Path, path: &str) -> bool {
+    let mut depth = file.components().count() - 1;
+    for part in path.split('/') {
+        match part {
+            ".." if depth == 0 => return true,
+            ".." => depth -= 1,
+            "." | "" => {}
+            _ => depth += 1,
+        }
+    }
+    false
 }
 
 /// Whether a line opens something unsafe. Comments and strings do not count, nor do names such as `unsafe_code`.

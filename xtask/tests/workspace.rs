@@ -1,6 +1,9 @@
 //! The workspace keeps its own rules, and each rule can be broken.
 
-use xtask::rules::{BANNED, LICENCES, Violation, Workspace, directions, foreign, licensed, says_unsafe};
+use std::collections::BTreeSet;
+use std::path::Path;
+use xtask::references::{map, paths, unindexed, unknown_crates};
+use xtask::rules::{BANNED, LICENCES, Violation, Workspace, directions, foreign, leaves, licensed, says_unsafe};
 use xtask::unused::{shared, uses};
 
 #[test]
@@ -113,4 +116,40 @@ fn a_dependency_is_used_where_a_path_or_an_import_names_it() {
     }
     let manifest = "[a]\n[workspace.dependencies]\n# why\nbytes = \"1\"\nserde = { version = \"1\" }\n\n[b]\nc = 1\n";
     assert_eq!(shared(manifest), ["bytes", "serde"]);
+}
+
+#[test]
+fn an_include_that_leaves_its_crate_is_seen() {
+    for (file, path) in [("tests/a.rs", "../../b/c.rs"), ("src/a.rs", "../../../x.rs"), ("a.rs", "../x.rs")] {
+        assert!(leaves(Path::new(file), path), "{file} {path}");
+    }
+    for (file, path) in
+        [("tests/a/main.rs", "../b/c.rs"), ("src/a.rs", "../tests/x/mod.rs"), ("tests/a.rs", "b/../c.rs")]
+    {
+        assert!(!leaves(Path::new(file), path), "{file} {path}");
+    }
+}
+
+#[test]
+fn pages_name_crates_and_files_that_exist() {
+    let crates = BTreeSet::from(["pijs-tick", "pijs-host", "xtask"]);
+    assert!(unknown_crates("x", "`pijs-tick`, pijs-host. `pijs_tick`, pijs-NAME", &crates).is_empty());
+    assert_eq!(unknown_crates("x", "pijs-clock", &crates).len(), 1);
+
+    let page = |block: &str| format!("# A\n\n## Crates\n\n```\n{block}\n```\n");
+    assert!(map("x", &page("L1  host (of tests)   xtask\nL0' tick"), &crates).is_empty());
+    for wrong in ["L1  host   xtask", "L1  host   xtask\nL0  tick   clock", "L1  host   xtask\nL0  tick   host"] {
+        assert_eq!(map("x", &page(wrong), &crates).len(), 1, "{wrong}");
+    }
+
+    let text = "`crates/a/b.rs`, `tests/NAME.rs` `fixtures/*.toml` `x/y`\n```\n`crates/c`\n```\n`fixtures/README.md`";
+    assert_eq!(paths(text), ["crates/a/b.rs", "fixtures/README.md"]);
+}
+
+#[test]
+fn a_folder_of_fixtures_has_a_row_with_its_runner() {
+    let index = "| `fixtures/a/` | cases | `tests/tests/a.rs` | ours |\n| `fixtures/b/` | cases | nobody | ours |\n";
+    assert_eq!(unindexed(index, "fixtures/a/"), None);
+    assert!(unindexed(index, "fixtures/b/").is_some());
+    assert!(unindexed(index, "fixtures/c/").is_some());
 }

@@ -1,0 +1,150 @@
+//! Names that pages and lists of the workspace mention have to exist, and indexes have to be complete.
+//!
+//! - **Crates.** Every `pijs-NAME` of [`PAGES`], of `docs/`, of the sources of this package and of [`LAYERS`] is a package of the workspace; the map in
+//!   `docs/architecture.md` has every crate once.
+//! - **Files.** Every path of these pages that is written as code and begins with a folder of the workspace exists.
+//! - **Fixtures.** `fixtures/README.md` has a row for each folder of fixtures, with the file that runs it.
+//! - **Test binaries.** `tests/README.md` has a row for each.
+
+use crate::rules::{LAYERS, Violation, sources, violation};
+use anyhow::{Context, Result};
+use cargo_metadata::{Metadata, TargetKind};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+/// Pages beside those of `docs/`.
+pub const PAGES: &[&str] = &["README.md", "tests/README.md", "tests/attacks/README.md", "fixtures/README.md"];
+
+/// Names that look like crates and are none.
+const OTHER_NAMES: &[&str] = &["pijs-host-modules"];
+
+/// Folders that paths begin with.
+const FOLDERS: &[&str] = &["crates/", "docs/", "extc/", "fixtures/", "fuzz/", "schema/", "tests/", "xtask/", ".ci/"];
+
+/// Returns what pages and lists name and is not there.
+pub fn violations(metadata: &Metadata) -> Result<Vec<Violation>> {
+    let packages = metadata.workspace_packages();
+    let crates: BTreeSet<&str> = packages.iter().map(|package| package.name.as_str()).collect();
+    let read = |page: &str| fs::read_to_string(crate::root().join(page)).with_context(|| format!("reading {page}"));
+    let mut found = Vec::new();
+    for name in LAYERS.iter().flat_map(|layer| *layer).filter(|name| !crates.contains(*name)) {
+        found.push(violation("xtask/src/rules.rs", format!("LAYERS names {name}, which does not exist")));
+    }
+    let docs = fs::read_dir(crate::root().join("docs"))?.map(|entry| Ok(entry?.file_name()));
+    let docs: BTreeSet<_> = docs.collect::<Result<_>>()?;
+    let docs = docs.iter().map(|name| format!("docs/{}", name.to_string_lossy())).filter(|name| name.ends_with(".md"));
+    for page in PAGES.iter().map(|page| (*page).to_owned()).chain(docs) {
+        let text = read(&page)?;
+        found.extend(unknown_crates(&page, &text, &crates));
+        let missing = paths(&text).into_iter().filter(|path| !crate::root().join(path).exists());
+        found.extend(missing.map(|path| violation(&page, format!("names {path}, which does not exist"))));
+    }
+    for file in sources(&crate::root().join("xtask/src"))? {
+        let name = file.strip_prefix(crate::root()).unwrap_or(&file).display().to_string();
+        found.extend(unknown_crates(&name, &fs::read_to_string(&file)?, &crates));
+    }
+    found.extend(map("docs/architecture.md", &read("docs/architecture.md")?, &crates));
+    found.extend(fixtures(&read("fixtures/README.md")?)?);
+    let page = read("tests/README.md")?;
+    let own =
+        packages.iter().filter(|package| package.manifest_path.starts_with(metadata.workspace_root.join("tests")));
+    for target in own.flat_map(|package| &package.targets).filter(|target| target.kind.contains(&TargetKind::Test)) {
+        if row(&page, &target.name).is_none() {
+            found.push(violation("tests/README.md", format!("has no row for the test binary {}", target.name)));
+        }
+    }
+    Ok(found)
+}
+
+/// Returns the names of crates in a text that are no crates of the workspace.
+pub fn unknown_crates(page: &str, text: &str, crates: &BTreeSet<&str>) -> Vec<Violation> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    let stands_for_others = |word: &str| word.contains(|c: char| c.is_ascii_uppercase());
+    let words: BTreeSet<&str> = text.split(|c| !is_part(c)).filter(|word| word.starts_with("pijs-")).collect();
+    let unknown = words.into_iter().map(|word| word.trim_end_matches('-'));
+    let unknown = unknown.filter(|word| {
+        *word != "pijs" && !stands_for_others(word) && !crates.contains(word) && !OTHER_NAMES.contains(word)
+    });
+    unknown.map(|word| violation(page, format!("names the crate {word}, which does not exist"))).collect()
+}
+
+/// Compares the map of crates, the block under `## Crates`, with the workspace.
+pub fn map(page: &str, text: &str, crates: &BTreeSet<&str>) -> Vec<Violation> {
+    let block = text.split_once("\n## Crates\n").and_then(|(_, rest)| rest.split("```").nth(1)).unwrap_or_default();
+    let mut drawn = BTreeSet::new();
+    let mut found = Vec::new();
+    for line in block.lines().filter(|line| line.starts_with('L')) {
+        // Remarks stand in parentheses, the layer comes first.
+        let names: String = line.split('(').map(|part| part.split_once(')').map_or(part, |(_, rest)| rest)).collect();
+        for name in names.split_whitespace().skip(1) {
+            let full = if crates.contains(name) { name.to_owned() } else { format!("pijs-{name}") };
+            if !crates.contains(full.as_str()) {
+                found.push(violation(page, format!("draws the crate {name}, which does not exist")));
+            } else if !drawn.insert(full) {
+                found.push(violation(page, format!("draws the crate {name} twice")));
+            }
+        }
+    }
+    let missing = crates.iter().filter(|name| !drawn.contains(**name));
+    found.extend(missing.map(|name| violation(page, format!("does not draw the crate {name}"))));
+    found
+}
+
+/// Returns the paths that a page writes as code, without those that stand for several.
+pub fn paths(text: &str) -> Vec<&str> {
+    let is_plain = |path: &&str| {
+        let stands_for_others = |part: &str| part.len() > 1 && part.chars().all(|c| c.is_ascii_uppercase() || c == '-');
+        !path.contains(|c: char| c.is_whitespace() || "*<>{}[]$|@".contains(c))
+            && !path
+                .split(['/', '.', '-'])
+                .any(|part| stands_for_others(part) && part != "README" && part != "DEVELOPERS")
+    };
+    let mut found = Vec::new();
+    let mut is_block = false;
+    for line in text.lines() {
+        if line.trim_start().starts_with("```") {
+            is_block = !is_block;
+        } else if !is_block {
+            let code = line.split('`').skip(1).step_by(2);
+            found.extend(code.filter(|path| FOLDERS.iter().any(|folder| path.starts_with(folder))).filter(is_plain));
+        }
+    }
+    found
+}
+
+/// Compares the index of fixtures with the folders that there are.
+fn fixtures(index: &str) -> Result<Vec<Violation>> {
+    let mut folders = BTreeSet::new();
+    for entry in fs::read_dir(crate::root().join("fixtures"))? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            folders.insert(format!("fixtures/{}/", entry.file_name().to_string_lossy()));
+        }
+    }
+    for entry in fs::read_dir(crate::root().join("crates"))? {
+        let folder = Path::new("crates").join(entry?.file_name()).join("tests/fixtures");
+        if crate::root().join(&folder).is_dir() {
+            folders.insert(format!("{}/", folder.display()));
+        }
+    }
+    Ok(folders.iter().filter_map(|folder| unindexed(index, folder)).collect())
+}
+
+/// A folder without a row, or whose row names no runner.
+pub fn unindexed(index: &str, folder: &str) -> Option<Violation> {
+    let page = "fixtures/README.md";
+    match row(index, folder) {
+        None => Some(violation(page, format!("has no row for {folder}"))),
+        Some(row) if !paths(row).iter().any(|path| path.ends_with(".rs")) => {
+            Some(violation(page, format!("names no runner (a .rs file) of {folder}")))
+        }
+        Some(_) => None,
+    }
+}
+
+/// Returns the row of a table whose first cell is this name, written as code.
+fn row<'a>(page: &'a str, name: &str) -> Option<&'a str> {
+    let start = format!("| `{name}`");
+    page.lines().find(|line| line.starts_with(&start))
+}
