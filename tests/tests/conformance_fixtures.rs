@@ -33,7 +33,7 @@ fn read(path: &str) -> Value {
 fn every_scenario_has_its_expected_trace_and_every_trace_its_scenario() {
     let scenarios = names("scenarios/dev");
     assert_eq!(scenarios, names("expected/dev"));
-    assert_eq!(scenarios.len(), 78);
+    assert!(scenarios.len() >= 78, "scenarios were lost");
     for name in scenarios {
         let scenario = read(&format!("scenarios/dev/{name}"));
         let expected = read(&format!("expected/dev/{name}"));
@@ -55,7 +55,7 @@ fn every_extension_of_the_corpus_has_its_snapshot() {
         .into_iter()
         .map(|one| format!("npm--{}@{}.json", text(&one["name"]).replace('/', "+"), text(&one["version"])));
     let expected: BTreeSet<String> = examples.chain(packages).collect();
-    assert_eq!(expected.len(), 63);
+    assert!(expected.len() >= 63, "extensions were lost");
     assert_eq!(names("expected/dev/snapshots"), expected);
     for name in expected {
         let snapshot = read(&format!("expected/dev/snapshots/{name}"));
