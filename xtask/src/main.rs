@@ -3,7 +3,7 @@
 //! | command | does |
 //! |---|---|
 //! | `bench` | compares streamed rules with the same work under Node and in oh-my-pi ([`xtask::bench`]) |
-//! | `deps` | checks the directions between crates and the rules on foreign ones ([`xtask::rules`]) |
+//! | `deps` | checks the directions between crates, the rules on foreign ones, unused dependencies and names in pages ([`xtask::rules`]) |
 //! | `conformance` | builds `pi` and compares it with the real one (package `pijs-conformance`) |
 //! | `codegen` | writes `schema/` from the types and the notice of supplied packages ([`xtask::codegen`]); with `--check` only compares |
 //! | `release` | builds `pi` and `extc` with everything inside that pi supplies ([`xtask::release`]) |
@@ -39,7 +39,7 @@ enum Task {
         #[arg(long)]
         charts: bool,
     },
-    /// Check directions between crates, banned crates, licences, where `unsafe` may be.
+    /// Check directions between crates, banned crates, licences, unused dependencies, names in pages, where `unsafe` may be.
     Deps,
     /// Compare with the real pi over the corpus; `-- --help` lists the options.
     Conformance {
@@ -115,5 +115,11 @@ fn conformance(arguments: &[String]) -> Result<()> {
     let target = cargo_metadata::MetadataCommand::new().no_deps().exec()?.target_directory;
     let built = |name: &str| target.join("debug").join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
     let (pi, kept) = (built("pi"), target.join("conformance"));
-    run(Command::new(built("pijs-conformance")).args(["--pi", pi.as_str(), "--target", kept.as_str()]).args(arguments))
+    // The baseline is of all cases.
+    let is_whole = !arguments.iter().any(|argument| argument.starts_with("--only"));
+    let updates = is_whole && std::env::var("INSTA_UPDATE").is_ok_and(|value| value == "always");
+    run(Command::new(built("pijs-conformance"))
+        .args(["--pi", pi.as_str(), "--target", kept.as_str()])
+        .args(arguments)
+        .args(updates.then_some("--update")))
 }
