@@ -429,3 +429,59 @@ fn a_reload_reads_extensions_again_and_keeps_what_cannot_be_compiled() {
     assert_eq!(told["message"], "2 new given");
     assert_eq!(client.end(), 0);
 }
+
+/// Runs a command of an extension and answers each question about grants; how many there were, and what was notified.
+fn answering(client: &mut Client, command: &str, answer: &str) -> (usize, Vec<Value>) {
+    let id = client.send(json!({"type": "prompt", "message": command}));
+    let (mut questions, mut told) = (0, Vec::new());
+    loop {
+        let (_, record) = client.until(|record| {
+            matches!(record["method"].as_str(), Some("select" | "notify"))
+                || (record["id"] == id.as_str() && record["type"] == "response")
+        });
+        match record["method"].as_str() {
+            Some("select") => {
+                questions += 1;
+                client.write(&json!({"type": "extension_ui_response", "id": record["id"], "value": answer}));
+            }
+            Some(_) => told.push(record["message"].clone()),
+            None => return (questions, told),
+        }
+    }
+}
+
+#[test]
+fn answers_for_the_session_outlive_a_reload_unless_the_grants_of_this_very_package_changed() {
+    let world = World::new();
+    let code = |name: &str| {
+        format!(
+            "import {{ execFileSync }} from 'node:child_process';
+             export default (pi: any) => {{
+               pi.registerCommand('{name}', {{ handler: async (_: string, ctx: any) => {{
+                 try {{ execFileSync('true', []); ctx.ui.notify('ran'); }} catch {{ ctx.ui.notify('refused'); }}
+               }} }});
+               pi.registerCommand('{name}-again', {{ handler: async (_: string, ctx: any) => ctx.reload() }});
+             }};"
+        )
+    };
+    for name in ["one", "two"] {
+        let manifest = json!({"name": name, "version": "1.0.0", "pi": {"extensions": ["./a.ts"]}});
+        world.write(&format!("project/{name}/package.json"), manifest.to_string());
+        world.write(&format!("project/{name}/a.ts"), code(name));
+        world.pi(&["install", &format!("./{name}")]).succeeded();
+    }
+    let model = world.script(&[]);
+    let mut client = Client::start(&world, &["--model", &model, "--no-session", "--isolation", "thread"]);
+    let session = "Allow this for the session";
+    assert_eq!(answering(&mut client, "/one", session), (1, vec![json!("ran")]));
+    assert_eq!(answering(&mut client, "/two", session), (1, vec![json!("ran")]));
+    world.pi(&["ext", "grants", "allow", "two", "exec:date"]).succeeded();
+    answering(&mut client, "/one-again", "Deny");
+    assert_eq!(answering(&mut client, "/one", "Deny"), (0, vec![json!("ran")]), "nothing of it changed");
+    assert_eq!(answering(&mut client, "/two", "Deny"), (1, vec![json!("refused")]), "its grants are other ones");
+    // Its own code is another one by now.
+    world.write("project/one/a.ts", code("one") + "\nexport const more = 1;\n");
+    answering(&mut client, "/one-again", "Deny");
+    assert_eq!(answering(&mut client, "/one", "Deny"), (1, vec![json!("refused")]));
+    assert_eq!(client.end(), 0);
+}

@@ -3,7 +3,7 @@
 //! The order is pi's. What was named on the command line has to be there and to load; what was found elsewhere and is
 //! wrong is reported, and the session goes on without it, unless `--fail-on-extension-error` says otherwise.
 
-use crate::applicant::Applicant;
+use crate::applicant::{Applicant, grant_key};
 use crate::built::Built;
 use crate::compile::Compiler;
 use crate::config::SessionConfig;
@@ -280,7 +280,11 @@ impl Loader {
             Ok(book) => book,
             Err(failure) => return self.unchanged(vec![(RELOAD.to_owned(), failure.said())]),
         };
-        let same_answers = self.book.replace(book) == *self.book.borrow();
+        let earlier = self.book.replace(book);
+        let has_same_answers = |found: &PackageEntry| {
+            let key = grant_key(&self.environment.dirs, found.id.as_str(), found.installed);
+            earlier.packages.get(&key) == self.book.borrow().packages.get(&key)
+        };
         let mut loaded = self.host.packages();
         let mut again = Reloaded { provenance: provenance(&discovery), ..Reloaded::default() };
         let missed = discovery.problems.iter().chain(&discovery.refused);
@@ -299,7 +303,7 @@ impl Loader {
             let old = at.map(|at| loaded.remove(at));
             let path = found.entries.first().unwrap_or(&found.root).display().to_string();
             let held = old.as_ref().map(|old| self.held_now(old));
-            match self.anew(found, old.as_ref().filter(|_| same_answers)).await {
+            match self.anew(found, old.as_ref().filter(|_| has_same_answers(found))).await {
                 Ok((package, notes)) => {
                     again.takes_back.extend(held.map(|held| (found.id.clone(), held)));
                     again.packages.push(package);
