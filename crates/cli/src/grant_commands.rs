@@ -203,7 +203,7 @@ pub(crate) fn explain(environment: &Environment, args: &ExplainArgs) -> Result<(
         for request in &applicant.asked.capabilities {
             let name = request.capability.as_str();
             if let Some((name, _)) = CAPABILITIES.iter().find(|(known, _)| *known == name) {
-                let never = gate.nevers(&caller, &Required { capability: name, subject: Subject::None });
+                let never = gate.nevers(&caller, &Required::new(name, Subject::None));
                 decisions.push((words(request), gate.holds(&caller, name), never));
             }
         }
@@ -327,7 +327,7 @@ fn judge(gate: &Gate, caller: &Caller, what: &[String]) -> Result<(Decision, Vec
                     "write: exec git status, read PATH, write PATH, http URL, env NAME, tool NAME, or a capability",
                 ));
             };
-            return decide(gate, caller, "", &Required { capability: name, subject: Subject::None });
+            return decide(gate, caller, "", &Required::new(name, Subject::None));
         }
     };
     let (method, params) = params;

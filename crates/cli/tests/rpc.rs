@@ -485,3 +485,50 @@ fn answers_for_the_session_outlive_a_reload_unless_the_grants_of_this_very_packa
     assert_eq!(answering(&mut client, "/one", "Deny"), (1, vec![json!("refused")]));
     assert_eq!(client.end(), 0);
 }
+
+#[test]
+fn a_package_that_looks_around_as_it_starts_asks_one_question_for_each_file_that_is_there() {
+    let world = World::new();
+    let there = world.write("elsewhere/there", "x").display().to_string();
+    let absent = world.path().join("elsewhere/absent").display().to_string();
+    world.write("node_modules/dependency/package.json", r#"{"name":"dependency","version":"1.2.3","main":"a.js"}"#);
+    world.write("node_modules/dependency/a.js", "module.exports = 1;");
+    world.write("tools/mine/package.json", r#"{"name":"mine","version":"4.5.6","pi":{"extensions":["./src/a.ts"]}}"#);
+    let code = r#"
+      import dependency from "dependency";
+      import * as fs from "node:fs";
+      import { createRequire } from "node:module";
+      import { fileURLToPath } from "node:url";
+      const require = createRequire(import.meta.url);
+      const version = (path: string) => JSON.parse(fs.readFileSync(path, "utf8")).version;
+      const looks: any[] = [fs.existsSync, fs.statSync, fs.lstatSync, fs.accessSync, fs.realpathSync];
+      export default (pi: any) => {
+        const seen: string[] = [
+          version(fileURLToPath(new URL("../package.json", import.meta.url))),
+          version(require.resolve("dependency/package.json")),
+        ];
+        pi.on("session_start", async (_: any, ctx: any) => {
+          for (const path of ["ABSENT", "THERE"]) {
+            for (const look of looks) {
+              try { seen.push(String(look(path) === false)); } catch (error: any) { seen.push(error.code); }
+            }
+            for (const look of [fs.promises.stat, fs.promises.lstat, fs.promises.access, fs.promises.realpath] as any[]) {
+              await look(path).catch((error: any) => seen.push(error.code));
+            }
+          }
+          ctx.ui.notify(seen.join(" ") + dependency);
+        });
+      };"#;
+    world.write("tools/mine/src/a.ts", code.replace("ABSENT", &absent).replace("THERE", &there));
+    let model = world.script(&[]);
+    world.pi(&["install", "../tools/mine"]).succeeded();
+    let mut client = Client::start(&world, &["--model", &model, "--no-session"]);
+    let asked = client.request("select");
+    assert!(asked["title"].as_str().is_some_and(|title| title.contains(&there)), "{asked}");
+    client.write(&json!({"type": "extension_ui_response", "id": asked["id"], "value": "Deny"}));
+    let (before, told) = client.until(|record| record["method"] == "notify");
+    assert!(before.iter().all(|record| record["method"] != "select"), "{before:#?}");
+    let refused = ["true", &["EACCES"; 8].join(" ")].join(" ");
+    assert_eq!(told["message"], format!("4.5.6 1.2.3 {refused} {refused}1"), "a no and nothing there look the same");
+    assert_eq!(client.end(), 0);
+}

@@ -76,9 +76,18 @@ impl Host {
     }
 
     async fn emit_to_others(&self, event: Event, teller: Option<&ExtensionId>, between: &mut Between<'_>) -> Outcome {
-        if event.name() == "session_start" {
+        let starts = event.name() == "session_start";
+        if starts {
             self.0.session_started.set(true);
         }
+        let outcome = self.emit_trimmed(event, teller, between).await;
+        if starts {
+            self.0.dispatcher.gate().end_loads();
+        }
+        outcome
+    }
+
+    async fn emit_trimmed(&self, event: Event, teller: Option<&ExtensionId>, between: &mut Between<'_>) -> Outcome {
         self.count_reports_anew(event.name());
         self.all_back().await;
         if !self.profile().fires(event.name()) {

@@ -69,6 +69,7 @@ impl Host {
     pub(crate) async fn load_into(&self, slot: &Rc<Slot>, stays: bool) -> Result<LoadReport, LoadError> {
         let id = slot.cell.borrow().package.id().clone();
         let conflicts = self.reports();
+        self.0.dispatcher.gate().begin_load(&id);
         let loaded = self.load_persistently(slot, stays).await;
         let conflicts = conflicts
             .drain()
@@ -85,6 +86,7 @@ impl Host {
                 Ok(LoadReport { extension: id, entries, conflicts })
             }
             Err(error) => {
+                self.0.dispatcher.gate().end_load(&id);
                 self.set_status(slot, Status::Disabled);
                 Err(error)
             }
@@ -100,6 +102,15 @@ impl Host {
         {
             self.0.timer.sleep(Wait::Call, pause).await;
         }
+        let id = slot.cell.borrow().package.id().clone();
+        self.0.dispatcher.gate().begin_load(&id);
+        self.revive_in_load(slot).await;
+        if self.0.session_started.get() {
+            self.0.dispatcher.gate().end_load(&id);
+        }
+    }
+
+    async fn revive_in_load(&self, slot: &Rc<Slot>) {
         let loaded = self.load_realm(slot).await;
         if slot.cell.borrow().status == Status::Retired {
             return;

@@ -27,7 +27,7 @@ impl Host {
         let required = if gate.holds_unasked(&caller.profile, "provider") {
             derive("http", &params).map_err(|error| error.message)?
         } else if gate.has_read_secrets(extension) {
-            Required { capability: "egress", subject: Subject::None }
+            Required::new("egress", Subject::None)
         } else {
             return Ok(());
         };

@@ -9,6 +9,7 @@ use crate::gate::{Decision, Permit};
 use crate::places::normal;
 use pijs_protocol::{CallId, ErrorCode, ExtensionId, HostcallError, Method, guard};
 use serde_json::{Map, Value};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -186,21 +187,19 @@ impl Profile {
     }
 
     /// Names the packages whose code is compiled into it, by what an artifact lists as its inputs
-    /// (`dep:NAME@VERSION/PATH`): those lie in the `node_modules` folder that the package itself lies in.
+    /// (`dep:NAME@VERSION/PATH`): those lie in the `node_modules` folder that the package itself lies in, else in one of a folder
+    /// around it.
     #[must_use]
     pub fn with_inputs<'a>(mut self, inputs: impl IntoIterator<Item = &'a str>) -> Self {
-        let modules = self.package_root.as_deref().and_then(|root| {
-            root.ancestors()
-                .skip(1)
-                .take(2)
-                .find(|folder| folder.file_name().is_some_and(|name| name == "node_modules"))
-        });
-        if let Some(modules) = modules {
-            let mut names: Vec<&str> = inputs.into_iter().filter_map(dependency).collect();
-            names.sort_unstable();
-            names.dedup();
-            self.dependencies = names.into_iter().map(|name| modules.join(name)).collect();
-        }
+        let Some(root) = self.package_root.as_deref() else { return self };
+        let is_modules = |folder: &&Path| folder.file_name().is_some_and(|name| name == "node_modules");
+        let around = || root.ancestors().skip(1);
+        let modules: Vec<PathBuf> = match around().take(2).find(is_modules) {
+            Some(modules) => vec![modules.to_path_buf()],
+            None => around().map(|folder| folder.join("node_modules")).collect(),
+        };
+        let names: BTreeSet<&str> = inputs.into_iter().filter_map(dependency).collect();
+        self.dependencies = names.iter().flat_map(|name| modules.iter().map(move |folder| folder.join(name))).collect();
         self
     }
 

@@ -21,9 +21,16 @@ pub struct Required<'a> {
     pub capability: &'static str,
     /// What it is about, compared with scopes.
     pub subject: Subject<'a>,
+    /// Whether the call only tells what kind of thing lies at a path.
+    pub is_probe: bool,
 }
 
-impl Required<'_> {
+impl<'a> Required<'a> {
+    /// A call that is no probe.
+    pub fn new(capability: &'static str, subject: Subject<'a>) -> Self {
+        Self { capability, subject, is_probe: false }
+    }
+
     /// The key as the protocol's type.
     pub fn capability(&self) -> Capability {
         Capability::new(self.capability)
@@ -223,7 +230,8 @@ pub fn derive<'a>(method: &'a str, params: &'a Map<String, Value>) -> Result<Req
             );
         }
     };
-    Ok(Required { capability, subject })
+    let is_probe = method == "fs" && params.get("op").and_then(Value::as_str).is_some_and(is_probe);
+    Ok(Required { capability, subject, is_probe })
 }
 
 /// The path whose content a call reads, if it reads any: a `stat` does not.
@@ -247,6 +255,11 @@ pub(crate) fn content_read<'a>(method: &str, params: &'a Map<String, Value>) -> 
     }
 }
 
+/// Whether an op of `fs` only tells what kind of thing lies at a path.
+fn is_probe(op: &str) -> bool {
+    FS_OPS.iter().any(|(name, needs)| *name == op && matches!(needs, FsNeeds::Look | FsNeeds::Probe))
+}
+
 type Derived<'a> = Result<(&'static str, Subject<'a>), HostcallError>;
 
 fn fs(params: &Map<String, Value>) -> Derived<'_> {
@@ -265,7 +278,7 @@ fn fs(params: &Map<String, Value>) -> Derived<'_> {
         FsNeeds::PathOrHandle if by_handle() => ("read", Subject::Handle),
         FsNeeds::Content if by_handle() => ("write", Subject::Handle),
         FsNeeds::Look => ("read", Subject::Paths(at(Look, "path")?, None)),
-        FsNeeds::Path | FsNeeds::PathOrHandle => ("read", Subject::Paths(at(Read, "path")?, None)),
+        FsNeeds::Path | FsNeeds::Probe | FsNeeds::PathOrHandle => ("read", Subject::Paths(at(Read, "path")?, None)),
         FsNeeds::WritePath => ("write", Subject::Paths(at(Write, "path")?, None)),
         FsNeeds::MakePath => ("write", Subject::Paths(at(Make, "path")?, None)),
         FsNeeds::Content => {

@@ -36,8 +36,8 @@ fn tools_derive_as_document_004_says() {
 fn every_file_verb_derives_and_the_writing_ones_need_write() {
     let params = |op: &str| json!({"op": op, "path": "a", "from": "a", "to": "b", "target": "t", "prefix": "p"});
     for (op, needs) in FS_OPS {
-        let writes =
-            !matches!(needs, FsNeeds::Path | FsNeeds::Look | FsNeeds::PathOrHandle | FsNeeds::Handle | FsNeeds::Flags);
+        use FsNeeds::{Flags, Handle, Look, Path, PathOrHandle, Probe};
+        let writes = !matches!(needs, Path | Probe | Look | PathOrHandle | Handle | Flags);
         assert_eq!(capability("fs", params(op)), Ok(if writes { "write" } else { "read" }), "{op}");
     }
     assert_eq!(capability("fs", json!({"op": "chown", "path": "a"})), Err("schema".into()));
@@ -77,7 +77,7 @@ struct Call {
 }
 
 fn in_words(required: Result<Required<'_>, HostcallError>) -> String {
-    let Required { capability, subject } = match required {
+    let Required { capability, subject, .. } = match required {
         Ok(required) => required,
         Err(error) => return format!("refused: {}", error.details["reason"].as_str().expect("a reason")),
     };

@@ -190,8 +190,8 @@ impl GateBuilder {
         self
     }
 
-    /// Sets who knows whether something lies at a path. A question whether something is there is not asked where nothing is: the
-    /// extension is told what it would be told after a no.
+    /// Sets who knows whether something lies at a path. Nobody is asked about a call that only tells what is there
+    /// ([`Required::is_probe`]) where nothing is: the extension is refused as after a no.
     #[must_use]
     pub fn exists(mut self, exists: Arc<Exists>) -> Self {
         self.exists = Some(exists);
@@ -438,7 +438,7 @@ impl Gate {
             return Ok(Judgement::Settled(decision));
         }
         if let (Subject::Paths(used, None), Some(exists)) = (&required.subject, &self.inner.exists)
-            && used.access == Access::Look
+            && (used.access == Access::Look || required.is_probe)
             && !exists(&self.inner.places.absolute(*used)?)
         {
             return Ok(Judgement::Settled(Decision { rule: Rule::Unset, ..decision }));
@@ -463,7 +463,7 @@ impl Gate {
     /// Whether an extension holds a capability that is no hostcall (`verdict`, `tool.modify`,
     /// `provider`, ...). Never asks.
     pub fn holds(&self, caller: &Caller, capability: &'static str) -> Decision {
-        let required = Required { capability, subject: Subject::None };
+        let required = Required::new(capability, Subject::None);
         match self.judge(caller, "", &required) {
             Ok(Judgement::Settled(decision)) | Ok(Judgement::Ask(_, decision)) => decision,
             Err(error) => unreachable!("a subject without a path has no malformed path: {error}"),

@@ -85,13 +85,13 @@ pub struct Remembered {
 /// A person's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
-    /// No, this time.
+    /// No, this time; while the extension is being loaded, to the same question also the next times.
     Deny,
     /// No, and do not ask again; kept beyond the session where there is a [`Memory`].
     DenyAlways,
     /// No, and do not ask anything about this extension any more in this session.
     Mute,
-    /// This very call.
+    /// This very call; while the extension is being loaded, also calls that the same question is about.
     AllowOnce,
     /// This subject (path, program, host, name) for the rest of the session.
     AllowSubject,

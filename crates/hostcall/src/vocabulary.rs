@@ -201,7 +201,7 @@ pub const FS_OPS: &[(&str, FsNeeds)] = &[
     ("ftruncate", FsNeeds::WriteHandle),
     ("futimes", FsNeeds::WriteHandle),
     ("link", FsNeeds::WriteBoth),
-    ("lstat", FsNeeds::Path),
+    ("lstat", FsNeeds::Probe),
     ("lutimes", FsNeeds::WritePath),
     ("mkdir", FsNeeds::MakePath),
     ("mkdtemp", FsNeeds::MakePrefix),
@@ -210,13 +210,13 @@ pub const FS_OPS: &[(&str, FsNeeds)] = &[
     ("read", FsNeeds::Handle),
     ("readFile", FsNeeds::PathOrHandle),
     ("readdir", FsNeeds::Path),
-    ("readlink", FsNeeds::Path),
-    ("realpath", FsNeeds::Path),
+    ("readlink", FsNeeds::Probe),
+    ("realpath", FsNeeds::Probe),
     ("rename", FsNeeds::WriteBoth),
     ("rm", FsNeeds::WritePath),
     ("rmdir", FsNeeds::WritePath),
     ("stat", FsNeeds::Look),
-    ("statfs", FsNeeds::Path),
+    ("statfs", FsNeeds::Probe),
     ("symlink", FsNeeds::Symlink),
     ("truncate", FsNeeds::WritePath),
     ("unlink", FsNeeds::WritePath),
@@ -242,6 +242,8 @@ pub enum FsNeeds {
     Path,
     /// Told what kind of thing is at `path`.
     Look,
+    /// Told what lies at `path`, where it really is or leads.
+    Probe,
     /// Read at `path`, or an open `fd`.
     PathOrHandle,
     /// An open `fd`.

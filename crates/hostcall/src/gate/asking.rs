@@ -6,7 +6,7 @@
 
 use super::{Authority, CompiledGrant, Decision, Gate, Judgement, Never, Permit, Reason, Rule};
 use crate::connector::{Caller, During, Profile};
-use crate::derive::{Input, PathForm, PathUse, Required, Subject};
+use crate::derive::{Access, Input, PathForm, PathUse, Required, Subject};
 use crate::policy::{Grant, Mode};
 use crate::programs::variables::Effect;
 use crate::programs::{self, Kind};
@@ -51,12 +51,32 @@ struct Asked {
     muted: bool,
     /// What was refused while others waited: capability and subject.
     refused: Vec<(String, String)>,
+    /// Answers for one call, by what was asked, for as long as the extension is being loaded.
+    of_load: Option<Vec<(Topic, Answer)>>,
+}
+
+/// Identifies what a question is about, whatever the call does there.
+#[derive(Debug, PartialEq, Eq)]
+enum Topic {
+    Paths(Vec<(&'static str, PathBuf)>),
+    /// Capability and subject.
+    Other(&'static str, String),
 }
 
 impl Asking {
     fn with<R>(&self, extension: &ExtensionId, change: impl FnOnce(&mut Asked) -> R) -> R {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         change(state.entry(extension.clone()).or_default())
+    }
+
+    /// Begins the load of an extension: until [`Asking::end_loads`] the same question is asked once.
+    pub(super) fn begin_load(&self, extension: &ExtensionId) {
+        self.with(extension, |asked| asked.of_load = Some(Vec::new()));
+    }
+
+    pub(super) fn end_loads(&self, is_over: impl Fn(&ExtensionId) -> bool) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.iter_mut().filter(|(extension, _)| is_over(extension)).for_each(|(_, asked)| asked.of_load = None);
     }
 
     pub(super) fn refused_in_a_row(&self, extension: &ExtensionId) -> u32 {
@@ -87,6 +107,25 @@ impl<'a> Place<'a> {
 
     fn was_refused(&self, question: &Question) -> bool {
         self.asking.with(self.extension, |asked| asked.muted || asked.refused.contains(&about(question)))
+    }
+
+    /// Returns the answer for one call that the same question had while the extension is being loaded.
+    fn answered_in_load(&self, topic: &Topic) -> Option<Answer> {
+        self.asking.with(self.extension, |asked| {
+            let answers = asked.of_load.as_ref()?;
+            answers.iter().find(|(known, _)| known == topic).map(|(_, answer)| *answer)
+        })
+    }
+
+    /// Keeps an answer for one call until the extension is loaded.
+    fn note_in_load(&self, topic: Topic, answer: Answer) {
+        if matches!(answer, Answer::Deny | Answer::AllowOnce) {
+            self.asking.with(self.extension, |asked| {
+                if let Some(answers) = &mut asked.of_load {
+                    answers.push((topic, answer));
+                }
+            });
+        }
     }
 
     fn note(&self, question: Question, answer: Answer) {
@@ -141,16 +180,58 @@ impl Gate {
                     return Ok((decision, self.permit(caller, method)));
                 };
                 let wanted = question.wanted.clone();
+                let topic = self.topic(caller, required, &decision);
+                let earlier = topic.as_ref().and_then(|topic| place.answered_in_load(topic));
                 let answer = if place.was_refused(&question) {
                     Answer::Deny
+                } else if let Some(earlier) = earlier {
+                    earlier
                 } else {
                     let answer = prompter.ask((*question).clone()).await;
                     place.note(*question, answer);
+                    if let Some(topic) = topic {
+                        place.note_in_load(topic, answer);
+                    }
                     answer
                 };
                 Ok(self.settle(caller, method, required, (decision, wanted), answer))
             }
         }
+    }
+
+    /// Identifies what a question is about. `None` where each call is a question of its own: one of the model's, one after a
+    /// secret was read, and a program that runs what it is sent later.
+    fn topic(&self, caller: &Caller, required: &Required<'_>, decision: &Decision) -> Option<Topic> {
+        if caller.during == During::Model || decision.rule == Rule::AfterSecret {
+            return None;
+        }
+        match &required.subject {
+            Subject::Program { given, .. } if given.input == Input::Later => None,
+            Subject::Paths(first, second) => {
+                let uses = std::iter::once(first).chain(second);
+                let place = |used: &PathUse<'_>| {
+                    let kind = if used.access == Access::Speak { "speak" } else { used.access.capability() };
+                    Some((kind, self.inner.places.absolute(*used).ok()?))
+                };
+                uses.map(place).collect::<Option<_>>().map(Topic::Paths)
+            }
+            subject => Some(Topic::Other(required.capability, format!("{subject:?}"))),
+        }
+    }
+
+    /// Begins the load of an extension: the same question is asked once until [`Gate::end_load`] or [`Gate::end_loads`].
+    pub fn begin_load(&self, extension: &ExtensionId) {
+        self.inner.asking.begin_load(extension);
+    }
+
+    /// Ends the load of one extension.
+    pub fn end_load(&self, extension: &ExtensionId) {
+        self.inner.asking.end_loads(|loaded| loaded == extension);
+    }
+
+    /// Ends the load of all extensions: the session has begun.
+    pub fn end_loads(&self) {
+        self.inner.asking.end_loads(|_| true);
     }
 
     /// The same for a synchronous call: waits through the closure the host gave.

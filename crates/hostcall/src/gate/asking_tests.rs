@@ -53,7 +53,7 @@ async fn wants(gate: &Gate, extension: &str, command: &'static str) -> JoinHandl
     let (gate, caller) = (gate.clone(), caller(extension));
     let asking = tokio::spawn(async move {
         let subject = Subject::Program { command, args: Vec::new(), cwd: None, given: Default::default() };
-        let required = Required { capability: "exec", subject };
+        let required = Required::new("exec", subject);
         let (decision, _) = gate.ask(&caller, "exec", &required).await.unwrap();
         decision.reason.map_or("allowed", Reason::as_str).to_owned()
     });
@@ -144,13 +144,65 @@ async fn nobody_is_asked_whether_there_is_what_is_not_there() {
     let places = Places::new("/projects/app", "/home/me", "/home/me/.pi/agent", "/tmp");
     let gate = Gate::builder(Policy::default(), places).prompter(Arc::new(Prompt(Arc::clone(&person))));
     let gate = gate.exists(Arc::new(|path| path == Path::new("/etc/there"))).build();
-    let look = |path| {
-        let used = PathUse { access: crate::derive::Access::Look, path, form: PathForm::Node };
-        gate.judge(&caller("a"), "fs", &Required { capability: "read", subject: Subject::Paths(used, None) }).unwrap()
+    let look = |op: &str, path: &str| {
+        let params = serde_json::json!({"op": op, "path": path});
+        let params = params.as_object().unwrap();
+        gate.judge(&caller("a"), "fs", &crate::derive::derive("fs", params).unwrap()).unwrap()
     };
-    assert!(matches!(look("/etc/there"), Judgement::Ask(..)));
-    let Judgement::Settled(decision) = look("/etc/absent") else { panic!("it is asked") };
-    assert!(!decision.allowed && decision.rule == Rule::Unset);
+    for op in ["access", "exists", "lstat", "readlink", "realpath", "stat", "statfs"] {
+        assert!(matches!(look(op, "/etc/there"), Judgement::Ask(..)), "{op}");
+        let Judgement::Settled(decision) = look(op, "/etc/absent") else { panic!("{op} is asked") };
+        assert!(!decision.allowed && decision.rule == Rule::Unset, "{op}");
+    }
+    // What is in a file, and in a folder, is more than whether it is there.
+    for op in ["readFile", "readdir"] {
+        assert!(matches!(look(op, "/etc/absent"), Judgement::Ask(..)), "{op}");
+    }
+}
+
+#[tokio::test]
+async fn the_same_question_is_asked_once_while_an_extension_is_being_loaded() {
+    let (gate, person) = gate(Mode::Prompt);
+    let reads = async |op: &str, path: &str| {
+        let params = serde_json::json!({"op": op, "path": path});
+        let required = crate::derive::derive("fs", params.as_object().unwrap()).unwrap();
+        gate.ask(&caller("a"), "fs", &required).await.unwrap().0.allowed
+    };
+    gate.begin_load(&"a".into());
+    person.answer(&[Answer::AllowOnce, Answer::Deny, Answer::AllowOnce]);
+    // What is asked about is the same, whichever call it is.
+    for op in ["stat", "lstat", "readFile", "readFile"] {
+        assert!(reads(op, "/etc/yes").await, "{op}");
+        assert!(!reads(op, "/etc/x/../no").await, "{op}");
+    }
+    assert_eq!(all(vec![wants(&gate, "b", "ls").await]).await, ["allowed"], "another one has answers of its own");
+    person.answer(&[Answer::AllowOnce, Answer::Deny]);
+    for expected in ["allowed", "user"] {
+        assert_eq!(all(vec![wants(&gate, "b", "ls").await]).await, [expected], "it is not being loaded");
+    }
+    assert_eq!(person.subjects(), ["'/etc/yes'", "'/etc/no'", "ls", "ls", "ls"]);
+    assert_eq!(gate.inner.asking.refused_in_a_row(&"a".into()), 1, "one answer counts once");
+    gate.end_loads();
+    person.answer(&[Answer::Deny, Answer::Deny]);
+    assert!(!reads("stat", "/etc/yes").await && !reads("stat", "/etc/yes").await, "each call is asked about again");
+    // A new load knows nothing of the last one.
+    gate.begin_load(&"a".into());
+    person.answer(&[Answer::Deny]);
+    assert!(!reads("stat", "/etc/yes").await && !reads("stat", "/etc/yes").await);
+    gate.end_load(&"a".into());
+}
+
+#[tokio::test]
+async fn input_that_is_seen_later_is_asked_about_each_time_while_an_extension_is_being_loaded() {
+    let (gate, person) = gate(Mode::Prompt);
+    gate.begin_load(&"a".into());
+    person.answer(&[Answer::AllowOnce, Answer::Deny]);
+    for allowed in [true, false] {
+        let given = crate::derive::Given { input: Input::Later, ..Default::default() };
+        let subject = Subject::Program { command: "sh", args: Vec::new(), cwd: None, given };
+        let (decision, _) = gate.ask(&caller("a"), "exec", &Required::new("exec", subject)).await.unwrap();
+        assert_eq!(decision.allowed, allowed);
+    }
 }
 
 #[tokio::test]
@@ -200,7 +252,7 @@ async fn a_question_says_how_often_was_refused_in_a_row() {
         person.answer(&[answer]);
         // Denied for ever is the capability, so each is another one.
         let capability = ["exec", "http", "env", "tool", "verdict", "provider"][at];
-        let required = Required { capability, subject: Subject::None };
+        let required = Required::new(capability, Subject::None);
         gate.ask(&caller("a"), "", &required).await.unwrap();
     }
     let refused: Vec<u32> = person.asked.lock().unwrap().iter().map(|question| question.refused).collect();
