@@ -5,7 +5,7 @@
 //! no function and a schema that is none where they stand, an unknown event as a warning. Members are those of the host
 //! module `pi:pi/api`, events those of [`pijs_node_compat::events`].
 
-use crate::diagnostics::{Code, Diagnostic};
+use crate::diagnostics::{Code, Diagnostic, Severity};
 use crate::interface::HostInterface;
 use crate::link::Modules;
 use crate::scan::{ApiUse, ModuleScan, Used};
@@ -25,7 +25,7 @@ pub(crate) fn check(modules: &Modules, entries: &[String]) {
             found.extend(default_export(file, scan));
         }
         let uses = scan.api.uses.iter().filter(|used| is_entry || !used.only_in_entry);
-        found.extend(uses.filter_map(|used| breach(modules.host(), file, scan, used)));
+        found.extend(uses.filter_map(|used| breach(modules.host(), (file, is_entry), scan, used)));
     });
     found.into_iter().for_each(|diagnostic| modules.note(diagnostic));
 }
@@ -40,7 +40,12 @@ fn default_export(file: &str, scan: &ModuleScan) -> Option<Diagnostic> {
     Some(Diagnostic::new(Code::DefaultExport, message).help(help).at(file, &scan.source, wrong.start, wrong.end))
 }
 
-fn breach(host: &HostInterface, file: &str, scan: &ModuleScan, used: &ApiUse) -> Option<Diagnostic> {
+fn breach(
+    host: &HostInterface,
+    (file, is_entry): (&str, bool),
+    scan: &ModuleScan,
+    used: &ApiUse,
+) -> Option<Diagnostic> {
     let diagnostic = match &used.what {
         Used::Call(member) => {
             let members = host.api_members()?;
@@ -76,7 +81,12 @@ fn breach(host: &HostInterface, file: &str, scan: &ModuleScan, used: &ApiUse) ->
         }
     };
     let diagnostic = diagnostic.at(file, &scan.source, used.start, used.end);
-    Some(if used.is_tried { diagnostic.soften() } else { diagnostic })
+    Some(match diagnostic.severity() {
+        _ if used.is_tried => diagnostic.soften(),
+        // What the factory calls in any case.
+        Severity::Blocked if is_entry && used.is_straight => diagnostic.at_load(),
+        _ => diagnostic,
+    })
 }
 
 /// The known name that is most like `name`, unless none is.

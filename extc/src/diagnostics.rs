@@ -211,6 +211,9 @@ pub struct Diagnostic {
     place: Option<Place>,
     message: String,
     help: Option<String>,
+    /// Whether the extension is not loaded for it.
+    #[serde(default)]
+    ends_load: bool,
     /// Boxed: most of the time a diagnostic travels as the error of a result.
     excerpt: Option<Box<Excerpt>>,
 }
@@ -224,6 +227,7 @@ impl Diagnostic {
             place: None,
             message: sanitise(message.as_ref()),
             help: None,
+            ends_load: code == Code::DefaultExport,
             excerpt: None,
         }
     }
@@ -298,6 +302,7 @@ impl Diagnostic {
     #[must_use]
     pub(crate) fn soften(mut self) -> Self {
         self.severity = Severity::Warning;
+        self.ends_load = false;
         self
     }
 
@@ -305,6 +310,7 @@ impl Diagnostic {
     #[must_use]
     pub(crate) fn at_load(mut self) -> Self {
         self.severity = self.severity.max(Severity::Blocked);
+        self.ends_load = true;
         self
     }
 
@@ -313,6 +319,11 @@ impl Diagnostic {
     pub(crate) fn blocked(mut self) -> Self {
         self.severity = self.severity.min(Severity::Blocked);
         self
+    }
+
+    /// Whether it keeps the extension from being loaded, as a call that throws in its factory does.
+    pub fn ends_load(&self) -> bool {
+        self.ends_load
     }
 
     /// Where, unless it is about the input as a whole.
@@ -340,7 +351,8 @@ impl Diagnostic {
         // The artifact may be anybody's.
         let help = finding.help.as_deref().map(sanitise);
         let place = Place { file: sanitise(&finding.file), line: finding.line, column: finding.column };
-        Some(Self { code, severity, place: Some(place), message: sanitise(&finding.message), help, excerpt: None })
+        let (message, ends_load) = (sanitise(&finding.message), finding.ends_load);
+        Some(Self { code, severity, place: Some(place), message, help, ends_load, excerpt: None })
     }
 
     /// The form `artifact.json` keeps; `None` for errors (no artifact) and for remarks about this machine.
@@ -359,6 +371,7 @@ impl Diagnostic {
             column: place.column,
             message: self.message.clone(),
             help: self.help.clone(),
+            ends_load: self.ends_load,
         })
     }
 
@@ -385,6 +398,7 @@ impl Diagnostic {
             "column": self.place.as_ref().map(|place| place.column),
             "message": self.message,
             "help": self.help,
+            "ends_load": self.ends_load,
         })
     }
 }

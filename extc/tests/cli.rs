@@ -126,6 +126,32 @@ fn exit_codes_tell_what_happened() {
     let checked = lab.extc(&["check", "package"]).code(1);
     assert!(checked.out.contains("cannot be loaded") && checked.err.contains("index.ts:1:16"), "{}", checked.err);
     lab.extc(&["check", "package", "--strict"]).code(3);
+    // So it is when its factory throws in any case, and not when only some runs of it do.
+    let helper = "const set = (it) => { it.registerTol({}); };\n";
+    for (body, code) in [
+        ("pi.registerTol({});", 1),
+        ("const other = pi; if (other.getFlag('x')) { other.on('input', () => {}); } other.registerTol({});", 1),
+        ("set(pi);", 1),
+        ("await pi.exec('x', []); pi.registerTol({});", 1),
+        ("pi.registerTool({ name: 'x', parameters: 'none' });", 1),
+        ("if (pi.registerTol({})) {}", 1),
+        ("if (pi.getFlag('x')) pi.registerTol({});", 0),
+        ("if (pi.getFlag('x')) return; pi.registerTol({});", 0),
+        ("pi.on('input', () => pi.registerTol({}));", 0),
+        ("pi.getFlag('x') && pi.registerTol({});", 0),
+        ("for (const x of []) set(pi);", 0),
+        ("try { pi.registerTol({}); } catch {}", 0),
+        ("pi.registerTol?.({});", 0),
+    ] {
+        let source = format!("{helper}export default async function (pi) {{ {body} }}\n");
+        let lab = Lab::with(&[("index.ts", &source)]);
+        let checked = lab.extc(&["check", "package"]);
+        let is_blocked = checked.out.contains(": blocked: it cannot be loaded");
+        assert_eq!((checked.code, is_blocked), (code, code != 0), "{body}: {} {}", checked.out, checked.err);
+        assert!(code == 0 || body.contains("none") || checked.err.contains("did you mean `registerTool`?"), "{body}");
+        lab.extc(&["build", "package", "-o", "out"]).code(0);
+        lab.extc(&["check", "out"]).code(code);
+    }
     let lab = Lab::with(GOOD);
     for wrong in [&["build"][..], &["build", "a", "b"], &["melt", "package"], &["check", "package", "--fast"], &[]] {
         let finished = lab.extc(wrong).code(2);

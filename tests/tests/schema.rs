@@ -255,6 +255,7 @@ fn manifest_artifact_and_tape_header_pass() {
                 column: 1,
                 message: "eval".to_owned(),
                 help: None,
+                ends_load: false,
             }],
         },
     );

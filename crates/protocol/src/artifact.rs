@@ -139,4 +139,7 @@ pub struct Finding {
     /// What to do about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub help: Option<String>,
+    /// Whether the extension is not loaded for it: it throws in any case.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ends_load: bool,
 }

@@ -284,6 +284,7 @@ mod tests {
             column: 1,
             message: String::new(),
             help: None,
+            ends_load: false,
         };
         // pi-tui is not here and not fetched: nothing fails for that.
         for (findings, count) in [

@@ -199,7 +199,7 @@ fn write_files(folder: &Path, artifact: &[u8], metadata: &str) -> io::Result<()>
 fn run_check(input: &Path, strict: bool, json: bool, out: &mut dyn Write, err: &mut dyn Write) -> io::Result<u8> {
     let checked = check(&Input::at(input), &CheckOptions { access: access()?, ..CheckOptions::default() });
     let verdict = checked.verdict();
-    let is_loadable = checked.diagnostics.iter().all(|diagnostic| diagnostic.code() != Code::DefaultExport);
+    let is_loadable = !checked.diagnostics.iter().any(Diagnostic::ends_load);
     if json {
         let diagnostics: Vec<_> = checked.diagnostics.iter().map(Diagnostic::to_json).collect();
         let value = serde_json::json!({
@@ -214,7 +214,7 @@ fn run_check(input: &Path, strict: bool, json: bool, out: &mut dyn Write, err: &
     } else {
         report::diagnostics(&checked.diagnostics, false, out, err)?;
         if let Some(metadata) = &checked.metadata {
-            let words = if is_loadable { report::verdict(verdict) } else { "cannot be loaded, see above" };
+            let words = if is_loadable { report::verdict(verdict) } else { "blocked: it cannot be loaded, see above" };
             writeln!(out, "{} {}: {words}", metadata.name, metadata.version)?;
             report::capabilities(metadata, out)?;
         }

@@ -13,6 +13,7 @@
 //! ```
 
 use super::bindings::{Bindings, export_name, member_name, property_name, text_of};
+use super::straight::straight_calls;
 use super::walk::plain;
 use crate::interface::HostName;
 use crate::parse::Parsed;
@@ -42,6 +43,8 @@ pub(crate) struct ApiUse {
     pub(crate) only_in_entry: bool,
     /// Failure is expected: it stands in a `try`, or the object is cast to another type.
     pub(crate) is_tried: bool,
+    /// It runs whenever the module's factory does.
+    pub(crate) is_straight: bool,
 }
 
 /// What is used.
@@ -70,8 +73,11 @@ pub(super) fn api_uses(parsed: &Parsed, bindings: &Bindings) -> ApiUses {
     parsed.program.visit_with(&mut names);
     let exported = Exported::of(parsed, &names, bindings);
     let known = names.known(exported.factory.as_ref());
-    let mut uses =
-        Uses { parsed, bindings, names: &names, known, tries: 0, mentioned: BTreeSet::new(), found: Vec::new() };
+    let is_fixed = |name: &Id| names.functions.contains_key(name) && !names.assigned.contains(name);
+    let straight = exported.factory.as_ref().map(|factory| straight_calls(&parsed.program, factory, is_fixed));
+    let straight = straight.unwrap_or_default();
+    let (mentioned, found) = Default::default();
+    let mut uses = Uses { parsed, bindings, names: &names, known, straight, tries: 0, mentioned, found };
     parsed.program.visit_with(&mut uses);
     let Uses { mentioned, mut found, .. } = uses;
     found.retain(|used| !matches!(&used.what, Used::Call(member) if mentioned.contains(member)));
@@ -433,6 +439,8 @@ struct Uses<'a> {
     bindings: &'a Bindings,
     names: &'a Names,
     known: HashMap<Id, bool>,
+    /// Calls that run whenever the factory does.
+    straight: HashSet<Span>,
     /// `try` blocks around.
     tries: usize,
     /// Members that are mentioned without a call.
@@ -447,32 +455,33 @@ impl Uses<'_> {
         self.known.get(&ident.to_id()).copied()
     }
 
-    fn push(&mut self, what: Used, span: Span, member: &MemberExpr, only_in_entry: bool) {
+    fn push(&mut self, what: Used, span: Span, (call, member): (Span, &MemberExpr), only_in_entry: bool) {
         let (start, end) = self.parsed.range(span);
+        let is_straight = self.straight.contains(&call);
         let is_cast = !matches!(member.obj.as_ref(), Expr::Ident(_));
         let is_tried = self.tries > 0 || is_cast;
-        self.found.push(ApiUse { what, start, end, only_in_entry, is_tried });
+        self.found.push(ApiUse { what, start, end, only_in_entry, is_tried, is_straight });
     }
 
     /// `pi.MEMBER(arguments)`; `is_asked`: `pi.MEMBER?.(arguments)`.
-    fn see(&mut self, member: &MemberExpr, arguments: &[ExprOrSpread], is_asked: bool) {
+    fn see(&mut self, call: Span, member: &MemberExpr, arguments: &[ExprOrSpread], is_asked: bool) {
         let (Some(only_in_entry), Some(name)) = (self.owner(&member.obj), member_name(&member.prop)) else { return };
         let first = arguments.first().filter(|first| first.spread.is_none());
         match (name.as_str(), first) {
             ("on", Some(event)) => {
                 if let Some(text) = self.bindings.text(plain(&event.expr)).filter(|text| text.whole) {
-                    self.push(Used::Event(text.start), event.expr.span(), member, only_in_entry);
+                    self.push(Used::Event(text.start), event.expr.span(), (call, member), only_in_entry);
                 }
             }
             ("registerTool", Some(tool)) => {
                 if let Some((what, span)) = self.wrong_parameters(&tool.expr) {
-                    self.push(Used::Parameters(what), span, member, only_in_entry);
+                    self.push(Used::Parameters(what), span, (call, member), only_in_entry);
                 }
             }
             _ => {}
         }
         if !is_asked {
-            self.push(Used::Call(name), member.prop.span(), member, only_in_entry);
+            self.push(Used::Call(name), member.prop.span(), (call, member), only_in_entry);
         }
     }
 
@@ -520,7 +529,7 @@ impl Visit for Uses<'_> {
             && let Expr::Member(member) = plain(callee)
             && self.owner(&member.obj).is_some()
         {
-            self.see(member, &call.args, false);
+            self.see(call.span, member, &call.args, false);
             // The member is called, not mentioned.
             if let MemberProp::Computed(computed) = &member.prop {
                 computed.visit_with(self);
@@ -533,7 +542,7 @@ impl Visit for Uses<'_> {
 
     fn visit_opt_call(&mut self, call: &OptCall) {
         if let Expr::Member(member) = plain(&call.callee) {
-            self.see(member, &call.args, true);
+            self.see(call.span, member, &call.args, true);
         }
         call.visit_children_with(self);
     }

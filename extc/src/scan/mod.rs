@@ -26,6 +26,7 @@ mod offers;
 mod patches;
 mod pi;
 mod sets;
+mod straight;
 mod throwing;
 mod umd;
 mod uses;

@@ -83,7 +83,7 @@ mod tests {
 
     fn finding(code: &str, class: Verdict, file: &str, message: &str) -> Finding {
         let (code, file, message) = (code.to_owned(), file.to_owned(), message.to_owned());
-        Finding { code, class, file, line: 3, column: 1, message, help: None }
+        Finding { code, class, file, line: 3, column: 1, message, help: None, ends_load: false }
     }
 
     #[test]

@@ -1,0 +1,221 @@
+//! Calls that run whenever the factory of an entry does, and so decide whether the extension is loaded.
+//!
+//! Counted are calls in the factory's own body, and in functions of the module that it calls in the same way: outside of
+//! conditions, loops and inner functions, and before anything that may return or throw early.
+//!
+//! ```text
+//! export default (pi) => {
+//!   pi.one();                     // runs
+//!   if (pi.two()) pi.three();     // `two` runs
+//!   later(() => pi.four());
+//!   if (isOld) return;
+//!   pi.five();
+//! };
+//! ```
+
+use super::walk::plain;
+use std::collections::HashSet;
+use swc_core::common::Span;
+use swc_core::ecma::ast::*;
+use swc_core::ecma::visit::{Visit, VisitWith};
+
+/// Finds the calls; `factory` is the parameter of the entry's function, `is_fixed` says whether a name keeps its function.
+pub(super) fn straight_calls(program: &Program, factory: &Id, is_fixed: impl Fn(&Id) -> bool) -> HashSet<Span> {
+    let mut functions: HashSet<Id> = HashSet::new();
+    loop {
+        let mut lines =
+            Lines { factory, functions: &functions, is_on: false, calls: HashSet::new(), called: Vec::new() };
+        program.visit_with(&mut lines);
+        let Lines { calls, called, .. } = lines;
+        let before = functions.len();
+        functions.extend(called.into_iter().filter(&is_fixed));
+        if functions.len() == before {
+            return calls;
+        }
+    }
+}
+
+struct Lines<'a> {
+    factory: &'a Id,
+    /// Functions that are called on the straight line.
+    functions: &'a HashSet<Id>,
+    /// Whether what is visited runs whenever the factory does.
+    is_on: bool,
+    calls: HashSet<Span>,
+    called: Vec<Id>,
+}
+
+impl Lines<'_> {
+    fn with(&mut self, is_on: bool, visit: impl FnOnce(&mut Self)) {
+        let before = std::mem::replace(&mut self.is_on, is_on);
+        visit(self);
+        self.is_on = before;
+    }
+
+    /// Visits what runs only sometimes.
+    fn sometimes<T: VisitWith<Self>>(&mut self, node: &T) {
+        self.with(false, |lines| node.visit_with(lines));
+    }
+
+    fn is_factory(&self, first: Option<&Pat>) -> bool {
+        first.and_then(Pat::as_ident).is_some_and(|name| name.to_id() == *self.factory)
+    }
+
+    fn is_called(&self, name: &Ident) -> bool {
+        self.functions.contains(&name.to_id())
+    }
+
+    fn function(&mut self, function: &Function, is_called: bool) {
+        let first = function.params.first().map(|parameter| &parameter.pat);
+        let is_on = (is_called || self.is_factory(first)) && !function.is_generator;
+        self.with(is_on, |lines| function.body.visit_with(lines));
+    }
+
+    fn arrow(&mut self, arrow: &ArrowExpr, is_called: bool) {
+        let is_on = is_called || self.is_factory(arrow.params.first());
+        self.with(is_on, |lines| arrow.body.visit_with(lines));
+    }
+}
+
+impl Visit for Lines<'_> {
+    fn visit_function(&mut self, function: &Function) {
+        self.function(function, false);
+    }
+
+    fn visit_arrow_expr(&mut self, arrow: &ArrowExpr) {
+        self.arrow(arrow, false);
+    }
+
+    fn visit_fn_decl(&mut self, declaration: &FnDecl) {
+        self.function(&declaration.function, self.is_called(&declaration.ident));
+    }
+
+    fn visit_var_declarator(&mut self, declarator: &VarDeclarator) {
+        let is_called = declarator.name.as_ident().is_some_and(|name| self.is_called(&name.id));
+        match declarator.init.as_deref().map(plain) {
+            Some(Expr::Arrow(arrow)) => self.arrow(arrow, is_called),
+            Some(Expr::Fn(function)) => self.function(&function.function, is_called),
+            _ => declarator.visit_children_with(self),
+        }
+    }
+
+    fn visit_class(&mut self, class: &Class) {
+        self.sometimes(&class.body);
+    }
+
+    fn visit_stmts(&mut self, statements: &[Stmt]) {
+        for statement in statements {
+            statement.visit_with(self);
+            self.is_on &= !may_end(statement);
+        }
+    }
+
+    fn visit_if_stmt(&mut self, statement: &IfStmt) {
+        statement.test.visit_with(self);
+        self.sometimes(&statement.cons);
+        self.sometimes(&statement.alt);
+    }
+
+    fn visit_cond_expr(&mut self, conditional: &CondExpr) {
+        conditional.test.visit_with(self);
+        self.sometimes(&conditional.cons);
+        self.sometimes(&conditional.alt);
+    }
+
+    fn visit_bin_expr(&mut self, binary: &BinExpr) {
+        binary.left.visit_with(self);
+        let is_short = matches!(binary.op, BinaryOp::LogicalAnd | BinaryOp::LogicalOr | BinaryOp::NullishCoalescing);
+        self.with(self.is_on && !is_short, |lines| binary.right.visit_with(lines));
+    }
+
+    fn visit_assign_expr(&mut self, assign: &AssignExpr) {
+        let is_short = matches!(assign.op, AssignOp::AndAssign | AssignOp::OrAssign | AssignOp::NullishAssign);
+        self.with(self.is_on && !is_short, |lines| assign.visit_children_with(lines));
+    }
+
+    fn visit_assign_pat(&mut self, pattern: &AssignPat) {
+        self.sometimes(pattern.right.as_ref());
+    }
+
+    fn visit_opt_chain_expr(&mut self, chain: &OptChainExpr) {
+        self.with(false, |lines| chain.visit_children_with(lines));
+    }
+
+    fn visit_switch_stmt(&mut self, statement: &SwitchStmt) {
+        statement.discriminant.visit_with(self);
+        self.sometimes(&statement.cases);
+    }
+
+    fn visit_for_stmt(&mut self, statement: &ForStmt) {
+        statement.init.visit_with(self);
+        statement.test.visit_with(self);
+        self.sometimes(&statement.update);
+        self.sometimes(&statement.body);
+    }
+
+    fn visit_for_in_stmt(&mut self, statement: &ForInStmt) {
+        statement.right.visit_with(self);
+        self.sometimes(&statement.body);
+    }
+
+    fn visit_for_of_stmt(&mut self, statement: &ForOfStmt) {
+        statement.right.visit_with(self);
+        self.sometimes(&statement.body);
+    }
+
+    fn visit_while_stmt(&mut self, statement: &WhileStmt) {
+        statement.test.visit_with(self);
+        self.sometimes(&statement.body);
+    }
+
+    fn visit_try_stmt(&mut self, statement: &TryStmt) {
+        let is_caught = statement.handler.is_some();
+        self.with(self.is_on && !is_caught, |lines| statement.block.visit_with(lines));
+        self.sometimes(&statement.handler);
+        statement.finalizer.visit_with(self);
+    }
+
+    fn visit_call_expr(&mut self, call: &CallExpr) {
+        if self.is_on {
+            self.calls.insert(call.span);
+            if let Callee::Expr(callee) = &call.callee
+                && let Expr::Ident(name) = plain(callee)
+            {
+                self.called.push(name.to_id());
+            }
+        }
+        call.visit_children_with(self);
+    }
+
+    fn visit_ts_type(&mut self, _: &TsType) {}
+}
+
+/// Whether a statement may end the function that it stands in.
+fn may_end(statement: &Stmt) -> bool {
+    let mut ends = Ends(false);
+    statement.visit_with(&mut ends);
+    ends.0
+}
+
+struct Ends(bool);
+
+impl Visit for Ends {
+    fn visit_return_stmt(&mut self, _: &ReturnStmt) {
+        self.0 = true;
+    }
+
+    fn visit_throw_stmt(&mut self, _: &ThrowStmt) {
+        self.0 = true;
+    }
+
+    /// Leaves a block that may have a label.
+    fn visit_break_stmt(&mut self, statement: &BreakStmt) {
+        self.0 |= statement.label.is_some();
+    }
+
+    fn visit_function(&mut self, _: &Function) {}
+
+    fn visit_arrow_expr(&mut self, _: &ArrowExpr) {}
+
+    fn visit_class(&mut self, _: &Class) {}
+}
