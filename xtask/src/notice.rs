@@ -20,7 +20,7 @@ pi gives its extensions these npm packages. They are fetched by name, version an
 modules, compiled like an extension, and kept in the cache; their scripts never run. Each is under its own licence, whose text is in its
 package.
 
-pi-coding-agent is fetched by the first session, too: its code is run once, without a single grant, for the words of pi's system prompt and
+pi-coding-agent is fetched by the first session that loads an extension, too: its code is run once, without a single grant, for the words of pi's system prompt and
 of the built-in tools, and its documentation is unpacked to `~/.pi/agent/pi`, where that prompt says it is. `PI_OFFLINE=1` fetches nothing,
 `PIJS_WORDS=own` uses this program's own words; a recorded reply (`--model script:FILE`) uses what is kept and fetches nothing.
 

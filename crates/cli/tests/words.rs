@@ -64,6 +64,18 @@ fn where_pis_package_cannot_be_had_our_own_words_stand_in_for_its() {
 }
 
 #[test]
+fn nothing_is_fetched_for_a_session_without_extensions() {
+    let world = World::new();
+    let server = ModelServer::start(vec![Reply::Stream(openai(&["hi"]))]);
+    world.write("home/.npmrc", "registry=http://127.0.0.1:9/\nfetch-retries=0\n");
+    let args = ["-p", "x", "--no-session", "--model", "openai/m", "--api-key", "k", "--base-url", &server.url];
+    let mut command = world.command(&args);
+    command.env("XDG_CACHE_HOME", world.path().join("cache")).env_remove("PIJS_WORDS");
+    let said = support::run(command);
+    assert_eq!((said.succeeded().stdout.as_str(), said.stderr.as_str()), ("hi\n", ""));
+}
+
+#[test]
 fn what_is_supplied_and_cannot_be_fetched_is_named() {
     let world = World::new();
     let mut command = world.command(&["ext", "supply"]);

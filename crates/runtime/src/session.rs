@@ -156,7 +156,10 @@ impl LoadedSession {
         }
         agent.set_words(match self.words {
             Some(words) => words,
-            None => crate::words::of_session(environment, &self.loader.compiler, &choice.model).await,
+            None => {
+                let has_extensions = !self.host.packages().is_empty();
+                crate::words::of_session(environment, &self.loader.compiler, &choice.model, has_extensions).await
+            }
         });
         agent.set_settings(settings);
         agent.set_model_network(environment.variable("PI_OFFLINE").is_none());

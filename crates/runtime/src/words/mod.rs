@@ -9,6 +9,7 @@
 //! kept by an earlier start                      pi's
 //! the unit is compiled, or can be fetched       pi's, and they are kept
 //! PI_OFFLINE, no network, no cache              this program's own
+//! no extension is loaded                        as with PI_OFFLINE: only extensions are worth a fetch
 //! ```
 
 use crate::builder::{Interface, SessionBuilder};
@@ -58,13 +59,20 @@ const COLLECT: &str = include_str!("collect.ts");
 /// Its tool, and the call of it.
 const TOOL: &str = "words";
 
-/// The words of a session of the user, with pi's documentation where the prompt says that it is.
-pub async fn of_session(environment: &Environment, compiler: &Compiler, model: &Model) -> Arc<Words> {
+/// The words of a session of the user, with pi's documentation where the prompt says that it is. `fetches`: what they need
+/// may be fetched.
+pub async fn of_session(
+    environment: &Environment,
+    compiler: &Compiler,
+    model: &Model,
+    fetches: bool,
+) -> Arc<Words> {
     let words = if model.provider == RECORDED { kept(environment, compiler) } else { None };
     let words = match words {
         Some(words) => words,
         None if model.provider == RECORDED => return Words::own(),
-        None => of_start(environment, compiler).await,
+        None if fetches => of_start(environment, compiler).await,
+        None => at_hand(environment, compiler).await,
     };
     if words.docs.is_empty() {
         return words;
@@ -84,7 +92,7 @@ pub async fn of_start(environment: &Environment, compiler: &Compiler) -> Arc<Wor
     if environment.stderr_is_terminal && !is_offline(environment) {
         environment.notices.show("preparing the prompt from pi's own package; this happens once");
     }
-    match made(environment, compiler, &cache).await {
+    match made(environment, compiler, &cache, is_offline(environment)).await {
         Ok(Some(words)) => Arc::new(words),
         Ok(None) => Words::own(),
         Err(failure) => {
@@ -92,6 +100,15 @@ pub async fn of_start(environment: &Environment, compiler: &Compiler) -> Arc<Wor
             Words::own()
         }
     }
+}
+
+/// The words that this start can have without a fetch.
+async fn at_hand(environment: &Environment, compiler: &Compiler) -> Arc<Words> {
+    if let Some(words) = kept(environment, compiler) {
+        return words;
+    }
+    let Some(cache) = compiler.cache() else { return Words::own() };
+    made(environment, compiler, &cache, true).await.ok().flatten().map_or_else(Words::own, Arc::new)
 }
 
 /// Makes the words ready for the first session, where that needs nothing but a registry that answers. That it fails is for
@@ -102,7 +119,7 @@ pub async fn prepare(environment: &Environment) {
         return;
     }
     if let Some(cache) = compiler.cache() {
-        let _ = made(environment, &compiler, &cache).await;
+        let _ = made(environment, &compiler, &cache, false).await;
     }
 }
 
@@ -121,8 +138,12 @@ fn kept(environment: &Environment, compiler: &Compiler) -> Option<Arc<Words>> {
 }
 
 /// Runs pi's code and keeps what it says; `None` when nothing may be fetched for it.
-async fn made(environment: &Environment, compiler: &Compiler, cache: &Cache) -> Result<Option<Words>> {
-    let is_offline = is_offline(environment);
+async fn made(
+    environment: &Environment,
+    compiler: &Compiler,
+    cache: &Cache,
+    is_offline: bool,
+) -> Result<Option<Words>> {
     let answered = match collected(environment, compiler, is_offline).await {
         Err(_) if is_offline => return Ok(None),
         answered => answered?,
