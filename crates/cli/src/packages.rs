@@ -18,7 +18,7 @@ use pijs_runtime::applicant::{Applicant, grant_key};
 use pijs_runtime::compile::{Compiler, input_of};
 use pijs_runtime::grant_file::GrantFile;
 use pijs_runtime::made_files::MadeFolder;
-use pijs_runtime::similar;
+use pijs_runtime::similar_names;
 use pijs_runtime::slow::Slow;
 use pijs_runtime::supply::Supplier;
 use pijs_runtime::trust::Trust;
@@ -455,7 +455,7 @@ pub(crate) fn find_package(environment: &Environment, which: &str) -> Result<Pac
             package.name.as_deref().into_iter().chain([id.strip_prefix("npm:").unwrap_or(id)])
         })
         .collect();
-    let similar = similar(which, names).map(str::to_owned);
+    let similar = similar_names(which, names, str::to_owned);
     let which = which.strip_prefix("path:").unwrap_or(which);
     let named = discovered(environment, vec![which.to_owned()]).map_err(|failure| match similar {
         Some(similar) => {

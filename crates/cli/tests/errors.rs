@@ -23,7 +23,7 @@ fn an_unknown_flag_is_refused_by_name() {
     let world = World::new();
     let model = world.script(&[&["hi"]]);
     world.pi(&["-p", "x", "--model", &model, "--nonsense"]).failed(2, &["--nonsense"]);
-    world.pi(&["-p", "x", "--modle", &model]).failed(2, &["--modle", "did you mean --model?"]);
+    world.pi(&["-p", "x", "--modle", &model]).failed(2, &["--modle", "did you mean --model or --mode?"]);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use crate::applicant::Applicant;
 use crate::config::Permissions;
 use crate::environment::Environment;
 use crate::failure::{Failure, Result, is_missing};
-use crate::similar::similar;
+use crate::similar::similar_names;
 use crate::text::clean;
 use pijs_agent::AskLimits;
 use pijs_agent::settings::Settings as SessionSettings;
@@ -343,7 +343,7 @@ fn must_exist(capability: &str) -> Result<()> {
         return Ok(());
     }
     let message = format!("{}: no such capability", clean(capability));
-    let meant = similar(capability, CAPABILITIES.iter().map(|(name, _)| *name));
+    let meant = similar_names(capability, CAPABILITIES.iter().map(|(name, _)| *name), str::to_owned);
     let meant = meant.map(|meant| format!("did you mean {meant}? ")).unwrap_or_default();
     Err(Failure::usage(message).help(format!("{meant}one of: {}", all_capabilities())))
 }

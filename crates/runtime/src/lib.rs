@@ -65,7 +65,6 @@ pub use ledger::folder as ledger_folder;
 pub use loading::UNKNOWN_OPTION;
 pub use notices::Notices;
 pub use session::{AgentSession, LoadedSession, WIND_DOWN};
-pub use similar::similar;
-pub use similar::similar_models;
+pub use similar::{similar, similar_models, similar_names};
 pub use text::{clean, indented};
 pub use watchdog::WatchThread;

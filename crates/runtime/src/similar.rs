@@ -3,12 +3,33 @@
 /// Edits (a letter more, less, changed or moved by one) up to which a name counts as misspelt; one in a short name.
 const MOST_EDITS: usize = 2;
 
+/// Names that are shown where several are alike.
+const MOST_SHOWN: usize = 3;
+
 /// The known name that is most like `name`, unless none is.
 pub fn similar<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    nearest(name, known).into_iter().next()
+}
+
+/// The known names that are most like `name`, in words: `a`, or `a or b` where both are as near. `shown` writes each.
+pub fn similar_names<'a>(
+    name: &str,
+    known: impl IntoIterator<Item = &'a str>,
+    shown: impl Fn(&str) -> String,
+) -> Option<String> {
+    let names: Vec<String> = nearest(name, known).into_iter().take(MOST_SHOWN).map(shown).collect();
+    (!names.is_empty()).then(|| names.join(" or "))
+}
+
+/// All that are as near as the nearest one; those of the same length first.
+fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let most = if name.len() < 6 { 1 } else { MOST_EDITS };
     let edits = known.into_iter().map(|known| (strsim::damerau_levenshtein(name, known), known));
-    let found = edits.filter(|(edits, _)| *edits <= most);
-    found.min_by_key(|(edits, known)| (*edits, known.len().abs_diff(name.len()), *known)).map(|(_, known)| known)
+    let mut found: Vec<(usize, &str)> = edits.filter(|(edits, _)| *edits <= most).collect();
+    found.sort_by_key(|(edits, known)| (*edits, known.len().abs_diff(name.len()), *known));
+    found.dedup();
+    let least = found.first().map_or(0, |(edits, _)| *edits);
+    found.into_iter().take_while(|(edits, _)| *edits == least).map(|(_, known)| known).collect()
 }
 
 /// Up to three models whose names are most like `name`, where dots, dashes and capitals count for nothing.

@@ -1,7 +1,7 @@
 //! Names that somebody may have meant: of options and sub-commands that do not exist.
 
 use super::Cli;
-use pijs_runtime::{Failure, similar};
+use pijs_runtime::{Failure, similar, similar_names};
 use std::ffi::OsString;
 
 /// Letters of a command that is recognised whatever follows it. A shorter one is only where it stands alone: `lint` may well
@@ -13,11 +13,11 @@ const SHORTEST_COMMAND: usize = 4;
 /// Names that other package managers have for a command.
 const SYNONYMS: [(&str, &str); 2] = [("ls", "list"), ("rm", "remove")];
 
-/// The option that is most like `--name`, among pi's own and `registered` ones of extensions.
+/// The options that are most like `--name`, in words, among pi's own and `registered` ones of extensions.
 pub(crate) fn similar_option(name: &str, registered: &[String]) -> Option<String> {
     let command = <Cli as clap::CommandFactory>::command();
     let own = command.get_arguments().filter(|arg| !arg.is_hide_set()).filter_map(|arg| arg.get_long());
-    similar(name, own.chain(registered.iter().map(String::as_str))).map(|found| format!("--{found}"))
+    similar_names(name, own.chain(registered.iter().map(String::as_str)), |found| format!("--{found}"))
 }
 
 /// Refuses a command line that begins with a misspelt sub-command: as a prompt, it would ask the model.
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn a_misspelt_name_is_recognised() {
-        assert_eq!(similar_option("modle", &[]).as_deref(), Some("--model"));
+        assert_eq!(similar_option("modle", &[]).as_deref(), Some("--model or --mode"), "as near");
         assert_eq!(similar_option("no-extension", &[]).as_deref(), Some("--no-extensions"));
         assert_eq!(similar_option("plna", &["plan".to_owned()]).as_deref(), Some("--plan"));
         assert_eq!(similar_option("frobnicate", &[]), None);

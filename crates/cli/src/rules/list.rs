@@ -9,7 +9,7 @@ use pijs_rules::{
 };
 use pijs_runtime::Environment;
 use pijs_runtime::rules::RuleSet;
-use pijs_runtime::similar;
+use pijs_runtime::similar_names;
 use pijs_runtime::{Failure, Result};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -158,8 +158,8 @@ pub(crate) fn find(set: &RuleSet, name: &str) -> Result<(Rule, Activity)> {
     }
     let names = rules.iter().map(|(rule, _)| rule.name.as_str());
     let failure = Failure::failed(format!("there is no rule {name:?} here"));
-    Err(match similar(name, names) {
-        Some(near) => failure.help(format!("did you mean {near:?}? `pi rules list` lists them")),
+    Err(match similar_names(name, names, |near| format!("{near:?}")) {
+        Some(near) => failure.help(format!("did you mean {near}? `pi rules list` lists them")),
         None => failure.help("`pi rules list` lists them"),
     })
 }

@@ -15,7 +15,7 @@ use pijs_llm::provider::one_line;
 use pijs_protocol::{ExtensionId, guard};
 use pijs_runtime::AgentSession;
 use pijs_runtime::Environment;
-use pijs_runtime::similar;
+use pijs_runtime::similar_names;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -235,12 +235,13 @@ impl Commands {
         work.into_iter().for_each(|work| self.screen.ask(work));
     }
 
-    /// The command that is most like a name, of pi's own and of extensions, skills and prompts.
+    /// The commands that are most like a name, in words: of pi's own and of extensions, skills and prompts.
     fn meant(&self, name: &str) -> Option<String> {
         let offered = self.session.host.state().get("commands").unwrap_or_default();
         let offered = offered.as_array().into_iter().flatten().filter_map(|command| command["name"].as_str());
         let known: Vec<&str> = OWN.iter().map(|(own, _)| *own).chain(offered).collect();
-        similar(name, known).filter(|meant| *meant != name).map(str::to_owned)
+        let is_one = known.contains(&name);
+        similar_names(name, known, |known| format!("/{known}")).filter(|_| !is_one)
     }
 
     async fn say(&self, text: &str, later: bool, by: Option<ExtensionId>) {
@@ -278,7 +279,7 @@ impl Commands {
             {
                 // The editor stays empty for the correction; the history has what was typed.
                 return self.inform(&format!(
-                    "no command /{name}; did you mean /{meant}? To send it as a message: Up, then Enter"
+                    "no command /{name}; did you mean {meant}? To send it as a message: Up, then Enter"
                 ));
             }
         }

@@ -350,11 +350,16 @@ fn a_question_of_pi_has_a_frame_of_its_own() {
 #[test]
 fn a_misspelt_command_is_not_sent_before_it_is_entered_again() {
     let world = World::new();
-    let extension = "export default (pi: any) => pi.registerCommand('deploy', {handler: async (_: string, ctx: any) => ctx.ui.notify('deployed')});\n";
+    let extension = "export default (pi: any) => {\n\
+        pi.registerCommand('relord', {handler: async () => {}});\n\
+        pi.registerCommand('deploy', {handler: async (_: string, ctx: any) => ctx.ui.notify('deployed')});\n\
+    };\n";
     let mut terminal = open(&world, extension, &[&["sent after all"]], &[]);
     terminal.answers("/relaod", "no command /relaod; did you mean /reload? To send it as a message: Up, then Enter");
     terminal.answers("/reload", "loaded again");
     terminal.answers("/delpoy", "did you mean /deploy?");
+    terminal.answers("/deplo", "did you mean /deploy?");
+    terminal.answers("/relod", "did you mean /reload or /relord?");
     // A correction that is typed at once stands alone.
     terminal.answers("/deploy", "deployed");
     terminal.answers("/delpoy now", "did you mean /deploy?");

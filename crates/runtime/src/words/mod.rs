@@ -61,12 +61,7 @@ const TOOL: &str = "words";
 
 /// The words of a session of the user, with pi's documentation where the prompt says that it is. `fetches`: what they need
 /// may be fetched.
-pub async fn of_session(
-    environment: &Environment,
-    compiler: &Compiler,
-    model: &Model,
-    fetches: bool,
-) -> Arc<Words> {
+pub async fn of_session(environment: &Environment, compiler: &Compiler, model: &Model, fetches: bool) -> Arc<Words> {
     let words = if model.provider == RECORDED { kept(environment, compiler) } else { None };
     let words = match words {
         Some(words) => words,
