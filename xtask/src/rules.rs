@@ -38,7 +38,7 @@ pub const LAYERS: &[&[&str]] = &[
     &["pijs-host", "pijs-session-store", "pijs-tools"],
     &["pijs-agent"],
     &["pijs-runtime"],
-    &["pijs-conformance"],
+    &["pijs-conformance", "pijs-tui"],
     &["pijs-cli", "pijs-readers", "xtask"],
     // Nothing is above these two, so that crates name the kit as a development dependency only.
     &["pijs-testkit", "pijs-tests"],

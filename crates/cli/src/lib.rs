@@ -5,7 +5,6 @@
 #![warn(missing_docs)]
 
 mod args;
-mod choices;
 mod consent;
 mod demo;
 mod export;
@@ -22,11 +21,9 @@ mod rpc;
 mod rules;
 mod said;
 mod session;
-mod stops;
 mod supply_command;
 mod terminal;
 mod trust;
-mod tui;
 
 use args::{Cli, Command, ExtCommand, ExtensionFlag, LedgerCommand};
 use clap::Parser;

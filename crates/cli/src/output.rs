@@ -1,6 +1,8 @@
 //! Writing to the two streams. What reaches a terminal goes through the sanitiser here, whoever made it.
 
 use pijs_protocol::guard;
+use pijs_runtime::Notices;
+pub(crate) use pijs_runtime::{clean, indented, option_text};
 use std::io::{IsTerminal, Write};
 use std::sync::{Mutex, PoisonError};
 
@@ -26,18 +28,15 @@ pub(crate) fn reply(text: &str) {
 /// A message for people on stderr, made harmless.
 pub(crate) fn stderr(line: &str) {
     match &*DIVERTED.lock().unwrap_or_else(PoisonError::into_inner) {
-        Some(divert) => divert(line),
+        Some(elsewhere) => elsewhere.show(line),
         None => drop(writeln!(std::io::stderr().lock(), "{}", clean(line))),
     }
 }
 
-/// Takes messages for stderr while something else is on the screen.
-type Divert = Box<dyn Fn(&str) + Send>;
-
-static DIVERTED: Mutex<Option<Divert>> = Mutex::new(None);
+static DIVERTED: Mutex<Option<Notices>> = Mutex::new(None);
 
 /// Sends messages for stderr elsewhere, or back there. Whoever takes them makes them harmless.
-pub(crate) fn divert(to: Option<Divert>) {
+pub(crate) fn divert(to: Option<Notices>) {
     *DIVERTED.lock().unwrap_or_else(PoisonError::into_inner) = to;
 }
 
@@ -70,23 +69,4 @@ impl<W: Write> Write for Json<W> {
     fn flush(&mut self) -> std::io::Result<()> {
         self.0.flush()
     }
-}
-
-/// Makes foreign text harmless for a terminal; several lines stay several lines.
-pub(crate) fn clean(text: &str) -> String {
-    pijs_terminal::text(text)
-}
-
-/// An option of `ctx.ui.select` as a person reads it: extensions that give objects get them back, and show none.
-pub(crate) fn option_text(option: &serde_json::Value) -> String {
-    match option {
-        serde_json::Value::String(text) => text.clone(),
-        serde_json::Value::Object(_) => "[object Object]".to_owned(),
-        other => other.to_string(),
-    }
-}
-
-/// Foreign text with its later lines indented: what begins at the left edge is pi's own, its questions above all.
-pub(crate) fn indented(text: &str) -> String {
-    if guard::is_up("prompt.frame") { text.replace('\n', "\n  ") } else { text.to_owned() }
 }

@@ -2,19 +2,19 @@
 
 use crate::args::{ExtensionFlag, Mode, RunArgs};
 use crate::export;
-use crate::output::{Json, clean, reply, stderr};
-use crate::rules;
+use crate::output::{self, Json, clean, reply, stderr};
 use crate::said::{self, Said, answers_one};
 use crate::session::{assemble, at_once, list_models};
-use crate::stops::{GOODBYE, Stops};
 use pijs_agent::{AgentError, AgentEvent, Ending, FrontEnd, InputSource, JsonFrontEnd, Outcome};
 use pijs_llm::message::{Block, Message, StopReason};
 use pijs_llm::provider::{ErrorKind, Model, one_line};
 use pijs_protocol::guard;
 use pijs_runtime::Environment;
 use pijs_runtime::models;
-use pijs_runtime::{AgentSession, Isolation, WIND_DOWN};
+use pijs_runtime::stops::{GOODBYE, Stops};
+use pijs_runtime::{AgentSession, Isolation, Notices, WIND_DOWN};
 use pijs_runtime::{Failure, Result};
+use pijs_tui::TuiOptions;
 use std::cell::Cell;
 use std::ops::Deref;
 
@@ -31,7 +31,7 @@ pub(crate) async fn run(environment: &Environment, args: RunArgs, flags: Vec<Ext
         return crate::rpc::serve(environment, args, flags).await;
     }
     if !answers_one(environment, &args) {
-        return crate::tui::serve(environment, args, flags).await;
+        return talk(environment, args, flags).await;
     }
     let said = said::piped(environment, &args).await?;
     let is_text = args.mode != Mode::Json;
@@ -75,6 +75,24 @@ pub(crate) async fn run(environment: &Environment, args: RunArgs, flags: Vec<Ext
     result
 }
 
+/// Talks with the person at the terminal until they leave.
+async fn talk(environment: &Environment, args: RunArgs, flags: Vec<ExtensionFlag>) -> Result<()> {
+    let options = TuiOptions {
+        prompts: said::typed(environment, &args, String::new())?.prompts,
+        theme: args.use_theme.clone(),
+        is_verbose: args.verbose,
+        resumes: args.session.resume,
+        session_dir: args.session.session_dir.clone(),
+    };
+    let divert = |notices: Option<Notices>| output::divert(notices);
+    let assemble = |interface, resumed: Option<String>| async move {
+        let mut args = args;
+        args.session.session = resumed.or(args.session.session);
+        assemble(environment, &args, flags, interface, None).await
+    };
+    pijs_tui::serve(environment, options, divert, assemble).await
+}
+
 /// Says on stderr when the model is asked again and when rules fire, a line each; the rest of an answer is its text.
 #[derive(Default)]
 struct Retries {
@@ -84,7 +102,7 @@ struct Retries {
 
 impl FrontEnd for Retries {
     fn event(&mut self, event: &AgentEvent<'_>) -> std::io::Result<()> {
-        if let Some(line) = rules::event_line(event) {
+        if let Some(line) = pijs_runtime::rules::event_line(event) {
             stderr(&line);
         }
         if let AgentEvent::AutoRetryStart { attempt, max_attempts, delay_ms, error_message, cause } = event {

@@ -1,20 +1,16 @@
-//! `pi rules`, and the options and notices of streamed rules. The rules of a session are in [`pijs_runtime::rules`].
+//! `pi rules`, and the options of streamed rules. The rules of a session are in [`pijs_runtime::rules`].
 //!
 //! | module | idea |
 //! |---|---|
 //! | `list`, `lint`, `init` | the commands on rule files |
-//! | `notices` | lines about firings for people |
 //! | `try_out` | `pi rules test`: rules over a file, standard input or cases |
 //! | `sessions` | `pi rules scan`, `explain` and `stats`: rules over session files |
 
 mod init;
 mod lint;
 mod list;
-mod notices;
 mod sessions;
 mod try_out;
-
-pub(crate) use notices::{entry_lines, event_line};
 
 use crate::args::peer;
 use clap::{Args, Subcommand};

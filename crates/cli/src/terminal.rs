@@ -1,10 +1,10 @@
 //! A person at a terminal: capability questions and dialogs of extensions, line by line on stderr.
 
-use crate::choices::{Choice, choices, keys};
 use crate::output::{clean, indented, option_text, stderr};
 use pijs_connectors::ports::{PortAnswer, UiCall, UiOp, UiPort, unsupported};
 use pijs_hostcall::{Answer, BoxFuture, Caller, CancelToken, Prompter, Question};
 use pijs_protocol::{ExtensionId, HostcallError, guard};
+use pijs_runtime::choices::{Choice, choices, keys};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{BufRead, Write};

@@ -11,3 +11,12 @@ pub fn clean(text: &str) -> String {
 pub fn indented(text: &str) -> String {
     if guard::is_up("prompt.frame") { text.replace('\n', "\n  ") } else { text.to_owned() }
 }
+
+/// An option of `ctx.ui.select` as a person reads it: extensions that give objects get them back, and show none.
+pub fn option_text(option: &serde_json::Value) -> String {
+    match option {
+        serde_json::Value::String(text) => text.clone(),
+        serde_json::Value::Object(_) => "[object Object]".to_owned(),
+        other => other.to_string(),
+    }
+}

@@ -2,7 +2,7 @@
 
 use super::commands::{Answer, Commands};
 use super::page::page;
-use crate::export::{self, Name};
+use pijs_runtime::export::{self, Name};
 use pijs_session_store::refs;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};

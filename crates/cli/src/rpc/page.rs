@@ -1,7 +1,7 @@
 //! A session as a page for people: `export_html`.
 
-use crate::export::readable;
 use pijs_llm::message::{Block, Message};
+use pijs_runtime::export::readable;
 use pijs_session_store::{Body, Entry};
 use std::fmt::Write as _;
 

@@ -5,29 +5,29 @@
 //! answer. So a second thread hears the same signals, and ends the process when it is still there [`PATIENCE`] later.
 //! What a process that is killed leaves behind is what this one does: workers and programs end with it.
 
+use crate::{Failure, Result};
 use pijs_protocol::guard;
-use pijs_runtime::{Failure, Result};
 use rustix::process::{Signal, getpid, kill_process};
 use std::time::Duration;
 use tokio::signal::unix::{self, SignalKind};
 use tokio::time::timeout;
 
 /// How long extensions may take to say good-bye before the session ends without them.
-pub(crate) const GOODBYE: Duration = Duration::from_secs(5);
+pub const GOODBYE: Duration = Duration::from_secs(5);
 /// How long a session may take to end once it was told to; each of its own steps has less.
 const PATIENCE: Duration = Duration::from_secs(15);
 /// The same after a second signal, and for the last words.
 const HASTE: Duration = Duration::from_secs(2);
 
 /// Hears the signals.
-pub(crate) struct Stops {
+pub struct Stops {
     signals: [unix::Signal; 3],
 }
 
 impl Stops {
     /// From now on signals do not end the process by themselves. `last` is what is done, if there is time, before
     /// a process ends that did not end its session.
-    pub(crate) fn listen(last: impl FnOnce() + Send + 'static) -> Result<Self> {
+    pub fn listen(last: impl FnOnce() + Send + 'static) -> Result<Self> {
         let failed = |error| Failure::failed(format!("signals cannot be heard: {error}"));
         let heard = Self::new().map_err(failed)?;
         if guard::is_up("stops.patience")
@@ -44,7 +44,8 @@ impl Stops {
         Ok(Self { signals: [interrupt?, terminate?, hangup?] })
     }
 
-    pub(crate) async fn next(&mut self) {
+    /// Waits for the next signal.
+    pub async fn next(&mut self) {
         let [interrupt, terminate, hangup] = &mut self.signals;
         tokio::select! {
             _ = interrupt.recv() => {}

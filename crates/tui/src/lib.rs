@@ -23,6 +23,8 @@
 //! What always holds: every text of an extension, a model or a file is cleaned before it is a line; the last row and
 //! the frame of a question of pi's are drawn by nobody else; Ctrl-C twice ends the session, whatever has the keys.
 
+#![warn(missing_docs)]
+
 mod accounts;
 mod commands;
 mod completion;
@@ -54,11 +56,6 @@ mod tty;
 mod typing;
 mod view;
 
-use crate::args::{ExtensionFlag, RunArgs};
-use crate::output;
-use crate::said::{self, Said};
-use crate::session::assemble;
-use crate::stops::{GOODBYE, Stops};
 use commands::Commands;
 use components::Components;
 use events::{Entries, Events, ReportsOnScreen};
@@ -66,10 +63,12 @@ use footer::Spent;
 use layers::Layer;
 use picker::{Choice, Picker};
 use pijs_agent::{AgentError, StateSink};
+use pijs_llm::message::Content;
 use pijs_runtime::Environment;
 use pijs_runtime::opening::Sessions;
 use pijs_runtime::settings;
-use pijs_runtime::{AgentSession, Interface, WIND_DOWN};
+use pijs_runtime::stops::{GOODBYE, Stops};
+use pijs_runtime::{AgentSession, Interface, Notices, WIND_DOWN};
 use pijs_runtime::{Failure, Result};
 use pijs_session_store::Session;
 use port::TuiPort;
@@ -81,7 +80,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use tokio::sync::mpsc;
 use transcript::Style;
-pub(crate) use transcript::text_of;
 use tty::Tty;
 use view::Work;
 
@@ -94,8 +92,38 @@ const WELCOME: [&str; 2] = [
 /// Said when there is none to begin with.
 const NO_MODEL: &str = "no model can be used: no provider has a key. /login stores one; or set the variable of a provider (ANTHROPIC_API_KEY, OPENAI_API_KEY, ...) and start again. Commands, !shell and extensions work without.";
 
+/// What a person wants of the terminal.
+#[derive(Debug, Default)]
+pub struct TuiOptions {
+    /// What is said first, one after the other.
+    pub prompts: Vec<Content>,
+    /// The theme, by name, instead of the one of the settings.
+    pub theme: Option<String>,
+    /// Set to say at the start what was loaded.
+    pub is_verbose: bool,
+    /// Set to have the person choose a session first.
+    pub resumes: bool,
+    /// Where sessions are kept, if not where they usually are.
+    pub session_dir: Option<String>,
+}
+
 /// Talks with the person at the terminal until they leave.
-pub(crate) async fn serve(environment: &Environment, args: RunArgs, flags: Vec<ExtensionFlag>) -> Result<()> {
+///
+/// `divert` is given what takes notices while the screen is on, and `None` when it is off again. `assemble` puts the session
+/// together for the interface, going on with the file that the person chose.
+///
+/// # Errors
+///
+/// There is no terminal, or the session cannot be put together or go on.
+pub async fn serve<F>(
+    environment: &Environment,
+    options: TuiOptions,
+    divert: impl Fn(Option<Notices>),
+    assemble: impl FnOnce(Interface, Option<String>) -> F,
+) -> Result<()>
+where
+    F: Future<Output = Result<AgentSession>>,
+{
     let no_terminal = |error| Failure::failed(format!("the terminal cannot be used: {error}"));
     let Some(tty) = Tty::open().map_err(no_terminal)? else {
         return Err(Failure::usage("input and output are no terminal").help(
@@ -110,28 +138,30 @@ pub(crate) async fn serve(environment: &Environment, args: RunArgs, flags: Vec<E
     }));
     let (screen, work) = Screen::open(tty);
     let told = screen.clone();
-    output::divert(Some(Box::new(move |line| told.change(|view| view.say(Style::Info, line)))));
-    let result = run(environment, args, flags, &screen, work).await;
-    output::divert(None);
+    divert(Some(Notices::new(move |line| told.change(|view| view.say(Style::Info, line)))));
+    let result = run(environment, options, &screen, work, assemble).await;
+    divert(None);
     screen.close();
     result
 }
 
-async fn run(
+async fn run<F>(
     environment: &Environment,
-    args: RunArgs,
-    flags: Vec<ExtensionFlag>,
+    options: TuiOptions,
     screen: &Screen,
     mut work: mpsc::UnboundedReceiver<Work>,
-) -> Result<()> {
-    let (mut args, mut early) = (args, Vec::new());
-    if args.session.resume {
-        match resumed(environment, &args, screen, &mut work, &mut early).await? {
-            Some(file) => args.session.session = Some(file),
-            None => return Ok(()),
+    assemble: impl FnOnce(Interface, Option<String>) -> F,
+) -> Result<()>
+where
+    F: Future<Output = Result<AgentSession>>,
+{
+    let (mut chosen, mut early) = (None, Vec::new());
+    if options.resumes {
+        chosen = resumed(environment, options.session_dir.as_deref(), screen, &mut work, &mut early).await?;
+        if chosen.is_none() {
+            return Ok(());
         }
     }
-    let opening = Opening::new(environment, &args)?;
     let port = TuiPort::new(screen.clone());
     let entries = screen.clone();
     let ledger = Rc::new(OnceCell::new());
@@ -150,7 +180,7 @@ async fn run(
     };
     // While extensions load they may ask something, and the person may leave.
     let assembled = tokio::select! {
-        assembled = assemble(environment, &args, flags, interface, None) => assembled?,
+        assembled = assemble(interface, chosen) => assembled?,
         () = leaves(&mut work, &mut early) => return Ok(()),
     };
     let session = Rc::new(assembled);
@@ -162,7 +192,7 @@ async fn run(
     let terminal = screen.clone();
     let mut stops = Stops::listen(move || terminal.give_back())?;
     let host = session.host.clone();
-    let talking = host.run(talk(environment, Rc::clone(&session), screen.clone(), port, opening, early, work));
+    let talking = host.run(talk(environment, Rc::clone(&session), screen.clone(), port, options, early, work));
     let stopped = async {
         stops.next().await;
         screen.change(|view| view.leave());
@@ -179,29 +209,15 @@ async fn run(
     result
 }
 
-/// What the command line wants of a session at its start.
-struct Opening {
-    said: Said,
-    theme: Option<String>,
-    is_verbose: bool,
-}
-
-impl Opening {
-    fn new(environment: &Environment, args: &RunArgs) -> Result<Self> {
-        let said = said::typed(environment, args, String::new())?;
-        Ok(Self { said, theme: args.use_theme.clone(), is_verbose: args.verbose })
-    }
-}
-
 /// `--resume`: the file of the session that the person chooses, if any.
 async fn resumed(
     environment: &Environment,
-    args: &RunArgs,
+    session_dir: Option<&str>,
     screen: &Screen,
     work: &mut mpsc::UnboundedReceiver<Work>,
     early: &mut Vec<Work>,
 ) -> Result<Option<String>> {
-    let found = selections::sessions(Sessions::new(environment, args.session.session_dir.as_deref()).folder(), None);
+    let found = selections::sessions(Sessions::new(environment, session_dir).folder(), None);
     if found.is_empty() {
         return Err(Failure::failed("there is no session of this folder yet").help("begin one with: pi"));
     }
@@ -233,7 +249,7 @@ async fn talk(
     session: Rc<AgentSession>,
     screen: Screen,
     port: TuiPort,
-    opening: Opening,
+    options: TuiOptions,
     early: Vec<Work>,
     mut work: mpsc::UnboundedReceiver<Work>,
 ) -> Result<()> {
@@ -247,14 +263,14 @@ async fn talk(
         let _ = asked_to_leave.send(());
     });
     commands.publish_themes();
-    match &opening.theme {
+    match &options.theme {
         Some(theme) => commands.port.choose_theme(theme),
         None => commands.take_own_theme(),
     }
     screen.change(|view| {
         view.standing.place = footer::place(&environment.dirs.cwd, &environment.dirs.home);
     });
-    take_settings(environment, &screen, opening.is_verbose);
+    take_settings(environment, &screen, options.is_verbose);
     // What was said while everything was put together stands below what was there before.
     let said = screen.change(|view| view.transcript.take());
     show_session(&session, &screen);
@@ -300,10 +316,10 @@ async fn talk(
         if control.model().is_some_and(|model| model.is_unknown()) {
             commands.warn(NO_MODEL);
         }
-        if opening.is_verbose {
+        if options.is_verbose {
             commands.say_what_is_loaded();
         }
-        commands.begin(opening.said);
+        commands.begin(options.prompts);
         while let Some(asked) = said.recv().await {
             commands.take(asked);
         }
@@ -323,7 +339,7 @@ async fn talk(
         let _ = tokio::time::timeout(WIND_DOWN, session.host.quiet()).await;
     };
     if tokio::time::timeout(GOODBYE, goodbye).await.is_err() {
-        output::stderr(&format!("warning: the session did not end within {} s; it was left", GOODBYE.as_secs()));
+        environment.notices.warn(format!("the session did not end within {} s; it was left", GOODBYE.as_secs()));
     }
     result.and_then(|()| control.exit_code().map_or(Ok(()), Failure::left))
 }

@@ -7,7 +7,6 @@ use super::screen::Screen;
 use super::show_session;
 use super::transcript::Style;
 use super::view::Work;
-use crate::said::Said;
 use pijs_agent::{DeliverAs, Ending, InputSource, Outcome};
 use pijs_host::CallbackOutcome;
 use pijs_llm::message::{Content, Message, StopReason};
@@ -147,10 +146,10 @@ impl Commands {
     }
 
     /// Says what the command line has to say, one after the other.
-    pub(super) fn begin(self: &Rc<Self>, said: Said) {
+    pub(super) fn begin(self: &Rc<Self>, prompts: Vec<Content>) {
         let commands = Rc::clone(self);
         tokio::task::spawn_local(async move {
-            for prompt in said.prompts {
+            for prompt in prompts {
                 match prompt {
                     Content::Text(text) => commands.say(&text, false, None).await,
                     prompt => commands.submit(prompt).await,

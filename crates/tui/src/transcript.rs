@@ -159,21 +159,12 @@ impl Block {
             }
             Content::Message(message) => drawn(0).unwrap_or_else(|| {
                 let label = clamp(message["customType"].as_str().unwrap_or_default(), columns.saturating_sub(2));
-                let text = text_of(&message["content"]);
+                let text = pijs_runtime::export::text_of(&message["content"]);
                 let text = shown::first(&text, shown::MESSAGE);
                 [vec![format!("\u{1b}[34m[{label}]\u{1b}[0m")], markdown::lines(&text, columns)].concat()
             }),
             Content::Entry(_) => drawn(0).unwrap_or_default(),
         }
-    }
-}
-
-/// The text of a message's content.
-pub(crate) fn text_of(content: &Value) -> String {
-    match content {
-        Value::String(text) => text.clone(),
-        Value::Array(blocks) => blocks.iter().filter_map(|block| block["text"].as_str()).collect::<Vec<_>>().join("\n"),
-        _ => String::new(),
     }
 }
 

@@ -10,23 +10,24 @@ const OFFER_MUTE: u32 = 3;
 
 /// One answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Choice {
+pub struct Choice {
     /// The key, a letter.
-    pub(crate) key: &'static str,
+    pub key: &'static str,
     /// The meaning, without the key.
-    pub(crate) words: String,
-    pub(crate) answer: Answer,
+    pub words: String,
+    /// What the gate is told then.
+    pub answer: Answer,
 }
 
 impl Choice {
     /// `[y] once`
-    pub(crate) fn label(&self) -> String {
+    pub fn label(&self) -> String {
         format!("[{}] {}", self.key, self.words)
     }
 }
 
 /// The answers that a question has. `is_read`: all that the extension asks for is before the person's eyes.
-pub(crate) fn choices(question: &Question, is_read: bool) -> Vec<Choice> {
+pub fn choices(question: &Question, is_read: bool) -> Vec<Choice> {
     let (this, any) = match question.capability.as_str() {
         _ if question.subject.is_empty() => ("", ""),
         "read" | "write" => ("this path", "any path"),
@@ -70,7 +71,7 @@ pub(crate) fn choices(question: &Question, is_read: bool) -> Vec<Choice> {
 }
 
 /// Says which keys there are.
-pub(crate) fn keys(choices: &[Choice]) -> String {
+pub fn keys(choices: &[Choice]) -> String {
     let keys: Vec<&str> = choices.iter().map(|choice| choice.key).collect();
     format!("answer with one of: {}", keys.join(" "))
 }

@@ -307,7 +307,7 @@ impl TuiPort {
                     _ => Style::Info,
                 };
                 let message = text("message").unwrap_or_default();
-                self.screen.change(|view| view.say(style, &crate::output::indented(clipped(&message, shown::MESSAGE))));
+                self.screen.change(|view| view.say(style, &pijs_runtime::indented(clipped(&message, shown::MESSAGE))));
             }
             UiOp::SetStatus => {
                 let key = (extension(), brief("key").unwrap_or_default());

@@ -67,7 +67,7 @@ fn title(file: PathBuf) -> Option<Found> {
             Some("session") => date = value["timestamp"].as_str().unwrap_or_default().chars().take(16).collect(),
             Some("session_info") => name = value["name"].as_str().map(str::to_owned),
             Some("message") if said.is_none() && value["message"]["role"] == "user" => {
-                said = Some(super::transcript::text_of(&value["message"]["content"]));
+                said = Some(pijs_runtime::export::text_of(&value["message"]["content"]));
             }
             _ => {}
         }

@@ -4,13 +4,13 @@ use super::screen::Screen;
 use super::tools::OWN_COMMAND;
 use super::transcript::{Call, Content, MOST_BLOCKS, Style};
 use super::view::{Retrying, View};
-use crate::rules;
 use pijs_agent::{AgentEvent, FrontEnd, StateSink};
 use pijs_host::{Observer, Report, ReportKind};
 use pijs_hostcall::Ledger;
 use pijs_llm::message::{Block, Message, StopReason};
 use pijs_llm::provider::one_line;
 use pijs_llm::update::UpdateKind;
+use pijs_runtime::rules;
 use pijs_session_store::{Body, Entry};
 use serde_json::{Value, json};
 use std::cell::OnceCell;
@@ -340,7 +340,7 @@ impl Observer for ReportsOnScreen {
             if matches!(report.kind, ReportKind::Ended(_)) {
                 view.forget(Some(&report.extension));
             }
-            view.say(style, &crate::output::indented(&text));
+            view.say(style, &pijs_runtime::indented(&text));
         });
     }
 }

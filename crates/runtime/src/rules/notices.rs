@@ -7,7 +7,7 @@ use serde::Deserialize as _;
 use serde_json::Value;
 
 /// Returns the line on an event of rules; `None` for other events.
-pub(crate) fn event_line(event: &AgentEvent<'_>) -> Option<String> {
+pub fn event_line(event: &AgentEvent<'_>) -> Option<String> {
     match event {
         AgentEvent::RuleFired(fired) => Some(one_line(&fired.line())),
         AgentEvent::Notice { name: "rule_report", payload } => {
@@ -21,7 +21,7 @@ pub(crate) fn event_line(event: &AgentEvent<'_>) -> Option<String> {
 /// Returns the lines on the message that rules put into the conversation, one for each; `None` for other entries.
 ///
 /// A session that goes on has shown them by [`event_line`].
-pub(crate) fn entry_lines(entry: &Value) -> Option<Vec<String>> {
+pub fn entry_lines(entry: &Value) -> Option<Vec<String>> {
     let details = &entry["details"];
     let is_of_rules = entry["customType"] == VERDICT_TYPE && details["extension"].as_str()?.starts_with("rule:");
     if !is_of_rules {
