@@ -7,7 +7,7 @@ use crate::args::{InstallArgs, PackageArgs, RemoveArgs, UpdateArgs};
 use crate::consent::{self, Consent, one_line};
 use crate::output::{clean, indented, stderr, stdout};
 use indicatif::{ProgressBar, ProgressStyle};
-use outlook::Outlook;
+use outlook::{Outlook, depends_on};
 use pijs_environment::SystemTimer;
 use pijs_packages::{
     Attempt, BuildInput, Builder, Built, DiscoverOptions, Discovery, GitOptions, InstallCode, Installed, Installer,
@@ -135,7 +135,8 @@ fn told(
         if installed.entries.is_empty() { None } else { Some(consent_to(reviewer, installed, args.common.local)?) };
     let warnings = distinct(&installed.warnings);
     let missing = agreed.as_ref().is_some_and(|(_, consent)| !consent.missing.is_empty());
-    let outlook = Outlook::new(&reviewer.findings(&installed.id), is_useful(installed), missing);
+    let depends = |library: &str, name: &str| depends_on(root(installed), library, name);
+    let outlook = Outlook::new(&reviewer.findings(&installed.id), is_useful(installed), missing, &depends);
     warn(&warnings, matches!(outlook, Outlook::Works), &reviewer.remarks(&installed.id), &installed.id);
     if args.common.json {
         let document = json!({

@@ -1,12 +1,14 @@
 //! Says in one line what an installed package is going to do: it works, works without something, or will not work.
 //!
-//! The scan knows which imports lead nowhere and what a realm refuses. An import that is evaluated when an entry is loaded
-//! ends the entry; one that may never run is something that the package does without, as is what a realm refuses and what
-//! its user has not granted.
+//! The scan knows which imports lead nowhere and what a realm refuses. What throws when an entry is loaded ends the entry; what
+//! may never run is something that the package does without, as is what a realm refuses and what its user has not granted.
+//! Not named is what pi on Node lacks as well: a module of another runtime, and what a library tries and does not depend on.
 
 use pijs_protocol::artifact::{Finding, Verdict};
+use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fmt;
+use std::path::Path;
 
 /// Parts that are named; a package that lacks more lacks too much to read.
 const MOST_NAMED: usize = 6;
@@ -23,17 +25,21 @@ pub(super) enum Outlook {
 
 impl Outlook {
     /// Judges by what the scan found. `is_useful`: pi loads something of it; `lacks_grants`: it asked for what it was not
-    /// granted.
-    pub(super) fn new(findings: &[Finding], is_useful: bool, lacks_grants: bool) -> Self {
+    /// granted; `depends`: the manifest of the package of this name lists that dependency.
+    pub(super) fn new(
+        findings: &[Finding],
+        is_useful: bool,
+        lacks_grants: bool,
+        depends: &dyn Fn(&str, &str) -> bool,
+    ) -> Self {
         if !is_useful {
             return Self::WillNotWork("pi loads nothing of it".to_owned());
         }
-        let ends = findings.iter().find(|finding| finding.code == UNRESOLVED && finding.class == Verdict::Blocked);
-        if let Some(finding) = ends {
+        if let Some(finding) = findings.iter().find(|finding| finding.ends_load) {
             return Self::WillNotWork(format!("{} ({}:{})", finding.message, finding.file, finding.line));
         }
         let mut without = BTreeSet::new();
-        without.extend(findings.iter().filter(|finding| !is_probe(finding)).filter_map(part));
+        without.extend(findings.iter().filter_map(|finding| part(finding, depends)));
         let more = without.len().saturating_sub(MOST_NAMED);
         let mut without: Vec<String> = without.into_iter().take(MOST_NAMED).collect();
         if more > 0 {
@@ -46,22 +52,60 @@ impl Outlook {
     }
 }
 
-/// Libraries probe for what they can do without.
-fn is_probe(finding: &Finding) -> bool {
-    let is_dependency = finding.file.starts_with("dep:") || finding.file.split('/').any(|part| part == "node_modules");
-    is_dependency && finding.class != Verdict::Blocked
+/// Names the part that a package has to do without, by a finding.
+fn part(finding: &Finding, depends: &dyn Fn(&str, &str) -> bool) -> Option<String> {
+    let library = library_of(&finding.file);
+    if finding.code == UNRESOLVED {
+        let name = package_of(finding.message.split('`').nth(1)?)?;
+        return match library {
+            None => Some(format!("`{name}` (not there)")),
+            // What it does not list it only tries.
+            Some(library) if depends(library, name) => Some(format!("`{name}` (left out), which `{library}` uses")),
+            Some(_) => None,
+        };
+    }
+    // Libraries probe for what they can do without.
+    if library.is_some() && finding.class != Verdict::Blocked {
+        return None;
+    }
+    let part = match finding.code.as_str() {
+        "BD_NATIVE" => "native code",
+        "BD_WASM" => "WebAssembly",
+        "BD_WORKER" => "worker threads",
+        "BD_EVAL" => "code made from text",
+        _ => return None,
+    };
+    Some(part.to_owned())
 }
 
-/// Names the part that a package has to do without, by a finding.
-fn part(finding: &Finding) -> Option<String> {
-    match finding.code.as_str() {
-        UNRESOLVED => finding.message.split('`').nth(1).map(|name| format!("`{name}` (not there)")),
-        "BD_NATIVE" => Some("native code".to_owned()),
-        "BD_WASM" => Some("WebAssembly".to_owned()),
-        "BD_WORKER" => Some("worker threads".to_owned()),
-        "BD_EVAL" => Some("code made from text".to_owned()),
-        _ => None,
+/// The package of a library that a file belongs to; `None` for a file of the author's own.
+fn library_of(file: &str) -> Option<&str> {
+    if let Some(rest) = file.strip_prefix("dep:") {
+        // The first character may be that of a scope.
+        let version = rest.get(1..)?.find('@')? + 1;
+        return Some(&rest[..version]);
     }
+    let inside = match file.rsplit_once("/node_modules/") {
+        Some((_, inside)) => inside,
+        None => file.strip_prefix("node_modules/")?,
+    };
+    package_of(inside)
+}
+
+/// The package that a specifier or a path in `node_modules` begins with; `None` for a module of another runtime, which has a
+/// scheme (`bun:sqlite`).
+fn package_of(specifier: &str) -> Option<&str> {
+    let slashes = usize::from(specifier.starts_with('@'));
+    let end = specifier.match_indices('/').nth(slashes).map_or(specifier.len(), |(at, _)| at);
+    Some(&specifier[..end]).filter(|name| !name.contains(':'))
+}
+
+/// Whether the manifest of a library lists a dependency, optional or not. The library is where Node finds it from `root`.
+pub(super) fn depends_on(root: &Path, library: &str, name: &str) -> bool {
+    let manifests = root.ancestors().map(|folder| folder.join("node_modules").join(library).join("package.json"));
+    let found = manifests.into_iter().find_map(|manifest| std::fs::read(manifest).ok());
+    let manifest: Value = found.and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default();
+    ["dependencies", "optionalDependencies"].iter().any(|kind| manifest[*kind].get(name).is_some())
 }
 
 impl fmt::Display for Outlook {
@@ -86,24 +130,46 @@ mod tests {
         Finding { code, class, file, line: 3, column: 1, message, help: None, ends_load: false }
     }
 
+    /// Judges a package whose library `x` depends on `native`.
+    fn said(findings: &[Finding], lacks: bool) -> String {
+        let depends = |library: &str, name: &str| (library, name) == ("x", "native");
+        Outlook::new(findings, true, lacks, &depends).to_string()
+    }
+
     #[test]
     fn one_line_says_what_a_package_is_going_to_do() {
-        let absent = |class, file| finding(UNRESOLVED, class, file, "`leaf` is not installed: no such package");
-        let said = |findings: &[Finding], lacks| Outlook::new(findings, true, lacks).to_string();
+        let absent = |file| finding(UNRESOLVED, Verdict::Warning, file, "`leaf` is not installed: no such package");
         assert_eq!(said(&[], false), "works");
         assert_eq!(said(&[], true), "works without what it was not granted");
-        assert_eq!(
-            said(&[absent(Verdict::Blocked, "a.ts")], true),
-            "will not work: `leaf` is not installed: no such package (a.ts:3)"
-        );
+        for code in [UNRESOLVED, "BD_API", "BD_DEFAULT_EXPORT"] {
+            let ends = Finding { ends_load: true, ..finding(code, Verdict::Blocked, "a.ts", "`leaf` is none") };
+            assert_eq!(said(&[ends], true), "will not work: `leaf` is none (a.ts:3)");
+        }
         let native = finding("BD_NATIVE", Verdict::Blocked, "dep:x@1.0.0/a.js", "loads native code");
         let dynamic = finding("BD_DYNAMIC_IMPORT", Verdict::Warning, "a.ts", "computed");
         assert_eq!(
-            said(&[absent(Verdict::Warning, "a.ts"), native.clone(), native, dynamic], false),
+            said(&[absent("a.ts"), native.clone(), native, dynamic], false),
             "works without `leaf` (not there) and native code"
         );
-        // A library tries it and goes on without.
-        assert_eq!(said(&[absent(Verdict::Warning, "node_modules/x/a.js")], false), "works");
-        assert_eq!(Outlook::new(&[], false, false).to_string(), "will not work: pi loads nothing of it");
+        assert_eq!(Outlook::new(&[], false, false, &|_, _| false).to_string(), "will not work: pi loads nothing of it");
+    }
+
+    #[test]
+    fn what_is_tried_is_not_named_and_what_was_left_out_is() {
+        let absent = |file: &str, name: &str| {
+            finding(UNRESOLVED, Verdict::Warning, file, &format!("`{name}` is not installed: no such package"))
+        };
+        // pi on Node has no module of another runtime either.
+        assert_eq!(said(&[absent("a.ts", "bun:sqlite")], false), "works");
+        for file in ["node_modules/x/a.js", "dep:x@1.0.0/lib/a.js", "dep:y@1.0.0/node_modules/x/a.js"] {
+            assert_eq!(said(&[absent(file, "encoding")], false), "works", "{file}");
+        }
+        assert_eq!(
+            said(&[absent("a.ts", "bun:sqlite"), absent("node_modules/x/a.js", "native/binding")], false),
+            "works without `native` (left out), which `x` uses"
+        );
+        assert_eq!(library_of("dep:@a/b@1.0.0/c.js"), Some("@a/b"));
+        assert_eq!(library_of("node_modules/@a/b/c.js"), Some("@a/b"));
+        assert_eq!(library_of("src/node_modules.ts"), None);
     }
 }
