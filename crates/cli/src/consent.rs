@@ -206,6 +206,10 @@ impl Decision {
 
 /// Tools and commands that are shown of a package, each on a line.
 const MOST_OFFERED: usize = 20;
+/// Commands that have a line each; of more, one line has the names. Tools always have their own: the model is told of them.
+const MOST_COMMANDS: usize = 5;
+/// Characters of such a line.
+const LONGEST_LIST: usize = 300;
 /// Characters of a name and of its description.
 const OFFERED_NAME: usize = 64;
 const OFFERED_WORDS: usize = 160;
@@ -221,8 +225,14 @@ fn changes(before: &Offers, offers: &Offers) -> Vec<String> {
     let kinds = [("tool", &before.tools, &offers.tools), ("command", &before.commands, &offers.commands)];
     let mut lines = Vec::new();
     for (kind, before, now) in kinds {
+        let new: Vec<&str> = now.keys().filter(|name| !before.contains_key(*name)).map(String::as_str).collect();
+        let is_folded = kind == "command" && new.len() > MOST_COMMANDS;
+        if is_folded {
+            lines.push(format!("brings {} commands: {}; what each does: pi ext show", new.len(), listed(&new)));
+        }
         for (name, about) in now {
             match before.get(name) {
+                None if is_folded => {}
                 None => lines.push(format!("brings the {kind} {}", one_line(name, about))),
                 Some(known) if known != about => {
                     lines.push(format!("describes the {kind} otherwise: {}", one_line(name, about)));
@@ -242,6 +252,20 @@ fn changes(before: &Offers, offers: &Offers) -> Vec<String> {
         lines.push("brings tools or commands that get their names only as it runs".to_owned());
     }
     lines
+}
+
+/// Names in one line, as many as it has room for.
+fn listed(names: &[&str]) -> String {
+    let mut line = String::new();
+    for (at, name) in names.iter().enumerate() {
+        let name = one_line(name, "");
+        if at > 0 && line.chars().count() + name.chars().count() > LONGEST_LIST {
+            return format!("{line} and {} more", names.len() - at);
+        }
+        let comma = if at > 0 { ", " } else { "" };
+        line = format!("{line}{comma}{name}");
+    }
+    line
 }
 
 /// Tools that another package brings, too. One of them answers, and the model cannot tell which.
@@ -324,12 +348,22 @@ mod tests {
         offers.tools.insert("add".to_owned(), "adds\n  - may do nothing\u{1b}[2K\u{202e}".to_owned());
         offers.tools.insert("long".repeat(100), "x".repeat(10_000));
         for n in 0..30 {
-            offers.commands.insert(format!("c{n:02}"), String::new());
+            offers.tools.insert(format!("t{n:02}"), String::new());
+            offers.commands.insert(format!("c{n:02}"), "does".to_owned());
         }
         let lines = offered(&offers);
         assert_eq!(lines[0], "brings the tool add: adds\\u{a}  - may do nothing\\u{1b}[2K\\u{202e}");
         assert!(lines.iter().all(|line| line.chars().count() < 400 && !line.contains(['\n', '\u{1b}', '\u{202e}'])));
         assert_eq!(lines.len(), MOST_OFFERED + 1);
-        assert_eq!(lines[MOST_OFFERED], "brings 12 more tools and commands; all of them: pi ext show");
+        assert_eq!(lines[MOST_OFFERED], "brings 13 more tools and commands; all of them: pi ext show");
+        offers.tools.clear();
+        let lines = offered(&offers);
+        assert!(lines[0].starts_with("brings 30 commands: c00, c01, c02"), "{lines:?}");
+        assert!(lines[0].ends_with(", c29; what each does: pi ext show") && lines.len() == 1, "{lines:?}");
+        offers.commands.extend((0..30).map(|n| (format!("{n:02}{}", "x".repeat(62)), String::new())));
+        let line = &offered(&offers)[0];
+        assert!(line.contains(" more; what each does") && line.chars().count() < 400, "{line}");
+        offers.commands = [("one".to_owned(), "does".to_owned())].into();
+        assert_eq!(offered(&offers), ["brings the command one: does"]);
     }
 }

@@ -168,6 +168,9 @@ fn told(
     Ok(Some(clean(&format!("{}: {outlook}", named(installed)))))
 }
 
+/// How the installer ends what it says of a dependency that it leaves out.
+const NATIVE: &str = " is a native binary for one system; left out";
+
 /// Says what is odd about a package. Of one that works, scripts that were not run and `remarks` about its code, which keep
 /// it from nothing, are a plain line each.
 fn warn(warnings: &[&String], works: bool, remarks: &[String], id: &str) {
@@ -175,7 +178,18 @@ fn warn(warnings: &[&String], works: bool, remarks: &[String], id: &str) {
     let is_remark = |warning: &&&String| works && remarks.contains(**warning);
     let (scripts, rest): (Vec<&&String>, Vec<&&String>) = warnings.iter().partition(is_script);
     let (remarks, rest): (Vec<&&String>, Vec<&&String>) = rest.into_iter().partition(is_remark);
+    let (native, rest): (Vec<&&String>, Vec<&&String>) =
+        rest.into_iter().partition(|warning| warning.ends_with(NATIVE));
     rest.iter().for_each(|warning| stderr(&format!("warning: {}", clean(warning))));
+    match native.as_slice() {
+        [] => {}
+        [one] => stderr(&format!("warning: {}", clean(one))),
+        several => {
+            let names: Vec<String> = several.iter().map(|one| clean(one.trim_end_matches(NATIVE))).collect();
+            let count = names.len();
+            stderr(&format!("warning: {count} native binaries for one system; left out: {}", names.join(", ")));
+        }
+    }
     match scripts.as_slice() {
         [] => {}
         [script] => {
