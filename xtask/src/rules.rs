@@ -29,6 +29,7 @@ pub const LAYERS: &[&[&str]] = &[
         "pijs-durable",
         "pijs-matcher",
         "pijs-node-compat",
+        "pijs-programs",
         "pijs-terminal",
         "pijs-tick",
     ],

@@ -271,7 +271,7 @@ fn check_folder(request: &Request, real: &Path) -> Result<(), HostcallError> {
     let required = pijs_hostcall::derive(&request.method, &request.params)?;
     let Subject::Program { command, args, cwd: Some(named), given } = &required.subject else { return Ok(()) };
     let is_other = request.permit.places().node_path(named)? != real;
-    if !is_other || !pijs_hostcall::programs::obeys_folder(command) || !guard::is_up("exec.linked-folder") {
+    if !is_other || !pijs_programs::obeys_folder(command) || !guard::is_up("exec.linked-folder") {
         return Ok(());
     }
     match request.permit.runs_in(&Command { program: command, args, folder: real, given }) {

@@ -11,11 +11,11 @@
 //! ```
 
 use crate::policy::usual_paths;
-use crate::programs::variables::{VariablePattern, split_assignments};
-use crate::programs::{self, Kind};
 use crate::prompt::{fits, shown};
 use crate::scope::RAW;
+use crate::variables::{VariablePattern, split_assignments};
 use crate::vocabulary::{CAPABILITIES, FREE, is_free_variable};
+use pijs_programs::{self as programs, Kind};
 use pijs_protocol::manifest::{CAPABILITY_SCHEMA, CapabilityManifest, CapabilityRequest, Scope};
 use pijs_protocol::{Capability, guard};
 use serde_json::{Map, Value};

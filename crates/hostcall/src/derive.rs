@@ -5,12 +5,12 @@
 //! is the thing that is dispatched. A tool is derived by its exact name: ` bash` or `Bash` is an
 //! unknown tool, which needs the capability `tool`.
 
-use crate::programs::input::interprets_input;
-use crate::programs::variables::{Effect, Variable};
+use crate::variables::{Effect, Variable};
 use crate::vocabulary::{
     EXEC_OPS_ON_A_PROGRAM, EXEC_OPS_THAT_TELL, FS_OPS, FsNeeds, HTTP_OPS_ON_A_REQUEST, NET_OPS_ON_A_CONNECTION,
     SESSION_OPS, SQLITE_OPS_ON_A_DATABASE, UI_OPS, WEBSOCKET_OPS_ON_A_CONNECTION,
 };
+use pijs_programs::input::interprets_input;
 use pijs_protocol::{Capability, HostCall, HostcallError, guard};
 use serde_json::{Map, Value};
 
@@ -133,7 +133,7 @@ impl Input {
     /// Input that a program runs.
     pub fn program(bytes: &[u8]) -> Self {
         let start: String = String::from_utf8_lossy(bytes).chars().take(Self::SHOWN).collect();
-        Self::Program { start, bytes: bytes.len(), digest: crate::programs::variables::digest_of(bytes) }
+        Self::Program { start, bytes: bytes.len(), digest: crate::variables::digest_of(bytes) }
     }
 }
 

@@ -24,7 +24,7 @@
 //! | [`gate`] | the decision, and the permit a connector re-checks resolved things with |
 //! | [`asked`] | what a package asks for, in data and in words |
 //! | [`book`] | what people answered, and for which code it holds |
-//! | [`programs`] | programs that run what their arguments say |
+//! | [`variables`] | environment variables that a call gives a program |
 //! | [`loss`] | evidence and expected loss, which explain a decision |
 //! | [`prompt`] | questions to a person |
 //! | [`connector`] | what a connector is given and gives |
@@ -43,9 +43,9 @@ pub mod ledger;
 pub mod loss;
 pub mod places;
 pub mod policy;
-pub mod programs;
 pub mod prompt;
 pub mod scope;
+pub mod variables;
 pub mod vocabulary;
 
 mod completion_order;

@@ -191,9 +191,8 @@ fn signal_of(request: &CapabilityRequest) -> Option<Signal> {
         "write" => Signal::UsesWrite,
         "exec" => {
             let plain = |line: &String| {
-                let program =
-                    crate::programs::variables::split_assignments(line).1.first().copied().unwrap_or_default();
-                crate::programs::kind_of(program) != crate::programs::Kind::Interpreter
+                let program = crate::variables::split_assignments(line).1.first().copied().unwrap_or_default();
+                pijs_programs::kind_of(program) != pijs_programs::Kind::Interpreter
             };
             match scope.and_then(|scope| scope.commands.as_ref()) {
                 Some(commands) if commands.iter().all(plain) => Signal::UsesExec,

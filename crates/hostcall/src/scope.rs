@@ -6,9 +6,9 @@
 
 use crate::derive::{Given, Input};
 use crate::places::{Places, is_settings_name, normal};
-use crate::programs::variables::{Effect, Variable, VariablePattern, split_assignments};
-use crate::programs::{self, Kind};
+use crate::variables::{Effect, Variable, VariablePattern, split_assignments};
 use globset::{GlobBuilder, GlobMatcher};
+use pijs_programs::{self as programs, Kind};
 use pijs_protocol::guard;
 use pijs_protocol::manifest::Scope;
 use std::net::IpAddr;
@@ -63,7 +63,7 @@ pub struct Command<'a> {
 /// Which arguments may follow the named ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rest {
-    /// Any that run nothing else, see [`crate::programs`].
+    /// Any that run nothing else, see [`pijs_programs`].
     Plain,
     /// Any at all: `git *`.
     Any,

@@ -5,6 +5,8 @@
 //! cargo run -p pijs-runtime --example embed -- 'fix it' anthropic/claude-sonnet-4-5
 //! ```
 
+#![expect(clippy::print_stdout, reason = "an example talks to whoever runs it")]
+
 use pijs_agent::{AgentEvent, FrontEnd, InputSource};
 use pijs_runtime::{Environment, ExtensionConfig, Interface, ModelConfig, SessionBuilder, SessionConfig};
 use std::io::{self, Write as _};

@@ -1,8 +1,8 @@
 //! What programs see of the environment (rule R51): an allow list, and what the caller adds to it.
 
 use super::ExecOptions;
-use pijs_hostcall::programs::variables::Variable;
 use pijs_hostcall::scope::Command;
+use pijs_hostcall::variables::Variable;
 use pijs_hostcall::vocabulary::PLAIN_ENV;
 use pijs_hostcall::{Reason, Request};
 use pijs_protocol::{HostcallError, guard};

@@ -16,8 +16,8 @@
 mod harmless;
 
 use super::program::Program;
-use pijs_hostcall::programs::name_of;
 use pijs_hostcall::{Reason, Request};
+use pijs_programs::name_of;
 use pijs_protocol::{HostcallError, guard};
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _};

@@ -9,8 +9,8 @@
 use super::ExecOptions;
 use super::program::Program;
 use pijs_hostcall::places::{ProgramView, Protection, normal};
-use pijs_hostcall::programs::{Kind, files_of_argument, kind_of, name_of, needs_no_credentials};
 use pijs_hostcall::{Permit, Reason};
+use pijs_programs::{Kind, files_of_argument, kind_of, name_of, needs_no_credentials};
 use pijs_protocol::{HostcallError, guard};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};

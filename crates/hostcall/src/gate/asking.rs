@@ -8,11 +8,11 @@ use super::{Authority, CompiledGrant, Decision, Gate, Judgement, Never, Permit, 
 use crate::connector::{Caller, During, Profile};
 use crate::derive::{Access, Input, PathForm, PathUse, Required, Subject};
 use crate::policy::{Grant, Mode};
-use crate::programs::variables::Effect;
-use crate::programs::{self, Kind};
 use crate::prompt::{Answer, Question, Remembered, shown};
 use crate::scope::{CompiledScope, RAW};
+use crate::variables::Effect;
 use crate::vocabulary::CAPABILITIES;
+use pijs_programs::{self as programs, Kind};
 use pijs_protocol::manifest::{CapabilityRequest, Scope};
 use pijs_protocol::{ExtensionId, HostcallError, guard};
 use std::collections::BTreeMap;

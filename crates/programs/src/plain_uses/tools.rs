@@ -5,10 +5,10 @@ use super::{
     NOTHING, Syntax, Tool, Use, begins_with_plus, begins_with_plus_or_list, has_a_scheme, is_no_file,
     is_no_network_address, names_a_helper, names_a_list, plain, tool,
 };
-use crate::programs::names_a_host;
+use crate::names_a_host;
 
 /// All of them. A program is in one entry only.
-pub(in crate::programs) const TOOLS: &[Tool] = &[
+pub(crate) const TOOLS: &[Tool] = &[
     GIT,
     // ----- They run a file -----
     tool(

@@ -4,8 +4,8 @@
 //! variable is part of what is asked about, unless it is known to be harmless or is the host's own. A few make the loader,
 //! a shell or nearly any program run something else; a grant of all arguments does not cover them.
 
-use super::name_of;
 use crate::ledger::is_secret_key;
+use pijs_programs::name_of;
 use pijs_protocol::guard;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;

@@ -4,13 +4,14 @@
 //! it may run anything, and prompts say so. A *tool with running options* (`git`, `find`, `tar`, `ssh`, `node`) does so
 //! for some arguments: a grant of its bare name covers the uses that are listed as plain, and `NAME *` covers all of them.
 //!
-//! The tables are about arguments alone. What variables change is in [`variables`], what standard input runs in [`input`];
+//! The tables are about arguments alone. What standard input runs is in [`input`]; what variables change is with the gate;
 //! whoever starts `git` switches off what a repository's own configuration would run.
+
+#![warn(missing_docs)]
 
 pub mod input;
 mod interpreters;
 mod plain_uses;
-pub mod variables;
 
 use interpreters::INTERPRETERS;
 use plain_uses::{TOOLS, Tool};
@@ -99,7 +100,7 @@ const FOLDER_OPTIONS: &[&str] = &[
 ];
 
 /// Whether arguments name the folder whose files a program obeys, which is then not the one it works in.
-pub(crate) fn names_folder(command: &str, args: &[&str]) -> bool {
+pub fn names_folder(command: &str, args: &[&str]) -> bool {
     let names = |arg: &&str| {
         FOLDER_OPTIONS.iter().any(|option| match option.len() {
             2 => arg.starts_with(option) && !arg.starts_with("--"),
@@ -127,7 +128,7 @@ const HARMLESS_OPTIONS: &[&str] = &[
 
 /// Whether an interpreter with more arguments than a grant names does what was named. What follows a script, or the name of
 /// another program, is that one's; anything else may name another file of commands, or a command.
-pub(crate) fn stays_as_named(command: &str, args: &[&str], named: usize) -> bool {
+pub fn stays_as_named(command: &str, args: &[&str], named: usize) -> bool {
     let name = name_of(command).to_ascii_lowercase();
     let (leading, rest) = args.split_at(named.min(args.len()));
     if INTERPRETERS.binary_search(&name.as_str()).is_err() || leading.is_empty() || rest.is_empty() {
@@ -179,7 +180,7 @@ const LEAVE_WORK_TREE: &[&str] = &[
 ];
 
 /// Whether git with these arguments writes no file of the work tree. Options in front of its command are not known here.
-pub(crate) fn leaves_work_tree(args: &[&str]) -> bool {
+pub fn leaves_work_tree(args: &[&str]) -> bool {
     // `read-tree -u` takes files out.
     let is_plain =
         |rest: &[&str]| args[0] != "read-tree" || rest.iter().all(|arg| !arg.starts_with('-') || *arg == "--empty");
