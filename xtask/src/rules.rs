@@ -30,6 +30,7 @@ pub const LAYERS: &[&[&str]] = &[
         "pijs-matcher",
         "pijs-node-compat",
         "pijs-programs",
+        "pijs-redact",
         "pijs-terminal",
         "pijs-tick",
     ],

@@ -67,7 +67,10 @@ impl Code {
                 &mut code.others
             };
             for line in text.lines() {
-                part.push_str(line.split("//").next().unwrap_or_default());
+                // A comment, and no address in a text.
+                let code =
+                    if line.trim_start().starts_with("//") { "" } else { line.split(" //").next().unwrap_or_default() };
+                part.push_str(code);
                 part.push('\n');
             }
         }

@@ -22,6 +22,7 @@ use crate::gate::Decision;
 use hmac::{Hmac, Mac};
 use pijs_protocol::log::Level;
 use pijs_protocol::{CallId, ErrorCode, ExtensionId, HostCall, Method, Now, guard};
+use pijs_redact::Redactor;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use std::collections::VecDeque;
@@ -32,20 +33,15 @@ use std::time::Duration;
 mod canonical;
 mod counted;
 mod file;
-mod flags;
 mod line;
 mod memory;
-mod redact;
 mod resume;
-mod secrets;
-mod unescaped;
 mod verify;
 mod writer;
 
 pub use canonical::canonical_call;
 pub use file::{FileLimits, FileSink, MARKS, finish_all, parts};
 pub use memory::MemorySink;
-pub use redact::{REDACTED, Redactor, is_secret_key};
 pub use resume::{OpenCall, Resumed};
 pub use verify::{Audit, BrokenLine, Verified, audit, verify, verify_parts};
 pub use writer::LedgerWriter;
@@ -449,7 +445,7 @@ impl Ledger {
         match &inner.options.hash_key {
             Some(key)
                 if guard::is_up("ledger.keyed-hash")
-                    && (call.method == "env" || secrets::are_in(&call.params, &inner.redactor)) =>
+                    && (call.method == "env" || pijs_redact::are_in(&call.params, &inner.redactor)) =>
             {
                 let mut canonical = Vec::new();
                 write(&mut canonical);

@@ -4,9 +4,9 @@
 //! variable is part of what is asked about, unless it is known to be harmless or is the host's own. A few make the loader,
 //! a shell or nearly any program run something else; a grant of all arguments does not cover them.
 
-use crate::ledger::is_secret_key;
 use pijs_programs::name_of;
 use pijs_protocol::guard;
+use pijs_redact::is_secret_key;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

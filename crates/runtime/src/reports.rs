@@ -4,7 +4,7 @@ use crate::notices::Notices;
 use crate::repeated::Repeated;
 use crate::text::indented;
 use pijs_host::{Report, ReportKind, Reports};
-use pijs_hostcall::ledger::Redactor;
+use pijs_redact::Redactor;
 use std::cell::RefCell;
 use std::rc::Rc;
 

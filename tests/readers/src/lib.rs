@@ -11,13 +11,14 @@ use pijs_environment::Ambient;
 use pijs_hostcall::Places;
 use pijs_hostcall::derive::Given;
 use pijs_hostcall::derive::HttpTarget;
-use pijs_hostcall::ledger::{self, Redactor};
+use pijs_hostcall::ledger;
 use pijs_hostcall::scope::{Command, CompiledScope};
 use pijs_llm::provider::sse::{self, SseLimits};
 use pijs_matcher::{Hit, Pattern, PatternSet, Precision, Reporting, Scan};
 use pijs_packages::{Dirs, DiscoverOptions, Limits, NpmConfig, PackageName, Source, resolve_extensions, unpack};
 use pijs_protocol::manifest::{CapabilityManifest, Scope};
 use pijs_realm::frame::{FromWorker, ToWorker, frame_length};
+use pijs_redact::Redactor;
 use pijs_rules::settings::RepeatMode;
 use pijs_rules::{
     Condition, EngineOptions, Format, InterruptMode, MatchContext, Origin, Repeat, Rule, RuleEngine, RuleName,

@@ -5,11 +5,11 @@
 //! in common, which is most of them, is made once: the thread that writes lines sets the pace of cheap calls.
 
 use super::canonical::string;
-use super::redact::Redactor;
 use super::{Body, CallEnd, CallFacts, CallStart, ChainHead, Decided, EventBody, LONGEST_LINE, OpenCall, Record};
 use crate::connector::Profile;
 use crate::loss::ExpectedLoss;
 use pijs_protocol::log::{LOG_SCHEMA, Level};
+use pijs_redact::Redactor;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use std::io::Write;

@@ -17,7 +17,7 @@ use async_stream::stream;
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 use pijs_environment::{Ambient, Wait};
-use pijs_hostcall::ledger::Redactor;
+use pijs_redact::Redactor;
 use reqwest::StatusCode;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use serde_json::Value;

@@ -1,11 +1,11 @@
 //! Whether parameters name or hold a secret.
 
 use super::flags;
-use super::redact::{Redactor, is_secret_key};
+use super::{Redactor, is_secret_key};
 use serde_json::{Map, Value};
 
 /// A member under a secret name, or a text that holds a known secret or looks like a credential.
-pub(super) fn are_in(params: &Map<String, Value>, redactor: &Redactor) -> bool {
+pub fn are_in(params: &Map<String, Value>, redactor: &Redactor) -> bool {
     params.iter().any(|(key, value)| is_secret_key(key) || holds(value, redactor))
 }
 

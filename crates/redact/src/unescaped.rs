@@ -10,7 +10,7 @@ use std::ops::Range;
 const LEVELS: usize = 2;
 
 /// The places of `text` that spell one of `words` with escapes, in order; none overlaps another.
-pub(super) fn places(text: &str, words: &AhoCorasick) -> Vec<Range<usize>> {
+pub(crate) fn places(text: &str, words: &AhoCorasick) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     // No text here is that long; one that is would have nothing shown of it.
     let Ok(end) = u32::try_from(text.len()) else {
@@ -31,7 +31,7 @@ pub(super) fn places(text: &str, words: &AhoCorasick) -> Vec<Range<usize>> {
 }
 
 /// Whether there may be an escape in it.
-pub(super) fn is_escaped(text: &str) -> bool {
+pub(crate) fn is_escaped(text: &str) -> bool {
     text.bytes().any(|byte| matches!(byte, b'%' | b'\\'))
 }
 

@@ -1,4 +1,4 @@
-//! Keeps secrets out of log and ledger.
+//! Keeps secrets out of logs, the ledger and what a terminal shows.
 //!
 //! Two rules: by key, where a key holds one of the words of document 004 as a whole word segment
 //! (`api_key`, `apiKey`, `X-Api-Key`; `token`, not `totalTokens`); by value, where text holds a
@@ -6,7 +6,14 @@
 //! rule (`?api_key=...`, `password: ...`), what follows an option that takes one (`--api-key VALUE`), the password of a URL, a private key in PEM, or something that looks like a
 //! common kind of credential. A secret that is split over two fields, or encoded in another way, is not recognised.
 
-use super::{flags, unescaped};
+#![warn(missing_docs)]
+
+mod flags;
+mod secrets;
+mod unescaped;
+
+pub use secrets::are_in;
+
 use aho_corasick::{AhoCorasick, MatchKind};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
@@ -86,7 +93,7 @@ const LONGEST_LABEL: usize = 64;
 const HINTS: &[&[u8]] = &[b"key", b"token", b"auth", b"cookie", b"pass", b"secret", b"credential", b"bearer"];
 
 /// Longest name before `=` or `:` that is looked at.
-pub(super) const LONGEST_NAME: usize = 64;
+pub(crate) const LONGEST_NAME: usize = 64;
 
 /// Whether a member of this name holds a secret.
 pub fn is_secret_key(key: &str) -> bool {
@@ -101,14 +108,14 @@ pub fn is_secret_key(key: &str) -> bool {
 }
 
 /// Whether it may be; a quick look.
-pub(super) fn is_hinted(key: &str) -> bool {
+pub(crate) fn is_hinted(key: &str) -> bool {
     let hinted = |hint: &&[u8]| key.as_bytes().windows(hint.len()).any(|window| window.eq_ignore_ascii_case(hint));
     // Only ASCII folds to ASCII, but for two characters that no name is spelled with.
     HINTS.iter().any(hinted)
 }
 
 /// Splits `xApiKey`, `X-API-KEY`, `x_api_key` into lower-case words.
-pub(super) fn segments(key: &str) -> Vec<String> {
+pub(crate) fn segments(key: &str) -> Vec<String> {
     let mut segments: Vec<String> = Vec::new();
     let mut fresh = true;
     let mut previous_lower = false;
@@ -407,7 +414,7 @@ fn without_assignments(text: &str) -> String {
 }
 
 /// How much of `value` stands before the quote that closes the one which `before` ends with, if it does.
-pub(super) fn quoted_length(value: &str, before: &str) -> Option<usize> {
+pub(crate) fn quoted_length(value: &str, before: &str) -> Option<usize> {
     let quote = before.chars().next_back().filter(|c| matches!(c, '"' | '\''))?;
     // Inside of a text in quotes, quotes are escaped themselves.
     let is_escaped = before[..before.len() - 1].ends_with('\\');
@@ -446,5 +453,4 @@ fn secret_length(value: &str, before: &str) -> usize {
 }
 
 #[cfg(test)]
-#[path = "redact_tests.rs"]
 mod tests;

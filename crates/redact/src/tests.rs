@@ -1,6 +1,5 @@
 //! What is taken out of text, and what stays.
 
-use super::super::secrets;
 use super::*;
 use serde_json::json;
 

@@ -3,7 +3,7 @@
 //! Only long ones, and only those that can be nothing else: `--password-file` names a file, `--no-token` and
 //! `--ask-password` take nothing, and `-p` is a port as often. With `=` they are assignments like any other.
 
-use super::redact::{LONGEST_NAME, REDACTED, is_hinted, quoted_length, segments};
+use super::{LONGEST_NAME, REDACTED, is_hinted, quoted_length, segments};
 use serde_json::Value;
 use std::ops::Range;
 
@@ -34,12 +34,12 @@ const WORDS_OF_SENTENCES: &[&str] = &[
 ];
 
 /// Whether text may hold one; a quick look.
-pub(super) fn may_be_in(text: &str) -> bool {
+pub(crate) fn may_be_in(text: &str) -> bool {
     pijs_protocol::guard::is_up("ledger.redact-flags") && found(text).next().is_some()
 }
 
 /// Where the values of options are, in order and apart.
-pub(super) fn values(text: &str) -> Vec<Range<usize>> {
+pub(crate) fn values(text: &str) -> Vec<Range<usize>> {
     let mut places: Vec<Range<usize>> = Vec::new();
     for after in found(text) {
         if places.last().is_some_and(|last| after < last.end) {
@@ -65,7 +65,7 @@ pub(super) fn values(text: &str) -> Vec<Range<usize>> {
 }
 
 /// Whether an item of a list is the value of the option before it.
-pub(super) fn is_value(items: &[Value], index: usize) -> bool {
+pub(crate) fn is_value(items: &[Value], index: usize) -> bool {
     let before = index.checked_sub(1).and_then(|before| items[before].as_str()?.strip_prefix("--"));
     let is_secret = match &items[index] {
         Value::String(text) => is_secret(text),
