@@ -5,10 +5,14 @@
 //! directly in such a folder. Names of files, and which files there are, stay visible.
 
 use landlock::{
-    ABI, AccessFs, BitFlags, PathBeneath, PathFd, Ruleset, RulesetAttr as _, RulesetCreated, RulesetCreatedAttr as _,
+    ABI, AccessFs, BitFlags, PathBeneath, Ruleset, RulesetAttr as _, RulesetCreated, RulesetCreatedAttr as _,
     RulesetError,
 };
+use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, fstat, openat};
+use std::ffi::{CString, OsStr};
 use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 /// Restricts this thread. On a kernel without Landlock nothing changes.
@@ -19,7 +23,8 @@ pub(super) fn confine(closed: &[PathBuf], unwritten: &[PathBuf]) -> io::Result<(
     let refused = |error: RulesetError| io::Error::new(io::ErrorKind::PermissionDenied, error);
     let all = AccessFs::from_write(ABI::V5) | AccessFs::ReadFile;
     let rules = Ruleset::default().handle_access(all).and_then(Ruleset::create).map_err(refused)?;
-    let rules = View { closed, unwritten }.permit_inside(rules, Path::new("/"), all).map_err(refused)?;
+    let root = openat(CWD, c"/", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let rules = View { closed, unwritten }.permit_inside(rules, &root, Path::new("/"), all).map_err(refused)?;
     rules.restrict_self().map_err(refused)?;
     Ok(())
 }
@@ -31,18 +36,29 @@ struct View<'a> {
 
 impl View<'_> {
     /// Permits the entries of a folder on the way to something that is closed.
+    ///
+    /// Every entry is opened from the folder's own handle without following a link, and what was opened is what is
+    /// permitted: extensions may exchange names meanwhile.
     fn permit_inside(
         &self,
         mut rules: RulesetCreated,
-        folder: &Path,
+        folder: &OwnedFd,
+        path: &Path,
         access: BitFlags<AccessFs>,
     ) -> Result<RulesetCreated, RulesetError> {
         // A folder that cannot be listed holds nothing that the program could name.
-        for entry in folder.read_dir().into_iter().flatten().flatten() {
-            let path = entry.path();
-            // A link is not followed: what it leads to is permitted where it lies, or is not.
-            let Ok(kind) = entry.file_type() else { continue };
-            if kind.is_symlink() || self.closed.contains(&path) {
+        for name in names(folder) {
+            let path = path.join(OsStr::from_bytes(name.to_bytes()));
+            if self.closed.contains(&path) {
+                continue;
+            }
+            let Ok(entry) = openat(folder, &name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
+            else {
+                continue;
+            };
+            let Ok(kind) = fstat(&entry).map(|found| FileType::from_raw_mode(found.st_mode)) else { continue };
+            // What a link leads to is permitted where it lies, or is not.
+            if kind.is_symlink() {
                 continue;
             }
             let access = if self.unwritten.contains(&path) { AccessFs::ReadFile.into() } else { access };
@@ -50,12 +66,71 @@ impl View<'_> {
             let is_on_the_way = self.closed.iter().any(is_above)
                 || (access != AccessFs::ReadFile && self.unwritten.iter().any(is_above));
             if kind.is_dir() && is_on_the_way {
-                rules = self.permit_inside(rules, &path, access)?;
-            } else if let Ok(file) = PathFd::new(&path) {
+                rules = self.permit_inside(rules, &entry, &path, access)?;
+            } else {
                 let access = if kind.is_dir() { access } else { access & AccessFs::from_file(ABI::V5) };
-                rules = rules.add_rule(PathBeneath::new(file, access))?;
+                rules = rules.add_rule(PathBeneath::new(entry, access))?;
             }
         }
         Ok(rules)
+    }
+}
+
+/// The names in a folder; of one that cannot be listed none.
+fn names(folder: &OwnedFd) -> Vec<CString> {
+    // The handle itself is for naming only; its own entry in it is no link and cannot be exchanged.
+    let listing = openat(folder, c".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+    let Ok(entries) = listing.and_then(Dir::new) else { return Vec::new() };
+    let names = entries.filter_map(|entry| entry.ok().map(|entry| entry.file_name().to_owned()));
+    names.filter(|name| !matches!(name.to_bytes(), b"." | b"..")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// Rounds in which a name is exchanged while a view is made.
+    const ROUNDS: usize = 300;
+    /// Folders beside that name.
+    const ENTRIES: usize = 300;
+
+    /// Whether a thread reads `file` after it confined itself.
+    fn reads(file: &Path, closed: &Path) -> bool {
+        let (file, closed) = (file.to_owned(), closed.to_owned());
+        let confined = std::thread::spawn(move || {
+            confine(&[closed], &[]).expect("Landlock takes the rules");
+            std::fs::read(file).is_ok()
+        });
+        confined.join().expect("the thread ends")
+    }
+
+    #[test]
+    fn a_name_that_is_exchanged_for_a_link_opens_nothing() {
+        let home = tempfile::tempdir().expect("a folder");
+        let home = home.path().canonicalize().expect("a path");
+        let (closed, swapped) = (home.join("closed"), home.join("swapped"));
+        std::fs::create_dir(&closed).expect("a folder");
+        // Time between the look at a folder and the last of its entries.
+        (0..ENTRIES).for_each(|n| std::fs::create_dir(home.join(format!("other{n}"))).expect("a folder"));
+        let secret = closed.join("secret");
+        std::fs::write(&secret, "x").expect("written");
+        if reads(&secret, &closed) {
+            return; // This kernel has no Landlock.
+        }
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    std::fs::write(&swapped, "x").expect("written");
+                    std::fs::remove_file(&swapped).expect("removed");
+                    std::os::unix::fs::symlink(&closed, &swapped).expect("a link");
+                    std::fs::remove_file(&swapped).expect("removed");
+                }
+            });
+            let opened = (0..ROUNDS).position(|_| reads(&secret, &closed));
+            is_over.store(true, Ordering::Relaxed);
+            assert_eq!(opened, None, "a view was made of what the name led to");
+        });
     }
 }
