@@ -10,7 +10,7 @@ mod template;
 pub use template::PromptTemplate;
 
 use markdown::Document;
-use pijs_durable::read_regular;
+use pijs_durable::read_judged;
 use pijs_hostcall::Places;
 use pijs_packages::{DiscoverOptions, ResourceKind, ResourceOptions, resolve_resources, resource_files};
 use pijs_protocol::guard;
@@ -18,7 +18,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
 
 /// Longest context file, in bytes: more than any model reads with profit, and it goes out with every request.
@@ -173,13 +172,21 @@ impl Resources {
         context.chain(&self.withheld)
     }
 
-    /// Whether a file is kept from the model, which is noted: a link leads to what is protected from everybody. Who trusts a
-    /// project lets it say where its texts lie, and has not read where that is.
-    fn withholds(&mut self, path: &Path) -> bool {
-        let withheld = withheld(self.protected.as_ref(), path);
-        let is_withheld = withheld.is_some();
-        self.withheld.extend(withheld);
-        is_withheld
+    /// Reads a document. What it is kept from is noted: a link leads to what is protected from everybody. Who trusts a project
+    /// lets it say where its texts lie, and has not read where that is.
+    fn document(&mut self, path: &Path) -> Result<Document, Option<String>> {
+        self.text(path, markdown::LONGEST).and_then(|text| Document::parse(&text).map_err(Some))
+    }
+
+    /// Reads a text. The error is a sentence, or nothing where it is noted already.
+    fn text(&mut self, path: &Path, limit: u64) -> Result<String, Option<String>> {
+        read(self.protected.as_ref(), path, limit).map_err(|unread| match unread {
+            Unread::Withheld(problem) => {
+                self.withheld.push(problem);
+                None
+            }
+            Unread::Failed(message) => Some(message),
+        })
     }
 
     /// Adds what an extension named. `path` is the extension's file.
@@ -207,16 +214,12 @@ impl Resources {
     }
 
     fn add_skill(&mut self, path: &Path, source_info: Value) {
-        if self.withholds(path) {
-            return;
-        }
         let is_declared = path.file_name().is_some_and(|name| name == "SKILL.md");
-        let document = match Document::read(path) {
+        let document = match self.document(path) {
             Ok(document) => document,
             Err(message) => {
-                if is_declared {
-                    self.problems.push(Problem { path: path.to_owned(), message });
-                }
+                let message = message.filter(|_| is_declared);
+                self.problems.extend(message.map(|message| Problem { path: path.to_owned(), message }));
                 return;
             }
         };
@@ -251,10 +254,7 @@ impl Resources {
     }
 
     fn add_prompt(&mut self, path: &Path, source_info: Value) {
-        if self.withholds(path) {
-            return;
-        }
-        match Document::read(path) {
+        match self.document(path) {
             Ok(document) => {
                 let template = PromptTemplate::new(path, document, source_info);
                 if self.prompts.iter().any(|known| known.name == template.name) {
@@ -271,7 +271,9 @@ impl Resources {
                     self.problems.push(Problem { path: path.to_owned(), message });
                 }
             }
-            Err(message) => self.problems.push(Problem { path: path.to_owned(), message }),
+            Err(message) => {
+                self.problems.extend(message.map(|message| Problem { path: path.to_owned(), message }));
+            }
         }
     }
 
@@ -280,10 +282,7 @@ impl Resources {
         let project = places.project.as_ref().filter(|_| places.trusted).map(|project| project.join(".pi"));
         let folders = project.into_iter().chain(places.agent_dir.clone());
         let path = folders.map(|folder| folder.join(name)).find(|path| path.exists())?;
-        if self.withholds(&path) {
-            return None;
-        }
-        let text = read_context(&path).ok()?;
+        let text = self.text(&path, longest_context()).ok()?;
         Some(text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned())
     }
 
@@ -299,10 +298,11 @@ impl Resources {
             if let Some(skill) = self.skills.iter().find(|skill| skill.name == name) {
                 let path = PathBuf::from(&skill.file_path);
                 // It may have become a link since.
-                if let Some(problem) = withheld(self.protected.as_ref(), &path) {
-                    return Err(problem);
-                }
-                let document = Document::read(&path).map_err(|message| Problem { path, message })?;
+                let text = read(self.protected.as_ref(), &path, markdown::LONGEST).map_err(|unread| match unread {
+                    Unread::Withheld(problem) => problem,
+                    Unread::Failed(message) => Problem { path: path.clone(), message },
+                })?;
+                let document = Document::parse(&text).map_err(|message| Problem { path, message })?;
                 let block = format!(
                     "<skill name=\"{}\" location=\"{}\">\nReferences are relative to {}.\n\n{}\n</skill>",
                     skill.name,
@@ -348,14 +348,41 @@ fn without_dots(path: &Path) -> PathBuf {
     plain
 }
 
-/// What is said of a link to what nobody may read.
-fn withheld(protected: Option<&Places>, path: &Path) -> Option<Problem> {
-    let places = protected.filter(|_| guard::is_up("resources.protected"))?;
-    let real = fs::canonicalize(path).ok()?;
-    // What is installed lies in a protected place, and is no secret.
-    let leads_there = places.is_withheld(&real) && !places.is_installed(&real) && !places.is_withheld(path);
-    let message = || format!("it is a link to {}, which is protected", real.display());
-    leads_there.then(|| Problem { path: path.to_owned(), message: message() })
+/// Why a text is not read.
+enum Unread {
+    /// Nobody reads what lies there.
+    Withheld(Problem),
+    /// What else is wrong, as a sentence.
+    Failed(String),
+}
+
+impl From<std::io::Error> for Unread {
+    fn from(error: std::io::Error) -> Self {
+        Self::Failed(match error.kind() {
+            std::io::ErrorKind::FileTooLarge => format!("it is {error}"),
+            _ => error.to_string(),
+        })
+    }
+}
+
+/// Reads a text of at most `limit` bytes, unless it lies where nobody reads: where the file lies that was opened counts, and
+/// not what it was called.
+fn read(protected: Option<&Places>, path: &Path, limit: u64) -> Result<String, Unread> {
+    let protected = protected.filter(|_| guard::is_up("resources.protected"));
+    let bytes = read_judged(path, limit, |real| match protected {
+        Some(places) if is_withheld(places, real) => {
+            let message = format!("it is a link to {}, which is protected", real.display());
+            Err(Unread::Withheld(Problem { path: path.to_owned(), message }))
+        }
+        _ => Ok(()),
+    })?;
+    String::from_utf8(bytes).map_err(|error| Unread::Failed(error.to_string()))
+}
+
+fn is_withheld(places: &Places, real: &Path) -> bool {
+    // What is installed lies in a protected place, and is no secret; nor is a project of which its user says that it is one.
+    let is_project = || places.is_withheld(&places.project) && real.starts_with(&places.project);
+    places.is_withheld(real) && !places.is_installed(real) && !is_project()
 }
 
 /// The user's, then those of the folders above the project, the outermost first; and what is wrong with some.
@@ -370,16 +397,12 @@ fn context_files(places: &ResourcePlaces) -> (Vec<ContextFile>, Vec<Problem>) {
         let Some(path) = CONTEXT_FILES.iter().map(|name| folder.join(name)).find(|path| path.is_file()) else {
             continue;
         };
-        if let Some(problem) = withheld(places.protected.as_ref(), &path) {
-            problems.push(problem);
-            continue;
-        }
         if is_foreign && leads_out(folder, &path, home) && guard::is_up("resources.context-links") {
             let message = "it is a link that leads out of the project, and is read once you run: pi trust".to_owned();
             problems.push(Problem { path, message });
             continue;
         }
-        match read_context(&path) {
+        match read(places.protected.as_ref(), &path, longest_context()) {
             Ok(content) => {
                 let path = path.display().to_string();
                 if !found.iter().any(|known| known.path == path) {
@@ -387,7 +410,8 @@ fn context_files(places: &ResourcePlaces) -> (Vec<ContextFile>, Vec<Problem>) {
                     found.push(ContextFile { path, content });
                 }
             }
-            Err(message) => problems.push(Problem { path, message }),
+            Err(Unread::Withheld(problem)) => problems.push(problem),
+            Err(Unread::Failed(message)) => problems.push(Problem { path, message }),
         }
     }
     (found, problems)
@@ -406,14 +430,9 @@ fn leads_out(folder: &Path, path: &Path, home: Option<&Path>) -> bool {
     }
 }
 
-/// The text of a context file; the error is a sentence.
-fn read_context(path: &Path) -> Result<String, String> {
-    let limit = if guard::is_up("resources.context-size") { LONGEST_CONTEXT } else { u64::MAX };
-    let text = read_regular(path, limit).map_err(|error| match error.kind() {
-        ErrorKind::FileTooLarge => format!("it has more than {LONGEST_CONTEXT} bytes"),
-        _ => error.to_string(),
-    })?;
-    String::from_utf8(text).map_err(|error| error.to_string())
+/// Bytes of a context file, at most.
+fn longest_context() -> u64 {
+    if guard::is_up("resources.context-size") { LONGEST_CONTEXT } else { u64::MAX }
 }
 
 #[cfg(test)]

@@ -375,6 +375,39 @@ pub fn read_regular(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     Disk::system().read(path, limit)?.ok_or_else(|| ErrorKind::NotFound.into())
 }
 
+/// Opens a file for reading and says where it lies, all links resolved. Links are followed; a pipe is not waited for.
+///
+/// Names that are exchanged meanwhile change neither.
+///
+/// # Errors
+///
+/// What the system says.
+pub fn open_real(path: &Path) -> io::Result<(std::fs::File, PathBuf)> {
+    let file = OsVfs.open_file(path, Open::Read)?;
+    let real = file.real_path(path)?;
+    Ok((file.0, real))
+}
+
+/// Reads a regular file as [`read_regular`] does, if `judge` lets it. It is given where the file lies that is read, all links
+/// resolved: names that are exchanged meanwhile lead to no other one.
+///
+/// # Errors
+///
+/// What `judge` says, or the system; `FileTooLarge` past the limit.
+pub fn read_judged<E: From<io::Error>>(
+    path: &Path,
+    limit: u64,
+    judge: impl FnOnce(&Path) -> Result<(), E>,
+) -> Result<Vec<u8>, E> {
+    let mut file = OsVfs.open_file(path, Open::Read)?;
+    judge(&file.real_path(path)?)?;
+    let kind = file.stat()?.kind;
+    if kind != Kind::File && guard::is_up("files.regular") {
+        return Err(not_a_file(path, kind).into());
+    }
+    Ok(read_to_end(&mut file, limit)?)
+}
+
 pub(crate) fn read_to_end(file: &mut dyn VfsFile, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; 16 << 10];
     let mut filled = 0;

@@ -19,8 +19,8 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Copy, Default)]
 pub struct OsVfs;
 
-impl Vfs for OsVfs {
-    fn open(&self, path: &Path, open: Open) -> io::Result<Box<dyn VfsFile>> {
+impl OsVfs {
+    pub(crate) fn open_file(self, path: &Path, open: Open) -> io::Result<OsFile> {
         let mut options = File::options();
         match open {
             Open::Read => options.read(true),
@@ -41,7 +41,13 @@ impl Vfs for OsVfs {
             }
             options.custom_flags(i32::try_from(flags.bits()).expect("flags of open fit"));
         }
-        Ok(Box::new(OsFile(options.open(path)?)))
+        options.open(path).map(OsFile)
+    }
+}
+
+impl Vfs for OsVfs {
+    fn open(&self, path: &Path, open: Open) -> io::Result<Box<dyn VfsFile>> {
+        Ok(Box::new(self.open_file(path, open)?))
     }
 
     fn stat(&self, path: &Path) -> io::Result<Stat> {
@@ -189,6 +195,21 @@ pub(crate) fn sync_tree(vfs: &dyn Vfs, directory: &Path) -> io::Result<()> {
 
 #[derive(Debug)]
 pub(crate) struct OsFile(pub(crate) File);
+
+impl OsFile {
+    /// Where the open file lies, all links resolved. Where the system does not say that of an open file, where `path` leads now.
+    pub(crate) fn real_path(&self, path: &Path) -> io::Result<PathBuf> {
+        #[cfg(target_os = "linux")]
+        {
+            use std::os::fd::AsRawFd;
+            let named = fs::read_link(format!("/proc/self/fd/{}", self.0.as_raw_fd()));
+            if named.is_ok() {
+                return named;
+            }
+        }
+        path.canonicalize()
+    }
+}
 
 impl VfsFile for OsFile {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {

@@ -1,13 +1,11 @@
 //! Markdown with YAML in front.
 
-use pijs_durable::read_regular;
 use pijs_protocol::guard;
-use std::path::Path;
 use yaml_rust2::parser::{Event, Parser};
 use yaml_rust2::{Yaml, YamlLoader};
 
 /// Longest skill or template, in bytes: more than any model reads.
-const LONGEST: u64 = 4 << 20;
+pub(super) const LONGEST: u64 = 4 << 20;
 
 /// Lists and maps inside of one another, where a description has none and a list of its words one.
 const DEEPEST: usize = 32;
@@ -20,12 +18,6 @@ pub(super) struct Document {
 }
 
 impl Document {
-    /// Reads a file; the error is a sentence.
-    pub(super) fn read(path: &Path) -> Result<Self, String> {
-        let text = read_regular(path, LONGEST).map_err(|error| error.to_string())?;
-        Self::parse(&String::from_utf8(text).map_err(|error| error.to_string())?)
-    }
-
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text).replace("\r\n", "\n").replace('\r', "\n");
         let end = text.strip_prefix("---").and_then(|rest| rest.find("\n---")).map(|at| at + 3);

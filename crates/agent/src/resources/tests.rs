@@ -85,7 +85,7 @@ fn a_project_that_is_not_trusted_shows_the_model_nothing_from_elsewhere() {
     let found = Resources::load(&places(root, "agent", "clone/sub/src", false));
     assert_eq!(texts(&found), ["shared"]);
     let wrong: Vec<&str> = found.problems.iter().map(|problem| problem.message.as_str()).collect();
-    assert!(wrong[0].contains("pi trust") && wrong[1].contains("more than"), "{wrong:?}");
+    assert!(wrong[0].contains("pi trust") && wrong[1].contains("larger than"), "{wrong:?}");
     let found = Resources::load(&places(root, "agent", "clone/sub/src", true));
     assert_eq!(texts(&found), ["private", "shared"], "its user has said so");
 }
@@ -161,6 +161,30 @@ fn no_link_of_a_trusted_project_leads_to_what_is_protected() {
     for name in ["AGENTS.md", ".pi/SYSTEM.md", ".pi/prompts/key.md", ".pi/skills/key/SKILL.md"] {
         assert!(untold.iter().any(|problem| problem.path.ends_with(name)), "{name}: {untold:?}");
     }
+}
+
+/// A name below `/proc` is protected itself, and leads anywhere.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_link_is_judged_by_where_it_leads_however_it_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = &dir.path().canonicalize().unwrap();
+    write(root, "home/.ssh/key.md", &skill("key"));
+    write(root, "home/project/x", "");
+    write(root, "agent/prompts/own.md", "mine");
+    std::os::unix::fs::symlink("../.ssh/key.md", root.join("home/project/leak.md")).unwrap();
+    let folder = fs::File::open(root.join("home/project")).unwrap();
+    let held = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&folder));
+    let mut found = Resources::load(&places(root, "agent", "home/project", true));
+    let named = [
+        format!("{held}/leak.md"),
+        "/proc/self/root/".to_owned() + &root.join("home/.ssh/key.md").display().to_string(),
+    ];
+    let named = named.map(PathBuf::from);
+    found.extend(&root.join("home/project/x.ts").display().to_string(), &named, &named, &[]);
+    let names: Vec<&str> = found.prompts.iter().map(|prompt| prompt.name.as_str()).collect();
+    assert_eq!((names, found.skills.len()), (vec!["own"], 0));
+    assert!(found.untold().any(|problem| problem.path.ends_with("leak.md")));
 }
 
 /// A home that is kept in a repository makes nothing in it a part of that.
