@@ -33,7 +33,7 @@ const CLOSED: [&str; 9] = [
 const UNWRITTEN: [&str; 4] = ["settings.json", "settings.json.bak", "bin", "pi"];
 
 /// Names of texts that pi tells its models when it begins.
-const TEXTS: [&str; 4] = ["SYSTEM.md", "APPEND_SYSTEM.md", "skills", "prompts"];
+const TEXTS: [&str; 5] = ["SYSTEM.md", "APPEND_SYSTEM.md", "skills", "prompts", "rules"];
 
 /// What PiJS keeps outside of pi's folders, as this run was started.
 pub(crate) fn of(environment: &Environment) -> OwnState {
@@ -62,7 +62,10 @@ pub(crate) fn of(environment: &Environment) -> OwnState {
     for (name, protection) in Places::protected_in_home() {
         let path = environment.dirs.home.join(name);
         match protection {
-            Protection::All => add_linked(&mut own, |own| &mut own.closed, &path),
+            Protection::All => {
+                add_linked(&mut own, |own| &mut own.closed, &path);
+                add_linked(&mut own, |own| &mut own.credentials, &path);
+            }
             Protection::Write => add_linked(&mut own, |own| &mut own.unwritten, &path),
             Protection::RunsLater => add_linked(&mut own, |own| &mut own.runs_later, &path),
             Protection::None => {}

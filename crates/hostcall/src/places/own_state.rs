@@ -18,6 +18,8 @@ use std::path::{Path, PathBuf};
 pub struct OwnState {
     /// Never read or written, with all below: the cache, the key, what pi's folders link to.
     pub closed: Vec<PathBuf>,
+    /// Of the closed ones, those that links in the home lead to: keys and credentials.
+    pub credentials: Vec<PathBuf>,
     /// Of the closed ones, those that are PiJS's own: no program of an extension reads or writes them.
     pub closed_to_programs: Vec<PathBuf>,
     /// Settings of PiJS that its folders link to: no program of an extension writes them.

@@ -51,10 +51,10 @@ impl Places {
         view
     }
 
-    /// Returns the keys and credentials in the home, which a program is kept from that has no business with them.
+    /// Returns the keys and credentials in the home, and where links lead that stand for them, which a program is kept from that has no business with them.
     pub fn credentials(&self) -> impl Iterator<Item = PathBuf> {
         let closed = HOME.iter().filter(|(_, protection)| *protection == Protection::All);
-        closed.map(|(name, _)| self.home.join(name))
+        closed.map(|(name, _)| self.home.join(name)).chain(self.own.credentials.iter().cloned())
     }
 
     /// Whether files of PiJS lie in a folder, or below it, in which nobody works.
@@ -70,6 +70,7 @@ impl Places {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::places::OwnState;
 
     #[test]
     fn pis_own_folders_are_no_working_folders_and_the_home_is_one() {
@@ -91,5 +92,15 @@ mod tests {
             has(&view.unwritten, "/home/me/.pi/agent/npm") && has(&view.unwritten, "/home/me/.pi/agent/extensions")
         );
         assert!(!has(&view.closed, "/home/me/.pi/agent/npm") && !has(&view.closed, "/p/.pi/auth.json"));
+    }
+
+    #[test]
+    fn credentials_are_closed_where_links_lead_too() {
+        let own = OwnState { credentials: vec!["/home/me/dotfiles/ssh".into()], ..OwnState::default() };
+        let places = Places::new("/p", "/home/me", "/home/me/.pi/agent", "/tmp").with_own_state(own);
+        let closed: Vec<PathBuf> = places.credentials().collect();
+        for path in ["/home/me/.ssh", "/home/me/dotfiles/ssh"] {
+            assert!(closed.iter().any(|kept| kept == Path::new(path)), "{path}");
+        }
     }
 }
