@@ -495,13 +495,13 @@ mod tests {
         ] {
             assert_eq!(places.protection(Path::new(path), None), Protection::Write, "{path}");
         }
-        for path in [
-            "/projects/app/src/auth.json",
-            "/projects/app/.pi/rules/a.md",
-            "/projects/app/.github/dependabot.yml",
-            "/home/me/.pi/logs/mine.jsonl",
-        ] {
+        for path in
+            ["/projects/app/src/auth.json", "/projects/app/.github/dependabot.yml", "/home/me/.pi/logs/mine.jsonl"]
+        {
             assert_eq!(places.protection(Path::new(path), None), Protection::None, "{path}");
+        }
+        for path in ["/projects/app/.pi/rules/a.md", "/home/me/.pi/rules/a.md", "/projects/app/.omp/rules/a.md"] {
+            assert_eq!(places.protection(Path::new(path), None), Protection::RunsLater, "{path}");
         }
     }
 

@@ -57,6 +57,8 @@ pub(super) const PI_FOLDER: &[(&str, Protection)] = &[
     ("APPEND_SYSTEM.md", Protection::RunsLater),
     ("skills", Protection::RunsLater),
     ("prompts", Protection::RunsLater),
+    // Streamed rules stop replies and speak to the model.
+    ("rules", Protection::RunsLater),
     ("agent/SYSTEM.md", Protection::RunsLater),
     ("agent/APPEND_SYSTEM.md", Protection::RunsLater),
     ("agent/skills", Protection::RunsLater),
@@ -303,6 +305,7 @@ pub(super) const ANYWHERE: &[(&str, Protection)] = &[
     (".pi/npm", Protection::RunsLater),
     (".pi/pijs-lock.json", Protection::RunsLater),
     (".pi/prompts", Protection::RunsLater),
+    (".pi/rules", Protection::RunsLater),
     (".pi/settings.json", Protection::RunsLater),
     (".pi/skills", Protection::RunsLater),
     // Other agents: hooks and servers that they start, and what they are told to do.
@@ -325,6 +328,7 @@ pub(super) const ANYWHERE: &[(&str, Protection)] = &[
     (".junie", Protection::RunsLater),
     (".kiro", Protection::RunsLater),
     (".mcp.json", Protection::RunsLater),
+    (".omp", Protection::RunsLater),
     (".opencode", Protection::RunsLater),
     (".qwen", Protection::RunsLater),
     (".roo", Protection::RunsLater),

@@ -13,10 +13,12 @@
 
 use crate::environment::Environment;
 use crate::trust::Trust;
+use pijs_durable::open_real;
+use pijs_hostcall::Places;
+use pijs_protocol::guard;
 use pijs_rules::file::{self, MAX_FILE};
 use pijs_rules::{Format, Origin, ParsedFile};
-use std::fs::File;
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::SystemTime;
@@ -95,6 +97,8 @@ pub(crate) struct Stamp(Vec<(PathBuf, u64, Option<SystemTime>)>);
 pub(crate) struct Sources {
     folders: Vec<RuleFolder>,
     untrusted: Option<PathBuf>,
+    /// What a rule file that is a link must not lead to; `None` for files that the user names.
+    protected: Option<Places>,
 }
 
 impl Sources {
@@ -121,7 +125,7 @@ impl Sources {
                 Peer::BuiltIn => continue,
             });
         }
-        let mut sources = Self { folders: Vec::new(), untrusted: None };
+        let mut sources = Self { folders: Vec::new(), untrusted: None, protected: Some(environment.places()) };
         for (format, project, user) in pairs {
             // In the home both are one folder, which is the user's own.
             if project != user {
@@ -140,7 +144,7 @@ impl Sources {
     /// Takes other folders instead, of the user's own choice.
     pub(crate) fn of(paths: impl IntoIterator<Item = PathBuf>) -> Self {
         let folder = |path| RuleFolder { path, origin: Origin::User, format: RuleFormat::ByPath };
-        Self { folders: paths.into_iter().map(folder).collect(), untrusted: None }
+        Self { folders: paths.into_iter().map(folder).collect(), untrusted: None, protected: None }
     }
 
     /// Reads all rule files. A file that cannot be read is a problem and leaves the others.
@@ -148,7 +152,7 @@ impl Sources {
         let mut found = Found { untrusted: self.untrusted.clone(), ..Found::default() };
         for folder in &self.folders {
             for path in files(&folder.path, &mut found.problems) {
-                match read_bytes(&path) {
+                match read_bytes(&path, self.protected.as_ref()) {
                     Ok(bytes) => found.files.push(folder.parse(&path, &bytes)),
                     Err(error) => found.problems.push(format!("{} cannot be read: {error}", path.display())),
                 }
@@ -211,9 +215,15 @@ fn is_rule_file(path: &Path) -> bool {
 }
 
 /// Reads a file up to one byte more than a rule file may have, so that the parser can say that it is too long.
-fn read_bytes(path: &Path) -> std::io::Result<Vec<u8>> {
+///
+/// A trusted project says where its rules lie, and its user has not read where its links lead.
+fn read_bytes(path: &Path, protected: Option<&Places>) -> io::Result<Vec<u8>> {
+    let (mut file, real) = open_real(path)?;
+    if protected.is_some_and(|places| places.is_withheld(&real)) && guard::is_up("rules.protected") {
+        return Err(io::Error::other(format!("it is a link to {}, which is protected", real.display())));
+    }
     let mut bytes = Vec::new();
-    File::open(path)?.take(MAX_FILE as u64 + 1).read_to_end(&mut bytes)?;
+    file.by_ref().take(MAX_FILE as u64 + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
@@ -239,6 +249,20 @@ mod tests {
         let names: Vec<String> =
             sources.read().files.iter().map(|file| file.path.file_name().unwrap().to_string_lossy().into()).collect();
         assert_eq!(names, ["a.mdc", "b.md"]);
+    }
+
+    #[test]
+    fn no_rule_of_a_project_is_a_link_to_what_is_protected() {
+        let home = tempfile::tempdir().expect("a folder");
+        let home = home.path().canonicalize().expect("a path");
+        at(&home, ".ssh/key.md", "private");
+        at(&home, "project/.pi/rules/own.md", "own");
+        std::os::unix::fs::symlink("../../../.ssh/key.md", home.join("project/.pi/rules/key.md")).expect("a link");
+        let places = Places::new(home.join("project"), &home, home.join(".pi/agent"), "/tmp");
+        let sources = Sources { protected: Some(places), ..Sources::of([home.join("project/.pi/rules")]) };
+        let found = sources.read();
+        assert_eq!(found.files.len(), 1, "{:?}", found.files);
+        assert!(found.problems[0].contains("protected"), "{:?}", found.problems);
     }
 
     #[test]
