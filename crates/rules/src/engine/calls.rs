@@ -238,7 +238,7 @@ impl CallStream {
         let mut sink = Sink { values: &mut self.values, inner: Some(&mut self.inner), search };
         self.decoder.finish(&mut sink);
         self.values.close(search);
-        // No path grows any more.
+        // A path that was cut off is as long as it will be.
         self.values.paths.iter_mut().for_each(|path| path.is_complete = true);
         self.values.note_new_paths();
     }
@@ -278,7 +278,7 @@ impl CallStream {
     pub(crate) fn paths(&self, owner: &Owner) -> Vec<String> {
         let Values { paths, given, given_version, .. } = &self.values;
         let paths = Paths { known: paths, given, given_version: *given_version };
-        paths.of(owner, false).map(str::to_owned).collect()
+        paths.of(owner).map(str::to_owned).collect()
     }
 }
 
@@ -343,7 +343,6 @@ impl ArgumentSink for Sink<'_> {
             && path.path.len() + text.len() <= MAX_PATH
         {
             path.path.push_str(text);
-            values.note_new_paths();
         }
         if values.target == Target::CreatingPatch {
             values.target = if text.starts_with('+') { Target::Patch } else { Target::Text };

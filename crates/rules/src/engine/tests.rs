@@ -340,7 +340,7 @@ fn edits_that_are_the_text_of_their_json_are_read_as_edits() {
     assert_eq!(call(&mut engine, "edit", &path_first), after(&path_first[..at], "a!"));
     let text = serde_json::Value::from(edits).to_string();
     let path_last = format!(r#"{{"edits": {text}, "path": "a.ts"}}"#);
-    assert_eq!(call(&mut engine, "edit", &path_last), after(&path_last[..path_last.len() - 2], "a!"));
+    assert_eq!(call(&mut engine, "edit", &path_last), after(&path_last[..path_last.len() - 1], "a!"));
     // What follows is read as before.
     let flat = r#"{"edits": "[]", "path": "a.ts", "newText": "NEW"}"#;
     assert_eq!(call(&mut engine, "edit", flat), after(&flat[..flat.len() - 2], "a!"));
@@ -373,18 +373,33 @@ fn a_match_waits_for_its_path() {
     let mut typescript = rule("a", "eval");
     typescript.scope = vec![tool(Some("write"), Some("*.ts"))];
     let fires = |arguments: &str| call(&mut engine(vec![typescript.clone()]), "write", arguments);
-    let text = r#"{"content":"eval(1)","path":"src/a.ts"#;
-    assert_eq!(fires(&format!("{text}\"}}")), after(text, "a!"));
+    let text = r#"{"content":"eval(1)","path":"src/a.ts""#;
+    assert_eq!(fires(&format!("{text}}}")), after(text, "a!"));
     let text = r#"{"path":"src/a.ts","content":"eval"#;
     assert_eq!(fires(&format!("{text}(1)\"}}")), after(text, "a!"));
     assert_eq!(fires(r#"{"content":"eval(1)","path":"src/a.rs"}"#), []);
     assert_eq!(fires(r#"{"content":"eval(1)"}"#), []);
-    // A path that still grows counts for rules that do not wait.
-    let arguments = r#"{"content":"eval(1)","path":"src/a.tsx"}"#;
-    assert_eq!(fires(arguments).len(), 1);
-    let mut settled = typescript.clone();
-    settled.settle = Settle::Word;
-    assert_eq!(call(&mut engine(vec![settled]), "write", arguments), []);
+    // A path that is cut off is as long as it will be.
+    assert_eq!(fires(r#"{"content":"eval(1)","path":"src/a.ts"#), after("end", "a!"));
+}
+
+#[test]
+fn a_path_counts_when_it_is_complete() {
+    let mut typescript = rule("a", "eval");
+    typescript.globs = vec!["*.ts".to_owned()];
+    let mut others = rule("b", "eval");
+    others.globs = vec!["!*.md".to_owned()];
+    for settle in [Settle::Now, Settle::Word] {
+        (typescript.settle, others.settle) = (settle, settle);
+        let fires = |arguments: &str| call(&mut engine(vec![typescript.clone(), others.clone()]), "write", arguments);
+        assert_eq!(fires(r#"{"content":"eval(1)","path":"x.md"}"#), []);
+        let text = r#"{"content":"eval(1)","path":"src/a.tsx""#;
+        assert_eq!(fires(&format!("{text}}}")), after(text, "b!"));
+        let text = r#"{"content":"eval(1)","path":"src/a.ts""#;
+        assert_eq!(fires(&format!("{text}}}")), after(text, "a! b!"));
+        let text = r#"{"notes_path":"x.md","content":"eval(1)","path":"a.go""#;
+        assert_eq!(fires(&format!("{text}}}")), after(text, "b!"));
+    }
 }
 
 #[test]

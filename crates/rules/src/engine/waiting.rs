@@ -1,12 +1,13 @@
 //! Judges matches in the arguments of a tool call by the paths of the call, which may come after them.
 //!
-//! A rule tests a path once, and again only while the path grows. A match that waits is visited again only when a path around it
-//! matches. So the cost is the sum of matches and paths, not their product.
+//! A path counts when its string is complete, or the call has ended: `a.ts` may still become `a.tsx`, and no file is `x.m`. A rule
+//! tests each path once. A match that waits is visited again only when a path around it matches. So the cost is the sum of matches
+//! and paths, not their product.
 
 use super::calls::{CallPath, Found, Owner};
 use super::compiled::CompiledRules;
 use super::lane::MatchKind;
-use crate::rule::{Settle, StreamKind};
+use crate::rule::StreamKind;
 use crate::scope::Match as ScopeMatch;
 use std::collections::{BTreeMap, HashSet};
 
@@ -29,11 +30,6 @@ impl CallScope<'_> {
 
     fn is_match(&mut self, rule: usize, path: &str) -> bool {
         self.matches(rule, Some(path)) == ScopeMatch::Yes
-    }
-
-    /// Reports whether a path that still grows counts.
-    pub(crate) fn counts_growing(&self, rule: usize) -> bool {
-        self.rules.rules[rule].rule.settle == Settle::Now
     }
 }
 
@@ -59,16 +55,15 @@ pub(crate) struct Paths<'a> {
 }
 
 impl<'a> Paths<'a> {
-    /// Returns those that belong to a text. The one that still grows counts when `with_growing`.
-    pub(crate) fn of(self, owner: &'a Owner, with_growing: bool) -> impl Iterator<Item = &'a str> {
+    /// Returns those that belong to a text and are complete.
+    pub(crate) fn of(self, owner: &'a Owner) -> impl Iterator<Item = &'a str> {
         let (file, objects) = match owner {
             Owner::File(file) => (Some(file.as_str()), None),
             Owner::Objects(objects) => (None, Some(objects)),
         };
         let of_objects = objects.into_iter().flat_map(move |objects| {
-            let is_mine = move |path: &&CallPath| {
-                !path.path.is_empty() && (path.is_complete || with_growing) && objects.contains(&path.object)
-            };
+            let is_mine =
+                move |path: &&CallPath| !path.path.is_empty() && path.is_complete && objects.contains(&path.object);
             let known = self.known.iter().filter(is_mine).map(|path| path.path.as_str());
             self.given.iter().map(String::as_str).chain(known)
         });
@@ -90,11 +85,9 @@ pub(crate) struct Waiting {
 struct WaitingRule {
     /// Numbers of the matches by each object around them.
     by_object: BTreeMap<u32, Vec<usize>>,
-    /// Paths, from the first, that were tested when they were complete; and the first that matches of each object.
+    /// Paths, from the first, that were tested; and the first that matches of each object.
     tested: usize,
     matching: BTreeMap<u32, usize>,
-    /// The path that grows, how much of it was tested, and whether that matches.
-    growing: Option<(usize, usize, bool)>,
     /// The version of the given paths, and the first that matches.
     given: (u64, Option<usize>),
 }
@@ -118,7 +111,7 @@ impl Waiting {
         self.keys.contains(key)
     }
 
-    /// Judges the matches that wait by paths that are new or have grown.
+    /// Judges the matches that wait by paths that are new.
     pub(crate) fn judge(
         &mut self,
         paths: Paths<'_>,
@@ -171,10 +164,7 @@ impl Waiting {
         }
         let verdict = match scope.matches(rule, None) {
             ScopeMatch::No => Some(PathVerdict::OutOfScope),
-            ScopeMatch::Yes => {
-                let first = paths.of(&found.owner, scope.counts_growing(rule)).next().map(str::to_owned);
-                Some(PathVerdict::InScope(first))
-            }
+            ScopeMatch::Yes => Some(PathVerdict::InScope(paths.of(&found.owner).next().map(str::to_owned))),
             ScopeMatch::NeedsPath => {
                 let path = match &found.owner {
                     Owner::File(file) => scope.is_match(rule, file).then(|| file.clone()),
@@ -222,30 +212,16 @@ impl Waiting {
 }
 
 impl WaitingRule {
-    /// Tests the paths that are new or have grown, and returns the objects that they match in.
+    /// Tests the paths that are new, and returns the objects that they match in.
     fn test(&mut self, rule: usize, paths: Paths<'_>, scope: &mut CallScope<'_>) -> Vec<u32> {
         if self.given.0 != paths.given_version {
             let first = paths.given.iter().position(|path| scope.is_match(rule, path));
             self.given = (paths.given_version, first);
         }
         let mut new = Vec::new();
-        while let Some(CallPath { object, path, is_complete }) = paths.known.get(self.tested) {
-            if !is_complete && !scope.counts_growing(rule) {
-                break;
-            }
-            let is_match = match self.growing {
-                Some((at, length, is_match)) if (at, length) == (self.tested, path.len()) => is_match,
-                _ => !path.is_empty() && scope.is_match(rule, path),
-            };
-            if is_match {
+        while let Some(CallPath { object, path, is_complete: true }) = paths.known.get(self.tested) {
+            if !path.is_empty() && scope.is_match(rule, path) {
                 new.push(*object);
-            }
-            if !is_complete {
-                self.growing = Some((self.tested, path.len(), is_match));
-                break;
-            }
-            self.growing = None;
-            if is_match {
                 self.matching.entry(*object).or_insert(self.tested);
             }
             self.tested += 1;
@@ -258,10 +234,8 @@ impl WaitingRule {
         let Owner::Objects(objects) = owner else { return None };
         let given = self.given.1.and_then(|at| paths.given.get(at));
         let known = || {
-            let complete = objects.iter().filter_map(|object| self.matching.get(object)).min().copied();
-            let growing = self.growing.filter(|&(_, _, is_match)| is_match).map(|(at, ..)| at);
-            let growing = growing.filter(|&at| objects.contains(&paths.known[at].object));
-            complete.or(growing).map(|at| &paths.known[at].path)
+            let first = objects.iter().filter_map(|object| self.matching.get(object)).min();
+            first.map(|&at| &paths.known[at].path)
         };
         given.or_else(known).cloned()
     }
