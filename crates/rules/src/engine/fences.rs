@@ -1,16 +1,23 @@
 //! Splits Markdown that streams into prose and fenced code blocks.
 //!
-//! The tracker follows CommonMark: a fence is a line of at least three backticks or tildes, indented by at most three columns
-//! (or by what the list item around it is indented, and three more); a fence of the same character that is at least as long closes
-//! the block. In a block quote a fence stands behind the `>` of its line; so do the lines of its block, to which the `>` does not
-//! belong, and a line without it ends the block. The line of a fence belongs to neither region. Its characters are held back until it is known whether they are one.
+//! The tracker follows CommonMark: a line continues the block quotes and list items around it, or begins new ones, and a fence may
+//! stand behind their markers (`1. ```sh`, `> - ~~~`). A fence is at least three backticks or tildes, indented by at most three
+//! columns; one of the same character that is at least as long closes the block, and so does a line that does not continue the
+//! block quotes and list items around it. The line of a fence belongs to neither region, nor do the markers and the indentation
+//! before a line of code. Text is held back only until it is known whether it begins a fence.
+//!
+//! Blocks of HTML and definitions of links are read as paragraphs, so a fence counts in them.
 
 /// Longest line that is held back to see whether it is a fence.
 const MAX_HELD: usize = 1024;
-/// Columns that a fence may be indented.
+/// Columns that a fence or the marker of a container may be indented; more make it text.
 const MAX_INDENT: usize = 3;
-/// Columns of a list item's content that count.
-const MAX_ITEM: usize = 64;
+/// Columns of white space behind the marker of a list item that belong to it.
+const MAX_PADDING: usize = 4;
+/// Block quotes and list items inside each other; a blank line is compared with each of them.
+const MAX_DEPTH: usize = 32;
+/// Digits of a list item's number.
+const MAX_DIGITS: usize = 9;
 
 /// A part of the text, in order.
 #[derive(Debug, PartialEq, Eq)]
@@ -31,15 +38,17 @@ pub(crate) struct Fences {
     /// Bytes of the stream that were read.
     offset: usize,
     line: Line,
+    start: LineStart,
+    leaf: Leaf,
+    /// The block quotes and list items that are open, the outermost first.
+    containers: Vec<Container>,
+    /// Whether a paragraph is open in the innermost of them.
+    has_paragraph: bool,
+    /// The code block that is open, in the innermost of them.
     block: Option<Block>,
     /// The beginning of a line that may be a fence, and the byte of the stream where it begins.
     held: String,
     held_at: usize,
-    quote: Quote,
-    /// Column at which the content of the list item around begins; 0 outside of lists.
-    item: usize,
-    /// The beginning of the line, as far as it tells of a list item.
-    marker: Marker,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -47,53 +56,111 @@ struct Block {
     marker: u8,
     length: usize,
     indent: usize,
-    /// The `>` before each of its lines.
-    quotes: usize,
 }
 
-/// The markers of block quotes at the beginning of a line.
-#[derive(Debug, Clone, Copy, Default)]
-struct Quote {
-    count: usize,
-    /// Bytes of the line up to the last one, and one space behind it.
-    length: usize,
+/// A block around others.
+#[derive(Debug, Clone, Copy)]
+enum Container {
+    Quote,
+    /// A list item: the columns from the content around it to its own, and whether it has had a blank line only.
+    Item {
+        width: usize,
+        is_empty: bool,
+    },
 }
 
 /// How far a line has been read.
 #[derive(Debug, Clone, Copy, Default)]
 enum Line {
-    /// Spaces, then a run of one fence character.
+    /// The markers of containers, and white space.
     #[default]
     Start,
-    /// Behind them.
-    Run { indent: usize, marker: u8, length: usize },
+    /// Behind them, a run of one fence character.
+    Run { at: usize, marker: u8, length: usize },
     /// The info string of an opening fence.
-    Info { indent: usize, marker: u8, length: usize },
+    Info { at: usize, marker: u8, length: usize },
     /// The rest of a line that is no fence.
     Rest,
 }
 
-/// Recognises `- `, `* `, `+ `, `1. ` and `1) ` at the beginning of a line of prose.
+/// The markers at the beginning of a line.
+#[derive(Debug, Clone, Copy, Default)]
+struct LineStart {
+    /// Column of the next byte, and the column at which the content of the innermost container of this line begins.
+    column: usize,
+    base: usize,
+    /// Containers of the lines before that this line continues, and those that it begins.
+    matched: usize,
+    /// Bytes up to the last `>`, and the column behind it.
+    quoted: (usize, usize),
+    /// Whether one column of white space still belongs to a `>`.
+    is_behind_quote: bool,
+    /// Whether the text is indented so far that it is code, unless it continues a paragraph.
+    is_indented: bool,
+    marker: Marker,
+    ruler: Option<Ruler>,
+}
+
+/// The marker of a list item that is being read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Marker {
-    /// Spaces so far.
     #[default]
-    Before,
-    Digits,
-    /// The bullet, or the point behind the digits.
-    Bullet,
-    /// Spaces behind the bullet.
-    Behind,
-    /// Decided.
-    Done,
+    None,
+    Digits {
+        count: usize,
+        value: usize,
+    },
+    /// The bullet, or the point behind the digits; whether the item may interrupt a paragraph.
+    Sign {
+        may_interrupt: bool,
+    },
+    /// White space behind the sign, which ends at this column.
+    Behind {
+        end: usize,
+        may_interrupt: bool,
+    },
+}
+
+/// A line of one character, with white space in it: a thematic break, the underline of a heading, or text.
+#[derive(Debug, Clone, Copy)]
+struct Ruler {
+    sign: u8,
+    count: usize,
+    /// Containers around it.
+    depth: usize,
+    /// Whether there is white space in it, and whether the character came again behind it.
+    has_gap: bool,
+    is_broken: bool,
+}
+
+/// What the rest of a line is.
+#[derive(Debug, Clone, Copy, Default)]
+enum Leaf {
+    /// It is known, or nobody asks.
+    #[default]
+    Known,
+    /// A heading, after so many `#`.
+    Heading(usize),
+    Ruler(Ruler),
+}
+
+/// The next step at the beginning of a line.
+enum Step {
+    /// The byte belongs to the beginning.
+    Hold,
+    /// The byte is read again in another state.
+    Again,
+    /// The line is no fence.
+    Release,
 }
 
 impl Fences {
     /// Begins a new text.
     pub(crate) fn restart(&mut self) {
-        let held = std::mem::take(&mut self.held);
-        *self = Self { held, ..Self::default() };
+        let (held, containers) = (std::mem::take(&mut self.held), std::mem::take(&mut self.containers));
+        *self = Self { held, containers, ..Self::default() };
         self.held.clear();
+        self.containers.clear();
     }
 
     /// Reads the next piece of the text.
@@ -109,71 +176,43 @@ impl Fences {
                 Line::Rest => {
                     let end =
                         bytes[at..].iter().position(|&byte| byte == b'\n').map_or(bytes.len(), |end| at + end + 1);
-                    if self.block.is_none() && self.marker != Marker::Done {
-                        self.read_marker(&piece[at..end], base + at);
-                    }
-                    if bytes[end - 1] == b'\n' {
-                        self.line = Line::Start;
-                    }
+                    self.read_leaf(&bytes[at..end]);
                     at = end;
-                    if matches!(self.line, Line::Start) || at == bytes.len() {
-                        self.pass(base + from, &piece[from..at], segment);
-                        from = at;
+                    self.pass(base + from, &piece[from..at], segment);
+                    from = at;
+                    if bytes[end - 1] == b'\n' {
+                        self.begin_line();
                     }
                 }
                 Line::Start => {
                     if self.held.is_empty() {
                         self.held_at = base + at;
-                        self.quote = Quote::default();
                     }
-                    let Quote { count, length } = self.quote;
-                    let indent = self.held.len() - length;
-                    let quotes = self.block.map_or(usize::MAX, |block| block.quotes);
-                    let is_marker = match self.block {
-                        Some(block) => byte == block.marker && count == quotes,
-                        None => byte == b'`' || byte == b'~',
+                    let step = match self.held.len() < MAX_HELD {
+                        true => self.start(byte, segment),
+                        false => self.text(),
                     };
-                    let around = match self.block {
-                        Some(block) if count == quotes => block.indent,
-                        _ if count == 0 => self.item,
-                        _ => 0,
-                    };
-                    let most = around + MAX_INDENT;
-                    if byte == b' ' && self.held.ends_with('>') {
-                        self.held.push(' ');
-                        self.quote.length = self.held.len();
-                        at += 1;
-                        from = at;
-                    } else if byte == b'>' && indent <= most && count < quotes && self.held.len() < MAX_HELD {
-                        self.held.push('>');
-                        self.quote = Quote { count: count + 1, length: self.held.len() };
-                        at += 1;
-                        from = at;
-                    } else if byte == b' ' && indent < most {
-                        self.held.push(' ');
-                        at += 1;
-                        from = at;
-                    } else if self.block.is_some() && count < quotes {
-                        // The block quote is over. The line is read again as one outside of the block.
-                        self.block = None;
-                        segment(Segment::Close);
-                    } else if is_marker {
-                        self.line = Line::Run { indent: self.held.len(), marker: byte, length: 0 };
-                    } else {
-                        self.release(segment);
+                    match step {
+                        Step::Hold => {
+                            self.held.push(char::from(byte));
+                            at += 1;
+                            from = at;
+                        }
+                        Step::Again => {}
+                        Step::Release => self.release(segment),
                     }
                 }
-                Line::Run { indent, marker, length } => {
+                Line::Run { at: run, marker, length } => {
                     let least = self.block.map_or(3, |block| block.length);
                     let is_tail = self.block.is_some() && matches!(byte, b' ' | b'\t' | b'\r');
-                    let in_tail = self.held.len() > indent + length;
+                    let in_tail = self.held.len() > run + length;
                     if byte == marker && !in_tail && self.held.len() < MAX_HELD {
                         self.held.push(char::from(byte));
-                        self.line = Line::Run { indent, marker, length: length + 1 };
+                        self.line = Line::Run { at: run, marker, length: length + 1 };
                         at += 1;
                         from = at;
                     } else if length >= least && self.block.is_none() {
-                        self.line = Line::Info { indent, marker, length };
+                        self.line = Line::Info { at: run, marker, length };
                     } else if length >= least && is_tail && self.held.len() < MAX_HELD {
                         self.held.push(char::from(byte));
                         at += 1;
@@ -183,10 +222,11 @@ impl Fences {
                         from = at;
                         self.close(segment);
                     } else {
+                        self.text();
                         self.release(segment);
                     }
                 }
-                Line::Info { indent, marker, length } => {
+                Line::Info { at: run, marker, length } => {
                     let end = bytes[at..].iter().position(|&byte| byte == b'\n' || (marker == b'`' && byte == b'`'));
                     let until = end.map_or(bytes.len(), |end| at + end);
                     self.held.push_str(&piece[at..until]);
@@ -195,8 +235,9 @@ impl Fences {
                     if end.is_some() && bytes[at] == b'\n' {
                         at += 1;
                         from = at;
-                        self.open(indent, marker, length, segment);
+                        self.open(run, marker, length, segment);
                     } else if end.is_some() || self.held.len() > MAX_HELD {
+                        self.text();
                         self.release(segment);
                     }
                 }
@@ -209,8 +250,8 @@ impl Fences {
     pub(crate) fn finish(&mut self, segment: &mut impl FnMut(Segment<'_>)) {
         match (self.line, self.block) {
             (Line::Run { length, .. }, Some(block)) if length >= block.length => self.close(segment),
-            (Line::Run { indent, marker, length } | Line::Info { indent, marker, length }, None) if length >= 3 => {
-                self.open(indent, marker, length, segment);
+            (Line::Run { at, marker, length } | Line::Info { at, marker, length }, None) if length >= 3 => {
+                self.open(at, marker, length, segment);
             }
             _ => self.release(segment),
         }
@@ -220,32 +261,33 @@ impl Fences {
         self.restart();
     }
 
-    fn open(&mut self, indent: usize, marker: u8, length: usize, segment: &mut impl FnMut(Segment<'_>)) {
-        segment(Segment::Open(self.held[indent + length..].trim()));
-        let Quote { count, length: quoted } = self.quote;
-        self.block = Some(Block { marker, length, indent: indent - quoted, quotes: count });
-        self.held.clear();
-        self.line = Line::Start;
+    fn open(&mut self, at: usize, marker: u8, length: usize, segment: &mut impl FnMut(Segment<'_>)) {
+        segment(Segment::Open(self.held[at + length..].trim()));
+        self.containers.truncate(self.start.matched);
+        self.has_paragraph = false;
+        self.block = Some(Block { marker, length, indent: self.indent() });
+        self.begin_line();
     }
 
     fn close(&mut self, segment: &mut impl FnMut(Segment<'_>)) {
         self.block = None;
+        self.begin_line();
+        segment(Segment::Close);
+    }
+
+    fn begin_line(&mut self) {
         self.held.clear();
         self.line = Line::Start;
-        self.marker = Marker::Before;
-        segment(Segment::Close);
+        self.start = LineStart::default();
     }
 
     /// Passes on what was held back: the line is no fence.
     fn release(&mut self, segment: &mut impl FnMut(Segment<'_>)) {
         self.line = Line::Rest;
         let held = std::mem::take(&mut self.held);
-        if self.block.is_none() {
-            self.marker = Marker::Before;
-            self.read_marker(&held, self.held_at);
-        }
-        if !held.is_empty() {
-            self.pass(self.held_at, &held, segment);
+        let skipped = self.block.map_or(0, |block| self.skipped(&held, block));
+        if held.len() > skipped {
+            self.pass(self.held_at + skipped, &held[skipped..], segment);
         }
         self.held = held;
         self.held.clear();
@@ -254,43 +296,275 @@ impl Fences {
     /// Passes on text of the region in which the tracker is.
     fn pass(&self, at: usize, text: &str, segment: &mut impl FnMut(Segment<'_>)) {
         match self.block {
-            Some(block) if at == self.held_at && block.indent + block.quotes > 0 => {
-                // A block that is indented: as many columns of its lines belong to the indentation.
-                let quoted = self.quote.length;
-                let spaces = text.bytes().skip(quoted).take(block.indent).take_while(|&byte| byte == b' ').count();
-                if text.len() > quoted + spaces {
-                    segment(Segment::Code(at + quoted + spaces, &text[quoted + spaces..]));
-                }
-            }
             Some(_) => segment(Segment::Code(at, text)),
             None => segment(Segment::Prose(at, text)),
         }
     }
 
-    /// Reads on the beginning of a line of prose, to know at which column the content of a list item begins.
-    fn read_marker(&mut self, text: &str, at: usize) {
-        for (index, byte) in text.bytes().enumerate() {
-            let column = at + index - self.held_at;
-            if self.marker == Marker::Before && !byte.is_ascii_whitespace() && column < self.item {
-                // Text left of the item's content ends it.
-                self.item = 0;
+    /// Counts the bytes at the beginning of a line of code that belong to its containers, and to the indentation of the fence.
+    fn skipped(&self, held: &str, block: Block) -> usize {
+        let (quoted, mut column) = self.start.quoted;
+        let until = self.start.base + block.indent;
+        let is_indent = |byte: &u8| {
+            let next = after(*byte, column);
+            let is_indent = matches!(byte, b' ' | b'\t') && next <= until;
+            column = next;
+            is_indent
+        };
+        quoted + held.as_bytes()[quoted..].iter().copied().take_while(is_indent).count()
+    }
+
+    /// Returns the columns between the content of the innermost container and the next byte.
+    fn indent(&self) -> usize {
+        self.start.column.saturating_sub(self.start.base)
+    }
+
+    /// Reads a byte at the beginning of a line.
+    fn start(&mut self, byte: u8, segment: &mut impl FnMut(Segment<'_>)) -> Step {
+        let is_space = matches!(byte, b' ' | b'\t' | b'\r');
+        let column = self.start.column;
+        match self.start.marker {
+            Marker::Digits { count, value } if byte.is_ascii_digit() && count < MAX_DIGITS => {
+                let value = value * 10 + usize::from(byte - b'0');
+                self.start.marker = Marker::Digits { count: count + 1, value };
             }
-            self.marker = match (self.marker, byte) {
-                (Marker::Before, b' ') => Marker::Before,
-                (Marker::Before | Marker::Digits, b'0'..=b'9') => Marker::Digits,
-                (Marker::Before, b'-' | b'*' | b'+') | (Marker::Digits, b'.' | b')') => Marker::Bullet,
-                (Marker::Bullet | Marker::Behind, b' ') => Marker::Behind,
-                (Marker::Behind, _) => {
-                    self.item = column.min(MAX_ITEM);
-                    Marker::Done
+            Marker::Digits { value, .. } if matches!(byte, b'.' | b')') => {
+                self.start.marker = Marker::Sign { may_interrupt: value == 1 };
+            }
+            Marker::Digits { .. } => return self.text(),
+            Marker::Sign { may_interrupt } if is_space || byte == b'\n' => {
+                self.start.marker = Marker::Behind { end: column, may_interrupt };
+                return Step::Again;
+            }
+            Marker::Sign { .. } => return self.text(),
+            Marker::Behind { .. } if is_space => {}
+            Marker::Behind { end, may_interrupt } => {
+                let is_empty = byte == b'\n';
+                let interrupts = self.has_paragraph && self.start.matched == self.containers.len();
+                if interrupts && (is_empty || !may_interrupt) {
+                    return self.text();
                 }
-                _ => Marker::Done,
+                let content = if is_empty || column - end > MAX_PADDING { end + 1 } else { column };
+                let width = content - self.start.base;
+                self.start.marker = Marker::None;
+                self.enter(Container::Item { width, is_empty }, content);
+                return Step::Again;
+            }
+            Marker::None if is_space => {
+                if std::mem::take(&mut self.start.is_behind_quote) && byte != b'\r' {
+                    self.start.base += 1;
+                }
+                if self.block.is_some() {
+                    // Code is passed on as soon as the line cannot be a fence.
+                    self.start.column = after(byte, column);
+                    let is_code = self.continues(byte) && self.indent() > MAX_INDENT;
+                    self.start.column = column;
+                    if is_code {
+                        return Step::Release;
+                    }
+                }
+            }
+            Marker::None if byte == b'\n' => return self.blank(segment),
+            Marker::None => return self.content(byte, segment),
+        }
+        self.start.column = after(byte, column);
+        Step::Hold
+    }
+
+    /// Compares the containers that are open with the next byte, and reports whether the line continues all of them.
+    fn continues(&mut self, byte: u8) -> bool {
+        while let Some(container) = self.containers.get_mut(self.start.matched) {
+            match container {
+                Container::Item { width, is_empty } if self.start.column >= self.start.base + *width => {
+                    *is_empty = false;
+                    self.start.base += *width;
+                    self.start.matched += 1;
+                }
+                Container::Quote if byte == b'>' && self.start.column <= self.start.base + MAX_INDENT => {
+                    self.start.matched += 1;
+                    self.quote();
+                }
+                Container::Item { .. } | Container::Quote => return false,
+            }
+            if self.start.is_behind_quote {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Takes a `>`.
+    fn quote(&mut self) {
+        let column = self.start.column + 1;
+        self.start.quoted = (self.held.len() + 1, column);
+        self.start.base = column;
+        self.start.is_behind_quote = true;
+        self.start.ruler = None;
+    }
+
+    /// Begins a container, whose content begins at this column.
+    fn enter(&mut self, container: Container, base: usize) {
+        self.containers.truncate(self.start.matched);
+        self.containers.push(container);
+        self.start.matched += 1;
+        self.start.base = base;
+        self.has_paragraph = false;
+    }
+
+    /// Reads the first byte of a line behind white space and the markers of containers.
+    fn content(&mut self, byte: u8, segment: &mut impl FnMut(Segment<'_>)) -> Step {
+        self.start.is_behind_quote = false;
+        let continues = self.continues(byte);
+        if self.start.is_behind_quote {
+            self.start.column += 1;
+            return Step::Hold;
+        }
+        if !continues && self.block.is_some() {
+            self.block = None;
+            self.containers.truncate(self.start.matched);
+            segment(Segment::Close);
+        }
+        let indent = self.indent();
+        if let Some(block) = self.block {
+            return match byte == block.marker && indent <= MAX_INDENT {
+                true => self.run(byte),
+                false => Step::Release,
             };
-            if self.marker == Marker::Done {
-                return;
+        }
+        if indent > MAX_INDENT {
+            self.start.is_indented = true;
+            // The marker before it may be the beginning of a thematic break.
+            if let Some(ruler) = self.start.ruler.filter(|ruler| ruler.sign == byte) {
+                self.leaf = Leaf::Ruler(ruler);
+                return Step::Release;
+            }
+            return self.text();
+        }
+        let has_room = self.start.matched < MAX_DEPTH;
+        match byte {
+            b'`' | b'~' => return self.run(byte),
+            b'>' if has_room => {
+                self.enter(Container::Quote, 0);
+                self.quote();
+            }
+            b'0'..=b'9' if has_room => {
+                self.start.ruler = None;
+                self.start.marker = Marker::Digits { count: 1, value: usize::from(byte - b'0') };
+            }
+            b'-' | b'*' | b'+' => {
+                let again = self.start.ruler.filter(|ruler| ruler.sign == byte);
+                let mut ruler = again.unwrap_or_else(|| self.ruler(byte));
+                if !has_room {
+                    self.leaf = Leaf::Ruler(ruler);
+                    return Step::Release;
+                }
+                ruler.count += 1;
+                ruler.is_broken = ruler.count > 1;
+                self.start.ruler = Some(ruler);
+                self.start.marker = Marker::Sign { may_interrupt: true };
+            }
+            b'#' => {
+                self.leaf = Leaf::Heading(0);
+                return Step::Release;
+            }
+            b'_' | b'=' => {
+                self.leaf = Leaf::Ruler(self.ruler(byte));
+                return Step::Release;
+            }
+            _ => return self.text(),
+        }
+        self.start.column += 1;
+        Step::Hold
+    }
+
+    fn ruler(&self, sign: u8) -> Ruler {
+        Ruler { sign, count: 0, depth: self.start.matched, has_gap: false, is_broken: false }
+    }
+
+    fn run(&mut self, marker: u8) -> Step {
+        self.line = Line::Run { at: self.held.len(), marker, length: 0 };
+        Step::Again
+    }
+
+    /// Reads the end of a line that has had markers and white space only.
+    fn blank(&mut self, segment: &mut impl FnMut(Segment<'_>)) -> Step {
+        if let Some(ruler) = self.start.ruler.filter(|ruler| ruler.sign != b'+' && ruler.count >= 3) {
+            self.containers.truncate(ruler.depth);
+        } else {
+            while let Some(&Container::Item { width, is_empty: false }) = self.containers.get(self.start.matched) {
+                self.start.base += width;
+                self.start.matched += 1;
+            }
+            if self.start.matched < self.containers.len() && self.block.take().is_some() {
+                segment(Segment::Close);
+            }
+            self.containers.truncate(self.start.matched);
+        }
+        self.has_paragraph = false;
+        Step::Release
+    }
+
+    /// Takes the line as text: a line of the paragraph that is open, of a new one, or of indented code.
+    fn text(&mut self) -> Step {
+        if let (Marker::Sign { .. } | Marker::Behind { .. }, Some(ruler)) = (self.start.marker, self.start.ruler) {
+            self.start.marker = Marker::None;
+            self.leaf = Leaf::Ruler(ruler);
+            return Step::Release;
+        }
+        self.leaf = Leaf::Known;
+        // Text continues a paragraph without the markers of its containers.
+        if self.block.is_none() && !self.has_paragraph {
+            self.containers.truncate(self.start.matched);
+            self.has_paragraph = !self.start.is_indented;
+        }
+        Step::Release
+    }
+
+    /// Reads on in the rest of a line, to know whether a paragraph is open behind it.
+    fn read_leaf(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            match &mut self.leaf {
+                Leaf::Known => return,
+                Leaf::Heading(count) if byte == b'#' && *count < 6 => *count += 1,
+                Leaf::Heading(_) if matches!(byte, b' ' | b'\t' | b'\r' | b'\n') => {
+                    self.leaf = Leaf::Known;
+                    self.containers.truncate(self.start.matched);
+                    self.has_paragraph = false;
+                }
+                Leaf::Ruler(ruler) if byte == ruler.sign => {
+                    ruler.count += 1;
+                    ruler.is_broken |= ruler.has_gap;
+                }
+                Leaf::Ruler(ruler) if matches!(byte, b' ' | b'\t' | b'\r') => ruler.has_gap = true,
+                Leaf::Ruler(ruler) if byte == b'\n' => {
+                    let ruler = *ruler;
+                    self.end_ruler(ruler);
+                }
+                Leaf::Heading(_) | Leaf::Ruler(_) => drop(self.text()),
             }
         }
     }
+
+    /// Takes a line of one character.
+    fn end_ruler(&mut self, Ruler { sign, count, depth, is_broken, .. }: Ruler) {
+        let is_in_paragraph = self.has_paragraph && self.start.matched == self.containers.len();
+        let is_underline = is_in_paragraph && matches!(sign, b'-' | b'=') && !is_broken;
+        let is_break = matches!(sign, b'-' | b'*' | b'_') && count >= 3;
+        if !is_underline && !is_break {
+            self.text();
+            return;
+        }
+        self.leaf = Leaf::Known;
+        self.has_paragraph = false;
+        if !is_underline {
+            self.containers.truncate(depth);
+        }
+    }
+}
+
+/// Returns the column behind a byte of white space; a tab ends at a multiple of four.
+fn after(byte: u8, column: usize) -> usize {
+    if byte == b'\t' { (column / 4 + 1) * 4 } else { column + 1 }
 }
 
 #[cfg(test)]
@@ -393,6 +667,63 @@ mod tests {
         assert_eq!(blocks("```\n> a\n> ```\n```\n"), [block("", "> a\n> ```\n")]);
         assert_eq!(blocks("> ```\n> > a\n> ```\n"), [block("", "> a\n")]);
         assert_eq!(both("> a\n>> `b`\n>").0, "> a\n>> `b`\n>");
+    }
+
+    #[test]
+    fn a_fence_may_stand_behind_the_marker_of_a_list_item() {
+        assert_eq!(blocks("1. ```bash\n   ls\n   ```\n\nThat is all."), [block("bash", "ls\n")]);
+        assert_eq!(blocks("- ```ts\n  a\n  ```\nx"), [block("ts", "a\n")]);
+        assert_eq!(blocks("* ````\n  ```\n  ````\nx"), [block("", "```\n")]);
+        assert_eq!(blocks("- > ````\n  > a\n  > ````\nx"), [block("", "a\n")]);
+        assert_eq!(blocks("> - ~~~~\n>   a\n>   ~~~~\nx"), [block("", "a\n")]);
+        assert_eq!(blocks("-\t```\n\ta\n\t```\nx"), [block("", "a\n")]);
+        // A line that is not indented ends the item, and the block with it.
+        assert_eq!(both("- a\n  ```\n  x\nprose"), ("- a\nprose".to_owned(), vec![block("", "x\n")]));
+        assert_eq!(both("1. ```\n   x\nprose").0, "prose");
+        // Neither a rule across the page nor a number within a paragraph begins an item.
+        assert_eq!(blocks("- - -\n      ```\n"), []);
+        assert_eq!(blocks("a\n2. ```\nb"), []);
+    }
+
+    #[test]
+    fn containers_without_end_are_bounded() {
+        let text = format!("{}```\na\n", "- ".repeat(10_000));
+        assert_eq!(both(&text[..200]).1, []);
+        assert_eq!(split(&[&text]).0, text);
+    }
+
+    /// Returns the blocks that a parser of whole documents finds.
+    fn reference(text: &str) -> Vec<(String, String)> {
+        use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag, TagEnd};
+        let (mut found, mut is_inside) = (Vec::<(String, String)>::new(), false);
+        for event in Parser::new(text) {
+            match event {
+                Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(info))) => {
+                    is_inside = true;
+                    found.push((info.trim().to_owned(), String::new()));
+                }
+                Event::End(TagEnd::CodeBlock) => is_inside = false,
+                Event::Text(text) if is_inside => found.last_mut().expect("it has begun").1.push_str(&text),
+                _ => {}
+            }
+        }
+        found
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn blocks_are_those_of_a_parser_of_whole_documents(
+            lines in proptest::collection::vec(
+                r"( {0,5}|  {1,2}> ?)?((> ?|>|[-*+] {1,5}|[-*]|[12][.)] {1,4}) {0,2}){0,3}(```(ts)?|~~~~?|````|a|# b|---|===|\* \*|x  y|)",
+                0..9,
+            )
+        ) {
+            let text = lines.join("\n") + "\n";
+            let trimmed = |blocks: Vec<(String, String)>| {
+                blocks.into_iter().map(|(info, text)| (info, text.trim_end().to_owned())).collect::<Vec<_>>()
+            };
+            proptest::prop_assert_eq!(trimmed(split(&[&text]).1), trimmed(reference(&text)), "{}", text);
+        }
     }
 
     #[test]
