@@ -10,6 +10,7 @@
 use crate::agent::{Agent, AgentError};
 use crate::attempt::{Attempt, Stopped};
 use crate::events::{AgentEvent, RuleFiredEvent, VerdictAction, VerdictEvent};
+use crate::system_prompt::escaped;
 use crate::verdicts::Injected;
 use pijs_llm::message::{AssistantMessage, Block, Message, StopReason, VERDICT_TYPE};
 use pijs_llm::partial::{Partial, Step};
@@ -387,11 +388,12 @@ fn content(rules: &[FiredRule], action: VerdictAction) -> String {
         _ => "Your reply was stopped because it broke this rule. Answer again, and keep to it.",
     };
     let one = |rule: &FiredRule| {
-        let path = rule.site.path.as_ref().map_or_else(String::new, |path| format!(" path={path:?}"));
+        // What a model wrote or quoted comes with the voice of the system here, and ends no frame.
+        let path = rule.site.path.as_ref().map_or_else(String::new, |path| format!(" path=\"{}\"", escaped(path)));
         format!(
-            "<rule name={:?}{path}>\n{what} It matched: {}\n\n{}\n</rule>",
-            rule.name.as_str(),
-            rule.site.excerpt.trim(),
+            "<rule name=\"{}\"{path}>\n{what} It matched: {}\n\n{}\n</rule>",
+            escaped(rule.name.as_str()),
+            escaped(rule.site.excerpt.trim()),
             rule.content.trim()
         )
     };

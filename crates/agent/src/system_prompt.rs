@@ -207,7 +207,8 @@ fn distinct<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<String> {
     seen
 }
 
-fn escaped(text: &str) -> String {
+/// Writes text as XML takes it: it opens and closes nothing.
+pub(crate) fn escaped(text: &str) -> String {
     let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     text.replace('"', "&quot;").replace('\'', "&apos;")
 }

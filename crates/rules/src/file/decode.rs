@@ -60,6 +60,8 @@ pub(super) struct Decoder<'a> {
     is_ttsr: bool,
     /// Whether nothing of the file can be a rule.
     is_broken: bool,
+    /// Whether the file turns its rule off.
+    is_off: bool,
     diagnostics: Vec<Diagnostic>,
     places: Places,
     /// Whether front matter was read.
@@ -79,6 +81,7 @@ impl<'a> Decoder<'a> {
             entries: Vec::new(),
             is_ttsr: false,
             is_broken: false,
+            is_off: false,
             diagnostics: Vec::new(),
             places,
             has_front_matter: true,
@@ -181,15 +184,8 @@ impl<'a> Decoder<'a> {
             let help = "write after the second `---` what the model is told when the rule fires".to_owned();
             self.report(&excerpt, Severity::Error, "the rule has no text".to_owned(), Some(help));
         }
-        let enabled = entries.iter().rfind(|entry| entry.key == "enabled").map(|entry| &entry.value.node);
-        let is_off = match enabled {
-            Some(Node::Scalar { kind: Kind::Bool(false), .. }) => true,
-            // pi-ttsr's reader knows no types.
-            Some(Node::Scalar { text, .. }) => self.is_ttsr && text == "false",
-            _ => false,
-        };
         if !self.is_broken {
-            if is_off { &mut parsed.disabled } else { &mut parsed.rules }.push(rule);
+            if self.is_off { &mut parsed.disabled } else { &mut parsed.rules }.push(rule);
         }
         self.diagnostics.sort_by_key(|found| (found.line, found.column));
         parsed.diagnostics = self.diagnostics;
@@ -211,9 +207,7 @@ impl<'a> Decoder<'a> {
             self.locate(Part::Question, 0, &entry.value, 0, 0);
         }
         rule.always_apply = find("alwaysApply").is_some_and(|entry| self.flag(entry));
-        if let Some(entry) = find("enabled") {
-            self.flag(entry);
-        }
+        self.is_off = find("enabled").is_some_and(|entry| !self.flag(entry));
         if self.is_ttsr {
             rule.window = Window::Line;
             rule.scope = vec![ScopeToken::Text];
