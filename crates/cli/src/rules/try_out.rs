@@ -8,7 +8,7 @@
 use super::sessions::outcome;
 use super::{counted, list};
 use crate::args::peer;
-use crate::output::stdout;
+use crate::output::{stderr, stdout};
 use clap::{Args, ValueEnum};
 use pijs_rules::activity::MAIN_AGENT;
 use pijs_rules::diagnostic::printable;
@@ -92,7 +92,10 @@ pub(crate) fn run(environment: &Environment, args: &TestArgs) -> Result<()> {
     }
     let file = args.file.as_deref().unwrap_or(Path::new("-"));
     let text = read_text(environment, file)?;
-    let (firings, engine) = over_text(environment, &set, args, file, &text);
+    let (firings, mut engine) = over_text(environment, &set, args, file, &text);
+    // Mistakes in files are what `pi rules lint` is for.
+    let reports = engine.take_reports().into_iter().filter(|report| !report.is_mistake);
+    let reports: Vec<String> = reports.map(|report| printable(&report.to_string())).collect();
     let wanted = |name: &str| args.only.is_empty() || args.only.iter().any(|only| only == name);
     let hits = firings
         .iter()
@@ -119,7 +122,7 @@ pub(crate) fn run(environment: &Environment, args: &TestArgs) -> Result<()> {
     let active =
         active.iter().filter(|(rule, activity)| activity.reason.is_none() && wanted(rule.name.as_str())).count();
     if args.json {
-        stdout(&json!({"rules": active, "hits": rows}).to_string());
+        stdout(&json!({"rules": active, "hits": rows, "reports": reports}).to_string());
     } else if count == 0 {
         stdout(&format!("no rule fires ({active} active; `pi rules list` shows why others are not)"));
         for entry in engine.trace().filter(|entry| wanted(entry.rule.as_str())) {
@@ -135,9 +138,14 @@ pub(crate) fn run(environment: &Environment, args: &TestArgs) -> Result<()> {
             }
         }
     }
-    match args.fail && count > 0 {
-        true => Err(Failure::failed(format!("{} fired", counted(count, "rule")))),
-        false => Ok(()),
+    reports.iter().for_each(|report| stderr(&format!("warning: {report}")));
+    match (count, reports.len()) {
+        (1.., _) if args.fail => Err(Failure::failed(format!("{} fired", counted(count, "rule")))),
+        // Nobody knows what such a pattern would have matched.
+        (_, given_up @ 1..) if args.fail => {
+            Err(Failure::failed(format!("{} could not be read for to the end", counted(given_up, "pattern"))))
+        }
+        _ => Ok(()),
     }
 }
 
