@@ -10,6 +10,10 @@
 //!
 //! A module that was compiled while the realm ran (`dynamic_code`) is an artifact of its own. It imports what an extension may
 //! name, and modules of the same kind; nothing of the host's own (`pi:...`) and nothing of a bundle.
+//!
+//! `extc` writes facades. Their source is `export * from "NAME"; export { default } from "NAME"; export let missing1, missing2;`.
+//!
+//! `import.meta.url` is `pijs:///SPECIFIER`, or the specifier itself when it has a scheme.
 
 use crate::natives::{Call, EngineModule, contained};
 use crate::shared::Shared;

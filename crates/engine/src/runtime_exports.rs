@@ -1,4 +1,18 @@
 //! The functions of `pi:runtime`, kept at hand between turns.
+//!
+//! `pi:runtime` exports one object by default:
+//!
+//! | function | receives |
+//! |---|---|
+//! | `message(message)` | a protocol message of the host |
+//! | `result(callId, output, bytes, error, chunk)` | the answer to an asynchronous hostcall, or a chunk of it |
+//! | `failure(error)` | the error of a hostcall; returns what its promise is rejected with |
+//! | `stream(chunk, source, stream, attempt, toolName, filePaths)` | a delta; the last two are `undefined` when it names none |
+//! | `streamResume()` | the microtask queue is drained after `stream` asked for it |
+//! | `unhandled(reason)` | a promise that was rejected and has no handler |
+//!
+//! `stream` and `streamResume` return `undefined` for *continue*, `false` for *drain the microtasks, then call `streamResume()`*, or an
+//! object `{abort: {...}}`, `{late: handle}` or `{failed: {...}}`.
 
 use crate::promised::Settle;
 use crate::shared::Shared;

@@ -1,6 +1,9 @@
 /**
  * What the engine gives a realm: the native module `pi:engine` and the few globals that
- * quickjs-ng has beyond ECMAScript. The contract is in docs/architecture.md.
+ * quickjs-ng has beyond ECMAScript. This file is the contract; `crates/engine/src/natives.rs` implements it.
+ *
+ * Only modules of the first artifact added to a realm, the host modules, may import `pi:engine`. Lone surrogates never cross: a string in
+ * `params` that holds one is `invalid_request`.
  */
 
 declare module "pi:engine" {
@@ -12,7 +15,7 @@ declare module "pi:engine" {
   }
   /** One request and its answer inside the running macrotask. Throws `{code, message, retryable, details}`. */
   export function callSync(method: string, capability: string, params: object, bytes?: Uint8Array[]): Answer;
-  /** Queues a request for the yield and names it; its answer comes to `result`. Throws like `callSync`. */
+  /** Queues a request for the yield and names it (`host-1`, `host-2`, ...); its answer comes to `result`. Throws like `callSync`. */
   export function call(
     method: string,
     capability: string,
@@ -38,6 +41,7 @@ declare module "pi:engine" {
   export function fillRandom(target: Uint8Array): void;
   /** What the host told the realm when it was made; frozen. */
   export const facts: Readonly<Record<string, any>>;
+  /** The version counter and the readable state; the engine updates the object in place before each task. */
   export function state(): { version: number; set: Record<string, any>; entries: any[] };
   export function encodeUtf8(text: string): Uint8Array;
   export function decodeUtf8(bytes: Uint8Array, fatal: boolean, ignoreBOM: boolean): string;
@@ -69,6 +73,7 @@ declare module "pi:engine" {
     /** Reads the next piece: the numbers of those whose expression may match what was read; `undefined` for none. */
     read(piece: string): number[] | undefined;
   }
+  /** The state of a promise, without a job. */
   export function promiseState(promise: Promise<unknown>): { state: "pending" | "fulfilled" | "rejected"; value: unknown };
   export function enqueueJob(job: () => void): void;
   /** Calls it once, when the microtask queue is empty; the latest one counts. */
@@ -127,7 +132,7 @@ declare module "pi:engine" {
   export function crc32(bytes: Uint8Array, start: number): number;
   /**
    * Evaluates an added module now, when it was not yet, and returns its namespace. The module and
-   * what it imports have no top-level await. Unknown specifier: throws.
+   * what it imports have no top-level await. Lazy globals and `createRequire` use it. Unknown specifier: throws.
    */
   export function importSync(specifier: string): any;
   /**

@@ -4,7 +4,7 @@
  * Extensions show `error.message`, compare it and write it to files, so its words are behaviour. The engine asks a hook for
  * the stack of each error before anyone can catch it (`Error.prepareStackTrace`); ours also looks at the words. What V8
  * says with a piece of the source (`config.load is not a function`) the host is asked for, which has the text; where it has
- * none, or the place is not plain, the engine's words stay.
+ * none, or the place is not plain, the engine's words stay. The text of `stack` is made when it is first read: the error has its name by then.
  */
 
 import { callSync, importSync } from "pi:engine";
