@@ -2,6 +2,8 @@
 //!
 //! The engine keeps the place of a function and not its text. A place is found by what stands between the beginning of a
 //! function and its body, where no other function of the same beginning can be.
+//!
+//! The connector `module` of the host answers `String(run)` from this, and reads the functions of each module once.
 
 use crate::limits::{Limits, with_large_stack};
 use crate::parse::{Parsed, parse};

@@ -10,6 +10,8 @@
 //!
 //! One spelling is one module instance in the realm, so that a class is the same class whichever
 //! name it was imported by.
+//!
+//! A builtin of Node that [`pijs_node_compat::MODULES`] lacks throws `ERR_UNKNOWN_BUILTIN_MODULE` when it is evaluated.
 
 use crate::host::{HostSource, embedded, embedded_key};
 use crate::limits::Limits;

@@ -13,6 +13,8 @@
 //!
 //! Imports lead to other chunks or to host modules. Those are checked against this program's, so that an artifact of another
 //! version works or says what is missing.
+//!
+//! The input is a file `*.artifact`, or a folder with `extension.artifact`. There are as many entries as `entries` of its metadata says.
 
 use crate::access::{Area, BuildRead, FileAccess};
 use crate::build::{BuildOptions, Compiled, known, verdict};

@@ -14,6 +14,9 @@
 //! for await (const a of b) {       →  for await (const a of (__pi_kept = __pi_async.now(), b)) {__pi_async.enter(__pi_kept);
 //! }                                   }__pi_async.enter(__pi_kept);
 //! ```
+//!
+//! `extc` links a package that imports `node:async_hooks` a second time, with these insertions; other packages pay nothing. `pi:web/contexts`
+//! binds callbacks of promises, timers, ticks and chunks besides.
 
 use super::Edit;
 use crate::parse::Parsed;

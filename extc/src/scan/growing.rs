@@ -22,6 +22,10 @@
 //! be used for nothing else. The second, which may be `search` and `matchAll`, too, wants to see that the text is what
 //! `stream_text` has accumulated. A loop must do nothing but ask, and end with the first line that matches: what its body did
 //! could change what is asked about the next one. Whether the answer can be given at all is found out when it is asked for.
+//!
+//! The automaton may match more than the expression and never less, so neither its syntax nor its Unicode has to be the engine's. Nothing is left out for an
+//! expression with a state (flags `g` and `y`), except in a whole text that cannot match anywhere. `fixtures/node/growing-text` and
+//! `fixtures/node/growing-text-shapes` compare with Node.
 
 use super::Edit;
 use super::bindings::{Bindings, member_name, property_name};

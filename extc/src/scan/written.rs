@@ -15,6 +15,9 @@
 //! own. What an author's own code makes of text stays refused, and so does a literal in a dependency: `new Function("")`
 //! asks whether the library may compile, and it does better without. What it would write is slower interpreted than
 //! what it does instead.
+//!
+//! `Function` and `eval` themselves stay as they are: code that tests whether it may compile continues without. `fixtures/node/written-code`
+//! compares the interpreted language with Node.
 
 use super::Edit;
 use super::bindings::{Bindings, member_name, text_of};

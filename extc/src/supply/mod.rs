@@ -24,6 +24,10 @@
 //! add names to a host module that is ours: where both have a name, ours counts, and only the files of the
 //! names that are imported are evaluated. A file that holds authority (keys, the loading of code) is *replaced*
 //! inside its unit by a host module of ours, which ends in hostcalls.
+//!
+//! `host_imports` of an artifact names the supplied modules that it takes, those behind a facade included. [`Supply::unit_of`] returns the
+//! unit of a module, and the `host_imports` of that unit name the units it needs in turn. `Package::with_supplied` hands them to the realm
+//! after the host modules and before the extension.
 
 mod compile;
 
