@@ -12,6 +12,15 @@
 //! | [`seal`] | what a worker can no longer do |
 //!
 //! What always holds: after [`Progress::Ended`] a realm is discarded and never entered again.
+//!
+//! The readable state crosses as the difference to what the realm has, as JSON text that nobody parses on the way. Messages have a limit
+//! of their own ([`MESSAGE_BYTES`](pijs_protocol::wire::MESSAGE_BYTES)), which whoever makes a message enforces: the dispatcher for
+//! answers, the host for everything else. State and message together therefore fit into frames.
+//!
+//! Deltas that have arrived together cross in one frame ([`Realm::stream_ahead`]), and the worker answers how many passed. The worker
+//! stops at the first delta that causes more than *continue* (a message, a hostcall, an abort, an error). The host holds the frames of
+//! that turn until it asks about that delta, so everything observable happens in the order in which single deltas would cause it. The
+//! number of deltas in a frame grows while they pass (1, 4, 16, 64, 256) and falls to 1 when one does not.
 
 #![warn(missing_docs)]
 

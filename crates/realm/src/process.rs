@@ -16,6 +16,9 @@
 //! grace of 25 ms and then SIGKILL. Time spent in the host's answers does not count, frames do: a worker that
 //! floods its host runs out of time too. Every way for a worker to die ends the realm, which then says
 //! why; dropping a realm kills and reaps its worker.
+//!
+//! A worker's environment has `TZ` alone. Workers die with the thread that opened them. A turn that is not over after one millisecond
+//! answers [`Progress::Running`]. The realm gets nothing else until the turn is over.
 
 mod child;
 mod options;

@@ -3,6 +3,8 @@
 //! The host modules, and what pi supplies, are megabytes, and most workers need them at once. On the shelf they are
 //! written once; a worker gets the memory beside its first message (see [`files`](crate::files)), maps it and reads what
 //! it imports. No worker can change it: it is sealed for good before it is handed out.
+//!
+//! A worker closes the descriptors before it runs code.
 
 use pijs_artifact::Verified;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};

@@ -1,4 +1,6 @@
 //! A worker as the system sees it.
+//!
+//! `ProcessRealm::standing` reads from `/proc` which limits and filters really hold for a worker; `pi ext limits` shows them.
 
 use std::fs;
 use std::io;

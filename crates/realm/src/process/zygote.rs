@@ -9,6 +9,12 @@
 //! worker that was started does, before it runs anything.
 //!
 //! What workers of one zygote have in common beside pages: where things lie in memory.
+//!
+//! The host is the parent of the copies (`CLONE_PARENT`), so it waits for them and kills them as it does with other workers. A copy
+//! closes the zygote's descriptors, seals itself, and only then takes code. All extensions of a session share what a realm is made with
+//! (`RealmOptions`, except the name); what belongs to one extension arrives with `load`.
+//!
+//! A zygote ends when the last realm was opened. Restarts, and realms that are opened one by one, start a process.
 
 use super::child::{Worker, sockets};
 use super::{LOOK_EVERY, ProcessError, ProcessRealm, Spare};
