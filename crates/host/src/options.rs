@@ -2,6 +2,10 @@
 //!
 //! The host owns no clock, no thread and no engine. Time comes from the driver's [`Timer`], realms
 //! from an [`OpenRealm`], the kill at the end of the patience with a verdict from a [`Watchdog`].
+//!
+//! [`InThread`] is the default. `InProcess` runs realms in sealed worker processes (Linux); `pi` uses it, and it needs a tokio runtime
+//! with `enable_all`. An [`Observer`] gets every report at once, for drivers that write down what happens. With the fact `observesEvents` a realm
+//! reports emissions on the bus (`events`), console output and calls of `pi.exec` (`log`) at the moment they are made.
 
 use crate::flood::ReportBudget;
 use crate::host::Host;

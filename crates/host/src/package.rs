@@ -1,4 +1,7 @@
 //! What can be loaded, and what came of it.
+//!
+//! [`Package::new`] takes entry *i* to be module *i* of the artifact. The caller sets the grants of a package on the gate before
+//! [`Host::load`](crate::Host::load).
 
 use pijs_artifact::{PositionMap, Verified};
 use pijs_hostcall::Profile;

@@ -1,4 +1,8 @@
 //! Realms in sealed worker processes, one each.
+//!
+//! A process starts before its realm is needed ([`OpenRealm::expect`](crate::OpenRealm::expect)): the first one while the host reads the
+//! modules, each further one while the one before it evaluates the runtime. Where more than one realm is expected, the first process is a
+//! zygote and the workers are copies of it. Extensions are still loaded one after the other.
 
 use crate::options::{OpenError, OpenRealm, OpenedRealm};
 use pijs_artifact::Verified;

@@ -2,6 +2,9 @@
 //!
 //! `quote`: what V8 quotes in an error that the extension itself catches; the realm's hook for errors asks, once for each place
 //! (`pi:web/wording`). `source`: the text of a function (`pi:web/functions`).
+//!
+//! An error that nobody caught gets its quotation at the latest where the host maps its positions. `fixtures/node/error-wording` compares
+//! with Node, `fixtures/drive/not-functions.json` and `fixtures/drive/caught.json` compare with pi.
 
 use crate::quoted::quoted;
 use pijs_artifact::{FindFunctions, FunctionText, Verified};

@@ -2,6 +2,12 @@
 //!
 //! Only recent ends count, so that a session of days forgives one in a while. Time that passed inside of stopped turns
 //! makes no end older: turns that take long to stop are counted like those that are stopped at once.
+//!
+//! The host discards an ended realm and answers everything that waited for it with `Termination::error()`. [`Host::release`](crate::Host::release)
+//! ends the quarantine. A realm that ends while it judges a delta gets strikes instead.
+//!
+//! What an extension guarded stays guarded while it is gone (`Missing`). Events, tool calls and requests to the model wait until it is
+//! back. In quarantine it refuses where it decided, as a handler that throws does. Its tools, replacements of pi's own tools included, go to nobody else.
 
 use pijs_protocol::guard;
 use std::collections::VecDeque;

@@ -7,6 +7,11 @@
 //!
 //! Always holds: versions only grow; applying [`ReadableState::since`] to a copy of that version
 //! yields the current snapshot.
+//!
+//! `ctx` reads these members: `cwd`, `mode`, `hasUI`, `isIdle`, `hasPendingMessages`, `model`, `models` (`{all, asked, providers, error?}`; models
+//! of the providers in `asked` come by `session.list_models` when an extension wants them), `scopedModels`, `thinkingLevel`, `systemPrompt`,
+//! `systemPromptOptions`, `commands`, `contextUsage`, `projectTrusted` and `session` (`{id, file, dir, cwd, header, leafId, persisted, name,
+//! count, absent, partial}`). The host itself keeps `flags` and `signal`. `pi.appendEntry` is a synchronous `session.append_entry`.
 
 use pijs_protocol::wire::{EntriesDelta, Json, StateDelta};
 use serde_json::{Map, Value};
