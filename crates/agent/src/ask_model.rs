@@ -4,6 +4,9 @@
 //! The key is the session's own; it is never shown to an extension, which gets a name for it instead
 //! ([`KEY_NAME`]) and hands that back. A model that the session does not know is a server of the extension's
 //! choice: that is another op, which needs what registering a provider needs.
+//!
+//! Sub-agents of an extension (`createAgentSession`, `Agent`) are pi's own code in the extension's realm: their loop, tools and session
+//! files are supplied packages over the Node layer, so each of their effects is a hostcall of that extension.
 
 use crate::agent::Agent;
 use pijs_hostcall::{CancelToken, ChunkSink, Output};

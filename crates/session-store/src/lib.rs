@@ -12,6 +12,9 @@
 //! appended; a line is written whole or not at all (a damaged end is moved aside when the file is
 //! opened); one process at a time writes a file; what is read of an entry is what was read or written first, or an error.
 //! [`SessionRecords`] records the lines that PiJS wrote. Text that another program wrote does not count as the user's.
+//!
+//! A file of up to 32 MiB is read into memory whole. A longer one is read line by line into an index (id, parent, kind, position in the
+//! file, checksum; some hundred bytes an entry), and the newest 32 MiB are kept in memory once somebody has read them.
 
 #![warn(missing_docs)]
 

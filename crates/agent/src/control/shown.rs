@@ -2,6 +2,10 @@
 //!
 //! Every realm keeps a copy of what is shown. A session up to [`MOST_SHOWN`] is shown whole; of a longer one the part is
 //! that the model sees, and a realm asks for the others when its extension does.
+//!
+//! `pi:pi/session` requests the missing entries (`session.read_entry`, `read_entries`) up to the limit `session_bytes`. Past it
+//! `getEntries`, `getBranch`, `getTree` and similar calls throw a refusal that says so; `getEntry`, `getSessionName` and
+//! `buildSessionContext` still answer. Handlers of `session_before_compact` then get the part that the model sees.
 
 use super::{AgentControl, Inner};
 use crate::room::{SESSION_BYTES, room_of};
