@@ -1,6 +1,10 @@
 //! The `pi` command: argument parsing and wiring; it decides nothing.
 //!
 //! It is a library so that the attack suite can build the same command with switches in its guards.
+//!
+//! One program has three front ends over the same session ([`pijs_runtime::SessionBuilder`]): `-p` (`print.rs`), `--mode rpc` (`rpc/`: every command
+//! of pi's protocol document) and a terminal (`pijs-tui`). Each brings a `UiPort` and a `Prompter`. Where no user can answer, both
+//! answer as pi does.
 
 #![warn(missing_docs)]
 

@@ -1,4 +1,10 @@
 //! What extensions draw: components and renderers live in their realms, and are asked here.
+//!
+//! Components stay in their realm, and the host requests their lines (`pi:pi/components`). The host decides on position, order, focus and
+//! keys, since several extensions share one screen. The editor of an extension gets the keys and returns its text and the keys of pi that
+//! it does not handle. An action counts only while the editor handles the user's key for it, and a line only after Enter, as
+//! what the extension may send by itself (`session.inject`, `session.control` for `/`, `exec` for `!`). A listener to raw keys gets those
+//! of the editor and of its own components. The host reports a component that throws and removes it.
 
 use super::input;
 use super::layers::ComponentId;
