@@ -17,7 +17,7 @@
 //! | [`coverage`] | which names of pi and of Node a realm has |
 //! | [`compatibility`] | `docs/compatibility.md` |
 //!
-//! `cargo xtask conformance` is the command.
+//! `cargo xtask conformance [--only TEXT] [--update] [--report FILE] [--costs]` builds `pi` and runs the corpus.
 
 #![warn(missing_docs)]
 

@@ -11,6 +11,8 @@
 //! Always holds: under a name that was ever complete there is something complete; nothing is followed through a link
 //! unless the caller says so; new files are readable by their user alone whatever the umask; a failed flush counts as
 //! a failed write.
+//!
+//! Settings, locks, trust and grants are written with [`Disk::replace`]; the ledger and session files with an [`Appender`].
 
 #![warn(missing_docs)]
 

@@ -15,6 +15,8 @@
 //!
 //! Three things always hold. A pattern that is [`Exact`](Precision::Exact) hits where ECMAScript's expression matches the text so
 //! far, for UTF-16, all ends of lines and case folding included. One that is [`Coarse`](Precision::Coarse) never misses. Cost and memory are bounded by [`Limits`], which count states, not time.
+//!
+//! A pattern that is coarse, or that a set has given up, needs a second engine: `RegExpVm` of `pijs-engine` matches it in bounded steps.
 
 mod case;
 mod code_set;

@@ -6,6 +6,8 @@
 //! that stay inside become copies ([`links`]).
 //!
 //! Transports: https, and ssh where the user wrote such a source. Plain http only to a literal loopback address.
+//!
+//! A package is placed in `<root>/git/HOST/PATH`, and the lock file has its commit.
 
 mod links;
 

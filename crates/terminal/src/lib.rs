@@ -14,6 +14,9 @@
 //! assert_eq!(pijs_terminal::text("\u{1b}[31mred"), "\u{1b}[31mred\u{1b}[0m");
 //! assert_eq!(pijs_terminal::line("two\nlines"), "two lines");
 //! ```
+//!
+//! Everything that is written to stderr passes through this crate, and what is written to stdout when that is a terminal. A program
+//! that reads stdout gets the bytes unchanged.
 
 #![warn(missing_docs)]
 
