@@ -1,7 +1,7 @@
 //! A realm in a sealed worker process.
 //!
 //! [`ProcessRealm::open`] starts the running program once more as a worker (see [`worker`](crate::worker)),
-//! with a socket as stdin and nothing else: no environment, no other file, `/` as folder, a process group
+//! with a socket as stdin and nothing else: no environment but `TZ`, no other file, `/` as folder, a process group
 //! of its own. A turn is one frame there and one back, synchronous hostcalls in between.
 //!
 //! A turn that does not end at once goes on by itself ([`Progress::Running`]): the host does other things and comes
@@ -17,8 +17,8 @@
 //! floods its host runs out of time too. Every way for a worker to die ends the realm, which then says
 //! why; dropping a realm kills and reaps its worker.
 //!
-//! A worker's environment has `TZ` alone. Workers die with the thread that opened them. A turn that is not over after one millisecond
-//! answers [`Progress::Running`]. The realm gets nothing else until the turn is over.
+//! Workers die with the thread that opened them. A turn that is not over after [`ProcessOptions::first`] answers
+//! [`Progress::Running`]; the realm gets nothing else until it is over.
 
 mod child;
 mod options;
