@@ -26,6 +26,7 @@ use crate::verdict_text;
 use crate::verdicts::{VerdictCaps, VerdictTotals, Verdicts};
 use crate::words::Words;
 use crate::work::Inbox;
+use pijs_connectors::fs::FsConnector;
 use pijs_environment::Ambient;
 use pijs_llm::choose::Chosen;
 use pijs_llm::message::{AssistantMessage, Content, Message};
@@ -67,6 +68,8 @@ pub struct AgentOptions {
     pub max_turns: u32,
     /// What the built-in tools work on.
     pub system: Arc<dyn ToolSystem>,
+    /// The files of calls that an extension is behind.
+    pub files: Arc<FsConnector>,
     /// Time and randomness.
     pub ambient: Ambient,
 }

@@ -9,6 +9,7 @@
 
 use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
+use pijs_host::Bound;
 pub use pijs_host::SystemRole;
 use pijs_host::{Between, PiProfile};
 use pijs_hostcall::Behind;
@@ -67,16 +68,16 @@ pub trait Extensions {
     }
     /// Runs a tool.
     fn call_tool<'a>(&'a self, call: ToolRun<'a>) -> LocalBoxFuture<'a, ToolFate>;
-    /// Whether the model may call one of pi's own tools although this extension is behind the call. The error is for the
-    /// model.
+    /// Returns what a call of one of pi's own tools is carried out under that this extension is behind; `None` where nothing
+    /// binds it. The error is for the model.
     fn vouch<'a>(
         &'a self,
         _extension: &'a str,
         _tool: &'a str,
         _input: &'a Value,
         _behind: Behind,
-    ) -> LocalBoxFuture<'a, Result<(), String>> {
-        async { Ok(()) }.boxed_local()
+    ) -> LocalBoxFuture<'a, Result<Option<Bound>, String>> {
+        async { Ok(None) }.boxed_local()
     }
 
     /// Returns whether the system role is granted to an extension, not granted, or denied.

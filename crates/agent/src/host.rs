@@ -7,6 +7,7 @@ use crate::extensions::{
 use crate::queued::Queue;
 use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
+use pijs_host::Bound;
 use pijs_host::{
     Between, CallbackOutcome, CommandOutcome, Host, LoadAgain, LoadError, LoadReport, Outcome, Owner, Package,
     PiProfile, ReadableState, Signal, StreamOutcome, SystemRole, ToolInfo, ToolOutcome,
@@ -281,7 +282,7 @@ impl Extensions for HostExtensions {
         tool: &'a str,
         input: &'a Value,
         behind: Behind,
-    ) -> LocalBoxFuture<'a, Result<(), String>> {
+    ) -> LocalBoxFuture<'a, Result<Option<Bound>, String>> {
         async move { self.host.vouch(&ExtensionId::new(extension), tool, input, behind).await }.boxed_local()
     }
 

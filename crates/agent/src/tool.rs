@@ -2,8 +2,11 @@
 
 use crate::agent::AgentOptions;
 use crate::extensions::{ExtensionTool, Extensions, ToolFate, ToolRun};
+use crate::tool_port::PermittedSystem;
 use crate::words::Words;
+use pijs_host::Bound;
 use pijs_llm::provider::ToolDescription;
+use pijs_tools::system::ToolSystem;
 use pijs_tools::{About, Builtin, ToolContext, ToolOutput};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -105,11 +108,20 @@ impl Tool {
     }
 }
 
+/// A tool, and what its call is carried out under.
+#[derive(Debug, Clone)]
+pub(crate) struct Bounded {
+    pub(crate) tool: Tool,
+    pub(crate) bound: Option<Arc<Bound>>,
+}
+
 /// The session that a tool runs in.
 pub(crate) struct Around<'a> {
     pub(crate) options: &'a AgentOptions,
     pub(crate) extensions: &'a dyn Extensions,
     pub(crate) about: About,
+    /// What one of pi's own tools is carried out under.
+    pub(crate) bound: Option<Arc<Bound>>,
 }
 
 impl Tool {
@@ -124,9 +136,11 @@ impl Tool {
     ) -> Result<ToolOutput, String> {
         match self {
             Tool::Builtin(tool, _) => {
+                let options = around.options;
+                let bound = around.bound.map(|bound| PermittedSystem::of_model(options, &bound));
                 let mut context = ToolContext {
-                    system: &*around.options.system,
-                    cwd: &around.options.cwd,
+                    system: bound.as_ref().map_or(&*options.system, |bound| bound as &dyn ToolSystem),
+                    cwd: &options.cwd,
                     cancel,
                     about: around.about,
                     tool_call_id,

@@ -14,8 +14,10 @@ use crate::front_end::ToolCheck;
 use crate::room::room_of;
 use crate::run::{Run, may_call_tools};
 use crate::starts::{Start, Starts};
+use crate::tool::Bounded;
 use crate::tool::{Around, Tool};
 use futures_util::future::{join, join_all};
+use pijs_host::Bound;
 use pijs_hostcall::Behind;
 use pijs_llm::message::bytes_of;
 use pijs_llm::message::{AssistantMessage, Block, Content, Message, StopReason, ToolCall, ToolResultMessage};
@@ -66,7 +68,7 @@ struct Replied<'a> {
 /// A call after the checks.
 #[expect(clippy::large_enum_variant, reason = "one value per call")]
 enum Prepared {
-    Run { tool: Tool, input: Value },
+    Run { tool: Bounded, input: Value },
     Done(Finished),
 }
 
@@ -87,6 +89,8 @@ enum Intercepted {
     Passed {
         input: Value,
         authors: Vec<String>,
+        /// What it is carried out under, with extensions behind it.
+        bound: Option<Bound>,
     },
     Blocked {
         input: Value,
@@ -225,7 +229,7 @@ impl Agent {
     async fn in_turn(
         &self,
         call: &ToolCall,
-        tool: Tool,
+        tool: Bounded,
         input: Value,
         cancel: &CancellationToken,
         start: Start<'_>,
@@ -238,7 +242,7 @@ impl Agent {
             return Ok(result);
         }
         let beginning = async {
-            if let Tool::Extension(_) = &tool {
+            if let Tool::Extension(_) = &tool.tool {
                 self.extensions.begun(&call.name).await;
             }
             self.asked_for().await;
@@ -337,13 +341,13 @@ impl Agent {
             Err(message) => return Ok(Prepared::Done(Finished::failed(message))),
         };
         let intercepted = match self.intercept(call, input).await {
-            Intercepted::Passed { input, authors } => self.vouched(&tool, call, input, &authors, reply).await,
+            Intercepted::Passed { input, authors, .. } => self.vouched(&tool, call, input, &authors, reply).await,
             blocked => blocked,
         };
-        let input = match intercepted {
-            Intercepted::Passed { input, .. } => {
+        let (input, bound) = match intercepted {
+            Intercepted::Passed { input, bound, .. } => {
                 self.front_end.borrow_mut().tool_checked(call, &ToolCheck::Runs { input: &input })?;
-                input
+                (input, bound)
             }
             Intercepted::Blocked { input, reason, thrown, terminate } => {
                 let check = ToolCheck::Blocked { input: &input, reason: reason.as_deref(), thrown };
@@ -362,13 +366,13 @@ impl Agent {
         if cancel.is_cancelled() {
             return Ok(Prepared::Done(Finished::failed("Operation aborted")));
         }
-        Ok(Prepared::Run { tool, input })
+        Ok(Prepared::Run { tool: Bounded { tool, bound: bound.map(Arc::new) }, input })
     }
 
     /// `tool_call`: the input as handlers left it, or why the call is blocked.
     async fn intercept(&self, call: &ToolCall, input: Value) -> Intercepted {
         if !self.extensions.has_handlers("tool_call") {
-            return Intercepted::Passed { input, authors: Vec::new() };
+            return Intercepted::Passed { input, authors: Vec::new(), bound: None };
         }
         let event = Event::new("tool_call")
             .with("toolName", call.name.as_str())
@@ -381,7 +385,7 @@ impl Agent {
             let terminate = outcome.field("terminate").is_some_and(|terminate| *terminate == Value::Bool(true));
             return Intercepted::Blocked { input: left, reason, thrown: outcome.thrown.is_some(), terminate };
         }
-        Intercepted::Passed { input: left, authors: outcome.authors }
+        Intercepted::Passed { input: left, authors: outcome.authors, bound: None }
     }
 
     /// Where an extension is behind a call pi's own tools do only what that extension may do, or a person lets it.
@@ -393,6 +397,7 @@ impl Agent {
         authors: &[String],
         reply: &Replied<'_>,
     ) -> Intercepted {
+        let mut bound: Option<Bound> = None;
         if let Tool::Builtin(..) = tool {
             let led = self.control.led_by().into_iter().map(|(extension, asks)| (extension, Behind::Message { asks }));
             let changed = authors.iter().map(|extension| (extension.clone(), Behind::Call("tool.modify")));
@@ -401,12 +406,20 @@ impl Agent {
             let put_in = replaced.iter().map(|extension| (extension.clone(), Behind::Call("context.modify")));
             let own = reply.by.iter().map(|extension| (extension.clone(), Behind::Reply));
             for (extension, behind) in led.chain(changed).chain(put_in).chain(own) {
-                if let Err(reason) = self.extensions.vouch(&extension, tool.name(), &input, behind).await {
-                    return Intercepted::Blocked { input, reason: Some(reason), thrown: false, terminate: false };
+                match self.extensions.vouch(&extension, tool.name(), &input, behind).await {
+                    Ok(next) => {
+                        bound = match (bound, next) {
+                            (Some(bound), Some(next)) => Some(bound.and(next)),
+                            (bound, next) => bound.or(next),
+                        };
+                    }
+                    Err(reason) => {
+                        return Intercepted::Blocked { input, reason: Some(reason), thrown: false, terminate: false };
+                    }
                 }
             }
         }
-        Intercepted::Passed { input, authors: Vec::new() }
+        Intercepted::Passed { input, authors: Vec::new(), bound }
     }
 
     /// Waits until extensions have run what a tool that has ended sent to them.
@@ -460,7 +473,7 @@ impl Agent {
     async fn execute(
         &self,
         call: &ToolCall,
-        tool: Tool,
+        tool: Bounded,
         input: Value,
         cancel: &CancellationToken,
     ) -> Result<Finished, AgentError> {
@@ -476,8 +489,9 @@ impl Agent {
             // The receiver outlives the tool; a late update has no one to go to.
             let _ = sender.send((update, bytes));
         });
+        let Bounded { tool, bound } = tool;
         let authored = matches!(tool, Tool::Extension(_));
-        let around = Around { options: &self.options, extensions: &*self.extensions, about: self.about() };
+        let around = Around { options: &self.options, extensions: &*self.extensions, about: self.about(), bound };
         let running = tool.run(around, &call.id, input, cancel.clone(), on_update);
         tokio::pin!(running);
         let outcome = loop {

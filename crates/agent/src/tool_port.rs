@@ -8,6 +8,7 @@
 //! A tool that fails is an error of the call, `io` with the reason `tool_failed`, unless it failed
 //! because something was denied.
 
+use crate::agent::AgentOptions;
 use crate::extensions::{Extensions, ToolFate, ToolRun};
 use crate::words::Words;
 use futures_util::FutureExt;
@@ -17,6 +18,8 @@ use pijs_connectors::exec::ExecConnector;
 use pijs_connectors::fs::{FsConnector, PermittedFiles};
 use pijs_connectors::ports::{PortAnswer, ToolCall, ToolPort};
 use pijs_connectors::system::Kind as FileKind;
+use pijs_host::Bound;
+use pijs_hostcall::places::ProgramView;
 use pijs_hostcall::{Caller, CancelToken, Permit};
 use pijs_protocol::{ErrorCode, HostcallError};
 use pijs_tools::system::{Kind, Listed, Shell, ShellEnd, ToolSystem};
@@ -69,8 +72,7 @@ impl HostTools {
         };
         let system = PermittedSystem {
             files: self.files.permitted(call.permit.clone(), cancel),
-            programs: Arc::clone(&self.programs),
-            permit: call.permit,
+            programs: Programs::Own(Arc::clone(&self.programs), call.permit),
             refusal: Mutex::default(),
         };
         let cwd = self.cwd.clone();
@@ -192,15 +194,32 @@ fn gone() -> HostcallError {
 }
 
 /// Files and a shell as far as a permit goes.
-struct PermittedSystem {
+pub(crate) struct PermittedSystem {
     files: PermittedFiles,
-    programs: Arc<ExecConnector>,
-    permit: Permit,
+    programs: Programs,
     /// The first thing that was denied.
     refusal: Mutex<Option<HostcallError>>,
 }
 
+/// Where command lines run.
+enum Programs {
+    /// Among the programs of the extension that calls.
+    Own(Arc<ExecConnector>, Permit),
+    /// In the model's shell, kept from some files.
+    Model(Arc<dyn ToolSystem>, ProgramView),
+}
+
 impl PermittedSystem {
+    /// The system for a call of the model that extensions are behind.
+    pub(crate) fn of_model(options: &AgentOptions, bound: &Bound) -> Self {
+        let view = if bound.is_own_program { bound.permit.places().program_view() } else { ProgramView::default() };
+        Self {
+            files: options.files.permitted(bound.permit.clone(), CancelToken::new()),
+            programs: Programs::Model(Arc::clone(&options.system), view),
+            refusal: Mutex::default(),
+        }
+    }
+
     /// What the caller is told of a tool that failed.
     fn failure(&self, message: String) -> HostcallError {
         let refusal = self.refusal.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -254,13 +273,26 @@ impl ToolSystem for PermittedSystem {
         .boxed()
     }
 
-    fn pause(&self, _time: Duration) -> BoxFuture<'static, ()> {
-        // A command says at its end what it printed.
-        std::future::ready(()).boxed()
+    fn pause(&self, time: Duration) -> BoxFuture<'static, ()> {
+        match &self.programs {
+            // A command says at its end what it printed.
+            Programs::Own(..) => std::future::ready(()).boxed(),
+            Programs::Model(system, _) => system.pause(time),
+        }
+    }
+
+    fn home(&self) -> Option<&Path> {
+        match &self.programs {
+            Programs::Own(..) => None,
+            Programs::Model(system, _) => system.home(),
+        }
     }
 
     fn shell(&self, shell: Shell) -> BoxFuture<'static, io::Result<ShellEnd>> {
-        let (programs, permit) = (Arc::clone(&self.programs), self.permit.clone());
+        let (programs, permit) = match &self.programs {
+            Programs::Own(programs, permit) => (Arc::clone(programs), permit.clone()),
+            Programs::Model(system, view) => return system.shell(Shell { view: view.clone(), ..shell }),
+        };
         async move {
             let ended = programs.shell(&permit, &shell.command, &shell.cwd, shell.timeout).await?;
             for piece in [ended.stdout, ended.stderr].into_iter().filter(|piece| !piece.is_empty()) {
@@ -272,8 +304,11 @@ impl ToolSystem for PermittedSystem {
         .boxed()
     }
 
-    fn keep(&self, _name: String, _bytes: Vec<u8>) -> BoxFuture<'_, io::Result<PathBuf>> {
-        // The caller has no grant for the host's folder of long outputs.
-        async { Err(io::ErrorKind::PermissionDenied.into()) }.boxed()
+    fn keep(&self, name: String, bytes: Vec<u8>) -> BoxFuture<'_, io::Result<PathBuf>> {
+        match &self.programs {
+            // The caller has no grant for the host's folder of long outputs.
+            Programs::Own(..) => async { Err(io::ErrorKind::PermissionDenied.into()) }.boxed(),
+            Programs::Model(system, _) => system.keep(name, bytes),
+        }
     }
 }

@@ -109,6 +109,7 @@ impl Agent {
             cwd: self.options.cwd.clone(),
             variables: Default::default(),
             timeout: None,
+            view: Default::default(),
             cancel,
             output: sender,
         };

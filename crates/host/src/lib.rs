@@ -88,3 +88,4 @@ pub use signal::Signal;
 pub use state::ReadableState;
 pub use stream::VerdictTime;
 pub use system_role::SystemRole;
+pub use taint::Bound;

@@ -11,24 +11,48 @@
 //! | the reply is its own, by a model that no person chose | nobody was asked about its `provider` | the same |
 //!
 //! What no grant opens (protected places) stays closed.
+//!
+//! The name of a path says little: it may be a link, or become one. So a call that passes is carried out under the
+//! extension's [`Permit`], which is asked about what is really touched. A person is asked about the place that the path
+//! leads to as well.
 
 use crate::host::Host;
 use crate::record;
-use pijs_hostcall::{Behind, Caller, Decision, Judgement, Profile, Reason, Rule, derive};
+use pijs_hostcall::derive::{PathForm, PathUse};
+use pijs_hostcall::{Access, Behind, Caller, Decision, Judgement, ModelCall, Permit, Profile, Reason, Rule, derive};
 use pijs_protocol::{ExtensionId, guard};
 use serde_json::{Map, Value, json};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// What a call of the model is carried out under that an extension is behind.
+#[derive(Debug)]
+pub struct Bound {
+    /// Asked about every file that is touched.
+    pub permit: Permit,
+    /// Whether a command runs as a program of the extension does: kept from PiJS's own files.
+    pub is_own_program: bool,
+}
+
+impl Bound {
+    /// Adds what another extension behind the same call binds it to.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        let is_own_program = self.is_own_program || other.is_own_program;
+        Self { permit: self.permit.and(other.permit), is_own_program }
+    }
+}
+
 impl Host {
-    /// Whether the model may call one of pi's own tools although this extension is behind the call. The error is for the
-    /// model.
+    /// Returns what a call of one of pi's own tools is carried out under that this extension is behind; `None` where the
+    /// model may do there what it may do anyway. The error is for the model.
     pub async fn vouch(
         &self,
         extension: &ExtensionId,
         tool: &str,
         input: &Value,
         behind: Behind,
-    ) -> Result<(), String> {
+    ) -> Result<Option<Bound>, String> {
         let caller = self.caller_of(extension);
         let gate = self.0.dispatcher.gate();
         let (is_up, asks, how) = match behind {
@@ -43,15 +67,39 @@ impl Host {
             }
         };
         if !is_up {
-            return Ok(());
+            return Ok(None);
         }
+        let by_itself = caller.clone();
         let caller = caller.behind_model();
-        let Some(decision) = self.judged(&caller, tool, input, asks).await else { return Ok(()) };
-        let nobody = decision.rule == Rule::NoPerson && matches!(behind, Behind::Message { .. });
+        let is_led = matches!(behind, Behind::Message { .. });
+        let Some((decision, permit)) = self.judged(&caller, tool, input, asks).await else {
+            return Ok(Some(Bound { permit: gate.permit(&caller, "tool"), is_own_program: true }));
+        };
+        let (decision, permit) = match self.real_input(input) {
+            Some(real) if decision.allowed && guard::is_up("door.real") => {
+                match self.judged(&caller, tool, &real, asks).await {
+                    Some((at_real, by_real)) => (at_real, permit.with_once_of(by_real)),
+                    None => (decision, permit),
+                }
+            }
+            _ => (decision, permit),
+        };
+        let nobody = decision.rule == Rule::NoPerson && is_led;
         let passes = decision.allowed || nobody;
         record::tainted(&self.0, &caller, tool, &decision, passes);
         if passes {
-            return Ok(());
+            let call = match is_led {
+                false => ModelCall::Bound,
+                true if asks && gate.has_person() => ModelCall::Led,
+                true => ModelCall::LedUnasked,
+            };
+            // What a person agreed to runs as the model's.
+            let is_own_program = !is_led && decision.allowed && {
+                let by_itself = self.judgement(&by_itself, tool, input);
+                matches!(by_itself, Some(Judgement::Settled(decision)) if decision.allowed)
+            };
+            let bound = Bound { permit: permit.of_model(call), is_own_program };
+            return Ok(guard::is_up("door.handles").then_some(bound));
         }
         let reason = decision.reason.map_or("denied", Reason::as_str);
         let is_loaded = self.slots().iter().any(|slot| slot.cell.borrow().package.id() == extension);
@@ -67,7 +115,7 @@ impl Host {
     pub async fn lets_run(&self, extension: &ExtensionId, command: &str) -> bool {
         let caller = self.caller_of(extension);
         let input = json!({"command": command});
-        self.judged(&caller, "bash", &input, true).await.is_some_and(|decision| decision.allowed)
+        self.judged(&caller, "bash", &input, true).await.is_some_and(|(decision, _)| decision.allowed)
     }
 
     /// Whether one of pi's own commands is done that this extension wrote and a person let stand: what it reaches is the
@@ -86,16 +134,47 @@ impl Host {
         }
     }
 
+    /// The input with the place that its path leads to now, if that is another one.
+    fn real_input(&self, input: &Value) -> Option<Value> {
+        let key = ["path", "file_path"].into_iter().find(|key| input.get(*key).is_some_and(Value::is_string))?;
+        let places = self.0.dispatcher.gate().places();
+        let path = input.get(key)?.as_str()?;
+        let named = places.absolute(PathUse { access: Access::Read, path, form: PathForm::Tool }).ok()?;
+        let real = real(&named);
+        (real != named).then(|| {
+            let mut input = input.clone();
+            input[key] = json!(real);
+            input
+        })
+    }
+
+    fn judgement(&self, caller: &Caller, tool: &str, input: &Value) -> Option<Judgement> {
+        let params = Map::from_iter([("name".to_owned(), Value::from(tool)), ("input".to_owned(), input.clone())]);
+        let required = derive("tool", &params).ok()?;
+        self.0.dispatcher.gate().judge(caller, "tool", &required).ok()
+    }
+
     /// What the gate, and a person where there is one, say of a call of one of pi's own tools. `None` for one that makes no
     /// sense: the tool refuses it, in its own words.
-    async fn judged(&self, caller: &Caller, tool: &str, input: &Value, asks: bool) -> Option<Decision> {
+    async fn judged(&self, caller: &Caller, tool: &str, input: &Value, asks: bool) -> Option<(Decision, Permit)> {
         let params = Map::from_iter([("name".to_owned(), Value::from(tool)), ("input".to_owned(), input.clone())]);
         let required = derive("tool", &params).ok()?;
         let gate = self.0.dispatcher.gate();
-        match gate.judge(caller, "tool", &required).ok()? {
-            Judgement::Settled(decision) => Some(decision),
-            Judgement::Ask(_, decision) if !asks => Some(decision.because(Reason::NonInteractive, Rule::NoPerson)),
-            Judgement::Ask(..) => gate.ask(caller, "tool", &required).await.ok().map(|(decision, _)| decision),
+        let decision = match gate.judge(caller, "tool", &required).ok()? {
+            Judgement::Settled(decision) => decision,
+            Judgement::Ask(_, decision) if !asks => decision.because(Reason::NonInteractive, Rule::NoPerson),
+            Judgement::Ask(..) => return gate.ask(caller, "tool", &required).await.ok(),
+        };
+        Some((decision, gate.permit(caller, "tool")))
+    }
+}
+
+/// The path free of links, as far as it exists.
+fn real(path: &Path) -> PathBuf {
+    for folder in path.ancestors() {
+        if let (Ok(real), Ok(rest)) = (folder.canonicalize(), path.strip_prefix(folder)) {
+            return if rest.as_os_str().is_empty() { real } else { real.join(rest) };
         }
     }
+    path.to_owned()
 }

@@ -52,7 +52,7 @@ mod sockets;
 pub use asking::{MOST_WAITING, MUTED_AFTER};
 pub use decision::{Decision, Reason, Rule};
 pub use made::{MOST_MADE, MadeFiles, ReadBy, Stamp};
-pub use permit::Permit;
+pub use permit::{ModelCall, Permit};
 pub use servers::Listening;
 pub use sessions::SessionFiles;
 
@@ -279,6 +279,11 @@ impl Gate {
         &self.inner.places
     }
 
+    /// Whether somebody can be asked.
+    pub fn has_person(&self) -> bool {
+        self.inner.prompter.is_some()
+    }
+
     /// The policy.
     pub fn policy(&self) -> &Policy {
         &self.inner.policy
@@ -384,7 +389,7 @@ impl Gate {
         let authority = self.authority(&caller.profile);
         let judgement = self.judge_with(&authority, caller, method, required)?;
         let (gate, profile, method) = (self.clone(), Arc::clone(&caller.profile), method.clone());
-        Ok((judgement, Permit { gate, profile, authority, method, once: Vec::new() }))
+        Ok((judgement, Permit { gate, profile, authority, method, once: Vec::new(), model: None, also: Vec::new() }))
     }
 
     fn judge_with(
@@ -394,14 +399,7 @@ impl Gate {
         method: &str,
         required: &Required<'_>,
     ) -> Result<Judgement, HostcallError> {
-        let mut vouching = None;
-        if caller.during == During::Model && !authority.vouched.is_empty() {
-            let mut both = Authority::clone(authority);
-            let Authority { grants, vouched, .. } = &mut both;
-            grants.append(vouched);
-            vouching = Some(both);
-        }
-        let authority = vouching.as_ref().unwrap_or(authority);
+        let authority = &Self::of_caller(authority, caller);
         let case = Case { inner: &self.inner, profile: &caller.profile, authority, method };
         let decision = match case.decide(required)? {
             Ok(rule) => match self.after_secret(&case, required) {
@@ -445,6 +443,17 @@ impl Gate {
         }
         let question = self.question(caller, authority, required, &decision);
         Ok(Judgement::Ask(Box::new(question), decision))
+    }
+
+    /// What a caller holds: for a call of the model also what a person let it do.
+    fn of_caller(authority: &Arc<Authority>, caller: &Caller) -> Arc<Authority> {
+        if caller.during != During::Model || authority.vouched.is_empty() {
+            return Arc::clone(authority);
+        }
+        let mut both = Authority::clone(authority);
+        let Authority { grants, vouched, .. } = &mut both;
+        grants.append(vouched);
+        Arc::new(both)
     }
 
     /// What a call needs, and which of the variables that it gives a program are the host's own.
@@ -553,9 +562,11 @@ impl Gate {
         Permit {
             gate: self.clone(),
             profile: Arc::clone(&caller.profile),
-            authority: self.authority(&caller.profile),
+            authority: Self::of_caller(&self.authority(&caller.profile), caller),
             method: method.into(),
             once: Vec::new(),
+            model: None,
+            also: Vec::new(),
         }
     }
 }

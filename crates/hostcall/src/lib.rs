@@ -57,7 +57,7 @@ pub use connector::{Behind, BoxFuture, Caller, CancelToken, ChunkSink, Connector
 pub use derive::{Access, Required, Subject, derive};
 pub use dispatch::{BuildRecord, Dispatcher, DispatcherBuilder};
 pub use flight::Called;
-pub use gate::{Decision, Gate, GateBuilder, Judgement, MadeFiles, Permit, ReadBy, Reason, Rule, Stamp};
+pub use gate::{Decision, Gate, GateBuilder, Judgement, MadeFiles, ModelCall, Permit, ReadBy, Reason, Rule, Stamp};
 pub use ledger::{Ledger, LedgerOptions, LedgerSink, MemorySink};
 pub use loss::{Evidence, ExpectedLoss, Signal};
 pub use places::Places;

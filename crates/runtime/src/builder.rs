@@ -338,7 +338,9 @@ impl SessionBuilder {
         };
         let ConnectorParts { control, ledger, timer, .. } = &parts;
         let (control, ledger, timer) = (control.clone(), ledger.clone(), Arc::clone(timer));
-        let (connectors, tool_requests) = connectors(environment, &mut interface, &mut replaced, &quotes, parts);
+        let files = Arc::new(FsConnector::new(Arc::new(OsFileSystem::new())));
+        let (connectors, tool_requests) =
+            connectors(environment, &mut interface, &mut replaced, &quotes, &files, parts);
         let dispatcher = Dispatcher::builder(gate.build(), ledger.clone(), Arc::clone(&timer))
             .connectors(connectors.into_methods())
             .build();
@@ -408,6 +410,7 @@ impl SessionBuilder {
             ready,
             left_model,
             control,
+            files,
             extensions,
             interface,
             host,
@@ -467,6 +470,7 @@ fn connectors(
     interface: &mut Interface,
     replaced: &mut Replaced,
     quotes: &Quotes,
+    files: &Arc<FsConnector>,
     parts: ConnectorParts,
 ) -> (Connectors, ToolRequests) {
     let ConnectorParts { exec, control, ledger, timer } = &parts;
@@ -475,10 +479,9 @@ fn connectors(
         Some(ui) => ui,
         None => Arc::new(Unanswered { ledger: ledger.clone(), timer: Arc::clone(timer) }),
     };
-    let files = Arc::new(FsConnector::new(Arc::new(OsFileSystem::new())));
-    let (tools, tool_requests) = HostTools::new(Arc::clone(&files), Arc::clone(exec), environment.dirs.cwd.clone());
+    let (tools, tool_requests) = HostTools::new(Arc::clone(files), Arc::clone(exec), environment.dirs.cwd.clone());
     let connectors = Connectors::new()
-        .with("fs", files)
+        .with("fs", Arc::clone(files) as _)
         .with("exec", Arc::clone(exec) as _)
         .tool(Arc::new(tools))
         .tools(Arc::new(control.clone()))

@@ -19,6 +19,7 @@ use pijs_agent::settings::Settings;
 use pijs_agent::words::Words;
 use pijs_agent::{Agent, AgentControl, AgentError, AgentOptions, AskLimits, ControlError, Extensions, MOST_TURNS};
 use pijs_connectors::exec::OwnShell;
+use pijs_connectors::fs::FsConnector;
 use pijs_environment::Ambient;
 use pijs_host::{Host, ReadableState};
 use pijs_hostcall::{Dispatcher, Ledger};
@@ -45,6 +46,7 @@ pub struct LoadedSession {
     /// The model of a session that goes on.
     pub(crate) left_model: Option<(String, String)>,
     pub(crate) control: AgentControl,
+    pub(crate) files: Arc<FsConnector>,
     pub(crate) extensions: Rc<HostExtensions>,
     pub(crate) interface: Interface,
     pub(crate) host: Host,
@@ -123,7 +125,7 @@ impl LoadedSession {
         }
         let environment = &self.loader.environment.clone();
         let choice = self.choose(environment)?;
-        let Self { config, ambient, settings, asks, ready, control, extensions, interface, .. } = self;
+        let Self { config, ambient, settings, asks, ready, control, files, extensions, interface, .. } = self;
         let Interface { mode, has_ui, front_end, .. } = interface;
         let rules = RuleSet::of_session(environment, &config.rules)?;
         let provider = ready.unwrap_or_else(|| Arc::new(Unopened::new(choice.model.clone())));
@@ -144,6 +146,7 @@ impl LoadedSession {
                 asks,
                 max_turns: MOST_TURNS,
                 system: Arc::new(system.at_home(environment.dirs.home.clone())),
+                files,
                 ambient,
             },
             extensions,

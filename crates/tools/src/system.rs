@@ -7,6 +7,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use pijs_connectors::exec::{OwnShell, Started};
 use pijs_environment::{Ambient, Wait};
+use pijs_hostcall::places::ProgramView;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -80,6 +81,8 @@ pub struct Shell {
     pub variables: BTreeMap<String, String>,
     /// After how long it is killed.
     pub timeout: Option<Duration>,
+    /// Files that it is kept from; none for a command that no extension is behind.
+    pub view: ProgramView,
     /// Kills it.
     pub cancel: CancellationToken,
     /// Takes what it prints, both streams in the order they arrive.
@@ -210,7 +213,8 @@ fn names(folder: &Path, name: &str) -> impl Iterator<Item = PathBuf> {
 
 /// Runs a command line and sees to the end of it; when it is stopped, of all it started.
 async fn run_shell(shell: Shell, ambient: Ambient, programs: OwnShell) -> io::Result<ShellEnd> {
-    let Started { mut running, output } = programs.start(&shell.command, &shell.cwd, &shell.variables).await?;
+    let Started { mut running, output } =
+        programs.start(&shell.command, &shell.cwd, &shell.variables, shell.view).await?;
     let reading = pump(output, shell.output);
     tokio::pin!(reading);
     let timeout = async {

@@ -291,6 +291,9 @@ impl World {
             caps,
             asks: Default::default(),
             max_turns: 20,
+            files: Arc::new(pijs_connectors::fs::FsConnector::new(Arc::new(
+                pijs_connectors::system::OsFileSystem::new(),
+            ))),
             system: Arc::new(OsToolSystem::new(
                 ambient.clone(),
                 directory.path().to_owned(),

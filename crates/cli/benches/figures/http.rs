@@ -87,6 +87,7 @@ pub(crate) fn agent_with(
         caps: Default::default(),
         asks: Default::default(),
         max_turns: 1,
+        files: Arc::new(pijs_connectors::fs::FsConnector::new(Arc::new(pijs_connectors::system::OsFileSystem::new()))),
         system: Arc::new(OsToolSystem::new(ambient.clone(), directory, OwnShell::new(Default::default()))),
         ambient: ambient.clone(),
     };

@@ -1,7 +1,8 @@
 //! pi's own shell: the model's `bash` and what the person types after `!`.
 //!
 //! No extension asks here, so nothing is decided and nothing taken away: the user's whole environment, privileges as
-//! the user may gain them, files wherever the user may write. What is the same as for programs of extensions is the
+//! the user may gain them, files wherever the user may write. A command that an extension is behind is kept from what its
+//! caller says. What is the same as for programs of extensions is the
 //! leash: a process of our own between host and shell, which ends all the shell started at a timeout, an abort and the
 //! end of the host, however that comes. What a command leaves running when it ends by itself lives as long as the host.
 
@@ -9,6 +10,7 @@ use super::ExecOptions;
 use super::child::{Exit, Leash, Start, start};
 use super::program;
 use crate::block::aside;
+use pijs_hostcall::places::ProgramView;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -65,12 +67,18 @@ impl OwnShell {
         Self(Arc::new(Inner { options: ExecOptions { grace: GRACE, ..options }, left: Mutex::default() }))
     }
 
-    /// Starts `bash -c COMMAND`, with these variables beside its own; an empty one is taken away.
+    /// Starts `bash -c COMMAND`, with these variables beside its own; an empty one is taken away. `view` is what it is kept from.
     ///
     /// # Errors
     ///
     /// The system's, when there is no `bash` or no such folder.
-    pub async fn start(&self, command: &str, cwd: &Path, about: &BTreeMap<String, String>) -> io::Result<Started> {
+    pub async fn start(
+        &self,
+        command: &str,
+        cwd: &Path,
+        about: &BTreeMap<String, String>,
+        view: ProgramView,
+    ) -> io::Result<Started> {
         let options = &self.0.options;
         let search = options.env.get("PATH").map(String::as_str);
         let program = program::own("bash", Some(FIRST)).or_else(|| program::own("bash", search));
@@ -92,7 +100,7 @@ impl OwnShell {
             has_stdin: false,
             joins_streams: true,
             is_own: true,
-            view: pijs_hostcall::places::ProgramView::default(),
+            view,
         };
         let inner = Arc::clone(&self.0);
         let child = aside(move || start(what, &inner.options)).await??;

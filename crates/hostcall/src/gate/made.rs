@@ -171,13 +171,21 @@ fn is_missing(error: &std::io::Error) -> bool {
 impl super::Permit {
     /// Says for which reason the caller may read at a path.
     pub fn reads(&self, path: &Path) -> Result<ReadBy, Reason> {
+        for permit in &self.also {
+            match permit.reads(path)? {
+                ReadBy::Grant => {}
+                other => return Ok(other),
+            }
+        }
         let allowed_once =
             || self.once.iter().any(|grant| grant.capability.as_str() == "read" && grant.scope.path(path));
         if self.case().path_without_made(Access::Read, path).is_ok() {
             return Ok(ReadBy::Grant);
         }
         match self.case().path(Access::Read, path) {
-            Err(refusal) if refusal.reason.can_be_asked() && allowed_once() => Ok(ReadBy::Grant),
+            Err(refusal) if refusal.reason.can_be_asked() && (self.passes_unasked() || allowed_once()) => {
+                Ok(ReadBy::Grant)
+            }
             Err(refusal) => Err(refusal.reason),
             Ok(_) => {
                 let made = self.gate.inner.made.stamp(self.extension(), path);

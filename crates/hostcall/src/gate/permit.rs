@@ -27,6 +27,21 @@ pub struct Permit {
     pub(super) method: Method,
     /// What a person allowed for this call alone.
     pub(super) once: Vec<CompiledGrant>,
+    /// How far a call of the model is bound by it.
+    pub(super) model: Option<ModelCall>,
+    /// Permits of others that are behind the same call: each of them has to agree.
+    pub(super) also: Vec<Permit>,
+}
+
+/// A call of the model that an extension is behind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ModelCall {
+    /// Carried out as a call of the extension.
+    Bound,
+    /// Wanted by the model after a message of the extension: it works where the model works, on mounted file systems too.
+    Led,
+    /// As [`ModelCall::Led`], where nobody can be asked and the policy lets pass what a person would be asked about.
+    LedUnasked,
 }
 
 impl Permit {
@@ -45,13 +60,39 @@ impl Permit {
         let allowed_once = || self.once.iter().filter(is_of_it).any(|grant| once(&grant.scope));
         match verdict {
             Ok(_) => Ok(()),
-            Err(refusal) if refusal.reason.can_be_asked() && allowed_once() => Ok(()),
+            Err(refusal) if refusal.reason.can_be_asked() && (self.passes_unasked() || allowed_once()) => Ok(()),
             Err(refusal) => Err(refusal.reason),
         }
     }
 
+    /// Whether what a person would be asked about is allowed.
+    pub(super) fn passes_unasked(&self) -> bool {
+        self.model == Some(ModelCall::LedUnasked)
+    }
+
+    /// Sets how far a call of the model is bound by this permit.
+    #[must_use]
+    pub fn of_model(self, call: ModelCall) -> Self {
+        Self { model: Some(call), ..self }
+    }
+
+    /// Adds what a person allowed for the same call alone.
+    #[must_use]
+    pub fn with_once_of(mut self, other: Self) -> Self {
+        self.once.extend(other.once);
+        self
+    }
+
+    /// Adds the permit of another extension that is behind the same call.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        self.also.push(other);
+        self
+    }
+
     /// Whether `access` is allowed at an absolute path that was reached without following links.
     pub fn path(&self, access: Access, path: &Path) -> Result<(), Reason> {
+        self.also.iter().try_for_each(|permit| permit.path(access, path))?;
         if access == Access::Look && self.case().is_behind_a_program(path) {
             return Ok(());
         }
@@ -90,6 +131,10 @@ impl Permit {
 
     /// Notes that the content of a file is read, by the name it really has: a link may have another.
     pub fn reads_content(&self, real: &Path) {
+        self.also.iter().for_each(|permit| permit.reads_content(real));
+        if matches!(self.model, Some(ModelCall::Led | ModelCall::LedUnasked)) {
+            return;
+        }
         self.gate.note_read(&self.profile.extension, &real.to_string_lossy());
     }
 
@@ -219,7 +264,8 @@ impl Permit {
 
     /// Whether file systems that are mounted inside the session's folders belong to them.
     pub fn crosses_mounts(&self) -> bool {
-        self.gate.inner.policy.mode == Mode::Permissive
+        let of_model = matches!(self.model, Some(ModelCall::Led | ModelCall::LedUnasked));
+        (of_model || self.gate.inner.policy.mode == Mode::Permissive) && self.also.iter().all(Self::crosses_mounts)
     }
 
     /// The session's folders.
