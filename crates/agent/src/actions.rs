@@ -13,10 +13,11 @@ use pijs_connectors::ports::{SessionCall, SessionOp, unsupported};
 use pijs_llm::message::{Content, Message};
 use pijs_llm::models::{self, Opening};
 use pijs_llm::provider::{ErrorKind, Model, Provider, ProviderError};
-use pijs_protocol::{ErrorCode, HostcallError};
+use pijs_protocol::{ErrorCode, HostcallError, guard};
 use pijs_session_store::entry::SOME_EXTENSION;
 use pijs_session_store::{Body, Entry, EntryId, SessionError};
 use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
@@ -291,6 +292,7 @@ impl Agent {
         cancel: &CancellationToken,
     ) -> Result<Navigation, String> {
         let mut theirs = None;
+        let mut authors = BTreeSet::new();
         if self.extensions.has_handlers("session_before_tree") {
             let entries: Vec<Value> = left.iter().map(|entry| entry.to_value()).collect();
             let mut preparation = json!({
@@ -311,6 +313,9 @@ impl Agent {
             let outcome = self.extensions.emit(event).await;
             if outcome.field("cancel").is_some_and(|cancel| *cancel == Value::Bool(true)) {
                 return Ok(Navigation { cancelled: true, ..Navigation::default() });
+            }
+            if guard::is_up("door.author") {
+                authors.extend(outcome.authors.iter().cloned());
             }
             let text = |key: &str| outcome.field(key).and_then(Value::as_str).map(str::to_owned);
             theirs = outcome.field("summary").filter(|summary| summary.is_object() && options.summarize).cloned();
@@ -352,7 +357,8 @@ impl Agent {
         let written = |error: SessionError| error.to_string();
         let summary_id = self.control.change_session(|session| match summary {
             Some((text, rest)) => {
-                session.branch_with_summary(new_leaf.as_ref(), text, rest).map(|entry| Some(entry.id.clone()))
+                let summary = session.branch_with_summary(new_leaf.as_ref(), text, rest, authors);
+                summary.map(|entry| Some(entry.id.clone()))
             }
             None => {
                 session.go_to(new_leaf.as_ref());

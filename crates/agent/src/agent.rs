@@ -34,6 +34,7 @@ use pijs_llm::models::Models;
 use pijs_llm::partial::PartialMessage;
 use pijs_llm::provider::{Provider, ProviderError};
 use pijs_llm::update::Update;
+use pijs_protocol::guard;
 use pijs_tools::system::ToolSystem;
 use serde_json::{Map, Value, json};
 use std::cell::{Cell, RefCell};
@@ -358,7 +359,6 @@ impl Agent {
         self.show_only(&AgentEvent::Session(&header))?;
         self.restore_model().await?;
         self.restore_rules();
-        self.control.find_waiting()?;
         // Handlers of `session_start` draw it already.
         self.publish_usage();
         Ok(())
@@ -475,7 +475,7 @@ impl Agent {
             self.triggered.set(0);
             self.control.person_spoke();
             self.last.take();
-            let outcome = self.ask(content, source, deliver_as, true, accepted).await?;
+            let outcome = self.ask(content.into(), source, deliver_as, true, accepted).await?;
             if deliver_as.is_some() && !self.control.is_idle() {
                 // It is queued: whoever began the run waits for it.
                 return Ok(outcome);
@@ -504,7 +504,7 @@ impl Agent {
         }
         self.control.person_spoke();
         self.attend(async {
-            let Some(content) = self.take_in(content, source, Some(deliver_as), true).await else {
+            let Some(content) = self.take_in(content.into(), source, Some(deliver_as), true).await else {
                 return Ok(Disposition::Handled);
             };
             self.control.queue_input(content, deliver_as);
@@ -589,11 +589,25 @@ impl Agent {
         }
     }
 
-    /// `message_end`: handlers may replace the message before anybody keeps or shows it. With it come those that did.
+    /// `message_end`: handlers may replace the message before anybody keeps or shows it. With it come those that did. Of a
+    /// message that is not the model's they count as its authors.
     pub(crate) async fn end_message(&self, message: Message) -> Result<(Message, Vec<String>), AgentError> {
+        let mut message = message;
         let outcome = self.emit_to_extensions(&AgentEvent::MessageEnd { message: &message }).await.unwrap_or_default();
         let replaced = outcome.field("message").and_then(|given| replacement(&message, given));
-        let message = replaced.map(transcript::neutralised).unwrap_or(message);
+        if let Some(replaced) = replaced {
+            let mut authors = message.authors_mut().map(std::mem::take).unwrap_or_default();
+            message = transcript::neutralised(replaced);
+            if guard::is_up("door.author") {
+                authors.extend(outcome.authors.iter().cloned());
+            }
+            let is_reply = matches!(message, Message::Assistant(_));
+            match message.authors_mut() {
+                Some(noted) => *noted = authors,
+                None if is_reply => {}
+                None => authors.iter().for_each(|author| self.control.note_message(author, false)),
+            }
+        }
         self.show_only(&AgentEvent::MessageEnd { message: &message })?;
         self.control.append_message(&message)?;
         self.publish_usage();

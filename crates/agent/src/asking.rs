@@ -2,10 +2,11 @@
 //! `before_agent_start` add.
 
 use crate::agent::{Agent, AgentError, Ending, InputSource, Outcome};
+use crate::authored::Authored;
 use crate::control::{ControlError, DeliverAs, Phase};
 use crate::extensions::{CommandFate, Event};
 use crate::system_prompt::PromptOptions;
-use pijs_llm::message::{Block, Content, CustomMessage, Message, UserMessage};
+use pijs_llm::message::{Block, Content, CustomMessage, Message};
 use pijs_protocol::guard;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -54,13 +55,13 @@ impl Agent {
     /// told once nothing refuses the text any more.
     pub(crate) async fn ask(
         &self,
-        content: Content,
+        content: Authored,
         source: InputSource,
         deliver_as: Option<DeliverAs>,
         expand: bool,
         accepted: impl FnOnce(Disposition<'_>),
     ) -> Result<Outcome, AgentError> {
-        if expand && let Some(fate) = self.command(&content.text()).await {
+        if expand && let Some(fate) = self.command(&content.content.text()).await {
             let ending = match fate {
                 CommandFate::Done => Ending::Handled,
                 CommandFate::Threw(error) => Ending::CommandFailed(error),
@@ -95,11 +96,11 @@ impl Agent {
     /// What handlers of `input` and templates leave, unless nothing can be said now.
     pub(crate) async fn listened(
         &self,
-        content: Content,
+        content: Authored,
         source: InputSource,
         deliver_as: Option<DeliverAs>,
         expand: bool,
-    ) -> Result<Option<Content>, AgentError> {
+    ) -> Result<Option<Authored>, AgentError> {
         if self.control.is_summarising() {
             let message =
                 "Cannot submit a prompt while compaction is in progress. Wait for compaction to finish and retry.";
@@ -109,14 +110,14 @@ impl Agent {
     }
 
     /// A run that answers this.
-    pub(crate) async fn begin(&self, content: &Content, accepted: impl FnOnce()) -> Result<Outcome, AgentError> {
+    pub(crate) async fn begin(&self, content: &Authored, accepted: impl FnOnce()) -> Result<Outcome, AgentError> {
         self.begin_beside(content, accepted, None).await
     }
 
     /// The same of a prompt that came beside another one.
     pub(crate) async fn begin_beside(
         &self,
-        content: &Content,
+        content: &Authored,
         accepted: impl FnOnce(),
         late: Option<Phase<'_>>,
     ) -> Result<Outcome, AgentError> {
@@ -129,7 +130,7 @@ impl Agent {
         drop(late);
         let turn = self.starting.lock().await;
         self.heard_beside().await;
-        let added = self.before_agent_start(content).await;
+        let added = self.before_agent_start(&content.content).await;
         if self.extensions.has_handlers("before_agent_start") {
             self.asked_for().await;
         }
@@ -137,7 +138,7 @@ impl Agent {
         self.heard_beside().await;
         drop(turn);
         let turn = self.starting.lock().await;
-        let mut messages = vec![Message::User(UserMessage { content: content.blocks().into(), timestamp: self.now() })];
+        let mut messages = vec![Message::User(content.message(self.now()))];
         messages.extend(self.control.take_next_turn().into_iter().map(Message::Custom));
         messages.extend(added);
         if let Some(update) = self.prompt_update() {
@@ -176,17 +177,17 @@ impl Agent {
     /// What handlers of `input` and templates leave; `None` when a handler took it.
     pub(crate) async fn take_in(
         &self,
-        content: Content,
+        content: Authored,
         source: InputSource,
         deliver_as: Option<DeliverAs>,
         expand: bool,
-    ) -> Option<Content> {
+    ) -> Option<Authored> {
         let behavior = deliver_as.filter(|_| !self.control.is_idle());
         let content = self.input(content, source, behavior).await?;
         if !expand {
             return Some(content);
         }
-        let text = content.text();
+        let text = content.content.text();
         let expanded = match self.resources.borrow().expand(&text) {
             Ok(expanded) => expanded,
             Err(problem) => {
@@ -199,24 +200,25 @@ impl Agent {
             return Some(content);
         }
         let mut blocks = vec![Block::text(expanded)];
-        blocks.extend(images(&content));
-        Some(blocks.into())
+        blocks.extend(images(&content.content));
+        Some(content.with_content(blocks.into()))
     }
 
     /// What the handlers of `input` leave; `None` when one took it.
-    async fn input(&self, content: Content, source: InputSource, behavior: Option<DeliverAs>) -> Option<Content> {
+    async fn input(&self, content: Authored, source: InputSource, behavior: Option<DeliverAs>) -> Option<Authored> {
         if !self.extensions.has_handlers("input") {
             return Some(content);
         }
-        let images = images(&content);
-        let mut event = Event::new("input").with("text", content.text()).with("source", source.as_str());
+        let images = images(&content.content);
+        let mut event = Event::new("input").with("text", content.content.text()).with("source", source.as_str());
         if !images.is_empty() {
             event = event.with("images", json!(images));
         }
         if let Some(behavior) = behavior {
             event = event.with("streamingBehavior", behavior.as_str());
         }
-        let outcome = self.extensions.emit(event).await;
+        let mut outcome = self.extensions.emit(event).await;
+        let authors = std::mem::take(&mut outcome.authors);
         match outcome.field("action").and_then(Value::as_str) {
             Some("handled") => None,
             Some("transform") => {
@@ -227,7 +229,11 @@ impl Agent {
                     Some(Ok(images)) => images,
                     _ => images,
                 });
-                Some(blocks.into())
+                let mut content = content.with_content(blocks.into());
+                if guard::is_up("door.author") {
+                    content.authors.extend(authors);
+                }
+                Some(content)
             }
             _ => Some(content),
         }
@@ -255,8 +261,10 @@ impl Agent {
                 Ok(())
             };
             let outcome = self.extensions.emit_between(event, &mut between).await;
+            // About a prompt that was changed nobody is asked, as about a verdict.
+            let speaks = outcome.field("messages").and_then(Value::as_array).is_some_and(|added| !added.is_empty());
             for author in &outcome.authors {
-                self.control.note_message(author, false, true);
+                self.control.note_message(author, speaks);
             }
             let changed = outcome.payload.get("systemPromptOptions").cloned();
             if let Some(Ok(changed)) = changed.map(serde_json::from_value::<PromptOptions>) {
@@ -269,7 +277,7 @@ impl Agent {
                 options.neutralise();
             }
             let added = outcome.field("messages").and_then(Value::as_array).cloned().unwrap_or_default();
-            messages.extend(added.into_iter().filter_map(|message| self.custom(message)));
+            messages.extend(added.into_iter().filter_map(|message| self.custom(message, &outcome.authors)));
         }
         if options.selected_tools == base.selected_tools {
             // A handler may have called `setActiveTools`, which counts unless the options say otherwise.
@@ -300,13 +308,14 @@ impl Agent {
     }
 
     /// A message draft of an extension, `{customType, content, display, details?}`.
-    fn custom(&self, draft: Value) -> Option<Message> {
+    fn custom(&self, draft: Value, authors: &[String]) -> Option<Message> {
         let mut draft = draft;
         if draft.get("content").is_none_or(Value::is_null) {
             draft.as_object_mut()?.insert("content".to_owned(), json!([]));
         }
         let mut message: CustomMessage = serde_json::from_value(draft).ok()?;
         message.timestamp = self.now();
+        message.authors.extend(authors.iter().cloned());
         (message.custom_type != crate::control::VERDICT_TYPE).then_some(Message::Custom(message))
     }
 }

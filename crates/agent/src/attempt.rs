@@ -23,7 +23,7 @@ use pijs_llm::partial::{Partial, Step};
 use pijs_llm::provider::{ErrorKind, Outgoing, Provider, ProviderError, ProviderEvent, Request};
 use pijs_protocol::{ExtensionId, StreamDelta, StreamSource};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use tokio_util::sync::CancellationToken;
 
 /// How an attempt ended.
@@ -310,7 +310,24 @@ impl Agent {
         self.all_seen().await;
         let changed = outcome.field("messages").or(outcome.payload.get("messages")).cloned();
         let changed = serde_json::from_value(changed?).ok()?;
-        Some(verdict_text::without_forged(messages, changed))
+        let changed = verdict_text::without_forged(messages, changed);
+        self.note_words(messages, &changed, &outcome.authors);
+        Some(changed)
+    }
+
+    /// Attributes what handlers added or changed in a context to them. To leave something out says nothing. A user is asked
+    /// about words that pass for a message to the model.
+    fn note_words(&self, before: &[Message], after: &[Message], authors: &[String]) {
+        if authors.is_empty() {
+            return;
+        }
+        let known: HashSet<String> = before.iter().map(|message| message.to_value().to_string()).collect();
+        let mut added = after.iter().filter(|message| !known.contains(&message.to_value().to_string())).peekable();
+        if added.peek().is_none() {
+            return;
+        }
+        let asks = added.any(|message| matches!(message, Message::User(_) | Message::Custom(_)));
+        authors.iter().for_each(|author| self.control.note_message(author, asks));
     }
 
     /// `before_provider_request`.
@@ -320,7 +337,23 @@ impl Agent {
         }
         let event = Event::new("before_provider_request").with("payload", payload.clone());
         let outcome = self.extensions.emit(event).await;
-        outcome.answer.or_else(|| outcome.payload.get("payload").cloned()).unwrap_or(payload)
+        let sent =
+            outcome.answer.or_else(|| outcome.payload.get("payload").cloned()).unwrap_or_else(|| payload.clone());
+        // Settings of a request are scalars; what the model reads is in lists and objects, and in these two.
+        let reads = |payload: &Value, key: &str| {
+            let value = payload
+                .get(key)
+                .filter(|value| value.is_array() || value.is_object() || matches!(key, "system" | "instructions"));
+            value.cloned()
+        };
+        let keys =
+            |payload: &Value| payload.as_object().map(|members| members.keys().cloned().collect()).unwrap_or_default();
+        let mut all: Vec<String> = keys(&payload);
+        all.extend(keys(&sent));
+        if all.iter().any(|key| reads(&payload, key) != reads(&sent, key)) {
+            outcome.authors.iter().for_each(|author| self.control.note_message(author, false));
+        }
+        sent
     }
 
     /// `before_provider_headers`: what handlers change, add or take away (`null`). Keys are not shown.

@@ -12,9 +12,11 @@ use crate::extensions::Event;
 use crate::summary::Summary;
 use pijs_llm::conversation;
 use pijs_llm::message::{Block, Content, Message, ToolResultMessage};
+use pijs_protocol::guard;
 use pijs_session_store::{Body, Entry, EntryId, Session, refs};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
 
 /// An entry as a handler drafts it.
 #[derive(Debug, Deserialize)]
@@ -106,10 +108,13 @@ impl Agent {
         let answered = self.extensions.emit_between(event, &mut between).await;
         self.all_seen().await;
         for author in &answered.authors {
-            self.control.note_message(author, false, true);
+            self.control.note_message(author, true);
         }
         let Ok(drafted) = drafted else { return Ok(false) };
-        for entry in drafted {
+        for mut entry in drafted {
+            if guard::is_up("door.author") {
+                entry.authors.extend(answered.authors.iter().cloned());
+            }
             let id = self.control.append_drafted(entry)?;
             self.show_appended(&id)?;
         }
@@ -146,7 +151,13 @@ impl Agent {
             // Names for a look at what would be; the session gives others.
             let id = EntryId(format!("{:08x}", u32::MAX - u32::try_from(entries.len()).unwrap_or(u32::MAX)));
             let Some(body) = self.body_of(draft, &id, &entries).map_err(|error| invalid(&error))? else { continue };
-            entries.push(Entry { id, parent: None, timestamp: self.options.ambient.now_iso(), body, extension: None });
+            entries.push(Entry {
+                id,
+                parent: None,
+                timestamp: self.options.ambient.now_iso(),
+                body,
+                authors: BTreeSet::new(),
+            });
         }
         Ok(entries)
     }

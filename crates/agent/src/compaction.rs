@@ -17,8 +17,10 @@ use crate::summary::{self, FileOps, Summary, Written};
 use crate::tokens;
 use pijs_llm::message::{AssistantMessage, Message, StopReason};
 use pijs_llm::provider::ProviderError;
+use pijs_protocol::guard;
 use pijs_session_store::{Body, Entry, EntryId, Session, refs};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use tokio_util::sync::CancellationToken;
 
 /// What a compaction is about to do.
@@ -251,6 +253,7 @@ impl Agent {
         })?;
         drop(seen);
         let mut theirs = None;
+        let mut authors = BTreeSet::new();
         if self.extensions.has_handlers("session_before_compact") {
             let branch = self.control.branch_for_extensions().map_err(|error| error.to_string())?;
             let mut event = Event::new("session_before_compact")
@@ -263,6 +266,9 @@ impl Agent {
             let outcome = self.extensions.emit(event).await;
             if outcome.field("cancel").is_some_and(|cancel| *cancel == Value::Bool(true)) {
                 return Err("Compaction cancelled".to_owned());
+            }
+            if guard::is_up("door.author") {
+                authors.extend(outcome.authors.iter().cloned());
             }
             theirs = outcome.field("compaction").filter(|compaction| compaction.is_object()).cloned();
         }
@@ -280,7 +286,8 @@ impl Agent {
         if cancel.is_cancelled() {
             return Err("Compaction cancelled".to_owned());
         }
-        let id = self.control.append_compaction(summary.clone(), *from_extension).map_err(|error| error.to_string())?;
+        let appended = self.control.append_compaction(summary.clone(), *from_extension, authors);
+        let id = appended.map_err(|error| error.to_string())?;
         self.publish_usage();
         let left = self.messages().map_err(|error| error.to_string())?;
         let tokens_after: u64 = left.iter().map(pijs_llm::tokens::estimate).sum();

@@ -6,7 +6,7 @@
 use pijs_llm::message::{CustomMessage, Message, SystemMessage};
 use pijs_session_store::{Body, Entry, EntryId};
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
@@ -104,6 +104,7 @@ pub(crate) fn said(entry: &Entry) -> Option<Message> {
             display: *display,
             details: details.clone(),
             timestamp,
+            authors: BTreeSet::new(),
         })),
         Body::BranchSummary { summary, from_id, .. } => Some(Message::Other(
             json!({"role": "branchSummary", "summary": summary, "fromId": from_id, "timestamp": timestamp}),
@@ -129,7 +130,7 @@ mod tests {
     use serde_json::json;
 
     fn entry(id: &str, body: Body) -> Entry {
-        Entry { id: EntryId(id.into()), parent: None, timestamp: String::new(), body, extension: None }
+        Entry { id: EntryId(id.into()), parent: None, timestamp: String::new(), body, authors: Default::default() }
     }
 
     #[test]

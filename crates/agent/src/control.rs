@@ -37,7 +37,7 @@ use queues::{Queues, Told};
 use serde_json::{Value, json};
 use shown::{MOST_SHOWN, Shown};
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -414,8 +414,9 @@ impl AgentControl {
         let mut inner = self.lock();
         inner.held = Held::default();
         inner.queues = Queues::default();
-        let led = std::mem::take(&mut inner.led);
-        inner.led = if next.is_none() { led.kept() } else { Led::default() };
+        if next.is_some() {
+            inner.led = Led::default();
+        }
         inner.tools = inner.tools.emptied();
         match next {
             Some(session) => {
@@ -626,10 +627,15 @@ impl AgentControl {
     }
 
     /// A compaction. Without an entry to keep it keeps none before itself.
-    pub(crate) fn append_compaction(&self, summary: Summary, from_hook: bool) -> Result<EntryId, ControlError> {
+    pub(crate) fn append_compaction(
+        &self,
+        summary: Summary,
+        from_hook: bool,
+        authors: BTreeSet<String>,
+    ) -> Result<EntryId, ControlError> {
         let seen = self.with_session(Session::seen)?;
         self.appended(|session| {
-            session.append_named(|own| {
+            session.append_named_by(authors, |own| {
                 let first_kept = summary.first_kept.clone().or_else(|| Some(own.clone()));
                 self.compaction(Summary { first_kept, ..summary }, from_hook, &refs(&seen))
             })
@@ -638,9 +644,9 @@ impl AgentControl {
 
     /// An entry that was drafted under another name.
     pub(crate) fn append_drafted(&self, drafted: Entry) -> Result<EntryId, ControlError> {
-        let Entry { id, mut body, .. } = drafted;
+        let Entry { id, mut body, authors, .. } = drafted;
         self.appended(|session| {
-            session.append_named(|own| {
+            session.append_named_by(authors, |own| {
                 if let Body::Compaction { first_kept_entry_id, .. } = &mut body
                     && *first_kept_entry_id == id
                 {

@@ -33,6 +33,7 @@ mod ask_model;
 mod asked;
 mod asking;
 mod attempt;
+mod authored;
 mod beginning;
 mod boundary;
 mod choices;
@@ -79,6 +80,7 @@ pub use actions::{NavigateOptions, Navigation};
 pub use agent::{Agent, AgentError, AgentOptions, Ending, InputSource, MOST_TURNS, Outcome};
 pub use asked::AskLimits;
 pub use asking::Disposition;
+pub use authored::Authored;
 pub use control::{AgentControl, ControlError, DeliverAs, Pending, UiPrompt, VERDICT_TYPE};
 pub use events::{AgentEvent, RuleFiredEvent, VerdictAction, VerdictEvent};
 pub use extensions::{

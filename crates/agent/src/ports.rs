@@ -74,9 +74,11 @@ impl SessionPort for AgentControl {
                     .map_err(|error| HostcallError::invalid("schema", format!("session.send_message: {error}")))?;
                 let trigger = option(params, "triggerTurn").and_then(Value::as_bool);
                 let deliver_as = deliver_as(params)?;
-                let waits = !self.is_running() && trigger != Some(true);
+                let waits = deliver_as == Some(DeliverAs::NextTurn) || (!self.is_running() && trigger != Some(true));
                 self.send_message_of(Some(caller.extension()), message, deliver_as, trigger).map_err(refused)?;
-                self.note_message(&extension, waits || deliver_as == Some(DeliverAs::NextTurn), true);
+                if !waits {
+                    self.note_speaker(&extension);
+                }
             }
             SessionOp::SendUserMessage => {
                 let content: Content = serde_json::from_value(params.get("content").cloned().unwrap_or_default())
@@ -84,7 +86,7 @@ impl SessionPort for AgentControl {
                 let expand = option(params, "expandPromptTemplates").and_then(Value::as_bool).unwrap_or(false);
                 self.send_user_message_of(Some(caller.extension()), content, deliver_as(params)?, expand)
                     .map_err(refused)?;
-                self.note_message(&extension, false, true);
+                self.note_speaker(&extension);
             }
             SessionOp::AppendEntry => {
                 let data = params.get("data").cloned();
@@ -150,8 +152,8 @@ impl SessionPort for AgentControl {
                 };
                 let speaks = matches!(body, Body::CustomMessage { .. } | Body::Message { .. });
                 let id = self.append_of(&extension, body).map_err(refused)?;
-                if speaks {
-                    self.note_message(&extension, !self.is_running(), true);
+                if speaks && self.is_running() {
+                    self.note_speaker(&extension);
                 }
                 return Ok(json!({"id": id}));
             }

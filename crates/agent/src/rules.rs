@@ -282,7 +282,7 @@ impl Agent {
         let mut reminders: Vec<Vec<FiredRule>> = Vec::new();
         self.control.with_session(|session| {
             // An extension, or another program, does not say which rules have fired.
-            for entry in session.along_branch().flatten().filter(|entry| entry.extension.is_none()) {
+            for entry in session.along_branch().flatten().filter(|entry| entry.authors.is_empty()) {
                 match &entry.body {
                     Body::Message { message: Message::Assistant(_) } => turns += 1,
                     Body::CustomMessage { custom_type, details: Some(details), .. } if custom_type == VERDICT_TYPE => {

@@ -24,6 +24,7 @@ use pijs_protocol::guard;
 use pijs_protocol::stream::InjectionRole;
 use pijs_session_store::{Body, EntryId};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -405,6 +406,7 @@ impl Agent {
             for reminder in reminders {
                 self.inject(run, reminder).await?;
             }
+            self.control.attribute_request()?;
             match self.attempt(&run.cancel).await? {
                 Attempt::Reply(reply) => return Ok(ControlFlow::Continue(reply)),
                 Attempt::Discarded(abort) => match abort.retry {
@@ -428,7 +430,7 @@ impl Agent {
     async fn inject(&self, run: &mut Run, injected: Injected) -> Result<(), AgentError> {
         let is_of_rules = injected.extension.starts_with(rules::PREFIX);
         if !is_of_rules {
-            self.control.note_message(&injected.extension, false, false);
+            self.control.note_verdict(&injected.extension);
         }
         let role = match injected.injection.role {
             InjectionRole::System => "system",
@@ -446,6 +448,7 @@ impl Agent {
             display: Some(true),
             details: Some(details),
             timestamp: self.now(),
+            authors: BTreeSet::new(),
         });
         self.say(run, message).await
     }

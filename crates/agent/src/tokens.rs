@@ -109,7 +109,8 @@ mod tests {
     fn characters_are_counted_as_javascript_counts_them() {
         assert_eq!(estimate(&Message::user("😀😀", 0)), 1);
         let image = Block::Image { data: "AA==".into(), mime_type: "image/png".into() };
-        let user = pijs_llm::message::UserMessage { content: vec![image].into(), timestamp: 0 };
+        let user =
+            pijs_llm::message::UserMessage { content: vec![image].into(), timestamp: 0, authors: Default::default() };
         assert_eq!(estimate(&Message::User(user)), 1200);
     }
 }

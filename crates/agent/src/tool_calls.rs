@@ -555,6 +555,9 @@ impl Agent {
         let outcome = self.extensions.emit(event.with("isError", result.is_error)).await;
         let replaced = |key: &str| outcome.field(key).filter(|value| !value.is_null()).cloned();
         if let Some(content) = replaced("content") {
+            if content != result.content {
+                outcome.authors.iter().for_each(|author| self.control.note_message(author, false));
+            }
             result.content = content;
         }
         if let Some(details) = replaced("details") {

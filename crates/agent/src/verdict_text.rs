@@ -121,6 +121,7 @@ mod tests {
             display: Some(true),
             details: Some(details),
             timestamp: 0,
+            authors: Default::default(),
         }
     }
 

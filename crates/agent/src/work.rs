@@ -9,13 +9,14 @@
 
 use crate::agent::{Agent, AgentError, InputSource};
 use crate::ask_model::Question;
+use crate::authored::Authored;
 use crate::control::{ControlError, DeliverAs, Pending};
 use crate::events::AgentEvent;
 use crate::extension_model::Streamed;
 use crate::extensions::Event;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use pijs_connectors::ports::SessionCall;
-use pijs_llm::message::{Content, Message};
+use pijs_llm::message::Message;
 use pijs_protocol::{ExtensionId, HostcallError};
 use serde_json::Value;
 use std::cell::RefCell;
@@ -37,10 +38,10 @@ pub(crate) enum Work {
     Run(Option<ExtensionId>),
     /// `sendUserMessage` during a run; the last says whether commands and templates count. One that does not say how it
     /// is delivered is refused, once handlers of `input` have heard of it.
-    Queue(Content, Option<DeliverAs>, bool),
+    Queue(Authored, Option<DeliverAs>, bool),
     /// `sendUserMessage` while another prompt is about to begin, and whose it is. Both go the same way, and the first that
     /// arrives is answered.
-    Beside(Option<ExtensionId>, Content, bool),
+    Beside(Option<ExtensionId>, Authored, bool),
     /// A request to a model that an extension speaks to.
     Stream(Streamed),
     /// Extensions are told, but for one that tells its own handlers.
@@ -177,7 +178,7 @@ impl Agent {
         }
     }
 
-    async fn queue(&self, content: Content, deliver_as: Option<DeliverAs>, expand: bool) {
+    async fn queue(&self, content: Authored, deliver_as: Option<DeliverAs>, expand: bool) {
         let refusing = deliver_as.is_none().then(|| self.control.refuses());
         let done = match deliver_as {
             Some(deliver_as) if !expand => self.deliver(content, deliver_as).await,
@@ -189,7 +190,7 @@ impl Agent {
         }
     }
 
-    async fn beside(&self, asker: Option<ExtensionId>, content: Content, expand: bool) {
+    async fn beside(&self, asker: Option<ExtensionId>, content: Authored, expand: bool) {
         let late = self.control.is_beside();
         if let Some(asker) = &asker {
             self.extensions.turn_over(asker).await;
@@ -234,7 +235,7 @@ impl Agent {
 
     /// A message that counts as on its way: into the queue of the run that is on, or, where that has ended meanwhile, into a
     /// run of its own, which must not wait for it to arrive.
-    async fn deliver(&self, content: Content, deliver_as: DeliverAs) -> Result<(), AgentError> {
+    async fn deliver(&self, content: Authored, deliver_as: DeliverAs) -> Result<(), AgentError> {
         let taken = self.listened(content, InputSource::Extension, Some(deliver_as), false).await;
         if let Ok(Some(content)) = &taken
             && !self.control.is_idle()

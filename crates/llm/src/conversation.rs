@@ -80,7 +80,8 @@ pub fn conversation(messages: &[Message]) -> Vec<Message> {
 
 /// The same with system messages.
 pub fn for_models(messages: &[Message]) -> Vec<Message> {
-    let user = |content: Content, timestamp| Message::User(UserMessage { content, timestamp });
+    let user =
+        |content: Content, timestamp| Message::User(UserMessage { content, timestamp, authors: BTreeSet::new() });
     messages
         .iter()
         .filter_map(|message| match message {
@@ -227,6 +228,7 @@ mod tests {
                 display: Some(true),
                 details: Some(json!({"role": role})),
                 timestamp: 0,
+                authors: BTreeSet::new(),
             })
         };
         let sent = request_messages(&[

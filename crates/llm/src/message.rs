@@ -7,6 +7,7 @@
 use crate::provider::Model;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use std::collections::BTreeSet;
 
 /// Custom type of what a verdict injects. Reserved: its role may be `system`.
 pub const VERDICT_TYPE: &str = "stream_verdict";
@@ -33,6 +34,14 @@ pub enum Message {
 }
 
 impl Message {
+    /// The extensions that wrote it or changed it, of a message that notes them.
+    pub fn authors_mut(&mut self) -> Option<&mut BTreeSet<String>> {
+        match self {
+            Self::User(UserMessage { authors, .. }) | Self::Custom(CustomMessage { authors, .. }) => Some(authors),
+            _ => None,
+        }
+    }
+
     /// The role as it is written.
     pub fn role(&self) -> &str {
         match self {
@@ -53,7 +62,7 @@ impl Message {
 
     /// A message of the person, at a time.
     pub fn user(text: impl Into<String>, timestamp: u64) -> Self {
-        Self::User(UserMessage { content: vec![Block::text(text)].into(), timestamp })
+        Self::User(UserMessage { content: vec![Block::text(text)].into(), timestamp, authors: BTreeSet::new() })
     }
 }
 
@@ -65,6 +74,10 @@ pub struct UserMessage {
     /// Milliseconds since 1970.
     #[serde(default)]
     pub timestamp: u64,
+    /// Extensions that wrote it or changed it; none where the user did. No part of the message: a session notes it of
+    /// the entry.
+    #[serde(skip)]
+    pub authors: BTreeSet<String>,
 }
 
 /// A member that is there, `null` included: only one that lacks is none.
@@ -114,6 +127,10 @@ pub struct CustomMessage {
     /// Milliseconds since 1970.
     #[serde(default)]
     pub timestamp: u64,
+    /// Extensions that wrote it or changed it; none where the user did. No part of the message: a session notes it of
+    /// the entry.
+    #[serde(skip)]
+    pub authors: BTreeSet<String>,
 }
 
 /// `role: bashExecution`.

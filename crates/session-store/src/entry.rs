@@ -1,8 +1,9 @@
 //! Lines of a session file: the header and the entries of pi's format, version 3.
 
-use pijs_llm::message::{Content, CustomMessage, Message, also_null};
+use pijs_llm::message::{AssistantMessage, Content, CustomMessage, Message, StopReason, also_null};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// The only version that is written; the real pi migrates older ones when it opens them.
@@ -55,11 +56,11 @@ pub struct Entry {
     pub timestamp: String,
     /// What it holds.
     pub body: Body,
-    /// The extension that put it there, without a person who agreed. It is written down, and shown to nobody.
-    pub extension: Option<String>,
+    /// The extensions that wrote it or changed it, without a person who agreed. They are written down, and shown to nobody.
+    pub authors: BTreeSet<String>,
 }
 
-/// The member that says so. pi leaves members alone that it does not know.
+/// The member that says so: a name, or a list of several. pi leaves members alone that it does not know.
 const BY_EXTENSION: &str = "byExtension";
 
 /// An extension of which no more is known than that it was one.
@@ -189,7 +190,7 @@ impl Body {
 
     /// A message that an extension, or a verdict, put in: pi has an entry of its own for it.
     pub fn of_custom(message: CustomMessage) -> Self {
-        let CustomMessage { custom_type, content, display, details, timestamp: _ } = message;
+        let CustomMessage { custom_type, content, display, details, timestamp: _, authors: _ } = message;
         Self::CustomMessage { custom_type, content, display, details }
     }
 }
@@ -197,13 +198,20 @@ impl Body {
 impl Entry {
     /// Marks the entry as written by another program. Ignores what the entry says about its own author.
     pub(super) fn of_another_program(mut self) -> Self {
-        self.extension = Some(ANOTHER_PROGRAM.to_owned());
+        self.authors = BTreeSet::from([ANOTHER_PROGRAM.to_owned()]);
         self
+    }
+
+    /// Whether it is a reply of the model, whole and as the model gave it.
+    pub(super) fn is_reply(&self) -> bool {
+        let is_whole = |reply: &AssistantMessage| !matches!(reply.stop_reason, StopReason::Error | StopReason::Aborted);
+        let replied = matches!(&self.body, Body::Message { message: Message::Assistant(reply) } if is_whole(reply));
+        replied && self.authors.is_empty()
     }
 
     /// Whether another program wrote it.
     pub fn is_foreign(&self) -> bool {
-        self.extension.as_deref() == Some(ANOTHER_PROGRAM)
+        self.authors.contains(ANOTHER_PROGRAM)
     }
 
     /// The entry as it is shown, members in pi's order: without what pi does not know.
@@ -214,9 +222,9 @@ impl Entry {
     /// The same as it stands in a file.
     pub fn written(&self) -> Value {
         let mut members = self.members();
-        if let Some(extension) = &self.extension {
-            members.insert(BY_EXTENSION.to_owned(), extension.as_str().into());
-        }
+        let mut authors: Vec<Value> = self.authors.iter().map(|author| author.as_str().into()).collect();
+        let author = if authors.len() > 1 { Some(authors.into()) } else { authors.pop() };
+        members.extend(author.map(|author| (BY_EXTENSION.to_owned(), author)));
         members.into()
     }
 
@@ -244,10 +252,14 @@ impl Entry {
             Some(parent) => Some(EntryId(parent.as_str()?.to_owned())),
         };
         let timestamp = members.remove("timestamp")?.as_str()?.to_owned();
-        let named = |said: Value| said.as_str().map_or_else(|| SOME_EXTENSION.to_owned(), str::to_owned);
-        let extension = members.shift_remove(BY_EXTENSION).map(named);
+        let named = |said: &Value| said.as_str().map_or_else(|| SOME_EXTENSION.to_owned(), str::to_owned);
+        let authors = match members.shift_remove(BY_EXTENSION) {
+            None => BTreeSet::new(),
+            Some(Value::Array(several)) if !several.is_empty() => several.iter().map(named).collect(),
+            Some(one) => BTreeSet::from([named(&one)]),
+        };
         let body = serde_json::from_value(Value::Object(members)).ok()?;
-        Some(Self { id, parent, timestamp, body, extension })
+        Some(Self { id, parent, timestamp, body, authors })
     }
 }
 

@@ -50,7 +50,13 @@ mod tests {
 
     fn entry(id: &str) -> Arc<Entry> {
         let body = Body::SessionInfo { name: None };
-        Arc::new(Entry { id: EntryId(id.to_owned()), parent: None, timestamp: String::new(), body, extension: None })
+        Arc::new(Entry {
+            id: EntryId(id.to_owned()),
+            parent: None,
+            timestamp: String::new(),
+            body,
+            authors: Default::default(),
+        })
     }
 
     #[test]

@@ -36,8 +36,9 @@ pub use tree::Left;
 use index::Name;
 use pijs_durable::Disk;
 use pijs_environment::Ambient;
-use pijs_llm::message::{Message, StopReason};
+use pijs_llm::message::Message;
 use serde_json::Map;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -304,38 +305,53 @@ impl Session {
 
     /// The same of an extension.
     pub fn append_of(&mut self, extension: &str, body: Body) -> Result<Arc<Entry>, SessionError> {
-        self.append_whole(Some(extension.to_owned()), |_| body)
+        self.append_whole(BTreeSet::from([extension.to_owned()]), |_| body)
+    }
+
+    /// Appends an entry that these extensions wrote or changed; none stand for the user.
+    pub fn append_by(&mut self, authors: BTreeSet<String>, body: Body) -> Result<Arc<Entry>, SessionError> {
+        self.append_whole(authors, |_| body)
     }
 
     /// The same for an entry that names itself.
     pub fn append_named(&mut self, body: impl FnOnce(&EntryId) -> Body) -> Result<Arc<Entry>, SessionError> {
-        self.append_whole(None, body)
+        self.append_whole(BTreeSet::new(), body)
+    }
+
+    /// The same, of these extensions.
+    pub fn append_named_by(
+        &mut self,
+        authors: BTreeSet<String>,
+        body: impl FnOnce(&EntryId) -> Body,
+    ) -> Result<Arc<Entry>, SessionError> {
+        self.append_whole(authors, body)
     }
 
     fn append_whole(
         &mut self,
-        extension: Option<String>,
+        authors: BTreeSet<String>,
         body: impl FnOnce(&EntryId) -> Body,
     ) -> Result<Arc<Entry>, SessionError> {
         let id = self.fresh_id();
         let body = body(&id);
-        let entry = Entry { id, parent: self.leaf.clone(), timestamp: self.options.ambient.now_iso(), body, extension };
+        let entry = Entry { id, parent: self.leaf.clone(), timestamp: self.options.ambient.now_iso(), body, authors };
         let entry = self.insert(entry);
         self.storage.appended(&self.header, &mut self.entries)?;
-        let is_reply = matches!(&entry.body, Body::Message { message: Message::Assistant(reply) }
-            if !matches!(reply.stop_reason, StopReason::Error | StopReason::Aborted));
-        if is_reply && entry.extension.is_none() && !self.entries.unanswered.is_empty() {
+        if entry.is_reply() && !self.entries.unanswered.is_empty() {
             self.storage.answered(&self.header, std::mem::take(&mut self.entries.unanswered));
         }
         Ok(entry)
     }
 
-    /// Appends a message: a custom one as pi's own entry type.
+    /// Appends a message, and who wrote it: a custom one as pi's own entry type.
     pub fn append_message(&mut self, message: &Message) -> Result<Arc<Entry>, SessionError> {
-        self.append(match message {
-            Message::Custom(custom) => Body::of_custom(custom.clone()),
-            other => Body::Message { message: other.clone() },
-        })
+        let mut message = message.clone();
+        let authors = message.authors_mut().map(std::mem::take).unwrap_or_default();
+        let body = match message {
+            Message::Custom(custom) => Body::of_custom(custom),
+            other => Body::Message { message: other },
+        };
+        self.append_by(authors, body)
     }
 
     fn insert(&mut self, entry: Entry) -> Arc<Entry> {

@@ -3,7 +3,7 @@
 use super::entry::{ANOTHER_PROGRAM, Body, Entry, EntryId, SOME_EXTENSION};
 use super::index::{Kind, Name};
 use super::{Session, SessionError};
-use pijs_llm::message::{Message, VERDICT_TYPE};
+use pijs_llm::message::VERDICT_TYPE;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -41,10 +41,11 @@ impl Session {
         leaf: Option<&EntryId>,
         summary: String,
         extra: Map<String, Value>,
+        authors: BTreeSet<String>,
     ) -> Result<Arc<Entry>, SessionError> {
         let from_id = self.leaf.as_ref().map_or_else(|| "root".to_owned(), |leaf| leaf.0.clone());
         self.go_to(leaf);
-        self.append(Body::BranchSummary { from_id, summary, extra })
+        self.append_by(authors, Body::BranchSummary { from_id, summary, extra })
     }
 
     /// Numbers from an entry, or from the leaf, up to the root.
@@ -137,7 +138,7 @@ impl Session {
             match &entry.body {
                 Body::ModelChange { provider, model_id } => {
                     last_model = Some((provider.clone(), model_id.clone()));
-                    is_imposed = entry.extension.is_some();
+                    is_imposed = !entry.authors.is_empty();
                 }
                 Body::ThinkingLevelChange { thinking_level } => last_thinking = Some(thinking_level.clone()),
                 Body::Message { .. } => began = true,
@@ -151,7 +152,7 @@ impl Session {
         Ok(Left { model, thinking, last_model, is_imposed, last_thinking })
     }
 
-    /// The extensions whose words it ends with, and no reply has followed. Another program counts as one that holds nothing,
+    /// The extensions whose words no reply has followed, whatever the user said after them. Another program counts as one that holds nothing,
     /// wherever in the session it wrote: until the model has answered, nobody has seen it.
     pub fn waiting_words(&self) -> Result<BTreeSet<String>, SessionError> {
         let mut found = BTreeSet::new();
@@ -161,18 +162,19 @@ impl Session {
         }
         for at in self.upwards(None) {
             let entry = self.at(at)?;
+            if entry.is_reply() {
+                break;
+            }
             if entry.is_foreign() && entry.body.is_heard() {
                 found.insert(ANOTHER_PROGRAM.to_owned());
                 break;
             }
             match &entry.body {
-                Body::Message { message: Message::System(_) } => {}
-                Body::Message { .. } if entry.extension.is_none() => break,
-                Body::CustomMessage { custom_type, .. } if custom_type == VERDICT_TYPE => {}
-                Body::Message { .. } | Body::CustomMessage { .. } => {
-                    found.insert(entry.extension.clone().unwrap_or_else(|| SOME_EXTENSION.to_owned()));
+                body if !body.is_heard() => {}
+                Body::CustomMessage { custom_type, .. } if entry.authors.is_empty() && custom_type != VERDICT_TYPE => {
+                    found.insert(SOME_EXTENSION.to_owned());
                 }
-                _ => {}
+                _ => found.extend(entry.authors.iter().cloned()),
             }
         }
         Ok(found)
@@ -226,7 +228,7 @@ impl Session {
                     parent: session.leaf.clone(),
                     timestamp: session.options.ambient.now_iso(),
                     body,
-                    extension: None,
+                    authors: BTreeSet::new(),
                 };
                 session.insert(entry);
             }

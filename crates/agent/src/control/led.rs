@@ -1,56 +1,58 @@
-//! Who is behind what the model is asked: extensions whose messages it follows, and the one that pays for it.
+//! Who is behind what the model is asked: extensions whose words it follows, and the one that pays for it.
+//!
+//! Which words no reply has followed is read from the session at each request ([`Session::waiting_words`]), so nothing that
+//! is said meanwhile makes them the user's: a command, a request that failed, another run. Beside that counts what no
+//! entry of the session shows, until the user speaks: a prompt or a context that was changed, a verdict.
 
 use super::{AgentControl, ControlError};
 use pijs_protocol::{ExtensionId, guard};
 use pijs_session_store::Session;
 use std::collections::BTreeMap;
 
-/// Extensions whose messages the model follows, and whether a person is asked about what comes of it.
+/// Extensions whose words the model follows, and whether a person is asked about what comes of it.
 #[derive(Default)]
 pub(super) struct Led {
     /// Since a person last said something.
     now: BTreeMap<String, bool>,
-    /// With what a person says next.
-    next: BTreeMap<String, bool>,
+    /// Those of the latest request: what comes of its reply is theirs, whoever speaks meanwhile.
+    asked: BTreeMap<String, bool>,
     /// Who of them spoke last.
     last: Option<ExtensionId>,
     /// The extension without which the model would not be asked now.
     payer: Option<ExtensionId>,
 }
 
-impl Led {
-    /// The same for a session that goes on after its extensions were loaded again.
-    pub(super) fn kept(self) -> Self {
-        match guard::is_up("door.waiting") {
-            true => Self { last: None, payer: None, ..self },
-            false => Self::default(),
-        }
-    }
-}
-
 impl AgentControl {
-    /// Looks whether messages of extensions wait in the session that was opened: they go to the model with what a person
-    /// says next, like those that came just now.
-    pub(crate) fn find_waiting(&self) -> Result<(), ControlError> {
-        let is_known = { !self.lock().led.next.is_empty() };
-        if is_known || !guard::is_up("door.waiting") {
-            return Ok(());
+    /// Notes that words of an extension go to the model, and whether a person is asked about what comes of it.
+    pub(crate) fn note_message(&self, extension: &str, asks: bool) {
+        let led = &mut self.lock().led;
+        for noted in [&mut led.now, &mut led.asked] {
+            *noted.entry(extension.to_owned()).or_default() |= asks;
         }
-        for extension in self.with_session(Session::waiting_words)? {
-            self.note_message(&extension, true, true);
-        }
-        Ok(())
     }
 
-    /// Notes that a message of an extension goes to the model: now, or with what a person says next. After one that is
-    /// part of a verdict nobody is asked.
-    pub(crate) fn note_message(&self, extension: &str, next: bool, asks: bool) {
+    /// The same of an extension that speaks now: what goes on goes on for it.
+    pub(crate) fn note_speaker(&self, extension: &str) {
+        self.note_message(extension, true);
+        self.lock().led.last = Some(ExtensionId::new(extension));
+    }
+
+    /// The same of a verdict, after which nobody is asked.
+    pub(crate) fn note_verdict(&self, extension: &str) {
+        self.note_message(extension, false);
+        self.lock().led.last = Some(ExtensionId::new(extension));
+    }
+
+    /// Attributes the request that is made next to the extensions whose words no reply has followed.
+    pub(crate) fn attribute_request(&self) -> Result<(), ControlError> {
         let mut inner = self.lock();
-        if !next {
-            inner.led.last = Some(ExtensionId::new(extension));
+        if guard::is_up("door.waiting") {
+            for extension in Session::waiting_words(&inner.session)? {
+                inner.led.now.insert(extension, true);
+            }
         }
-        let led = if next { &mut inner.led.next } else { &mut inner.led.now };
-        *led.entry(extension.to_owned()).or_default() |= asks;
+        inner.led.asked = inner.led.now.clone();
+        Ok(())
     }
 
     /// Who pays for the requests that follow: the extension that asked for the run, `None` for a person.
@@ -69,15 +71,18 @@ impl AgentControl {
         self.lock().led.payer.clone()
     }
 
-    /// A person said something: what extensions said before counts no more.
+    /// A person said something: what extensions said before counts no more, once the model has answered it.
     pub(crate) fn person_spoke(&self) {
         let led = &mut self.lock().led;
-        led.now = std::mem::take(&mut led.next);
+        led.now.clear();
         (led.last, led.payer) = (None, None);
     }
 
-    /// Extensions whose messages the model follows, sorted, and whether a person is asked about it.
+    /// Extensions whose words the reply follows, sorted, and whether a person is asked about it.
     pub(crate) fn led_by(&self) -> Vec<(String, bool)> {
-        self.lock().led.now.iter().map(|(extension, asks)| (extension.clone(), *asks)).collect()
+        let led = &self.lock().led;
+        let mut all = led.asked.clone();
+        led.now.iter().for_each(|(extension, asks)| *all.entry(extension.clone()).or_default() |= asks);
+        all.into_iter().collect()
     }
 }

@@ -1,10 +1,10 @@
 //! What waits for the model: messages that steer a run, follow it, or begin one.
 
 use super::{AgentControl, ControlError, Inner, VERDICT_TYPE};
+use crate::authored::Authored;
 use crate::work::Work;
-use pijs_llm::message::{BashExecution, Block, Content, CustomMessage, Message, UserMessage};
+use pijs_llm::message::{BashExecution, Content, CustomMessage, Message};
 use pijs_protocol::{ExtensionId, HostcallError, guard};
-use pijs_session_store::Body;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 
@@ -34,7 +34,7 @@ pub(super) struct Queues {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Pending {
     /// `sendUserMessage`, and whether commands and templates count in it.
-    User(Content, bool),
+    User(Authored, bool),
     /// `sendMessage` with `triggerTurn`.
     Custom(CustomMessage),
 }
@@ -82,7 +82,8 @@ impl AgentControl {
         if message.custom_type == VERDICT_TYPE {
             return Err(ControlError::Refused(format!("the custom type {VERDICT_TYPE:?} is reserved")));
         }
-        let message = CustomMessage { timestamp: self.0.ambient.epoch_ms(), ..message };
+        let mut message = CustomMessage { timestamp: self.0.ambient.epoch_ms(), ..message };
+        message.authors.extend(asker.filter(|_| guard::is_up("door.author")).map(ToString::to_string));
         let mut inner = self.lock();
         let running = inner.is_running();
         match deliver_as {
@@ -98,7 +99,7 @@ impl AgentControl {
             }
             _ => {
                 drop(inner);
-                return self.put_custom(message, asker);
+                return self.put_custom(message);
             }
         }
         self.publish_pending(&inner);
@@ -135,20 +136,17 @@ impl AgentControl {
     }
 
     /// A message that nobody answers: straight into the session.
-    fn put_custom(&self, message: CustomMessage, of: Option<&ExtensionId>) -> Result<(), ControlError> {
-        let body = Body::of_custom(message.clone());
-        match of {
-            Some(extension) => self.append_of(extension.as_str(), body)?,
-            None => self.append(body)?,
-        };
-        self.send(Work::Shown(Message::Custom(message)));
+    fn put_custom(&self, message: CustomMessage) -> Result<(), ControlError> {
+        let message = Message::Custom(message);
+        self.append_message(&message)?;
+        self.send(Work::Shown(message));
         Ok(())
     }
 
     /// Messages that waited for the end of the turn.
     pub(crate) fn flush_after_turn(&self) -> Result<(), ControlError> {
         let waiting = std::mem::take(&mut self.lock().queues.after_turn);
-        waiting.into_iter().try_for_each(|message| self.put_custom(message, None))
+        waiting.into_iter().try_for_each(|message| self.put_custom(message))
     }
 
     /// Shell commands that waited for the end of the run.
@@ -170,8 +168,8 @@ impl AgentControl {
     }
 
     /// Queues what a person said during a run. Answers whether there is one.
-    pub(crate) fn queue_input(&self, content: Content, deliver_as: DeliverAs) {
-        let message = self.user(content);
+    pub(crate) fn queue_input(&self, content: Authored, deliver_as: DeliverAs) {
+        let message = Message::User(content.message(self.0.ambient.epoch_ms()));
         let mut inner = self.lock();
         match deliver_as {
             DeliverAs::FollowUp => inner.queues.follow_up.push_back(message),
@@ -231,7 +229,8 @@ impl AgentControl {
         deliver_as: Option<DeliverAs>,
         expand: bool,
     ) -> Result<(), ControlError> {
-        let content = content.as_typed();
+        let author = asker.filter(|_| guard::is_up("door.author"));
+        let content = Authored::by(author, content.as_typed());
         let mut inner = self.lock();
         let running = inner.is_running();
         match deliver_as {
@@ -370,11 +369,6 @@ impl AgentControl {
         self.0.quieter.notify_waiters();
     }
 
-    fn user(&self, content: Content) -> Message {
-        let blocks: Vec<Block> = content.blocks();
-        Message::User(UserMessage { content: blocks.into(), timestamp: self.0.ambient.epoch_ms() })
-    }
-
     pub(super) fn publish_pending(&self, inner: &Inner) {
         self.publish_waiting(inner, false);
     }
@@ -486,6 +480,7 @@ mod tests {
             display: Some(true),
             details: None,
             timestamp: testing::NOW_MS,
+            authors: Default::default(),
         }
     }
 
@@ -562,7 +557,7 @@ mod tests {
                 .to_string()
                 .starts_with("Agent is already processing. Specify")
         );
-        control.queue_input("d".into(), DeliverAs::Steer);
+        control.queue_input(Content::from("d").into(), DeliverAs::Steer);
         assert!(control.has_pending_messages());
     }
 

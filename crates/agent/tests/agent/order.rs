@@ -31,7 +31,14 @@ const ALL: &[&str] = &[
 ];
 
 fn custom(text: &str) -> CustomMessage {
-    CustomMessage { custom_type: "t".into(), content: text.into(), display: Some(true), details: None, timestamp: 0 }
+    CustomMessage {
+        custom_type: "t".into(),
+        content: text.into(),
+        display: Some(true),
+        details: None,
+        timestamp: 0,
+        authors: Default::default(),
+    }
 }
 
 #[tokio::test]

@@ -26,19 +26,34 @@ pub(super) fn of(rule: &EventRule, payload: &Map<String, Value>, result: &EventR
     }
 }
 
-/// Whether the answer puts words of the extension before the model, or in the place of the model's: a message, or another
-/// input of a tool call.
+/// Whether the answer puts words of the extension before the model, or in the place of the user's, a tool's or the model's
+/// own: a message, a prompt, a context, a summary, or another input of a tool call.
 pub(super) fn speaks(rule: &EventRule, result: &EventResult) -> bool {
-    if rule.name == "tool_call" {
-        return result.changed.contains_key("input");
+    match rule.name {
+        "tool_call" => return result.changed.contains_key("input"),
+        "context" | "context_with_system" if result.changed.contains_key("messages") => return true,
+        "before_provider_request" if result.changed.contains_key("payload") => return true,
+        "before_agent_start" if result.changed.contains_key("systemPromptOptions") => return true,
+        "tool_result" if !result.changed.is_empty() => return true,
+        _ => {}
     }
     let Some(value) = &result.value else { return false };
     match rule.name {
+        "before_agent_start" if value.get("systemPrompt").is_some() => true,
         "before_agent_start" | "message_end" => value.get("message").is_some_and(Value::is_object),
+        "context" | "context_with_system" => value.get("messages").is_some_and(Value::is_array),
+        "before_provider_request" => !value.is_null(),
+        "tool_result" => value.is_object(),
+        "input" => value.get("action") == Some(&"transform".into()),
+        "session_before_compact" => value.get("compaction").is_some_and(Value::is_object),
+        "session_before_tree" => !before_tree(value).is_empty(),
         "turn_end" | "agent_before_settle" => {
             let entries = value.get("entries").and_then(Value::as_array);
-            entries
-                .is_some_and(|entries| entries.iter().any(|entry| entry.get("type") == Some(&"custom_message".into())))
+            let is_heard = |entry: &Value| {
+                let kind = entry.get("type").and_then(Value::as_str);
+                matches!(kind, Some("custom_message" | "context_edit" | "compaction"))
+            };
+            entries.is_some_and(|entries| entries.iter().any(is_heard))
         }
         _ => false,
     }
