@@ -1,7 +1,7 @@
 //! Puts sessions of pi together: extensions, gate, ledger, host, model, agent.
 //!
 //! This is the one place where all parts meet. The command line, RPC, `pi ext drive`, `pi ext snapshot` and programs that
-//! embed PiJS build their sessions here; `examples/embed.rs` shows a whole program.
+//! embed PiJS build their sessions here; `examples/session.rs` shows a whole program.
 //!
 //! | type | is |
 //! |---|---|

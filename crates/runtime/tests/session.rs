@@ -7,7 +7,7 @@ fn the_example_stops_a_reply_and_asks_again() {
     let home = tempfile::tempdir().expect("a home");
     // cargo builds examples beside the folder of its test binaries.
     let own = std::env::current_exe().expect("this test");
-    let example = own.parent().and_then(|deps| deps.parent()).expect("a target folder").join("examples/embed");
+    let example = own.parent().and_then(|deps| deps.parent()).expect("a target folder").join("examples/session");
     let run = Command::new(&example)
         .env("HOME", home.path())
         .env("XDG_CACHE_HOME", home.path().join("cache"))

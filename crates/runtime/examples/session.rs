@@ -1,8 +1,8 @@
 //! Embeds PiJS: a session with an extension, a recorded model and this program as its front end.
 //!
 //! ```sh
-//! cargo run -p pijs-runtime --example embed                       # pi-ttsr stops a recorded reply
-//! cargo run -p pijs-runtime --example embed -- 'fix it' anthropic/claude-sonnet-4-5
+//! cargo run -p pijs-runtime --example session                       # pi-ttsr stops a recorded reply
+//! cargo run -p pijs-runtime --example session -- 'fix it' anthropic/claude-sonnet-4-5
 //! ```
 
 #![expect(clippy::print_stdout, reason = "an example talks to whoever runs it")]
