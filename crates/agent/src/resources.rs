@@ -397,12 +397,12 @@ fn context_files(places: &ResourcePlaces) -> (Vec<ContextFile>, Vec<Problem>) {
         let Some(path) = CONTEXT_FILES.iter().map(|name| folder.join(name)).find(|path| path.is_file()) else {
             continue;
         };
-        if is_foreign && leads_out(folder, &path, home) && guard::is_up("resources.context-links") {
-            let message = "it is a link that leads out of the project, and is read once you run: pi trust".to_owned();
-            problems.push(Problem { path, message });
-            continue;
-        }
         match read(places.protected.as_ref(), &path, longest_context()) {
+            Ok(_) if is_foreign && leads_out(folder, &path, home) && guard::is_up("resources.context-links") => {
+                let message =
+                    "it is a link that leads out of the project, and is read once you run: pi trust".to_owned();
+                problems.push(Problem { path, message });
+            }
             Ok(content) => {
                 let path = path.display().to_string();
                 if !found.iter().any(|known| known.path == path) {
