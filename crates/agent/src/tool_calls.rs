@@ -66,7 +66,6 @@ struct Replied<'a> {
 }
 
 /// A call after the checks.
-#[expect(clippy::large_enum_variant, reason = "one value per call")]
 enum Prepared {
     Run { tool: Bounded, input: Value },
     Done(Finished),
