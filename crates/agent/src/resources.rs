@@ -352,7 +352,7 @@ fn without_dots(path: &Path) -> PathBuf {
 enum Unread {
     /// Nobody reads what lies there.
     Withheld(Problem),
-    /// What else is wrong, as a sentence.
+    /// Something else is wrong; the text is a sentence.
     Failed(String),
 }
 

@@ -120,7 +120,7 @@ pub(crate) struct Around<'a> {
     pub(crate) options: &'a AgentOptions,
     pub(crate) extensions: &'a dyn Extensions,
     pub(crate) about: About,
-    /// What one of pi's own tools is carried out under.
+    /// Rights that one of pi's own tools is carried out under.
     pub(crate) bound: Option<Arc<Bound>>,
 }
 

@@ -88,7 +88,7 @@ enum Intercepted {
     Passed {
         input: Value,
         authors: Vec<String>,
-        /// What it is carried out under, with extensions behind it.
+        /// Rights that it is carried out under when extensions are behind it.
         bound: Option<Bound>,
     },
     Blocked {

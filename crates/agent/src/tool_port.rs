@@ -201,7 +201,7 @@ pub(crate) struct PermittedSystem {
     refusal: Mutex<Option<HostcallError>>,
 }
 
-/// Where command lines run.
+/// Says how command lines run.
 enum Programs {
     /// Among the programs of the extension that calls.
     Own(Arc<ExecConnector>, Permit),

@@ -1,6 +1,6 @@
-//! Who is behind what the model is asked: extensions whose words it follows, and the one that pays for it.
+//! Keeps who is behind what the model is asked: extensions whose words it follows, and the one that pays for it.
 //!
-//! Which words no reply has followed is read from the session at each request ([`Session::waiting_words`]), so nothing that
+//! The words that no reply has followed are read from the session at each request ([`Session::waiting_words`]), so nothing that
 //! is said meanwhile makes them the user's: a command, a request that failed, another run. Beside that counts what no
 //! entry of the session shows, until the user speaks: a prompt or a context that was changed, a verdict.
 
@@ -31,13 +31,13 @@ impl AgentControl {
         }
     }
 
-    /// The same of an extension that speaks now: what goes on goes on for it.
+    /// Notes an extension that speaks now: what goes on goes on for it.
     pub(crate) fn note_speaker(&self, extension: &str) {
         self.note_message(extension, true);
         self.lock().led.last = Some(ExtensionId::new(extension));
     }
 
-    /// The same of a verdict, after which nobody is asked.
+    /// Notes the extension of a verdict, after which nobody is asked.
     pub(crate) fn note_verdict(&self, extension: &str) {
         self.note_message(extension, false);
         self.lock().led.last = Some(ExtensionId::new(extension));
