@@ -7,11 +7,14 @@ use super::own::{Named, check_granted, check_left, stamp};
 use super::walk::{Last, Reached};
 use crate::params;
 use crate::system::{Dir, Kind};
+use pijs_durable::without_links;
+use pijs_hostcall::places::normal;
 use pijs_hostcall::{Access, Output, Permit, ReadBy, Reason, Request};
 use pijs_protocol::{HostcallError, guard};
 use serde_json::json;
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// How deep a tree may be that is made, removed or copied.
 const DEEPEST: usize = 256;
@@ -193,18 +196,19 @@ impl Inner {
         Ok(Output::empty())
     }
 
-    /// The target was decided where it points seen from the link's place; whoever follows the
-    /// link through us is asked again.
+    /// The target is decided where it points seen from the link's place, and where links on the way to it lead. Who follows the
+    /// link through us is asked again, and others are not.
     pub(super) fn symlink(&self, request: &Request) -> Result<Output, HostcallError> {
         let target = params::text(request, "target")?;
         let at = At::both("symlink", target, params::text(request, "path")?);
         let done = self.reach_to_write(request, "path").and_then(|reached| {
             let folder = reached.real.parent().unwrap_or(&reached.real);
-            let names = pijs_hostcall::places::normal(folder, Path::new(target));
-            match request.permit.reads(&names) {
-                Ok(ReadBy::Grant | ReadBy::Making(_)) => {}
-                Ok(ReadBy::Writing) => return Err(Failure::Denied("read", Reason::Scope)),
-                Err(reason) => return Err(Failure::Denied("read", reason)),
+            for names in targets(folder, Path::new(target)) {
+                match request.permit.reads(&names) {
+                    Ok(ReadBy::Grant | ReadBy::Making(_)) => {}
+                    Ok(ReadBy::Writing) => return Err(Failure::Denied("read", Reason::Scope)),
+                    Err(reason) => return Err(Failure::Denied("read", reason)),
+                }
             }
             brings(request, &reached.real)?;
             Ok(reached.dir.symlink(Path::new(target), reached.named()?)?)
@@ -347,6 +351,12 @@ fn check_tree(dir: &dyn Dir, real: &Path, request: &Request, depth: usize) -> Re
     Ok(())
 }
 
+/// Lists what a link in a folder leads to: what its text says, and the place that links on the way make of it.
+fn targets(folder: &Path, target: &Path) -> BTreeSet<PathBuf> {
+    let root = Path::new("/");
+    BTreeSet::from([normal(folder, target), normal(root, &without_links(&folder.join(target)))])
+}
+
 /// Notes what a copy left at a place.
 fn left_at(request: &Request, place: &Place<'_>) {
     if request.permit.remembers(&place.real) {
@@ -401,7 +411,9 @@ fn copy_tree(
                 check_granted(&request.permit, &from.real)?;
                 let target = from.dir.readlink(from.name)?;
                 let folder = to.real.parent().unwrap_or(&to.real);
-                allowed(request, Access::Read, &pijs_hostcall::places::normal(folder, &target))?;
+                for names in targets(folder, &target) {
+                    allowed(request, Access::Read, &names)?;
+                }
                 brings(request, &to.real)?;
                 return Ok(to.dir.symlink(&target, to.name)?);
             }
