@@ -91,7 +91,9 @@ impl Agent {
                 let forked = self.fork(required(params, "entryId")?, at).await;
                 answer(forked.map(|forked| forked.cancelled))
             }
-            SessionOp::SwitchSession => answer(self.switch_session(required(params, "path")?.as_ref()).await),
+            SessionOp::SwitchSession => {
+                answer(self.switch_session_for_extension(required(params, "path")?.as_ref()).await)
+            }
             SessionOp::Reload => {
                 self.reload().await.map_err(|error| refused(error.to_string()))?;
                 Ok(json!({}))

@@ -24,6 +24,7 @@ use crate::summary::Summary;
 use crate::transcript;
 use crate::work::{Inbox, Work};
 use led::Led;
+use pijs_durable::without_links;
 use pijs_environment::Ambient;
 use pijs_hostcall::gate::SessionFiles;
 use pijs_llm::known::Known;
@@ -31,7 +32,6 @@ pub use pijs_llm::message::VERDICT_TYPE;
 use pijs_llm::message::{Message, SystemMessage};
 use pijs_llm::provider::Model;
 use pijs_protocol::ExtensionId;
-use pijs_session_store::file::real;
 use pijs_session_store::{Body, Entry, EntryId, Session, SessionError, refs};
 use queues::{Queues, Told};
 use serde_json::{Value, json};
@@ -736,7 +736,7 @@ impl Inner {
     /// Notes where the session's file is.
     fn note_file(&mut self) {
         let file = self.session.path().map(Path::to_owned);
-        self.real_file = file.as_deref().map(real);
+        self.real_file = file.as_deref().map(without_links);
         self.files.extend(file);
         self.files.extend(self.real_file.clone());
         self.files.dedup();

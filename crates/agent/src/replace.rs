@@ -10,7 +10,7 @@ use crate::control::ControlError;
 use crate::events::AgentEvent;
 use crate::extensions::Event;
 use pijs_llm::message::Message;
-use pijs_session_store::{Body, EntryId, Session};
+use pijs_session_store::{Body, EntryId, Session, SessionError, SessionOptions};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -80,6 +80,19 @@ impl Agent {
     ///
     /// When the file cannot be read; the session that is open stays.
     pub async fn switch_session(&self, path: &Path) -> Result<bool, AgentError> {
+        self.switch_session_to(path, |path, cwd, options| Session::open(path, cwd, options)).await
+    }
+
+    /// Opens a session's file for an extension, which was permitted this path and no other that a link leads to.
+    pub(crate) async fn switch_session_for_extension(&self, path: &Path) -> Result<bool, AgentError> {
+        self.switch_session_to(path, |path, cwd, options| Session::open_without_links(path, cwd, options)).await
+    }
+
+    async fn switch_session_to(
+        &self,
+        path: &Path,
+        open: impl FnOnce(&Path, &Path, SessionOptions) -> Result<Session, SessionError>,
+    ) -> Result<bool, AgentError> {
         self.attend(async {
             let event =
                 Event::new("session_before_switch").with("reason", "resume").with("targetSessionFile", json!(path));
@@ -92,7 +105,7 @@ impl Agent {
                 None
             } else {
                 let options = self.control.with_session(|session| session.options().clone());
-                let session = Session::open(&path, &self.options.cwd, options).map_err(ControlError::from)?;
+                let session = open(&path, &self.options.cwd, options).map_err(ControlError::from)?;
                 for notice in session.notices() {
                     self.extensions.report("<session>", "session_switch", notice);
                 }

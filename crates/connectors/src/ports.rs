@@ -30,6 +30,7 @@
 //! `{type: "render", width}`, `{type: "input", data}`, `{type: "dispose"}`. Renderers of messages and tools are handles as well: they take
 //! the width as their last argument and answer `{lines}`.
 
+use pijs_durable::without_links;
 use pijs_hostcall::{BoxFuture, Caller, CancelToken, ChunkSink, Connector, Output, Permit, Reason, Request};
 use pijs_protocol::{ErrorCode, HostcallError};
 use serde_json::{Map, Value};
@@ -373,25 +374,29 @@ fn members(request: &Request) -> Map<String, Value> {
 impl FromRequest for SessionCall {
     fn from_request(request: &Request) -> Result<Self, HostcallError> {
         let op = op(request, SessionOp::parse)?;
+        let mut params = members(request);
         if op == SessionOp::SwitchSession {
-            may_switch(request)?;
+            params.insert("path".to_owned(), Value::from(permitted_session(request)?));
         }
-        Ok(Self { op, params: members(request) })
+        Ok(Self { op, params })
     }
 }
 
-/// Whether the session may become that of the file that is named, and of where its folder really is. A link in the file's
-/// own place is not opened by whoever opens sessions.
-fn may_switch(request: &Request) -> Result<(), HostcallError> {
+/// Returns where the session file that is named really lies, if the session may become that of it. A link in the file's own
+/// place is not opened by whoever opens sessions.
+fn permitted_session(request: &Request) -> Result<String, HostcallError> {
     let path = crate::params::text(request, "path")?;
     let named = request.permit.places().node_path(path)?;
     let denied = |reason: Reason| reason.refusal("session", "session.control", path);
     request.permit.session(&named).map_err(denied)?;
-    let folders = named.ancestors().skip(1);
-    let found =
-        { folders }.find_map(|folder| Some((std::fs::canonicalize(folder).ok()?, named.strip_prefix(folder).ok()?)));
-    let real = found.map_or_else(|| named.clone(), |(folder, rest)| folder.join(rest));
-    if real == named { Ok(()) } else { request.permit.session(&real).map_err(denied) }
+    let real = match (named.parent(), named.file_name()) {
+        (Some(folder), Some(name)) => without_links(folder).join(name),
+        _ => named.clone(),
+    };
+    if real != named {
+        request.permit.session(&real).map_err(denied)?;
+    }
+    real.into_os_string().into_string().map_err(|_| HostcallError::invalid("path", "session: the path is not UTF-8"))
 }
 
 impl FromRequest for UiCall {

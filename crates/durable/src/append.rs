@@ -85,6 +85,15 @@ impl Appender {
         &self.path
     }
 
+    /// Where the open file lies, all links resolved.
+    ///
+    /// # Errors
+    ///
+    /// When the system does not say it.
+    pub fn real_path(&self) -> io::Result<PathBuf> {
+        self.file.real_path(&self.path)
+    }
+
     /// Bytes in the file.
     pub fn length(&self) -> u64 {
         self.length

@@ -375,6 +375,16 @@ pub fn read_regular(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     Disk::system().read(path, limit)?.ok_or_else(|| ErrorKind::NotFound.into())
 }
 
+/// Returns a path with its links resolved, as far as it exists.
+pub fn without_links(path: &Path) -> PathBuf {
+    let found = path.ancestors().find_map(|above| Some((above.canonicalize().ok()?, path.strip_prefix(above).ok()?)));
+    match found {
+        Some((above, rest)) if rest.as_os_str().is_empty() => above,
+        Some((above, rest)) => above.join(rest),
+        None => path.to_owned(),
+    }
+}
+
 /// Opens a file for reading and says where it lies, all links resolved. Links are followed; a pipe is not waited for.
 ///
 /// Names that are exchanged meanwhile change neither.

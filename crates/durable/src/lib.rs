@@ -29,7 +29,7 @@ mod private;
 mod vfs;
 
 pub use append::{Appender, Opened};
-pub use disk::{Disk, Replace, open_real, read_judged, read_regular, write_all};
+pub use disk::{Disk, Replace, open_real, read_judged, read_regular, without_links, write_all};
 pub use entropy::entropy;
 pub use lock::{Lock, LockError};
 pub use os::OsVfs;

@@ -196,9 +196,9 @@ pub(crate) fn sync_tree(vfs: &dyn Vfs, directory: &Path) -> io::Result<()> {
 #[derive(Debug)]
 pub(crate) struct OsFile(pub(crate) File);
 
-impl OsFile {
-    /// Where the open file lies, all links resolved. Where the system does not say that of an open file, where `path` leads now.
-    pub(crate) fn real_path(&self, path: &Path) -> io::Result<PathBuf> {
+impl VfsFile for OsFile {
+    /// Where the system does not say that of an open file, this is where `path` leads now.
+    fn real_path(&self, path: &Path) -> io::Result<PathBuf> {
         #[cfg(target_os = "linux")]
         {
             use std::os::fd::AsRawFd;
@@ -209,9 +209,7 @@ impl OsFile {
         }
         path.canonicalize()
     }
-}
 
-impl VfsFile for OsFile {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.0.read(buffer)
     }

@@ -91,6 +91,8 @@ pub trait VfsFile: fmt::Debug + Send {
     fn set_mode(&mut self, mode: u32) -> io::Result<()>;
     /// What is open.
     fn stat(&self) -> io::Result<Stat>;
+    /// Where the open file lies, all links resolved; `path` is what it was opened as.
+    fn real_path(&self, path: &Path) -> io::Result<PathBuf>;
     /// Takes the kernel's lock on the file; `false` when somebody else has it. It ends with the file, however the
     /// process ends.
     fn try_lock(&self) -> io::Result<bool>;

@@ -18,11 +18,11 @@
 
 use crate::host::Host;
 use crate::record;
+use pijs_durable::without_links;
 use pijs_hostcall::derive::{PathForm, PathUse};
 use pijs_hostcall::{Access, Behind, Caller, Decision, Judgement, ModelCall, Permit, Profile, Reason, Rule, derive};
 use pijs_protocol::{ExtensionId, guard};
 use serde_json::{Map, Value, json};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// What a call of the model is carried out under that an extension is behind.
@@ -140,7 +140,7 @@ impl Host {
         let places = self.0.dispatcher.gate().places();
         let path = input.get(key)?.as_str()?;
         let named = places.absolute(PathUse { access: Access::Read, path, form: PathForm::Tool }).ok()?;
-        let real = real(&named);
+        let real = without_links(&named);
         (real != named).then(|| {
             let mut input = input.clone();
             input[key] = json!(real);
@@ -167,14 +167,4 @@ impl Host {
         };
         Some((decision, gate.permit(caller, "tool")))
     }
-}
-
-/// The path free of links, as far as it exists.
-fn real(path: &Path) -> PathBuf {
-    for folder in path.ancestors() {
-        if let (Ok(real), Ok(rest)) = (folder.canonicalize(), path.strip_prefix(folder)) {
-            return if rest.as_os_str().is_empty() { real } else { real.join(rest) };
-        }
-    }
-    path.to_owned()
 }

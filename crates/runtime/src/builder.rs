@@ -52,7 +52,7 @@ use pijs_llm::provider::Provider;
 use pijs_packages::Discovery;
 use pijs_protocol::guard;
 use pijs_protocol::wire::Limits;
-use pijs_session_store::{Session, SessionOptions, SessionRecords, file};
+use pijs_session_store::{Session, SessionOptions, SessionRecords};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -449,7 +449,7 @@ fn gate(
 ) -> pijs_hostcall::GateBuilder {
     let dirs = &environment.dirs;
     let places: Places = environment.places().with_loaded(paths_of_code(environment, config, discovery));
-    let sessions = file::real(&opening::folder(environment, config.store.dir.as_deref()));
+    let sessions = pijs_durable::without_links(&opening::folder(environment, config.store.dir.as_deref()));
     let mut gate = Gate::builder(decided.policy.clone(), places)
         .environment(environment.variables.clone())
         .sessions(sessions, Arc::new(parts.control.clone()));

@@ -5,7 +5,6 @@ use crate::notices::Notices;
 use pijs_hostcall::Places;
 use pijs_hostcall::places::normal;
 use pijs_packages::{Dirs, NpmConfig};
-use pijs_session_store::file;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::IsTerminal;
@@ -81,7 +80,7 @@ impl Environment {
             },
             None => home.join(".pi/agent"),
         };
-        let canonical = |path: PathBuf| normal(Path::new("/"), &file::real(&path));
+        let canonical = |path: PathBuf| normal(Path::new("/"), &pijs_durable::without_links(&path));
         let temp = canonical(variables.get("TMPDIR").map_or_else(|| PathBuf::from("/tmp"), PathBuf::from));
         Ok(Self {
             dirs: Dirs { agent_dir: canonical(agent_dir), cwd, home: canonical(home) },

@@ -57,7 +57,7 @@ fn chosen(environment: &Environment, config: &StoreConfig, options: &SessionOpti
     let is_in_memory = config.choice == SessionChoice::InMemory;
     if let (Some(records), false) = (&options.records, is_in_memory) {
         // Later runs keep extensions out of it, too.
-        records.remember(SessionPlace::Folder(file::real(&sessions.folder)));
+        records.remember(SessionPlace::Folder(pijs_durable::without_links(&sessions.folder)));
     }
     let failed = |error: pijs_session_store::SessionError| Failure::failed(error.to_string());
     let open = |path: &Path| Session::open(path, cwd, options.clone()).map_err(failed);

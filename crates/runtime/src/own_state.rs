@@ -8,7 +8,7 @@ use crate::{ledger, opening};
 use pijs_durable::{Disk, read_regular};
 use pijs_extc::Cache;
 use pijs_hostcall::places::{OwnState, Places, Protection, normal};
-use pijs_session_store::{SessionPlace, SessionRecords, file};
+use pijs_session_store::{SessionPlace, SessionRecords};
 use std::path::{Component, Path, PathBuf};
 
 /// Symbolic links that are followed on the way to one place, as by the system.
@@ -85,7 +85,7 @@ pub(crate) fn of(environment: &Environment) -> OwnState {
             SessionPlace::File(file) => add(&mut own, |own| &mut own.session_files, &file),
         }
     }
-    let usual = file::real(&agent_dir.join("sessions"));
+    let usual = pijs_durable::without_links(&agent_dir.join("sessions"));
     own.sessions.retain(|folder| !folder.starts_with(&usual) || *folder == usual);
     own
 }
@@ -140,7 +140,7 @@ fn names(path: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
         names.push(next);
     }
     // `..` behind a link is another folder than its name says.
-    let real = file::real(path);
+    let real = pijs_durable::without_links(path);
     if !names.contains(&real) {
         names.push(real);
     }

@@ -52,14 +52,11 @@ pub fn latest(directory: &Path) -> Result<Option<PathBuf>, SessionError> {
     Ok(files.into_iter().max().map(|(_, path)| path))
 }
 
-/// A path without links, as far as it exists.
-pub fn real(path: &Path) -> PathBuf {
-    let found = path.ancestors().find_map(|above| Some((above.canonicalize().ok()?, path.strip_prefix(above).ok()?)));
-    match found {
-        Some((above, rest)) if rest.as_os_str().is_empty() => above,
-        Some((above, rest)) => above.join(rest),
-        None => path.to_owned(),
-    }
+/// Says whether a session file may be opened through links.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Links {
+    Followed,
+    Refused,
 }
 
 /// What a file holds.
@@ -72,7 +69,9 @@ pub(super) struct Read {
 }
 
 /// Reads a file and prepares to append to it; `None` when it does not exist or is empty.
-pub(super) fn read(path: &Path, options: &SessionOptions) -> Result<Option<Read>, SessionError> {
+///
+/// With `links` refused, the path has to be where the file lies, whatever its folders were exchanged for meanwhile.
+pub(super) fn read(path: &Path, options: &SessionOptions, links: Links) -> Result<Option<Read>, SessionError> {
     let disk = &options.disk;
     let failed = |doing| move |error: io::Error| SessionError::new(path, doing, error);
     if disk.stat(path).map_or_else(|error| error.kind() == ErrorKind::NotFound, |stat| stat.len == 0) {
@@ -92,6 +91,16 @@ pub(super) fn read(path: &Path, options: &SessionOptions) -> Result<Option<Read>
         Err(error) => return Err(failed("open")(error)),
     };
     let file = disk.open(path, Open::Read).map_err(failed("read"))?;
+    if links == Links::Refused {
+        let written = appender.as_ref().map_or_else(|| Ok(path.to_owned()), Appender::real_path);
+        for real in [written, file.real_path(path)] {
+            let real = real.map_err(failed("open"))?;
+            if real != path {
+                let reason = format!("a link leads to {} there; name that file", real.display());
+                return Err(SessionError::new(path, "open", reason));
+            }
+        }
+    }
     let length = file.stat().map_err(failed("read"))?.len;
     let mut lines = Lines::new(FileReader(file));
     let (header, mut scan) = Scan::begin(&mut lines, path)?;

@@ -33,6 +33,7 @@ pub use entry::{Body, Entry, EntryId, Header};
 pub use records::{SessionPlace, SessionRecords};
 pub use tree::Left;
 
+use file::Links;
 use index::Name;
 use pijs_durable::Disk;
 use pijs_environment::Ambient;
@@ -124,8 +125,25 @@ impl Session {
     /// are migrated, which [`Session::notices`] says. Fails when the file cannot be read, when another process writes
     /// it, or when its first line is no header or one of a later version.
     pub fn open(path: &Path, cwd: &Path, options: impl Into<SessionOptions>) -> Result<Self, SessionError> {
-        let options = options.into();
-        let Some(read) = file::read(path, &options)? else {
+        Self::open_with(path, cwd, options.into(), Links::Followed)
+    }
+
+    /// Opens a file as [`Session::open`] does, at the path where it really lies: for a path that somebody was permitted, and whose
+    /// folders may be exchanged for links before it is opened.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Session::open`], and when a link leads elsewhere.
+    pub fn open_without_links(
+        path: &Path,
+        cwd: &Path,
+        options: impl Into<SessionOptions>,
+    ) -> Result<Self, SessionError> {
+        Self::open_with(path, cwd, options.into(), Links::Refused)
+    }
+
+    fn open_with(path: &Path, cwd: &Path, options: SessionOptions, links: Links) -> Result<Self, SessionError> {
+        let Some(read) = file::read(path, &options, links)? else {
             return Ok(Self::new(cwd, Storage::file(&options, path.to_owned()), options));
         };
         let mut session = Self::new(cwd, read.storage, options);

@@ -122,7 +122,12 @@ impl SessionRecords {
         let folder = agent_dir.join("logs/sessions");
         let text = disk.read(&folder.join("elsewhere"), LARGEST).ok().flatten().unwrap_or_default();
         let places = String::from_utf8_lossy(&text).lines().filter_map(SessionPlace::read).collect();
-        Self { disk, folder, usual: super::file::real(&agent_dir.join("sessions")), places: Mutex::new(places) }
+        Self {
+            disk,
+            folder,
+            usual: pijs_durable::without_links(&agent_dir.join("sessions")),
+            places: Mutex::new(places),
+        }
     }
 
     /// Where sessions are kept outside of the usual folder, and were in earlier runs.
@@ -204,7 +209,7 @@ impl Notes {
 
     /// Remembers where the session is.
     pub(super) fn remember(&self, file: &Path) {
-        self.records.remember(SessionPlace::File(super::file::real(file)));
+        self.records.remember(SessionPlace::File(pijs_durable::without_links(file)));
     }
 
     /// Notes lines. What cannot be noted is found and said when the session is opened again.

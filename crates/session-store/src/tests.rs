@@ -323,6 +323,26 @@ fn a_turn_survives_every_fault() {
 }
 
 #[test]
+fn a_permitted_path_opens_no_session_that_a_link_leads_to() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path().canonicalize().unwrap();
+    let mut other = Session::create_in(&dir.join("other"), Path::new("/w"), ambient(1));
+    other.append_message(&Message::user("hello", 1)).unwrap();
+    other.append_message(&assistant("yes")).unwrap();
+    other.sync().unwrap();
+    let real = other.path().unwrap().to_owned();
+    drop(other);
+    std::os::unix::fs::symlink(dir.join("other"), dir.join("permitted")).unwrap();
+    let named = dir.join("permitted").join(real.file_name().unwrap());
+    let before = fs::read(&real).unwrap();
+    let refused = Session::open_without_links(&named, Path::new("/w"), ambient(2)).err().unwrap();
+    assert!(refused.to_string().ends_with("name that file"), "{refused}");
+    assert_eq!(fs::read(&real).unwrap(), before);
+    assert_eq!(Session::open_without_links(&real, Path::new("/w"), ambient(3)).unwrap().len(), 2);
+    assert_eq!(Session::open(&named, Path::new("/w"), ambient(4)).unwrap().len(), 2);
+}
+
+#[test]
 fn what_another_program_wrote_waits_until_the_model_has_answered() {
     let dir = tempfile::tempdir().unwrap();
     let records = Arc::new(SessionRecords::new(pijs_durable::Disk::system(), &dir.path().join("agent")));
@@ -342,7 +362,11 @@ fn what_another_program_wrote_waits_until_the_model_has_answered() {
     let known = open(&path);
     assert!(known.notices().is_empty() && waiting(&known).is_empty());
     drop(known);
-    assert_eq!(records.places(), [SessionPlace::File(file::real(&path))], "where it lies is remembered");
+    assert_eq!(
+        records.places(),
+        [SessionPlace::File(pijs_durable::without_links(&path))],
+        "where it lies is remembered"
+    );
 
     // One word of the user is changed; what follows it is as it was.
     let text = fs::read_to_string(&path).unwrap().replace("a wish", "a command");

@@ -8,12 +8,13 @@
 
 use super::ExecOptions;
 use super::program::Program;
+use pijs_durable::without_links;
 use pijs_hostcall::places::{ProgramView, Protection, normal};
 use pijs_hostcall::{Permit, Reason};
 use pijs_programs::{Kind, files_of_argument, kind_of, name_of, needs_no_credentials};
 use pijs_protocol::{HostcallError, guard};
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Returns what a program is kept from.
 pub(super) fn of(permit: &Permit, command: &str, program: &Program, options: &ExecOptions) -> ProgramView {
@@ -53,7 +54,7 @@ pub(super) fn check_arguments(
     for file in named.flat_map(|(_, arg)| files_of_argument(arg)) {
         let path = normal(cwd, Path::new(file));
         // What the system itself shows of processes and devices is not kept in a file.
-        if [&path, &real(&path)].into_iter().any(|path| is_closed(permit, path)) {
+        if [&path, &without_links(&path)].into_iter().any(|path| is_closed(permit, path)) {
             return Err(Reason::ProtectedPath
                 .refusal("read", "exec", &format!("{command} '{file}'"))
                 .with("hint", format!("grant exec:{command} * if every use of it is meant")));
@@ -70,14 +71,4 @@ fn is_closed(permit: &Permit, path: &Path) -> bool {
 /// Whether a program takes a file of keys behind `-i`, to use it and not to show it.
 fn command_takes_identity(command: &str) -> bool {
     ["scp", "sftp", "ssh"].contains(&name_of(command))
-}
-
-/// The path free of links, as far as it exists.
-fn real(path: &Path) -> PathBuf {
-    for folder in path.ancestors() {
-        if let (Ok(real), Ok(rest)) = (folder.canonicalize(), path.strip_prefix(folder)) {
-            return if rest.as_os_str().is_empty() { real } else { real.join(rest) };
-        }
-    }
-    path.to_owned()
 }

@@ -387,6 +387,10 @@ struct FaultFile {
 }
 
 impl VfsFile for FaultFile {
+    fn real_path(&self, path: &Path) -> io::Result<PathBuf> {
+        self.file.real_path(path)
+    }
+
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let Self { file, name, shared } = self;
         shared.run(Kind::Read, format_args!("read {name}"), || file.read(buffer), |_| Ok(()))
