@@ -10,6 +10,9 @@ use std::{fs, io};
 /// Rounds of stopping before the killing starts: each finds what the round before has missed.
 const STOP_ROUNDS: usize = 50;
 
+/// Looks at a process's ancestors of which two in a row have to agree.
+const LOOKS: usize = 16;
+
 /// Processes that a tree may have, where control groups count them.
 const MOST_PROCESSES: u32 = 4096;
 
@@ -49,10 +52,17 @@ pub(in super::super) fn signal_below(ancestor: Pid, pid: Pid, signal: Signal) ->
     // Held first: what is learnt of the number from here on is of this process, or it has ended and gets nothing.
     let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { return false };
     let is_below = || {
-        let line = line_to(ancestor, pid);
-        // A parent that ended while the line was followed, and whose number is another's by now, shows in a second look:
-        // its child has got a new parent.
-        line.is_some() && line == line_to(ancestor, pid)
+        // A parent that ends while the line is followed, and whose number is another's by now, shows in a second look: its
+        // child has got a new parent. So two looks have to agree.
+        let mut looks = (0..LOOKS).map(|_| line_to(ancestor, pid));
+        let mut last = looks.next().flatten();
+        for line in looks {
+            if line == last {
+                return line.is_some();
+            }
+            last = line;
+        }
+        false
     };
     (!guard::is_up("exec.lineage") || is_below()) && pidfd_send_signal(process, signal).is_ok()
 }
