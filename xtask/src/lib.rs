@@ -7,6 +7,7 @@ pub mod notice;
 pub mod references;
 pub mod release;
 pub mod rules;
+pub mod size;
 pub mod unused;
 
 use std::path::PathBuf;

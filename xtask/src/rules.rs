@@ -8,6 +8,7 @@
 //!   turn `test-hooks` on.
 //! - **Names.** Pages and lists name crates and files that exist, and indexes are complete ([`references`](crate::references)).
 //! - **Own modules.** No source of one crate includes a file of another by `#[path]`.
+//! - **Size.** No crate is larger than a reader can take in ([`size`](crate::size)).
 //! - **Dead weight.** Each dependency is used ([`unused`](crate::unused)).
 //! - **Foreign crates.** None of [`BANNED`], and each under a licence of [`LICENCES`]. `deny.toml` holds the same
 //!   lists for cargo-deny, which looks up advisories besides; a test compares them.
@@ -36,7 +37,7 @@ pub const LAYERS: &[&[&str]] = &[
     ],
     &["pijs-engine", "pijs-hostcall"],
     &["pijs-connectors", "pijs-packages", "pijs-realm", "pijs-rules"],
-    &["pijs-extc", "pijs-llm"],
+    &["pijs-extc", "pijs-llm", "pijs-resources"],
     &["pijs-host", "pijs-session-store", "pijs-tools"],
     &["pijs-agent"],
     &["pijs-runtime"],
@@ -131,6 +132,7 @@ impl Workspace {
             ));
             found.extend(unsafe_words(package)?);
             found.extend(includes(package)?);
+            found.extend(crate::size::violations(package)?);
         }
         found.extend(crate::references::violations(&self.metadata)?);
         found.extend(crate::unused::violations(&self.metadata)?);

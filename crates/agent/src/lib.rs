@@ -52,7 +52,6 @@ mod overflow;
 pub mod ports;
 mod queued;
 mod replace;
-pub mod resources;
 mod room;
 mod rules;
 mod run;

@@ -39,7 +39,7 @@ impl Agent {
             let active = self.tools.borrow().active_names(&*self.extensions);
             let missing = self.load_again(true).await;
             self.tools.borrow_mut().after_reload(active);
-            let resources = crate::resources::Resources::load(&self.places.borrow());
+            let resources = pijs_resources::Resources::load(&self.places.borrow());
             *self.resources.borrow_mut() = resources;
             self.take_offers();
             self.publish_tools();

@@ -18,11 +18,11 @@
 
 use crate::agent::AgentOptions;
 use crate::extensions::Extensions;
-use crate::resources::{ContextFile, Resources, Skill};
 use crate::tool::Tool;
 use crate::tool_set::ToolSet;
 use crate::words::Words;
 use pijs_protocol::chat_markup;
+use pijs_resources::{ContextFile, Resources, Skill};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::borrow::Cow;

@@ -1,0 +1,58 @@
+//! The size of each crate: lines of Rust that ship, without tests.
+//!
+//! Counted are the lines of `src`, blank ones and comments included. Not counted are files that hold tests (`tests.rs`, `*_tests.rs`, those
+//! in a folder `tests`) and what follows `#[cfg(test)]` with a module, which stands at the end of a file.
+
+use crate::rules::{Violation, sources, violation};
+use anyhow::{Context, Result};
+use cargo_metadata::Package;
+use std::fs;
+use std::path::Path;
+
+/// Most lines of a crate: more than that nobody reads before they change it.
+pub const MOST_LINES: usize = 12_000;
+
+/// Reports a crate that is too large.
+pub fn violations(package: &Package) -> Result<Option<Violation>> {
+    let root = package.manifest_path.parent().expect("a manifest is in a folder").as_std_path().join("src");
+    let mut lines = 0;
+    for file in sources(&root)? {
+        if !holds_tests(file.strip_prefix(&root).expect("sources are below their package")) {
+            lines += shipped(&fs::read_to_string(&file).with_context(|| format!("reading {}", file.display()))?);
+        }
+    }
+    let advice =
+        format!("has {lines} lines without tests, at most {MOST_LINES} are allowed: give a part of it a crate");
+    Ok((lines > MOST_LINES).then(|| violation(package.name.as_str(), advice)))
+}
+
+fn holds_tests(file: &Path) -> bool {
+    let stem = file.file_stem().unwrap_or_default().to_string_lossy();
+    stem == "tests" || stem.ends_with("_tests") || file.components().any(|part| part.as_os_str() == "tests")
+}
+
+/// Counts the lines of a file up to its tests.
+pub fn shipped(text: &str) -> usize {
+    let lines: Vec<&str> = text.lines().collect();
+    let begins_tests = |pair: &[&str]| pair[0].trim() == "#[cfg(test)]" && is_inline_module(pair[1]);
+    lines.windows(2).position(begins_tests).unwrap_or(lines.len())
+}
+
+fn is_inline_module(line: &str) -> bool {
+    line.trim_end().ends_with('{') && line.split_whitespace().any(|word| word == "mod")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_count_up_to_the_tests_of_a_file() {
+        assert_eq!(shipped("a\n\n// b\n"), 3);
+        assert_eq!(shipped("a\n#[cfg(test)]\nmod tests {\n    b\n}\n"), 1);
+        assert_eq!(shipped("a\n#[cfg(test)]\nmod tests;\nb\n"), 4);
+        assert_eq!(shipped("#[cfg(test)]\nuse x;\nb\n"), 3);
+        assert!(holds_tests(Path::new("tests/a.rs")) && holds_tests(Path::new("a/frame_tests.rs")));
+        assert!(!holds_tests(Path::new("contests.rs")));
+    }
+}
