@@ -34,7 +34,7 @@ pub struct Account {
 impl Agent {
     /// Providers of extensions that something can be stored for.
     pub fn accounts(&self) -> Vec<Account> {
-        let models = self.models.borrow();
+        let models = self.model.offered.borrow();
         let Some(known) = models.known() else { return Vec::new() };
         let account = |offer: &Offer| Account {
             provider: offer.name.clone(),
@@ -84,7 +84,7 @@ impl Agent {
     /// Tells the extensions that bring providers what is stored for these. What goes wrong is reported as theirs.
     pub(crate) async fn tell_accounts(&self) {
         let offers: Vec<Offer> = {
-            let models = self.models.borrow();
+            let models = self.model.offered.borrow();
             models.accounts().filter(|offer| models.is_stored(offer)).cloned().collect()
         };
         for offer in &offers {
@@ -121,13 +121,13 @@ impl Agent {
     }
 
     fn account(&self, provider: &str) -> Result<Offer, String> {
-        let models = self.models.borrow();
+        let models = self.model.offered.borrow();
         let found = models.accounts().find(|offer| offer.name == provider).cloned();
         found.ok_or_else(|| format!("no extension brings a provider {provider} that one can log in with"))
     }
 
     fn auth(&self) -> Result<std::sync::Arc<Auth>, String> {
-        let models = self.models.borrow();
+        let models = self.model.offered.borrow();
         models.known().map(|known| known.shared_auth()).ok_or_else(|| "there is no auth.json".to_owned())
     }
 }

@@ -54,7 +54,7 @@ impl Agent {
                 let model = params.get("model").and_then(Model::from_value).ok_or_else(|| {
                     HostcallError::invalid("schema", "session.set_model: a model has an id and a provider")
                 })?;
-                if !self.models.borrow().is_available(&model) {
+                if !self.model.offered.borrow().is_available(&model) {
                     return Ok(json!({"ok": false}));
                 }
                 self.change_model(&model, "set", true).await.map_err(refused)?;
@@ -112,14 +112,14 @@ impl Agent {
 
     /// Takes over what extensions offer as models now. What is wrong with an offer is reported once.
     pub(crate) fn take_offers(&self) {
-        let wrong = self.models.borrow_mut().set_offers(self.extensions.offers());
-        let told = self.wrong_offers.replace(wrong.clone());
+        let wrong = self.model.offered.borrow_mut().set_offers(self.extensions.offers());
+        let told = self.model.wrong_offers.replace(wrong.clone());
         for (path, message) in wrong.into_iter().filter(|offer| !told.contains(offer)) {
             self.extensions.report(&path, "register_provider", &message);
         }
-        self.control.publish("models", self.models.borrow().state());
+        self.control.publish("models", self.model.offered.borrow().state());
         // A model that is in use may have got another address.
-        let known = self.control.model().and_then(|model| self.models.borrow().find(&model.provider, &model.id));
+        let known = self.control.model().and_then(|model| self.model.offered.borrow().find(&model.provider, &model.id));
         if let Some(model) = known {
             self.control.take_model(model);
         }
@@ -138,19 +138,19 @@ impl Agent {
     /// chose the model.
     pub(crate) async fn open_model_for_extension(&self, model: &Model) -> Result<Arc<dyn Provider>, ProviderError> {
         let is_in_use = self.control.model().is_some_and(|used| used.is(model));
-        let is_chosen = is_in_use && self.models.borrow().uninvited(&model.provider).is_none();
+        let is_chosen = is_in_use && self.model.offered.borrow().uninvited(&model.provider).is_none();
         self.open(model, !is_chosen).await
     }
 
     async fn open(&self, model: &Model, by_extension: bool) -> Result<Arc<dyn Provider>, ProviderError> {
-        let opening = self.models.borrow().opening(model)?;
+        let opening = self.model.offered.borrow().opening(model)?;
         match opening {
             Opening::Ready(provider) => Ok(provider),
             Opening::Http(offer, mut model) => {
                 self.hand_over(&offer).await?;
                 let credentials = self.extensions.credentials(&offer.name, &model).await;
                 let mut credentials = credentials.map_err(|message| ProviderError::new(ErrorKind::Auth, message))?;
-                if self.models.borrow().known().is_some_and(|known| known.is_moved(&model.provider)) {
+                if self.model.offered.borrow().known().is_some_and(|known| known.is_moved(&model.provider)) {
                     credentials.base_url = None;
                 }
                 if credentials.key.is_none() && credentials.headers.is_empty() {
@@ -167,7 +167,7 @@ impl Agent {
                 models::open_http(model, credentials, &options, &self.options.ambient)
             }
             Opening::Known(model) => {
-                let known = self.models.borrow().known().cloned().ok_or_else(|| models::no_key(&model))?;
+                let known = self.model.offered.borrow().known().cloned().ok_or_else(|| models::no_key(&model))?;
                 let credentials = known.credentials(&model).await;
                 let credentials = credentials.map_err(|message| ProviderError::new(ErrorKind::Auth, message))?;
                 let credentials = credentials.ok_or_else(|| models::no_key(&model))?;
@@ -183,7 +183,7 @@ impl Agent {
 
     /// Hands an extension what is stored for its provider.
     async fn hand_over(&self, offer: &models::Offer) -> Result<(), ProviderError> {
-        if !self.models.borrow().is_stored(offer) {
+        if !self.model.offered.borrow().is_stored(offer) {
             return Ok(());
         }
         self.tell_account(offer, Freshness::Renewed)
@@ -213,10 +213,11 @@ impl Agent {
         };
         let provider = opened.map_err(|error| error.to_string())?;
         let previous = self.control.model();
-        let model = self.models.borrow().find(&model.provider, &model.id).unwrap_or_else(|| provider.model().clone());
+        let model =
+            self.model.offered.borrow().find(&model.provider, &model.id).unwrap_or_else(|| provider.model().clone());
         let level = self.control.thinking();
         self.put_provider(provider);
-        self.models.borrow_mut().chose(by_extension);
+        self.model.offered.borrow_mut().chose(by_extension);
         self.control.take_model(model.clone());
         let body = Body::ModelChange { provider: model.provider.clone(), model_id: model.id.clone() };
         let appended = match by_extension {
@@ -242,7 +243,7 @@ impl Agent {
 
     /// A model by name, for front ends.
     pub fn find_model(&self, provider: &str, id: &str) -> Option<Model> {
-        self.models.borrow().find(provider, id)
+        self.model.offered.borrow().find(provider, id)
     }
 
     /// Goes to another place in the session's tree.

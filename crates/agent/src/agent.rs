@@ -6,9 +6,9 @@
 //! An agent lives on one thread, as its extensions do. What other threads may touch is its
 //! [`AgentControl`].
 
-use crate::asked::{AskLimits, Asked};
+use crate::asked::AskLimits;
 use crate::asking::Disposition;
-use crate::beginning::Beginning;
+use crate::beginning::{FirstModel, ModelChoice};
 use crate::control::{AgentControl, ControlError, DeliverAs, ToolPrompt};
 use crate::events::AgentEvent;
 use crate::extensions::{CommandError, Event, EventOutcome, Extensions};
@@ -27,9 +27,7 @@ use crate::words::Words;
 use crate::work::Inbox;
 use pijs_connectors::fs::FsConnector;
 use pijs_environment::Ambient;
-use pijs_llm::choose::Chosen;
 use pijs_llm::message::{AssistantMessage, Content, Message};
-use pijs_llm::models::Models;
 use pijs_llm::partial::PartialMessage;
 use pijs_llm::provider::{Provider, ProviderError};
 use pijs_llm::update::Update;
@@ -47,7 +45,6 @@ use std::sync::Arc;
 pub const MOST_TURNS: u32 = 10_000;
 
 /// What an agent is made with.
-#[derive(Clone)]
 pub struct AgentOptions {
     /// Working directory of the session: where tools work.
     pub cwd: PathBuf,
@@ -73,30 +70,79 @@ pub struct AgentOptions {
     pub files: Arc<FsConnector>,
     /// Time and randomness.
     pub ambient: Ambient,
+    /// The model of new sessions.
+    pub model: FirstModel,
+    /// Says how the session compacts and retries, and where providers of extensions find their limits.
+    pub settings: Settings,
+    /// Where skills, prompt templates and context files are; nowhere by default. They are read at [`Agent::start`].
+    pub places: ResourcePlaces,
+    /// In which words the prompt and the built-in tools speak; `None`: in this program's own.
+    pub words: Option<Arc<Words>>,
+    /// Native rules that read the replies.
+    pub rules: Option<SessionRules>,
+}
+
+impl AgentOptions {
+    /// Lists what a session of a person has, at work in `cwd`: all tools, no rules, no resources, nobody who answers dialogs.
+    pub fn new(cwd: PathBuf, system: Arc<dyn ToolSystem>, files: Arc<FsConnector>, ambient: Ambient) -> Self {
+        Self {
+            cwd,
+            system_prompt: None,
+            append_system_prompt: None,
+            tools: ToolChoice::default(),
+            mode: "print".to_owned(),
+            has_ui: false,
+            caps: VerdictCaps::default(),
+            asks: AskLimits::default(),
+            max_turns: MOST_TURNS,
+            system,
+            files,
+            ambient,
+            model: FirstModel::default(),
+            settings: Settings::default(),
+            places: ResourcePlaces::default(),
+            words: None,
+            rules: None,
+        }
+    }
 }
 
 /// Runs a session.
 pub struct Agent {
     pub(crate) options: AgentOptions,
     pub(crate) extensions: Rc<dyn Extensions>,
-    provider: RefCell<Arc<dyn Provider>>,
-    pub(crate) models: RefCell<Models>,
-    /// Offers of models that were reported as wrong: the extension's path, and what is wrong.
-    pub(crate) wrong_offers: RefCell<Vec<(String, String)>>,
-    pub(crate) resources: RefCell<Resources>,
-    pub(crate) settings: RefCell<Settings>,
-    /// Where resources are looked for; nowhere unless [`Agent::set_places`] said so.
-    pub(crate) places: RefCell<ResourcePlaces>,
     pub(crate) control: AgentControl,
+    pub(crate) front_end: RefCell<Box<dyn FrontEnd>>,
+    pub(crate) model: ModelChoice,
+    pub(crate) prompt: PromptState,
     pub(crate) tools: RefCell<ToolSet>,
+    pub(crate) settings: RefCell<Settings>,
+    pub(crate) judging: Judging,
+    pub(crate) runs: Runs,
+    pub(crate) updates: Updates,
+    pub(crate) inbox: RefCell<Option<Inbox>>,
+}
+
+/// What the model is told before anything that is said.
+pub(crate) struct PromptState {
+    pub(crate) resources: RefCell<Resources>,
+    /// Where resources are looked for.
+    pub(crate) places: ResourcePlaces,
+    /// What the prompt of the session is built from.
+    pub(crate) of_session: RefCell<PromptOptions>,
+    /// What handlers made of it for the run that is on.
+    pub(crate) of_run: RefCell<Option<PromptOptions>>,
+}
+
+/// Judges each delta of a reply.
+pub(crate) struct Judging {
     pub(crate) verdicts: RefCell<Verdicts>,
     pub(crate) rules: RefCell<Option<SessionRules>>,
-    pub(crate) asked: Asked,
-    /// What the prompt of the session is built from.
-    pub(crate) base_prompt: RefCell<PromptOptions>,
-    /// What handlers made of it for the run that is on.
-    pub(crate) run_prompt: RefCell<Option<PromptOptions>>,
-    pub(crate) inbox: RefCell<Option<Inbox>>,
+}
+
+/// Runs of the session: which may begin, and how the last one ended.
+#[derive(Default)]
+pub(crate) struct Runs {
     /// How the last run ended that an extension asked for.
     pub(crate) last: RefCell<Option<Outcome>>,
     /// Why the session cannot go on.
@@ -111,24 +157,18 @@ pub struct Agent {
     pub(crate) starting: tokio::sync::Mutex<()>,
     /// Runs that extensions asked for since a person last said something.
     pub(crate) triggered: Cell<u32>,
-    /// What the session began with, for `newSession`.
-    pub(crate) initial: RefCell<Option<Beginning>>,
-    /// What the next-model key goes through; empty: all that can be used.
-    pub(crate) scope: RefCell<Vec<Chosen>>,
-    pub(crate) front_end: RefCell<Box<dyn FrontEnd>>,
-    /// Whether a session's own model counts before the one the agent was made with.
-    pub(crate) keeps_model: Cell<bool>,
-    /// Whether the model it was made with counts before that of any session.
-    pub(crate) insists_on_model: Cell<bool>,
     /// A session whose `session_start` is still to come.
     pub(crate) held: RefCell<Option<Held>>,
-    /// Whether providers of extensions look up their models with the network.
-    pub(crate) model_network: Cell<bool>,
+}
+
+/// Numbers the attempts at replies, and what is told of them.
+#[derive(Default)]
+pub(crate) struct Updates {
     attempts: Cell<u32>,
     /// Updates of messages that extensions were told.
-    updates: Cell<u64>,
+    sent: Cell<u64>,
     /// Identifies those who heard all of them about the present message.
-    told_updates: Cell<Option<u64>>,
+    told: Cell<Option<u64>>,
 }
 
 /// How a prompt ended.
@@ -226,72 +266,44 @@ impl Agent {
         control: AgentControl,
         front_end: Box<dyn FrontEnd>,
     ) -> Self {
-        let tools = RefCell::new(ToolSet::new(options.tools.clone()));
-        let (caps, asks) = (options.caps, options.asks);
-        let mut models = Models::default();
-        if provider.is_open() {
-            models.add(Arc::clone(&provider));
+        let mut options = options;
+        let mut tools = ToolSet::new(options.tools.clone());
+        if let Some(words) = options.words.take() {
+            tools.set_words(words);
         }
-        if let Some(known) = control.known() {
-            models.set_known(known);
-        }
-        let inbox = RefCell::new(control.take_inbox());
+        let model = ModelChoice::new(std::mem::take(&mut options.model), options.asks, provider, &control);
+        let prompt = PromptState {
+            resources: RefCell::default(),
+            places: std::mem::take(&mut options.places),
+            of_session: RefCell::default(),
+            of_run: RefCell::default(),
+        };
+        let judging =
+            Judging { verdicts: RefCell::new(Verdicts::new(options.caps)), rules: RefCell::new(options.rules.take()) };
         Self {
+            model,
+            prompt,
+            tools: RefCell::new(tools),
+            settings: RefCell::new(std::mem::take(&mut options.settings)),
+            judging,
+            runs: Runs::default(),
+            updates: Updates::default(),
+            inbox: RefCell::new(control.take_inbox()),
             options,
             extensions,
-            provider: RefCell::new(provider),
-            models: RefCell::new(models),
-            wrong_offers: RefCell::default(),
-            resources: RefCell::default(),
-            settings: RefCell::default(),
-            places: RefCell::default(),
             control,
-            tools,
-            verdicts: RefCell::new(Verdicts::new(caps)),
-            rules: RefCell::default(),
-            asked: Asked::new(asks),
-            base_prompt: RefCell::default(),
-            run_prompt: RefCell::default(),
-            inbox,
-            last: RefCell::default(),
-            broken: RefCell::default(),
-            retry_stop: tokio::sync::Notify::default(),
-            triggered_run: tokio::sync::Mutex::default(),
-            hearing: tokio::sync::Mutex::default(),
-            starting: tokio::sync::Mutex::default(),
-            triggered: Cell::new(0),
-            model_network: Cell::new(false),
-            initial: RefCell::default(),
-            scope: RefCell::default(),
             front_end: RefCell::new(front_end),
-            keeps_model: Cell::new(false),
-            insists_on_model: Cell::new(false),
-            held: RefCell::default(),
-            attempts: Cell::new(0),
-            updates: Cell::new(0),
-            told_updates: Cell::new(None),
         }
     }
 
     /// Adds a model that came ready, beside the one the agent was made with.
     pub fn add_model(&self, provider: Arc<dyn Provider>) {
-        self.models.borrow_mut().add(provider);
-    }
-
-    /// Says where skills, prompt templates and context files are. They are read at [`Agent::start`].
-    pub fn set_places(&self, places: ResourcePlaces) {
-        *self.places.borrow_mut() = places;
+        self.model.offered.borrow_mut().add(provider);
     }
 
     /// Says how the session compacts and retries, and where providers of extensions find their limits.
     pub fn set_settings(&self, settings: Settings) {
         *self.settings.borrow_mut() = settings;
-    }
-
-    /// Says in which words the prompt and the built-in tools speak; without it, in this program's own. Before
-    /// [`Agent::start`].
-    pub fn set_words(&self, words: Arc<Words>) {
-        self.tools.borrow_mut().set_words(words);
     }
 
     pub(crate) fn words(&self) -> Arc<Words> {
@@ -300,12 +312,12 @@ impl Agent {
 
     /// What answers now.
     pub(crate) fn provider(&self) -> Arc<dyn Provider> {
-        Arc::clone(&self.provider.borrow())
+        Arc::clone(&self.model.provider.borrow())
     }
 
     pub(crate) fn put_provider(&self, provider: Arc<dyn Provider>) {
         self.control.take_model(provider.model().clone());
-        *self.provider.borrow_mut() = provider;
+        *self.model.provider.borrow_mut() = provider;
     }
 
     /// The part that others may touch.
@@ -315,7 +327,7 @@ impl Agent {
 
     /// What verdicts did so far.
     pub fn verdict_totals(&self) -> VerdictTotals {
-        self.verdicts.borrow().totals()
+        self.judging.verdicts.borrow().totals()
     }
 
     /// Opens the session: header to the front end, `session_start`, `resources_discover`, and the
@@ -326,7 +338,7 @@ impl Agent {
                 ("cwd", json!(self.options.cwd)),
                 ("mode", json!(self.options.mode)),
                 ("hasUI", json!(self.options.has_ui)),
-                ("projectTrusted", json!(self.places.borrow().told_trusted)),
+                ("projectTrusted", json!(self.prompt.places.told_trusted)),
             ];
             for (key, value) in facts {
                 self.control.publish(key, value);
@@ -340,17 +352,17 @@ impl Agent {
 
     /// Context files that are there and that the model is not told, in words.
     pub fn untold_context(&self) -> Vec<String> {
-        let resources = self.resources.borrow();
+        let resources = self.prompt.resources.borrow();
         resources.untold().map(|problem| format!("{}: {}", problem.path.display(), problem.message)).collect()
     }
 
     /// What a session needs before anybody hears of it: tools, resources, model, thinking level.
     pub(crate) async fn begin_session(&self) -> Result<(), AgentError> {
-        let resources = Resources::load(&self.places.borrow());
+        let resources = Resources::load(&self.prompt.places);
         for problem in &resources.problems {
             tracing::warn!(path = %problem.path.display(), "{}", problem.message);
         }
-        *self.resources.borrow_mut() = resources;
+        *self.prompt.resources.borrow_mut() = resources;
         self.take_offers();
         self.look(Look { network: Some(false), ..Look::default() }).await;
         self.tell_accounts().await;
@@ -384,7 +396,7 @@ impl Agent {
             let cwd = self.options.cwd.display().to_string();
             let event = Event::new("resources_discover").with("cwd", cwd).with("reason", reason);
             let outcome = self.extensions.emit(event).await;
-            let mut resources = self.resources.borrow_mut();
+            let mut resources = self.prompt.resources.borrow_mut();
             for (key, slot) in [("skillPaths", 0), ("promptPaths", 1), ("themePaths", 2)] {
                 for found in outcome.field(key).and_then(Value::as_array).into_iter().flatten() {
                     let text = |key: &str| found.get(key).and_then(Value::as_str);
@@ -408,13 +420,14 @@ impl Agent {
         self.control.set_hears_prompts(hears("ui_prompt_start") || hears("ui_prompt_end"));
         self.control.set_first_handlers(|event| self.extensions.first_handler(event));
         let all = self.tools.borrow().all(&*self.extensions).iter().map(Tool::info).collect();
-        let base = PromptOptions::new(&self.options, &self.tools.borrow(), &self.resources.borrow(), &*self.extensions);
-        let of_run = self.run_prompt.borrow().is_some();
+        let base =
+            PromptOptions::new(&self.options, &self.tools.borrow(), &self.prompt.resources.borrow(), &*self.extensions);
+        let of_run = self.prompt.of_run.borrow().is_some();
         let prompt = ToolPrompt { options: base.clone(), words: self.words(), of_run };
         self.control.publish_tools(all, base.selected_tools.clone(), prompt);
-        *self.base_prompt.borrow_mut() = base;
+        *self.prompt.of_session.borrow_mut() = base;
         let mut commands = self.extensions.commands();
-        commands.extend(self.resources.borrow().commands());
+        commands.extend(self.prompt.resources.borrow().commands());
         self.control.publish("commands", json!(commands));
         self.publish_prompt();
         self.publish_usage();
@@ -426,9 +439,9 @@ impl Agent {
 
     /// The prompt of the run that is on, or of the next.
     pub(crate) fn system_prompt(&self) -> String {
-        match &*self.run_prompt.borrow() {
+        match &*self.prompt.of_run.borrow() {
             Some(options) => options.render(&self.words()),
-            None => self.base_prompt.borrow().render(&self.words()),
+            None => self.prompt.of_session.borrow().render(&self.words()),
         }
     }
 
@@ -472,9 +485,9 @@ impl Agent {
         accepted: impl FnOnce(Disposition<'_>),
     ) -> Result<Outcome, AgentError> {
         self.attend(async {
-            self.triggered.set(0);
+            self.runs.triggered.set(0);
             self.control.person_spoke();
-            self.last.take();
+            self.runs.last.take();
             let outcome = self.ask(content.into(), source, deliver_as, true, accepted).await?;
             if deliver_as.is_some() && !self.control.is_idle() {
                 // It is queued: whoever began the run waits for it.
@@ -521,9 +534,9 @@ impl Agent {
 
     pub(crate) async fn until_settled(&self) -> Result<Option<Outcome>, AgentError> {
         self.control.settled().await;
-        match self.broken.take() {
+        match self.runs.broken.take() {
             Some(error) => Err(error),
-            None => Ok(self.last.take()),
+            None => Ok(self.runs.last.take()),
         }
     }
 
@@ -567,16 +580,16 @@ impl Agent {
 
     /// An update of a message for extensions: what is new, unless somebody listens who did not hear the one before.
     fn growth(&self, name: &str, message: PartialMessage<'_>, update: Update<'_>) -> Map<String, Value> {
-        let number = self.updates.get() + 1;
-        self.updates.set(number);
+        let number = self.updates.sent.get() + 1;
+        self.updates.sent.set(number);
         let listeners = Some(self.extensions.listeners(name));
-        let is_known = self.told_updates.replace(listeners) == listeners;
+        let is_known = self.updates.told.replace(listeners) == listeners;
         AgentEvent::growth(message, update, number, is_known)
     }
 
     /// The next update is about another message.
     pub(crate) fn forget_updates(&self) {
-        self.told_updates.set(None);
+        self.updates.told.set(None);
     }
 
     /// Waits until what handlers sent has been looked at, and refused where it is: it comes before what follows them.
@@ -622,8 +635,8 @@ impl Agent {
     }
 
     pub(crate) fn next_attempt(&self) -> u32 {
-        self.attempts.set(self.attempts.get() + 1);
-        self.attempts.get()
+        self.updates.attempts.set(self.updates.attempts.get() + 1);
+        self.updates.attempts.get()
     }
 
     pub(crate) fn now(&self) -> u64 {

@@ -96,7 +96,7 @@ impl Agent {
             .get("model")
             .and_then(Model::from_value)
             .ok_or_else(|| HostcallError::invalid("schema", "session.ask_model: a model has an id and a provider"))?;
-        let asking = self.asked.begin(extension, bytes_of(params.values()))?;
+        let asking = self.model.asked.begin(extension, bytes_of(params.values()))?;
         let options = params.get("options").cloned().unwrap_or_default();
         let request = request(params.get("context").unwrap_or(&Value::Null), &options);
         let (nobody, pieces): (&dyn Listener, _) = (&(), pieces.map(Pieces));
@@ -119,7 +119,7 @@ impl Agent {
         elsewhere: bool,
     ) -> Result<Arc<dyn Provider>, ProviderError> {
         if !elsewhere {
-            let known = self.models.borrow().find(&model.provider, &model.id);
+            let known = self.model.offered.borrow().find(&model.provider, &model.id);
             return self.open_model_for_extension(known.as_ref().unwrap_or(model)).await;
         }
         let key = options.get("apiKey").and_then(Value::as_str).filter(|key| !key.starts_with(KEY_NAME));

@@ -74,7 +74,7 @@ impl Agent {
         }
         let is_beside = matches!(source, InputSource::Extension) && deliver_as.is_none() && self.control.is_idle();
         let hearing = match is_beside {
-            true => Some(self.hearing.lock().await),
+            true => Some(self.runs.hearing.lock().await),
             false => None,
         };
         let heard = self.listened(content, source, deliver_as, expand).await;
@@ -128,7 +128,7 @@ impl Agent {
         self.compact_before_prompt().await?;
         let starting = self.control.starts();
         drop(late);
-        let turn = self.starting.lock().await;
+        let turn = self.runs.starting.lock().await;
         self.heard_beside().await;
         let added = self.before_agent_start(&content.content).await;
         if self.extensions.has_handlers("before_agent_start") {
@@ -137,7 +137,7 @@ impl Agent {
         // Prompts that came meanwhile are heard before this one runs; they find it running.
         self.heard_beside().await;
         drop(turn);
-        let turn = self.starting.lock().await;
+        let turn = self.runs.starting.lock().await;
         let mut messages = vec![Message::User(content.message(self.now()))];
         messages.extend(self.control.take_next_turn().into_iter().map(Message::Custom));
         messages.extend(added);
@@ -188,7 +188,7 @@ impl Agent {
             return Some(content);
         }
         let text = content.content.text();
-        let expanded = match self.resources.borrow().expand(&text) {
+        let expanded = match self.prompt.resources.borrow().expand(&text) {
             Ok(expanded) => expanded,
             Err(problem) => {
                 let event = if text.starts_with("/skill:") { "skill_expansion" } else { "prompt_expansion" };
@@ -241,7 +241,7 @@ impl Agent {
 
     /// Messages that handlers add; what they make of the prompt holds for this run.
     async fn before_agent_start(&self, content: &Content) -> Vec<Message> {
-        let base = self.base_prompt.borrow().clone();
+        let base = self.prompt.of_session.borrow().clone();
         let mut messages = Vec::new();
         let mut options = base.clone();
         if self.extensions.has_handlers("before_agent_start") {
@@ -282,12 +282,12 @@ impl Agent {
         if options.selected_tools == base.selected_tools {
             // A handler may have called `setActiveTools`, which counts unless the options say otherwise.
             self.publish_tools();
-            options.selected_tools.clone_from(&self.base_prompt.borrow().selected_tools);
+            options.selected_tools.clone_from(&self.prompt.of_session.borrow().selected_tools);
         } else {
             self.tools.borrow_mut().activate(options.selected_tools.clone(), &*self.extensions);
             self.publish_tools();
         }
-        *self.run_prompt.borrow_mut() = Some(options);
+        *self.prompt.of_run.borrow_mut() = Some(options);
         self.publish_prompt();
         messages
     }

@@ -82,7 +82,7 @@ impl Agent {
         };
         // The words of an extension that no person chose are what it puts into the session.
         let is_imposed =
-            provider.has_own_payload() && self.models.borrow().uninvited(&provider.model().provider).is_some();
+            provider.has_own_payload() && self.model.offered.borrow().uninvited(&provider.model().provider).is_some();
         let mut started = false;
         let mut incoming = Incoming::new(provider.send(outgoing, cancel.clone()), cancel.clone(), &*self.extensions);
         let ending = loop {
@@ -201,7 +201,7 @@ impl Agent {
                     drop(incoming);
                     let tokens_burned = partial.tokens(chunk.len());
                     drop((partial, chunk));
-                    self.verdicts.borrow_mut().burned(tokens_burned);
+                    self.judging.verdicts.borrow_mut().burned(tokens_burned);
                     self.emit(AgentEvent::StreamVerdict(&verdict)).await?;
                     self.emit(AgentEvent::MessageDiscarded {
                         attempt,
@@ -234,7 +234,7 @@ impl Agent {
 
     /// Counts the request for the extension without which it would not be made.
     fn paid_by(&self, payer: &ExtensionId, outgoing: &Outgoing) -> Result<Asking<'_>, ProviderError> {
-        let counted = self.asked.begin(payer, bytes_of(std::iter::once(&outgoing.payload)));
+        let counted = self.model.asked.begin(payer, bytes_of(std::iter::once(&outgoing.payload)));
         counted.map_err(|refused| {
             ProviderError::new(ErrorKind::Rejected, format!("not sent for the extension {payer}: {}", refused.message))
         })
@@ -271,7 +271,7 @@ impl Agent {
         }
         let messages = self.with_verdict_texts(messages);
         let told = transcript::held(&messages).unwrap_or_default();
-        let forced = self.run_prompt.borrow().as_ref().and_then(|options| options.force_system_prompt.clone());
+        let forced = self.prompt.of_run.borrow().as_ref().and_then(|options| options.force_system_prompt.clone());
         let transcript = transcript::projected(conversation::for_models(&messages), &told, forced.as_deref());
         let request = Request {
             system: forced.unwrap_or_else(|| transcript::text(&told)),
@@ -421,7 +421,7 @@ impl Agent {
             }
         };
         let StreamFate::Abort(abort) = fate else { return (shown.chunk, None) };
-        let Some(action) = self.verdicts.borrow_mut().decide(&abort) else { return (shown.chunk, None) };
+        let Some(action) = self.judging.verdicts.borrow_mut().decide(&abort) else { return (shown.chunk, None) };
         let verdict = VerdictEvent {
             extension: abort.extension.clone(),
             source: delta.source,

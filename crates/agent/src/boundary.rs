@@ -243,8 +243,8 @@ impl Agent {
 
     /// Brings the prompt of the run up to date with the tools that are active now.
     pub(crate) fn refresh_run_prompt(&self) {
-        let base = self.base_prompt.borrow();
-        if let Some(options) = &mut *self.run_prompt.borrow_mut() {
+        let base = self.prompt.of_session.borrow();
+        if let Some(options) = &mut *self.prompt.of_run.borrow_mut() {
             options.selected_tools.clone_from(&base.selected_tools);
             for (name, snippet) in &base.tool_snippets {
                 options.tool_snippets.entry(name.clone()).or_insert_with(|| snippet.clone());

@@ -14,19 +14,19 @@ use std::path::PathBuf;
 impl Agent {
     /// The models that can be used: their provider has a key, or needs none.
     pub fn available_models(&self) -> Vec<Model> {
-        self.models.borrow().available()
+        self.model.offered.borrow().available()
     }
 
     /// Theme files: of the person, the project, packages and extensions that named some, the first of a name first.
     pub fn themes(&self) -> Vec<PathBuf> {
-        let found = self.resources.borrow().themes.clone();
+        let found = self.prompt.resources.borrow().themes.clone();
         // Before the session has begun nothing has been read.
-        if found.is_empty() { self.places.borrow().themes() } else { found }
+        if found.is_empty() { self.prompt.places.themes() } else { found }
     }
 
     /// What was read beside extensions: the kind of each, and where it is.
     pub fn resource_files(&self) -> Vec<(&'static str, String)> {
-        let resources = self.resources.borrow();
+        let resources = self.prompt.resources.borrow();
         let context = resources.context_files.iter().map(|file| ("context", file.path.clone()));
         let skills = resources.skills.iter().map(|skill| ("skill", skill.file_path.clone()));
         let prompts = resources
@@ -56,9 +56,9 @@ impl Agent {
     }
 
     async fn cycle(&self, next: impl Fn(Option<usize>, usize) -> usize) -> Result<Option<Model>, String> {
-        let scope = self.scope.borrow().clone();
+        let scope = self.model.scope.borrow().clone();
         let scope: Vec<Chosen> = {
-            let models = self.models.borrow();
+            let models = self.model.offered.borrow();
             scope.into_iter().filter(|chosen| models.is_available(&chosen.model)).collect()
         };
         let level = |model: &Model| scope.iter().find(|chosen| chosen.model.is(model))?.thinking.clone();
@@ -134,6 +134,6 @@ impl Agent {
 
     /// Does not wait for the next attempt after a failure: the run ends.
     pub fn abort_retry(&self) {
-        self.retry_stop.notify_waiters();
+        self.runs.retry_stop.notify_waiters();
     }
 }

@@ -458,7 +458,7 @@ impl Agent {
     }
 
     fn unbroken(&self) -> Result<(), AgentError> {
-        self.broken.take().map_or(Ok(()), Err)
+        self.runs.broken.take().map_or(Ok(()), Err)
     }
 }
 

@@ -80,6 +80,7 @@ pub use agent::{Agent, AgentError, AgentOptions, Ending, InputSource, MOST_TURNS
 pub use asked::AskLimits;
 pub use asking::Disposition;
 pub use authored::Authored;
+pub use beginning::FirstModel;
 pub use control::{AgentControl, ControlError, DeliverAs, Pending, UiPrompt, VERDICT_TYPE};
 pub use events::{AgentEvent, RuleFiredEvent, VerdictAction, VerdictEvent};
 pub use extensions::{

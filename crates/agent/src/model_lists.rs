@@ -39,14 +39,9 @@ impl Look {
 }
 
 impl Agent {
-    /// Says whether lists of models are looked up with the network. They are not unless this is called.
-    pub fn set_model_network(&self, is_on: bool) {
-        self.model_network.set(is_on);
-    }
-
     /// Has the providers of extensions look up their models with the network, if that is allowed.
     pub async fn look_up_models(&self) {
-        if self.model_network.get() {
+        if self.model.network {
             let look = Look { network: Some(true), ..Look::default() };
             for (provider, message) in self.look(look).await {
                 tracing::warn!(provider, "{message}");
@@ -62,7 +57,7 @@ impl Agent {
         if names.is_empty() {
             return BTreeMap::new();
         }
-        let network = look.network.unwrap_or(self.model_network.get());
+        let network = look.network.unwrap_or(self.model.network);
         let how = json!({"allowNetwork": network, "force": look.force.then_some(true)});
         let done = join_all(names.iter().map(|name| self.extensions.look_up_models(name, how.clone()))).await;
         self.take_offers();

@@ -39,8 +39,8 @@ impl Agent {
             let active = self.tools.borrow().active_names(&*self.extensions);
             let missing = self.load_again(true).await;
             self.tools.borrow_mut().after_reload(active);
-            let resources = pijs_resources::Resources::load(&self.places.borrow());
-            *self.resources.borrow_mut() = resources;
+            let resources = pijs_resources::Resources::load(&self.prompt.places);
+            *self.prompt.resources.borrow_mut() = resources;
             self.take_offers();
             self.publish_tools();
             self.announce("reload", None).await?;
@@ -158,7 +158,7 @@ impl Agent {
 
     /// Lets the session begin that [`Agent::new_session`] held back.
     pub(crate) async fn start_held(&self) -> Result<(), AgentError> {
-        match self.held.take() {
+        match self.runs.held.take() {
             Some(held) => self.announce(held.reason, held.previous).await,
             None => Ok(()),
         }
@@ -191,13 +191,13 @@ impl Agent {
         .await;
         self.control.replace_session(session);
         self.tools.borrow_mut().reset();
-        self.run_prompt.take();
-        self.keeps_model.set(true);
+        self.prompt.of_run.take();
+        self.model.keeps_that_of_session.set(true);
         self.load_again(false).await;
         self.begin_session().await?;
         self.show_only(&AgentEvent::Notice { name: "session_replaced", payload: &json!({"reason": reason}) })?;
         if hold {
-            *self.held.borrow_mut() = Some(Held { reason, previous });
+            *self.runs.held.borrow_mut() = Some(Held { reason, previous });
             return Ok(());
         }
         self.announce(reason, previous).await

@@ -97,23 +97,18 @@ pub(crate) struct At<'a> {
 }
 
 impl Agent {
-    /// Sets the native rules of the session.
-    pub fn set_rules(&self, rules: SessionRules) {
-        *self.rules.borrow_mut() = Some(rules);
-    }
-
     /// Reports whether native rules read the replies.
     pub(crate) fn has_rules(&self) -> bool {
-        self.rules.borrow().is_some()
+        self.judging.rules.borrow().is_some()
     }
 
     /// Calls a function with the session's rules, if it has any.
     pub fn with_rules<T>(&self, read: impl FnOnce(&RuleEngine) -> T) -> Option<T> {
-        self.rules.borrow().as_ref().map(|rules| read(&rules.engine))
+        self.judging.rules.borrow().as_ref().map(|rules| read(&rules.engine))
     }
 
     fn change_rules<T>(&self, change: impl FnOnce(&mut SessionRules) -> T) -> Option<T> {
-        self.rules.borrow_mut().as_mut().map(change)
+        self.judging.rules.borrow_mut().as_mut().map(change)
     }
 
     /// Begins a turn: takes changed rules, and clears the caps of the turn before.
@@ -154,9 +149,9 @@ impl Agent {
         index: u32,
         delta: &str,
     ) -> Option<Firing> {
-        let mut rules = self.rules.borrow_mut();
+        let mut rules = self.judging.rules.borrow_mut();
         let engine = &mut rules.as_mut()?.engine;
-        engine.set_exhausted(!self.verdicts.borrow().is_within_net());
+        engine.set_exhausted(!self.judging.verdicts.borrow().is_within_net());
         let now = self.now();
         let context = match source {
             StreamSource::Text => MatchContext::text(now),
@@ -171,10 +166,10 @@ impl Agent {
 
     /// Reads the ends of the calls among the blocks that these steps end.
     pub(crate) fn rules_at_end_of_calls(&self, partial: &Partial, steps: &[Step]) -> Vec<Firing> {
-        let mut rules = self.rules.borrow_mut();
+        let mut rules = self.judging.rules.borrow_mut();
         let Some(rules) = rules.as_mut() else { return Vec::new() };
         let engine = &mut rules.engine;
-        engine.set_exhausted(!self.verdicts.borrow().is_within_net());
+        engine.set_exhausted(!self.judging.verdicts.borrow().is_within_net());
         let now = self.now();
         let ended = steps.iter().filter_map(|step| match step {
             Step::End(block) => partial.shown().call(*block),
@@ -186,7 +181,7 @@ impl Agent {
     /// Reads the end of a reply.
     pub(crate) fn rules_at_end_of_message(&self) -> Vec<Firing> {
         let now = self.now();
-        let is_exhausted = !self.verdicts.borrow().is_within_net();
+        let is_exhausted = !self.judging.verdicts.borrow().is_within_net();
         let read = |rules: &mut SessionRules| {
             rules.engine.set_exhausted(is_exhausted);
             rules.engine.end_of_message(now)
@@ -208,7 +203,7 @@ impl Agent {
     /// Announces a firing that stops the attempt, and what becomes of the reply.
     pub(crate) async fn stop(&self, firing: Firing, at: At<'_>) -> Result<Attempt, AgentError> {
         let tokens_burned = at.partial.tokens(at.dropped);
-        self.verdicts.borrow_mut().burned(tokens_burned);
+        self.judging.verdicts.borrow_mut().burned(tokens_burned);
         self.change_rules(|rules| rules.engine.burned(tokens_burned));
         self.announce_firing(&firing, VerdictAction::Retry, &at).await?;
         let is_kept = matches!(firing.action, Action::Interrupt { context_mode: ContextMode::Keep });
@@ -238,7 +233,7 @@ impl Agent {
         let mut injected = self.injected(&firing, VerdictAction::Remind, 0);
         // The session may end before the next request, and the rule has fired all the same.
         self.control.append_custom(FIRED_TYPE, injected.details.take())?;
-        self.verdicts.borrow_mut().remind(injected);
+        self.judging.verdicts.borrow_mut().remind(injected);
         Ok(())
     }
 
@@ -327,7 +322,7 @@ impl Agent {
         });
         // The process before ended without a request that they could go with.
         for rules in reminders.into_iter().filter(|rules| !rules.is_empty()) {
-            self.verdicts.borrow_mut().remind(injected_by(&rules, VerdictAction::Remind));
+            self.judging.verdicts.borrow_mut().remind(injected_by(&rules, VerdictAction::Remind));
         }
     }
 }

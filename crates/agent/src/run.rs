@@ -70,7 +70,7 @@ impl Agent {
         if !self.control.is_idle() {
             let message = "Agent is already processing a prompt. Use steer() or followUp() to queue messages, or wait for completion.";
             // pi takes leave of the run that is on as of this one: its prompt holds no more, and handlers hear of an end.
-            self.run_prompt.take();
+            self.prompt.of_run.take();
             self.publish_prompt();
             self.notify("agent_settled", || Event::new("agent_settled")).await;
             return Err(ControlError::Refused(message.to_owned()).into());
@@ -78,7 +78,7 @@ impl Agent {
         let cancel = CancellationToken::new();
         self.control.begin_run(cancel.clone());
         let result = self.loops(&cancel, prompts).await;
-        self.run_prompt.take();
+        self.prompt.of_run.take();
         self.publish_tools();
         let flushed = self.control.flush_after_run().and_then(|()| self.control.flush_after_turn());
         self.control.forget_taken();
@@ -231,7 +231,7 @@ impl Agent {
         let stopped = async {
             tokio::select! {
                 () = cancel.cancelled() => {}
-                () = self.retry_stop.notified() => {}
+                () = self.runs.retry_stop.notified() => {}
             }
         };
         tokio::select! {
@@ -318,7 +318,7 @@ impl Agent {
             // What was chosen up to here may be called, though the model was told of the tools before.
             self.publish_tools();
             run.callable = self.active_tools().iter().map(|tool| tool.name().to_owned()).collect();
-            self.verdicts.borrow_mut().begin_turn();
+            self.judging.verdicts.borrow_mut().begin_turn();
             self.begin_rules_of_turn()?;
             let reply = match self.reply(run).await? {
                 ControlFlow::Continue(reply) => reply,
@@ -402,7 +402,7 @@ impl Agent {
     /// The reply of this turn: as many attempts as verdicts ask for and the caps allow.
     async fn reply(&self, run: &mut Run) -> Result<ControlFlow<Ending, Reply>, AgentError> {
         loop {
-            let reminders = self.verdicts.borrow_mut().take_reminders();
+            let reminders = self.judging.verdicts.borrow_mut().take_reminders();
             for reminder in reminders {
                 self.inject(run, reminder).await?;
             }

@@ -147,7 +147,7 @@ impl Agent {
             return Ok(batch);
         }
         let cancel = run.cancel.clone();
-        let by = self.models.borrow().uninvited(&message.provider).map(str::to_owned);
+        let by = self.model.offered.borrow().uninvited(&message.provider).map(str::to_owned);
         let reply = Replied { bad_arguments, by, wanted, authors, callable: run.callable.clone() };
         if message.stop_reason == StopReason::Length {
             for call in &calls {

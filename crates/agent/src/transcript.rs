@@ -131,9 +131,9 @@ impl Agent {
     /// The sections of the prompt that the model does not have yet, as a message.
     pub(crate) fn prompt_update(&self) -> Option<Message> {
         let has = self.told().and_then(|told| told.sections).unwrap_or_default();
-        let wanted = match &*self.run_prompt.borrow() {
+        let wanted = match &*self.prompt.of_run.borrow() {
             Some(options) => options.sections(&self.words()),
-            None => self.base_prompt.borrow().sections(&self.words()),
+            None => self.prompt.of_session.borrow().sections(&self.words()),
         };
         let sections = changed_sections(&has, &wanted)?;
         Some(Message::System(SystemMessage {

@@ -146,18 +146,18 @@ impl Agent {
 
     /// Carries out the next run that was asked for, once no other is on.
     async fn run_pending(&self, asker: Option<ExtensionId>) {
-        let _one_at_a_time = self.triggered_run.lock().await;
+        let _one_at_a_time = self.runs.triggered_run.lock().await;
         if let Some(asker) = &asker {
             // What it does after asking comes before the run, as on one thread.
             self.extensions.turn_over(asker).await;
         }
         self.control.at_ease().await;
         let Some(pending) = self.control.take_run() else { return };
-        let outcome = if self.triggered.get() >= MAX_TRIGGERED_RUNS {
+        let outcome = if self.runs.triggered.get() >= MAX_TRIGGERED_RUNS {
             tracing::warn!(runs = MAX_TRIGGERED_RUNS, "extensions keep triggering runs; this one is dropped");
             Ok(None)
         } else {
-            self.triggered.set(self.triggered.get() + 1);
+            self.runs.triggered.set(self.runs.triggered.get() + 1);
             self.control.begins_for(asker);
             match pending {
                 Pending::User(content, expand) => {
@@ -169,7 +169,7 @@ impl Agent {
         self.control.begins_for(None);
         self.control.run_taken();
         match outcome {
-            Ok(Some(outcome)) => *self.last.borrow_mut() = Some(outcome),
+            Ok(Some(outcome)) => *self.runs.last.borrow_mut() = Some(outcome),
             Ok(None) => {}
             Err(AgentError::Control(error)) => {
                 self.extensions.report("<runtime>", "send_user_message", &error.to_string());
@@ -195,13 +195,13 @@ impl Agent {
         if let Some(asker) = &asker {
             self.extensions.turn_over(asker).await;
         }
-        if self.triggered.get() >= MAX_TRIGGERED_RUNS {
+        if self.runs.triggered.get() >= MAX_TRIGGERED_RUNS {
             tracing::warn!(runs = MAX_TRIGGERED_RUNS, "extensions keep triggering runs; this one is dropped");
             return;
         }
         let began = || {
             if self.control.is_idle() {
-                self.triggered.set(self.triggered.get() + 1);
+                self.runs.triggered.set(self.runs.triggered.get() + 1);
                 self.control.begins_for(asker);
             }
         };
@@ -211,7 +211,7 @@ impl Agent {
             self.refused(self.ask(content, InputSource::Extension, None, expand, |_| began()).await.map(drop));
             return;
         }
-        let hearing = self.hearing.lock().await;
+        let hearing = self.runs.hearing.lock().await;
         let heard = self.listened(content, InputSource::Extension, None, expand).await;
         drop(hearing);
         let done = match heard {
@@ -254,7 +254,7 @@ impl Agent {
     /// Remembers why the session cannot go on; the next prompt says it.
     pub(crate) fn keep(&self, result: Result<(), AgentError>) {
         if let Err(error) = result {
-            self.broken.borrow_mut().get_or_insert(error);
+            self.runs.broken.borrow_mut().get_or_insert(error);
         }
     }
 }

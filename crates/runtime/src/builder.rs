@@ -52,6 +52,7 @@ use pijs_llm::provider::Provider;
 use pijs_packages::Discovery;
 use pijs_protocol::guard;
 use pijs_protocol::wire::Limits;
+use pijs_resources::ResourcePlaces;
 use pijs_session_store::{Session, SessionOptions, SessionRecords};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -140,6 +141,7 @@ struct Replaced {
     compiled_by: Option<(Compiler, Supplier)>,
     state: Option<ReadableState>,
     words: Option<Arc<Words>>,
+    places: Option<ResourcePlaces>,
     loads_nothing: bool,
     remembers_nothing: bool,
 }
@@ -236,6 +238,13 @@ impl SessionBuilder {
     #[must_use]
     pub fn state(mut self, state: ReadableState) -> Self {
         self.replaced.state = Some(state);
+        self
+    }
+
+    /// Looks for skills, prompt templates and context files there, instead of where the configuration and trust say.
+    #[must_use]
+    pub fn resources(mut self, places: ResourcePlaces) -> Self {
+        self.replaced.places = Some(places);
         self
     }
 
@@ -416,6 +425,7 @@ impl SessionBuilder {
             host,
             state,
             words: replaced.words,
+            places: replaced.places,
             ledger,
             reports,
         })

@@ -16,7 +16,7 @@ use crate::trust::{self, Trust};
 use pijs_agent::host::HostExtensions;
 use pijs_agent::settings::Settings;
 use pijs_agent::words::Words;
-use pijs_agent::{Agent, AgentControl, AgentError, AgentOptions, AskLimits, ControlError, Extensions, MOST_TURNS};
+use pijs_agent::{Agent, AgentControl, AgentError, AgentOptions, AskLimits, ControlError, Extensions, FirstModel};
 use pijs_connectors::exec::OwnShell;
 use pijs_connectors::fs::FsConnector;
 use pijs_environment::Ambient;
@@ -53,6 +53,8 @@ pub struct LoadedSession {
     pub(crate) state: ReadableState,
     /// The words of the prompt and the tools, unless they are looked for.
     pub(crate) words: Option<Arc<Words>>,
+    /// Where resources are, unless the configuration says it.
+    pub(crate) places: Option<ResourcePlaces>,
     pub(crate) ledger: Ledger,
     pub(crate) reports: Option<PrintedReports>,
 }
@@ -134,56 +136,46 @@ impl LoadedSession {
         let mut tools = config.tools.clone();
         tools.builtin = tools.builtin.or_else(|| usual_tools(environment));
         let system_prompt = config.system_prompt.as_deref().map(|text| text_or_file(environment, text)).transpose()?;
-        let agent = Agent::new(
-            AgentOptions {
-                cwd: environment.dirs.cwd.clone(),
-                system_prompt,
-                append_system_prompt: appended(environment, &config.append_system_prompt, rules.as_ref())?,
-                tools,
-                mode: mode.to_owned(),
-                has_ui,
-                caps: Default::default(),
-                asks,
-                max_turns: MOST_TURNS,
-                system: Arc::new(system.at_home(environment.dirs.home.clone())),
-                files,
-                ambient,
-            },
-            extensions,
-            provider,
-            control,
-            front_end,
-        );
-        if let Some(rules) = rules {
-            agent.set_rules(rules.into_session(&environment.notices));
-        }
-        agent.set_words(match self.words {
+        let words = match self.words {
             Some(words) => words,
             None => {
                 let has_extensions = !self.host.packages().is_empty();
                 crate::words::of_session(environment, &self.loader.compiler, &choice.model, has_extensions).await
             }
-        });
-        agent.set_settings(settings);
-        agent.set_model_network(environment.variable("PI_OFFLINE").is_none());
-        agent.begin_with(choice.model, &choice.thinking, choice.session_first);
-        if config.model.thinking.is_some() {
-            agent.insist_on_thinking();
-        }
-        if choice.is_named {
-            agent.insist_on_model();
-        }
-        agent.set_scope(choice.scope);
+        };
         let trusted = Trust::read(environment)?.covers(&environment.dirs.cwd);
-        agent.set_places(ResourcePlaces {
-            agent_dir: Some(environment.dirs.agent_dir.clone()),
-            project: Some(environment.dirs.cwd.clone()),
-            context_files: !config.no_context_files,
-            trusted,
-            told_trusted: environment.trusts.unwrap_or_else(|| trusted || !trust::is_asked_for(environment)),
-            protected: Some(environment.places()),
-            found_by: Some((places(environment, &config, trusted), config.resources.clone())),
-        });
+        let system = Arc::new(system.at_home(environment.dirs.home.clone()));
+        let options = AgentOptions {
+            system_prompt,
+            append_system_prompt: appended(environment, &config.append_system_prompt, rules.as_ref())?,
+            tools,
+            mode: mode.to_owned(),
+            has_ui,
+            asks,
+            model: FirstModel {
+                model: Some(choice.model),
+                thinking: Some(choice.thinking),
+                keeps_that_of_session: choice.session_first,
+                insists: choice.is_named,
+                insists_on_thinking: config.model.thinking.is_some(),
+                scope: choice.scope,
+                network: environment.variable("PI_OFFLINE").is_none(),
+            },
+            settings,
+            places: self.places.unwrap_or_else(|| ResourcePlaces {
+                agent_dir: Some(environment.dirs.agent_dir.clone()),
+                project: Some(environment.dirs.cwd.clone()),
+                context_files: !config.no_context_files,
+                trusted,
+                told_trusted: environment.trusts.unwrap_or_else(|| trusted || !trust::is_asked_for(environment)),
+                protected: Some(environment.places()),
+                found_by: Some((places(environment, &config, trusted), config.resources.clone())),
+            }),
+            words: Some(words),
+            rules: rules.map(|rules| rules.into_session(&environment.notices)),
+            ..AgentOptions::new(environment.dirs.cwd.clone(), system, files, ambient)
+        };
+        let agent = Agent::new(options, extensions, provider, control, front_end);
         let cwd = environment.dirs.cwd.clone();
         Ok(AgentSession {
             host: self.host,

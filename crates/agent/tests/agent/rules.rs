@@ -2,7 +2,6 @@
 
 use crate::support::{Fake, World, fixture};
 use pijs_agent::{ChangedRules, RuleSource, SessionRules, VerdictCaps};
-use pijs_llm::provider::ProviderOptions;
 use pijs_protocol::StreamSource;
 use pijs_rules::engine::EngineOptions;
 use pijs_rules::{Condition, ContextMode, InterruptMode, Origin, Repeat, Rule, RuleEngine, RuleSettings};
@@ -35,8 +34,8 @@ fn actions(world: &World) -> Vec<Value> {
 
 #[tokio::test]
 async fn a_rule_stops_the_reply_before_extensions_see_the_delta() {
-    let world = World::new(&fixture("abort-on-third-delta.jsonl"), listening());
-    world.agent.set_rules(session_rules(vec![rule("no-trip", "TRIP")]));
+    let world =
+        World::ruled(&fixture("abort-on-third-delta.jsonl"), listening(), session_rules(vec![rule("no-trip", "TRIP")]));
     let outcome = world.agent.prompt("go").await.unwrap();
     assert_eq!(outcome.message.unwrap().text(), "clean reply");
     assert_eq!(*world.fake.judged.borrow(), ["keep ", "junk-1", "clean ", "reply"]);
@@ -56,9 +55,8 @@ async fn a_rule_stops_the_reply_before_extensions_see_the_delta() {
 
 #[tokio::test]
 async fn a_model_that_never_obeys_is_let_through_with_a_reminder_and_the_reason() {
-    let world = World::new(&fixture("always-trips.jsonl"), Fake::default());
     let once = Rule { max_retries_per_turn: Some(1), ..again_and_again("no-trip", "TRIP") };
-    world.agent.set_rules(session_rules(vec![once]));
+    let world = World::ruled(&fixture("always-trips.jsonl"), Fake::default(), session_rules(vec![once]));
     let outcome = world.agent.prompt("go").await.unwrap();
     assert_eq!(outcome.message.unwrap().text(), "TRIP 2");
     assert_eq!(actions(&world), ["retry", "remind"]);
@@ -79,8 +77,12 @@ async fn a_model_that_never_obeys_is_let_through_with_a_reminder_and_the_reason(
 #[tokio::test]
 async fn past_the_net_of_the_session_a_rule_reminds_and_the_counts_agree() {
     let caps = VerdictCaps { discarded: 2, ..VerdictCaps::default() };
-    let world = World::with(&fixture("always-trips.jsonl"), Fake::default(), &ProviderOptions::default(), caps);
-    world.agent.set_rules(session_rules(vec![again_and_again("no-trip", "TRIP")]));
+    let world = World::capped(
+        &fixture("always-trips.jsonl"),
+        Fake::default(),
+        caps,
+        session_rules(vec![again_and_again("no-trip", "TRIP")]),
+    );
     world.agent.prompt("go").await.unwrap();
     assert_eq!(actions(&world), ["retry", "retry", "remind"]);
     let degraded = world.events_of("rule_fired")[2]["degraded"].clone();
@@ -101,13 +103,16 @@ impl RuleSource for OnceChanged {
 
 #[tokio::test]
 async fn a_mistake_in_a_changed_file_is_reported_once() {
-    let world = World::new(&fixture("abort-on-third-delta.jsonl"), Fake::default());
     let settings = RuleSettings { enabled: true, ..RuleSettings::default() };
     let engine = RuleEngine::new(vec![rule("no-trip", "TRIP")], settings, EngineOptions::default());
     let mut broken = rule("no-trip", "(TRIP");
     broken.conditions.push(Condition { source: "NEVER".to_owned(), flags: String::new() });
     let changed = ChangedRules { rules: vec![broken], warnings: vec!["no-trip.md:2:1: error: ...".to_owned()] };
-    world.agent.set_rules(SessionRules::new(engine, Some(Box::new(OnceChanged(Some(changed))))));
+    let world = World::ruled(
+        &fixture("abort-on-third-delta.jsonl"),
+        Fake::default(),
+        SessionRules::new(engine, Some(Box::new(OnceChanged(Some(changed))))),
+    );
     world.agent.prompt("go").await.unwrap();
     assert!(actions(&world).is_empty());
     let messages: Vec<Value> = world.events_of("rule_report").iter().map(|report| report["message"].clone()).collect();
@@ -116,8 +121,11 @@ async fn a_mistake_in_a_changed_file_is_reported_once() {
 
 #[tokio::test]
 async fn a_rule_on_arguments_keeps_the_call_from_running() {
-    let world = World::new(&fixture("thinking-and-tool.jsonl"), Fake::default());
-    world.agent.set_rules(session_rules(vec![rule("no-evil", "EVIL")]));
+    let world = World::ruled(
+        &fixture("thinking-and-tool.jsonl"),
+        Fake::default(),
+        session_rules(vec![rule("no-evil", "EVIL")]),
+    );
     world.agent.prompt("go").await.unwrap();
     world.agent.prompt("on").await.unwrap();
     let fired = &world.events_of("rule_fired")[0];
@@ -128,11 +136,10 @@ async fn a_rule_on_arguments_keeps_the_call_from_running() {
 
 #[tokio::test]
 async fn a_pattern_of_code_is_found_when_the_arguments_end_and_before_the_call_runs() {
-    let world = World::new(&fixture("rule-at-end-of-call.jsonl"), Fake::default());
     let mut rule = Rule::new("no-debug", Origin::Project, "TEXT");
     rule.ast_conditions.push("console.debug($$$A)".to_owned());
     rule.interrupt_mode = Some(InterruptMode::ToolOnly);
-    world.agent.set_rules(session_rules(vec![rule]));
+    let world = World::ruled(&fixture("rule-at-end-of-call.jsonl"), Fake::default(), session_rules(vec![rule]));
     let outcome = world.agent.prompt("go").await.unwrap();
     assert_eq!(outcome.message.unwrap().text(), "without");
     assert!(!world.path("x.ts").exists());
@@ -140,9 +147,8 @@ async fn a_pattern_of_code_is_found_when_the_arguments_end_and_before_the_call_r
 
 #[tokio::test]
 async fn a_reply_that_is_kept_stays_in_the_conversation() {
-    let world = World::new(&fixture("abort-on-third-delta.jsonl"), Fake::default());
     let keep = Rule { context_mode: Some(ContextMode::Keep), ..rule("no-trip", "TRIP") };
-    world.agent.set_rules(session_rules(vec![keep]));
+    let world = World::ruled(&fixture("abort-on-third-delta.jsonl"), Fake::default(), session_rules(vec![keep]));
     world.agent.prompt("go").await.unwrap();
     assert!(world.events_of("message_discarded").is_empty());
     let second = world.payloads()[1].to_string();
@@ -154,22 +160,21 @@ async fn a_reply_that_is_kept_stays_in_the_conversation() {
 #[tokio::test]
 async fn a_reminder_on_the_last_reply_goes_with_the_first_request_of_the_next_process() {
     let never = || Rule { interrupt_mode: Some(InterruptMode::Never), ..rule("no-trip", "TRIP") };
-    let world = World::new(&fixture("always-trips.jsonl"), Fake::default());
-    world.agent.set_rules(session_rules(vec![never()]));
+    let world = World::ruled(&fixture("always-trips.jsonl"), Fake::default(), session_rules(vec![never()]));
     world.agent.start("startup").await.unwrap();
     world.agent.prompt("go").await.unwrap();
     assert_eq!(actions(&world), ["remind"]);
-    let world = World::resumed(&fixture("always-trips.jsonl"), Fake::default(), world.end());
     let edited = Rule { content: "EDITED".to_owned(), ..never() };
-    world.agent.set_rules(session_rules(vec![edited]));
+    let world =
+        World::resumed(&fixture("always-trips.jsonl"), Fake::default(), world.end(), session_rules(vec![edited]));
     world.agent.start("startup").await.unwrap();
     world.agent.prompt("more").await.unwrap();
     let asked = world.payloads()[0].to_string();
     assert_eq!(asked.matches("Your last reply broke this rule").count(), 1, "{asked}");
     assert!(asked.contains("EDITED") && !asked.contains("TEXT of no-trip"), "the rule's text is that of its file");
     // It was delivered, so a third process does not send it again.
-    let world = World::resumed(&fixture("always-trips.jsonl"), Fake::default(), world.end());
-    world.agent.set_rules(session_rules(vec![never()]));
+    let world =
+        World::resumed(&fixture("always-trips.jsonl"), Fake::default(), world.end(), session_rules(vec![never()]));
     world.agent.start("startup").await.unwrap();
     world.agent.prompt("more").await.unwrap();
     let asked = world.payloads()[0].to_string();
@@ -183,13 +188,11 @@ async fn the_limit_of_a_session_holds_over_processes() {
         let rules = vec![again_and_again("no-trip", "TRIP")];
         SessionRules::new(RuleEngine::new(rules, settings.clone(), EngineOptions::default()), None)
     };
-    let world = World::new(&fixture("always-trips.jsonl"), Fake::default());
-    world.agent.set_rules(rules());
+    let world = World::ruled(&fixture("always-trips.jsonl"), Fake::default(), rules());
     world.agent.start("startup").await.unwrap();
     world.agent.prompt("go").await.unwrap();
     assert_eq!(actions(&world), ["retry", "retry", "remind"]);
-    let world = World::resumed(&fixture("always-trips.jsonl"), Fake::default(), world.end());
-    world.agent.set_rules(rules());
+    let world = World::resumed(&fixture("always-trips.jsonl"), Fake::default(), world.end(), rules());
     world.agent.start("startup").await.unwrap();
     world.agent.prompt("more").await.unwrap();
     assert_eq!(actions(&world), ["remind"]);
@@ -198,21 +201,23 @@ async fn the_limit_of_a_session_holds_over_processes() {
 #[tokio::test]
 async fn a_kept_part_of_a_reply_counts_as_no_turn_in_the_next_process() {
     let keep = || Rule { context_mode: Some(ContextMode::Keep), ..rule("no-trip", "TRIP") };
-    let world = World::new(&fixture("abort-on-third-delta.jsonl"), Fake::default());
-    world.agent.set_rules(session_rules(vec![keep()]));
+    let world = World::ruled(&fixture("abort-on-third-delta.jsonl"), Fake::default(), session_rules(vec![keep()]));
     world.agent.start("startup").await.unwrap();
     world.agent.prompt("go").await.unwrap();
     let turns = world.agent.with_rules(|engine| engine.current_turn());
-    let world = World::resumed(&fixture("always-trips.jsonl"), Fake::default(), world.end());
-    world.agent.set_rules(session_rules(vec![keep()]));
+    let world =
+        World::resumed(&fixture("always-trips.jsonl"), Fake::default(), world.end(), session_rules(vec![keep()]));
     world.agent.start("startup").await.unwrap();
     assert_eq!(world.agent.with_rules(|engine| engine.current_turn()), turns);
 }
 
 #[tokio::test]
 async fn a_rule_that_fired_stays_fired_after_compaction_in_a_new_process() {
-    let world = World::new(&fixture("abort-on-third-delta.jsonl"), Fake::default());
-    world.agent.set_rules(session_rules(vec![rule("no-trip", "TRIP")]));
+    let world = World::ruled(
+        &fixture("abort-on-third-delta.jsonl"),
+        Fake::default(),
+        session_rules(vec![rule("no-trip", "TRIP")]),
+    );
     world.agent.start("startup").await.unwrap();
     world.agent.prompt("go").await.unwrap();
     assert_eq!(actions(&world), ["retry"]);
@@ -232,8 +237,12 @@ async fn a_rule_that_fired_stays_fired_after_compaction_in_a_new_process() {
     session.sync().unwrap();
     drop(session);
 
-    let world = World::resumed(&fixture("always-trips.jsonl"), Fake::default(), directory);
-    world.agent.set_rules(session_rules(vec![rule("no-trip", "TRIP"), rule("other", "TRIP 1")]));
+    let world = World::resumed(
+        &fixture("always-trips.jsonl"),
+        Fake::default(),
+        directory,
+        session_rules(vec![rule("no-trip", "TRIP"), rule("other", "TRIP 1")]),
+    );
     world.agent.start("startup").await.unwrap();
     let outcome = world.agent.prompt("more").await.unwrap();
     assert_eq!(outcome.message.unwrap().text(), "TRIP 2");

@@ -6,7 +6,7 @@ use futures_util::future::LocalBoxFuture;
 use pijs_agent::settings::{RetrySettings, Settings};
 use pijs_agent::{
     Abort, Agent, AgentControl, AgentOptions, CommandFate, Event, EventOutcome, ExtensionTool, Extensions,
-    JsonFrontEnd, NoState, StreamFate, ToolFate, ToolRun, VerdictCaps,
+    JsonFrontEnd, NoState, SessionRules, StreamFate, ToolFate, ToolRun, VerdictCaps,
 };
 use pijs_connectors::exec::OwnShell;
 use pijs_environment::Ambient;
@@ -254,12 +254,20 @@ impl World {
     }
 
     pub(crate) fn with(model: &str, fake: Fake, provider_options: &ProviderOptions, caps: VerdictCaps) -> Self {
-        Self::over(model, fake, provider_options, caps, tempfile::tempdir().unwrap())
+        Self::over(model, fake, provider_options, caps, tempfile::tempdir().unwrap(), None)
+    }
+
+    pub(crate) fn ruled(model: &str, fake: Fake, rules: SessionRules) -> Self {
+        Self::capped(model, fake, VerdictCaps::default(), rules)
+    }
+
+    pub(crate) fn capped(model: &str, fake: Fake, caps: VerdictCaps, rules: SessionRules) -> Self {
+        Self::over(model, fake, &ProviderOptions::default(), caps, tempfile::tempdir().unwrap(), Some(rules))
     }
 
     /// Opens a session again, as another process would.
-    pub(crate) fn resumed(model: &str, fake: Fake, directory: tempfile::TempDir) -> Self {
-        Self::over(model, fake, &ProviderOptions::default(), VerdictCaps::default(), directory)
+    pub(crate) fn resumed(model: &str, fake: Fake, directory: tempfile::TempDir, rules: SessionRules) -> Self {
+        Self::over(model, fake, &ProviderOptions::default(), VerdictCaps::default(), directory, Some(rules))
     }
 
     /// Ends the session, and keeps its folder.
@@ -273,6 +281,7 @@ impl World {
         provider_options: &ProviderOptions,
         caps: VerdictCaps,
         directory: tempfile::TempDir,
+        rules: Option<SessionRules>,
     ) -> Self {
         let ambient = Ambient::system();
         let provider = provider::open(model, provider_options, &ambient).unwrap();
@@ -281,31 +290,26 @@ impl World {
         let session =
             Session::open(&directory.path().join("session.jsonl"), directory.path(), ambient.clone()).unwrap();
         let control = AgentControl::new(session, Arc::new(NoState), ambient.clone());
+        let files =
+            Arc::new(pijs_connectors::fs::FsConnector::new(Arc::new(pijs_connectors::system::OsFileSystem::new())));
+        let system = Arc::new(OsToolSystem::new(
+            ambient.clone(),
+            directory.path().to_owned(),
+            OwnShell::new(Default::default()),
+        ));
         let options = AgentOptions {
-            cwd: directory.path().to_owned(),
             system_prompt: Some("You are a test.".to_owned()),
-            append_system_prompt: None,
-            tools: Default::default(),
             mode: "json".to_owned(),
-            has_ui: false,
             caps,
-            asks: Default::default(),
             max_turns: 20,
-            files: Arc::new(pijs_connectors::fs::FsConnector::new(Arc::new(
-                pijs_connectors::system::OsFileSystem::new(),
-            ))),
-            system: Arc::new(OsToolSystem::new(
-                ambient.clone(),
-                directory.path().to_owned(),
-                OwnShell::new(Default::default()),
-            )),
-            ambient,
+            settings: Settings { retry: RetrySettings { enabled: false, ..retry() }, ..Settings::default() },
+            rules,
+            ..AgentOptions::new(directory.path().to_owned(), system, files, ambient)
         };
         let fake = Rc::new(fake);
         let written = Written::default();
         let front_end = Box::new(JsonFrontEnd::new(written.clone()));
         let agent = Agent::new(options, fake.clone(), provider, control.clone(), front_end);
-        agent.set_settings(Settings { retry: RetrySettings { enabled: false, ..retry() }, ..Settings::default() });
         Self { agent, fake, control, directory, payloads, written }
     }
 

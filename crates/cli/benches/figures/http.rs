@@ -77,19 +77,13 @@ pub(crate) fn agent_with(
     let directory = std::env::temp_dir();
     let provider = provider::open(model, options, &ambient).expect("a provider");
     let session = Session::in_memory(&directory, ambient.clone());
+    let files = Arc::new(pijs_connectors::fs::FsConnector::new(Arc::new(pijs_connectors::system::OsFileSystem::new())));
+    let system = Arc::new(OsToolSystem::new(ambient.clone(), directory.clone(), OwnShell::new(Default::default())));
     let options = AgentOptions {
-        cwd: directory.clone(),
         system_prompt: Some("A benchmark.".to_owned()),
-        append_system_prompt: None,
-        tools: Default::default(),
         mode: "json".to_owned(),
-        has_ui: false,
-        caps: Default::default(),
-        asks: Default::default(),
         max_turns: 1,
-        files: Arc::new(pijs_connectors::fs::FsConnector::new(Arc::new(pijs_connectors::system::OsFileSystem::new()))),
-        system: Arc::new(OsToolSystem::new(ambient.clone(), directory, OwnShell::new(Default::default()))),
-        ambient: ambient.clone(),
+        ..AgentOptions::new(directory, system, files, ambient.clone())
     };
     let control = AgentControl::new(session, Arc::new(NoState), ambient);
     Agent::new(options, extensions, provider, control, front_end)

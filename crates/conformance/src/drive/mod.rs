@@ -53,7 +53,7 @@ use pijs_hostcall::Grant;
 use pijs_llm::auth::{Auth, Nowhere};
 use pijs_llm::known::Known;
 use pijs_llm::models_json::ModelsJson;
-use pijs_packages::{DiscoverOptions, ResourceOptions, resolve_extensions};
+use pijs_packages::{Dirs, DiscoverOptions, ResourceOptions, resolve_extensions};
 use pijs_resources::ResourcePlaces;
 use pijs_runtime::built::{Built, shown_entries};
 use pijs_runtime::compile::Compiler;
@@ -269,6 +269,7 @@ impl Stage {
             .models(known)
             .provider(Arc::new(ScriptedModel::new(start, script.clone())))
             .words(Arc::new(spoken))
+            .resources(resource_places(&surroundings.dirs, scenario.resources, &named))
             .child_environment(surroundings.variables.clone())
             .without_discovery()
             .without_memory()
@@ -306,7 +307,6 @@ impl Stage {
             agent.add_model(Arc::new(ScriptedModel::new(id, script.clone())));
         }
         agent.set_initial_thinking(scenario.thinking.as_deref().unwrap_or("off"));
-        agent.insist_on_model();
         let mut quiet = Settings::default();
         (quiet.compaction.enabled, quiet.retry.enabled) = (false, false);
         agent.set_settings(pijs_runtime::grants::agent_settings(quiet, &scenario.settings));
@@ -330,7 +330,6 @@ impl Stage {
         });
         driver.clone().serve(key_work, during);
         let host = driver.host.clone();
-        driver.place(&named);
         // What extensions write while they are loaded was there when the session began.
         let dirs = &driver.surroundings.dirs;
         let before = files::list(&dirs.cwd, &dirs.home);
@@ -338,6 +337,31 @@ impl Stage {
         let document = driver.document(ending, &before);
         normaliser = normaliser.numbering(driver.trace.entry_ids());
         Ok(normaliser.document(document))
+    }
+}
+
+/// Skills and prompts of the packages count always, and everything else only with `all`.
+fn resource_places(dirs: &Dirs, all: bool, named: &[PathBuf]) -> ResourcePlaces {
+    let options = DiscoverOptions {
+        dirs: dirs.clone(),
+        named: named.iter().map(|path| path.display().to_string()).collect(),
+        only_named: true,
+        trusted: true,
+    };
+    let asked = ResourceOptions {
+        only_named_skills: !all,
+        only_named_prompts: !all,
+        only_named_themes: !all,
+        ..ResourceOptions::default()
+    };
+    ResourcePlaces {
+        agent_dir: all.then(|| dirs.agent_dir.clone()),
+        project: all.then(|| dirs.cwd.clone()),
+        context_files: all,
+        trusted: true,
+        told_trusted: true,
+        protected: None,
+        found_by: Some((options, asked)),
     }
 }
 
@@ -406,33 +430,6 @@ impl Driver {
                     let _ = done.send(());
                 });
             }
-        });
-    }
-
-    /// Skills and prompts of the packages count always, everything else only where the scenario says so.
-    fn place(&self, named: &[PathBuf]) {
-        let dirs = &self.surroundings.dirs;
-        let all = self.scenario.resources;
-        let options = DiscoverOptions {
-            dirs: dirs.clone(),
-            named: named.iter().map(|path| path.display().to_string()).collect(),
-            only_named: true,
-            trusted: true,
-        };
-        let asked = ResourceOptions {
-            only_named_skills: !all,
-            only_named_prompts: !all,
-            only_named_themes: !all,
-            ..ResourceOptions::default()
-        };
-        self.agent.set_places(ResourcePlaces {
-            agent_dir: all.then(|| dirs.agent_dir.clone()),
-            project: all.then(|| dirs.cwd.clone()),
-            context_files: all,
-            trusted: true,
-            told_trusted: true,
-            protected: None,
-            found_by: Some((options, asked)),
         });
     }
 
