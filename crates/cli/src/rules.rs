@@ -14,9 +14,11 @@ mod try_out;
 
 use crate::args::peer;
 use clap::{Args, Subcommand};
+use pijs_rules::diagnostic::printable;
+use pijs_rules::{RuleEngine, RuleReport};
 use pijs_runtime::Environment;
-use pijs_runtime::Result;
 use pijs_runtime::rules::{Peer, RuleSet};
+use pijs_runtime::{Failure, Result};
 use std::path::PathBuf;
 
 /// `pi rules ...`
@@ -80,6 +82,19 @@ impl FromArgs {
         set.turn_on();
         Ok(set)
     }
+}
+
+/// Takes what is to be said about conditions that were given up, or tested less often, of the rules that are wanted.
+fn take_reports(engine: &mut RuleEngine, is_wanted: impl Fn(&str) -> bool) -> Vec<String> {
+    // Mistakes in files are what `pi rules lint` is for.
+    let is_shown = |report: &RuleReport| !report.is_mistake && is_wanted(report.rule.as_str());
+    engine.take_reports().into_iter().filter(is_shown).map(|report| printable(&report.to_string())).collect()
+}
+
+/// Fails for `--fail`: whether the patterns of these reports match is not known.
+fn given_up(reports: usize) -> Failure {
+    Failure::failed(format!("{} could not be tested to the end", counted(reports, "condition")))
+        .help("rewrite the conditions that the warnings name, without repetition inside of repetition")
 }
 
 /// Writes a count with its noun.

@@ -316,3 +316,23 @@ fn an_extension_cannot_say_that_a_rule_has_fired() {
     assert!(first.succeeded().stderr.contains("refused: "), "{}", first.stderr);
     assert_eq!(fired(&ask(&world, &[&["a TODO b"], &["done"]], &["--rules", "-c"])), ["no-todo"]);
 }
+
+#[test]
+fn a_condition_that_was_given_up_is_reported_by_every_command_that_runs_it() {
+    let world = with_rule("---\ncondition: '(a*)*\\1(?<=c\\1)b'\n---\nFinish the work.\n");
+    let reply = format!("{}b", "a".repeat(64));
+    ask(&world, &[&[&reply]], &[]).succeeded();
+    ask(&world, &[&[&reply]], &[]).succeeded();
+    let warning = "it backtracks too much on this text, and is not tested on the rest";
+    let scanned = pi(&world, &["rules", "scan"]);
+    let said = &scanned.succeeded().stderr;
+    assert!(said.contains("(and in 1 session more)") && said.contains(warning), "{said}");
+    let failed = pi(&world, &["rules", "scan", "--fail"]);
+    failed.failed(1, &["1 condition could not be tested to the end", "rewrite the conditions"]);
+    assert!(!pi(&world, &["rules", "scan", "--json"]).succeeded().stdout.contains(r#""reports":[]"#));
+    let explained = pi(&world, &["rules", "explain", "no-todo"]);
+    assert!(explained.succeeded().stderr.contains(warning), "{}", explained.stderr);
+    assert!(explained.stdout.contains("A condition was not tested on all of it"), "{}", explained.stdout);
+    let text = world.write("project/reply.txt", &reply).display().to_string();
+    pi(&world, &["rules", "test", &text, "--fail"]).failed(1, &[warning, "1 condition could not be tested to the end"]);
+}

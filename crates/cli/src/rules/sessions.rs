@@ -5,7 +5,7 @@
 
 use super::list::{self, shown};
 use super::try_out::pieces;
-use super::{FromArgs, counted};
+use super::{FromArgs, counted, given_up, take_reports};
 use crate::output::{stderr, stdout};
 use clap::Args;
 use pijs_agent::{FIRED_TYPE, VERDICT_TYPE, records_of};
@@ -16,6 +16,7 @@ use pijs_runtime::Environment;
 use pijs_runtime::opening;
 use pijs_runtime::{Failure, Result};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -111,9 +112,10 @@ pub(crate) fn scan(environment: &Environment, args: &ScanArgs) -> Result<()> {
     for name in &args.only {
         list::find(&set, name)?;
     }
-    let wanted = |rule: &FiredRule| args.only.is_empty() || args.only.iter().any(|only| only == rule.name.as_str());
+    let wanted = |name: &str| args.only.is_empty() || args.only.iter().any(|only| only == name);
     let files = session_files(environment, &args.sessions)?;
     let mut rows = Vec::new();
+    let mut reports: BTreeMap<String, Vec<&PathBuf>> = BTreeMap::new();
     let (mut replies, mut burned, mut saved) = (0usize, 0usize, 0usize);
     for file in &files {
         let mut engine = set.engine(0);
@@ -122,7 +124,7 @@ pub(crate) fn scan(environment: &Environment, args: &ScanArgs) -> Result<()> {
             replies += 1;
             let total: usize = reply.parts.iter().map(|part| part.text.len()).sum();
             for (before, firing) in over(&mut engine, &reply) {
-                for rule in firing.rules.iter().filter(|rule| wanted(rule)) {
+                for rule in firing.rules.iter().filter(|rule| wanted(rule.name.as_str())) {
                     if rule.interrupts {
                         burned += before / TOKEN;
                         saved += (total - before) / TOKEN;
@@ -131,6 +133,16 @@ pub(crate) fn scan(environment: &Environment, args: &ScanArgs) -> Result<()> {
                 }
             }
         }
+        for report in take_reports(&mut engine, wanted) {
+            reports.entry(report).or_default().push(file);
+        }
+    }
+    for (report, files) in &reports {
+        let more = match files.len() - 1 {
+            0 => String::new(),
+            more => format!(" (and in {} more)", counted(more, "session")),
+        };
+        stderr(&printable(&format!("warning: {}{more}: {report}", shown(environment, files[0]))));
     }
     if args.from.json {
         let hits: Vec<Value> = rows
@@ -144,7 +156,9 @@ pub(crate) fn scan(environment: &Environment, args: &ScanArgs) -> Result<()> {
             .collect();
         let summary = json!({"sessions": files.len(), "replies": replies, "hits": hits.len(),
             "tokensBurned": burned, "tokensSaved": saved});
-        stdout(&json!({"hits": hits, "summary": summary}).to_string());
+        let reports: Vec<Value> =
+            reports.iter().map(|(report, files)| json!({"message": report, "sessions": files})).collect();
+        stdout(&json!({"hits": hits, "reports": reports, "summary": summary}).to_string());
     } else {
         for (file, reply, firing, rule, at, of) in &rows {
             let action = if rule.interrupts { "would stop it" } else { "would remind" };
@@ -167,9 +181,10 @@ pub(crate) fn scan(environment: &Environment, args: &ScanArgs) -> Result<()> {
             counted(rows.len(), "match"),
         ));
     }
-    match args.fail && !rows.is_empty() {
-        true => Err(Failure::failed(counted(rows.len(), "match"))),
-        false => Ok(()),
+    match (rows.len(), reports.len()) {
+        (count @ 1.., _) if args.fail => Err(Failure::failed(counted(count, "match"))),
+        (_, count @ 1..) if args.fail => Err(given_up(count)),
+        _ => Ok(()),
     }
 }
 
@@ -185,14 +200,17 @@ pub(crate) fn explain(environment: &Environment, args: &ExplainArgs) -> Result<(
         })?,
     };
     let lines = read(&file)?;
-    let Explained { replies, recorded, matches: trace } = explained(&mut set.engine(MAX_TRACE), &rule, &lines);
+    let mut engine = set.engine(MAX_TRACE);
+    let Explained { replies, recorded, matches: trace } = explained(&mut engine, &rule, &lines);
+    let reports = take_reports(&mut engine, |name| name == rule.name.as_str());
+    reports.iter().for_each(|report| stderr(&format!("warning: {report}")));
     if args.from.json {
         let recorded: Vec<Value> = recorded
             .iter()
             .map(|(reply, fired, is_reminder)| json!({"beforeReply": reply + 1, "fired": fired, "reminder": is_reminder}))
             .collect();
         let row = json!({"rule": rule.name, "activity": activity, "session": file, "replies": replies,
-            "recorded": recorded, "matches": trace});
+            "recorded": recorded, "matches": trace, "reports": reports});
         stdout(&row.to_string());
         return Ok(());
     }
@@ -216,7 +234,11 @@ pub(crate) fn explain(environment: &Environment, args: &ExplainArgs) -> Result<(
         say(&format!("  before reply {}: {action}{why}; line {line}: {excerpt}", reply + 1));
     }
     if trace.is_empty() {
-        say(&format!("Its conditions match nowhere in what the session keeps. {}", hint(&rule)));
+        let hint = match reports.is_empty() {
+            true => hint(&rule),
+            false => "A condition was not tested on all of it; see the warning.".to_owned(),
+        };
+        say(&format!("Its conditions match nowhere in what the session keeps. {hint}"));
         return Ok(());
     }
     say("Run over the session again, its conditions match here:");

@@ -6,7 +6,7 @@
 //! everywhere and without limits.
 
 use super::sessions::outcome;
-use super::{counted, list};
+use super::{counted, given_up, list, take_reports};
 use crate::args::peer;
 use crate::output::{stderr, stdout};
 use clap::{Args, ValueEnum};
@@ -93,10 +93,8 @@ pub(crate) fn run(environment: &Environment, args: &TestArgs) -> Result<()> {
     let file = args.file.as_deref().unwrap_or(Path::new("-"));
     let text = read_text(environment, file)?;
     let (firings, mut engine) = over_text(environment, &set, args, file, &text);
-    // Mistakes in files are what `pi rules lint` is for.
-    let reports = engine.take_reports().into_iter().filter(|report| !report.is_mistake);
-    let reports: Vec<String> = reports.map(|report| printable(&report.to_string())).collect();
     let wanted = |name: &str| args.only.is_empty() || args.only.iter().any(|only| only == name);
+    let reports = take_reports(&mut engine, wanted);
     let hits = firings
         .iter()
         .flat_map(|firing| firing.rules.iter().map(move |rule| (firing, rule)))
@@ -141,10 +139,7 @@ pub(crate) fn run(environment: &Environment, args: &TestArgs) -> Result<()> {
     reports.iter().for_each(|report| stderr(&format!("warning: {report}")));
     match (count, reports.len()) {
         (1.., _) if args.fail => Err(Failure::failed(format!("{} fired", counted(count, "rule")))),
-        // Nobody knows what such a pattern would have matched.
-        (_, given_up @ 1..) if args.fail => {
-            Err(Failure::failed(format!("{} could not be read for to the end", counted(given_up, "pattern"))))
-        }
+        (_, count @ 1..) if args.fail => Err(given_up(count)),
         _ => Ok(()),
     }
 }
