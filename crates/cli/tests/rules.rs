@@ -336,3 +336,25 @@ fn a_condition_that_was_given_up_is_reported_by_every_command_that_runs_it() {
     let text = world.write("project/reply.txt", &reply).display().to_string();
     pi(&world, &["rules", "test", &text, "--fail"]).failed(1, &[warning, "1 condition could not be tested to the end"]);
 }
+
+#[test]
+fn an_option_for_rules_without_a_rule_file_names_the_folders() {
+    let world = World::new();
+    let replies: &[&[&str]] = &[&["hello"]];
+    let run = ask(&world, replies, &["--rules"]);
+    let (project, home) = (world.project().canonicalize().expect("a path"), world.home());
+    let folders = format!("in {}/.pi/rules, {}/.pi/rules; `pi rules init`", project.display(), home.display());
+    assert!(run.succeeded().stderr.contains(&folders), "{}", run.stderr);
+    let run = ask(&world, replies, &["--rules-from", "omp"]);
+    assert!(run.succeeded().stderr.contains("/.omp/agent/rules; `pi rules init`"), "{}", run.stderr);
+    let quiet = |world: &World, args: &[&str]| {
+        let run = ask(world, replies, args);
+        assert!(!run.succeeded().stderr.contains("no rule file"), "{}", run.stderr);
+    };
+    quiet(&world, &["--rules", "--rules-from", "built-in"]);
+    quiet(&world, &["--rules", "--no-rules"]);
+    // Who turned rules on for all folders need not be told in each that has none.
+    world.write("home/.pi/agent/settings.json", json!({"ttsr": {"enabled": true}}).to_string());
+    quiet(&world, &[]);
+    quiet(&with_rule("---\nenabled: false\ncondition: x\n---\ntext\n"), &["--rules"]);
+}

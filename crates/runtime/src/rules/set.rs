@@ -24,6 +24,8 @@ pub struct RuleSet {
     pub untrusted: Option<PathBuf>,
     /// Set when the settings turn rules on.
     pub is_on: bool,
+    /// Set when an option of the run turns rules on, so that a session without a rule file is hardly meant.
+    is_asked_for: bool,
     sources: Sources,
     has_built_in: bool,
     cwd: PathBuf,
@@ -55,7 +57,8 @@ impl RuleSet {
         let is_on = given.rules.enabled;
         let sources = || Sources::of_session(environment, &given.peers);
         let set = || Self::over(sources(), given.rules.clone(), given.has_built_in, true, &environment.dirs.cwd);
-        Ok(is_on.then(set))
+        let is_asked_for = args.enabled.unwrap_or(!args.from.is_empty());
+        Ok(is_on.then(|| Self { is_asked_for, ..set() }))
     }
 
     fn over(sources: Sources, settings: RuleSettings, has_built_in: bool, is_on: bool, cwd: &Path) -> Self {
@@ -65,7 +68,8 @@ impl RuleSet {
             files.extend(built_in::files());
         }
         let (problems, untrusted) = (found.problems, found.untrusted);
-        Self { settings, files, problems, untrusted, is_on, sources, has_built_in, cwd: cwd.to_owned() }
+        let (is_asked_for, cwd) = (false, cwd.to_owned());
+        Self { settings, files, problems, untrusted, is_on, is_asked_for, sources, has_built_in, cwd }
     }
 
     /// Has rules run, whatever the settings say.
@@ -103,6 +107,11 @@ impl RuleSet {
         if let Some(folder) = &self.untrusted {
             let folder = folder.display();
             notices.warn(format!("the rules in {folder} are left out; `pi trust` lets this folder's own rules count"));
+        }
+        if self.is_asked_for && self.files.is_empty() && errors.is_empty() && self.untrusted.is_none() {
+            let folders: Vec<String> = self.sources.searched.iter().map(|path| path.display().to_string()).collect();
+            let folders = folders.join(", ");
+            notices.warn(format!("no rule file (*.md, *.mdc) in {folders}; `pi rules init` writes an example"));
         }
         let mut engine = self.engine(0);
         // The errors have the mistakes, with their places.

@@ -96,6 +96,8 @@ pub(crate) struct Stamp(Vec<(PathBuf, u64, Option<SystemTime>)>);
 #[derive(Debug, Clone)]
 pub(crate) struct Sources {
     folders: Vec<RuleFolder>,
+    /// All folders that rule files were looked for in: the project's too, when it is not trusted.
+    pub(crate) searched: Vec<PathBuf>,
     untrusted: Option<PathBuf>,
     /// What a rule file that is a link must not lead to; `None` for files that the user names.
     protected: Option<Places>,
@@ -125,10 +127,12 @@ impl Sources {
                 Peer::BuiltIn => continue,
             });
         }
-        let mut sources = Self { folders: Vec::new(), untrusted: None, protected: Some(environment.places()) };
+        let protected = Some(environment.places());
+        let mut sources = Self { folders: Vec::new(), searched: Vec::new(), untrusted: None, protected };
         for (format, project, user) in pairs {
             // In the home both are one folder, which is the user's own.
             if project != user {
+                sources.searched.push(project.clone());
                 if !is_trusted && sources.untrusted.is_none() && has_rules(&project) {
                     sources.untrusted = Some(project.clone());
                 }
@@ -136,6 +140,7 @@ impl Sources {
                     sources.folders.push(RuleFolder { path: project, origin: Origin::Project, format });
                 }
             }
+            sources.searched.push(user.clone());
             sources.folders.push(RuleFolder { path: user, origin: Origin::User, format });
         }
         sources
@@ -144,7 +149,9 @@ impl Sources {
     /// Takes other folders instead, of the user's own choice.
     pub(crate) fn of(paths: impl IntoIterator<Item = PathBuf>) -> Self {
         let folder = |path| RuleFolder { path, origin: Origin::User, format: RuleFormat::ByPath };
-        Self { folders: paths.into_iter().map(folder).collect(), untrusted: None, protected: None }
+        let folders: Vec<RuleFolder> = paths.into_iter().map(folder).collect();
+        let searched = folders.iter().map(|folder| folder.path.clone()).collect();
+        Self { folders, searched, untrusted: None, protected: None }
     }
 
     /// Reads all rule files. A file that cannot be read is a problem and leaves the others.
