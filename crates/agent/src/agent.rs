@@ -420,8 +420,11 @@ impl Agent {
         self.control.set_hears_prompts(hears("ui_prompt_start") || hears("ui_prompt_end"));
         self.control.set_first_handlers(|event| self.extensions.first_handler(event));
         let all = self.tools.borrow().all(&*self.extensions).iter().map(Tool::info).collect();
-        let base =
+        let mut base =
             PromptOptions::new(&self.options, &self.tools.borrow(), &self.prompt.resources.borrow(), &*self.extensions);
+        if let Some(section) = self.rules_section() {
+            base.append(&section);
+        }
         let of_run = self.prompt.of_run.borrow().is_some();
         let prompt = ToolPrompt { options: base.clone(), words: self.words(), of_run };
         self.control.publish_tools(all, base.selected_tools.clone(), prompt);

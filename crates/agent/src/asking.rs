@@ -124,6 +124,7 @@ impl Agent {
         self.control.expect_model()?;
         self.control.flush_after_run()?;
         self.control.flush_after_turn()?;
+        self.take_changed_rules()?;
         self.publish_tools();
         self.compact_before_prompt().await?;
         let starting = self.control.starts();

@@ -41,10 +41,12 @@ pub trait RuleSource {
 }
 
 /// The rules of files that have changed.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct ChangedRules {
     /// All rules.
     pub rules: Vec<Rule>,
+    /// The section of the system prompt on rules that read no stream. It counts from the next prompt of the user on.
+    pub prompt_section: Option<String>,
     /// Mistakes in the files that were not reported before, each with its file and line.
     pub warnings: Vec<String>,
 }
@@ -53,12 +55,19 @@ pub struct ChangedRules {
 pub struct SessionRules {
     engine: RuleEngine,
     source: Option<Box<dyn RuleSource>>,
+    prompt_section: Option<String>,
 }
 
 impl SessionRules {
     /// Takes the engine, and the source that is asked for changed rules at each turn.
     pub fn new(engine: RuleEngine, source: Option<Box<dyn RuleSource>>) -> Self {
-        Self { engine, source }
+        Self { engine, source, prompt_section: None }
+    }
+
+    /// Adds a section to the end of the system prompt, after what the user appends to it.
+    #[must_use]
+    pub fn with_prompt_section(self, prompt_section: Option<String>) -> Self {
+        Self { prompt_section, ..self }
     }
 
     /// Returns the engine.
@@ -67,13 +76,13 @@ impl SessionRules {
     }
 
     /// Takes changed rules, and returns the mistakes in their files.
-    fn begin_turn(&mut self) -> Vec<String> {
+    fn take_changed(&mut self) -> Vec<String> {
         let changed = self.source.as_mut().and_then(|source| source.changed());
-        let warnings = changed.map(|ChangedRules { rules, warnings }| {
+        let warnings = changed.map(|ChangedRules { rules, prompt_section, warnings }| {
             self.engine.replace_rules(rules);
+            self.prompt_section = prompt_section;
             warnings
         });
-        self.engine.begin_turn();
         warnings.unwrap_or_default()
     }
 
@@ -111,9 +120,21 @@ impl Agent {
         self.judging.rules.borrow_mut().as_mut().map(change)
     }
 
+    /// Returns the section of the system prompt on rules.
+    pub(crate) fn rules_section(&self) -> Option<String> {
+        self.rules.borrow().as_ref()?.prompt_section.clone()
+    }
+
     /// Begins a turn: takes changed rules, and clears the caps of the turn before.
     pub(crate) fn begin_rules_of_turn(&self) -> Result<(), AgentError> {
-        for warning in self.change_rules(SessionRules::begin_turn).unwrap_or_default() {
+        self.take_changed_rules()?;
+        self.change_rules(|rules| rules.engine.begin_turn());
+        Ok(())
+    }
+
+    /// Takes changed rules, and reports the mistakes in their files.
+    pub(crate) fn take_changed_rules(&self) -> Result<(), AgentError> {
+        for warning in self.change_rules(SessionRules::take_changed).unwrap_or_default() {
             let payload = json!({"message": warning});
             self.show_only(&AgentEvent::Notice { name: "rule_report", payload: &payload })?;
         }

@@ -103,6 +103,14 @@ impl PromptOptions {
         }
     }
 
+    /// Appends a text after a blank line.
+    pub(crate) fn append(&mut self, text: &str) {
+        if !self.append_system_prompt.is_empty() {
+            self.append_system_prompt += "\n\n";
+        }
+        self.append_system_prompt += text;
+    }
+
     /// The prompt's text.
     pub fn render(&self, words: &Words) -> String {
         match &self.force_system_prompt {

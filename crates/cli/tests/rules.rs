@@ -358,3 +358,25 @@ fn an_option_for_rules_without_a_rule_file_names_the_folders() {
     quiet(&world, &[]);
     quiet(&with_rule("---\nenabled: false\ncondition: x\n---\ntext\n"), &["--rules"]);
 }
+
+#[test]
+fn a_text_for_every_prompt_stands_beside_the_appended_file_and_follows_its_file() {
+    let world = with_rule("---\nalwaysApply: true\n---\nAlways be brief.\n");
+    world.write("home/.pi/agent/APPEND_SYSTEM.md", "the user's end");
+    let path = world.home().join(".pi/rules/no-todo.md").display().to_string();
+    let changed = "---\nalwaysApply: true\n---\nAlways be long.\n";
+    let record = r#"export default (pi: any) => {
+      pi.on("before_agent_start", (event: any) => console.log("appended: " + JSON.stringify(event.systemPromptOptions.appendSystemPrompt)));
+    };"#;
+    let extension = world.write("project/record.ts", record).display().to_string();
+    let call = json!({"events": [{"tool_call": {"name": "write", "arguments": {"path": path, "content": changed}}}]});
+    let lines: Vec<String> = [call, json!({"events": [{"text": "done"}]}), json!({"events": [{"text": "again"}]})]
+        .iter()
+        .map(Value::to_string)
+        .collect();
+    let model = world.raw_script(&lines.join("\n"));
+    let run = pi(&world, &["-p", "one", "two", "--model", &model, "--rules", "-e", &extension]);
+    let said = &run.succeeded().stderr;
+    assert!(said.contains(r#"appended: "the user's end\n\nAlways be brief.""#), "{said}");
+    assert!(said.contains(r#"appended: "the user's end\n\nAlways be long.""#), "{said}");
+}

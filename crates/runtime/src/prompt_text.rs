@@ -2,7 +2,6 @@
 
 use crate::environment::Environment;
 use crate::failure::{Failure, Result};
-use crate::rules::RuleSet;
 use crate::settings;
 use std::path::Path;
 
@@ -17,14 +16,12 @@ pub(crate) fn text_or_file(environment: &Environment, given: &str) -> Result<Str
     Ok(text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned())
 }
 
-/// Every `--append-system-prompt` and the section on rules, a blank line between them; `None` without any.
-pub(crate) fn appended(environment: &Environment, given: &[String], rules: Option<&RuleSet>) -> Result<Option<String>> {
-    let section = rules.and_then(RuleSet::prompt_section);
-    if given.is_empty() && section.is_none() {
+/// Every `--append-system-prompt`, a blank line between them; `None` without any.
+pub(crate) fn appended(environment: &Environment, given: &[String]) -> Result<Option<String>> {
+    if given.is_empty() {
         return Ok(None);
     }
-    let mut texts = given.iter().map(|text| text_or_file(environment, text)).collect::<Result<Vec<_>>>()?;
-    texts.extend(section);
+    let texts = given.iter().map(|text| text_or_file(environment, text)).collect::<Result<Vec<_>>>()?;
     Ok(Some(texts.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n\n")))
 }
 

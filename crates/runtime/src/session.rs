@@ -147,7 +147,7 @@ impl LoadedSession {
         let system = Arc::new(system.at_home(environment.dirs.home.clone()));
         let options = AgentOptions {
             system_prompt,
-            append_system_prompt: appended(environment, &config.append_system_prompt, rules.as_ref())?,
+            append_system_prompt: appended(environment, &config.append_system_prompt)?,
             tools,
             mode: mode.to_owned(),
             has_ui,

@@ -20,8 +20,12 @@ fn again_and_again(name: &str, condition: &str) -> Rule {
 }
 
 fn session_rules(rules: Vec<Rule>) -> SessionRules {
+    session_rules_of(rules, None)
+}
+
+fn session_rules_of(rules: Vec<Rule>, source: Option<Box<dyn RuleSource>>) -> SessionRules {
     let settings = RuleSettings { enabled: true, ..RuleSettings::default() };
-    SessionRules::new(RuleEngine::new(rules, settings, EngineOptions::default()), None)
+    SessionRules::new(RuleEngine::new(rules, settings, EngineOptions::default()), source)
 }
 
 fn listening() -> Fake {
@@ -107,7 +111,8 @@ async fn a_mistake_in_a_changed_file_is_reported_once() {
     let engine = RuleEngine::new(vec![rule("no-trip", "TRIP")], settings, EngineOptions::default());
     let mut broken = rule("no-trip", "(TRIP");
     broken.conditions.push(Condition { source: "NEVER".to_owned(), flags: String::new() });
-    let changed = ChangedRules { rules: vec![broken], warnings: vec!["no-trip.md:2:1: error: ...".to_owned()] };
+    let warnings = vec!["no-trip.md:2:1: error: ...".to_owned()];
+    let changed = ChangedRules { rules: vec![broken], warnings, ..ChangedRules::default() };
     let world = World::ruled(
         &fixture("abort-on-third-delta.jsonl"),
         Fake::default(),
@@ -117,6 +122,31 @@ async fn a_mistake_in_a_changed_file_is_reported_once() {
     assert!(actions(&world).is_empty());
     let messages: Vec<Value> = world.events_of("rule_report").iter().map(|report| report["message"].clone()).collect();
     assert_eq!(messages, ["no-trip.md:2:1: error: ..."]);
+}
+
+/// Gives other sections of the system prompt, one after the other.
+struct Sections(Vec<&'static str>);
+
+impl RuleSource for Sections {
+    fn changed(&mut self) -> Option<ChangedRules> {
+        let section = (!self.0.is_empty()).then(|| self.0.remove(0).to_owned());
+        section.map(|section| ChangedRules { prompt_section: Some(section), ..ChangedRules::default() })
+    }
+}
+
+#[tokio::test]
+async fn a_changed_section_of_the_system_prompt_counts_from_the_next_prompt_on() {
+    // The second one comes while the model answers the first prompt.
+    let source = Sections(vec!["CHANGED BEFORE", "CHANGED MEANWHILE"]);
+    let rules = session_rules_of(Vec::new(), Some(Box::new(source)));
+    let rules = rules.with_prompt_section(Some("AT FIRST".to_owned()));
+    let world = World::ruled(&fixture("abort-on-third-delta.jsonl"), Fake::default(), rules);
+    world.agent.prompt("go").await.unwrap();
+    world.agent.prompt("on").await.unwrap();
+    let payloads = world.payloads();
+    let (first, second) = (payloads[0].to_string(), payloads[1].to_string());
+    assert!(first.contains("CHANGED BEFORE") && !first.contains("AT FIRST"), "{first}");
+    assert!(!first.contains("CHANGED MEANWHILE") && second.contains("CHANGED MEANWHILE"), "{second}");
 }
 
 #[tokio::test]

@@ -118,35 +118,38 @@ impl RuleSet {
         for report in engine.take_reports().into_iter().filter(|report| !report.is_mistake) {
             notices.warn(report);
         }
-        let stamp = self.sources.stamp();
-        let source = ChangedFiles { sources: self.sources, has_built_in: self.has_built_in, stamp, reported: errors };
-        SessionRules::new(engine, Some(Box::new(source)))
+        let prompt_section = prompt_section(&self.rules(), &self.settings);
+        let Self { sources, settings, has_built_in, .. } = self;
+        let stamp = sources.stamp();
+        let source = ChangedFiles { sources, settings, has_built_in, stamp, reported: errors };
+        SessionRules::new(engine, Some(Box::new(source))).with_prompt_section(prompt_section)
     }
 
     /// Returns the mistakes in the files, those first that cannot be read.
     pub fn errors(&self) -> Vec<String> {
         errors(&self.problems, &self.files)
     }
+}
 
-    /// Writes the section of the system prompt on rules that read no stream: texts of those with `alwaysApply`, and where
-    /// the others are to be read.
-    pub fn prompt_section(&self) -> Option<String> {
-        let rules = self.with_activity();
-        let texts =
-            |bucket: Bucket| rules.iter().filter(move |(_, activity)| activity.bucket == bucket).map(|(rule, _)| rule);
-        let mut parts: Vec<String> = texts(Bucket::Always).map(|rule| rule.content.trim().to_owned()).collect();
-        let listed: Vec<String> = texts(Bucket::Rulebook)
-            .filter_map(|rule| {
-                let path = rule.path.as_ref()?.display();
-                Some(format!("- {} ({path}): {}", rule.name, rule.description.as_deref().unwrap_or_default()))
-            })
-            .collect();
-        if !listed.is_empty() {
-            let head = "Rules of this project. Read the file of a rule when its subject comes up:";
-            parts.push(format!("{head}\n{}", listed.join("\n")));
-        }
-        (!parts.is_empty()).then(|| parts.join("\n\n"))
+/// Writes the section of the system prompt on rules that read no stream: texts of those with `alwaysApply`, and where
+/// the others are to be read.
+fn prompt_section(rules: &[Rule], settings: &RuleSettings) -> Option<String> {
+    let activities = activities(rules, settings, Some(MAIN_AGENT));
+    let of_bucket = |bucket: Bucket| {
+        rules.iter().zip(&activities).filter(move |(_, activity)| activity.bucket == bucket).map(|(rule, _)| rule)
+    };
+    let mut parts: Vec<String> = of_bucket(Bucket::Always).map(|rule| rule.content.trim().to_owned()).collect();
+    let listed: Vec<String> = of_bucket(Bucket::Rulebook)
+        .filter_map(|rule| {
+            let path = rule.path.as_ref()?.display();
+            Some(format!("- {} ({path}): {}", rule.name, rule.description.as_deref().unwrap_or_default()))
+        })
+        .collect();
+    if !listed.is_empty() {
+        let head = "Rules of this project. Read the file of a rule when its subject comes up:";
+        parts.push(format!("{head}\n{}", listed.join("\n")));
     }
+    (!parts.is_empty()).then(|| parts.join("\n\n"))
 }
 
 fn errors(problems: &[String], files: &[ParsedFile]) -> Vec<String> {
@@ -162,6 +165,7 @@ fn rules_of(files: &[ParsedFile]) -> Vec<Rule> {
 /// Reads the rule files again when one has changed.
 struct ChangedFiles {
     sources: Sources,
+    settings: RuleSettings,
     has_built_in: bool,
     stamp: Stamp,
     /// Mistakes that the user was told of.
@@ -182,6 +186,8 @@ impl RuleSource for ChangedFiles {
         if self.has_built_in {
             files.extend(built_in::files());
         }
-        Some(ChangedRules { rules: rules_of(&files), warnings })
+        let rules = rules_of(&files);
+        let prompt_section = prompt_section(&rules, &self.settings);
+        Some(ChangedRules { rules, prompt_section, warnings })
     }
 }
