@@ -12,7 +12,8 @@
 //! then against the last component of each; so `*.ts` matches at any depth. Globs are case-sensitive; `*` does not cross `/`.
 
 use crate::rule::{Rule, ScopeToken, StreamKind};
-use globset::{GlobBuilder, GlobSet};
+use globset::GlobBuilder;
+use regex::Regex;
 use std::collections::BTreeSet;
 
 /// Longer globs are refused; each becomes an automaton.
@@ -23,8 +24,7 @@ pub const MAX_TOKENS: usize = 200;
 /// A glob over paths, with the semantics of `Bun.Glob`: braces, classes, `**` for folders, a leading `!` negates.
 #[derive(Debug, Clone)]
 pub struct PathGlob {
-    /// A set of one: `Glob::compile_matcher` panics where a set returns an error.
-    matcher: GlobSet,
+    matcher: Regex,
     is_negated: bool,
 }
 
@@ -42,13 +42,10 @@ impl PathGlob {
         let is_negated = (glob.len() - positive.len()) % 2 == 1;
         let mut builder = GlobBuilder::new(positive);
         builder.literal_separator(true).backslash_escape(true).empty_alternates(true);
-        let sentence = |error: globset::Error| match error.kind() {
-            // Its text is the whole expression that the glob became.
-            globset::ErrorKind::Regex(_) => "it is too large or nested too deep".to_owned(),
-            kind => kind.to_string(),
-        };
-        let glob = builder.build().map_err(sentence)?;
-        let matcher = GlobSet::builder().add(glob).build().map_err(sentence)?;
+        let glob = builder.build().map_err(|error| error.kind().to_string())?;
+        // The text of the error is the whole expression.
+        let too_large = |_| "it is too large or nested too deep".to_owned();
+        let matcher = Regex::new(&over_characters(glob.regex())).map_err(too_large)?;
         Ok(Self { matcher, is_negated })
     }
 
@@ -66,6 +63,37 @@ impl PathGlob {
         };
         forms.iter().any(is_match) != self.is_negated
     }
+}
+
+/// Turns an expression of globset, which is about bytes, into one about characters: of `(?-u)^\xc3\xa9[^/]$` it makes
+/// `(?s)^é[^/]$`.
+fn over_characters(regex: &str) -> String {
+    let mut rest = regex.strip_prefix("(?-u)").unwrap_or(regex).as_bytes();
+    let mut bytes = b"(?s)".to_vec();
+    while let [first, ..] = *rest {
+        let length = match rest {
+            // Only bytes beyond ASCII are written so.
+            [b'\\', b'x', high, low, ..] if let Some(byte) = hex(*high).zip(hex(*low)) => {
+                bytes.push(byte.0 << 4 | byte.1);
+                4
+            }
+            // A character that stands for itself.
+            [b'\\', second, ..] => {
+                bytes.extend([first, *second]);
+                2
+            }
+            _ => {
+                bytes.push(first);
+                1
+            }
+        };
+        rest = &rest[length..];
+    }
+    String::from_utf8(bytes).expect("globset writes each character as its bytes of UTF-8")
+}
+
+fn hex(digit: u8) -> Option<u8> {
+    char::from(digit).to_digit(16).map(|value| value as u8)
 }
 
 /// Whether a stream is in the scope of a rule.
@@ -501,6 +529,33 @@ mod tests {
             ("!*.md", "a.md"),
         ] {
             assert!(!is_match(glob, path), "{glob} {path}");
+        }
+    }
+
+    #[test]
+    fn globs_are_about_characters() {
+        // Of Bun 1.4.5.
+        for (glob, path, expected) in [
+            ("?.ts", "é.ts", true),
+            ("?", "日", true),
+            ("?", "😀", true),
+            ("??", "😀", false),
+            ("??", "éa", true),
+            ("[é].ts", "é.ts", true),
+            ("[à-ï]*", "éa.ts", true),
+            ("[日-本]", "月", true),
+            ("[😀é]", "😀", true),
+            ("[!é].ts", "é.ts", false),
+            ("[!é].ts", "日.ts", true),
+            ("[!a].ts", "日.ts", true),
+            ("{é,日}.ts", "日.ts", true),
+            ("*é*.ts", "aéb.ts", true),
+            ("日本/**/?.ts", "日本/a/é.ts", true),
+            (r"\é\[é\]", "é[é]", true),
+            (r"a\\xc3\xa9", r"a\xc3xa9", true),
+            ("?", "\n", true),
+        ] {
+            assert_eq!(PathGlob::new(glob).expect(glob).is_match(path), expected, "{glob} {path}");
         }
     }
 
