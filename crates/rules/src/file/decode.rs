@@ -336,7 +336,9 @@ impl<'a> Decoder<'a> {
         let is_valid = |n: f64| n <= MAX_SECONDS && (n > 0.0 || (n == 0.0 && is_ttsr));
         let cooldown = find("cooldown").and_then(|entry| self.number(entry, &what, is_valid));
         let repeat = find("repeat").or_else(|| find("repeatMode"));
-        let may_repeat = repeat.and_then(|entry| self.choice(entry, &[("once", false), ("after-gap", true)]));
+        let help = "write `once`, or in its place `repeatGap: TURNS` or `cooldown: SECONDS`";
+        let modes = [("once", false), ("after-gap", true)];
+        let may_repeat = repeat.and_then(|entry| self.choice_or(entry, &modes, help));
         let gap_key = find("repeatGap").filter(|_| gap.is_some());
         let (is_once, conflict) = (may_repeat == Some(false), "remove one of the two");
         let cooled = cooldown.filter(|seconds| *seconds > 0.0);
@@ -707,6 +709,12 @@ impl<'a> Decoder<'a> {
 
     fn choice<T: Copy>(&mut self, entry: &Entry, values: &[(&str, T)]) -> Option<T> {
         let names: Vec<&str> = values.iter().map(|(name, _)| *name).collect();
+        self.choice_or(entry, values, &format!("write one of {}", names.join(", ")))
+    }
+
+    /// Returns the value of a name. `help` says what to type instead of a name that is like none of them.
+    fn choice_or<T: Copy>(&mut self, entry: &Entry, values: &[(&str, T)], help: &str) -> Option<T> {
+        let names: Vec<&str> = values.iter().map(|(name, _)| *name).collect();
         let text = match &entry.value.node {
             Node::Scalar { text, .. } => text.as_str(),
             _ => "a list or a map",
@@ -718,7 +726,7 @@ impl<'a> Decoder<'a> {
         let all = names.join(", ");
         let help = match similar(text, names) {
             Some(name) => format!("did you mean `{name}`? It is one of {all}"),
-            None => format!("write one of {all}"),
+            None => help.to_owned(),
         };
         self.report_at(&entry.value, 0, text.len(), Severity::Error, message, &help);
         None

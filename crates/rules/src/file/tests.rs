@@ -204,6 +204,62 @@ fn a_bad_ast_condition_is_found() {
     assert!(broken[0].starts_with("a.md:4:6: error: astCondition 2 has a syntax error in "), "{broken:?}");
 }
 
+/// Returns the rule files that a page has in its fences.
+fn rule_files(page: &str) -> Vec<String> {
+    let fences = page.split("```").skip(1).step_by(2);
+    let file = |fence: &str| {
+        let begin = fence.find("\n---\n")? + 1;
+        // A shell's document ends with its word.
+        Some(fence[begin..].split("\nRULE\n").next().unwrap_or_default().to_owned())
+    };
+    fences.filter_map(file).collect()
+}
+
+/// Returns what lint says of a rule file.
+fn linted(text: &str) -> String {
+    let file = parse(Path::new("page.md"), text, Format::Pi, Origin::Project);
+    assert_eq!(file.rules.len(), 1, "{text}");
+    lint::lint(&[file], &RuleSettings::default()).iter().map(|found| found.render() + "\n\n").collect()
+}
+
+#[test]
+fn rules_in_documents_have_no_findings() {
+    for page in [include_str!("../../../../docs/rules.md"), include_str!("../../../../README.md")] {
+        let files = rule_files(page);
+        assert!(!files.is_empty());
+        for text in files {
+            assert_eq!(linted(&text), "", "{text}");
+        }
+    }
+}
+
+#[test]
+fn the_table_of_keys_has_every_key_and_no_other() {
+    let page = include_str!("../../../../docs/rules.md");
+    let rows = page.lines().skip_while(|line| !line.starts_with("| key | value |")).skip(2);
+    let cells = rows.take_while(|line| line.starts_with('|')).filter_map(|row| row.split('|').nth(1));
+    let mut named: Vec<&str> = cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
+    // Those of other programs are named below the table.
+    named.extend(["question", "trigger"]);
+    let mut keys = KEYS.to_vec();
+    (named.sort_unstable(), keys.sort_unstable());
+    assert_eq!(named, keys);
+}
+
+#[cfg_attr(not(feature = "ast"), ignore = "one of the lines is a pattern of ast-grep")]
+#[test]
+fn each_line_of_the_example_has_no_findings() {
+    let example = include_str!("../../../cli/src/rules/init/example.md");
+    assert_eq!(linted(example), "");
+    let is_key = |line: &&str| line.strip_prefix('#').is_some_and(|line| line.starts_with(char::is_alphabetic));
+    let lines: Vec<&str> = example.lines().filter(is_key).collect();
+    assert_eq!(lines.len(), 8);
+    for line in lines {
+        let text = example.replacen(line, &line[1..], 1);
+        assert_eq!(linted(&text), "", "{line}");
+    }
+}
+
 proptest::proptest! {
     /// Any text in any place gives a result.
     #[test]
