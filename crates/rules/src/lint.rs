@@ -21,6 +21,7 @@ pub fn lint(files: &[ParsedFile], settings: &RuleSettings) -> Vec<Diagnostic> {
             let mut linter = Linter { file, rule, found: &mut found };
             linter.activity();
             linter.scope();
+            linter.languages();
             linter.globs();
             linter.patterns();
             linter.interrupts(settings);
@@ -100,6 +101,42 @@ impl Linter<'_> {
                 let help = format!("remove `{token}`, or write the globs into the tools: `tool(*.ts)`");
                 self.report((Part::Scope, at), Severity::Warning, message, &help);
             }
+        }
+    }
+
+    /// Reports where AST conditions never match, since the paths are of no language that they know.
+    fn languages(&mut self) {
+        if self.rule.ast_conditions.is_empty() || activity::not_a_stream_rule(self.rule).is_some() {
+            return;
+        }
+        let (globs, scope) = (&self.rule.globs, &self.rule.scope);
+        let mut found: Vec<((Part, usize), String)> = Vec::new();
+        let is_dead = if !globs.is_empty() && globs.iter().all(|glob| scope::is_of_no_language(glob)) {
+            found.push(((Part::Glob, 0), "no file of `globs` is in a language that it reads".to_owned()));
+            true
+        } else {
+            let never: Vec<Option<String>> = scope.iter().map(scope::has_no_language).collect();
+            let is_alive = |(why, token): (&Option<String>, &ScopeToken)| match token {
+                ScopeToken::Tool { .. } => why.is_none(),
+                // A code block names its language, and has no path.
+                ScopeToken::Text | ScopeToken::Thinking => globs.is_empty(),
+                ScopeToken::Unreadable { .. } => false,
+            };
+            let is_dead = !scope.is_empty() && !never.iter().zip(scope).any(is_alive);
+            found.extend(never.into_iter().enumerate().filter_map(|(at, why)| Some(((Part::Scope, at), why?))));
+            is_dead
+        };
+        let has_others = !self.rule.conditions.is_empty();
+        if has_others && !is_dead {
+            // These may be for the other tools.
+            return;
+        }
+        let is_error = is_dead && !has_others;
+        let severity = if is_error { Severity::Error } else { Severity::Warning };
+        for (part, why) in found {
+            let message = format!("`astCondition` never matches here: {why}");
+            let help = "name files of TypeScript, JavaScript, Rust, Python or Go, as in `tool:write(*.ts)`, or write a `condition`";
+            self.report(part, severity, message, help);
         }
     }
 

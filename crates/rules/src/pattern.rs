@@ -65,7 +65,55 @@ impl Condition {
     /// Returns the mistakes that an expression may have and yet be one: it matches another text than it seems to.
     pub fn doubts(&self) -> Vec<PatternDoubt> {
         let literal = self.javascript_literal().into_iter();
-        literal.chain(self.unicode_escape()).collect()
+        literal.chain(self.unicode_escape()).chain(self.letter_escapes()).chain(self.posix_classes()).collect()
+    }
+
+    /// Finds escapes of other dialects, in an expression without the flags `u` and `v`, which refuse them: `\A` matches the letter `A`.
+    fn letter_escapes(&self) -> Vec<PatternDoubt> {
+        let mut doubts: Vec<PatternDoubt> = Vec::new();
+        if self.flags.contains(['u', 'v']) {
+            return doubts;
+        }
+        let mut bytes = self.source.bytes().enumerate();
+        while let Some((at, byte)) = bytes.next() {
+            let Some((_, letter)) = (if byte == b'\\' { bytes.next() } else { None }) else { continue };
+            let rest = &self.source.as_bytes()[at + 2..];
+            let has_digits = |count| rest.len() >= count && rest[..count].iter().all(u8::is_ascii_hexdigit);
+            let is_known = match letter {
+                b'x' => has_digits(2),
+                // Of `\u{...}` another doubt says more.
+                b'u' => has_digits(4) || rest.starts_with(b"{"),
+                _ => !letter.is_ascii_alphabetic() || b"bBcdDfknpPrsStvwW".contains(&letter),
+            };
+            let escape = quoted(&format!("\\{}", char::from(letter)));
+            let message = format!("has {escape}, which matches the letter {}", quoted(&char::from(letter).to_string()));
+            if is_known || doubts.iter().any(|doubt| doubt.message == message) {
+                continue;
+            }
+            doubts.push(PatternDoubt {
+                offset: at,
+                length: 2,
+                message,
+                help: instead_of_escape(letter),
+                is_sure: true,
+            });
+        }
+        doubts
+    }
+
+    /// Finds classes of POSIX, which are classes of their own characters here. The flag `u` refuses `[[:alpha:]]`.
+    fn posix_classes(&self) -> Vec<PatternDoubt> {
+        if self.flags.contains('u') {
+            return Vec::new();
+        }
+        let doubt = |(offset, class, help): (usize, &str, String)| PatternDoubt {
+            offset,
+            length: class.len(),
+            message: format!("has {}, which matches one of these characters", quoted(class)),
+            help,
+            is_sure: true,
+        };
+        posix_classes(&self.source).map(doubt).collect()
     }
 
     /// Finds an expression that is written as a literal of JavaScript: `/foo/i`.
@@ -159,6 +207,60 @@ impl Condition {
     }
 }
 
+/// Says what JavaScript has instead of an escape of another dialect.
+fn instead_of_escape(letter: u8) -> String {
+    let help = match letter {
+        b'A' | b'G' => "write `^` for the beginning of the text",
+        b'Z' | b'z' => "write `$` for the end of the text",
+        b'h' => "write `[ \\t]`",
+        b'H' => "write `[^ \\t]`",
+        b'N' => "write `[^\\n]`",
+        b'R' => "write `\\r?\\n`",
+        b'K' => "write a look-behind: `(?<=...)`",
+        b'Q' | b'E' => "write a backslash before each special character, instead of `\\Q...\\E`",
+        b'a' => "write `\\x07`",
+        b'e' => "write `\\x1b`",
+        b'x' => "write two digits, as in `\\x41`, or `\\u{1F600}` with `flags: u`",
+        b'u' => "write four digits, as in `\\u0041`, or `\\u{1F600}` with `flags: u`",
+        letter => {
+            let letter = char::from(letter);
+            return format!("write `{letter}`, or `\\\\{letter}` for a backslash in front of it");
+        }
+    };
+    help.to_owned()
+}
+
+/// Finds classes of POSIX: the byte of each, the class, and what to type instead.
+fn posix_classes(source: &str) -> impl Iterator<Item = (usize, &str, String)> {
+    source.match_indices("[:").filter_map(|(at, _)| {
+        let inner = source[at + 2..].split_once(":]")?.0;
+        let (is_negated, name) = inner.strip_prefix('^').map_or((false, inner), |name| (true, name));
+        let (_, members) = POSIX_CLASSES.iter().find(|(known, _)| *known == name)?;
+        let help = match is_negated {
+            true => format!("write {} for {}", quoted(&format!("[^{members}]")), quoted(&format!("[[:^{name}:]]"))),
+            false => format!("write {} for {}", quoted(&format!("[{members}]")), quoted(&format!("[[:{name}:]]"))),
+        };
+        Some((at, &source[at..at + inner.len() + 4], help))
+    })
+}
+
+/// The classes of POSIX, each with its members in a class of JavaScript.
+const POSIX_CLASSES: [(&str, &str); 13] = [
+    ("alnum", r"A-Za-z\d"),
+    ("alpha", "A-Za-z"),
+    ("blank", r" \t"),
+    ("cntrl", r"\x00-\x1f\x7f"),
+    ("digit", r"\d"),
+    ("graph", "!-~"),
+    ("lower", "a-z"),
+    ("print", " -~"),
+    ("punct", r"!-\/:-@\[-`{-~"),
+    ("space", r"\s"),
+    ("upper", "A-Z"),
+    ("word", r"\w"),
+    ("xdigit", r"\dA-Fa-f"),
+];
+
 /// Adds a flag unless it is there.
 pub(crate) fn add_flag(flags: &mut String, flag: char) {
     if !flags.contains(flag) {
@@ -203,19 +305,48 @@ fn too_deep(source: &str) -> Option<usize> {
 fn help(source: &str, offset: usize, message: &str) -> Option<String> {
     let message = message.to_lowercase();
     let rest = source.get(offset.min(source.len())..).unwrap_or_default();
-    if message.contains("modifier") || rest.starts_with("?P<") || rest.starts_with("(?P<") {
-        if let Some(at) = ["(?i)", "(?m)", "(?s)"].iter().find_map(|flags| source.find(flags)) {
-            return Some(format!("flags stand at the very start of a condition: `{}...`", &source[at..at + 4]));
+    let before = source.get(..offset).unwrap_or_default();
+    if message.contains("modifier") {
+        return before.rsplit_once("(?").map(|(_, group)| instead_of_group(source, &source[offset - group.len()..]));
+    }
+    if rest.starts_with('+') && before.ends_with(['*', '+', '?', '}']) {
+        return Some("JavaScript has no possessive quantifiers: remove this `+`".to_owned());
+    }
+    if message.contains("entire pattern") {
+        let escaped = rest.bytes().next().filter(|letter| before.ends_with('\\') && letter.is_ascii_alphabetic());
+        let help = escaped.map(instead_of_escape).or_else(|| posix_classes(source).next().map(|(.., help)| help));
+        if help.is_some() {
+            return help;
         }
-        return Some("write JavaScript's syntax: `(?<name>...)`, and no flag `x`".to_owned());
     }
     let known = HELP.iter().find(|(part, _)| message.contains(part)).map(|(_, help)| *help);
     let by_character = || match rest.chars().next()? {
         '(' | ')' => Some(CLOSE_GROUP),
         '*' | '+' | '?' | '{' => Some(ESCAPE_QUANTIFIER),
+        ']' | '}' => Some("write a backslash before `]` or `}` for the character itself"),
         _ => None,
     };
     known.or_else(by_character).map(str::to_owned)
+}
+
+/// Says what to type instead of a group of another dialect. `group` is what follows its `(?`.
+fn instead_of_group(source: &str, group: &str) -> String {
+    let inner = group.split(')').next().unwrap_or_default();
+    let is_flags = !inner.is_empty() && inner.chars().all(|flag| "imsuv".contains(flag));
+    let help = match group.chars().next() {
+        _ if is_flags && source.starts_with("(?") => return format!("write `flags: {inner}` instead of `(?{inner})`"),
+        _ if is_flags => return format!("flags stand at the very start of a condition: `(?{inner})...`"),
+        Some('>') => "JavaScript has no atomic groups: write `(?:...)`",
+        Some('|') => "write `(?:...)`",
+        Some('#') => "JavaScript has no comments in expressions: remove `(?#...)`",
+        Some('(') => "JavaScript has no conditional groups: write a condition for each of the two",
+        Some('R' | '&' | '0'..='9') => "JavaScript has no recursion: write out the levels that matter",
+        Some('P') if group.starts_with("P=") => "write `\\k<name>`",
+        Some('P' | '\'') => "write `(?<name>...)`",
+        _ if inner.contains('x') => "JavaScript has no flag `x`: remove it, and the spaces that it ignores",
+        _ => "write flags of JavaScript: `(?i)`, `(?m)` or `(?s)` at the very start",
+    };
+    help.to_owned()
 }
 
 const CLOSE_GROUP: &str = "close the group with `)`, or write `\\(` and `\\)` for the characters themselves";
@@ -358,7 +489,9 @@ mod tests {
         ] {
             assert_eq!(doubts(text, ""), [(help.to_owned(), is_sure)], "{text}");
         }
-        for text in ["/usr/bin/", "/", "//", "a/b/i", "/foo/x", r"\\p{Foo}", r"\pL", r"\u0041", "p{Foo}"] {
+        for text in
+            ["/usr/bin/", "/", "//", "a/b/i", "/foo/x", r"\\p{Foo}", r"\pL", r"\u0041", "p{Foo}", r"\\A", r"\x41"]
+        {
             assert_eq!(doubts(text, ""), [], "{text}");
         }
         assert_eq!(doubts(r"\p{L}", "u"), []);

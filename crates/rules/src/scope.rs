@@ -11,6 +11,7 @@
 //! A glob is tested against each path of a call as it is given, without `./`, absolute, and relative to the working directory, and
 //! then against the last component of each; so `*.ts` matches at any depth. Globs are case-sensitive; `*` does not cross `/`.
 
+use crate::ast::AstLanguage;
 use crate::rule::{Rule, ScopeToken, StreamKind};
 use globset::GlobBuilder;
 use regex::Regex;
@@ -392,6 +393,26 @@ pub(crate) fn never_matches(token: &ScopeToken, globs: &[String]) -> Option<Stri
     let by_scope = extensions(glob.as_deref()?)?;
     let is_apart = |glob: &String| extensions(glob).is_some_and(|by_glob| by_glob.is_disjoint(&by_scope));
     (!globs.is_empty() && globs.iter().all(is_apart)).then(|| "no path matches both its glob and `globs`".to_owned())
+}
+
+/// Returns why AST conditions never match under a token of a scope, if so: the path of a call tells the language.
+pub(crate) fn has_no_language(token: &ScopeToken) -> Option<String> {
+    let ScopeToken::Tool { name, glob } = token else { return None };
+    match name {
+        Some(name) if TOOLS_WITHOUT_PATH.contains(&name.as_str()) => {
+            Some(format!("calls of `{name}` have no path, which would tell the language"))
+        }
+        _ => glob
+            .as_ref()
+            .filter(|glob| is_of_no_language(glob))
+            .map(|_| "no file there is in a language that it reads".to_owned()),
+    }
+}
+
+/// Reports whether a glob names extensions, none of which is that of a language of AST conditions.
+pub(crate) fn is_of_no_language(glob: &str) -> bool {
+    let has_language = |extension: &&str| AstLanguage::from_path(&format!("x.{extension}")).is_some();
+    extensions(glob).is_some_and(|all| !all.iter().any(has_language))
 }
 
 /// Returns the extensions of the paths that a glob matches, when it names them: of `src/*.{ts,tsx}` these are ts and tsx.

@@ -406,6 +406,11 @@ impl<'a> Decoder<'a> {
             }
             let number = rule.conditions.len() + 1;
             self.escaped_by_yaml(&item, number, &entry.key);
+            if matches!(item.value.node, Node::Scalar { style: Style::Block, .. }) && item.text.contains('\n') {
+                let message = format!("{} {number} has line breaks, and matches only a text with the same", entry.key);
+                let help = "write one pattern in each item of a list (`- 'PATTERN'`), or `>-` to join lines by spaces";
+                self.report_at(item.value, 0, 1, Severity::Warning, message, help);
+            }
             for doubt in condition.doubts() {
                 let severity = if doubt.is_sure { Severity::Warning } else { Severity::Note };
                 let message = format!("{} {number} {}", entry.key, doubt.message);
