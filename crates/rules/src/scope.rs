@@ -359,6 +359,9 @@ pub fn parse_token(token: &str) -> Result<ScopeToken, (String, String)> {
     if name.is_some_and(|name| !is_name(name)) {
         let help = if crate::pattern::is_glob(token) {
             format!("for files write `tool({})`", crate::diagnostic::printable(token))
+        } else if token.contains(char::is_whitespace) && token.split_whitespace().all(is_known) {
+            let tokens: Vec<&str> = token.split_whitespace().collect();
+            format!("separate tokens by commas: `{}`", crate::diagnostic::printable(&tokens.join(", ")))
         } else {
             "write `text`, `thinking`, `tool`, `tool:NAME` or `tool:NAME(GLOB)`".to_owned()
         };
@@ -375,6 +378,14 @@ pub fn parse_token(token: &str) -> Result<ScopeToken, (String, String)> {
 const TOOLS: [&str; 7] = ["bash", "edit", "find", "grep", "ls", "read", "write"];
 /// Those among them whose calls name no path.
 const TOOLS_WITHOUT_PATH: [&str; 1] = ["bash"];
+
+/// Reports whether a text is a token of a stream or of a tool of pi.
+fn is_known(token: &str) -> bool {
+    match parse_token(token) {
+        Ok(ScopeToken::Tool { name, .. }) => name.is_none_or(|name| TOOLS.contains(&name.as_str())),
+        token => token.is_ok(),
+    }
+}
 
 /// Finds the tool of pi that a name was probably meant to be.
 pub(crate) fn misspelt_tool(name: &str) -> Option<&'static str> {

@@ -206,8 +206,9 @@ impl<'a> Decoder<'a> {
         if let Some(entry) = find("question") {
             self.locate(Part::Question, 0, &entry.value, 0, 0);
         }
-        rule.always_apply = find("alwaysApply").is_some_and(|entry| self.flag(entry));
-        self.is_off = find("enabled").is_some_and(|entry| !self.flag(entry));
+        rule.always_apply = find("alwaysApply").is_some_and(|entry| self.flag(entry, false));
+        // As in oh-my-pi, only `false` turns a rule off.
+        self.is_off = find("enabled").is_some_and(|entry| !self.flag(entry, true));
         if self.is_ttsr {
             rule.window = Window::Line;
             rule.scope = vec![ScopeToken::Text];
@@ -466,12 +467,19 @@ impl<'a> Decoder<'a> {
         self.report_key(entry, Severity::Error, message, &help);
     }
 
-    /// Says what to type when the value of a key is a comment of YAML.
+    /// Says what to type when the value of a key is a comment or a tag of YAML.
     fn commented_out(&self, entry: &Entry) -> Option<String> {
         let line = self.front.text.get(entry.at..)?.lines().next()?;
         let value = line.split_once(':')?.1.trim();
         let example = quoted(&format!("{}: '{}'", entry.written, value.replace('\'', "''")));
-        value.starts_with('#').then(|| format!("`#` begins a comment; put the value in quotes: {example}"))
+        let what = match value.chars().next()? {
+            '#' => "a comment",
+            '!' => "a tag of YAML",
+            '&' => "an anchor of YAML",
+            _ => return None,
+        };
+        let first = quoted(&value[..1]);
+        Some(format!("{first} begins {what}; put the value in quotes: {example}"))
     }
 
     /// Reports patterns of ast-grep that fit no language.
@@ -694,7 +702,8 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    fn flag(&mut self, entry: &Entry) -> bool {
+    /// Returns whether a value is `true`; `otherwise` for what is neither `true` nor `false`.
+    fn flag(&mut self, entry: &Entry, otherwise: bool) -> bool {
         match &entry.value.node {
             Node::Scalar { kind: Kind::Bool(value), .. } => *value,
             Node::Scalar { text, .. } if self.is_ttsr && (text == "true" || text == "false") => text == "true",
@@ -704,10 +713,10 @@ impl<'a> Decoder<'a> {
                     Node::Scalar { text, .. } => quoted(text),
                     _ => "a list or a map".to_owned(),
                 };
-                let message = format!("`{}` is {shown} instead of true or false, and counts as false", entry.key);
+                let message = format!("`{}` is {shown} instead of true or false, and counts as {otherwise}", entry.key);
                 let help = format!("write `{0}: true` or `{0}: false`, without quotes", entry.key);
                 self.report_at(&entry.value, 0, 1, Severity::Warning, message, &help);
-                false
+                otherwise
             }
         }
     }

@@ -227,6 +227,8 @@ fn kept_quotes(key: &str, raw: &str, error: &YamlError) -> Finding {
     let message = format!("this value keeps its quotes, because it is no YAML ({})", error.message);
     let help = if raw.starts_with('"') && raw.contains('\\') {
         "in double quotes a backslash is written `\\\\`; in single quotes ('...') it is written once"
+    } else if raw.starts_with('\'') && raw.len() > 1 && raw.ends_with('\'') {
+        "inside of single quotes ('...') a quote is written twice: `''`"
     } else {
         "close the quote, or put the whole value in single quotes ('...')"
     };
