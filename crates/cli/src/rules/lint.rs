@@ -4,6 +4,7 @@ use super::counted;
 use crate::args::peer;
 use crate::output::stdout;
 use clap::Args;
+use pijs_rules::diagnostic::printable;
 use pijs_rules::{Diagnostic, Severity, lint};
 use pijs_runtime::Environment;
 use pijs_runtime::rules::Peer;
@@ -40,6 +41,9 @@ pub(crate) fn run(environment: &Environment, args: &LintArgs) -> Result<()> {
         }
         for finding in &findings {
             stdout(&format!("{}\n", relative(environment, finding).render()));
+        }
+        if set.files.is_empty() && set.problems.is_empty() {
+            stdout(&printable(&set.nothing_found()));
         }
         let files = counted(set.files.len(), "rule file");
         stdout(&format!("{files}: {}, {}", counted(errors, "error"), counted(warnings, "warning")));

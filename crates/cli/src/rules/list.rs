@@ -63,7 +63,7 @@ pub(crate) fn list(environment: &Environment, from: &FromArgs) -> Result<()> {
         stdout(&format!("the rules in {folder} do not count in sessions until you trust this folder: pi trust"));
     }
     if set.files.is_empty() && set.problems.is_empty() {
-        stdout("no rules here; `pi rules init` writes one");
+        stdout(&printable(&set.nothing_found()));
     } else if !set.is_on {
         stdout("rules are off: turn them on with `pi --rules`, or \"ttsr\": {\"enabled\": true} in settings.json");
     }

@@ -116,9 +116,10 @@ pub(crate) fn scan(environment: &Environment, args: &ScanArgs) -> Result<()> {
     let files = session_files(environment, &args.sessions)?;
     let mut rows = Vec::new();
     let mut reports: BTreeMap<String, Vec<&PathBuf>> = BTreeMap::new();
-    let (mut replies, mut burned, mut saved) = (0usize, 0usize, 0usize);
+    let (mut all_replies, mut burned, mut saved) = (0usize, 0usize, 0usize);
     for file in &files {
         let mut engine = set.engine(0);
+        let mut replies = 0usize;
         for line in read(file)? {
             let Line::Reply(reply) = line else { continue };
             replies += 1;
@@ -133,6 +134,7 @@ pub(crate) fn scan(environment: &Environment, args: &ScanArgs) -> Result<()> {
                 }
             }
         }
+        all_replies += replies;
         for report in take_reports(&mut engine, wanted) {
             reports.entry(report).or_default().push(file);
         }
@@ -154,7 +156,7 @@ pub(crate) fn scan(environment: &Environment, args: &ScanArgs) -> Result<()> {
                 })
             })
             .collect();
-        let summary = json!({"sessions": files.len(), "replies": replies, "hits": hits.len(),
+        let summary = json!({"sessions": files.len(), "replies": all_replies, "hits": hits.len(),
             "tokensBurned": burned, "tokensSaved": saved});
         let reports: Vec<Value> =
             reports.iter().map(|(report, files)| json!({"message": report, "sessions": files})).collect();
@@ -176,7 +178,7 @@ pub(crate) fn scan(environment: &Environment, args: &ScanArgs) -> Result<()> {
         }
         say(&format!(
             "{} in {}: {}; stopping would have thrown away about {burned} tokens and saved {saved}",
-            counted(replies, "reply"),
+            counted(all_replies, "reply"),
             counted(files.len(), "session"),
             counted(rows.len(), "match"),
         ));

@@ -177,7 +177,10 @@ fn read_text(environment: &Environment, file: &Path) -> Result<String> {
         std::fs::File::open(environment.dirs.cwd.join(file))
             .and_then(|file| file.take(MAX_TEXT + 1).read_to_end(&mut bytes))
     };
-    read.map_err(|error| Failure::failed(format!("{} cannot be read: {error}", file.display())))?;
+    read.map_err(|error| {
+        Failure::failed(format!("{} cannot be read: {error}", file.display()))
+            .help("give a file, or - for standard input: echo 'some text' | pi rules test -")
+    })?;
     if bytes.len() as u64 > MAX_TEXT {
         let message = format!("{} is longer than {} MB", file.display(), MAX_TEXT >> 20);
         return Err(Failure::failed(message).help("test the part that matters: head -c 1000000 FILE | pi rules test -"));

@@ -109,9 +109,7 @@ impl RuleSet {
             notices.warn(format!("the rules in {folder} are left out; `pi trust` lets this folder's own rules count"));
         }
         if self.is_asked_for && self.files.is_empty() && errors.is_empty() && self.untrusted.is_none() {
-            let folders: Vec<String> = self.sources.searched.iter().map(|path| path.display().to_string()).collect();
-            let folders = folders.join(", ");
-            notices.warn(format!("no rule file (*.md, *.mdc) in {folders}; `pi rules init` writes an example"));
+            notices.warn(self.nothing_found());
         }
         let mut engine = self.engine(0);
         // The errors have the mistakes, with their places.
@@ -123,6 +121,12 @@ impl RuleSet {
         let stamp = sources.stamp();
         let source = ChangedFiles { sources, settings, has_built_in, stamp, reported: errors };
         SessionRules::new(engine, Some(Box::new(source))).with_prompt_section(prompt_section)
+    }
+
+    /// Says that there is no rule file, and where one was looked for.
+    pub fn nothing_found(&self) -> String {
+        let folders: Vec<String> = self.sources.searched.iter().map(|path| path.display().to_string()).collect();
+        format!("no rule file (*.md, *.mdc) in {}; `pi rules init` writes an example", folders.join(", "))
     }
 
     /// Returns the mistakes in the files, those first that cannot be read.
