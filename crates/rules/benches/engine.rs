@@ -1,14 +1,14 @@
 //! Megabytes of new text a second through the public interface: 20 and 1,000 rules, replies of 32 KB and 4 MB in deltas of eight
 //! characters. A long reply must cost what its length costs.
 
-use pijs_rules::{Condition, EngineOptions, MatchContext, Origin, Rule, RuleEngine, RuleSettings};
+use pijs_rules::{Condition, EngineOptions, MatchContext, Origin, Region, Rule, RuleEngine, RuleSettings};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 const SHORT: usize = 32 << 10;
 const LONG: usize = 4 << 20;
 
-fn rules(count: usize) -> Vec<Rule> {
+fn rules(count: usize, regions: &[Region]) -> Vec<Rule> {
     let rules = (0..count).map(|number| {
         let (source, flags) = match number % 4 {
             0 => (format!(r"^\s*(?:const|let)\s+forbidden_{number}\s*="), "m"),
@@ -18,6 +18,7 @@ fn rules(count: usize) -> Vec<Rule> {
         };
         let mut rule = Rule::new(format!("rule-{number}"), Origin::Project, "x");
         rule.conditions.push(Condition { source, flags: flags.to_owned() });
+        rule.region = regions[number / 4 % regions.len()];
         rule
     });
     rules.collect()
@@ -26,9 +27,21 @@ fn rules(count: usize) -> Vec<Rule> {
 fn reply(length: usize) -> String {
     let lines = "    const total = items.reduce((sum, item) => sum + item.price, 0);\n  // Größe wird hier berechnet.\n\
                  export function forbiddenWords(list) {\n  let first = list[0];\n  return first;\n}\n\nThe answer is in `list`.\n";
-    let mut reply = lines.repeat(length / lines.len() + 1);
-    reply.truncate((0..=length).rev().find(|&at| reply.is_char_boundary(at)).unwrap_or(0));
-    reply
+    cut(lines.repeat(length / lines.len() + 1), length)
+}
+
+fn cut(mut text: String, length: usize) -> String {
+    text.truncate(text.floor_char_boundary(length));
+    text
+}
+
+/// A reply of paragraphs, lists and code blocks.
+fn fenced(length: usize) -> String {
+    let code = "```ts\n    const total = items.reduce((sum, item) => sum + item.price, 0);\n  // Größe wird hier berechnet.\n\
+                export function forbiddenWords(list) {\n  let first = list[0];\n  return first;\n}\n```\n\n";
+    let prose = "The answer is in `list`, which holds all items of the order.\n\n- The first one is the oldest.\n- Others follow it.\n\n\
+                 > A note about them.\n\n";
+    cut((code.to_owned() + prose).repeat(length / (code.len() + prose.len()) + 1), length)
 }
 
 fn deltas(reply: &str) -> Vec<&str> {
@@ -81,15 +94,24 @@ fn main() {
     let long = if is_test { SHORT } else { LONG };
     let (counts, rounds): (&[usize], usize) = if is_test { (&[20], 1) } else { (&[20, 200, 1_000, 10_000], 9) };
     let arguments = |length| serde_json::json!({ "path": "a.ts", "content": reply(length) }).to_string();
-    for (stream, context, reply) in [
-        ("text", MatchContext::text(0), &reply as &dyn Fn(usize) -> String),
-        ("arguments of write", MatchContext::tool("write", "call", 0), &arguments),
+    let any = &[Region::Any][..];
+    for (stream, context, reply, regions) in [
+        ("text", MatchContext::text(0), &reply as &dyn Fn(usize) -> String, any),
+        ("arguments of write", MatchContext::tool("write", "call", 0), &arguments, any),
+        ("text with code blocks, where: code", MatchContext::text(0), &fenced, &[Region::Code]),
+        ("text with code blocks, where: code or prose", MatchContext::text(0), &fenced, &[Region::Code, Region::Prose]),
+        (
+            "text with code blocks, where: any, code or prose",
+            MatchContext::text(0),
+            &fenced,
+            &[Region::Any, Region::Code, Region::Prose],
+        ),
     ] {
         let (short, long) = (reply(SHORT), reply(long));
         let (short, long) = (deltas(&short), deltas(&long));
         for &count in counts {
             let start = Instant::now();
-            let mut engine = RuleEngine::new(rules(count), settings.clone(), EngineOptions::default());
+            let mut engine = RuleEngine::new(rules(count, regions), settings.clone(), EngineOptions::default());
             let built = start.elapsed();
             let cold = Times::measure(&mut engine, &context, &short, 1).total();
             let short = Times::measure(&mut engine, &context, &short, 5 * rounds);
