@@ -164,12 +164,16 @@ impl Fences {
     }
 
     /// Reads the next piece of the text.
+    ///
+    /// Lines that are of one region and follow each other in the piece are passed on together.
     pub(crate) fn push(&mut self, piece: &str, segment: &mut impl FnMut(Segment<'_>)) {
         let bytes = piece.as_bytes();
         let base = self.offset;
         let mut at = 0;
-        // First byte of the piece that was neither passed on nor held back.
+        // First byte of the piece that was neither passed on nor held back from an earlier line.
         let mut from = 0;
+        // The byte at which the line began that is held back; of the piece, or before it.
+        let mut line_at = None;
         while at < bytes.len() {
             let byte = bytes[at];
             match self.line {
@@ -178,8 +182,6 @@ impl Fences {
                         bytes[at..].iter().position(|&byte| byte == b'\n').map_or(bytes.len(), |end| at + end + 1);
                     self.read_leaf(&bytes[at..end]);
                     at = end;
-                    self.pass(base + from, &piece[from..at], segment);
-                    from = at;
                     if bytes[end - 1] == b'\n' {
                         self.begin_line();
                     }
@@ -187,6 +189,12 @@ impl Fences {
                 Line::Start => {
                     if self.held.is_empty() {
                         self.held_at = base + at;
+                        line_at = Some(at);
+                        // The line may end the block before it.
+                        if self.block.is_some() && !self.containers.is_empty() {
+                            self.pass(base + from, &piece[from..at], segment);
+                            from = at;
+                        }
                     }
                     let step = match self.held.len() < MAX_HELD {
                         true => self.start(byte, segment),
@@ -196,10 +204,9 @@ impl Fences {
                         Step::Hold => {
                             self.held.push(char::from(byte));
                             at += 1;
-                            from = at;
                         }
                         Step::Again => {}
-                        Step::Release => self.release(segment),
+                        Step::Release => from = self.release(piece, from, line_at, at, segment),
                     }
                 }
                 Line::Run { at: run, marker, length } => {
@@ -210,20 +217,19 @@ impl Fences {
                         self.held.push(char::from(byte));
                         self.line = Line::Run { at: run, marker, length: length + 1 };
                         at += 1;
-                        from = at;
                     } else if length >= least && self.block.is_none() {
                         self.line = Line::Info { at: run, marker, length };
                     } else if length >= least && is_tail && self.held.len() < MAX_HELD {
                         self.held.push(char::from(byte));
                         at += 1;
-                        from = at;
                     } else if length >= least && byte == b'\n' {
+                        self.pass_lines(piece, from, line_at, segment);
                         at += 1;
                         from = at;
                         self.close(segment);
                     } else {
                         self.text();
-                        self.release(segment);
+                        from = self.release(piece, from, line_at, at, segment);
                     }
                 }
                 Line::Info { at: run, marker, length } => {
@@ -231,19 +237,59 @@ impl Fences {
                     let until = end.map_or(bytes.len(), |end| at + end);
                     self.held.push_str(&piece[at..until]);
                     at = until;
-                    from = at;
                     if end.is_some() && bytes[at] == b'\n' {
+                        self.pass_lines(piece, from, line_at, segment);
                         at += 1;
                         from = at;
                         self.open(run, marker, length, segment);
                     } else if end.is_some() || self.held.len() > MAX_HELD {
                         self.text();
-                        self.release(segment);
+                        from = self.release(piece, from, line_at, at, segment);
                     }
                 }
             }
         }
+        if self.held.is_empty() {
+            self.pass(base + from, &piece[from..], segment);
+        } else {
+            self.pass_lines(piece, from, line_at, segment);
+        }
         self.offset += piece.len();
+    }
+
+    /// Passes on the lines of a piece before the one that is held back.
+    fn pass_lines(&self, piece: &str, from: usize, line_at: Option<usize>, segment: &mut impl FnMut(Segment<'_>)) {
+        if let Some(line_at) = line_at {
+            self.pass(self.offset + from, &piece[from..line_at], segment);
+        }
+    }
+
+    /// Gives back a line that is no fence, of which the piece has been read up to `at`. Returns the first byte of the piece that is
+    /// still to be passed on.
+    fn release(
+        &mut self,
+        piece: &str,
+        from: usize,
+        line_at: Option<usize>,
+        at: usize,
+        segment: &mut impl FnMut(Segment<'_>),
+    ) -> usize {
+        let skipped = self.block.map_or(0, |block| self.skipped(&self.held, block));
+        let from = match line_at {
+            Some(_) if skipped == 0 => from,
+            Some(line_at) => {
+                self.pass_lines(piece, from, Some(line_at), segment);
+                line_at + skipped
+            }
+            // It began in an earlier piece.
+            None => {
+                self.pass_held(skipped, segment);
+                at
+            }
+        };
+        self.line = Line::Rest;
+        self.held.clear();
+        from
     }
 
     /// Ends the text: what was held back is decided, an open block is closed.
@@ -253,7 +299,10 @@ impl Fences {
             (Line::Run { at, marker, length } | Line::Info { at, marker, length }, None) if length >= 3 => {
                 self.open(at, marker, length, segment);
             }
-            _ => self.release(segment),
+            _ => {
+                let skipped = self.block.map_or(0, |block| self.skipped(&self.held, block));
+                self.pass_held(skipped, segment);
+            }
         }
         if self.block.take().is_some() {
             segment(Segment::Close);
@@ -281,21 +330,15 @@ impl Fences {
         self.start = LineStart::default();
     }
 
-    /// Passes on what was held back: the line is no fence.
-    fn release(&mut self, segment: &mut impl FnMut(Segment<'_>)) {
-        self.line = Line::Rest;
-        let held = std::mem::take(&mut self.held);
-        let skipped = self.block.map_or(0, |block| self.skipped(&held, block));
-        if held.len() > skipped {
-            self.pass(self.held_at + skipped, &held[skipped..], segment);
-        }
-        self.held = held;
-        self.held.clear();
+    /// Passes on what was held back, but for the bytes that do not belong to the code.
+    fn pass_held(&self, skipped: usize, segment: &mut impl FnMut(Segment<'_>)) {
+        self.pass(self.held_at + skipped, &self.held[skipped..], segment);
     }
 
     /// Passes on text of the region in which the tracker is.
     fn pass(&self, at: usize, text: &str, segment: &mut impl FnMut(Segment<'_>)) {
         match self.block {
+            _ if text.is_empty() => {}
             Some(_) => segment(Segment::Code(at, text)),
             None => segment(Segment::Prose(at, text)),
         }
