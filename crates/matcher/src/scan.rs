@@ -83,8 +83,9 @@ struct Reader {
 
 /// What was found.
 struct Log {
-    /// Where the last settled match of each part ended.
+    /// Where the last settled match of each part ended, and the parts that have one.
     settled: Vec<Option<u64>>,
+    found: Vec<usize>,
     /// Parts of each pattern that have a settled match.
     settled_parts: Vec<u32>,
     /// Where the last settled match of each pattern ended that was reported.
@@ -92,6 +93,8 @@ struct Log {
     /// Parts that would match if the text ended here, while a piece's end is looked at.
     ending: Vec<(PatternId, usize)>,
     reporting: Vec<Reporting>,
+    /// Whether some pattern is reported otherwise than by default.
+    is_reporting_set: bool,
     hits: Vec<Hit>,
 }
 
@@ -107,6 +110,7 @@ impl Scan {
     /// Says which matches of a pattern are reported from here on.
     pub fn report(&mut self, pattern: PatternId, reporting: Reporting) {
         self.log.reporting[pattern.index()] = reporting;
+        self.log.is_reporting_set = true;
         for reader in &mut self.readers {
             reader.quiet = [LazyStateID::default(); QUIET];
         }
@@ -145,9 +149,20 @@ impl Scan {
         !self.lost.is_empty()
     }
 
-    /// Begins a new text, as [`PatternSet::begin`](crate::PatternSet::begin) does, and reports as it does.
+    /// Begins a new text, as [`PatternSet::begin`](crate::PatternSet::begin) does, and reports as it does. The cost is that of
+    /// what was found in the text before.
     pub fn restart(&mut self) {
-        *self = Self::new(Arc::clone(&self.shared));
+        if !self.shared.is_current(self.readers.iter().map(|reader| &reader.automaton)) {
+            *self = Self::new(Arc::clone(&self.shared));
+            return;
+        }
+        self.readers.iter_mut().for_each(Reader::restart);
+        self.log.restart(&self.shared);
+        self.offset = 0;
+        self.tail.clear();
+        self.before_tail = None;
+        self.lost.clear();
+        (self.allowed, self.spent) = (self.shared.limits.computed_bytes, 0);
     }
 
     /// Returns the bytes of its caches.
@@ -251,9 +266,7 @@ impl Reader {
     /// Begins to read behind a byte, or at the beginning of the text.
     fn new(automaton: Arc<Automaton>, before: Option<u8>) -> Self {
         let mut cache = automaton.take_cache();
-        let config = start::Config::new().anchored(Anchored::No).look_behind(before);
-        let start = automaton.bytes.start_state(&mut cache, &config);
-        let state = start.expect("an automaton that never gives up has a state to start from");
+        let state = start_state(&automaton, &mut cache, before);
         let clears = cache.clear_count();
         Self {
             automaton,
@@ -265,6 +278,15 @@ impl Reader {
             spent: 0,
             is_exhausted: false,
         }
+    }
+
+    /// Begins a new text.
+    fn restart(&mut self) {
+        self.state = start_state(&self.automaton, &mut self.cache, None);
+        self.quiet = [LazyStateID::default(); QUIET];
+        self.next_quiet = 0;
+        self.clears = self.cache.clear_count();
+        self.spent = 0;
     }
 
     /// Reads on, and returns the bytes of states that it computed.
@@ -333,16 +355,38 @@ impl Reader {
     }
 }
 
+/// Returns the state of an automaton behind a byte, or at the beginning of a text.
+fn start_state(automaton: &Automaton, cache: &mut Cache, before: Option<u8>) -> LazyStateID {
+    let config = start::Config::new().anchored(Anchored::No).look_behind(before);
+    let start = automaton.bytes.start_state(cache, &config);
+    start.expect("an automaton that never gives up has a state to start from")
+}
+
 impl Log {
     fn new(shared: &Shared) -> Self {
         let patterns = shared.parts_of_pattern.len();
         Self {
             settled: vec![None; shared.parts.len()],
+            found: Vec::new(),
             settled_parts: vec![0; patterns],
             reported: vec![None; patterns],
             ending: Vec::new(),
             reporting: vec![Reporting::default(); patterns],
+            is_reporting_set: false,
             hits: Vec::new(),
+        }
+    }
+
+    /// Forgets what was found.
+    fn restart(&mut self, shared: &Shared) {
+        for part in self.found.drain(..) {
+            let pattern = shared.parts[part].pattern.index();
+            self.settled[part] = None;
+            self.settled_parts[pattern] = 0;
+            self.reported[pattern] = None;
+        }
+        if std::mem::take(&mut self.is_reporting_set) {
+            self.reporting.fill(Reporting::default());
         }
     }
 
@@ -365,6 +409,9 @@ impl Log {
             return;
         }
         self.settled[part] = Some(offset);
+        if before.is_none() {
+            self.found.push(part);
+        }
         let settled_parts = &mut self.settled_parts[pattern.index()];
         *settled_parts += u32::from(before.is_none());
         let is_whole = *settled_parts == shared.parts_of_pattern[pattern.index()];

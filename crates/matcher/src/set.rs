@@ -238,6 +238,15 @@ impl Shared {
         plan.automata.clone()
     }
 
+    /// Reports whether a text that begins now is read by these automata.
+    pub(crate) fn is_current<'a>(&self, automata: impl ExactSizeIterator<Item = &'a Arc<Automaton>>) -> bool {
+        let plan = self.plan();
+        let is_same = |(one, other): (&Arc<Automaton>, &Arc<Automaton>)| {
+            Arc::ptr_eq(one, other) && !one.is_exhausted.load(Ordering::Relaxed)
+        };
+        plan.automata.len() == automata.len() && plan.automata.iter().zip(automata).all(is_same)
+    }
+
     /// Adds the automaton of these parts to the plan, or several where one were too large, as far as the bytes go. Returns the bytes
     /// that are left.
     fn build(&self, plan: &mut Plan, parts: Vec<u32>, cache_bytes: usize, automaton_bytes: usize) -> usize {

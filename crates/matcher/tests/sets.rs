@@ -185,3 +185,35 @@ fn a_piece_allocates_nothing_once_its_states_are_there() {
     });
     assert_eq!(again.count_total, 0, "{allocations:?}");
 }
+
+#[test]
+fn a_scan_begins_a_new_text_as_a_new_one_does() {
+    let set = set(&[("a+b", ""), (r"\bTODO\b", ""), ("^x", ""), ("(?!y)z$", "m")], Limits::default());
+    let hits = |scan: &mut pijs_matcher::Scan, pieces: &[&str]| {
+        let mut hits = Vec::new();
+        pieces.iter().for_each(|piece| scan.read(piece, |hit| hits.push(hit)));
+        hits
+    };
+    let texts: [&[&str]; 4] = [&["xaa", "b TODO", " z"], &["TO", "DOS"], &["b"], &["x", "ab TODO\nz"]];
+    let mut kept = set.begin();
+    for pieces in texts.iter().cycle().take(9) {
+        assert_eq!(hits(&mut kept, pieces), hits(&mut set.begin(), pieces), "{pieces:?}");
+        for pattern in hits(&mut set.begin(), pieces) {
+            kept.report(pattern.pattern, Reporting::Never);
+        }
+        kept.restart();
+        assert_eq!(kept.offset(), 0);
+    }
+}
+
+#[test]
+fn a_new_text_allocates_nothing_once_its_states_are_there() {
+    let set = set(&[("a+b", ""), (r"\bTODO\b", "")], Limits::default());
+    let mut scan = set.begin();
+    let mut read = || {
+        scan.read("an aab and a TODO.", |_| {});
+        scan.restart();
+    };
+    read();
+    assert_eq!(allocation_counter::measure(|| (0..100).for_each(|_| read())).count_total, 0);
+}

@@ -1,11 +1,16 @@
 //! The cost of a delta, counted: allocations, and bytes that are read.
 
 use allocation_counter::measure;
-use pijs_rules::{Condition, EngineOptions, MatchContext, Origin, Rule, RuleEngine, RuleSettings};
+use pijs_rules::{Condition, EngineOptions, MatchContext, Origin, Region, Rule, RuleEngine, RuleSettings};
 
 fn engine(patterns: &[&str]) -> RuleEngine {
+    engine_of(patterns, &[Region::Any])
+}
+
+fn engine_of(patterns: &[&str], regions: &[Region]) -> RuleEngine {
     let rules = patterns.iter().enumerate().map(|(number, source)| {
         let mut rule = Rule::new(format!("rule-{number}"), Origin::Project, "x");
+        rule.region = regions[number % regions.len()];
         rule.conditions.push(Condition { source: (*source).to_owned(), flags: "m".to_owned() });
         rule
     });
@@ -40,6 +45,22 @@ fn a_delta_that_matches_nothing_allocates_nothing() {
     let mut engine = engine(&[r"\bTODO\b", r"^\s*(?:const|let)\s+forbidden\s*=", "rm -rf", r"console\.log\("]);
     read(&mut engine, 100_000);
     assert_eq!(measure(|| read(&mut engine, 1_000_000)).count_total, 0);
+}
+
+#[test]
+fn a_code_block_allocates_nothing() {
+    let regions = [Region::Any, Region::Code, Region::Prose];
+    let mut engine = engine_of(&[r"\bTODO\b", r"^\s*(?:const|let)\s+forbidden\s*=", "rm -rf"], &regions);
+    let text = "All of it:\n\n> 1. ```ts\n>    let a = b;\n>    ```\n\n~~~~\nlet answer = compute(input);\n~~~~\n- and more\n\n";
+    let mut read = || {
+        for at in (0..100 * text.len()).step_by(7) {
+            let from = at % text.len();
+            let until = (from + 7).min(text.len());
+            assert!(engine.check_delta(&text[from..until], &MatchContext::text(0)).is_none());
+        }
+    };
+    (0..10).for_each(|_| read());
+    assert_eq!(measure(read).count_total, 0);
 }
 
 #[test]

@@ -164,7 +164,7 @@ impl Lane {
     /// Begins a new text of the stream.
     fn restart_text(&mut self) {
         if self.length > 0 {
-            self.scan = self.rules.set.begin();
+            self.scan.restart();
             self.exhausted = 0;
         }
         self.unsettled.clear();
