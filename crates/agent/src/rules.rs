@@ -122,7 +122,7 @@ impl Agent {
 
     /// Returns the section of the system prompt on rules.
     pub(crate) fn rules_section(&self) -> Option<String> {
-        self.rules.borrow().as_ref()?.prompt_section.clone()
+        self.judging.rules.borrow().as_ref()?.prompt_section.clone()
     }
 
     /// Begins a turn: takes changed rules, and clears the caps of the turn before.
