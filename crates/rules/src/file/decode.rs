@@ -144,7 +144,7 @@ impl<'a> Decoder<'a> {
             None => (
                 0,
                 "the file has no front matter, so the rule has no condition",
-                "begin the file with `---`, `condition: 'PATTERN'`, `---`, each on a line of its own",
+                "begin the file with `---`, `condition: 'PATTERN'` (or `alwaysApply: true`), `---`, each on a line of its own",
             ),
         };
         let line = &self.file[at..];
