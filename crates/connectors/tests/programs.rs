@@ -50,6 +50,7 @@ mod linux {
             whether_a_number_is_that_of_a_process_is_told_and_nothing_is_sent,
         ),
         ("set_user_id_programs_stay_without_privileges", set_user_id_programs_stay_without_privileges),
+        ("no_program_reads_the_environment_of_this_one", no_program_reads_the_environment_of_this_one),
         ("many_quick_programs_leave_no_zombies", many_quick_programs_leave_no_zombies),
         ("much_output_keeps_its_end", much_output_keeps_its_end),
         ("a_program_may_write_only_where_it_was_told", a_program_may_write_only_where_it_was_told),
@@ -366,6 +367,19 @@ mod linux {
         let world = world();
         let said = ok(world.sync("exec", "exec", sh("grep NoNewPrivs /proc/self/status")));
         assert_eq!(said["stdout"], "NoNewPrivs:\t1\n");
+    }
+
+    fn no_program_reads_the_environment_of_this_one() {
+        if rustix::thread::capabilities(None).is_ok_and(|own| own.permitted.is_empty()) {
+            return; // Only a capability of this process tells a program of the same user apart, where nothing else confines it.
+        }
+        let world = world();
+        let own = std::process::id();
+        let said =
+            ok(world.sync("exec", "exec", sh(&format!("cat /proc/{own}/environ; cat /proc/self/environ | wc -c"))));
+        let words = said["stdout"].as_str().unwrap();
+        let length = words.trim().parse::<usize>();
+        assert!(length.is_ok_and(|length| length > 0), "nothing but the length of the program's own: {words}");
     }
 
     fn many_quick_programs_leave_no_zombies() {

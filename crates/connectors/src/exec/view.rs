@@ -24,6 +24,7 @@ pub(super) fn of(permit: &Permit, command: &str, program: &Program, options: &Ex
     let mut view = permit.places().program_view();
     if needs_no_credentials(command) || needs_no_credentials(&program.file.to_string_lossy()) {
         view.closed.extend(permit.places().credentials());
+        view.unwritten.extend(permit.places().runs_in_home());
     }
     view
 }

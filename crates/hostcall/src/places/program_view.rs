@@ -57,6 +57,13 @@ impl Places {
         closed.map(|(name, _)| self.home.join(name)).chain(self.own.credentials.iter().cloned())
     }
 
+    /// Returns what runs by itself in the home, or is read by what does: start files of shells, folders of programs, settings of git and editors. A tool
+    /// that has no business with credentials writes none of it.
+    pub fn runs_in_home(&self) -> impl Iterator<Item = PathBuf> {
+        let run = HOME.iter().filter(|(_, protection)| *protection != Protection::All);
+        run.map(|(name, _)| self.home.join(name))
+    }
+
     /// Whether files of PiJS lie in a folder, or below it, in which nobody works.
     pub fn holds_own_files(&self, folder: &Path) -> bool {
         let is_worked_in = [&self.project, &self.home, &self.temp].into_iter().any(|used| used.starts_with(folder));

@@ -130,6 +130,15 @@ fn say(host: BorrowedFd<'_>, word: &Word) {
     let _ = rustix::net::send(host, &line, SendFlags::NOSIGNAL);
 }
 
+/// Gives up, for all that is started, the capabilities that show a process's environment and memory to others: as root a program
+/// would read the keys in that of `pi`. Without the right to give something up there is nothing to give up.
+fn give_up_looking_into_others() {
+    use rustix::thread::{CapabilitySet, remove_capability_from_bounding_set};
+    for capability in [CapabilitySet::SYS_PTRACE, CapabilitySet::PERFMON, CapabilitySet::SYS_ADMIN] {
+        let _ = remove_capability_from_bounding_set(capability);
+    }
+}
+
 fn start(order: Order, files: Vec<OwnedFd>) -> io::Result<Pid> {
     let mut files = files.into_iter();
     let mut next = || files.next().ok_or(io::Error::from(Errno::BADF));
@@ -144,6 +153,7 @@ fn start(order: Order, files: Vec<OwnedFd>) -> io::Result<Pid> {
     if order.walls.tree {
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     }
+    give_up_looking_into_others();
     if order.walls.no_new_privileges {
         rustix::thread::set_no_new_privs(true)?;
     }

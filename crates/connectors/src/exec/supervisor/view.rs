@@ -8,6 +8,7 @@ use landlock::{
     ABI, AccessFs, BitFlags, PathBeneath, Ruleset, RulesetAttr as _, RulesetCreated, RulesetCreatedAttr as _,
     RulesetError,
 };
+use pijs_durable::Owner;
 use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, fstat, openat};
 use std::ffi::{CString, OsStr};
 use std::io;
@@ -49,7 +50,8 @@ impl View<'_> {
         // A folder that cannot be listed holds nothing that the program could name.
         for name in names(folder) {
             let path = path.join(OsStr::from_bytes(name.to_bytes()));
-            if self.closed.contains(&path) {
+            // What is about to replace a file of PiJS has a name of its own meanwhile.
+            if self.closed.contains(&path) || name.to_str().is_ok_and(|name| Owner::of(name).is_some()) {
                 continue;
             }
             let Ok(entry) = openat(folder, &name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
@@ -103,6 +105,21 @@ mod tests {
             std::fs::read(file).is_ok()
         });
         confined.join().expect("the thread ends")
+    }
+
+    #[test]
+    fn files_that_are_about_to_replace_closed_ones_are_closed() {
+        let home = tempfile::tempdir().expect("a folder");
+        let home = home.path().canonicalize().expect("a path");
+        let (closed, open) = (home.join("auth.json"), home.join("notes.tmp"));
+        let new = home.join(Owner::this_process().expect("an owner").temporary_name("auth.json"));
+        for file in [&closed, &open, &new] {
+            std::fs::write(file, "x").expect("written");
+        }
+        if reads(&closed, &closed) {
+            return; // This kernel has no Landlock.
+        }
+        assert!(reads(&open, &closed) && !reads(&new, &closed));
     }
 
     #[test]
