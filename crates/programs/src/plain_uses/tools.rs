@@ -247,30 +247,6 @@ pub(crate) const TOOLS: &[Tool] = &[
         --strip-debug --strip-unneeded --only-section --remove-section --only-keep-debug --add-gnu-debuglink \
         --preserve-dates --output-target --input-target"]).without(names_a_list)]),
     tool(&["gold", "ld", "ld.bfd", "ld.gold", "ld.lld"], Syntax::Words, &[plain("", &["-v -V --help"]).without(is_a_word)]),
-    tool(
-        &["javac"],
-        Syntax::Words,
-        &[plain(
-            "",
-            &["-d -g -source -target --release -nowarn -verbose -encoding -parameters -version -deprecation -Xlint -Xlint:all \
-               -Werror"],
-        )
-        .without(names_a_list)],
-    )
-    .obeying_its_folder(),
-    tool(
-        &["mypy"],
-        Syntax::Letters,
-        &[plain(
-            "",
-            &["-p: -m: -v --strict --ignore-missing-imports --no-error-summary --show-error-codes --pretty \
-               --no-color-output --show-column-numbers --show-error-context --package --module --python-version --exclude \
-               --no-incremental --check-untyped-defs --disallow-untyped-defs --warn-unused-ignores --follow-imports \
-               --hide-error-codes --namespace-packages --explicit-package-bases"],
-        )
-        .without(names_a_list)],
-    )
-    .obeying_its_folder(),
     // Of other languages it starts a program by name.
     tool(
         &["protoc"],
