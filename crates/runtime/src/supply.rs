@@ -14,6 +14,7 @@ use pijs_packages::{Depot, PackageError, PinnedPackage};
 use pijs_protocol::artifact::{ArtifactMetadata, Finding};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -113,9 +114,16 @@ impl Supplier {
 
     /// Packages below `node_modules` of a fresh folder.
     async fn unpacked(&self, packages: &[PinnedPackage]) -> Result<OwnTemporary> {
-        let folder = OwnTemporary::new_in(&self.environment.temp, "pijs").map_err(|error| {
-            Failure::failed(format!("no folder can be made in {}: {error}", self.environment.temp.display()))
-        })?;
+        let failed = |place: &Path| {
+            let place = place.display().to_string();
+            move |error| Failure::failed(format!("no folder can be made in {place}: {error}"))
+        };
+        // Beside the cache no program of an extension changes what is compiled, as it might in the folder for temporary files.
+        let place = match self.kept().and_then(|kept| Some(kept.parent()?.to_owned())) {
+            Some(beside) => fs::create_dir_all(&beside).map(|()| beside.clone()).map_err(failed(&beside))?,
+            None => self.environment.temp.clone(),
+        };
+        let folder = OwnTemporary::new_in(&place, "pijs").map_err(failed(&place))?;
         let kept = self.kept().unwrap_or_else(|| folder.path().join("tarballs"));
         let depot = Depot::open(&kept, self.environment.npm_config(self.registry.as_deref())?)?;
         let depot = depot.carrying(carried::packages());
