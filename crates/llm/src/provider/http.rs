@@ -259,7 +259,7 @@ impl Endpoint {
                 ProviderError::new(ErrorKind::Rejected, format!("before_provider_headers: {name:?} {what}"))
             };
             let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad("is no header name"))?;
-            if headers.get(&name).is_some_and(HeaderValue::is_sensitive) {
+            if headers.get(&name).is_some_and(HeaderValue::is_sensitive) || is_of_connection(&name) {
                 continue;
             }
             match value {
@@ -558,6 +558,13 @@ fn chain(error: &reqwest::Error) -> String {
         source = cause.source();
     }
     if text.is_empty() { "the request failed".to_owned() } else { text }
+}
+
+/// Whether a header says where a request goes or how long it is, which is for the address and the body to say.
+fn is_of_connection(name: &HeaderName) -> bool {
+    use reqwest::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TE, TRAILER, TRANSFER_ENCODING, UPGRADE};
+    let listed = [CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TE, TRAILER, TRANSFER_ENCODING, UPGRADE].contains(name);
+    listed || name == "keep-alive" || name.as_str().starts_with("proxy-")
 }
 
 #[cfg(test)]
