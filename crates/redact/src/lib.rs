@@ -10,9 +10,11 @@
 
 mod flags;
 mod secrets;
+mod substitute;
 mod unescaped;
 
 pub use secrets::are_in;
+pub use substitute::Substitutes;
 
 use aho_corasick::{AhoCorasick, MatchKind};
 use base64::Engine as _;

@@ -1,0 +1,218 @@
+//! Stand-ins of equal length for secrets, so that a recording without them still replays.
+//!
+//! [`Redactor::text`] takes a secret out; a program that got the shortened text would behave in another way. A
+//! [`Substitutes`] puts the same stand-in wherever a secret appears, with as many characters, so that what a program
+//! makes of it (a header, a slice, a length) is made of the stand-in as well. The forms of a secret in base64,
+//! hexadecimal and a form become those of its stand-in. What cannot follow is a value that was computed from the
+//! secret in another way, such as a hash of it.
+//!
+//! Substituting twice changes nothing: a stand-in is no secret.
+
+use super::{
+    CREDENTIAL_PREFIXES, PEM, REDACTED, Redactor, SHORTEST_CREDENTIAL, Secrets, credential_length, encodings,
+    private_keys,
+};
+use aho_corasick::{AhoCorasick, MatchKind};
+use serde_json::{Map, Value};
+use std::sync::Arc;
+
+/// What a stand-in begins with, where it is long enough.
+const MARK: &str = "REDACTED";
+
+/// Puts stand-ins in the place of the secrets that a [`Redactor`] knows, and of what looks like a credential.
+#[derive(Debug)]
+pub struct Substitutes {
+    redactor: Redactor,
+    table: Table,
+}
+
+/// Stand-ins for one state of the redactor.
+#[derive(Debug)]
+struct Table {
+    of: Arc<Secrets>,
+    /// Finds a secret, also in JSON text, or the beginning of a credential.
+    any: AhoCorasick,
+    secrets: AhoCorasick,
+    /// One for each pattern of `secrets`.
+    stand_ins: Vec<String>,
+}
+
+impl Table {
+    fn new(of: Arc<Secrets>) -> Self {
+        let mut pairs: Vec<(String, String)> = Vec::new();
+        for (number, secret) in of.given.iter().enumerate() {
+            let stand_in = stand_in(secret, number + 1);
+            let (forms, stand_ins) = (encodings(secret), encodings(&stand_in));
+            let filled = |form: &String| filler("", form.chars().count());
+            let stand_ins: Vec<String> = match forms.len() == stand_ins.len() {
+                true => stand_ins,
+                false => forms.iter().map(filled).collect(),
+            };
+            pairs.extend(forms.into_iter().zip(stand_ins));
+            pairs.push((secret.clone(), stand_in));
+        }
+        let secrets = AhoCorasick::builder()
+            .match_kind(MatchKind::LeftmostLongest)
+            .build(pairs.iter().map(|(secret, _)| secret))
+            .expect("so many secrets fit");
+        let in_json = pairs.iter().map(|(secret, _)| {
+            let quoted = Value::from(secret.as_str()).to_string();
+            quoted[1..quoted.len() - 1].to_owned()
+        });
+        let looks = CREDENTIAL_PREFIXES.iter().copied().chain([PEM]).map(str::to_owned);
+        let any = AhoCorasick::new(in_json.chain(looks)).expect("so many secrets fit");
+        let stand_ins = pairs.into_iter().map(|(_, stand_in)| stand_in).collect();
+        Self { of, any, secrets, stand_ins }
+    }
+}
+
+impl Redactor {
+    /// Makes stand-ins for what this redactor knows now and learns later.
+    pub fn substitutes(&self) -> Substitutes {
+        Substitutes { table: Table::new(self.known()), redactor: self.clone() }
+    }
+}
+
+impl Substitutes {
+    /// Takes note of secrets that the redactor has learnt meanwhile.
+    pub fn refresh(&mut self) {
+        let known = self.redactor.known();
+        if !Arc::ptr_eq(&known, &self.table.of) {
+            self.table = Table::new(known);
+        }
+    }
+
+    /// Returns whether JSON text may hold something that is substituted. `false` is certain.
+    pub fn may_be_in(&self, json: &[u8]) -> bool {
+        self.table.any.is_match(json)
+    }
+
+    /// Returns text with stand-ins.
+    pub fn text(&self, text: &str) -> String {
+        let mut out = self.table.secrets.replace_all(text, &self.table.stand_ins);
+        for prefix in CREDENTIAL_PREFIXES {
+            out = credentials(&out, prefix);
+        }
+        for place in private_keys(&out.clone()) {
+            let length = out[place.clone()].chars().count();
+            if !out[place.clone()].contains(MARK) {
+                out.replace_range(place, &filler(&format!("{PEM}{MARK} "), length));
+            }
+        }
+        out
+    }
+
+    /// Returns bytes with stand-ins where they are text, and as they are where they are not.
+    pub fn bytes(&self, bytes: &[u8]) -> Option<Vec<u8>> {
+        let text = std::str::from_utf8(bytes).ok()?;
+        let out = self.text(text);
+        (out != text).then(|| out.into_bytes())
+    }
+
+    /// Returns a value with stand-ins in its strings and in the names of its members. Names in plain lower case are those of
+    /// a format and stay.
+    pub fn value(&self, value: Value) -> Value {
+        match value {
+            Value::String(text) => Value::String(self.text(&text)),
+            Value::Array(items) => items.into_iter().map(|item| self.value(item)).collect(),
+            Value::Object(members) => {
+                let member = |(name, value): (String, Value)| {
+                    let is_of_format = name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+                    (if is_of_format { name } else { self.text(&name) }, self.value(value))
+                };
+                Value::Object(members.into_iter().map(member).collect::<Map<_, _>>())
+            }
+            other => other,
+        }
+    }
+}
+
+/// The stand-in of the secret with this number: as long, in characters.
+fn stand_in(secret: &str, number: usize) -> String {
+    let prefix = CREDENTIAL_PREFIXES.iter().find(|prefix| secret.starts_with(**prefix)).copied().unwrap_or_default();
+    let length = secret.chars().count();
+    let marked = format!("{prefix}{MARK}{number}x");
+    // A short one has no place for the mark; its number still tells it from others.
+    let short = format!("R{number}");
+    filler(if marked.len() <= length { &marked } else { &short }, length)
+}
+
+/// `begin` and as many `x` as there is place for.
+fn filler(begin: &str, length: usize) -> String {
+    begin.chars().chain(std::iter::repeat('x')).take(length).collect()
+}
+
+/// Text in which everything that looks like a credential of this prefix has a stand-in.
+fn credentials(text: &str, prefix: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(prefix) {
+        let (before, found) = rest.split_at(at);
+        let body = &found[prefix.len()..];
+        let starts_word = !before.ends_with(|c: char| c.is_ascii_alphanumeric());
+        let length = if starts_word { credential_length(body) } else { 0 };
+        out.push_str(before);
+        out.push_str(prefix);
+        rest = body;
+        if length >= SHORTEST_CREDENTIAL {
+            let is_stand_in = body.starts_with(MARK) || CREDENTIAL_PREFIXES.iter().any(|other| body.starts_with(other));
+            out.push_str(&if is_stand_in { body[..length].to_owned() } else { filler(MARK, length) });
+            rest = &body[length..];
+        }
+    }
+    out.push_str(rest);
+    debug_assert!(text.contains(REDACTED) || out.chars().count() == text.chars().count());
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn substitutes(secrets: &[&str]) -> Substitutes {
+        Redactor::new(secrets.iter().map(|secret| (*secret).to_owned())).substitutes()
+    }
+
+    #[test]
+    fn a_secret_has_one_stand_in_of_its_length_everywhere() {
+        let known = substitutes(&["hunter2hunter2", "another-secret"]);
+        let text = known.text("a hunter2hunter2 b hunter2hunter2 c another-secret");
+        assert_eq!(text, "a REDACTED1xxxxx b REDACTED1xxxxx c REDACTED2xxxxx");
+        assert_eq!(known.text(&text), text);
+    }
+
+    #[test]
+    fn the_forms_of_a_secret_become_those_of_its_stand_in() {
+        let known = substitutes(&["hunter2hunter2"]);
+        assert_eq!(known.text(&hex::encode("hunter2hunter2")), hex::encode("REDACTED1xxxxx"));
+    }
+
+    #[test]
+    fn what_looks_like_a_credential_keeps_its_prefix_and_length() {
+        let known = substitutes(&[]);
+        let text = known.text("key sk-abcdefghijklmnop end");
+        assert_eq!(text, "key sk-REDACTEDxxxxxxxx end");
+        assert_eq!(known.text(&text), text);
+        assert_eq!(known.text("sk-short"), "sk-short");
+    }
+
+    #[test]
+    fn a_secret_that_is_learnt_later_counts_from_then_on() {
+        let redactor = Redactor::new([]);
+        let mut known = redactor.substitutes();
+        redactor.learn("hunter2hunter2");
+        known.refresh();
+        assert!(known.may_be_in(b"{\"a\":\"hunter2hunter2\"}"));
+        assert_eq!(
+            known.value(serde_json::json!({ "a": ["hunter2hunter2"] })),
+            serde_json::json!({ "a": ["REDACTED1xxxxx"] })
+        );
+    }
+
+    #[test]
+    fn a_secret_with_quotes_is_found_in_json() {
+        let known = substitutes(&["pass\"word\\"]);
+        let json = serde_json::json!({ "a": "pass\"word\\" }).to_string();
+        assert!(known.may_be_in(json.as_bytes()));
+    }
+}
