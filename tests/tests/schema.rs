@@ -4,12 +4,12 @@ use pijs_protocol::artifact::{ARTIFACT_SCHEMA, ArtifactMetadata, EngineBuild, Fi
 use pijs_protocol::log::{Component, Correlation, LOG_SCHEMA, Level, LogEntry, Source};
 use pijs_protocol::manifest::{CAPABILITY_SCHEMA, CapabilityManifest, CapabilityRequest, Scope};
 use pijs_protocol::message::{BusEvent, ErrorReport, EventHook, EventResult, Load, SlashCommand, ToolCall, ToolResult};
-use pijs_protocol::tape::{TAPE_SCHEMA, TapeHeader};
 use pijs_protocol::wire::{EntriesDelta, StateDelta, StreamAnswer, Task};
 use pijs_protocol::{
     CallId, Capability, Chunk, Delivery, EntryIndex, Envelope, ErrorCode, EventId, ExtensionId, Handle, HostCall,
     HostResult, HostcallError, Message, Now, Seq, StreamDelta, StreamSource, SyncReply, TimerId, Usage, Yield,
 };
+use pijs_tape::TapeHeader;
 use pijs_tests::validate;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
@@ -261,15 +261,6 @@ fn manifest_artifact_and_tape_header_pass() {
     );
     pass(
         "pi.ext.tape.v1",
-        &TapeHeader {
-            schema: TAPE_SCHEMA.to_owned(),
-            protocol: "1.0".to_owned(),
-            engine: engine(),
-            artifacts: [("npm:pi-ttsr".to_owned(), "sha256:00".to_owned())].into(),
-            seed: u64::MAX,
-            epoch_ms: 0,
-            clock_step_us: 1,
-            time_zone: "UTC".to_owned(),
-        },
+        &TapeHeader { seed: u64::MAX, ..TapeHeader::new("0.1.0", engine(), "sha256:00".to_owned()) },
     );
 }

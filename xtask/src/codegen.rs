@@ -8,9 +8,8 @@ use anyhow::{Context, Result, bail};
 use pijs_protocol::artifact::ArtifactMetadata;
 use pijs_protocol::log::LogEntry;
 use pijs_protocol::manifest::CapabilityManifest;
-use pijs_protocol::tape::TapeHeader;
 use pijs_protocol::{Delivery, Envelope, SyncReply, Yield};
-use pijs_tick::tape::Record;
+use pijs_tape::{Record, TapeHeader};
 use schemars::{JsonSchema, Schema, generate::SchemaSettings};
 use serde_json::Value;
 use std::fs;
@@ -52,8 +51,16 @@ pub fn generate() -> Result<Vec<Generated>> {
             "artifact.json",
             &schema_is("pi.ext.artifact.v1"),
         ),
-        generated::<TapeHeader>("pi.ext.tape.v1.schema.json", "The first line of a tape", &schema_is("pi.ext.tape.v1")),
-        generated::<Record>("pi.ext.tape.v1.record.schema.json", "Every other line of a tape", &[]),
+        generated::<TapeHeader>(
+            "pi.ext.tape.v1.schema.json",
+            "The header of a tape: the value of its first record",
+            &schema_is("pi.ext.tape.v1"),
+        ),
+        generated::<Record>(
+            "pi.ext.tape.v1.record.schema.json",
+            "One record of a tape: a line of JSON in its zstd frames",
+            &[],
+        ),
         generated::<Delivery>("delivery.schema.json", "One macrotask for a realm", &[]),
         generated::<Yield>("yield.schema.json", "What a realm hands back at the end of a turn", &[]),
         generated::<SyncReply>("sync_reply.schema.json", "The answer to a synchronous hostcall", &[]),

@@ -37,7 +37,7 @@ pub const LAYERS: &[&[&str]] = &[
     ],
     &["pijs-engine", "pijs-hostcall"],
     &["pijs-connectors", "pijs-packages", "pijs-realm", "pijs-rules"],
-    &["pijs-extc", "pijs-llm", "pijs-resources"],
+    &["pijs-extc", "pijs-llm", "pijs-resources", "pijs-tape"],
     &["pijs-host", "pijs-session-store", "pijs-tools"],
     &["pijs-agent"],
     &["pijs-runtime"],

@@ -18,7 +18,6 @@
 //! | [`manifest`] | `pi.ext.cap.v1`, the capability manifest (3.3) |
 //! | [`log`] | `pi.ext.log.v1`, log and ledger lines (3.1, 3.4) |
 //! | [`artifact`] | `artifact.json`, what `extc` says about its output |
-//! | [`tape`] | header of a recorded session |
 //! | [`chat_markup`] | markers of chat templates in text of extensions |
 //! | [`globs`] | which patterns are compiled at all |
 //! | [`guard`] | switches that take a guard away, for the attack suite |
@@ -37,7 +36,6 @@ pub mod message;
 pub mod number;
 pub mod registration;
 pub mod stream;
-pub mod tape;
 pub mod wire;
 
 pub use hostcall::{Capability, Chunk, ErrorCode, HostCall, HostResult, HostcallError, Method};

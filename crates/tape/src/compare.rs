@@ -1,33 +1,45 @@
-//! Two tapes side by side: the first place where they part.
+//! The first place where a replay parts from its recording.
 
-use super::{Event, Record, TapeError};
 use pijs_protocol::{ExtensionId, Seq};
+use serde::Serialize;
 use serde_json::Value;
-use std::collections::BTreeMap;
 use std::fmt;
 
-/// Longest text of a value in a [`Drift`]'s sentence, in characters.
-const SHOWN: usize = 200;
+/// Longest text of a value in a [`Divergence`]'s sentence, in characters.
+const SHOWN: usize = 400;
 
-/// The first divergence of two runs.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Drift {
-    /// In which realm, as the expected run has it (the actual one, when the expected run was over).
+/// The first record that a replay made in another way than was recorded.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Divergence {
+    /// Number of the tick on the tape, over all realms.
+    pub tick: u64,
+    /// Number of the record on the tape at which it shows.
+    pub record: u64,
+    /// In whose realm.
     pub realm: ExtensionId,
-    /// In which turn of that realm; 0 before its first.
-    pub tick: Seq,
-    /// Where: the kind of record, and a JSON pointer into it: `yield /messages/0/payload/delay_ms`.
-    pub what: String,
-    /// What the first tape has there; `Null` where it has nothing.
-    pub expected: Value,
-    /// What the second one has there.
-    pub actual: Value,
+    /// The turn in that realm's own order; 0 before its first delivery.
+    pub seq: Seq,
+    /// The kind of record, and a JSON pointer into it: `yield /messages/0/payload/delay_ms`.
+    pub at: String,
+    /// What was recorded there; `Null` where there was nothing.
+    pub recorded: Value,
+    /// What the replay has there.
+    pub replayed: Value,
+    /// The position in the extension's source, where the message tells it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
 }
 
-impl fmt::Display for Drift {
+impl fmt::Display for Divergence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { realm, tick, what, expected, actual } = self;
-        write!(f, "{realm}, tick {}: {what} is {}, recorded was {}", tick.0, brief(actual), brief(expected))
+        let Self { tick, record, realm, seq, at, recorded, replayed, source } = self;
+        writeln!(f, "tick {tick} (record {record}), {realm}, turn {} of its realm: {at} differs", seq.0)?;
+        writeln!(f, "- recorded: {}", brief(recorded))?;
+        write!(f, "+ replayed: {}", brief(replayed))?;
+        match source {
+            Some(source) => write!(f, "\n  at {source}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -39,114 +51,37 @@ fn brief(value: &Value) -> String {
     }
 }
 
-/// Compares two runs record by record; `None` when they are equal.
-///
-/// Everything counts but [`Usage::heap_bytes`](pijs_protocol::Usage): how much an allocator hands out says nothing
-/// about what an extension did.
-///
-/// # Errors
-///
-/// The first record that cannot be read. Readers of tapes fit as they are; records in memory go in as
-/// `records.into_iter().map(Ok)`.
-pub fn compare(
-    expected: impl IntoIterator<Item = Result<Record, TapeError>>,
-    actual: impl IntoIterator<Item = Result<Record, TapeError>>,
-) -> Result<Option<Drift>, TapeError> {
-    let (mut expected, mut actual) = (expected.into_iter(), actual.into_iter());
-    let mut comparison = Comparison::default();
-    loop {
-        let pair = (expected.next().transpose()?, actual.next().transpose()?);
-        if pair == (None, None) {
-            return Ok(None);
-        }
-        if let Some(drift) = comparison.step(pair.0.as_ref(), pair.1.as_ref()) {
-            return Ok(Some(drift));
-        }
-    }
+/// Where two records differ: the kind of record with a JSON pointer, and both sides.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Difference {
+    pub(crate) at: String,
+    pub(crate) recorded: Value,
+    pub(crate) replayed: Value,
 }
 
-/// The same one step at a time, for a replay that compares as it goes.
-#[derive(Debug, Default)]
-pub struct Comparison {
-    /// The turn each realm is in.
-    ticks: BTreeMap<ExtensionId, Seq>,
-}
-
-impl Comparison {
-    /// Compares the next record of both runs; `None` stands for the end of a run.
-    pub fn step(&mut self, expected: Option<&Record>, actual: Option<&Record>) -> Option<Drift> {
-        let realm = &expected.or(actual)?.realm;
-        if let Some(Record { event: Event::Delivery(delivery), .. }) = expected.or(actual) {
-            self.ticks.insert(realm.clone(), delivery.seq);
-        }
-        let tick = self.ticks.get(realm).copied().unwrap_or_default();
-        let drift = |what: String, expected, actual| Some(Drift { realm: realm.clone(), tick, what, expected, actual });
-        let (expected, actual) = match (expected, actual) {
-            (Some(expected), Some(actual)) => (expected, actual),
-            (Some(expected), None) => return drift("end of the run".to_owned(), summary(expected), Value::Null),
-            (None, Some(actual)) => return drift("end of the run".to_owned(), Value::Null, summary(actual)),
-            (None, None) => return None,
-        };
-        if behaves_equally(expected, actual) {
-            return None;
-        }
-        if expected.realm != actual.realm || expected.event.as_ref().kind() != actual.event.as_ref().kind() {
-            return drift("order of records".to_owned(), summary(expected), summary(actual));
-        }
-        let (left, right) = (comparable(expected), comparable(actual));
-        if left == right {
-            return None; // a NaN differs from itself; its line does not
-        }
-        let mut pointer = String::new();
-        let (left, right) = first_difference(&left, &right, &mut pointer);
-        drift(format!("{} {pointer}", expected.event.as_ref().kind()), left, right)
+/// Compares two canonical lines; `None` when they are equal. An absent one stands for the end of the turn.
+pub(crate) fn compare(recorded: Option<&[u8]>, replayed: Option<&[u8]>) -> Option<Difference> {
+    if recorded == replayed {
+        return None;
     }
-}
-
-fn behaves_equally(expected: &Record, actual: &Record) -> bool {
-    match (&expected.event, &actual.event) {
-        (Event::Yield(left), Event::Yield(right)) => {
-            let mut usage = right.usage;
-            usage.heap_bytes = left.usage.heap_bytes;
-            expected.realm == actual.realm
-                && left.messages == right.messages
-                && left.stream == right.stream
-                && left.usage == usage
+    let read =
+        |line: Option<&[u8]>| -> Value { line.and_then(|line| serde_json::from_slice(line).ok()).unwrap_or_default() };
+    let (recorded, replayed) = (read(recorded), read(replayed));
+    let kind = |value: &Value| value.get("kind").and_then(Value::as_str).unwrap_or("nothing").to_owned();
+    let (left, right) = (kind(&recorded), kind(&replayed));
+    if left != right {
+        return Some(Difference { at: "the next record".to_owned(), recorded, replayed });
+    }
+    for member in ["value", "bytes"] {
+        let member = |value: &Value| value.get(member).cloned().unwrap_or_default();
+        if member(&recorded) != member(&replayed) {
+            let mut pointer = String::new();
+            let (recorded, replayed) = first_difference(&member(&recorded), &member(&replayed), &mut pointer);
+            return Some(Difference { at: format!("{left} {pointer}"), recorded, replayed });
         }
-        _ => expected == actual,
     }
-}
-
-/// A record as JSON, with its attachments, without what does not count.
-fn comparable(record: &Record) -> Value {
-    let line = super::record::encode(&record.realm, record.event.as_ref())
-        .and_then(|line| Ok(serde_json::from_slice::<Value>(&line)?))
-        .expect("protocol values are JSON values");
-    let Value::Object(mut line) = line else { unreachable!("a record is an object") };
-    let mut value = line.remove("value").unwrap_or_default();
-    if let Some(usage) = value.get_mut("usage").and_then(Value::as_object_mut) {
-        usage.remove("heap_bytes");
-    }
-    if let (Some(bytes), Some(value)) = (line.remove("bytes"), value.as_object_mut()) {
-        value.insert("$attachments".to_owned(), bytes);
-    }
-    value
-}
-
-/// Kind and the members that name a record, for records that cannot be compared member by member.
-fn summary(record: &Record) -> Value {
-    let what = match &record.event {
-        Event::Delivery(delivery) => Some(("seq", Value::from(delivery.seq.0))),
-        Event::Call(call) => Some(("method", Value::from(call.method.as_str()))),
-        Event::Reply(reply) => Some(("call_id", Value::from(reply.result.call_id.as_str()))),
-        Event::Yield(output) => Some(("messages", Value::from(output.messages.len()))),
-        Event::Termination(termination) => Some(("reason", Value::from(termination.to_string()))),
-    };
-    let mut members = serde_json::Map::new();
-    members.insert("realm".to_owned(), record.realm.as_str().into());
-    members.insert("kind".to_owned(), record.event.as_ref().kind().into());
-    members.extend(what.map(|(key, value)| (key.to_owned(), value)));
-    Value::Object(members)
+    // The order of members is all that differs, or a NaN.
+    Some(Difference { at: left, recorded, replayed })
 }
 
 /// Goes down into the first member that differs, in document order, and leaves its path in `pointer`.

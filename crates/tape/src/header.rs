@@ -1,30 +1,58 @@
-//! Header of a tape: the first line of a recorded session.
+//! Header of a tape: its first record.
 
-use crate::artifact::EngineBuild;
+use pijs_protocol::PROTOCOL_VERSION;
+use pijs_protocol::artifact::EngineBuild;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 
 /// The only value of [`TapeHeader::schema`].
 pub const TAPE_SCHEMA: &str = "pi.ext.tape.v1";
 
-/// Everything a replay needs before the first delivery.
+/// Says how a session was recorded, and what a replay has to have in common with it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TapeHeader {
     /// `pi.ext.tape.v1`.
     pub schema: String,
     /// Protocol version of the messages that follow.
     pub protocol: String,
+    /// Version of `pi`.
+    pub pi: String,
     /// Engine that ran the realms.
     pub engine: EngineBuild,
-    /// Extension id to `sha256:HEX` of its artifact.
-    pub artifacts: BTreeMap<String, String>,
+    /// `sha256:HEX` of the bytecode of the host modules.
+    pub host_modules: String,
     /// Seed of each realm's random numbers.
     pub seed: u64,
     /// Wall clock at the start, milliseconds since 1970.
     pub epoch_ms: u64,
     /// Microseconds the clock advances per read inside a tick.
     pub clock_step_us: u32,
-    /// IANA name, a recorded input.
+    /// Value of `TZ` for the realms: an IANA name, or what the C library takes besides.
     pub time_zone: String,
+    /// Where the realms ran: `process` or `thread`.
+    pub isolation: String,
+    /// Version of pi that extensions met.
+    pub profile: String,
+    /// Policy of the gate: `strict`, `prompt` or `permissive`.
+    pub policy: String,
+}
+
+impl TapeHeader {
+    /// A header of this version for an engine and a host module set; the caller fills in the session's settings.
+    pub fn new(pi: &str, engine: EngineBuild, host_modules: String) -> Self {
+        Self {
+            schema: TAPE_SCHEMA.to_owned(),
+            protocol: PROTOCOL_VERSION.to_owned(),
+            pi: pi.to_owned(),
+            engine,
+            host_modules,
+            seed: 1,
+            epoch_ms: 0,
+            clock_step_us: 1,
+            time_zone: "UTC".to_owned(),
+            isolation: "thread".to_owned(),
+            profile: String::new(),
+            policy: String::new(),
+        }
+    }
 }

@@ -1,29 +1,53 @@
-//! One line of a tape, in memory and as bytes.
+//! One record of a tape, in memory and as a line of JSON.
+//!
+//! The *canonical* line of a record is what digests and comparisons are about. It has everything of the record but the
+//! size of the engine's heap: how much an allocator hands out says nothing about what an extension did. Behind it the
+//! written line of a turn's end has that size and the digest of all turns of the realm up to here.
 
-use super::TapeError;
+use crate::error::{TapeError, What};
+use crate::header::TapeHeader;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use pijs_protocol::wire::Task;
-use pijs_protocol::{Delivery, ExtensionId, HostCall, Message, SyncReply, Termination, Yield};
+use pijs_artifact::digest;
+use pijs_protocol::wire::{RealmOptions, Task};
+use pijs_protocol::{Delivery, ExtensionId, HostCall, Message, Now, Seq, StreamDelta, SyncReply, Termination, Yield};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
-use std::io;
 
-/// Something that crossed the wire of one realm.
+/// Attachments of at least this many bytes are written once and referred to by digest.
+const LARGE: usize = 1 << 10;
+
+/// What a reference to an attachment begins with; base64 has no colon.
+const BY_DIGEST: &str = "sha256:";
+
+/// Number of a realm on a tape: 1 for the first one that was opened. 0 stands for the tape itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct RealmNumber(pub u32);
+
+/// Something that crossed the wire of one realm, or that the tape says of itself.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
     /// Whose wire.
-    pub realm: ExtensionId,
+    pub realm: RealmNumber,
     /// What crossed.
     pub event: Event,
+    /// Digest of all turns of the realm up to here, in the record that ends a turn.
+    pub digest: Option<String>,
 }
 
-/// What crossed a realm's wire.
-#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+/// What a record says.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", content = "value", rename_all = "snake_case")]
 pub enum Event {
-    /// Host to realm: a macrotask.
+    /// The first record.
+    Header(Box<TapeHeader>),
+    /// A large payload, ahead of the first record that refers to it.
+    Blob(Blob),
+    /// Host to realm: it is made and evaluates the runtime. The first turn of a realm.
+    Open(Box<Opening>),
+    /// Host to realm: a macrotask. Streamed deltas that passed together follow one another and share one yield.
     Delivery(Box<Delivery>),
     /// Realm to host: a synchronous hostcall inside the turn.
     Call(HostCall),
@@ -31,16 +55,62 @@ pub enum Event {
     Reply(SyncReply),
     /// Realm to host: the end of the turn.
     Yield(Yield),
-    /// The realm ended in this turn.
+    /// The realm ended, in this turn or between turns.
     Termination(Termination),
+    /// The last record of a recording that was not cut off.
+    End(End),
 }
 
-/// A borrowed [`Event`], so that recording copies nothing.
-#[derive(Debug, Clone, Copy, Serialize)]
-#[serde(tag = "kind", content = "value", rename_all = "snake_case")]
+/// A payload that is written once.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Blob {
+    /// `sha256:HEX` of the bytes.
+    pub digest: String,
+    /// The bytes in base64.
+    pub base64: String,
+}
+
+/// What a realm is made of.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Opening {
+    /// Limits, seed and facts, and whose realm it is.
+    pub options: RealmOptions,
+    /// Time at which it evaluated the runtime.
+    pub now: Now,
+    /// Host modules first, the extension's own last.
+    pub modules: Vec<ModuleSet>,
+}
+
+/// Modules of one artifact.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ModuleSet {
+    /// Package name.
+    pub name: String,
+    /// Package version.
+    pub version: String,
+    /// `sha256:HEX` of specifiers and bytecode.
+    pub digest: String,
+    /// The blob that holds the sources. Absent for modules that come with pi.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+}
+
+/// Says that nothing is missing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct End {
+    /// Turns that the tape holds.
+    pub turns: u64,
+}
+
+/// A borrowed [`Event`] of a realm's wire, so that recording copies nothing.
+#[derive(Debug, Clone, Copy)]
 pub enum EventRef<'a> {
+    /// See [`Event::Open`].
+    Open(&'a Opening),
     /// See [`Event::Delivery`].
     Delivery(&'a Delivery),
+    /// A streamed delta without a change of the state, written as an [`Event::Delivery`].
+    Delta(Seq, Now, &'a StreamDelta),
     /// See [`Event::Call`].
     Call(&'a HostCall),
     /// See [`Event::Reply`].
@@ -52,52 +122,89 @@ pub enum EventRef<'a> {
 }
 
 impl Event {
-    /// Borrows the content, for writing.
-    pub fn as_ref(&self) -> EventRef<'_> {
-        match self {
+    /// Borrows the content; `None` for what the tape says of itself.
+    pub fn as_ref(&self) -> Option<EventRef<'_>> {
+        Some(match self {
+            Self::Open(opening) => EventRef::Open(opening),
             Self::Delivery(delivery) => EventRef::Delivery(delivery),
             Self::Call(call) => EventRef::Call(call),
             Self::Reply(reply) => EventRef::Reply(reply),
             Self::Yield(output) => EventRef::Yield(output),
             Self::Termination(termination) => EventRef::Termination(termination),
+            Self::Header(_) | Self::Blob(_) | Self::End(_) => return None,
+        })
+    }
+
+    /// Whether it begins a tick: the opening of a realm or a macrotask.
+    pub fn begins_tick(&self) -> bool {
+        matches!(self, Self::Open(_) | Self::Delivery(_))
+    }
+
+    /// The kind as it is written.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Header(_) => "header",
+            Self::Blob(_) => "blob",
+            Self::End(_) => "end",
+            _ => self.as_ref().map_or("", EventRef::kind),
         }
     }
 }
 
 impl EventRef<'_> {
     /// The kind as it is written.
-    pub fn kind(&self) -> &'static str {
+    pub fn kind(self) -> &'static str {
         match self {
-            Self::Delivery(_) => "delivery",
+            Self::Open(_) => "open",
+            Self::Delivery(_) | Self::Delta(..) => "delivery",
             Self::Call(_) => "call",
             Self::Reply(_) => "reply",
             Self::Yield(_) => "yield",
             Self::Termination(_) => "termination",
         }
     }
+
+    /// Whether it ends a turn.
+    pub fn ends_turn(self) -> bool {
+        matches!(self, Self::Yield(_) | Self::Termination(_))
+    }
+}
+
+/// A line to be written, and the payloads that have to be on the tape before it.
+pub(crate) struct Encoded {
+    /// The canonical line, without its end.
+    pub(crate) line: Vec<u8>,
+    /// Digests and payloads that the line refers to.
+    pub(crate) blobs: Vec<(String, Vec<u8>)>,
 }
 
 #[derive(Serialize)]
-struct LineRef<'a> {
-    realm: &'a ExtensionId,
-    #[serde(flatten)]
-    event: EventRef<'a>,
+struct LineRef<'a, V> {
+    realm: RealmNumber,
+    kind: &'static str,
+    value: &'a V,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    bytes: Vec<Vec<String>>,
+    bytes: &'a Vec<Vec<String>>,
 }
 
-/// One line after the header of a tape.
+/// One line of a tape.
 #[derive(Deserialize, JsonSchema)]
 #[schemars(rename = "TapeRecord")]
-pub(super) struct Line {
-    /// Whose wire.
-    realm: ExtensionId,
-    /// What crossed it.
+struct Line {
+    /// Whose wire; 0 for what the tape says of itself.
+    realm: RealmNumber,
     #[serde(flatten)]
     event: Event,
-    /// Attachments in base64, one list for each message that may carry some; absent when there are none.
+    /// Attachments, one list for each message that may carry some; absent when there are none. Each is base64, or
+    /// the digest of a blob.
     #[serde(default)]
     bytes: Vec<Vec<String>>,
+    /// Bytes of the engine's heap at the end of the turn.
+    #[serde(default)]
+    heap: u64,
+    /// Digest of all turns of the realm up to here.
+    #[serde(default)]
+    digest: Option<String>,
 }
 
 impl JsonSchema for Record {
@@ -110,43 +217,94 @@ impl JsonSchema for Record {
     }
 }
 
-/// A line without its end.
-pub(super) fn encode(realm: &ExtensionId, event: EventRef<'_>) -> io::Result<Vec<u8>> {
-    let attached = attachments(event);
-    let bytes = if attached.iter().all(|bytes| bytes.is_empty()) {
-        Vec::new()
-    } else {
-        attached.iter().map(|bytes| bytes.iter().map(|one| BASE64.encode(one)).collect()).collect()
-    };
-    let line = match event {
-        EventRef::Yield(output) => {
-            let output = finite_delays(output);
-            serde_json::to_vec(&LineRef { realm, event: EventRef::Yield(&output), bytes })
+/// Writes what crossed a wire as its canonical line. `change` may replace an attachment.
+pub(crate) fn encode(
+    realm: RealmNumber,
+    event: EventRef<'_>,
+    change: impl Fn(&[u8]) -> Option<Vec<u8>>,
+) -> serde_json::Result<Encoded> {
+    let mut blobs = Vec::new();
+    let mut reference = |bytes: &Vec<u8>| {
+        let changed = change(bytes);
+        let bytes = changed.as_ref().unwrap_or(bytes);
+        if bytes.len() < LARGE {
+            return BASE64.encode(bytes);
         }
-        _ => serde_json::to_vec(&LineRef { realm, event, bytes }),
+        let digest = digest(bytes);
+        blobs.push((digest.clone(), bytes.clone()));
+        digest
     };
-    Ok(line?)
+    let attached = attachments(event);
+    let bytes: Vec<Vec<String>> = match attached.iter().all(|list| list.is_empty()) {
+        true => Vec::new(),
+        false => attached.iter().map(|list| list.iter().map(&mut reference).collect()).collect(),
+    };
+    let kind = event.kind();
+    let line = match event {
+        EventRef::Open(value) => line(realm, kind, value, &bytes),
+        EventRef::Delivery(value) => line(realm, kind, value, &bytes),
+        EventRef::Delta(seq, now, delta) => {
+            let value = Delivery { seq, now, task: Task::Stream(delta.clone()), state: None };
+            line(realm, kind, &value, &bytes)
+        }
+        EventRef::Call(value) => line(realm, kind, value, &bytes),
+        EventRef::Reply(value) => line(realm, kind, value, &bytes),
+        EventRef::Yield(value) => line(realm, kind, &canonical(value), &bytes),
+        EventRef::Termination(value) => line(realm, kind, value, &bytes),
+    }?;
+    Ok(Encoded { line, blobs })
 }
 
-/// The record of a line.
-pub(super) fn decode(text: &[u8], line: usize) -> Result<Record, TapeError> {
-    let Line { realm, mut event, bytes } =
-        serde_json::from_slice(text).map_err(|source| TapeError::Json { line, source })?;
+fn line<V: Serialize>(
+    realm: RealmNumber,
+    kind: &'static str,
+    value: &V,
+    bytes: &Vec<Vec<String>>,
+) -> serde_json::Result<Vec<u8>> {
+    serde_json::to_vec(&LineRef { realm, kind, value, bytes })
+}
+
+/// Writes what a tape says of itself.
+pub(crate) fn encode_own(event: &Event) -> serde_json::Result<Vec<u8>> {
+    #[derive(Serialize)]
+    struct Own<'a> {
+        realm: RealmNumber,
+        #[serde(flatten)]
+        event: &'a Event,
+    }
+    serde_json::to_vec(&Own { realm: RealmNumber(0), event })
+}
+
+/// Appends to the canonical line of a turn's end what stands behind it.
+pub(crate) fn append_end(line: &mut Vec<u8>, heap: u64, digest: &str) {
+    let brace = line.pop();
+    debug_assert_eq!(brace, Some(b'}'), "a line is an object");
+    line.extend_from_slice(format!(",\"heap\":{heap},\"digest\":\"{digest}\"}}").as_bytes());
+}
+
+/// Reads the record of a line. `blob` gives the payload of a digest.
+pub(crate) fn decode(text: &[u8], number: u64, blob: impl Fn(&str) -> Option<Vec<u8>>) -> Result<Record, TapeError> {
+    let bad = |what| TapeError::at(number, what);
+    let Line { realm, mut event, bytes, heap, digest } =
+        serde_json::from_slice(text).map_err(|error| bad(What::Json(error.to_string())))?;
     if !bytes.is_empty() {
         let places = attachments_mut(&mut event);
         if places.len() != bytes.len() {
-            let what = format!("attachments of {} messages, but {} may carry some", bytes.len(), places.len());
-            return Err(TapeError::Attachments { line, what });
+            let (found, expected) = (bytes.len(), places.len());
+            return Err(bad(What::Attachment(format!("attachments of {found} messages, {expected} may carry some"))));
         }
         for (place, encoded) in places.into_iter().zip(bytes) {
-            *place = encoded
-                .iter()
-                .map(|one| BASE64.decode(one))
-                .collect::<Result<_, _>>()
-                .map_err(|error| TapeError::Attachments { line, what: format!("an attachment: {error}") })?;
+            let read = |one: String| match one.starts_with(BY_DIGEST) {
+                true => blob(&one).ok_or_else(|| bad(What::Attachment(format!("the payload {one} is not there")))),
+                false => BASE64.decode(one).map_err(|error| bad(What::Attachment(error.to_string()))),
+            };
+            *place = encoded.into_iter().map(read).collect::<Result<_, _>>()?;
         }
     }
-    Ok(Record { realm, event })
+    if let Event::Yield(output) = &mut event {
+        output.usage.heap_bytes = heap;
+    }
+    Ok(Record { realm, event, digest })
 }
 
 /// The attachments of each message that may carry some, in order.
@@ -161,7 +319,7 @@ fn attachments(event: EventRef<'_>) -> Vec<&Vec<Vec<u8>>> {
         EventRef::Call(call) => vec![&call.bytes],
         EventRef::Reply(reply) => vec![&reply.result.bytes],
         EventRef::Yield(output) => output.messages.iter().filter_map(of).collect(),
-        EventRef::Delivery(_) | EventRef::Termination(_) => Vec::new(),
+        EventRef::Open(_) | EventRef::Delivery(_) | EventRef::Delta(..) | EventRef::Termination(_) => Vec::new(),
     }
 }
 
@@ -182,17 +340,15 @@ fn attachments_mut(event: &mut Event) -> Vec<&mut Vec<Vec<u8>>> {
         Event::Call(call) => vec![&mut call.bytes],
         Event::Reply(reply) => vec![&mut reply.result.bytes],
         Event::Yield(output) => output.messages.iter_mut().filter_map(of).collect(),
-        Event::Termination(_) => Vec::new(),
+        Event::Header(_) | Event::Blob(_) | Event::Open(_) | Event::Termination(_) | Event::End(_) => Vec::new(),
     }
 }
 
-/// JSON has no NaN and no infinity. A delay of that kind is written as the 1 ms that the loop makes of it.
-fn finite_delays(output: &Yield) -> Cow<'_, Yield> {
-    let odd = |message: &Message| matches!(message, Message::TimerSet { delay_ms, .. } if !delay_ms.is_finite());
-    if !output.messages.iter().any(odd) {
-        return Cow::Borrowed(output);
-    }
+/// A yield without the size of the heap, and without numbers that JSON lacks: a delay that is not finite is written as
+/// the 1 ms that the loop makes of it.
+fn canonical(output: &Yield) -> Yield {
     let mut output = output.clone();
+    output.usage.heap_bytes = 0;
     for message in &mut output.messages {
         if let Message::TimerSet { delay_ms, .. } = message
             && !delay_ms.is_finite()
@@ -200,5 +356,12 @@ fn finite_delays(output: &Yield) -> Cow<'_, Yield> {
             *delay_ms = 1.0;
         }
     }
-    Cow::Owned(output)
+    output
+}
+
+impl Opening {
+    /// Whose realm it is.
+    pub fn extension(&self) -> &ExtensionId {
+        &self.options.extension
+    }
 }

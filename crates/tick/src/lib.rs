@@ -2,7 +2,7 @@
 //!
 //! A [`TickLoop`] decides what a realm runs next. It knows no engine, reads no clock, never sleeps and rolls no
 //! dice: the driver passes in the time, the arrivals and a [`Guest`] that can take one turn. Given the same calls
-//! it makes the same decisions, which is why a recorded session ([`tape`]) can be replayed and why a test can go
+//! it makes the same decisions, which is why a recorded session (`pijs-tape`) can be replayed and why a test can go
 //! through schedules one by one ([`lab`]).
 //!
 //! | module | holds |
@@ -12,7 +12,6 @@
 //! | [`completion`] | where other threads leave finished work for a loop |
 //! | [`clock`] | where [`Now`](pijs_protocol::Now) comes from |
 //! | [`entropy`] | seeded numbers and bytes |
-//! | [`tape`] | recording, reading and comparing sessions |
 //! | [`lab`] | schedules as data: explore, print, replay |
 //!
 //! # Invariants
@@ -38,7 +37,6 @@ pub mod completion;
 pub mod entropy;
 pub mod lab;
 pub mod microtasks;
-pub mod tape;
 pub mod tick_loop;
 
 pub use completion::{CompletionQueue, CompletionSink, completion_queue};

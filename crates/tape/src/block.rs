@@ -1,0 +1,158 @@
+//! Blocks: how lines become bytes of a file.
+//!
+//! ```text
+//! tape  = block*
+//! block = head, body
+//! head  = a skippable zstd frame: "PIJSTAPE", version: u32, number of the first record: u64, records: u32,
+//!         bytes of the lines: u32, bytes of the body: u32, digest: 32 bytes                numbers little-endian
+//! body  = a zstd frame of whole lines
+//! ```
+//!
+//! The digest is the SHA-256 of the digest of the block before (zeros before the first), the fields, and the body, so that no
+//! block can be changed, removed or put elsewhere unnoticed. Since heads are skippable frames, `zstdcat` prints a tape as
+//! JSON lines, and since they tell lengths, a reader finds any record without unpacking those before it.
+
+use crate::error::{TapeError, What};
+use sha2::{Digest as _, Sha256};
+use std::io::{self, Read, Write};
+
+/// The version that is written and read here.
+pub(crate) const VERSION: u32 = 1;
+
+/// Most bytes that the lines of one block have.
+pub(crate) const MOST_BYTES: usize = 384 << 20;
+
+/// Magic number of the first kind of skippable frames.
+const SKIPPABLE: u32 = 0x184D_2A50;
+const MARK: &[u8; 8] = b"PIJSTAPE";
+const DIGEST: usize = 32;
+/// Bytes of the head behind the magic number and the length.
+const FIELDS: usize = 8 + 4 + 8 + 4 + 4 + 4;
+const HEAD: usize = 4 + 4 + FIELDS + DIGEST;
+const LEVEL: i32 = 3;
+
+/// The chain of digests of blocks.
+pub(crate) type Chain = [u8; DIGEST];
+
+/// Where a block begins, and what it holds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Head {
+    pub(crate) first: u64,
+    pub(crate) records: u32,
+    lines: u32,
+    body: u32,
+    digest: Chain,
+}
+
+fn fields(first: u64, records: u32, lines: u32, body: u32) -> [u8; FIELDS] {
+    let mut fields = [0; FIELDS];
+    fields[..8].copy_from_slice(MARK);
+    fields[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    fields[12..20].copy_from_slice(&first.to_le_bytes());
+    fields[20..24].copy_from_slice(&records.to_le_bytes());
+    fields[24..28].copy_from_slice(&lines.to_le_bytes());
+    fields[28..32].copy_from_slice(&body.to_le_bytes());
+    fields
+}
+
+fn link(before: &Chain, fields: &[u8], body: &[u8]) -> Chain {
+    Sha256::new().chain_update(before).chain_update(fields).chain_update(body).finalize().into()
+}
+
+/// Writes lines as one block.
+pub(crate) fn write(out: &mut impl Write, chain: &mut Chain, first: u64, records: u32, lines: &[u8]) -> io::Result<()> {
+    let too_large = || io::Error::other("a record is too large for a tape");
+    if lines.len() > MOST_BYTES {
+        return Err(too_large());
+    }
+    let body = zstd::bulk::compress(lines, LEVEL)?;
+    let length = |bytes: usize| u32::try_from(bytes).map_err(|_| too_large());
+    let fields = fields(first, records, length(lines.len())?, length(body.len())?);
+    let digest = link(chain, &fields, &body);
+    let mut block = Vec::with_capacity(HEAD + body.len());
+    block.extend_from_slice(&SKIPPABLE.to_le_bytes());
+    block.extend_from_slice(&u32::try_from(FIELDS + DIGEST).expect("a head is short").to_le_bytes());
+    block.extend_from_slice(&fields);
+    block.extend_from_slice(&digest);
+    block.extend_from_slice(&body);
+    // In one piece, so that a kill leaves a whole block or a part of the last one.
+    out.write_all(&block)?;
+    *chain = digest;
+    Ok(())
+}
+
+/// Reads the next head; `None` at the end of the tape. `next` is the number of the record that has to come.
+pub(crate) fn read_head(input: &mut impl Read, next: u64) -> Result<Option<Head>, TapeError> {
+    let bad = |what| TapeError::at(next, what);
+    let mut head = [0; HEAD];
+    let read = fill(input, &mut head).map_err(|error| bad(What::Io(error.to_string())))?;
+    let word = |at: usize| u32::from_le_bytes(head[at..at + 4].try_into().expect("four bytes"));
+    let is_begin = |bytes: &[u8], of: &[u8]| of.starts_with(bytes);
+    let fits = is_begin(&head[..read.min(4)], &SKIPPABLE.to_le_bytes())
+        && (read < 8 || is_begin(&head[8..read.min(16)], MARK));
+    if !fits {
+        return Err(bad(if next == 1 { What::NoTape } else { What::Block("a block does not begin as one") }));
+    }
+    match read {
+        0 if next == 1 => return Err(bad(What::NoTape)),
+        0 => return Ok(None),
+        HEAD => {}
+        _ => return Err(bad(What::Cut)),
+    }
+    if word(16) != VERSION {
+        let (found, expected) = (word(16).to_string(), VERSION.to_string());
+        return Err(bad(What::Version { what: "the version of its container", found, expected }));
+    }
+    let first = u64::from_le_bytes(head[20..28].try_into().expect("eight bytes"));
+    let digest = head[HEAD - DIGEST..].try_into().expect("a digest");
+    let head = Head { first, records: word(28), lines: word(32), body: word(36), digest };
+    if word(4) as usize != FIELDS + DIGEST || first != next || head.records == 0 {
+        return Err(bad(What::Block("a head contradicts itself")));
+    }
+    if head.lines as usize > MOST_BYTES || head.body as usize > MOST_BYTES {
+        return Err(bad(What::TooLarge { what: "a block", most: MOST_BYTES }));
+    }
+    Ok(Some(head))
+}
+
+impl Head {
+    /// Reads the lines of this block.
+    pub(crate) fn read_lines(&self, input: &mut impl Read, chain: &mut Chain) -> Result<Vec<u8>, TapeError> {
+        let bad = |what| TapeError::at(self.first, what);
+        let io = |error: io::Error| bad(What::Io(error.to_string()));
+        let mut body = Vec::new();
+        // Grows with what is there: a length that lies makes nobody allocate.
+        input.take(u64::from(self.body)).read_to_end(&mut body).map_err(io)?;
+        if body.len() < self.body as usize {
+            return Err(bad(What::Cut));
+        }
+        let fields = fields(self.first, self.records, self.lines, self.body);
+        let digest = link(chain, &fields, &body);
+        if digest != self.digest {
+            return Err(bad(What::Block("a block's digest does not match")));
+        }
+        let damaged = |_| bad(What::Block("a block cannot be unpacked"));
+        let mut lines = Vec::new();
+        let mut decoder = zstd::stream::read::Decoder::with_buffer(body.as_slice()).map_err(damaged)?.single_frame();
+        decoder.by_ref().take(u64::from(self.lines) + 1).read_to_end(&mut lines).map_err(damaged)?;
+        if lines.len() != self.lines as usize {
+            return Err(bad(What::Block("a block is not as long as its head says")));
+        }
+        *chain = digest;
+        Ok(lines)
+    }
+}
+
+/// Reads until `buffer` is full or the input is over; returns how much.
+fn fill(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut read = 0;
+    while read < buffer.len() {
+        match input.read(&mut buffer[read..]) {
+            Ok(0) => break,
+            Ok(more) => read += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(read)
+}

@@ -1,0 +1,84 @@
+//! Why a tape cannot be read.
+
+use pijs_protocol::ErrorCode;
+use std::fmt;
+
+/// A tape, or bytes that are none, that cannot be read. It names the record and answers which part is good.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TapeError {
+    record: u64,
+    what: What,
+}
+
+/// What is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum What {
+    Io(String),
+    NoTape,
+    Version { what: &'static str, found: String, expected: String },
+    Cut,
+    Block(&'static str),
+    TooLarge { what: &'static str, most: usize },
+    Json(String),
+    Attachment(String),
+    Digest,
+    Order(&'static str),
+}
+
+impl TapeError {
+    pub(crate) fn at(record: u64, what: What) -> Self {
+        Self { record, what }
+    }
+
+    /// Number of the record that cannot be read, from 1. Those before it are good.
+    pub fn record(&self) -> u64 {
+        self.record
+    }
+
+    /// The taxonomy's word for it.
+    pub fn code(&self) -> ErrorCode {
+        match self.what {
+            What::Io(_) | What::Cut => ErrorCode::Io,
+            _ => ErrorCode::InvalidRequest,
+        }
+    }
+
+    /// Whether the recording was cut off here, as by a kill: the tape is good up to this record.
+    pub fn is_cut(&self) -> bool {
+        self.what == What::Cut
+    }
+
+    /// What to do next.
+    pub fn help(&self) -> &'static str {
+        match self.what {
+            What::Io(_) => "see whether the file can be read",
+            What::NoTape => "a tape is what `pi --tape FILE` writes",
+            What::Version { .. } => "replay it with the version of pi that recorded it",
+            What::Cut => "what was recorded before it can be replayed",
+            What::TooLarge { .. } => "record a shorter session",
+            _ => "copy the file again from where it was recorded; `pi tape info` shows what can be read",
+        }
+    }
+}
+
+impl fmt::Display for TapeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let record = self.record;
+        match &self.what {
+            What::NoTape => f.write_str("this is no tape"),
+            What::Version { what, found, expected } => {
+                write!(f, "this tape cannot be read here: {what} is {found}, expected {expected}")
+            }
+            What::Io(error) => write!(f, "record {record} of the tape: {error}"),
+            What::Cut => write!(f, "the tape is cut off at record {record}"),
+            What::Block(what) => write!(f, "the tape is damaged at record {record}: {what}"),
+            What::TooLarge { what, most } => write!(f, "record {record} of the tape: {what} of more than {most} bytes"),
+            What::Json(error) => write!(f, "record {record} of the tape is none: {error}"),
+            What::Attachment(error) => write!(f, "record {record} of the tape: an attachment: {error}"),
+            What::Digest => write!(f, "record {record} of the tape: its digest is not that of the turns before it"),
+            What::Order(what) => write!(f, "record {record} of the tape: {what}"),
+        }
+    }
+}
+
+impl std::error::Error for TapeError {}

@@ -1,0 +1,127 @@
+//! Code on a tape: which modules a realm had, and their sources.
+//!
+//! A tape comes from anywhere, so it carries no bytecode: an engine trusts bytecode. It carries the sources from which
+//! the bytecode was compiled, and a replay compiles them again and compares the digest. Modules that come with pi
+//! have no sources on the tape; the replaying pi has them itself.
+
+use crate::record::ModuleSet;
+use pijs_artifact::{Artifact, Module, Verified, digest};
+use pijs_engine::{ModuleSource, compile};
+use pijs_protocol::artifact::ArtifactMetadata;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use std::fmt;
+use std::sync::Arc;
+
+/// Sources of an artifact as a blob.
+#[derive(Serialize, Deserialize)]
+struct Sources {
+    metadata: ArtifactMetadata,
+    modules: Vec<Source>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Source {
+    specifier: String,
+    source: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    source_map: Option<String>,
+}
+
+/// `sha256:HEX` of the specifiers and the bytecode of a module set.
+pub fn code_digest(artifact: &Artifact) -> String {
+    let mut hash = Sha256::new();
+    for module in &artifact.modules {
+        let bytecode = module.bytecode.as_deref().unwrap_or_default();
+        for part in [module.specifier.as_bytes(), bytecode] {
+            hash.update((part.len() as u64).to_le_bytes());
+            hash.update(part);
+        }
+    }
+    format!("sha256:{}", hex::encode(hash.finalize()))
+}
+
+/// Describes a module set; with its sources, where it has them.
+pub(crate) fn describe(verified: &Verified) -> (ModuleSet, Option<Vec<u8>>) {
+    let artifact = verified.artifact();
+    let metadata = &artifact.metadata;
+    let modules = ModuleSet {
+        name: metadata.name.clone(),
+        version: metadata.version.clone(),
+        digest: code_digest(artifact),
+        source: None,
+    };
+    let has_sources = artifact.modules.iter().any(|module| !module.source.is_empty());
+    let source = |module: &Module| Source {
+        specifier: module.specifier.clone(),
+        source: module.source.clone(),
+        source_map: module.source_map.clone(),
+    };
+    let sources = has_sources.then(|| {
+        let modules = artifact.modules.iter().map(source).collect();
+        serde_json::to_vec(&Sources { metadata: metadata.clone(), modules }).expect("metadata are JSON")
+    });
+    (modules, sources)
+}
+
+/// Modules of a tape that cannot be had.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ModuleError {
+    /// The blob is not on the tape or holds no sources.
+    Sources(String),
+    /// The engine does not compile them.
+    Compile(String),
+    /// They compile to something else than was recorded.
+    Differs {
+        /// Whose modules.
+        name: String,
+        /// The digest on the tape.
+        recorded: String,
+        /// The digest here.
+        here: String,
+    },
+    /// They come with pi, and this pi has others.
+    Absent {
+        /// Name and version.
+        name: String,
+    },
+}
+
+impl fmt::Display for ModuleError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Sources(error) => write!(f, "the sources of an extension on the tape cannot be read: {error}"),
+            Self::Compile(error) => write!(f, "an extension on the tape does not compile: {error}"),
+            Self::Differs { name, recorded, here } => {
+                write!(f, "`{name}` compiles to {here} here; {recorded} was recorded")
+            }
+            Self::Absent { name } => write!(f, "this pi does not have the modules of `{name}` that were recorded"),
+        }
+    }
+}
+
+impl std::error::Error for ModuleError {}
+
+/// Compiles the sources of a blob. Returns the modules and their digest.
+pub(crate) fn compile_sources(blob: &[u8]) -> Result<(Arc<Verified>, String), ModuleError> {
+    let Sources { metadata, modules } =
+        serde_json::from_slice(blob).map_err(|error| ModuleError::Sources(error.to_string()))?;
+    let sources: Vec<ModuleSource<'_>> =
+        modules.iter().map(|module| ModuleSource { specifier: &module.specifier, source: &module.source }).collect();
+    let bytecode = compile(&sources).map_err(|error| ModuleError::Compile(error.to_string()))?;
+    let module = |(source, bytecode): (Source, Vec<u8>)| Module {
+        specifier: source.specifier,
+        source: source.source,
+        source_map: source.source_map,
+        bytecode: Some(bytecode.into()),
+    };
+    let modules = modules.into_iter().zip(bytecode).map(module).collect();
+    let artifact = Artifact { metadata, modules };
+    let digest = code_digest(&artifact);
+    Ok((Arc::new(Verified::compiled_here(artifact)), digest))
+}
+
+/// `sha256:HEX` of a blob.
+pub(crate) fn blob_digest(bytes: &[u8]) -> String {
+    digest(bytes)
+}

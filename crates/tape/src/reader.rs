@@ -1,0 +1,214 @@
+//! Reading a tape, record by record.
+
+use crate::block::{self, Chain};
+use crate::digest::TurnDigest;
+use crate::error::{TapeError, What};
+use crate::header::{TAPE_SCHEMA, TapeHeader};
+use crate::record::{self, Event, RealmNumber, Record};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use pijs_artifact::digest;
+use pijs_protocol::PROTOCOL_VERSION;
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::rc::Rc;
+
+/// Most bytes of payloads that a reader holds.
+const MOST_BLOB_BYTES: usize = 1 << 30;
+
+/// Most realms of a tape.
+const MOST_REALMS: usize = 100_000;
+
+/// Reads a tape: the header at once, then a record for each call of `next`. It checks every digest on the way.
+///
+/// After an error, and after the last record, it gives nothing more.
+#[derive(Debug)]
+pub struct TapeReader<R> {
+    input: R,
+    header: TapeHeader,
+    /// Lines of the block that is being read, and how far.
+    lines: Vec<u8>,
+    at: usize,
+    left: u32,
+    chain: Chain,
+    /// Number of the record that was read last.
+    number: u64,
+    digests: BTreeMap<RealmNumber, TurnDigest>,
+    blobs: Blobs,
+    /// The canonical line of the record that was read last.
+    canonical: Vec<u8>,
+    /// Whether the end of the recording was read.
+    is_complete: bool,
+    is_over: bool,
+}
+
+/// Payloads by digest.
+#[derive(Debug, Default)]
+struct Blobs {
+    by_digest: BTreeMap<String, Rc<[u8]>>,
+    bytes: usize,
+}
+
+impl<R: Read> TapeReader<R> {
+    /// Reads and checks the header.
+    ///
+    /// # Errors
+    ///
+    /// [`TapeError`] when there is none, or one of another version.
+    pub fn new(input: R) -> Result<Self, TapeError> {
+        let mut reader = Self {
+            input,
+            header: TapeHeader::new("", pijs_engine::engine_build(), String::new()),
+            lines: Vec::new(),
+            at: 0,
+            left: 0,
+            chain: Chain::default(),
+            number: 0,
+            digests: BTreeMap::new(),
+            blobs: Blobs::default(),
+            canonical: Vec::new(),
+            is_complete: false,
+            is_over: false,
+        };
+        let none = || TapeError::at(1, What::NoTape);
+        let line = reader.next_line()?.ok_or_else(none)?;
+        // The version is read first: a later header may have other members.
+        let loose: serde_json::Value = serde_json::from_slice(&line).map_err(|_| none())?;
+        for (what, expected) in [("schema", TAPE_SCHEMA), ("protocol", PROTOCOL_VERSION)] {
+            let found = loose.pointer(&format!("/value/{what}")).and_then(|found| found.as_str()).unwrap_or_default();
+            if found != expected {
+                let (found, expected) = (format!("{found:?}"), format!("{expected:?}"));
+                return Err(TapeError::at(1, What::Version { what, found, expected }));
+            }
+        }
+        match record::decode(&line, 1, |_| None)?.event {
+            Event::Header(header) => reader.header = *header,
+            _ => return Err(none()),
+        }
+        Ok(reader)
+    }
+
+    /// What a replay has to have in common with the recording.
+    pub fn header(&self) -> &TapeHeader {
+        &self.header
+    }
+
+    /// Number of the record that was read last, from 1; the header is record 1.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Whether the recording ended by itself, known once everything is read. Otherwise it was cut off.
+    pub fn is_complete(&self) -> bool {
+        self.is_complete
+    }
+
+    /// Returns the payload of a digest that has been read.
+    pub fn blob(&self, digest: &str) -> Option<Rc<[u8]>> {
+        self.blobs.by_digest.get(digest).cloned()
+    }
+
+    /// The canonical line of the record that was read last.
+    pub(crate) fn canonical(&self) -> &[u8] {
+        &self.canonical
+    }
+
+    fn next_line(&mut self) -> Result<Option<Vec<u8>>, TapeError> {
+        let next = self.number + 1;
+        let bad = |what| Err(TapeError::at(next, what));
+        if self.left == 0 {
+            if self.at < self.lines.len() {
+                return bad(What::Block("a block has more records than its head says"));
+            }
+            let Some(head) = block::read_head(&mut self.input, next)? else { return Ok(None) };
+            self.lines = head.read_lines(&mut self.input, &mut self.chain)?;
+            (self.at, self.left) = (0, head.records);
+        }
+        let Some(length) = self.lines[self.at..].iter().position(|byte| *byte == b'\n') else {
+            return bad(What::Block("a block has fewer records than its head says"));
+        };
+        let line = self.lines[self.at..self.at + length].to_vec();
+        self.at += length + 1;
+        self.left -= 1;
+        self.number = next;
+        Ok(Some(line))
+    }
+
+    fn read(&mut self) -> Result<Option<Record>, TapeError> {
+        let Some(line) = self.next_line()? else { return Ok(None) };
+        let number = self.number;
+        let bad = |what| Err(TapeError::at(number, what));
+        if self.is_complete {
+            return bad(What::Order("something follows the end of the recording"));
+        }
+        let blobs = &self.blobs.by_digest;
+        let record = record::decode(&line, number, |digest| Some(blobs.get(digest)?.to_vec()))?;
+        match &record.event {
+            Event::Header(_) => return bad(What::Order("a second header")),
+            Event::Blob(blob) => self.blobs.keep(number, &blob.digest, &blob.base64)?,
+            Event::End(_) => self.is_complete = true,
+            _ => self.check(&line, &record)?,
+        }
+        Ok(Some(record))
+    }
+
+    /// Checks the order of records and the digest of a turn.
+    fn check(&mut self, line: &[u8], record: &Record) -> Result<(), TapeError> {
+        let number = self.number;
+        let bad = |what| Err(TapeError::at(number, what));
+        let is_new = matches!(record.event, Event::Open(_));
+        if is_new == self.digests.contains_key(&record.realm) || record.realm.0 == 0 {
+            let what = if is_new { "a realm is opened twice" } else { "a realm that was not opened" };
+            return bad(What::Order(what));
+        }
+        if self.digests.len() >= MOST_REALMS {
+            return bad(What::TooLarge { what: "realms", most: MOST_REALMS });
+        }
+        let ends_turn = record.event.as_ref().is_some_and(|event| event.ends_turn());
+        self.canonical = match ends_turn.then(|| canonical_length(line)).flatten() {
+            Some(length) => [&line[..length], b"}"].concat(),
+            None => line.to_vec(),
+        };
+        let digest = self.digests.entry(record.realm).or_default();
+        digest.add(&self.canonical);
+        if ends_turn && record.digest.as_deref() != Some(digest.end_turn().as_str()) {
+            return bad(What::Digest);
+        }
+        Ok(())
+    }
+}
+
+/// Where the canonical part of a turn's last line ends.
+fn canonical_length(line: &[u8]) -> Option<usize> {
+    const BEHIND: &[u8] = b",\"heap\":";
+    line.windows(BEHIND.len()).rposition(|window| window == BEHIND)
+}
+
+impl Blobs {
+    fn keep(&mut self, record: u64, name: &str, base64: &str) -> Result<(), TapeError> {
+        let bad = |what: &str| TapeError::at(record, What::Attachment(what.to_owned()));
+        let bytes = BASE64.decode(base64).map_err(|error| bad(&error.to_string()))?;
+        if digest(&bytes) != name {
+            return Err(bad("its digest does not match"));
+        }
+        self.bytes += bytes.len();
+        if self.bytes > MOST_BLOB_BYTES {
+            return Err(TapeError::at(record, What::TooLarge { what: "payloads", most: MOST_BLOB_BYTES }));
+        }
+        self.by_digest.insert(name.to_owned(), bytes.into());
+        Ok(())
+    }
+}
+
+impl<R: Read> Iterator for TapeReader<R> {
+    type Item = Result<Record, TapeError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.is_over {
+            return None;
+        }
+        let read = self.read();
+        self.is_over = !matches!(read, Ok(Some(_)));
+        read.transpose()
+    }
+}

@@ -1,0 +1,545 @@
+//! Playing a tape again.
+//!
+//! Realms are independent of each other, so each plays its own turns: a turn is gathered until its end is read, then run
+//! in a fresh realm whose synchronous calls are answered from the tape. What comes out (calls, the yield, a termination)
+//! is compared with what was recorded, line by line. The first difference ends the replay.
+
+use crate::compare::{Difference, Divergence, compare};
+use crate::error::TapeError;
+use crate::header::TapeHeader;
+use crate::modules::{ModuleError, compile_sources};
+use crate::reader::TapeReader;
+use crate::record::{Event, EventRef, ModuleSet, Opening, RealmNumber, Record};
+use crate::writer::Encoder;
+use pijs_artifact::Verified;
+use pijs_protocol::artifact::EngineBuild;
+use pijs_protocol::wire::{RealmOptions, StreamAnswer, Task};
+use pijs_protocol::{
+    CallId, Delivery, ErrorCode, ExtensionId, HostCall, HostResult, HostcallError, Message, Now, Seq, SyncReply,
+    Termination, TimerId, Usage, Yield,
+};
+use pijs_realm::{Patience, Progress, Realm, SyncHost};
+use pijs_redact::Redactor;
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::io::Read;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long to wait at a time for a realm in another process.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// What a replay needs besides the tape.
+pub trait ReplayServices {
+    /// The engine that runs realms here.
+    fn engine(&self) -> EngineBuild;
+
+    /// The digest of the host modules here, see [`code_digest`](crate::code_digest).
+    fn host_modules(&self) -> String;
+
+    /// Returns modules that come with pi. `None` when this pi has none of that name.
+    fn modules(&self, modules: &ModuleSet) -> Option<Arc<Verified>>;
+
+    /// Opens a realm and evaluates its runtime.
+    ///
+    /// # Errors
+    ///
+    /// Why there is none.
+    fn open(
+        &self,
+        options: &RealmOptions,
+        modules: Vec<Arc<Verified>>,
+        now: Now,
+        host: &mut dyn SyncHost,
+    ) -> Result<(Box<dyn Realm>, Yield), String>;
+}
+
+/// How a tape is replayed.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ReplayOptions {
+    /// Stops after the tick of this number.
+    pub until: Option<u64>,
+    /// Replays although engine or host modules are others than those of the recording.
+    pub accept_build: bool,
+}
+
+/// What a replay came to.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Outcome {
+    /// Realms that were opened.
+    pub realms: u64,
+    /// Ticks that were played or, where the realm was ended in them, skipped: openings of realms and macrotasks.
+    pub ticks: u64,
+    /// Turns that were skipped because the realm was ended in them.
+    pub skipped: u64,
+    /// Records that were read.
+    pub records: u64,
+    /// Microseconds of the session up to the last record.
+    pub recorded_us: u64,
+    /// The first difference; nothing is played after it.
+    pub divergence: Option<Divergence>,
+    /// The recording was cut off: it ends without its last record, or inside a block.
+    pub cut: bool,
+    /// Where each realm stands, for those that live.
+    pub states: Vec<RealmState>,
+}
+
+/// Where a realm stands between two turns.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RealmState {
+    /// Whose realm it is.
+    pub realm: ExtensionId,
+    /// Its last turn.
+    pub seq: Seq,
+    /// Timers that are armed.
+    pub timers: Vec<TimerId>,
+    /// Asynchronous hostcalls without a final answer: id and method.
+    pub calls: Vec<(CallId, String)>,
+}
+
+/// Why a tape is not replayed.
+#[derive(Debug)]
+pub enum ReplayError {
+    /// The tape cannot be read.
+    Tape(TapeError),
+    /// Engine or host modules are others.
+    Build(Vec<String>),
+    /// Modules of a realm cannot be had.
+    Modules(ModuleError),
+    /// A realm cannot be opened.
+    Open(String),
+}
+
+impl ReplayError {
+    /// The taxonomy's word for it.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::Tape(error) => error.code(),
+            Self::Build(_) | Self::Modules(_) => ErrorCode::InvalidRequest,
+            Self::Open(_) => ErrorCode::Internal,
+        }
+    }
+
+    /// What to do next.
+    pub fn help(&self) -> &'static str {
+        match self {
+            Self::Tape(error) => error.help(),
+            Self::Build(_) => "replay it with the pi that recorded it, or pass --accept-build and expect differences",
+            Self::Modules(ModuleError::Absent { .. } | ModuleError::Differs { .. }) => {
+                "replay it with the pi that recorded it, or pass --accept-build"
+            }
+            Self::Modules(_) => "record the session again",
+            Self::Open(_) => "try the other kind of realm: --isolation thread or process",
+        }
+    }
+}
+
+impl fmt::Display for ReplayError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tape(error) => error.fmt(f),
+            Self::Build(differences) => {
+                write!(f, "this tape was recorded by another build: {}", differences.join("; "))
+            }
+            Self::Modules(error) => error.fmt(f),
+            Self::Open(error) => write!(f, "a realm of the tape cannot be opened: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for ReplayError {}
+
+impl From<TapeError> for ReplayError {
+    fn from(error: TapeError) -> Self {
+        Self::Tape(error)
+    }
+}
+
+impl From<ModuleError> for ReplayError {
+    fn from(error: ModuleError) -> Self {
+        Self::Modules(error)
+    }
+}
+
+/// A tape that is being replayed.
+pub struct Replay<'a, R> {
+    tape: TapeReader<R>,
+    services: &'a dyn ReplayServices,
+    options: ReplayOptions,
+    players: BTreeMap<RealmNumber, Player>,
+    /// Module sets by digest.
+    modules: BTreeMap<String, Arc<Verified>>,
+    lines: Lines,
+    outcome: Outcome,
+}
+
+/// A record of the turn that is being gathered.
+struct Step {
+    number: u64,
+    event: Event,
+    line: Vec<u8>,
+}
+
+/// One realm of the tape.
+struct Player {
+    realm: Option<Box<dyn Realm>>,
+    state: RealmState,
+    turn: Vec<Step>,
+}
+
+/// What a replay refuses about the build, as sentences; empty when it is the same.
+fn build_differences(header: &TapeHeader, services: &dyn ReplayServices) -> Vec<String> {
+    let (engine, modules) = (services.engine(), services.host_modules());
+    let build = |engine: &EngineBuild| {
+        format!("{} {} (bytecode {}, {})", engine.name, engine.version, engine.bytecode, engine.target)
+    };
+    let mut differences = Vec::new();
+    if header.engine != engine {
+        differences.push(format!("its engine is {}, here it is {}", build(&header.engine), build(&engine)));
+    }
+    if header.host_modules != modules {
+        differences.push(format!(
+            "its host modules (of pi {}) are {}, here they are {}",
+            header.pi, header.host_modules, modules
+        ));
+    }
+    differences
+}
+
+impl<'a, R: Read> Replay<'a, R> {
+    /// Begins with a tape whose header was read.
+    ///
+    /// # Errors
+    ///
+    /// [`ReplayError::Build`] for a tape of another build, unless it is accepted.
+    pub fn new(
+        tape: TapeReader<R>,
+        services: &'a dyn ReplayServices,
+        options: ReplayOptions,
+    ) -> Result<Self, ReplayError> {
+        let differences = build_differences(tape.header(), services);
+        if !differences.is_empty() && !options.accept_build {
+            return Err(ReplayError::Build(differences));
+        }
+        let outcome = Outcome {
+            realms: 0,
+            ticks: 0,
+            skipped: 0,
+            records: 1,
+            recorded_us: 0,
+            divergence: None,
+            cut: false,
+            states: Vec::new(),
+        };
+        let (players, modules, lines) = (BTreeMap::new(), BTreeMap::new(), Lines::default());
+        Ok(Self { tape, services, options, players, modules, lines, outcome })
+    }
+
+    /// Plays the tape to its end, to the turn that the options name, or to the first difference.
+    ///
+    /// # Errors
+    ///
+    /// The tape cannot be read, or a realm of it cannot be made. A tape that was cut off is played as far as it is good,
+    /// and that is no error.
+    pub fn run(mut self) -> Result<Outcome, ReplayError> {
+        loop {
+            let record = match self.tape.next() {
+                None => break,
+                Some(Err(error)) if error.is_cut() => break,
+                Some(record) => record?,
+            };
+            self.outcome.records = self.tape.number();
+            self.take(record)?;
+            let is_there = self.options.until.is_some_and(|until| self.outcome.ticks >= until);
+            if is_there || self.outcome.divergence.is_some() {
+                return Ok(self.stopped());
+            }
+        }
+        self.outcome.cut = !self.tape.is_complete();
+        Ok(self.stopped())
+    }
+
+    fn stopped(mut self) -> Outcome {
+        let living = self.players.into_values().filter(|player| player.realm.is_some());
+        self.outcome.states = living.map(|player| player.state).collect();
+        self.outcome
+    }
+
+    fn take(&mut self, record: Record) -> Result<(), ReplayError> {
+        let Record { realm, event, .. } = record;
+        let Some(what) = event.as_ref() else { return Ok(()) };
+        let now = match &event {
+            Event::Open(opening) => Some(opening.now),
+            Event::Delivery(delivery) => Some(delivery.now),
+            Event::Reply(reply) => Some(reply.now),
+            _ => None,
+        };
+        self.outcome.recorded_us = self.outcome.recorded_us.max(now.map_or(0, |now| now.elapsed_us));
+        let ends_turn = what.ends_turn();
+        let step = Step { number: self.tape.number(), event, line: self.tape.canonical().to_vec() };
+        if let Event::Open(opening) = &step.event {
+            let state = RealmState {
+                realm: opening.extension().clone(),
+                seq: Seq::default(),
+                timers: Vec::new(),
+                calls: Vec::new(),
+            };
+            self.players.insert(realm, Player { realm: None, state, turn: Vec::new() });
+            self.outcome.realms += 1;
+        }
+        // The reader has seen to it that every realm was opened.
+        let Some(player) = self.players.get_mut(&realm) else { return Ok(()) };
+        player.turn.push(step);
+        if ends_turn { self.play(realm) } else { Ok(()) }
+    }
+
+    /// Plays a turn whose end was read.
+    fn play(&mut self, number: RealmNumber) -> Result<(), ReplayError> {
+        let player = self.players.get_mut(&number).expect("a turn is gathered in its player");
+        let mut turn = std::mem::take(&mut player.turn);
+        let Some(end) = turn.pop() else { return Ok(()) };
+        self.outcome.ticks += turn.iter().filter(|step| step.event.begins_tick()).count() as u64;
+        if matches!(end.event, Event::Termination(_)) {
+            // What was stopped from outside stops elsewhere each time: the turn is not entered.
+            player.realm = None;
+            self.outcome.skipped += 1;
+            return Ok(());
+        }
+        let mut script = Script::new(number, &turn, &self.lines);
+        let mut deliveries = Vec::new();
+        let mut opening = None;
+        for step in turn.iter() {
+            match &step.event {
+                Event::Open(open) => opening = Some(open.as_ref().clone()),
+                Event::Delivery(delivery) => deliveries.push(delivery.as_ref().clone()),
+                _ => {}
+            }
+        }
+        let done = match opening {
+            Some(opening) => {
+                let modules = modules_of(&opening, &self.tape, self.services, &mut self.modules, self.options)?;
+                let opened = self.services.open(&opening.options, modules, opening.now, &mut script);
+                let (realm, booted) = opened.map_err(ReplayError::Open)?;
+                player.realm = Some(realm);
+                Ok(booted)
+            }
+            None => {
+                for delivery in &deliveries {
+                    player.state.delivered(delivery);
+                }
+                run_all(player.realm.as_deref_mut(), deliveries, &mut script)
+            }
+        };
+        let difference = script.difference.take().or_else(|| {
+            let event = match &done {
+                Ok(done) => EventRef::Yield(done),
+                Err(reason) => EventRef::Termination(reason),
+            };
+            let difference = script.left_over().or_else(|| self.lines.compare(number, &end.line, event));
+            difference.map(|difference| (end.number, difference))
+        });
+        if let Ok(done) = &done {
+            player.state.yielded(done);
+        }
+        if let Some((record, Difference { at, recorded, replayed })) = difference {
+            let (realm, seq) = (player.state.realm.clone(), player.state.seq);
+            let (tick, source) = (self.outcome.ticks, None);
+            self.outcome.divergence = Some(Divergence { tick, record, realm, seq, at, recorded, replayed, source });
+        }
+        Ok(())
+    }
+}
+
+/// Runs deliveries one after the other; what several come to together is one yield, as the recording has it.
+fn run_all(
+    realm: Option<&mut (dyn Realm + '_)>,
+    deliveries: Vec<Delivery>,
+    script: &mut Script<'_>,
+) -> Result<Yield, Termination> {
+    let gone = || Termination::Protocol { detail: "the realm had ended".to_owned() };
+    let realm = realm.ok_or_else(gone)?;
+    let mut all: Option<Yield> = None;
+    for delivery in deliveries {
+        let done = run(realm, delivery, script)?;
+        all = Some(match all {
+            None => done,
+            Some(before) => joined(before, done),
+        });
+    }
+    all.ok_or_else(gone)
+}
+
+fn run(realm: &mut dyn Realm, delivery: Delivery, script: &mut Script<'_>) -> Result<Yield, Termination> {
+    let mut progress = realm.start(delivery, script);
+    loop {
+        match progress {
+            Progress::Running => progress = realm.resume(script, Patience::AtMost(PATIENCE)),
+            Progress::Yielded(done) => return Ok(done),
+            Progress::Ended(reason) => return Err(reason),
+        }
+    }
+}
+
+fn joined(mut before: Yield, done: Yield) -> Yield {
+    let (left, right) = (before.usage, done.usage);
+    before.messages.extend(done.messages);
+    if before.stream == StreamAnswer::Continue {
+        before.stream = done.stream;
+    }
+    before.usage = Usage {
+        jobs: left.jobs + right.jobs,
+        fuel: left.fuel + right.fuel,
+        clock_reads: left.clock_reads + right.clock_reads,
+        random_draws: left.random_draws + right.random_draws,
+        heap_bytes: right.heap_bytes,
+    };
+    before
+}
+
+fn modules_of<R: Read>(
+    opening: &Opening,
+    tape: &TapeReader<R>,
+    services: &dyn ReplayServices,
+    known: &mut BTreeMap<String, Arc<Verified>>,
+    options: ReplayOptions,
+) -> Result<Vec<Arc<Verified>>, ModuleError> {
+    let modules_of = |set: &ModuleSet| {
+        if let Some(modules) = known.get(&set.digest) {
+            return Ok(Arc::clone(modules));
+        }
+        let (modules, here) = match &set.source {
+            Some(blob) => {
+                let blob = tape.blob(blob).ok_or_else(|| ModuleError::Sources("they are not on it".to_owned()))?;
+                compile_sources(&blob)?
+            }
+            None => {
+                let name = format!("{} {}", set.name, set.version);
+                let modules = services.modules(set).ok_or(ModuleError::Absent { name })?;
+                let here = crate::code_digest(modules.artifact());
+                (modules, here)
+            }
+        };
+        if here != set.digest && !options.accept_build {
+            let (name, recorded) = (set.name.clone(), set.digest.clone());
+            return Err(ModuleError::Differs { name, recorded, here });
+        }
+        known.insert(set.digest.clone(), Arc::clone(&modules));
+        Ok(modules)
+    };
+    opening.modules.iter().map(modules_of).collect()
+}
+
+/// Encodes what a replay makes, to compare it with a tape.
+struct Lines {
+    /// What looks like a credential has a stand-in on a tape.
+    encoder: Encoder,
+}
+
+impl Default for Lines {
+    fn default() -> Self {
+        Self { encoder: Encoder::new(Some(Redactor::default().substitutes())) }
+    }
+}
+
+impl Lines {
+    fn compare(&self, realm: RealmNumber, recorded: &[u8], event: EventRef<'_>) -> Option<Difference> {
+        let plain = crate::record::encode(realm, event, |_| None).map(|encoded| encoded.line).unwrap_or_default();
+        if plain == recorded {
+            return None;
+        }
+        let line = self.encoder.canonical(realm, event).map(|encoded| encoded.line).unwrap_or(plain);
+        compare(Some(recorded), Some(&line))
+    }
+}
+
+/// Answers the synchronous calls of a turn from the tape.
+struct Script<'a> {
+    realm: RealmNumber,
+    lines: &'a Lines,
+    calls: Vec<(&'a Step, Option<&'a SyncReply>)>,
+    next: usize,
+    /// The first call that was not made as recorded: the record, and how it differs.
+    difference: Option<(u64, Difference)>,
+    now: Now,
+}
+
+impl<'a> Script<'a> {
+    fn new(realm: RealmNumber, turn: &'a [Step], lines: &'a Lines) -> Self {
+        let mut calls: Vec<(&Step, Option<&SyncReply>)> = Vec::new();
+        let mut now = Now::default();
+        for step in turn {
+            match &step.event {
+                Event::Call(_) => calls.push((step, None)),
+                Event::Reply(reply) => {
+                    if let Some((_, answer)) = calls.last_mut() {
+                        *answer = Some(reply);
+                    }
+                }
+                Event::Delivery(delivery) => now = delivery.now,
+                Event::Open(opening) => now = opening.now,
+                _ => {}
+            }
+        }
+        Self { realm, lines, calls, next: 0, difference: None, now }
+    }
+
+    /// A recorded call that was not made.
+    fn left_over(&self) -> Option<Difference> {
+        let (step, _) = self.calls.get(self.next)?;
+        compare(Some(&step.line), None)
+    }
+}
+
+impl SyncHost for Script<'_> {
+    fn call(&mut self, call: HostCall) -> SyncReply {
+        let recorded = self.calls.get(self.next).copied();
+        self.next += 1;
+        if self.difference.is_none() {
+            let event = EventRef::Call(&call);
+            let (number, difference) = match recorded {
+                Some((step, _)) => (step.number, self.lines.compare(self.realm, &step.line, event)),
+                None => {
+                    let line = self.lines.encoder.canonical(self.realm, event).map(|encoded| encoded.line);
+                    (0, compare(None, line.ok().as_deref()))
+                }
+            };
+            self.difference = difference.map(|difference| (number, difference));
+        }
+        match recorded.and_then(|(_, reply)| reply).filter(|_| self.difference.is_none()) {
+            Some(reply) => {
+                self.now = reply.now;
+                reply.clone()
+            }
+            None => {
+                let error = HostcallError::new(ErrorCode::Internal, "the replay has no answer to this call");
+                SyncReply { result: HostResult::failed(call.call_id, error), now: self.now, state: None }
+            }
+        }
+    }
+}
+
+impl RealmState {
+    fn delivered(&mut self, delivery: &Delivery) {
+        self.seq = delivery.seq;
+        let Task::Message(message) = &delivery.task else { return };
+        if let Message::HostResult(result) = message.as_ref()
+            && result.is_final()
+        {
+            self.calls.retain(|(id, _)| *id != result.call_id);
+        }
+    }
+
+    fn yielded(&mut self, done: &Yield) {
+        let mut timers: BTreeSet<TimerId> = self.timers.drain(..).collect();
+        for message in &done.messages {
+            match message {
+                Message::TimerSet { timer, .. } => drop(timers.insert(*timer)),
+                Message::TimerClear { timer } => drop(timers.remove(timer)),
+                Message::HostCall(call) => self.calls.push((call.call_id.clone(), call.method.to_string())),
+                _ => {}
+            }
+        }
+        self.timers = timers.into_iter().collect();
+    }
+}

@@ -1,0 +1,214 @@
+//! From what crosses the wires to lines, and from lines to blocks.
+
+use crate::block::{self, Chain};
+use crate::digest::TurnDigest;
+use crate::header::TapeHeader;
+use crate::record::{self, Blob, Encoded, End, Event, EventRef, RealmNumber};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use pijs_protocol::wire::Usage;
+use pijs_redact::Substitutes;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Write};
+
+/// Bytes of lines after which a block is written: what is repeated nearby is found, and a reader from the middle unpacks
+/// little in vain.
+const BLOCK_BYTES: usize = 256 << 10;
+
+/// Makes lines of what crosses the wires of all realms of a session.
+#[derive(Debug, Default)]
+pub(crate) struct Encoder {
+    /// Stand-ins for secrets.
+    substitutes: Option<Substitutes>,
+    digests: BTreeMap<RealmNumber, TurnDigest>,
+    /// Digests of payloads that are on the tape.
+    blobs: BTreeSet<String>,
+    turns: u64,
+}
+
+impl Encoder {
+    pub(crate) fn new(substitutes: Option<Substitutes>) -> Self {
+        Self { substitutes, ..Self::default() }
+    }
+
+    /// Encodes what crossed a wire: the payloads it refers to first, then its line.
+    pub(crate) fn encode(&mut self, realm: RealmNumber, event: EventRef<'_>) -> io::Result<Vec<Vec<u8>>> {
+        if let Some(substitutes) = &mut self.substitutes {
+            substitutes.refresh();
+        }
+        let Encoded { mut line, blobs } = self.canonical(realm, event)?;
+        let mut lines = Vec::with_capacity(blobs.len() + 1);
+        for (digest, bytes) in blobs {
+            lines.extend(self.blob(digest, &bytes)?);
+        }
+        let digest = self.digests.entry(realm).or_default();
+        digest.add(&line);
+        if event.ends_turn() {
+            self.turns += 1;
+            let heap = match event {
+                EventRef::Yield(output) => output.usage.heap_bytes,
+                _ => Usage::default().heap_bytes,
+            };
+            record::append_end(&mut line, heap, &digest.end_turn());
+        }
+        lines.push(line);
+        Ok(lines)
+    }
+
+    /// Encodes the canonical line of what crossed a wire, without secrets.
+    pub(crate) fn canonical(&self, realm: RealmNumber, event: EventRef<'_>) -> io::Result<Encoded> {
+        let change = |bytes: &[u8]| self.substitutes.as_ref().and_then(|known| known.bytes(bytes));
+        let Encoded { line, blobs } = record::encode(realm, event, change)?;
+        Ok(Encoded { line: self.without_secrets(line)?, blobs })
+    }
+
+    /// Writes a payload, unless it is on the tape already.
+    pub(crate) fn blob(&mut self, digest: String, bytes: &[u8]) -> io::Result<Option<Vec<u8>>> {
+        if !self.blobs.insert(digest.clone()) {
+            return Ok(None);
+        }
+        let blob = Blob { digest, base64: BASE64.encode(bytes) };
+        Ok(Some(record::encode_own(&Event::Blob(blob))?))
+    }
+
+    /// Returns bytes of text without secrets.
+    pub(crate) fn text_without_secrets(&self, text: Vec<u8>) -> Vec<u8> {
+        self.substitutes.as_ref().and_then(|known| known.bytes(&text)).unwrap_or(text)
+    }
+
+    pub(crate) fn header(&self, header: &TapeHeader) -> io::Result<Vec<u8>> {
+        Ok(record::encode_own(&Event::Header(Box::new(header.clone())))?)
+    }
+
+    pub(crate) fn end(&self) -> io::Result<Vec<u8>> {
+        Ok(record::encode_own(&Event::End(End { turns: self.turns }))?)
+    }
+
+    fn without_secrets(&self, line: Vec<u8>) -> io::Result<Vec<u8>> {
+        let Some(known) = self.substitutes.as_ref().filter(|known| known.may_be_in(&line)) else { return Ok(line) };
+        let mut value: Value = serde_json::from_slice(&line)?;
+        for member in ["value", "bytes"] {
+            if let Some(member) = value.get_mut(member) {
+                *member = known.value(member.take());
+            }
+        }
+        let changed = serde_json::to_vec(&value)?;
+        // A secret may spell a word of the format; then nothing is written, rather than the secret or nonsense.
+        let readable = record::decode(&changed, 0, |_| Some(Vec::new()));
+        readable.map_err(|_| io::Error::other("a secret of this session spells a word of the format"))?;
+        Ok(changed)
+    }
+}
+
+/// Gathers lines and writes them as blocks.
+#[derive(Debug)]
+pub(crate) struct BlockWriter<W> {
+    out: W,
+    chain: Chain,
+    lines: Vec<u8>,
+    records: u32,
+    first: u64,
+}
+
+impl<W: Write> BlockWriter<W> {
+    pub(crate) fn new(out: W) -> Self {
+        Self { out, chain: Chain::default(), lines: Vec::new(), records: 0, first: 1 }
+    }
+
+    /// Adds a line without its end. Writes a block when there is enough for one.
+    pub(crate) fn append(&mut self, line: &[u8]) -> io::Result<()> {
+        if self.lines.len() + line.len() >= block::MOST_BYTES {
+            self.flush()?;
+        }
+        self.lines.extend_from_slice(line);
+        self.lines.push(b'\n');
+        self.records += 1;
+        if self.lines.len() >= BLOCK_BYTES { self.flush() } else { Ok(()) }
+    }
+
+    /// Writes what was gathered.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        if self.records == 0 {
+            return Ok(());
+        }
+        block::write(&mut self.out, &mut self.chain, self.first, self.records, &self.lines)?;
+        self.first += u64::from(self.records);
+        self.records = 0;
+        self.lines.clear();
+        self.lines.shrink_to(4 * BLOCK_BYTES);
+        self.out.flush()
+    }
+}
+
+/// Writes a tape to anything that takes bytes, on the calling thread. A session records through a
+/// [`Recorder`](crate::Recorder), which writes on a thread of its own.
+///
+/// ```
+/// use pijs_protocol::Yield;
+/// use pijs_protocol::artifact::EngineBuild;
+/// use pijs_tape::{EventRef, RealmNumber, TapeHeader, TapeReader, TapeWriter};
+/// # use pijs_protocol::{Now, wire::{Limits, RealmOptions}};
+/// # let options = RealmOptions { extension: "npm:a".into(), limits: Limits::default(), seed: 7, clock_step_us: 1,
+/// #     time_zone: "UTC".into(), facts: Default::default() };
+/// # let opening = pijs_tape::Opening { options, now: Now::default(), modules: Vec::new() };
+///
+/// let engine = EngineBuild { name: "quickjs-ng".into(), version: "0".into(), bytecode: 1, target: "x86_64-le-64".into() };
+/// let mut tape = TapeWriter::new(Vec::new(), &TapeHeader::new("0.1.0", engine, "sha256:00".into()))?;
+/// tape.append(RealmNumber(1), EventRef::Open(&opening))?;
+/// tape.append(RealmNumber(1), EventRef::Yield(&Yield::default()))?;
+/// let bytes = tape.finish()?;
+///
+/// let mut reader = TapeReader::new(bytes.as_slice())?;
+/// assert_eq!(reader.header().pi, "0.1.0");
+/// assert_eq!(reader.next().expect("a record")?.event.kind(), "open");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct TapeWriter<W> {
+    encoder: Encoder,
+    blocks: BlockWriter<W>,
+}
+
+impl<W: Write> TapeWriter<W> {
+    /// Begins a tape: writes the header.
+    ///
+    /// # Errors
+    ///
+    /// What `out` fails with.
+    pub fn new(out: W, header: &TapeHeader) -> io::Result<Self> {
+        let (encoder, mut blocks) = (Encoder::default(), BlockWriter::new(out));
+        blocks.append(&encoder.header(header)?)?;
+        blocks.flush()?;
+        Ok(Self { encoder, blocks })
+    }
+
+    /// Adds what just crossed the wire of one realm.
+    ///
+    /// # Errors
+    ///
+    /// What `out` fails with.
+    pub fn append(&mut self, realm: RealmNumber, event: EventRef<'_>) -> io::Result<()> {
+        self.encoder.encode(realm, event)?.iter().try_for_each(|line| self.blocks.append(line))
+    }
+
+    /// Writes everything that was added so far.
+    ///
+    /// # Errors
+    ///
+    /// What `out` fails with.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.blocks.flush()
+    }
+
+    /// Ends the tape and gives back what was written to.
+    ///
+    /// # Errors
+    ///
+    /// What `out` fails with.
+    pub fn finish(mut self) -> io::Result<W> {
+        self.blocks.append(&self.encoder.end()?)?;
+        self.blocks.flush()?;
+        Ok(self.blocks.out)
+    }
+}
