@@ -11,6 +11,7 @@ pub(crate) use flags::{ExtensionFlag, split_extension_flags};
 pub(crate) use similar::{misspelt_command, similar_option};
 
 use crate::rules::{RuleArgs, RulesCommand};
+use crate::tape::{ReplayArgs, TapeCommand};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use pijs_conformance::drive::DriveArgs;
@@ -111,6 +112,9 @@ pub(crate) struct RunArgs {
     /// Where extension code runs
     #[arg(long, value_parser = isolation(), default_value_t, help_heading = "Extensions")]
     pub(crate) isolation: Isolation,
+    /// Record what extensions do to a new file; pi replay FILE plays it again
+    #[arg(long, value_name = "FILE", help_heading = "Extensions")]
+    pub(crate) tape: Option<PathBuf>,
     /// Which pi extensions meet: 0.87 or 0.73; without it `extensionProfile` of the settings
     #[arg(long, value_name = "VERSION", help_heading = "Extensions")]
     pub(crate) profile: Option<PiProfile>,
@@ -341,6 +345,11 @@ pub(crate) enum Command {
     /// Streamed rules: list, check and try them, also over past sessions
     #[command(subcommand)]
     Rules(RulesCommand),
+    /// Play a recorded session again, with no file, program or network, and compare
+    Replay(ReplayArgs),
+    /// Recorded sessions
+    #[command(subcommand)]
+    Tape(TapeCommand),
     /// Let this folder's own .pi settings and extensions count
     Trust {
         /// No longer

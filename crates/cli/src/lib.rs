@@ -26,6 +26,7 @@ mod rules;
 mod said;
 mod session;
 mod supply_command;
+mod tape;
 mod terminal;
 mod trust;
 
@@ -141,6 +142,8 @@ fn run(cli: Cli, flags: Vec<ExtensionFlag>, helps: bool) -> Result<()> {
                 snapshot::take(&environment, &args).await.map(|text| output::stdout(&text))
             }
             Some(Command::Rules(command)) => rules::run(&environment, command),
+            Some(Command::Replay(args)) => tape::replay(&environment, &args).await,
+            Some(Command::Tape(command)) => tape::run(&environment, command),
             Some(Command::Config { .. }) => Err(help::no_config()),
             Some(Command::Auth { .. }) => Err(help::no_auth()),
             Some(Command::Demo { json }) => demo::run(&environment, json).await,

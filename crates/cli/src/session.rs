@@ -71,6 +71,7 @@ pub(crate) async fn registered_flags(
 async fn looked_at(environment: &Environment, args: &RunArgs, flags: Vec<ExtensionFlag>) -> Result<LoadedSession> {
     let mut config: SessionConfig = args.config()?;
     config.store = Default::default();
+    config.tape = None;
     config.store.choice = SessionChoice::InMemory;
     let interface = at_once(environment, args.is_text(), Box::new(pijs_agent::NoFrontEnd));
     loaded(SessionBuilder::new(environment).config(config).interface(interface), flags).await

@@ -29,6 +29,7 @@ use crate::opening;
 use crate::reports::PrintedReports;
 use crate::session::{AgentSession, LoadedSession};
 use crate::supply::Supplier;
+use crate::tape::{self, RecordedRealms, Recording};
 use crate::unanswered::Unanswered;
 use crate::watchdog::WatchThread;
 use pijs_agent::host::HostExtensions;
@@ -54,6 +55,7 @@ use pijs_protocol::guard;
 use pijs_protocol::wire::Limits;
 use pijs_resources::ResourcePlaces;
 use pijs_session_store::{Session, SessionOptions, SessionRecords};
+use pijs_tape::Recorder;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -284,7 +286,8 @@ impl SessionBuilder {
     ///
     /// The first thing that is wrong, with what to do about it.
     pub async fn load(self) -> Result<LoadedSession> {
-        let Self { environment, config, mut interface, mut replaced } = self;
+        let Self { mut environment, config, mut interface, mut replaced } = self;
+        environment.tape = tape::path_of(&environment, &config);
         let environment = &environment;
         let ambient = replaced.ambient.take().unwrap_or_else(Ambient::system);
         let timer = Arc::clone(&ambient.timer);
@@ -359,13 +362,25 @@ impl SessionBuilder {
         // A process starts while the modules that it is to run are read.
         realms.expect(discovery.packages.len());
         let host_modules = preparing(&environment.notices, interface.is_interactive, || compiler.host_modules())?;
-        let mut host = Host::builder(host_modules, Arc::clone(&dispatcher), timer);
-        if let Some(observer) = &interface.observer {
-            host = host.observer(Rc::clone(observer));
-        }
         let mut options = host_options(environment, &decided, &ambient);
         if let Some(adapt) = replaced.host_options.take() {
             adapt(&mut options);
+        }
+        let recording = Recording {
+            host_modules: &host_modules,
+            options: &options,
+            decided: &decided,
+            redactor: ledger.redactor(),
+            epoch_ms: ambient.epoch_ms(),
+        };
+        let recorder = tape::begin(environment, &config, &recording)?;
+        let realms = match recorder.clone() {
+            Some(recorder) => Box::new(RecordedRealms { opener: realms, recorder }),
+            None => realms,
+        };
+        let mut host = Host::builder(host_modules, Arc::clone(&dispatcher), timer);
+        if let Some(observer) = &interface.observer {
+            host = host.observer(Rc::clone(observer));
         }
         let watchdog =
             WatchThread::start().map_err(|error| Failure::failed(format!("no thread to watch verdicts: {error}")))?;
@@ -393,7 +408,10 @@ impl SessionBuilder {
         };
         let loaded = loader.load_all(&discovery.packages, &failures).await;
         // An extension that failed has left evidence by then.
-        loaded.inspect_err(|_| drop(ledger.close()))?;
+        loaded.inspect_err(|_| {
+            recorder.iter().for_each(Recorder::finish);
+            drop(ledger.close());
+        })?;
 
         let extensions = HostExtensions::new(host.clone());
         let extensions = match replaced.loads_nothing {
@@ -427,6 +445,7 @@ impl SessionBuilder {
             words: replaced.words,
             places: replaced.places,
             ledger,
+            recorder,
             reports,
         })
     }

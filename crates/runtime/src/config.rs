@@ -8,6 +8,7 @@ use pijs_host::PiProfile;
 use pijs_hostcall::Mode;
 use pijs_packages::ResourceOptions;
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 /// Everything that can be said of a session before it begins.
@@ -23,6 +24,8 @@ pub struct SessionConfig {
     pub permissions: Permissions,
     /// Where the realms of extensions run.
     pub isolation: Isolation,
+    /// File to which the realms of extensions are recorded, for `pi replay`. It must not exist yet.
+    pub tape: Option<PathBuf>,
     /// The version of pi that extensions meet.
     pub profile: Option<PiProfile>,
     /// Which session goes on, and where it is kept.

@@ -33,6 +33,8 @@ pub struct Environment {
     pub session_dir: Option<String>,
     /// Which session it names: a file, or an id.
     pub session: Option<String>,
+    /// The file to which this run's session is recorded; extensions do not reach it.
+    pub tape: Option<PathBuf>,
 }
 
 /// Columns and rows of the terminal that stdout is; `None` when it is none or does not say.
@@ -92,6 +94,7 @@ impl Environment {
             trusts: None,
             session_dir: None,
             session: None,
+            tape: None,
             notices: Notices::to_stderr(),
         })
     }

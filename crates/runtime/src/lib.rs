@@ -51,6 +51,7 @@ mod similar;
 pub mod slow;
 pub mod stops;
 pub mod supply;
+pub mod tape;
 mod text;
 pub mod throwaway;
 pub mod trust;

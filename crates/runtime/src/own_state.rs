@@ -76,6 +76,10 @@ pub(crate) fn of(environment: &Environment) -> OwnState {
     }
     add_linked(&mut own, |own| &mut own.sessions, &agent_dir.join("sessions"));
     add(&mut own, |own| &mut own.sessions, &opening::folder(environment, environment.session_dir.as_deref()));
+    if let Some(tape) = &environment.tape {
+        add(&mut own, |own| &mut own.closed, tape);
+        add(&mut own, |own| &mut own.closed_to_programs, tape);
+    }
     if let Some(file) = environment.session.as_deref().filter(|name| opening::is_path(name)) {
         add(&mut own, |own| &mut own.session_files, &environment.path(file));
     }

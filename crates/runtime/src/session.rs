@@ -25,6 +25,7 @@ use pijs_hostcall::{Dispatcher, Ledger};
 use pijs_llm::models::Models;
 use pijs_llm::provider::{Provider, Unopened};
 use pijs_resources::ResourcePlaces;
+use pijs_tape::Recorder;
 use pijs_tools::system::OsToolSystem;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -56,6 +57,7 @@ pub struct LoadedSession {
     /// Where resources are, unless the configuration says it.
     pub(crate) places: Option<ResourcePlaces>,
     pub(crate) ledger: Ledger,
+    pub(crate) recorder: Option<Recorder>,
     pub(crate) reports: Option<PrintedReports>,
 }
 
@@ -108,11 +110,12 @@ impl LoadedSession {
     /// Ends a session that is not opened: shows the reports and closes the ledger.
     pub fn close(self) {
         self.reports.iter().for_each(|reports| reports.print(self.ledger.redactor()));
-        let _ = self.ledger.close();
+        self.close_quietly();
     }
 
     /// Ends a session that is not opened and shows nothing of it.
     pub fn close_quietly(self) {
+        self.recorder.iter().for_each(Recorder::finish);
         let _ = self.ledger.close();
     }
 
@@ -181,6 +184,7 @@ impl LoadedSession {
             host: self.host,
             agent,
             ledger: self.ledger,
+            recorder: self.recorder,
             cwd,
             reports: self.reports,
             loader: self.loader,
@@ -215,6 +219,7 @@ pub struct AgentSession {
     /// The working folder.
     pub cwd: PathBuf,
     pub(crate) loader: Rc<Loader>,
+    recorder: Option<Recorder>,
     /// For the notices; an interface with an observer hears of them by itself.
     reports: Option<PrintedReports>,
 }
@@ -250,6 +255,7 @@ impl AgentSession {
         self.reports.iter().for_each(|reports| reports.print(self.ledger.redactor()));
         // Whatever was started is written down as ended.
         self.host.end_calls();
+        self.recorder.iter().for_each(Recorder::finish);
         let _ = self.ledger.close();
     }
 }

@@ -273,6 +273,7 @@ mod tests {
             trusts: None,
             session_dir: None,
             session: None,
+            tape: None,
             notices: Notices::to_stderr(),
         }
     }

@@ -29,6 +29,7 @@ impl RunArgs {
                 accept_unsealed: self.accept_unsealed,
             },
             isolation: self.isolation,
+            tape: self.tape.clone(),
             profile: self.profile,
             store: self.session.config()?,
             model: ModelConfig {

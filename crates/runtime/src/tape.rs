@@ -1,0 +1,241 @@
+//! `--tape` and `pi replay`: recording the realms of a session, and playing a recording again.
+
+use crate::config::{Isolation, SessionConfig};
+use crate::environment::Environment;
+use crate::failure::{Failure, Result};
+use crate::grants::Decided;
+use crate::isolation::{Terms, opener};
+use crate::supply::Supplier;
+use pijs_artifact::Verified;
+use pijs_extc::Supply;
+use pijs_host::{HostOptions, OpenError, OpenRealm, OpenedRealm};
+use pijs_hostcall::Mode;
+use pijs_protocol::artifact::EngineBuild;
+use pijs_protocol::wire::RealmOptions;
+use pijs_protocol::{Now, Yield};
+use pijs_realm::{Realm, SyncHost};
+use pijs_redact::Redactor;
+use pijs_tape::{
+    Event, ModuleSet, RecordedRealm, Recorder, ReplayError, ReplayServices, TapeError, TapeHeader, TapeReader,
+    code_digest,
+};
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufReader};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What the system calls its time zone.
+const LOCAL_TIME: &str = "/etc/localtime";
+
+/// What a recording says of its session besides the settings.
+pub(crate) struct Recording<'a> {
+    pub(crate) host_modules: &'a Verified,
+    pub(crate) options: &'a HostOptions,
+    pub(crate) decided: &'a Decided,
+    pub(crate) redactor: &'a Redactor,
+    pub(crate) epoch_ms: u64,
+}
+
+/// Begins the recording that the configuration asks for.
+pub(crate) fn begin(
+    environment: &Environment,
+    config: &SessionConfig,
+    recording: &Recording<'_>,
+) -> Result<Option<Recorder>> {
+    let Some(path) = environment.tape.clone() else { return Ok(None) };
+    let failed = |error: io::Error| {
+        Failure::failed(format!("the tape {} cannot be written: {error}", path.display()))
+            .help("name a file that does not exist yet, in a folder that can be written")
+    };
+    let file = create(&path).map_err(failed)?;
+    let Recording { host_modules, options, decided, redactor, epoch_ms } = recording;
+    let header = TapeHeader {
+        seed: options.seed,
+        epoch_ms: *epoch_ms,
+        clock_step_us: options.clock_step_us,
+        time_zone: time_zone(environment),
+        isolation: config.isolation.to_string(),
+        profile: options.profile.version().to_owned(),
+        policy: name_of(decided.policy.mode).to_owned(),
+        ..TapeHeader::new(
+            env!("CARGO_PKG_VERSION"),
+            host_modules.artifact().metadata.engine.clone(),
+            code_digest(host_modules.artifact()),
+        )
+    };
+    let (notices, name) = (environment.notices.clone(), path.clone());
+    let on_failure = move |error: &io::Error| {
+        notices.warn(format!("the recording {} ends here: {error}; the session goes on", name.display()));
+    };
+    Recorder::new(file, &header, redactor.substitutes(), Box::new(on_failure)).map(Some).map_err(failed)
+}
+
+fn name_of(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Strict => "strict",
+        Mode::Prompt => "prompt",
+        Mode::Permissive => "permissive",
+    }
+}
+
+/// Makes the file, which nobody else may read. One that has something in it stays as it is.
+fn create(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.append(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        options.mode(0o600);
+    }
+    match options.clone().create_new(true).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        created => return created,
+    }
+    let file = options.open(path)?;
+    match file.metadata()?.is_file() {
+        true => Err(io::Error::new(io::ErrorKind::AlreadyExists, "there is a file already")),
+        false => Ok(file),
+    }
+}
+
+/// The value of `TZ` that realms run under: the variable, or the name that the system's zone has.
+fn time_zone(environment: &Environment) -> String {
+    if let Some(zone) = environment.variable("TZ") {
+        return zone.to_owned();
+    }
+    let target = std::fs::canonicalize(LOCAL_TIME).ok();
+    let name = target.as_deref().and_then(Path::to_str).and_then(|path| path.split_once("/zoneinfo/"));
+    name.map_or_else(|| "UTC".to_owned(), |(_, name)| name.to_owned())
+}
+
+/// Realms that are recorded.
+pub(crate) struct RecordedRealms {
+    pub(crate) opener: Box<dyn OpenRealm>,
+    pub(crate) recorder: Recorder,
+}
+
+impl OpenRealm for RecordedRealms {
+    fn open(
+        &self,
+        options: &RealmOptions,
+        modules: Vec<Arc<Verified>>,
+        now: Now,
+        host: &mut dyn SyncHost,
+    ) -> Result<OpenedRealm, OpenError> {
+        let mut wire = self.recorder.begin(options, &modules, now);
+        let opened = self.opener.open(options, modules, now, &mut wire.host(host));
+        wire.opened(opened.as_ref().map(|opened| &opened.booted).map_err(ToString::to_string));
+        let opened = opened?;
+        Ok(OpenedRealm { realm: Box::new(RecordedRealm::new(opened.realm, wire)), ..opened })
+    }
+
+    fn expect(&self, realms: usize) {
+        self.opener.expect(realms);
+    }
+}
+
+/// Opens a tape for reading.
+///
+/// # Errors
+///
+/// There is no such file, or it is no tape.
+pub fn open(path: &Path) -> Result<TapeReader<BufReader<File>>> {
+    let file = File::open(path).map_err(|error| Failure::failed(format!("{}: {error}", path.display())))?;
+    TapeReader::new(BufReader::new(file)).map_err(|error| unreadable(path, &error))
+}
+
+/// A tape that cannot be read.
+pub fn unreadable(path: &Path, error: &TapeError) -> Failure {
+    let message = format!("{}: {error} [{}]", path.display(), error.code().as_str());
+    Failure::failed(message).help(error.help())
+}
+
+/// A tape that cannot be replayed.
+pub fn unplayable(path: &Path, error: &ReplayError) -> Failure {
+    let message = format!("{}: {error} [{}]", path.display(), error.code().as_str());
+    Failure::failed(message).help(error.help())
+}
+
+/// What a replay runs on: this program's engine and modules, and realms that reach nothing.
+pub struct ReplayStage {
+    opener: Box<dyn OpenRealm>,
+    host_modules: Arc<Verified>,
+    /// Modules that pi supplies, by name.
+    supplied: BTreeMap<String, Arc<Verified>>,
+}
+
+impl ReplayStage {
+    /// Prepares what the tape at `path` needs. Nothing is fetched.
+    ///
+    /// # Errors
+    ///
+    /// The tape cannot be read, or the host modules cannot be compiled.
+    pub async fn prepare(environment: &Environment, path: &Path, isolation: Isolation) -> Result<Self> {
+        let compiler = crate::compile::Compiler::new(environment);
+        let host_modules = compiler.host_modules()?;
+        let mut tape = open(path)?;
+        let mut environment = environment.clone();
+        environment.variables.insert("TZ".to_owned(), tape.header().time_zone.clone());
+        let supplier = Supplier::new(&environment, compiler.cache()).offline(true);
+        let mut supplied = BTreeMap::new();
+        for name in names_without_sources(&mut tape).map_err(|error| unreadable(path, &error))? {
+            let is_of = |unit: &&pijs_extc::Unit| name == format!("pijs:supply:{}", unit.name());
+            if let Some(unit) = Supply::pinned().units().find(is_of) {
+                supplied.insert(name, supplier.unit(unit).await?);
+            }
+        }
+        // Whether a kernel seals is of no account: the code was let in when it was recorded, and reaches nothing here.
+        let opener = opener(isolation, &environment, Terms::default());
+        Ok(Self { opener, host_modules, supplied })
+    }
+}
+
+/// Names of the module sets that come with pi.
+fn names_without_sources(tape: &mut TapeReader<impl io::Read>) -> Result<Vec<String>, TapeError> {
+    let mut names = Vec::new();
+    for record in tape {
+        let record = match record {
+            Err(error) if error.is_cut() => break,
+            record => record?,
+        };
+        if let Event::Open(opening) = record.event {
+            let without = opening.modules.into_iter().filter(|set| set.source.is_none());
+            names.extend(without.map(|set| set.name).filter(|name| !names.contains(name)).collect::<Vec<_>>());
+        }
+    }
+    Ok(names)
+}
+
+impl ReplayServices for ReplayStage {
+    fn engine(&self) -> EngineBuild {
+        self.host_modules.artifact().metadata.engine.clone()
+    }
+
+    fn host_modules(&self) -> String {
+        code_digest(self.host_modules.artifact())
+    }
+
+    fn modules(&self, modules: &ModuleSet) -> Option<Arc<Verified>> {
+        if self.host_modules.artifact().metadata.name == modules.name {
+            return Some(Arc::clone(&self.host_modules));
+        }
+        self.supplied.get(&modules.name).cloned()
+    }
+
+    fn open(
+        &self,
+        options: &RealmOptions,
+        modules: Vec<Arc<Verified>>,
+        now: Now,
+        host: &mut dyn SyncHost,
+    ) -> Result<(Box<dyn Realm>, Yield), String> {
+        let opened = self.opener.open(options, modules, now, host).map_err(|error| error.to_string())?;
+        Ok((opened.realm, opened.booted))
+    }
+}
+
+/// Where the tape of a configuration lies.
+pub(crate) fn path_of(environment: &Environment, config: &SessionConfig) -> Option<PathBuf> {
+    config.tape.as_ref().map(|path| environment.dirs.cwd.join(path))
+}
