@@ -42,6 +42,17 @@ pub struct TapeReader<R> {
     is_over: bool,
 }
 
+impl TapeReader<std::io::Empty> {
+    /// Reads a tape that was unpacked to JSON lines, as `zstdcat` prints it.
+    ///
+    /// # Errors
+    ///
+    /// As [`TapeReader::new`].
+    pub fn of_lines(lines: Vec<u8>) -> Result<Self, TapeError> {
+        Self::of(std::io::empty(), lines)
+    }
+}
+
 /// Payloads by digest.
 #[derive(Debug, Default)]
 struct Blobs {
@@ -56,12 +67,18 @@ impl<R: Read> TapeReader<R> {
     ///
     /// [`TapeError`] when there is none, or one of another version.
     pub fn new(input: R) -> Result<Self, TapeError> {
+        Self::of(input, Vec::new())
+    }
+
+    fn of(input: R, lines: Vec<u8>) -> Result<Self, TapeError> {
+        let records = lines.iter().filter(|byte| **byte == b'\n').count();
+        let left = u32::try_from(records).map_err(|_| TapeError::at(1, What::NoTape))?;
         let mut reader = Self {
             input,
             header: TapeHeader::new("", pijs_engine::engine_build(), String::new()),
-            lines: Vec::new(),
+            lines,
             at: 0,
-            left: 0,
+            left,
             chain: Chain::default(),
             number: 0,
             digests: BTreeMap::new(),

@@ -192,6 +192,18 @@ impl<W: Write> TapeWriter<W> {
         self.encoder.encode(realm, event)?.iter().try_for_each(|line| self.blocks.append(line))
     }
 
+    /// Adds a payload of another tape, ahead of the records that refer to it.
+    ///
+    /// # Errors
+    ///
+    /// What `out` fails with.
+    pub fn append_blob(&mut self, blob: &Blob) -> io::Result<()> {
+        match self.encoder.blobs.insert(blob.digest.clone()) {
+            true => self.blocks.append(&record::encode_own(&Event::Blob(blob.clone()))?),
+            false => Ok(()),
+        }
+    }
+
     /// Writes everything that was added so far.
     ///
     /// # Errors

@@ -26,6 +26,7 @@ use pijs_rules::{
 };
 use pijs_session_store::Session;
 use pijs_session_store::entry::Body;
+use pijs_tape::{Summary, TapeReader};
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
@@ -55,6 +56,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("session", session),
     ("source", source),
     ("sse", sse),
+    ("tape", tape),
     ("url_policy", url_policy),
 ];
 
@@ -120,6 +122,19 @@ pub fn ledger(data: &[u8]) {
         let whole = data.iter().filter(|byte| **byte == b'\n').count() as u64;
         assert!(verified.lines <= whole);
     }
+}
+
+/// A recorded session, as a file and unpacked: it is counted up to where it is good, and nothing is read twice.
+pub fn tape(data: &[u8]) {
+    if let Ok(mut tape) = TapeReader::new(data) {
+        let _ = Summary::of(&mut tape);
+    }
+    let Ok(mut tape) = TapeReader::of_lines(data.to_vec()) else { return };
+    let lines = data.iter().filter(|byte| **byte == b'\n').count() as u64;
+    if let Ok(summary) = Summary::of(&mut tape) {
+        assert!(summary.records <= lines && summary.ticks <= summary.records);
+    }
+    assert!(tape.next().is_none() || tape.number() <= lines);
 }
 
 /// `pijs-lock.json`: a place in it lies inside its package, and it reads the same when it is written again.
