@@ -18,6 +18,9 @@ pub(crate) struct ReplayArgs {
     /// Stop after this turn, and say where each extension stands
     #[arg(long, value_name = "TICK")]
     pub(crate) until: Option<u64>,
+    /// Play this extension, a folder or a file, in the place of the recorded one of its name
+    #[arg(long, value_name = "EXTENSION")]
+    pub(crate) against: Option<PathBuf>,
     /// Where extension code runs
     #[arg(long, value_parser = isolation(), default_value_t)]
     pub(crate) isolation: Isolation,
@@ -55,6 +58,10 @@ pub(crate) async fn replay(environment: &Environment, args: &ReplayArgs) -> Resu
     let tape = open(path)?;
     in_time_zone(environment, args, &tape.header().time_zone)?;
     let stage = ReplayStage::prepare(environment, path, args.isolation).await?;
+    let stage = match &args.against {
+        Some(entry) => stage.against(environment, path, &environment.dirs.cwd.join(entry)).await?,
+        None => stage,
+    };
     let options = ReplayOptions { until: args.until, accept_build: args.accept_build };
     let begin = Instant::now();
     let played = Replay::new(tape, &stage, options).and_then(Replay::run).map_err(|error| unplayable(path, &error))?;

@@ -163,6 +163,8 @@ pub struct ReplayStage {
     host_modules: Arc<Verified>,
     /// Modules that pi supplies, by name.
     supplied: BTreeMap<String, Arc<Verified>>,
+    /// Name of an extension of the tape, and what is played in its place.
+    replaced: Option<(String, Arc<Verified>)>,
 }
 
 impl ReplayStage {
@@ -179,7 +181,8 @@ impl ReplayStage {
         environment.variables.insert("TZ".to_owned(), tape.header().time_zone.clone());
         let supplier = Supplier::new(&environment, compiler.cache()).offline(true);
         let mut supplied = BTreeMap::new();
-        for name in names_without_sources(&mut tape).map_err(|error| unreadable(path, &error))? {
+        let without = names_of(&mut tape, |set| set.source.is_none()).map_err(|error| unreadable(path, &error))?;
+        for name in without {
             let is_of = |unit: &&pijs_extc::Unit| name == format!("pijs:supply:{}", unit.name());
             if let Some(unit) = Supply::pinned().units().find(is_of) {
                 supplied.insert(name, supplier.unit(unit).await?);
@@ -187,21 +190,50 @@ impl ReplayStage {
         }
         // Whether a kernel seals is of no account: the code was let in when it was recorded, and reaches nothing here.
         let opener = opener(isolation, &environment, Terms::default());
-        Ok(Self { opener, host_modules, supplied })
+        Ok(Self { opener, host_modules, supplied, replaced: None })
+    }
+
+    /// Plays the extension at `entry` in the place of the one of the same name.
+    ///
+    /// # Errors
+    ///
+    /// It does not compile, or the tape at `path` has no extension of its name.
+    pub async fn against(mut self, environment: &Environment, path: &Path, entry: &Path) -> Result<Self> {
+        let compiler = crate::compile::Compiler::new(environment);
+        let built = compiler.build(&format!("path:{}", entry.display()), &pijs_extc::Input::at(entry))?;
+        let name = built.artifact.artifact().metadata.name.clone();
+        let mut tape = open(path)?;
+        let names = names_of(&mut tape, |set| set.source.is_some()).map_err(|error| unreadable(path, &error))?;
+        if !names.contains(&name) {
+            let message = format!("`{name}` is none of the extensions of the tape: {}", names.join(", "));
+            return Err(Failure::failed(message).help("name the folder or file of one of them"));
+        }
+        let metadata = &built.artifact.artifact().metadata;
+        for modules in Supplier::new(environment, compiler.cache()).offline(true).for_extension(metadata).await? {
+            self.supplied.insert(modules.artifact().metadata.name.clone(), modules);
+        }
+        self.replaced = Some((name, Arc::new(built.artifact)));
+        Ok(self)
     }
 }
 
-/// Names of the module sets that come with pi.
-fn names_without_sources(tape: &mut TapeReader<impl io::Read>) -> Result<Vec<String>, TapeError> {
-    let mut names = Vec::new();
+/// Names of the module sets of a tape that are wanted.
+fn names_of(
+    tape: &mut TapeReader<impl io::Read>,
+    is_wanted: impl Fn(&ModuleSet) -> bool,
+) -> Result<Vec<String>, TapeError> {
+    let mut names: Vec<String> = Vec::new();
     for record in tape {
         let record = match record {
             Err(error) if error.is_cut() => break,
             record => record?,
         };
         if let Event::Open(opening) = record.event {
-            let without = opening.modules.into_iter().filter(|set| set.source.is_none());
-            names.extend(without.map(|set| set.name).filter(|name| !names.contains(name)).collect::<Vec<_>>());
+            for set in opening.modules {
+                if is_wanted(&set) && !names.contains(&set.name) {
+                    names.push(set.name);
+                }
+            }
         }
     }
     Ok(names)
@@ -214,6 +246,11 @@ impl ReplayServices for ReplayStage {
 
     fn host_modules(&self) -> String {
         code_digest(self.host_modules.artifact())
+    }
+
+    fn replacement(&self, recorded: &ModuleSet) -> Option<Arc<Verified>> {
+        let (name, modules) = self.replaced.as_ref()?;
+        (*name == recorded.name).then(|| Arc::clone(modules))
     }
 
     fn modules(&self, modules: &ModuleSet) -> Option<Arc<Verified>> {

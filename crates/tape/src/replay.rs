@@ -38,6 +38,11 @@ pub trait ReplayServices {
     /// The digest of the host modules here, see [`code_digest`](crate::code_digest).
     fn host_modules(&self) -> String;
 
+    /// Returns the modules that are played in the place of an extension's own. `None`: those of the tape.
+    fn replacement(&self, _recorded: &ModuleSet) -> Option<Arc<Verified>> {
+        None
+    }
+
     /// Returns modules that come with pi. `None` when this pi has none of that name.
     fn modules(&self, modules: &ModuleSet) -> Option<Arc<Verified>>;
 
@@ -407,6 +412,10 @@ fn modules_of<R: Read>(
     let modules_of = |set: &ModuleSet| {
         if let Some(modules) = known.get(&set.digest) {
             return Ok(Arc::clone(modules));
+        }
+        if let Some(replacement) = set.source.as_ref().and_then(|_| services.replacement(set)) {
+            known.insert(set.digest.clone(), Arc::clone(&replacement));
+            return Ok(replacement);
         }
         let (modules, here) = match &set.source {
             Some(blob) => {

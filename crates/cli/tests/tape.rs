@@ -1,0 +1,285 @@
+//! `pi --tape` and `pi replay`: a recorded session plays again, elsewhere and in both kinds of realms, and a changed one says
+//! where it differs.
+
+#![cfg(target_os = "linux")]
+
+mod support;
+
+use serde_json::{Value, json};
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use support::{Run, World, fixture, run};
+
+const SECRET: &str = "correct-horse-battery";
+
+/// What a model says: many deltas that pass together, one that an extension speaks at, and one that is aborted.
+fn script(world: &World) -> String {
+    let quiet = ["so ", "on ", "and ", "on "].repeat(12);
+    let first = [quiet.as_slice(), &["read "], quiet.as_slice(), &["a ", "TODO", " b"]].concat();
+    world.script(&[&first, &["all ", "done"]])
+}
+
+/// The command, with a zone, a language and a secret of its own.
+fn pi(world: &World, args: &[String]) -> Command {
+    let mut command = world.command(args);
+    command.env("TZ", "Asia/Kolkata").env("LANG", "de_DE.UTF-8").env("DEPLOY_TOKEN", SECRET);
+    command
+}
+
+fn strings(args: &[&str]) -> Vec<String> {
+    args.iter().map(|arg| (*arg).to_owned()).collect()
+}
+
+/// Records a session of two extensions: timers, calls of both kinds, a refused one, verdicts, a killed realm.
+fn record(world: &World, isolation: &str) -> PathBuf {
+    world.write("project/notes.txt", format!("some notes, and {SECRET}\n"));
+    let tape = world.path().join(format!("{isolation}.tape"));
+    let model = script(world);
+    let (worker, watch) = (fixture("extensions/tape-worker"), fixture("extensions/tape-watch"));
+    let mut args = strings(&["-p", "hello", "--model", &model, "-e", &worker, "-e", &watch]);
+    args.extend(strings(&["--allow", "read", "--allow", "write", "--allow", "verdict", "--deny", "exec"]));
+    args.extend(strings(&["--isolation", isolation, "--tape", tape.to_str().expect("text")]));
+    run(pi(world, &args)).succeeded();
+    tape
+}
+
+fn info(world: &World, tape: &Path) -> Value {
+    let run = world.pi(&["tape", "info", "--json", tape.to_str().expect("text")]);
+    serde_json::from_str(&run.succeeded().stdout).expect("JSON")
+}
+
+/// Replays in another folder, with another home, zone and language.
+fn replay(tape: &Path, more: &[&str]) -> Run {
+    let elsewhere = World::new();
+    let mut args = strings(&["replay", tape.to_str().expect("text")]);
+    args.extend(strings(more));
+    let mut command = elsewhere.command(&args);
+    command.env("TZ", "America/Lima").env("LANG", "ja_JP.UTF-8");
+    let output = run(command);
+    let left: Vec<_> = fs::read_dir(elsewhere.project()).expect("a folder").flatten().collect();
+    assert!(left.is_empty(), "a replay writes nothing: {left:?}");
+    output
+}
+
+fn records_of(info: &Value, kind: &str) -> u64 {
+    let kinds = info["summary"]["kinds"].as_array().expect("kinds");
+    kinds.iter().find(|found| found["kind"] == kind).map_or(0, |found| found["records"].as_u64().expect("a number"))
+}
+
+#[test]
+fn a_recorded_session_replays_elsewhere_in_both_kinds_of_realms() {
+    for recorded in ["process", "thread"] {
+        let world = World::new();
+        let tape = record(&world, recorded);
+        let mode = tape.metadata().expect("a tape").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "nobody else reads a tape");
+        let info = info(&world, &tape);
+        for kind in
+            ["call fs", "delivery stream", "delivery timer_fired", "delivery host_result", "reply", "termination"]
+        {
+            assert!(records_of(&info, kind) > 0, "{recorded} recorded no {kind}: {info:#}");
+        }
+        assert_eq!(
+            (&info["summary"]["complete"], &info["header"]["time_zone"]),
+            (&json!(true), &json!("Asia/Kolkata"))
+        );
+        for isolation in ["thread", "process"] {
+            let run = replay(&tape, &["--isolation", isolation, "--json"]);
+            let outcome: Value = serde_json::from_str(&run.succeeded().stdout).expect("JSON");
+            assert_eq!((&outcome["equal"], &outcome["cut"]), (&json!(true), &json!(false)), "{outcome:#}");
+            assert_eq!(outcome["ticks"], info["summary"]["ticks"]);
+            assert_eq!((&outcome["skipped"], &outcome["realms"]), (&json!(1), &json!(3)), "{outcome:#}");
+        }
+    }
+}
+
+#[test]
+fn a_hundred_replays_are_equal() {
+    let world = World::new();
+    let tape = record(&world, "process");
+    let first = replay(&tape, &["--isolation", "thread"]);
+    let counts = first.succeeded().stdout.split(':').next().expect("a line").to_owned();
+    for _ in 1..100 {
+        let again = replay(&tape, &["--isolation", "thread"]);
+        assert!(again.succeeded().stdout.starts_with(&counts), "{}", again.stdout);
+    }
+}
+
+#[test]
+fn a_changed_extension_is_named_at_the_tick_where_it_differs() {
+    let world = World::new();
+    let tape = record(&world, "process");
+    let source = fs::read_to_string(Path::new(&fixture("extensions/tape-worker")).join("index.ts")).expect("a file");
+    let same = world.write("same/tape-worker/index.ts", &source);
+    let same = same.parent().expect("a folder").to_str().expect("text");
+    replay(&tape, &["--against", same]).succeeded();
+
+    // The third tick of the interval says so: nothing before it differs.
+    let changed = world.write("changed/tape-worker/index.ts", source.replace("++fired === 3", "++fired === 2"));
+    let changed = changed.parent().expect("a folder").to_str().expect("text");
+    for isolation in ["thread", "process"] {
+        let run = replay(&tape, &["--against", changed, "--isolation", isolation]);
+        run.failed(
+            1,
+            &["the replay differs from the recording", "tape-worker", "timer_clear", "- recorded", "+ replayed"],
+        );
+        let run = replay(&tape, &["--against", changed, "--isolation", isolation, "--json"]);
+        let outcome: Value = serde_json::from_str(&run.stdout).expect("JSON");
+        let at = &outcome["divergence"]["tick"];
+        let until = (at.as_u64().expect("a tick") - 1).to_string();
+        replay(&tape, &["--against", changed, "--until", &until]).succeeded();
+    }
+}
+
+#[test]
+fn a_replay_stops_where_it_is_told_and_says_where_extensions_stand() {
+    let world = World::new();
+    let tape = record(&world, "thread");
+    let run = replay(&tape, &["--until", "2"]);
+    let told = &run.succeeded().stdout;
+    assert!(told.contains("tape-worker: turn 1; timers: 1, 2; calls in flight: none"), "{told}");
+    assert!(told.contains("2 ticks"), "{told}");
+}
+
+#[test]
+fn secrets_are_not_on_a_tape_and_it_replays_all_the_same() {
+    let world = World::new();
+    let tape = record(&world, "process");
+    let bytes = fs::read(&tape).expect("a tape");
+    let mut lines = Vec::new();
+    zstd::stream::copy_decode(bytes.as_slice(), &mut lines).expect("zstd frames");
+    let lines = String::from_utf8(lines).expect("JSON lines");
+    assert!(!lines.contains(SECRET));
+    assert!(lines.contains("some notes, and REDACTED1x"), "the stand-in is as long");
+    replay(&tape, &[]).succeeded();
+}
+
+#[test]
+fn a_kill_while_recording_leaves_a_tape_that_replays_to_its_last_block() {
+    let world = World::new();
+    world.write("project/notes.txt", "some notes\n");
+    let tape = world.path().join("killed.tape");
+    let reply = json!({ "events": [{ "text": "begun" }, { "delay_ms": 600_000 }], "stop": "end_turn" });
+    let model = world.raw_script(&reply.to_string());
+    let worker = fixture("extensions/tape-worker");
+    let mut args = strings(&["-p", "hello", "--model", &model, "-e", &worker, "--allow", "read", "--allow", "write"]);
+    args.extend(strings(&["--tape", tape.to_str().expect("text")]));
+    let mut child = pi(&world, &args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("pi starts");
+    let begun = Instant::now();
+    // It has written what the extension did; how long that takes is the machine's business.
+    while !world.project().join("out.txt").exists() || info(&world, &tape)["summary"]["ticks"].as_u64() < Some(5) {
+        assert!(begun.elapsed() < Duration::from_secs(120), "nothing is recorded");
+        std::thread::yield_now();
+    }
+    child.kill().expect("it runs");
+    child.wait().expect("it ended");
+    let info = info(&world, &tape);
+    assert_eq!(info["summary"]["complete"], json!(false));
+    let run = replay(&tape, &["--isolation", "thread"]);
+    assert!(run.succeeded().stderr.contains("cut off"), "{}", run.stderr);
+}
+
+#[test]
+fn a_tape_that_cannot_be_read_is_one_message_with_a_code() {
+    let world = World::new();
+    let tape = record(&world, "thread");
+    let good = fs::read(&tape).expect("a tape");
+    let bad = world.write("bad.tape", "");
+    let bad_name = bad.to_str().expect("text").to_owned();
+    let failed = |words: &[&str]| {
+        for command in [["replay"].as_slice(), &["tape", "info"]] {
+            let args = [command, &[&bad_name]].concat();
+            world.pi(&args).failed(1, words);
+        }
+    };
+    failed(&["this is no tape", "[invalid_request]", "help:"]);
+    fs::write(&bad, b"{\"type\":\"session\"}\n").expect("a file");
+    failed(&["this is no tape", "[invalid_request]"]);
+    let mut flipped = good.clone();
+    let middle = flipped.len() / 2;
+    flipped[middle] ^= 1;
+    fs::write(&bad, flipped).expect("a file");
+    failed(&["is damaged at record", "[invalid_request]"]);
+    world.pi(&["replay", "absent.tape"]).failed(1, &["absent.tape"]);
+}
+
+#[test]
+fn a_tape_of_another_build_is_refused_with_what_differs() {
+    let world = World::new();
+    let tape = record(&world, "thread");
+    let mut reader = pijs_tape::TapeReader::new(fs::File::open(&tape).expect("a tape")).expect("a tape");
+    let header = pijs_tape::TapeHeader { host_modules: "sha256:00".to_owned(), ..reader.header().clone() };
+    let other = world.path().join("other.tape");
+    let mut written = pijs_tape::TapeWriter::new(fs::File::create(&other).expect("a file"), &header).expect("written");
+    for record in reader.by_ref().map(|record| record.expect("a record")) {
+        if let Some(event) = record.event.as_ref() {
+            written.append(record.realm, event).expect("written");
+        } else if let pijs_tape::Event::Blob(blob) = &record.event {
+            written.append_blob(blob).expect("written");
+        }
+    }
+    written.finish().expect("written");
+    let words = ["recorded by another build", "its host modules", "sha256:00", "--accept-build", "[invalid_request]"];
+    replay(&other, &[]).failed(1, &words);
+    replay(&other, &["--accept-build"]).succeeded();
+}
+
+#[test]
+fn a_file_that_is_there_is_not_written_over() {
+    let world = World::new();
+    let tape = world.write("taken.tape", "mine");
+    let model = world.script(&[&["ok"]]);
+    let args = ["-p", "x", "--model", &model, "--tape", tape.to_str().expect("text")];
+    world.pi(&args).failed(1, &["taken.tape cannot be written", "there is a file already"]);
+    assert_eq!(world.read("taken.tape"), "mine");
+}
+
+#[test]
+fn extensions_do_not_reach_the_tape_of_their_session() {
+    let world = World::new();
+    let extension = world.write(
+        "project/peek.ts",
+        r#"
+import { appendFileSync, readFileSync } from "node:fs";
+const tried = (what: () => unknown) => { try { what(); return "done"; } catch (error: any) { return error.message; } };
+export default (pi: any) => {
+  pi.on("agent_start", () => {
+    console.log("read: " + tried(() => readFileSync("own.tape")));
+    console.log("write: " + tried(() => appendFileSync("own.tape", "x")));
+  });
+};
+"#,
+    );
+    let model = world.script(&[&["ok"]]);
+    let mut args = strings(&["-p", "x", "--model", &model, "-e", extension.to_str().expect("text")]);
+    args.extend(strings(&["--policy", "permissive", "--allow", "read", "--allow", "write", "--tape", "own.tape"]));
+    let run = run(pi(&world, &args));
+    run.succeeded();
+    assert!(run.stderr.contains("read: ") && !run.stderr.contains(": done"), "{}", run.stderr);
+    replay(&world.project().join("own.tape"), &[]).succeeded();
+}
+
+#[test]
+fn a_session_over_rpc_is_recorded() {
+    let world = World::new();
+    let tape = world.path().join("rpc.tape");
+    let model = world.script(&[&["ok"]]);
+    let worker = fixture("extensions/tape-worker");
+    let args = ["--mode", "rpc", "--model", &model, "-e", &worker, "--tape", tape.to_str().expect("text")];
+    let mut child = pi(&world, &strings(&args))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("pi");
+    let mut input = child.stdin.take().expect("piped");
+    writeln!(input, "{}", json!({ "type": "get_state" })).expect("pi reads");
+    drop(input);
+    assert!(child.wait().expect("it ends").success());
+    assert_eq!(info(&world, &tape)["summary"]["complete"], json!(true));
+    replay(&tape, &[]).succeeded();
+}
