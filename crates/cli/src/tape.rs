@@ -120,7 +120,7 @@ fn counts(played: &Outcome) -> String {
 /// Says where each realm stands.
 fn states(played: &Outcome) {
     for state in &played.states {
-        let timers: Vec<String> = state.timers.iter().map(|timer| timer.0.to_string()).collect();
+        let timers: Vec<String> = state.timers.keys().map(|timer| timer.0.to_string()).collect();
         let calls: Vec<String> = state.calls.iter().map(|(id, method)| format!("{id} {method}")).collect();
         let list = |list: Vec<String>| if list.is_empty() { "none".to_owned() } else { list.join(", ") };
         let (realm, seq) = (&state.realm, state.seq.0);

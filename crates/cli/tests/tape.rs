@@ -5,6 +5,7 @@
 
 mod support;
 
+use pijs_tape::{Event, Opening, TapeHeader, TapeReader, TapeWriter};
 use serde_json::{Value, json};
 use std::fs;
 use std::io::Write as _;
@@ -207,25 +208,44 @@ fn a_tape_that_cannot_be_read_is_one_message_with_a_code() {
     world.pi(&["replay", "absent.tape"]).failed(1, &["absent.tape"]);
 }
 
+/// Writes a tape once more, with another header and other openings of realms.
+fn rewrite(tape: &Path, change_header: impl Fn(&mut TapeHeader), change: impl Fn(&mut Opening)) -> PathBuf {
+    let mut reader = TapeReader::new(fs::File::open(tape).expect("a tape")).expect("a tape");
+    let mut header = reader.header().clone();
+    change_header(&mut header);
+    let other = tape.with_extension("other");
+    let mut written = TapeWriter::new(fs::File::create(&other).expect("a file"), &header).expect("written");
+    for record in reader.by_ref() {
+        let mut record = record.expect("a record");
+        if let Event::Open(opening) = &mut record.event {
+            change(opening);
+        }
+        match (&record.event, record.event.as_ref()) {
+            (Event::Blob(blob), _) => written.append_blob(blob).expect("written"),
+            (_, Some(event)) => written.append(record.realm, event).expect("written"),
+            (_, None) => {}
+        }
+    }
+    written.finish().expect("written");
+    other
+}
+
 #[test]
 fn a_tape_of_another_build_is_refused_with_what_differs() {
     let world = World::new();
     let tape = record(&world, "thread");
-    let mut reader = pijs_tape::TapeReader::new(fs::File::open(&tape).expect("a tape")).expect("a tape");
-    let header = pijs_tape::TapeHeader { host_modules: "sha256:00".to_owned(), ..reader.header().clone() };
-    let other = world.path().join("other.tape");
-    let mut written = pijs_tape::TapeWriter::new(fs::File::create(&other).expect("a file"), &header).expect("written");
-    for record in reader.by_ref().map(|record| record.expect("a record")) {
-        if let Some(event) = record.event.as_ref() {
-            written.append(record.realm, event).expect("written");
-        } else if let pijs_tape::Event::Blob(blob) = &record.event {
-            written.append_blob(blob).expect("written");
-        }
-    }
-    written.finish().expect("written");
+    let other = rewrite(&tape, |header| header.host_modules = "sha256:00".to_owned(), |_| ());
     let words = ["recorded by another build", "its host modules", "sha256:00", "--accept-build", "[invalid_request]"];
     replay(&other, &[]).failed(1, &words);
     replay(&other, &["--accept-build"]).succeeded();
+}
+
+#[test]
+fn a_tape_gets_no_more_of_the_machine_than_a_session() {
+    let world = World::new();
+    let tape = record(&world, "thread");
+    let other = rewrite(&tape, |_| (), |opening| opening.options.limits.fuel = u64::MAX);
+    replay(&other, &["--isolation", "thread"]).failed(1, &["limits above those of any session", "[invalid_request]"]);
 }
 
 #[test]

@@ -13,7 +13,7 @@ use crate::record::{Event, EventRef, ModuleSet, Opening, RealmNumber, Record};
 use crate::writer::Encoder;
 use pijs_artifact::Verified;
 use pijs_protocol::artifact::EngineBuild;
-use pijs_protocol::wire::{RealmOptions, StreamAnswer, Task};
+use pijs_protocol::wire::{Limits, RealmOptions, StreamAnswer, Task};
 use pijs_protocol::{
     CallId, Delivery, ErrorCode, ExtensionId, HostCall, HostResult, HostcallError, Message, Now, Seq, SyncReply,
     Termination, TimerId, Usage, Yield,
@@ -21,7 +21,7 @@ use pijs_protocol::{
 use pijs_realm::{Patience, Progress, Realm, SyncHost};
 use pijs_redact::Redactor;
 use serde::Serialize;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io::Read;
 use std::sync::Arc;
@@ -29,6 +29,9 @@ use std::time::Duration;
 
 /// How long to wait at a time for a realm in another process.
 const PATIENCE: Duration = Duration::from_millis(100);
+
+/// Most memory of a realm that a tape may ask for; `max_memory_mb` of a session may be more.
+const MOST_MEMORY: u64 = 16 << 30;
 
 /// What a replay needs besides the tape.
 pub trait ReplayServices {
@@ -97,8 +100,8 @@ pub struct RealmState {
     pub realm: ExtensionId,
     /// Its last turn.
     pub seq: Seq,
-    /// Timers that are armed.
-    pub timers: Vec<TimerId>,
+    /// Timers that are armed, and whether they repeat themselves.
+    pub timers: BTreeMap<TimerId, bool>,
     /// Asynchronous hostcalls without a final answer: id and method.
     pub calls: Vec<(CallId, String)>,
 }
@@ -112,6 +115,8 @@ pub enum ReplayError {
     Build(Vec<String>),
     /// Modules of a realm cannot be had.
     Modules(ModuleError),
+    /// A realm of the tape has limits above those of any session.
+    Limits,
     /// A realm cannot be opened.
     Open(String),
 }
@@ -121,8 +126,8 @@ impl ReplayError {
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::Tape(error) => error.code(),
-            Self::Build(_) | Self::Modules(_) => ErrorCode::InvalidRequest,
-            Self::Open(_) => ErrorCode::Internal,
+            Self::Build(_) | Self::Modules(_) | Self::Limits => ErrorCode::InvalidRequest,
+            Self::Open(_) => ErrorCode::Io,
         }
     }
 
@@ -134,7 +139,7 @@ impl ReplayError {
             Self::Modules(ModuleError::Absent { .. } | ModuleError::Differs { .. }) => {
                 "replay it with the pi that recorded it, or pass --accept-build"
             }
-            Self::Modules(_) => "record the session again",
+            Self::Modules(_) | Self::Limits => "record the session again",
             Self::Open(_) => "try the other kind of realm: --isolation thread or process",
         }
     }
@@ -148,6 +153,7 @@ impl fmt::Display for ReplayError {
                 write!(f, "this tape was recorded by another build: {}", differences.join("; "))
             }
             Self::Modules(error) => error.fmt(f),
+            Self::Limits => f.write_str("a realm of the tape has limits above those of any session"),
             Self::Open(error) => write!(f, "a realm of the tape cannot be opened: {error}"),
         }
     }
@@ -287,7 +293,7 @@ impl<'a, R: Read> Replay<'a, R> {
             let state = RealmState {
                 realm: opening.extension().clone(),
                 seq: Seq::default(),
-                timers: Vec::new(),
+                timers: BTreeMap::new(),
                 calls: Vec::new(),
             };
             self.players.insert(realm, Player { realm: None, state, turn: Vec::new() });
@@ -323,6 +329,9 @@ impl<'a, R: Read> Replay<'a, R> {
         }
         let done = match opening {
             Some(opening) => {
+                if !are_usual(&opening.options.limits) {
+                    return Err(ReplayError::Limits);
+                }
                 let modules = modules_of(&opening, &self.tape, self.services, &mut self.modules, self.options)?;
                 let opened = self.services.open(&opening.options, modules, opening.now, &mut script);
                 let (realm, booted) = opened.map_err(ReplayError::Open)?;
@@ -354,6 +363,17 @@ impl<'a, R: Read> Replay<'a, R> {
         }
         Ok(())
     }
+}
+
+/// Whether a session of ours may have these limits: a tape comes from anywhere, and must not take this machine.
+fn are_usual(limits: &Limits) -> bool {
+    let usual = Limits::default();
+    limits.jobs <= usual.jobs
+        && limits.fuel <= usual.fuel
+        && limits.stream_fuel <= usual.stream_fuel
+        && limits.timers <= usual.timers
+        && limits.stack_bytes <= usual.stack_bytes
+        && limits.memory_bytes <= MOST_MEMORY
 }
 
 /// Runs deliveries one after the other; what several come to together is one yield, as the recording has it.
@@ -532,23 +552,21 @@ impl RealmState {
     fn delivered(&mut self, delivery: &Delivery) {
         self.seq = delivery.seq;
         let Task::Message(message) = &delivery.task else { return };
-        if let Message::HostResult(result) = message.as_ref()
-            && result.is_final()
-        {
-            self.calls.retain(|(id, _)| *id != result.call_id);
+        match message.as_ref() {
+            Message::HostResult(result) if result.is_final() => self.calls.retain(|(id, _)| *id != result.call_id),
+            Message::TimerFired { timer } if self.timers.get(timer) == Some(&false) => drop(self.timers.remove(timer)),
+            _ => {}
         }
     }
 
     fn yielded(&mut self, done: &Yield) {
-        let mut timers: BTreeSet<TimerId> = self.timers.drain(..).collect();
         for message in &done.messages {
             match message {
-                Message::TimerSet { timer, .. } => drop(timers.insert(*timer)),
-                Message::TimerClear { timer } => drop(timers.remove(timer)),
+                Message::TimerSet { timer, repeat, .. } => drop(self.timers.insert(*timer, *repeat)),
+                Message::TimerClear { timer } => drop(self.timers.remove(timer)),
                 Message::HostCall(call) => self.calls.push((call.call_id.clone(), call.method.to_string())),
                 _ => {}
             }
         }
-        self.timers = timers.into_iter().collect();
     }
 }
