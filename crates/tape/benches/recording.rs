@@ -1,7 +1,7 @@
 //! What recording costs a session: a macrotask with one synchronous hostcall, and a streamed delta that passes, with and
 //! without a recorder around the realm. What is written goes nowhere.
 
-use criterion::{Criterion, criterion_group, criterion_main};
+use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use pijs_protocol::artifact::EngineBuild;
 use pijs_protocol::wire::{Limits, RealmOptions, Task};
 use pijs_protocol::{
@@ -13,6 +13,9 @@ use pijs_redact::Redactor;
 use pijs_tape::{RecordedRealm, Recorder, TapeHeader};
 use serde_json::json;
 use std::hint::black_box;
+
+/// Turns of one measurement.
+const TURNS: u64 = 400;
 
 /// A realm that makes one call a turn and computes nothing.
 struct Calls;
@@ -92,15 +95,34 @@ fn recording(criterion: &mut Criterion) {
         tool_name: None,
         file_paths: Vec::new(),
     };
-    let mut seq = 0;
-    let mut next = move || {
-        seq += 1;
-        seq
-    };
-    group.bench_function("turn with a hostcall, not recorded", |bench| bench.iter(|| turn(&mut Calls, next())));
-    let (_recorder, mut realm) = recorded();
-    group.bench_function("turn with a hostcall, recorded", |bench| bench.iter(|| turn(&mut realm, next())));
-    group.bench_function("delta, recorded", |bench| bench.iter(|| delta(&mut realm, next(), &said)));
+    // As many as wait for the thread that writes: what is measured is the session's own time.
+    let mut without = Calls;
+    group.throughput(Throughput::Elements(TURNS));
+    group.bench_function("turns with a hostcall, not recorded", |bench| {
+        bench.iter(|| (0..TURNS).for_each(|seq| turn(&mut without, seq)));
+    });
+    group.bench_function("turns with a hostcall, recorded", |bench| {
+        let turns = |(recorder, mut realm): (Recorder, RecordedRealm)| {
+            (0..TURNS).for_each(|seq| turn(&mut realm, seq));
+            (recorder, realm)
+        };
+        bench.iter_batched(recorded, turns, BatchSize::PerIteration);
+    });
+    group.bench_function("deltas, recorded", |bench| {
+        let deltas = |(recorder, mut realm): (Recorder, RecordedRealm)| {
+            (0..TURNS).for_each(|seq| delta(&mut realm, seq, &said));
+            (recorder, realm)
+        };
+        bench.iter_batched(recorded, deltas, BatchSize::PerIteration);
+    });
+    group.bench_function("turns with a hostcall, recorded and written", |bench| {
+        let turns = |(recorder, mut realm): (Recorder, RecordedRealm)| {
+            (0..TURNS).for_each(|seq| turn(&mut realm, seq));
+            recorder.finish();
+            realm
+        };
+        bench.iter_batched(recorded, turns, BatchSize::PerIteration);
+    });
     group.finish();
 }
 

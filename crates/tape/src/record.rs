@@ -10,7 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use pijs_artifact::digest;
 use pijs_protocol::wire::{RealmOptions, Task};
-use pijs_protocol::{Delivery, ExtensionId, HostCall, Message, Now, Seq, StreamDelta, SyncReply, Termination, Yield};
+use pijs_protocol::{Delivery, ExtensionId, HostCall, Message, Now, SyncReply, Termination, Yield};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -102,15 +102,13 @@ pub struct End {
     pub turns: u64,
 }
 
-/// A borrowed [`Event`] of a realm's wire, so that recording copies nothing.
+/// A borrowed [`Event`] of a realm's wire, for writing.
 #[derive(Debug, Clone, Copy)]
 pub enum EventRef<'a> {
     /// See [`Event::Open`].
     Open(&'a Opening),
     /// See [`Event::Delivery`].
     Delivery(&'a Delivery),
-    /// A streamed delta without a change of the state, written as an [`Event::Delivery`].
-    Delta(Seq, Now, &'a StreamDelta),
     /// See [`Event::Call`].
     Call(&'a HostCall),
     /// See [`Event::Reply`].
@@ -156,7 +154,7 @@ impl EventRef<'_> {
     pub fn kind(self) -> &'static str {
         match self {
             Self::Open(_) => "open",
-            Self::Delivery(_) | Self::Delta(..) => "delivery",
+            Self::Delivery(_) => "delivery",
             Self::Call(_) => "call",
             Self::Reply(_) => "reply",
             Self::Yield(_) => "yield",
@@ -243,10 +241,6 @@ pub(crate) fn encode(
     let line = match event {
         EventRef::Open(value) => line(realm, kind, value, &bytes),
         EventRef::Delivery(value) => line(realm, kind, value, &bytes),
-        EventRef::Delta(seq, now, delta) => {
-            let value = Delivery { seq, now, task: Task::Stream(delta.clone()), state: None };
-            line(realm, kind, &value, &bytes)
-        }
         EventRef::Call(value) => line(realm, kind, value, &bytes),
         EventRef::Reply(value) => line(realm, kind, value, &bytes),
         EventRef::Yield(value) => line(realm, kind, &canonical(value), &bytes),
@@ -308,7 +302,7 @@ pub(crate) fn decode(text: &[u8], number: u64, blob: impl Fn(&str) -> Option<Vec
 }
 
 /// The attachments of each message that may carry some, in order.
-fn attachments(event: EventRef<'_>) -> Vec<&Vec<Vec<u8>>> {
+pub(crate) fn attachments(event: EventRef<'_>) -> Vec<&Vec<Vec<u8>>> {
     let of = |message| match message {
         &Message::HostCall(HostCall { ref bytes, .. }) => Some(bytes),
         Message::HostResult(result) => Some(&result.bytes),
@@ -319,7 +313,7 @@ fn attachments(event: EventRef<'_>) -> Vec<&Vec<Vec<u8>>> {
         EventRef::Call(call) => vec![&call.bytes],
         EventRef::Reply(reply) => vec![&reply.result.bytes],
         EventRef::Yield(output) => output.messages.iter().filter_map(of).collect(),
-        EventRef::Open(_) | EventRef::Delivery(_) | EventRef::Delta(..) | EventRef::Termination(_) => Vec::new(),
+        EventRef::Open(_) | EventRef::Delivery(_) | EventRef::Termination(_) => Vec::new(),
     }
 }
 

@@ -1,60 +1,123 @@
 //! Recording a session while it runs.
 //!
 //! A [`Recorder`] observes the wire of each realm: [`Recorder::begin`] before the realm is opened, a [`RecordedRealm`]
-//! around it afterwards. Both pass everything on as it is, so that no code path differs because a tape runs. Lines are
-//! encoded where they arise and written by a thread of their own, at most [`FLUSH_EVERY`] later. A recording that
+//! around it afterwards. Both pass everything on as it is, so that no code path differs because a tape runs.
+//!
+//! The session's thread only copies what crosses and queues it. A thread of the recorder's own encodes and writes what
+//! is queued, at most [`FLUSH_EVERY`] later; nobody wakes it before, unless the queue is half full. A recording that
 //! cannot be written ends with one notice, and the session goes on.
 
 use crate::header::TapeHeader;
 use crate::modules;
-use crate::record::{EventRef, ModuleSet, Opening, RealmNumber};
+use crate::record::{Event, EventRef, ModuleSet, Opening, RealmNumber};
 use crate::writer::{BlockWriter, Encoder};
 use pijs_artifact::Verified;
-use pijs_protocol::wire::RealmOptions;
-use pijs_protocol::{Delivery, HostCall, Now, Seq, StreamDelta, SyncReply, Termination, Yield};
+use pijs_protocol::wire::{RealmOptions, Size, Task};
+use pijs_protocol::{Delivery, HostCall, Message, Now, Seq, StreamDelta, SyncReply, Termination, Yield};
 use pijs_realm::{Patience, Progress, Realm, Streamed, SyncHost};
 use pijs_redact::Substitutes;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io::{self, Write};
 use std::rc::Rc;
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How long a record waits in memory at most: so much is missing after a kill.
 pub const FLUSH_EVERY: Duration = Duration::from_millis(200);
 
-/// Lines that may wait for the thread that writes; the session waits for it beyond.
-const WAITING_LINES: usize = 1024;
+/// Records that may wait for the thread that writes; the session waits for it beyond.
+const MOST_WAITING: usize = 4096;
+
+/// Bytes of hostcalls and answers that may wait.
+const MOST_WAITING_BYTES: usize = 64 << 20;
 
 /// Records the realms of a session. Copies record to the same tape.
 #[derive(Clone)]
-pub struct Recorder(Rc<RefCell<Tape>>);
+pub struct Recorder(Rc<Shared>);
 
 /// Takes the reason why a recording ended early, once, from the thread that writes.
 pub type OnFailure = Box<dyn FnOnce(&io::Error) + Send>;
 
-struct Tape {
-    encoder: Encoder,
-    realms: u32,
-    /// Module sets that were described already; the same `Arc` is the same set.
-    known: Vec<(Arc<Verified>, ModuleSet)>,
-    sink: Option<Sink>,
+struct Shared {
+    realms: Cell<u32>,
+    queue: Arc<Queue>,
+    thread: RefCell<Option<JoinHandle<()>>>,
+}
+
+/// What waits for the thread that writes.
+#[derive(Default)]
+struct Queue {
+    waiting: Mutex<Waiting>,
+    /// Wakes the thread that writes.
+    filled: Condvar,
+    /// Wakes the session.
+    drained: Condvar,
+}
+
+#[derive(Default)]
+struct Waiting {
+    jobs: Vec<Job>,
+    bytes: usize,
+    /// Nothing more is queued.
+    is_closed: bool,
 }
 
 /// What the thread that writes does next.
 enum Job {
-    /// Writes a line.
-    Line(Vec<u8>),
-    /// Ends the recording.
-    Abandon(io::Error),
+    /// Describes the modules of a realm and writes its opening.
+    Open { realm: RealmNumber, options: RealmOptions, now: Now, modules: Vec<Arc<Verified>> },
+    /// Writes what crossed a wire.
+    Event(RealmNumber, Event),
 }
 
-/// The thread that writes.
-struct Sink {
-    lines: SyncSender<Job>,
-    thread: JoinHandle<()>,
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Queues a job, and waits while there is too much in the queue. A closed queue drops it.
+    fn push(&self, job: Job, bytes: usize) {
+        let mut waiting = self.lock();
+        while !waiting.is_closed && (waiting.jobs.len() >= MOST_WAITING || waiting.bytes >= MOST_WAITING_BYTES) {
+            waiting = self.drained.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+        }
+        if waiting.is_closed {
+            return;
+        }
+        waiting.jobs.push(job);
+        waiting.bytes += bytes;
+        if waiting.jobs.len() == MOST_WAITING / 2 || waiting.bytes >= MOST_WAITING_BYTES / 2 {
+            self.filled.notify_one();
+        }
+    }
+
+    fn close(&self) {
+        self.lock().is_closed = true;
+        self.filled.notify_one();
+        self.drained.notify_one();
+    }
+
+    /// Takes what is queued, at the latest after [`FLUSH_EVERY`], and says whether more may come.
+    fn take(&self) -> (Vec<Job>, bool) {
+        let is_early = |waiting: &mut Waiting| {
+            !waiting.is_closed && waiting.jobs.len() < MOST_WAITING / 2 && waiting.bytes < MOST_WAITING_BYTES / 2
+        };
+        let waited = self.filled.wait_timeout_while(self.lock(), FLUSH_EVERY, is_early);
+        let mut waiting = waited.unwrap_or_else(PoisonError::into_inner).0;
+        waiting.bytes = 0;
+        self.drained.notify_one();
+        (std::mem::take(&mut waiting.jobs), !waiting.is_closed)
+    }
+}
+
+/// Closes the queue when the thread that writes ends, in whichever way: nobody waits for it then.
+struct Closing(Arc<Queue>);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        self.0.close();
+    }
 }
 
 impl Recorder {
@@ -73,120 +136,110 @@ impl Recorder {
         let mut blocks = BlockWriter::new(out);
         blocks.append(&encoder.header(header)?)?;
         blocks.flush()?;
-        let (lines, arriving) = sync_channel(WAITING_LINES);
-        let thread =
-            std::thread::Builder::new().name("tape".to_owned()).spawn(move || write(blocks, &arriving, on_failure))?;
-        let tape = Tape { encoder, realms: 0, known: Vec::new(), sink: Some(Sink { lines, thread }) };
-        Ok(Self(Rc::new(RefCell::new(tape))))
+        let queue = Arc::<Queue>::default();
+        let writing = Arc::clone(&queue);
+        let write = move || {
+            let writing = Closing(writing);
+            let mut tape = Tape { encoder, blocks, known: Vec::new() };
+            if let Err(error) = tape.write(&writing.0) {
+                on_failure(&error);
+            }
+        };
+        let thread = std::thread::Builder::new().name("tape".to_owned()).spawn(write)?;
+        Ok(Self(Rc::new(Shared { realms: Cell::new(0), queue, thread: RefCell::new(Some(thread)) })))
     }
 
     /// Records that a realm is about to be opened. The wire that is returned records the rest.
     pub fn begin(&self, options: &RealmOptions, modules: &[Arc<Verified>], now: Now) -> Wire {
-        let mut tape = self.0.borrow_mut();
-        tape.realms += 1;
-        let realm = RealmNumber(tape.realms);
-        if tape.sink.is_some() {
-            let modules = modules.iter().map(|modules| tape.describe(modules)).collect();
-            let opening = Opening { options: options.clone(), now, modules };
-            tape.record(realm, EventRef::Open(&opening));
-        }
-        Wire { tape: self.clone(), realm, is_in_turn: true, owes_reply: false, has_ended: false }
+        let realm = RealmNumber(self.0.realms.get() + 1);
+        self.0.realms.set(realm.0);
+        let wire =
+            Wire { queue: Arc::clone(&self.0.queue), realm, is_in_turn: true, owes_reply: false, has_ended: false };
+        self.0.queue.push(Job::Open { realm, options: options.clone(), now, modules: modules.to_vec() }, 0);
+        wire
     }
 
     /// Writes everything, says that nothing is missing, and ends the recording. Later records are dropped.
     pub fn finish(&self) {
-        self.0.borrow_mut().finish();
+        self.0.finish();
     }
 }
 
-impl Tape {
-    fn record(&mut self, realm: RealmNumber, event: EventRef<'_>) {
-        let Some(sink) = &self.sink else { return };
-        match self.encoder.encode(realm, event) {
-            // The thread ends when it cannot write, and has said so.
-            Ok(lines) => {
-                if lines.into_iter().any(|line| sink.lines.send(Job::Line(line)).is_err()) {
-                    self.sink = None;
-                }
-            }
-            Err(error) => self.abandon(error),
-        }
-    }
-
-    /// Ends the recording because of something that cannot be encoded.
-    fn abandon(&mut self, error: io::Error) {
-        if let Some(Sink { lines, thread }) = self.sink.take() {
-            let _ = lines.send(Job::Abandon(error));
-            drop(lines);
-            let _ = thread.join();
-        }
-    }
-
-    fn describe(&mut self, verified: &Arc<Verified>) -> ModuleSet {
-        if let Some((_, modules)) = self.known.iter().find(|(known, _)| Arc::ptr_eq(known, verified)) {
-            return modules.clone();
-        }
-        let (mut modules, sources) = modules::describe(verified);
-        if let (Some(sources), Some(sink)) = (sources, &self.sink) {
-            let sources = self.encoder.text_without_secrets(sources);
-            let digest = modules::blob_digest(&sources);
-            if let Ok(Some(line)) = self.encoder.blob(digest.clone(), &sources) {
-                let _ = sink.lines.send(Job::Line(line));
-            }
-            modules.source = Some(digest);
-        }
-        self.known.push((Arc::clone(verified), modules.clone()));
-        modules
-    }
-
-    fn finish(&mut self) {
-        if let Some(Sink { lines, thread }) = self.sink.take() {
-            if let Ok(end) = self.encoder.end() {
-                let _ = lines.send(Job::Line(end));
-            }
-            drop(lines);
+impl Shared {
+    fn finish(&self) {
+        if let Some(thread) = self.thread.take() {
+            self.queue.close();
+            // Its panic has lost the end of the tape, and is no reason to lose the session.
             let _ = thread.join();
         }
     }
 }
 
-impl Drop for Tape {
+impl Drop for Shared {
     fn drop(&mut self) {
         self.finish();
     }
 }
 
-/// Writes lines until there are no more to come.
-fn write(mut blocks: BlockWriter<impl Write>, lines: &Receiver<Job>, on_failure: OnFailure) {
-    let mut flushed = Instant::now();
-    let mut step = || -> io::Result<bool> {
-        match lines.recv_timeout(FLUSH_EVERY.saturating_sub(flushed.elapsed())) {
-            Ok(Job::Line(line)) => blocks.append(&line)?,
-            Ok(Job::Abandon(error)) => return Err(error),
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => {
-                blocks.flush()?;
-                return Ok(false);
+/// The tape as the thread that writes has it.
+struct Tape<W> {
+    encoder: Encoder,
+    blocks: BlockWriter<W>,
+    /// Module sets that were described already; the same `Arc` is the same set.
+    known: Vec<(Arc<Verified>, ModuleSet)>,
+}
+
+impl<W: Write> Tape<W> {
+    /// Writes what is queued until the queue is closed.
+    fn write(&mut self, queue: &Queue) -> io::Result<()> {
+        loop {
+            let (jobs, more) = queue.take();
+            for job in jobs {
+                self.carry_out(job)?;
             }
+            if !more {
+                self.blocks.append(&self.encoder.end()?)?;
+                return self.blocks.flush();
+            }
+            self.blocks.flush()?;
         }
-        if flushed.elapsed() >= FLUSH_EVERY {
-            blocks.flush()?;
-            flushed = Instant::now();
+    }
+
+    fn carry_out(&mut self, job: Job) -> io::Result<()> {
+        match job {
+            Job::Open { realm, options, now, modules } => {
+                let modules = modules.iter().map(|modules| self.describe(modules)).collect::<io::Result<_>>()?;
+                self.record(realm, EventRef::Open(&Opening { options, now, modules }))
+            }
+            Job::Event(realm, event) => event.as_ref().map_or(Ok(()), |event| self.record(realm, event)),
         }
-        Ok(true)
-    };
-    loop {
-        match step() {
-            Ok(true) => {}
-            Ok(false) => return,
-            Err(error) => return on_failure(&error),
+    }
+
+    fn record(&mut self, realm: RealmNumber, event: EventRef<'_>) -> io::Result<()> {
+        self.encoder.encode(realm, event)?.iter().try_for_each(|line| self.blocks.append(line))
+    }
+
+    fn describe(&mut self, verified: &Arc<Verified>) -> io::Result<ModuleSet> {
+        if let Some((_, modules)) = self.known.iter().find(|(known, _)| Arc::ptr_eq(known, verified)) {
+            return Ok(modules.clone());
         }
+        let (mut modules, sources) = modules::describe(verified);
+        if let Some(sources) = sources {
+            let sources = self.encoder.text_without_secrets(sources);
+            let digest = modules::blob_digest(&sources);
+            if let Some(line) = self.encoder.blob(digest.clone(), &sources)? {
+                self.blocks.append(&line)?;
+            }
+            modules.source = Some(digest);
+        }
+        self.known.push((Arc::clone(verified), modules.clone()));
+        Ok(modules)
     }
 }
 
 /// The wire of one realm, as it is recorded.
 pub struct Wire {
-    tape: Recorder,
+    queue: Arc<Queue>,
     realm: RealmNumber,
     /// A turn has begun and not ended.
     is_in_turn: bool,
@@ -209,30 +262,31 @@ impl Wire {
         }
     }
 
-    fn record(&self, event: EventRef<'_>) {
-        self.tape.0.borrow_mut().record(self.realm, event);
+    fn record(&self, event: Event) {
+        let bytes = size(&event);
+        self.queue.push(Job::Event(self.realm, event), bytes);
     }
 
-    fn begins(&mut self, event: EventRef<'_>) {
-        self.record(event);
+    fn begins(&mut self, delivery: Delivery) {
+        self.record(Event::Delivery(Box::new(delivery)));
         self.is_in_turn = true;
     }
 
     fn yielded(&mut self, done: &Yield) {
-        self.record(EventRef::Yield(done));
+        self.record(Event::Yield(done.clone()));
         self.is_in_turn = false;
     }
 
     fn ended(&mut self, reason: &Termination) {
         if !std::mem::replace(&mut self.has_ended, true) {
-            self.record(EventRef::Termination(reason));
+            self.record(Event::Termination(reason.clone()));
         }
         self.is_in_turn = false;
     }
 
     fn replied(&mut self, reply: &SyncReply) {
         if std::mem::take(&mut self.owes_reply) {
-            self.record(EventRef::Reply(reply));
+            self.record(Event::Reply(reply.clone()));
         }
     }
 
@@ -245,6 +299,32 @@ impl Wire {
     }
 }
 
+/// The delivery of a streamed delta.
+fn delta_at(seq: Seq, now: Now, delta: &StreamDelta) -> Delivery {
+    Delivery { seq, now, task: Task::Stream(delta.clone()), state: None }
+}
+
+/// What a record takes in memory, about: hostcalls and their answers are what is large.
+fn size(event: &Event) -> usize {
+    let of_message = |message: &Message| match message {
+        Message::HostCall(call) => Size::of_members(&call.params).bytes,
+        Message::HostResult(result) => Size::of(&result.output).bytes,
+        _ => 0,
+    };
+    let values = match event {
+        Event::Call(call) => Size::of_members(&call.params).bytes,
+        Event::Reply(reply) => Size::of(&reply.result.output).bytes,
+        Event::Yield(done) => done.messages.iter().map(of_message).sum(),
+        Event::Delivery(delivery) => match &delivery.task {
+            Task::Message(message) => of_message(message),
+            Task::Stream(_) => 0,
+        },
+        _ => 0,
+    };
+    let lists = event.as_ref().map(crate::record::attachments).unwrap_or_default();
+    values + lists.into_iter().flatten().map(Vec::len).sum::<usize>()
+}
+
 /// A host whose synchronous calls are recorded.
 pub struct RecordedHost<'a> {
     wire: &'a mut Wire,
@@ -253,7 +333,7 @@ pub struct RecordedHost<'a> {
 
 impl SyncHost for RecordedHost<'_> {
     fn call(&mut self, call: HostCall) -> SyncReply {
-        self.wire.record(EventRef::Call(&call));
+        self.wire.record(Event::Call(call.clone()));
         self.wire.owes_reply = true;
         let reply = self.host.call(call);
         self.wire.replied(&reply);
@@ -261,7 +341,7 @@ impl SyncHost for RecordedHost<'_> {
     }
 
     fn begin(&mut self, call: HostCall) -> Option<SyncReply> {
-        self.wire.record(EventRef::Call(&call));
+        self.wire.record(Event::Call(call.clone()));
         self.wire.owes_reply = true;
         let reply = self.host.begin(call);
         if let Some(reply) = &reply {
@@ -291,19 +371,19 @@ impl RecordedRealm {
         };
         let numbered: Vec<_> = (seq.0..).map(Seq).zip(deltas).skip(1).collect();
         for (seq, delta) in &numbered[..streamed.passed] {
-            self.wire.record(EventRef::Delta(*seq, now, delta));
+            self.wire.record(Event::Delivery(Box::new(delta_at(*seq, now, delta))));
         }
         self.wire.yielded(&streamed.done);
         if streamed.goes_on {
             let (seq, delta) = numbered[streamed.passed];
-            self.wire.begins(EventRef::Delta(seq, now, delta));
+            self.wire.begins(delta_at(seq, now, delta));
         }
     }
 }
 
 impl Realm for RecordedRealm {
     fn start(&mut self, delivery: Delivery, host: &mut dyn SyncHost) -> Progress {
-        self.wire.begins(EventRef::Delivery(&delivery));
+        self.wire.begins(delivery.clone());
         let progress = self.realm.start(delivery, &mut self.wire.host(host));
         self.wire.progress(&progress);
         progress
@@ -329,7 +409,7 @@ impl Realm for RecordedRealm {
         delta: &StreamDelta,
         host: &mut dyn SyncHost,
     ) -> Result<Yield, Termination> {
-        self.wire.begins(EventRef::Delta(seq, now, delta));
+        self.wire.begins(delta_at(seq, now, delta));
         let done = self.realm.stream(seq, now, delta, &mut self.wire.host(host));
         match &done {
             Ok(done) => self.wire.yielded(done),
@@ -346,7 +426,7 @@ impl Realm for RecordedRealm {
         slice: Duration,
         host: &mut dyn SyncHost,
     ) -> Result<Streamed, Termination> {
-        self.wire.begins(EventRef::Delta(seq, now, &deltas[0]));
+        self.wire.begins(delta_at(seq, now, &deltas[0]));
         let streamed = self.realm.stream_ahead(seq, now, deltas, slice, &mut self.wire.host(host));
         self.streamed(seq, now, deltas, &streamed);
         streamed
