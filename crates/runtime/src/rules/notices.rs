@@ -1,15 +1,23 @@
 //! Lines about rules for the terminal and `-p`: one for each firing, and one at the end of a turn.
 
-use pijs_agent::{AgentEvent, VERDICT_TYPE};
+use pijs_agent::{AgentEvent, VERDICT_TYPE, VerdictAction};
 use pijs_llm::provider::one_line;
 use pijs_rules::{FiredRule, RetryLedger};
 use serde::Deserialize as _;
 use serde_json::Value;
 
-/// Returns the line on an event of rules; `None` for other events.
+/// Returns the line on an event of rules, or on a verdict that did not count; `None` for other events.
 pub fn event_line(event: &AgentEvent<'_>) -> Option<String> {
     match event {
         AgentEvent::RuleFired(fired) => Some(one_line(&fired.line())),
+        // A rule's own line says it.
+        AgentEvent::StreamVerdict(verdict) if !verdict.extension.starts_with("rule:") => match verdict.action {
+            VerdictAction::Remind => Some(one_line(&format!(
+                "{} would stop the reply again, and has reached its limit: the reply stays, and the model is reminded",
+                verdict.extension
+            ))),
+            VerdictAction::Retry | VerdictAction::Stop => None,
+        },
         AgentEvent::Notice { name: "rule_report", payload } => {
             Some(format!("warning: {}", payload["message"].as_str()?))
         }
@@ -47,7 +55,21 @@ fn turn_line(ledger: &RetryLedger) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pijs_agent::VerdictEvent;
+    use pijs_protocol::StreamSource;
     use serde_json::json;
+
+    #[test]
+    fn a_verdict_that_does_not_count_is_told_and_those_of_rules_are_not() {
+        let told = |extension: &str, action| {
+            let (extension, source) = (extension.to_owned(), StreamSource::Text);
+            let verdict = VerdictEvent { extension, source, offset: 0, latency_us: 0, attempt: 4, action };
+            event_line(&AgentEvent::StreamVerdict(&verdict))
+        };
+        assert!(told("no-todo", VerdictAction::Remind).is_some_and(|line| line.contains("has reached its limit")));
+        assert_eq!(told("no-todo", VerdictAction::Retry), None);
+        assert_eq!(told("rule:no-todo", VerdictAction::Remind), None);
+    }
 
     #[test]
     fn a_message_of_rules_has_a_line_for_each_and_those_of_extensions_have_none() {
