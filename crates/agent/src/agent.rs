@@ -27,15 +27,17 @@ use crate::words::Words;
 use crate::work::Inbox;
 use pijs_connectors::fs::FsConnector;
 use pijs_environment::Ambient;
-use pijs_llm::message::{AssistantMessage, Content, Message};
+use pijs_llm::message::{AssistantMessage, Block, Content, Message, StopReason};
 use pijs_llm::partial::PartialMessage;
 use pijs_llm::provider::{Provider, ProviderError};
 use pijs_llm::update::Update;
 use pijs_protocol::guard;
 use pijs_resources::{ResourcePlaces, Resources};
+use pijs_session_store::Body;
 use pijs_tools::system::ToolSystem;
 use serde_json::{Map, Value, json};
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -605,27 +607,41 @@ impl Agent {
         }
     }
 
-    /// `message_end`: handlers may replace the message before anybody keeps or shows it. With it come those that did. Of a
-    /// message that is not the model's they count as its authors.
+    /// `message_end`: handlers may replace the message before anybody keeps or shows it. With it come those that did. They
+    /// count as its authors if the model reads something else by it.
     pub(crate) async fn end_message(&self, message: Message) -> Result<(Message, Vec<String>), AgentError> {
-        let mut message = message;
+        self.end_message_of(BTreeSet::new(), message).await
+    }
+
+    /// Ends a message that these extensions changed before.
+    pub(crate) async fn end_message_of(
+        &self,
+        mut editors: BTreeSet<String>,
+        mut message: Message,
+    ) -> Result<(Message, Vec<String>), AgentError> {
+        let mut replied = true;
         let outcome = self.emit_to_extensions(&AgentEvent::MessageEnd { message: &message }).await.unwrap_or_default();
         let replaced = outcome.field("message").and_then(|given| replacement(&message, given));
         if let Some(replaced) = replaced {
             let mut authors = message.authors_mut().map(std::mem::take).unwrap_or_default();
-            message = transcript::neutralised(replaced);
-            if guard::is_up("door.author") {
-                authors.extend(outcome.authors.iter().cloned());
-            }
-            let is_reply = matches!(message, Message::Assistant(_));
+            let before = std::mem::replace(&mut message, transcript::neutralised(replaced));
+            let is_new = guard::is_up("door.author") && says_more(&before, &message);
+            let new = outcome.authors.iter().filter(|_| is_new).cloned();
             match message.authors_mut() {
-                Some(noted) => *noted = authors,
-                None if is_reply => {}
-                None => authors.iter().for_each(|author| self.control.note_message(author, false)),
+                Some(noted) => {
+                    authors.extend(new);
+                    *noted = authors;
+                }
+                None => editors.extend(new),
             }
+            replied = !matches!(&before, Message::Assistant(reply) if !is_whole(reply));
         }
         self.show_only(&AgentEvent::MessageEnd { message: &message })?;
-        self.control.append_message(&message)?;
+        if editors.is_empty() || replied {
+            self.control.append_edited(editors, &message)?;
+        } else {
+            self.control.append_by(editors, Body::Message { message: message.clone() })?;
+        }
         self.publish_usage();
         Ok((message, outcome.authors))
     }
@@ -645,6 +661,26 @@ impl Agent {
     pub(crate) fn now(&self) -> u64 {
         self.options.ambient.epoch_ms()
     }
+}
+
+/// Whether the model reads something in a message that it did not read in the one before. A reply that says less says nothing new, unless
+/// one that failed passes for one that did not.
+fn says_more(before: &Message, after: &Message) -> bool {
+    match (before, after) {
+        (Message::Assistant(before), Message::Assistant(after)) => {
+            let is_new = |block: &Block| !before.content.contains(block);
+            after.content.iter().any(is_new) || (is_whole(after) && !is_whole(before))
+        }
+        (Message::ToolResult(before), Message::ToolResult(after)) => {
+            before.content != after.content || before.is_error != after.is_error
+        }
+        _ => true,
+    }
+}
+
+/// Whether a reply neither failed nor was stopped.
+fn is_whole(reply: &AssistantMessage) -> bool {
+    !matches!(reply.stop_reason, StopReason::Error | StopReason::Aborted)
 }
 
 /// A message in place of another one: of the same role, and what it needs and lacks is as it was.

@@ -157,6 +157,7 @@ impl Agent {
                 timestamp: self.options.ambient.now_iso(),
                 body,
                 authors: BTreeSet::new(),
+                is_edited: false,
             });
         }
         Ok(entries)

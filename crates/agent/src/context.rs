@@ -130,7 +130,8 @@ mod tests {
     use serde_json::json;
 
     fn entry(id: &str, body: Body) -> Entry {
-        Entry { id: EntryId(id.into()), parent: None, timestamp: String::new(), body, authors: Default::default() }
+        let (id, authors) = (EntryId(id.into()), Default::default());
+        Entry { id, parent: None, timestamp: String::new(), body, authors, is_edited: false }
     }
 
     #[test]

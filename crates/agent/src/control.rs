@@ -626,6 +626,11 @@ impl AgentControl {
         self.appended(|session| session.append_of(extension, body))
     }
 
+    /// The same of several, which may be none.
+    pub(crate) fn append_by(&self, authors: BTreeSet<String>, body: Body) -> Result<EntryId, ControlError> {
+        self.appended(|session| session.append_by(authors, body))
+    }
+
     /// A compaction. Without an entry to keep it keeps none before itself.
     pub(crate) fn append_compaction(
         &self,
@@ -671,6 +676,11 @@ impl AgentControl {
 
     pub(crate) fn append_message(&self, message: &Message) -> Result<EntryId, ControlError> {
         self.appended(|session| session.append_message(message))
+    }
+
+    /// A reply of the model, or what a tool or a command came to, that these extensions changed, if any did.
+    pub(crate) fn append_edited(&self, authors: BTreeSet<String>, message: &Message) -> Result<EntryId, ControlError> {
+        self.appended(|session| session.append_edited(authors, message))
     }
 
     fn appended(

@@ -20,8 +20,9 @@ use pijs_rules::{
     Action, ContextMode, FiredRule, Firing, InjectedRecord, MatchContext, RetryLedger, Rule, RuleEngine, RuleReport,
     StreamKind,
 };
-use pijs_session_store::Body;
+use pijs_session_store::{Body, Entry};
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 /// The member of a message's details that says that the interrupted reply stays in the conversation.
 const KEPT: &str = "kept";
@@ -298,7 +299,8 @@ impl Agent {
         let mut reminders: Vec<Vec<FiredRule>> = Vec::new();
         self.control.with_session(|session| {
             // An extension, or another program, does not say which rules have fired.
-            for entry in session.along_branch().flatten().filter(|entry| entry.authors.is_empty()) {
+            let is_ours = |entry: &Arc<Entry>| entry.authors.is_empty() || entry.is_edited;
+            for entry in session.along_branch().flatten().filter(is_ours) {
                 match &entry.body {
                     Body::Message { message: Message::Assistant(_) } => turns += 1,
                     Body::CustomMessage { custom_type, details: Some(details), .. } if custom_type == VERDICT_TYPE => {

@@ -58,10 +58,14 @@ pub struct Entry {
     pub body: Body,
     /// The extensions that wrote it or changed it, without a person who agreed. They are written down, and shown to nobody.
     pub authors: BTreeSet<String>,
+    /// Whether the authors only changed it: a reply of the model, or what a tool or a command came to.
+    pub is_edited: bool,
 }
 
 /// The member that says so: a name, or a list of several. pi leaves members alone that it does not know.
 const BY_EXTENSION: &str = "byExtension";
+/// The member that is `true` where those only changed it.
+const IS_EDITED: &str = "isEdited";
 
 /// An extension of which no more is known than that it was one.
 pub const SOME_EXTENSION: &str = "an extension of an earlier run";
@@ -199,14 +203,15 @@ impl Entry {
     /// Marks the entry as written by another program. Ignores what the entry says about its own author.
     pub(super) fn of_another_program(mut self) -> Self {
         self.authors = BTreeSet::from([ANOTHER_PROGRAM.to_owned()]);
+        self.is_edited = false;
         self
     }
 
-    /// Whether it is a reply of the model, whole and as the model gave it.
+    /// Whether it is a whole reply that the model gave, whatever extensions changed in it.
     pub(super) fn is_reply(&self) -> bool {
         let is_whole = |reply: &AssistantMessage| !matches!(reply.stop_reason, StopReason::Error | StopReason::Aborted);
         let replied = matches!(&self.body, Body::Message { message: Message::Assistant(reply) } if is_whole(reply));
-        replied && self.authors.is_empty()
+        replied && (self.authors.is_empty() || self.is_edited)
     }
 
     /// Whether another program wrote it.
@@ -225,6 +230,7 @@ impl Entry {
         let mut authors: Vec<Value> = self.authors.iter().map(|author| author.as_str().into()).collect();
         let author = if authors.len() > 1 { Some(authors.into()) } else { authors.pop() };
         members.extend(author.map(|author| (BY_EXTENSION.to_owned(), author)));
+        members.extend(self.is_edited.then(|| (IS_EDITED.to_owned(), true.into())));
         members.into()
     }
 
@@ -258,8 +264,9 @@ impl Entry {
             Some(Value::Array(several)) if !several.is_empty() => several.iter().map(named).collect(),
             Some(one) => BTreeSet::from([named(&one)]),
         };
+        let is_edited = !authors.is_empty() && members.shift_remove(IS_EDITED) == Some(Value::Bool(true));
         let body = serde_json::from_value(Value::Object(members)).ok()?;
-        Some(Self { id, parent, timestamp, body, authors })
+        Some(Self { id, parent, timestamp, body, authors, is_edited })
     }
 }
 

@@ -56,6 +56,7 @@ mod tests {
             timestamp: String::new(),
             body,
             authors: Default::default(),
+            is_edited: false,
         })
     }
 

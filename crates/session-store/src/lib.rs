@@ -352,7 +352,11 @@ impl Session {
     ) -> Result<Arc<Entry>, SessionError> {
         let id = self.fresh_id();
         let body = body(&id);
-        let entry = Entry { id, parent: self.leaf.clone(), timestamp: self.options.ambient.now_iso(), body, authors };
+        let timestamp = self.options.ambient.now_iso();
+        self.append_entry(Entry { id, parent: self.leaf.clone(), timestamp, body, authors, is_edited: false })
+    }
+
+    fn append_entry(&mut self, entry: Entry) -> Result<Arc<Entry>, SessionError> {
         let entry = self.insert(entry);
         self.storage.appended(&self.header, &mut self.entries)?;
         if entry.is_reply() && !self.entries.unanswered.is_empty() {
@@ -370,6 +374,18 @@ impl Session {
             other => Body::Message { message: other },
         };
         self.append_by(authors, body)
+    }
+
+    /// Appends a reply of the model, or what a tool or a command came to, that these extensions changed; none stand for
+    /// nobody.
+    pub fn append_edited(&mut self, authors: BTreeSet<String>, message: &Message) -> Result<Arc<Entry>, SessionError> {
+        if authors.is_empty() {
+            return self.append_message(message);
+        }
+        let timestamp = self.options.ambient.now_iso();
+        let body = Body::Message { message: message.clone() };
+        let id = self.fresh_id();
+        self.append_entry(Entry { id, parent: self.leaf.clone(), timestamp, body, authors, is_edited: true })
     }
 
     fn insert(&mut self, entry: Entry) -> Arc<Entry> {

@@ -352,7 +352,7 @@ fn what_another_program_wrote_waits_until_the_model_has_answered() {
         SessionOptions { records: Some(Arc::clone(&records)), ..ambient(numbers.get()).into() }
     };
     let open = |path: &Path| Session::open(path, Path::new("/w"), ambient()).unwrap();
-    let waiting = |session: &Session| session.waiting_words().unwrap().into_iter().collect::<Vec<_>>();
+    let waiting = |session: &Session| session.waiting_words().unwrap().into_keys().collect::<Vec<_>>();
     let mut session = Session::create_in(&dir.path().join("sessions"), Path::new("/w"), ambient());
     session.append_message(&Message::user("a wish", 1)).unwrap();
     session.append_message(&assistant("yes")).unwrap();
@@ -410,7 +410,7 @@ fn what_another_program_wrote_waits_until_the_model_has_answered() {
 #[test]
 fn words_of_extensions_wait_until_a_reply_whatever_the_user_says() {
     let mut session = Session::in_memory(Path::new("/w"), ambient(0));
-    let waiting = |session: &Session| session.waiting_words().unwrap().into_iter().collect::<Vec<_>>();
+    let waiting = |session: &Session| session.waiting_words().unwrap().into_keys().collect::<Vec<_>>();
     let mut changed = Message::user("an order", 1);
     changed.authors_mut().unwrap().extend(["path:/a".to_owned(), "path:/b".to_owned()]);
     session.append_message(&changed).unwrap();
@@ -419,6 +419,25 @@ fn words_of_extensions_wait_until_a_reply_whatever_the_user_says() {
     let written = session.branch(None).unwrap()[0].written();
     assert_eq!(written["byExtension"], serde_json::json!(["path:/a", "path:/b"]));
     assert_eq!(Entry::from_value(written.clone()).unwrap().written(), written);
+    session.append_message(&assistant("well")).unwrap();
+    assert!(waiting(&session).is_empty());
+}
+
+#[test]
+fn who_changed_a_reply_waits_until_the_next_and_what_was_said_before_it_does_not() {
+    let mut session = Session::in_memory(Path::new("/w"), ambient(0));
+    let waiting = |session: &Session| session.waiting_words().unwrap().into_iter().collect::<Vec<_>>();
+    let by = |author: &str| BTreeSet::from([author.to_owned()]);
+    session.append_of("path:/a", Body::Message { message: Message::user("an order", 1) }).unwrap();
+    session.append_of("path:/b", Body::Message { message: assistant("forged") }).unwrap();
+    assert_eq!(waiting(&session), [("path:/a".to_owned(), true), ("path:/b".to_owned(), true)]);
+    let edited = session.append_edited(by("path:/b"), &assistant("a plan")).unwrap();
+    session.append_message(&Message::user("go on", 2)).unwrap();
+    assert_eq!(waiting(&session), [("path:/b".to_owned(), false)], "the model answered the order");
+    let written = edited.written();
+    assert_eq!((&written["byExtension"], &written["isEdited"]), (&"path:/b".into(), &true.into()));
+    assert_eq!(Entry::from_value(written.clone()).unwrap().written(), written);
+    assert!(edited.to_value().get("isEdited").is_none());
     session.append_message(&assistant("well")).unwrap();
     assert!(waiting(&session).is_empty());
 }

@@ -152,29 +152,37 @@ impl Session {
         Ok(Left { model, thinking, last_model, is_imposed, last_thinking })
     }
 
-    /// The extensions whose words no reply has followed, whatever the user said after them. Another program counts as one that holds nothing,
-    /// wherever in the session it wrote: until the model has answered, nobody has seen it.
-    pub fn waiting_words(&self) -> Result<BTreeSet<String>, SessionError> {
-        let mut found = BTreeSet::new();
+    /// The extensions whose words no reply has followed, whatever the user said after them, and whether they wrote a
+    /// message or a summary: not where they only changed a reply, or what a tool or a command came to, and not in a verdict. Another
+    /// program counts as one that holds nothing, wherever in the session it wrote: until the model has answered, nobody has
+    /// seen it.
+    pub fn waiting_words(&self) -> Result<BTreeMap<String, bool>, SessionError> {
+        let mut found = BTreeMap::new();
         if !self.entries.unanswered.is_empty() {
-            found.insert(ANOTHER_PROGRAM.to_owned());
+            found.insert(ANOTHER_PROGRAM.to_owned(), true);
             return Ok(found);
         }
         for at in self.upwards(None) {
             let entry = self.at(at)?;
-            if entry.is_reply() {
-                break;
-            }
             if entry.is_foreign() && entry.body.is_heard() {
-                found.insert(ANOTHER_PROGRAM.to_owned());
+                found.insert(ANOTHER_PROGRAM.to_owned(), true);
                 break;
             }
             match &entry.body {
                 body if !body.is_heard() => {}
                 Body::CustomMessage { custom_type, .. } if entry.authors.is_empty() && custom_type != VERDICT_TYPE => {
-                    found.insert(SOME_EXTENSION.to_owned());
+                    found.insert(SOME_EXTENSION.to_owned(), true);
                 }
-                _ => found.extend(entry.authors.iter().cloned()),
+                body => {
+                    let is_verdict =
+                        matches!(body, Body::CustomMessage { custom_type, .. } if custom_type == VERDICT_TYPE);
+                    for author in &entry.authors {
+                        *found.entry(author.clone()).or_default() |= !entry.is_edited && !is_verdict;
+                    }
+                }
+            }
+            if entry.is_reply() {
+                break;
             }
         }
         Ok(found)
@@ -229,6 +237,7 @@ impl Session {
                     timestamp: session.options.ambient.now_iso(),
                     body,
                     authors: BTreeSet::new(),
+                    is_edited: false,
                 };
                 session.insert(entry);
             }

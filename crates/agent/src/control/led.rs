@@ -47,8 +47,8 @@ impl AgentControl {
     pub(crate) fn attribute_request(&self) -> Result<(), ControlError> {
         let mut inner = self.lock();
         if guard::is_up("door.waiting") {
-            for extension in Session::waiting_words(&inner.session)? {
-                inner.led.now.insert(extension, true);
+            for (extension, asks) in Session::waiting_words(&inner.session)? {
+                *inner.led.now.entry(extension).or_default() |= asks;
             }
         }
         inner.led.asked = inner.led.now.clone();
