@@ -26,7 +26,7 @@ use pijs_protocol::guard;
 use pijs_session_store::EntryId;
 use pijs_tools::{About, Builtin, ToolOutput, edit, validate};
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::mpsc;
@@ -67,8 +67,16 @@ struct Replied<'a> {
 
 /// A call after the checks.
 enum Prepared {
-    Run { tool: Bounded, input: Value },
+    Run(Checked),
     Done(Finished),
+}
+
+/// A call that may run.
+struct Checked {
+    tool: Bounded,
+    input: Value,
+    /// The extensions that changed the input: what comes of it is theirs, too.
+    authors: Vec<String>,
 }
 
 /// As JavaScript's `if` reads a value.
@@ -96,6 +104,8 @@ enum Intercepted {
         reason: Option<String>,
         thrown: bool,
         terminate: bool,
+        /// The extensions that say the reason.
+        authors: Vec<String>,
     },
 }
 
@@ -111,6 +121,8 @@ struct Finished {
     rest: Map<String, Value>,
     /// Handlers do not hear of it: there was nothing that they could be told.
     is_unread: bool,
+    /// The extensions that changed what the model reads of it.
+    authors: BTreeSet<String>,
 }
 
 impl Finished {
@@ -168,10 +180,10 @@ impl Agent {
         }
         for call in &calls {
             let result = match self.prepare(call, &reply, &cancel).await? {
-                Prepared::Run { tool, input } => {
+                Prepared::Run(Checked { tool, input, authors }) => {
                     let executed = self.execute(call, tool, input.clone(), &cancel).await?;
                     self.settle_extensions().await;
-                    self.complete(call, input, executed).await?
+                    self.complete(call, input, authors, executed).await?
                 }
                 Prepared::Done(result) => {
                     self.ended(call, &result).await?;
@@ -201,8 +213,8 @@ impl Agent {
                     self.ended(call, &result).await?;
                     finished.push((call, Some(result)));
                 }
-                Prepared::Run { tool, input } => {
-                    prepared.push((*call, tool, input));
+                Prepared::Run(checked) => {
+                    prepared.push((*call, checked));
                     finished.push((call, None));
                 }
             }
@@ -214,7 +226,7 @@ impl Agent {
         let running = prepared
             .into_iter()
             .enumerate()
-            .map(|(place, (call, tool, input))| self.in_turn(call, tool, input, cancel, starts.of(place)));
+            .map(|(place, (call, checked))| self.in_turn(call, checked, cancel, starts.of(place)));
         let mut results = join_all(running).await.into_iter();
         let whole = |(call, result)| match result {
             Some(result) => Ok((call, result)),
@@ -228,8 +240,7 @@ impl Agent {
     async fn in_turn(
         &self,
         call: &ToolCall,
-        tool: Bounded,
-        input: Value,
+        Checked { tool, input, authors }: Checked,
         cancel: &CancellationToken,
         start: Start<'_>,
     ) -> Result<Finished, AgentError> {
@@ -255,7 +266,7 @@ impl Agent {
         let (executed, ()) = join(executing, beginning).await;
         self.settle_extensions().await;
         start.settled().await;
-        self.complete(call, input, executed?).await
+        self.complete(call, input, authors, executed?).await
     }
 
     /// A result is a message of the conversation.
@@ -267,9 +278,14 @@ impl Agent {
         result: Finished,
     ) -> Result<(), AgentError> {
         batch.terminate = (batch.results.is_empty() || batch.terminate) && result.terminate;
+        let mut result = result;
+        let mut authors = std::mem::take(&mut result.authors);
+        if !guard::is_up("door.author") {
+            authors.clear();
+        }
         let message = Message::ToolResult(self.result_message(call, result));
         self.emit(AgentEvent::MessageStart { message: &message }).await?;
-        let (message, _) = self.end_message(message).await?;
+        let (message, _) = self.end_message_of(authors, message).await?;
         batch.entries.extend(self.control.with_session(|session| session.leaf().cloned()));
         run.messages.push(message.clone());
         if let Message::ToolResult(result) = message {
@@ -340,21 +356,22 @@ impl Agent {
             Err(message) => return Ok(Prepared::Done(Finished::failed(message))),
         };
         let intercepted = match self.intercept(call, input).await {
-            Intercepted::Passed { input, authors, .. } => self.vouched(&tool, call, input, &authors, reply).await,
+            Intercepted::Passed { input, authors, .. } => self.vouched(&tool, call, input, authors, reply).await,
             blocked => blocked,
         };
-        let (input, bound) = match intercepted {
-            Intercepted::Passed { input, bound, .. } => {
+        let (input, authors, bound) = match intercepted {
+            Intercepted::Passed { input, authors, bound } => {
                 self.front_end.borrow_mut().tool_checked(call, &ToolCheck::Runs { input: &input })?;
-                (input, bound)
+                (input, authors, bound)
             }
-            Intercepted::Blocked { input, reason, thrown, terminate } => {
+            Intercepted::Blocked { input, reason, thrown, terminate, authors } => {
                 let check = ToolCheck::Blocked { input: &input, reason: reason.as_deref(), thrown };
                 self.front_end.borrow_mut().tool_checked(call, &check)?;
                 let aborted = cancel.is_cancelled() && !thrown;
                 let reason = reason.as_deref().filter(|reason| !reason.is_empty());
                 let reason = if aborted { "Operation aborted" } else { reason.unwrap_or("Tool execution was blocked") };
                 let mut result = Finished::failed(reason);
+                result.authors.extend(authors);
                 if terminate && !aborted {
                     result.terminate = true;
                     result.rest.insert("terminate".to_owned(), json!(true));
@@ -365,7 +382,7 @@ impl Agent {
         if cancel.is_cancelled() {
             return Ok(Prepared::Done(Finished::failed("Operation aborted")));
         }
-        Ok(Prepared::Run { tool: Bounded { tool, bound: bound.map(Arc::new) }, input })
+        Ok(Prepared::Run(Checked { tool: Bounded { tool, bound: bound.map(Arc::new) }, input, authors }))
     }
 
     /// `tool_call`: the input as handlers left it, or why the call is blocked.
@@ -382,7 +399,8 @@ impl Agent {
         if outcome.field("block").is_some_and(is_truthy) {
             let reason = outcome.field("reason").and_then(Value::as_str).map(str::to_owned);
             let terminate = outcome.field("terminate").is_some_and(|terminate| *terminate == Value::Bool(true));
-            return Intercepted::Blocked { input: left, reason, thrown: outcome.thrown.is_some(), terminate };
+            let (thrown, authors) = (outcome.thrown.is_some(), outcome.authors);
+            return Intercepted::Blocked { input: left, reason, thrown, terminate, authors };
         }
         Intercepted::Passed { input: left, authors: outcome.authors, bound: None }
     }
@@ -393,7 +411,7 @@ impl Agent {
         tool: &Tool,
         call: &ToolCall,
         input: Value,
-        authors: &[String],
+        authors: Vec<String>,
         reply: &Replied<'_>,
     ) -> Intercepted {
         let mut bound: Option<Bound> = None;
@@ -413,12 +431,13 @@ impl Agent {
                         };
                     }
                     Err(reason) => {
-                        return Intercepted::Blocked { input, reason: Some(reason), thrown: false, terminate: false };
+                        let (reason, authors) = (Some(reason), Vec::new());
+                        return Intercepted::Blocked { input, reason, thrown: false, terminate: false, authors };
                     }
                 }
             }
         }
-        Intercepted::Passed { input, authors: Vec::new(), bound }
+        Intercepted::Passed { input, authors, bound }
     }
 
     /// Waits until extensions have run what a tool that has ended sent to them.
@@ -433,7 +452,14 @@ impl Agent {
     }
 
     /// Passes a result through the handlers of `tool_result` and reports the end of the call.
-    async fn complete(&self, call: &ToolCall, input: Value, executed: Finished) -> Result<Finished, AgentError> {
+    async fn complete(
+        &self,
+        call: &ToolCall,
+        input: Value,
+        authors: Vec<String>,
+        mut executed: Finished,
+    ) -> Result<Finished, AgentError> {
+        executed.authors.extend(authors);
         let mut result = if executed.is_unread { executed } else { self.review(call, input, executed).await };
         // Handlers may still make a list of it; pi then goes through what there is.
         if !result.content.is_array() && !result.content.is_null() {
@@ -517,7 +543,7 @@ impl Agent {
             Ok(ToolOutput { unread: Some(message), .. }) => Finished { is_unread: true, ..Finished::failed(message) },
             Ok(ToolOutput { content, details, terminate, usage, rest, unread: None }) => {
                 let usage = usage.filter(|usage| !usage.is_null());
-                Finished { content, details, is_error: false, terminate, usage, rest, is_unread: false }
+                Finished { content, details, terminate, usage, rest, ..Finished::default() }
             }
             Err(message) => Finished::failed(message),
         })
@@ -555,7 +581,7 @@ impl Agent {
         let replaced = |key: &str| outcome.field(key).filter(|value| !value.is_null()).cloned();
         if let Some(content) = replaced("content") {
             if content != result.content {
-                outcome.authors.iter().for_each(|author| self.control.note_message(author, false));
+                result.authors.extend(outcome.authors.iter().cloned());
             }
             result.content = content;
         }

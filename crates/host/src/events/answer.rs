@@ -182,7 +182,7 @@ fn defined<'a>(value: &'a Value, member: &str) -> Option<&'a Value> {
 }
 
 /// Whether JavaScript would take it for true.
-fn is_truthy(value: &Value) -> bool {
+pub(super) fn is_truthy(value: &Value) -> bool {
     match value {
         Value::Null => false,
         Value::Bool(value) => *value,

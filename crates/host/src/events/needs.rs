@@ -4,6 +4,7 @@
 //! and before the session's tree is walked, it depends on what is said: a draft of the extension's own data needs
 //! nothing, one that the model reads does.
 
+use super::answer::is_truthy;
 use pijs_node_compat::events::EventRule;
 use pijs_protocol::message::EventResult;
 use serde_json::{Map, Value};
@@ -27,10 +28,10 @@ pub(super) fn of(rule: &EventRule, payload: &Map<String, Value>, result: &EventR
 }
 
 /// Whether the answer puts words of the extension before the model, or in the place of the user's, a tool's or the model's
-/// own: a message, a prompt, a context, a summary, or another input of a tool call.
+/// own: a message, a prompt, a context, a summary, another input of a tool call, or why one is blocked.
 pub(super) fn speaks(rule: &EventRule, result: &EventResult) -> bool {
     match rule.name {
-        "tool_call" => return result.changed.contains_key("input"),
+        "tool_call" if result.changed.contains_key("input") || result.error.is_some() => return true,
         "context" | "context_with_system" if result.changed.contains_key("messages") => return true,
         "before_provider_request" if result.changed.contains_key("payload") => return true,
         "before_agent_start" if result.changed.contains_key("systemPromptOptions") => return true,
@@ -44,6 +45,7 @@ pub(super) fn speaks(rule: &EventRule, result: &EventResult) -> bool {
         "context" | "context_with_system" => value.get("messages").is_some_and(Value::is_array),
         "before_provider_request" => !value.is_null(),
         "tool_result" => value.is_object(),
+        "tool_call" => value.get("block").is_some_and(is_truthy) && value.get("reason").is_some_and(is_truthy),
         "input" => value.get("action") == Some(&"transform".into()),
         "session_before_compact" => value.get("compaction").is_some_and(Value::is_object),
         "session_before_tree" => !before_tree(value).is_empty(),
@@ -98,7 +100,32 @@ mod tests {
     use super::*;
     use pijs_node_compat::events::rule_for;
     use pijs_protocol::EventId;
+    use pijs_protocol::message::ErrorReport;
     use serde_json::json;
+
+    fn said(value: Value) -> EventResult {
+        EventResult { event_id: EventId::new("1"), value: Some(value), changed: Map::new(), error: None }
+    }
+
+    #[test]
+    fn an_answer_speaks_where_the_model_reads_something_of_it() {
+        let table = [
+            ("tool_call", json!(null), false),
+            ("tool_call", json!({"block": true}), false),
+            ("tool_call", json!({"block": true, "reason": ""}), false),
+            ("tool_call", json!({"block": false, "reason": "allowed"}), false),
+            ("tool_call", json!({"block": true, "reason": "do"}), true),
+            ("message_end", json!({"message": {"role": "assistant"}}), true),
+            ("session_before_fork", json!({"cancel": true}), false),
+        ];
+        for (event, value, expected) in table {
+            assert_eq!(speaks(rule_for(event), &said(value.clone())), expected, "{event}: {value}");
+        }
+        let error: ErrorReport = serde_json::from_value(json!({"phase": "tool_call", "message": "do"})).unwrap();
+        let thrown = EventResult { value: None, error: Some(error), ..said(Value::Null) };
+        assert!(speaks(rule_for("tool_call"), &thrown));
+        assert!(!speaks(rule_for("input"), &thrown));
+    }
 
     #[test]
     fn what_is_said_decides_what_it_needs() {
@@ -133,11 +160,8 @@ mod tests {
             ("session_start", &nothing, json!({"x": 1}), vec![]),
         ];
         for (event, payload, value, expected) in table {
-            let said = value.to_string();
-            let result =
-                EventResult { event_id: EventId::new("1"), value: Some(value), changed: Map::new(), error: None };
             let payload = payload.as_object().cloned().unwrap_or_default();
-            assert_eq!(of(rule_for(event), &payload, &result), expected, "{event}: {said}");
+            assert_eq!(of(rule_for(event), &payload, &said(value.clone())), expected, "{event}: {value}");
         }
     }
 }
