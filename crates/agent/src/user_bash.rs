@@ -6,12 +6,14 @@
 use crate::agent::Agent;
 use crate::extensions::Event;
 use pijs_llm::message::BashExecution;
+use pijs_protocol::guard;
 use pijs_tools::system::{Shell, ShellEnd};
 use pijs_tools::truncate;
 use regex::Regex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -65,6 +67,7 @@ impl Agent {
     ) -> Result<BashResult, String> {
         self.attend(async {
             let mut answer = Value::Null;
+            let mut authors = BTreeSet::new();
             let is_told = id.is_none() || self.extensions.profile().tells_commands_of_programs();
             if is_told && self.extensions.has_handlers("user_bash") {
                 let event = Event::new("user_bash")
@@ -76,6 +79,9 @@ impl Agent {
                     return Err(error);
                 }
                 answer = outcome.answer.unwrap_or_default();
+                if guard::is_up("door.author") {
+                    authors.extend(outcome.authors);
+                }
             }
             let result = match answer.get("result").filter(|result| result.is_object()) {
                 Some(result) => serde_json::from_value(result.clone())
@@ -95,7 +101,7 @@ impl Agent {
                 timestamp: self.now(),
                 exclude_from_context: exclude,
             };
-            self.control.record_bash(run).map_err(|error| error.to_string())?;
+            self.control.record_bash(authors, run).map_err(|error| error.to_string())?;
             self.publish_usage();
             Ok(result)
         })

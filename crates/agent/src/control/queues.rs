@@ -6,7 +6,7 @@ use crate::work::Work;
 use pijs_llm::message::{BashExecution, Content, CustomMessage, Message};
 use pijs_protocol::{ExtensionId, HostcallError, guard};
 use serde_json::{Value, json};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 /// Bytes of what front ends are told of the queues before they have heard it. Each change says all that waits: what is told
 /// of many messages grows with their square.
@@ -24,7 +24,7 @@ pub(super) struct Queues {
     /// Messages without a turn of their own that came while the model was at work.
     after_turn: Vec<CustomMessage>,
     /// Shell commands of the person that ended while the model was at work.
-    after_run: Vec<Message>,
+    after_run: Vec<(BTreeSet<String>, BashExecution)>,
     runs: VecDeque<Pending>,
     /// Texts of what people said that a run has taken and not begun to say: it still counts as waiting.
     taken: Vec<(DeliverAs, String)>,
@@ -152,19 +152,21 @@ impl AgentControl {
     /// Shell commands that waited for the end of the run.
     pub(crate) fn flush_after_run(&self) -> Result<(), ControlError> {
         let waiting = std::mem::take(&mut self.lock().queues.after_run);
-        waiting.iter().try_for_each(|message| self.append_message(message).map(|_| ()))
+        waiting
+            .into_iter()
+            .try_for_each(|(authors, run)| self.append_edited(authors, &Message::BashExecution(run)).map(|_| ()))
     }
 
-    /// Writes down a shell command of the person; during a run, when that has ended.
-    pub fn record_bash(&self, run: BashExecution) -> Result<(), ControlError> {
-        let message = Message::BashExecution(run);
+    /// Writes down a shell command of the person, and the extensions that answered in the place of the shell; during a run,
+    /// when that has ended.
+    pub(crate) fn record_bash(&self, authors: BTreeSet<String>, run: BashExecution) -> Result<(), ControlError> {
         let mut inner = self.lock();
         if inner.run.is_some() {
-            inner.queues.after_run.push(message);
+            inner.queues.after_run.push((authors, run));
             return Ok(());
         }
         drop(inner);
-        self.append_message(&message).map(|_| ())
+        self.append_edited(authors, &Message::BashExecution(run)).map(|_| ())
     }
 
     /// Queues what a person said during a run. Answers whether there is one.

@@ -28,7 +28,8 @@ pub(super) fn of(rule: &EventRule, payload: &Map<String, Value>, result: &EventR
 }
 
 /// Whether the answer puts words of the extension before the model, or in the place of the user's, a tool's or the model's
-/// own: a message, a prompt, a context, a summary, another input of a tool call, or why one is blocked.
+/// own: a message, a prompt, a context, a summary, another input of a tool call, why one is blocked, or what a command of the
+/// user came to.
 pub(super) fn speaks(rule: &EventRule, result: &EventResult) -> bool {
     match rule.name {
         "tool_call" if result.changed.contains_key("input") || result.error.is_some() => return true,
@@ -46,6 +47,7 @@ pub(super) fn speaks(rule: &EventRule, result: &EventResult) -> bool {
         "before_provider_request" => !value.is_null(),
         "tool_result" => value.is_object(),
         "tool_call" => value.get("block").is_some_and(is_truthy) && value.get("reason").is_some_and(is_truthy),
+        "user_bash" => ["result", "operations"].iter().any(|key| value.get(*key).is_some_and(Value::is_object)),
         "input" => value.get("action") == Some(&"transform".into()),
         "session_before_compact" => value.get("compaction").is_some_and(Value::is_object),
         "session_before_tree" => !before_tree(value).is_empty(),
@@ -115,6 +117,10 @@ mod tests {
             ("tool_call", json!({"block": true, "reason": ""}), false),
             ("tool_call", json!({"block": false, "reason": "allowed"}), false),
             ("tool_call", json!({"block": true, "reason": "do"}), true),
+            ("user_bash", json!(null), false),
+            ("user_bash", json!({"result": null}), false),
+            ("user_bash", json!({"result": {"output": "do"}}), true),
+            ("user_bash", json!({"operations": {"exec": {}}}), true),
             ("message_end", json!({"message": {"role": "assistant"}}), true),
             ("session_before_fork", json!({"cancel": true}), false),
         ];
@@ -124,6 +130,7 @@ mod tests {
         let error: ErrorReport = serde_json::from_value(json!({"phase": "tool_call", "message": "do"})).unwrap();
         let thrown = EventResult { value: None, error: Some(error), ..said(Value::Null) };
         assert!(speaks(rule_for("tool_call"), &thrown));
+        assert!(!speaks(rule_for("user_bash"), &thrown), "the user reads it");
         assert!(!speaks(rule_for("input"), &thrown));
     }
 
