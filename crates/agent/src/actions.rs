@@ -13,9 +13,9 @@ use pijs_connectors::ports::{SessionCall, SessionOp, unsupported};
 use pijs_llm::message::{Content, Message};
 use pijs_llm::models::{self, Opening};
 use pijs_llm::provider::{ErrorKind, Model, Provider, ProviderError};
-use pijs_protocol::{ErrorCode, HostcallError, guard};
-use pijs_session_store::entry::SOME_EXTENSION;
-use pijs_session_store::{Body, Entry, EntryId, SessionError};
+use pijs_protocol::{ErrorCode, ExtensionId, HostcallError, guard};
+use pijs_session_store::entry::{ANOTHER_PROGRAM, SOME_EXTENSION};
+use pijs_session_store::{Body, Entry, EntryId, Session, SessionError};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -45,9 +45,20 @@ pub struct NavigateOptions {
     pub label: Option<String>,
 }
 
+/// The branch that is left for another place in the session's tree.
+struct Branch {
+    old_leaf: Option<EntryId>,
+    /// Where the place that is gone to leaves it.
+    common: Option<EntryId>,
+    /// Its entries below that.
+    left: Vec<Arc<Entry>>,
+    /// The extensions that a summary of it follows.
+    authors: BTreeSet<String>,
+}
+
 impl Agent {
     /// Carries out a hostcall whose answer takes time.
-    pub(crate) async fn call(&self, call: SessionCall) -> Result<Value, HostcallError> {
+    pub(crate) async fn call(&self, asker: &ExtensionId, call: SessionCall) -> Result<Value, HostcallError> {
         let params = &call.params;
         match call.op {
             SessionOp::SetModel => {
@@ -62,7 +73,7 @@ impl Agent {
             }
             SessionOp::Compact => {
                 let instructions = option(params, "customInstructions").and_then(Value::as_str);
-                self.compact(instructions).await.map_err(refused)
+                self.compact_for(Some(asker), instructions).await.map_err(refused)
             }
             SessionOp::WaitForIdle => {
                 self.control.resting().await;
@@ -77,7 +88,8 @@ impl Agent {
                     replace_instructions: option(params, "replaceInstructions").and_then(Value::as_bool),
                     label: text("label"),
                 };
-                let done = self.navigate_tree(required(params, "targetId")?, options).await.map_err(refused)?;
+                let target = required(params, "targetId")?;
+                let done = self.attend(self.navigate(Some(asker), target, options)).await.map_err(refused)?;
                 Ok(json!({"cancelled": done.cancelled}))
             }
             SessionOp::NewSession => {
@@ -252,10 +264,16 @@ impl Agent {
     ///
     /// In pi's words: the entry is not there, a run is on, or the summary failed.
     pub async fn navigate_tree(&self, target: &str, options: NavigateOptions) -> Result<Navigation, String> {
-        self.attend(self.navigate(target, options)).await
+        self.attend(self.navigate(None, target, options)).await
     }
 
-    async fn navigate(&self, target: &str, options: NavigateOptions) -> Result<Navigation, String> {
+    /// Goes there for an extension, or without one for the user.
+    async fn navigate(
+        &self,
+        asker: Option<&ExtensionId>,
+        target: &str,
+        options: NavigateOptions,
+    ) -> Result<Navigation, String> {
         if !self.control.is_idle() {
             return Err("Wait for the current response to finish before navigating the session tree.".to_owned());
         }
@@ -280,7 +298,16 @@ impl Agent {
         })?;
         let cancel = CancellationToken::new();
         self.control.begin_summary(cancel.clone());
-        let result = self.navigate_from(&entry, old_leaf, common, left, options, &cancel).await;
+        // The summary follows what the model has not answered there, and the instructions.
+        let mut authors = self.control.with_session(Session::waiting_words).map_err(failed)?;
+        authors.remove(ANOTHER_PROGRAM);
+        let mut authors: BTreeSet<String> = authors.into_keys().collect();
+        if options.custom_instructions.as_ref().is_some_and(|text| !text.is_empty()) {
+            authors.extend(asker.map(ToString::to_string));
+        }
+        authors.retain(|_| guard::is_up("door.author"));
+        let branch = Branch { old_leaf, common, left, authors };
+        let result = self.navigate_from(&entry, branch, options, &cancel).await;
         self.control.end_summary();
         result
     }
@@ -288,14 +315,11 @@ impl Agent {
     async fn navigate_from(
         &self,
         target: &Entry,
-        old_leaf: Option<EntryId>,
-        common: Option<EntryId>,
-        left: Vec<Arc<Entry>>,
+        Branch { old_leaf, common, left, mut authors }: Branch,
         mut options: NavigateOptions,
         cancel: &CancellationToken,
     ) -> Result<Navigation, String> {
         let mut theirs = None;
-        let mut authors = BTreeSet::new();
         if self.extensions.has_handlers("session_before_tree") {
             let entries: Vec<Value> = left.iter().map(|entry| entry.to_value()).collect();
             let mut preparation = json!({

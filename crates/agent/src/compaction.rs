@@ -17,7 +17,7 @@ use crate::summary::{self, FileOps, Summary, Written};
 use crate::tokens;
 use pijs_llm::message::{AssistantMessage, Message, StopReason};
 use pijs_llm::provider::ProviderError;
-use pijs_protocol::guard;
+use pijs_protocol::{ExtensionId, guard};
 use pijs_session_store::{Body, Entry, EntryId, Session, refs};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -93,6 +93,13 @@ impl Reason {
             Self::Overflow => "Context overflow recovery failed",
         }
     }
+}
+
+/// Instructions for a summary, and the extension that gave them; the user did where none did.
+#[derive(Debug, Clone, Copy, Default)]
+struct Focus<'a> {
+    instructions: Option<&'a str>,
+    asker: Option<&'a ExtensionId>,
 }
 
 /// What is summarised and what stays; `None` when there is nothing to summarise.
@@ -182,11 +189,21 @@ impl Agent {
     ///
     /// pi's words: nothing to compact, cancelled by a handler, or what went wrong with the summary.
     pub async fn compact(&self, instructions: Option<&str>) -> Result<Value, String> {
+        self.compact_for(None, instructions).await
+    }
+
+    /// Summarises now for an extension, or without one for the user.
+    pub(crate) async fn compact_for(
+        &self,
+        asker: Option<&ExtensionId>,
+        instructions: Option<&str>,
+    ) -> Result<Value, String> {
+        let focus = Focus { instructions, asker };
         self.attend(async {
             self.control.abort();
             self.control.idle().await;
             let cancel = CancellationToken::new();
-            self.compact_because(Reason::Manual, false, instructions, cancel).await
+            self.compact_because(Reason::Manual, false, focus, cancel).await
         })
         .await
     }
@@ -195,7 +212,7 @@ impl Agent {
         &self,
         reason: Reason,
         will_retry: bool,
-        instructions: Option<&str>,
+        focus: Focus<'_>,
         cancel: CancellationToken,
     ) -> Result<Value, String> {
         self.control.begin_summary(cancel.clone());
@@ -206,7 +223,7 @@ impl Agent {
             }),
         );
         let mut from_extension = false;
-        let result = self.summarised(reason, will_retry, instructions, &cancel, &mut from_extension).await;
+        let result = self.summarised(reason, will_retry, focus, &cancel, &mut from_extension).await;
         self.control.end_summary();
         let aborted = cancel.is_cancelled() || matches!(&result, Err(message) if message == "Compaction cancelled");
         let failed = match &result {
@@ -241,7 +258,7 @@ impl Agent {
         &self,
         reason: Reason,
         will_retry: bool,
-        instructions: Option<&str>,
+        Focus { instructions, asker }: Focus<'_>,
         cancel: &CancellationToken,
         from_extension: &mut bool,
     ) -> Result<Value, String> {
@@ -254,6 +271,9 @@ impl Agent {
         drop(seen);
         let mut theirs = None;
         let mut authors = BTreeSet::new();
+        if instructions.is_some_and(|text| !text.is_empty()) && guard::is_up("door.author") {
+            authors.extend(asker.map(ToString::to_string));
+        }
         if self.extensions.has_handlers("session_before_compact") {
             let branch = self.control.branch_for_extensions().map_err(|error| error.to_string())?;
             let mut event = Event::new("session_before_compact")
@@ -454,7 +474,7 @@ impl Agent {
             return false;
         }
         let cancel = cancel.child_token();
-        self.compact_because(reason, will_retry, None, cancel).await.is_ok()
+        self.compact_because(reason, will_retry, Focus::default(), cancel).await.is_ok()
     }
 
     fn unbroken(&self) -> Result<(), AgentError> {

@@ -32,7 +32,7 @@ impl SessionPort for AgentControl {
             return Box::pin(std::future::ready(Err(full)));
         }
         let (done, answer) = oneshot::channel();
-        self.send(Work::Call(call, done));
+        self.send(Work::Call(caller.extension().clone(), call, done));
         answered(answer, cancel)
     }
 

@@ -30,8 +30,8 @@ pub(crate) type Inbox = mpsc::UnboundedReceiver<Work>;
 
 /// Something for the agent's thread.
 pub(crate) enum Work {
-    /// A hostcall whose answer takes time.
-    Call(SessionCall, oneshot::Sender<Result<Value, HostcallError>>),
+    /// A hostcall of an extension whose answer takes time.
+    Call(ExtensionId, SessionCall, oneshot::Sender<Result<Value, HostcallError>>),
     /// A question of an extension to a model.
     Ask(Question),
     /// A run waits in the queue; of the extension that asked for it, if one did.
@@ -104,8 +104,8 @@ impl Agent {
 
     async fn carry_out(&self, item: Work) {
         match item {
-            Work::Call(call, done) => {
-                let answer = self.call(call).await;
+            Work::Call(asker, call, done) => {
+                let answer = self.call(&asker, call).await;
                 // Whoever asked may be gone.
                 let _ = done.send(answer);
             }
