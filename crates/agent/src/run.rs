@@ -442,13 +442,17 @@ impl Agent {
         if let (Value::Object(details), Some(Value::Object(more))) = (&mut details, injected.details) {
             details.extend(more);
         }
+        let mut authors = BTreeSet::new();
+        if !is_of_rules && guard::is_up("door.author") {
+            authors.insert(injected.extension.clone());
+        }
         let message = Message::Custom(CustomMessage {
             custom_type: VERDICT_TYPE.to_owned(),
             content: Content::Text(injected.injection.content),
             display: Some(true),
             details: Some(details),
             timestamp: self.now(),
-            authors: BTreeSet::new(),
+            authors,
         });
         self.say(run, message).await
     }
