@@ -303,3 +303,72 @@ fn a_session_over_rpc_is_recorded() {
     assert_eq!(info(&world, &tape)["summary"]["complete"], json!(true));
     replay(&tape, &[]).succeeded();
 }
+
+/// Sealed workers of a process.
+fn workers(parent: u32) -> Vec<i32> {
+    let is_worker = |process: &i32| {
+        let command = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+        let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+        let behind_name = stat.rsplit(')').next().unwrap_or_default();
+        let is_child = behind_name.split_whitespace().nth(1) == Some(&parent.to_string());
+        is_child && String::from_utf8_lossy(&command).contains("--pijs-realm-worker")
+    };
+    let entries = fs::read_dir("/proc").expect("it is mounted").flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(is_worker).collect()
+}
+
+#[test]
+fn reloads_and_workers_that_are_killed_between_turns_replay() {
+    let world = World::new();
+    let extension = world.write(
+        "project/beats.ts",
+        r#"
+export default (pi: any) => {
+  pi.registerCommand("again", { description: "reloads", handler: (_: string, ctx: any) => ctx.reload() });
+  setInterval(() => pi.log("info", "beat", { at: Date.now(), random: Math.random() }), 5);
+  pi.on("session_start", (event: any) => pi.log("info", "start", { reason: event.reason }));
+};
+"#,
+    );
+    let (tape, model) = (world.path().join("killed.tape"), world.script(&[&["ok"]]));
+    let args = ["--mode", "rpc", "--model", &model, "-e", extension.to_str().expect("text")];
+    let args = [args.as_slice(), &["--tape", tape.to_str().expect("text")]].concat();
+    let mut child = pi(&world, &strings(&args))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("pi");
+    let mut input = child.stdin.take().expect("piped");
+    let begun = Instant::now();
+    // How long anything takes is the machine's business.
+    let wait_for = |realms: usize| {
+        let is_there = || {
+            let found = info(&world, &tape);
+            let found = found["summary"]["realms"].as_array().expect("realms").clone();
+            found.len() >= realms && found[realms - 1]["ticks"].as_u64() > Some(5)
+        };
+        while !(tape.metadata().is_ok_and(|file| file.len() > 0) && is_there()) {
+            assert!(begun.elapsed() < Duration::from_secs(120), "nothing is recorded");
+            std::thread::yield_now();
+        }
+    };
+    wait_for(1);
+    writeln!(input, "{}", json!({ "type": "prompt", "message": "/again" })).expect("pi reads");
+    wait_for(2);
+    for worker in workers(child.id()) {
+        kill(worker);
+    }
+    wait_for(3);
+    drop(input);
+    assert!(child.wait().expect("it ends").success());
+    for isolation in ["thread", "process"] {
+        replay(&tape, &["--isolation", isolation]).succeeded();
+    }
+}
+
+/// Kills a process of ours.
+fn kill(process: i32) {
+    let killed = Command::new("/bin/kill").args(["-9", &process.to_string()]).status().expect("there is a kill");
+    assert!(killed.success());
+}

@@ -8,8 +8,8 @@
 //! body  = a zstd frame of whole lines
 //! ```
 //!
-//! The digest is the SHA-256 of the digest of the block before (zeros before the first), the fields, and the body, so that no
-//! block can be changed, removed or put elsewhere unnoticed. Since heads are skippable frames, `zstdcat` prints a tape as
+//! The digest is the SHA-256 of the digest of the block before (zeros before the first), the fields, and the body, so that a
+//! block that was damaged, lost or moved is noticed. It has no key: whoever writes a tape can write any. Since heads are skippable frames, `zstdcat` prints a tape as
 //! JSON lines, and since they tell lengths, a reader finds any record without unpacking those before it.
 
 use crate::error::{TapeError, What};

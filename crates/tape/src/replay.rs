@@ -79,7 +79,7 @@ pub struct Outcome {
     pub realms: u64,
     /// Ticks that were played or, where the realm was ended in them, skipped: openings of realms and macrotasks.
     pub ticks: u64,
-    /// Turns that were skipped because the realm was ended in them.
+    /// Turns that were skipped because the realm was ended in them. A realm that ended between turns counts nothing.
     pub skipped: u64,
     /// Records that were read.
     pub records: u64,
@@ -314,7 +314,7 @@ impl<'a, R: Read> Replay<'a, R> {
         if matches!(end.event, Event::Termination(_)) {
             // What was stopped from outside stops elsewhere each time: the turn is not entered.
             player.realm = None;
-            self.outcome.skipped += 1;
+            self.outcome.skipped += u64::from(!turn.is_empty());
             return Ok(());
         }
         let mut script = Script::new(number, &turn, &self.lines);
