@@ -5,6 +5,7 @@
 
 mod support;
 
+use pijs_protocol::wire::Limits;
 use pijs_tape::{Event, Opening, TapeHeader, TapeReader, TapeWriter};
 use serde_json::{Value, json};
 use std::fs;
@@ -244,8 +245,11 @@ fn a_tape_of_another_build_is_refused_with_what_differs() {
 fn a_tape_gets_no_more_of_the_machine_than_a_session() {
     let world = World::new();
     let tape = record(&world, "thread");
-    let other = rewrite(&tape, |_| (), |opening| opening.options.limits.fuel = u64::MAX);
-    replay(&other, &["--isolation", "thread"]).failed(1, &["limits above those of any session", "[invalid_request]"]);
+    for change in [|limits: &mut Limits| limits.fuel = u64::MAX, |limits: &mut Limits| limits.stack_bytes = 0] {
+        let other = rewrite(&tape, |_| (), |opening| change(&mut opening.options.limits));
+        let words = ["limits are not those of a session", "[invalid_request]"];
+        replay(&other, &["--isolation", "thread"]).failed(1, &words);
+    }
 }
 
 #[test]
@@ -371,4 +375,42 @@ export default (pi: any) => {
 fn kill(process: i32) {
     let killed = Command::new("/bin/kill").args(["-9", &process.to_string()]).status().expect("there is a kill");
     assert!(killed.success());
+}
+
+#[test]
+fn a_message_as_deep_as_a_provider_may_send_is_recorded() {
+    let world = World::new();
+    let extension = world.write(
+        "project/deep.ts",
+        r#"
+export default (pi: any) => {
+  pi.registerTool({
+    name: "deep", label: "deep", description: "counts levels", parameters: { type: "object", properties: {} },
+    execute: async (_id: string, params: any) => {
+      let levels = 0;
+      for (let at = params; typeof at === "object"; at = at.x) levels++;
+      return { content: [{ type: "text", text: `${levels} levels` }], details: {} };
+    },
+  });
+};
+"#,
+    );
+    let arguments = format!("{}1{}", "{\"x\":".repeat(127), "}".repeat(127));
+    let call = json!({ "tool_call": { "id": "call-1", "name": "deep", "arguments": arguments } });
+    let replies = [
+        json!({ "events": [call], "stop": "tool_use" }).to_string(),
+        json!({ "events": [{ "text": "done" }], "stop": "end_turn" }).to_string(),
+    ];
+    let model = world.raw_script(&replies.join("\n"));
+    let tape = world.path().join("deep.tape");
+    let args =
+        ["-p", "x", "--model", &model, "-e", extension.to_str().expect("text"), "--tape", tape.to_str().expect("text")];
+    let run = run(pi(&world, &strings(&args)));
+    run.succeeded();
+    assert!(!run.stderr.contains("recording"), "{}", run.stderr);
+    let info = info(&world, &tape);
+    assert_eq!((&info["summary"]["complete"], records_of(&info, "delivery tool_call")), (&json!(true), 1), "{info:#}");
+    for isolation in ["thread", "process"] {
+        replay(&tape, &["--isolation", isolation]).succeeded();
+    }
 }

@@ -317,8 +317,10 @@ impl From<&Value> for Json {
 
 impl Serialize for Json {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let value: Value = serde_json::from_str(&self.0).map_err(S::Error::custom)?;
-        value.serialize(serializer)
+        // An entry is built around a provider's JSON, which may have all levels that a reader follows by itself.
+        let mut text = serde_json::Deserializer::from_str(&self.0);
+        text.disable_recursion_limit();
+        Value::deserialize(&mut text).map_err(S::Error::custom)?.serialize(serializer)
     }
 }
 

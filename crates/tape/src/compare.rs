@@ -1,5 +1,6 @@
 //! The first place where a replay parts from its recording.
 
+use crate::record::read_json;
 use pijs_protocol::{ExtensionId, Seq};
 use serde::Serialize;
 use serde_json::Value;
@@ -64,8 +65,7 @@ pub(crate) fn compare(recorded: Option<&[u8]>, replayed: Option<&[u8]>) -> Optio
     if recorded == replayed {
         return None;
     }
-    let read =
-        |line: Option<&[u8]>| -> Value { line.and_then(|line| serde_json::from_slice(line).ok()).unwrap_or_default() };
+    let read = |line: Option<&[u8]>| -> Value { line.and_then(|line| read_json(line).ok()).unwrap_or_default() };
     let (recorded, replayed) = (read(recorded), read(replayed));
     let kind = |value: &Value| value.get("kind").and_then(Value::as_str).unwrap_or("nothing").to_owned();
     let (left, right) = (kind(&recorded), kind(&replayed));

@@ -12,11 +12,15 @@ use pijs_artifact::digest;
 use pijs_protocol::wire::{RealmOptions, Task};
 use pijs_protocol::{Delivery, ExtensionId, HostCall, Message, Now, SyncReply, Termination, Yield};
 use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
 /// Attachments of at least this many bytes are written once and referred to by digest.
 const LARGE: usize = 1 << 10;
+
+/// Deepest nesting of a record: 128 levels of a provider's JSON, and what is built around them.
+const MOST_LEVELS: usize = 256;
 
 /// What a reference to an attachment begins with; base64 has no colon.
 const BY_DIGEST: &str = "sha256:";
@@ -280,7 +284,7 @@ pub(crate) fn append_end(line: &mut Vec<u8>, heap: u64, digest: &str) {
 pub(crate) fn decode(text: &[u8], number: u64, blob: impl Fn(&str) -> Option<Vec<u8>>) -> Result<Record, TapeError> {
     let bad = |what| TapeError::at(number, what);
     let Line { realm, mut event, bytes, heap, digest } =
-        serde_json::from_slice(text).map_err(|error| bad(What::Json(error.to_string())))?;
+        read_json(text).map_err(|error| bad(What::Json(error.to_string())))?;
     if !bytes.is_empty() {
         let places = attachments_mut(&mut event);
         if places.len() != bytes.len() {
@@ -299,6 +303,38 @@ pub(crate) fn decode(text: &[u8], number: u64, blob: impl Fn(&str) -> Option<Vec
         output.usage.heap_bytes = heap;
     }
     Ok(Record { realm, event, digest })
+}
+
+/// Reads JSON that may be as deep as what a host sends.
+pub(crate) fn read_json<T: DeserializeOwned>(text: &[u8]) -> serde_json::Result<T> {
+    if depth(text) > MOST_LEVELS {
+        return Err(serde::de::Error::custom(format!("nested more than {MOST_LEVELS} levels deep")));
+    }
+    let mut reader = serde_json::Deserializer::from_slice(text);
+    reader.disable_recursion_limit();
+    let value = T::deserialize(&mut reader)?;
+    reader.end()?;
+    Ok(value)
+}
+
+/// Deepest nesting of lists and objects.
+fn depth(json: &[u8]) -> usize {
+    let (mut depth, mut deepest) = (0_usize, 0);
+    let (mut in_text, mut is_escaped) = (false, false);
+    for byte in json {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if in_text => is_escaped = true,
+            b'"' => in_text = !in_text,
+            b'[' | b'{' if !in_text => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b']' | b'}' if !in_text => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
 }
 
 /// The attachments of each message that may carry some, in order.

@@ -32,6 +32,9 @@ const MOST_WAITING: usize = 4096;
 /// Bytes of hostcalls and answers that may wait.
 const MOST_WAITING_BYTES: usize = 64 << 20;
 
+/// Stack of the thread that writes: it reads what is nested deeply.
+const STACK: usize = 8 << 20;
+
 /// Records the realms of a session. Copies record to the same tape.
 #[derive(Clone)]
 pub struct Recorder(Rc<Shared>);
@@ -145,7 +148,7 @@ impl Recorder {
                 on_failure(&error);
             }
         };
-        let thread = std::thread::Builder::new().name("tape".to_owned()).spawn(write)?;
+        let thread = std::thread::Builder::new().name("tape".to_owned()).stack_size(STACK).spawn(write)?;
         Ok(Self(Rc::new(Shared { realms: Cell::new(0), queue, thread: RefCell::new(Some(thread)) })))
     }
 
@@ -195,7 +198,8 @@ impl<W: Write> Tape<W> {
         loop {
             let (jobs, more) = queue.take();
             for job in jobs {
-                self.carry_out(job)?;
+                // What was recorded before stays.
+                self.carry_out(job).inspect_err(|_| drop(self.blocks.flush()))?;
             }
             if !more {
                 self.blocks.append(&self.encoder.end()?)?;

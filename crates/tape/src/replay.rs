@@ -33,6 +33,9 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// Most memory of a realm that a tape may ask for; `max_memory_mb` of a session may be more.
 const MOST_MEMORY: u64 = 16 << 30;
 
+/// Least stack of a realm.
+const LEAST_STACK: u64 = 256 << 10;
+
 /// What a replay needs besides the tape.
 pub trait ReplayServices {
     /// The engine that runs realms here.
@@ -115,7 +118,7 @@ pub enum ReplayError {
     Build(Vec<String>),
     /// Modules of a realm cannot be had.
     Modules(ModuleError),
-    /// A realm of the tape has limits above those of any session.
+    /// A realm of the tape has limits that no session of ours has.
     Limits,
     /// A realm cannot be opened.
     Open(String),
@@ -153,7 +156,7 @@ impl fmt::Display for ReplayError {
                 write!(f, "this tape was recorded by another build: {}", differences.join("; "))
             }
             Self::Modules(error) => error.fmt(f),
-            Self::Limits => f.write_str("a realm of the tape has limits above those of any session"),
+            Self::Limits => f.write_str("a realm's limits are not those of a session"),
             Self::Open(error) => write!(f, "a realm of the tape cannot be opened: {error}"),
         }
     }
@@ -372,7 +375,8 @@ fn are_usual(limits: &Limits) -> bool {
         && limits.fuel <= usual.fuel
         && limits.stream_fuel <= usual.stream_fuel
         && limits.timers <= usual.timers
-        && limits.stack_bytes <= usual.stack_bytes
+        // 0 is without a limit.
+        && (LEAST_STACK..=usual.stack_bytes).contains(&limits.stack_bytes)
         && limits.memory_bytes <= MOST_MEMORY
 }
 

@@ -87,7 +87,7 @@ impl Encoder {
 
     fn without_secrets(&self, line: Vec<u8>) -> io::Result<Vec<u8>> {
         let Some(known) = self.substitutes.as_ref().filter(|known| known.may_be_in(&line)) else { return Ok(line) };
-        let mut value: Value = serde_json::from_slice(&line)?;
+        let mut value: Value = record::read_json(&line)?;
         for member in ["value", "bytes"] {
             if let Some(member) = value.get_mut(member) {
                 *member = known.value(member.take());

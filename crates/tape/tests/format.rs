@@ -261,3 +261,24 @@ fn equal_payloads_are_on_a_tape_once() {
     assert!(ten.len() < one.len() + 9_000, "{} and {}", one.len(), ten.len());
     assert_eq!(read(&ten).expect("a tape").len(), 10);
 }
+
+#[test]
+fn a_record_may_be_as_deep_as_what_a_host_sends_and_no_deeper() {
+    let call = |levels: usize| {
+        let deep = (0..levels).fold(json!(1), |value, _| json!({ "x": value }));
+        let call = HostCall {
+            call_id: CallId::from("host-1"),
+            capability: Capability::new("read"),
+            method: "fs".into(),
+            params: [("value".to_owned(), deep)].into_iter().collect(),
+            timeout_ms: None,
+            cancel_token: None,
+            context: None,
+            bytes: Vec::new(),
+        };
+        (REALMS[0], Event::Call(call))
+    };
+    assert_eq!(read(&write(&[call(250)])).expect("a tape"), [call(250)]);
+    let error = read(&write(&[call(300)])).expect_err("nobody sends that");
+    assert!(error.to_string().contains("levels deep") && error.code() == ErrorCode::InvalidRequest, "{error}");
+}
