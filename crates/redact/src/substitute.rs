@@ -93,7 +93,8 @@ impl Substitutes {
         for prefix in CREDENTIAL_PREFIXES {
             out = credentials(&out, prefix);
         }
-        for place in private_keys(&out.clone()) {
+        // From the end, so that the places before stay where they are.
+        for place in private_keys(&out).into_iter().rev() {
             let length = out[place.clone()].chars().count();
             if !out[place.clone()].contains(MARK) {
                 out.replace_range(place, &filler(&format!("{PEM}{MARK} "), length));
@@ -207,6 +208,17 @@ mod tests {
             known.value(serde_json::json!({ "a": ["hunter2hunter2"] })),
             serde_json::json!({ "a": ["REDACTED1xxxxx"] })
         );
+    }
+
+    #[test]
+    fn private_keys_have_stand_ins_of_their_length() {
+        let key = "-----BEGIN PRIVATE KEY-----\nä🙂ö\n-----END PRIVATE KEY-----";
+        let text = format!("a {key} ü {key} z");
+        let known = substitutes(&[]);
+        let out = known.text(&text);
+        assert!(out.starts_with("a -----BEGIN REDACTED xx") && out.ends_with("x z"), "{out}");
+        assert_eq!((out.chars().count(), out.contains('ö')), (text.chars().count(), false));
+        assert_eq!(known.text(&out), out);
     }
 
     #[test]

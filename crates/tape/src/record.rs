@@ -185,8 +185,8 @@ struct LineRef<'a, V> {
     realm: RealmNumber,
     kind: &'static str,
     value: &'a V,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    bytes: &'a Vec<Vec<String>>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    bytes: &'a [Vec<String>],
 }
 
 /// One line of a tape.
@@ -257,7 +257,7 @@ fn line<V: Serialize>(
     realm: RealmNumber,
     kind: &'static str,
     value: &V,
-    bytes: &Vec<Vec<String>>,
+    bytes: &[Vec<String>],
 ) -> serde_json::Result<Vec<u8>> {
     serde_json::to_vec(&LineRef { realm, kind, value, bytes })
 }

@@ -323,7 +323,7 @@ impl<'a, R: Read> Replay<'a, R> {
         let mut script = Script::new(number, &turn, &self.lines);
         let mut deliveries = Vec::new();
         let mut opening = None;
-        for step in turn.iter() {
+        for step in &turn {
             match &step.event {
                 Event::Open(open) => opening = Some(open.as_ref().clone()),
                 Event::Delivery(delivery) => deliveries.push(delivery.as_ref().clone()),
