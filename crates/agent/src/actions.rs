@@ -360,6 +360,7 @@ impl Agent {
                 Some((text, summary::rest(given("details"), given("usage"), from_extension)))
             }
             None if options.summarize && !left.is_empty() => {
+                authors.extend(self.answers_as(&self.provider().model().provider));
                 let instructions = options.custom_instructions.as_deref();
                 let replace = options.replace_instructions.unwrap_or_default();
                 // A handler that called it off before the model was asked made it fail.

@@ -613,13 +613,25 @@ impl Agent {
         self.end_message_of(BTreeSet::new(), message).await
     }
 
-    /// Ends a message that these extensions changed before.
+    /// Ends a reply of a provider. One of an extension that nobody chose, or was asked about, is the extension's words.
+    pub(crate) async fn end_reply(&self, reply: AssistantMessage) -> Result<(Message, Vec<String>), AgentError> {
+        let author = self.answers_as(&reply.provider);
+        self.end_message_of(author.into_iter().collect(), Message::Assistant(reply)).await
+    }
+
+    /// Returns the extension whose own words the replies of a provider are.
+    pub(crate) fn answers_as(&self, provider: &str) -> Option<String> {
+        let by = self.model.offered.borrow().uninvited(provider).map(str::to_owned);
+        by.filter(|by| self.extensions.answers_unasked(by) && guard::is_up("door.author"))
+    }
+
+    /// Ends a reply that is these extensions' own, or another message that they changed before.
     pub(crate) async fn end_message_of(
         &self,
         mut editors: BTreeSet<String>,
         mut message: Message,
     ) -> Result<(Message, Vec<String>), AgentError> {
-        let mut replied = true;
+        let mut replied = editors.is_empty() || !matches!(message, Message::Assistant(_));
         let outcome = self.emit_to_extensions(&AgentEvent::MessageEnd { message: &message }).await.unwrap_or_default();
         let replaced = outcome.field("message").and_then(|given| replacement(&message, given));
         if let Some(replaced) = replaced {
@@ -634,7 +646,7 @@ impl Agent {
                 }
                 None => editors.extend(new),
             }
-            replied = !matches!(&before, Message::Assistant(reply) if !is_whole(reply));
+            replied &= !matches!(&before, Message::Assistant(reply) if !is_whole(reply));
         }
         self.show_only(&AgentEvent::MessageEnd { message: &message })?;
         if editors.is_empty() || replied {

@@ -301,7 +301,10 @@ impl Agent {
                 first_kept: theirs.get("firstKeptEntryId").and_then(Value::as_str).map(|id| EntryId(id.to_owned())),
                 tokens_before: theirs.get("tokensBefore").and_then(Value::as_u64).unwrap_or(preparation.tokens_before),
             },
-            None => self.summarise(&preparation, instructions, cancel).await?,
+            None => {
+                authors.extend(self.answers_as(&self.provider().model().provider));
+                self.summarise(&preparation, instructions, cancel).await?
+            }
         };
         if cancel.is_cancelled() {
             return Err("Compaction cancelled".to_owned());

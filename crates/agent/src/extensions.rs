@@ -80,6 +80,11 @@ pub trait Extensions {
         async { Ok(None) }.boxed_local()
     }
 
+    /// Returns whether an extension answers requests to models without anybody having been asked about it.
+    fn answers_unasked(&self, _extension: &str) -> bool {
+        false
+    }
+
     /// Returns whether the system role is granted to an extension, not granted, or denied.
     fn system_role(&self, _extension: &str) -> SystemRole {
         SystemRole::Granted

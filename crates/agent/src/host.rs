@@ -286,6 +286,10 @@ impl Extensions for HostExtensions {
         async move { self.host.vouch(&ExtensionId::new(extension), tool, input, behind).await }.boxed_local()
     }
 
+    fn answers_unasked(&self, extension: &str) -> bool {
+        self.host.answers_unasked(&ExtensionId::new(extension))
+    }
+
     fn reaches<'a>(&'a self, extension: &'a str, address: &'a str) -> LocalBoxFuture<'a, Result<(), String>> {
         async move { self.host.reaches(&ExtensionId::new(extension), address).await }.boxed_local()
     }

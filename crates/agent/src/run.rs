@@ -326,7 +326,7 @@ impl Agent {
             };
             let error = reply.error;
             let wanted: Vec<ToolCall> = reply.message.tool_calls().cloned().collect();
-            let (message, authors) = self.end_message(Message::Assistant(reply.message)).await?;
+            let (message, authors) = self.end_reply(reply.message).await?;
             let reply_entry = self.control.with_session(|session| session.leaf().cloned());
             run.messages.push(message.clone());
             let Message::Assistant(assistant) = &message else { unreachable!("message_end keeps the role") };
@@ -418,7 +418,7 @@ impl Agent {
                 },
                 Attempt::Stopped(stopped) => {
                     if let Some(message) = stopped.kept {
-                        run.messages.push(self.end_message(Message::Assistant(message)).await?.0);
+                        run.messages.push(self.end_reply(message).await?.0);
                     }
                     self.inject(run, stopped.injected).await?;
                 }

@@ -62,8 +62,7 @@ impl Host {
                 (unasked && guard::is_up("door.call"), true, "it changed what the model wanted")
             }
             Behind::Reply => {
-                let unasked = gate.holds_unasked(&caller.profile, "provider");
-                (unasked && guard::is_up("door.reply"), true, "the reply is its own")
+                (self.answers_unasked(extension) && guard::is_up("door.reply"), true, "the reply is its own")
             }
         };
         if !is_up {
@@ -109,6 +108,11 @@ impl Host {
              capability \"{}\" for it",
             decision.capability
         ))
+    }
+
+    /// Whether an extension may answer requests to models and nobody was asked about it.
+    pub fn answers_unasked(&self, extension: &ExtensionId) -> bool {
+        self.0.dispatcher.gate().holds_unasked(&self.caller_of(extension).profile, "provider")
     }
 
     /// Whether a command runs that this extension wrote into the editor and a person let stand.
