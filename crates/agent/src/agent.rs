@@ -23,7 +23,7 @@ use crate::tool_set::{ToolChoice, ToolSet};
 use crate::transcript;
 use crate::verdict_text;
 use crate::verdicts::{VerdictCaps, VerdictTotals, Verdicts};
-use crate::words::Words;
+use pijs_tools::words::Words;
 use crate::work::Inbox;
 use pijs_connectors::fs::FsConnector;
 use pijs_environment::Ambient;

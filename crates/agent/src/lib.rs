@@ -68,7 +68,6 @@ mod transcript;
 mod user_bash;
 mod verdict_text;
 mod verdicts;
-pub mod words;
 mod work;
 
 #[cfg(test)]

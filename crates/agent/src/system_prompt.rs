@@ -20,7 +20,7 @@ use crate::agent::AgentOptions;
 use crate::extensions::Extensions;
 use crate::tool::Tool;
 use crate::tool_set::ToolSet;
-use crate::words::Words;
+use pijs_tools::words::Words;
 use pijs_protocol::chat_markup;
 use pijs_resources::{ContextFile, Resources, Skill};
 use serde::{Deserialize, Serialize};

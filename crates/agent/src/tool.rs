@@ -3,7 +3,7 @@
 use crate::agent::AgentOptions;
 use crate::extensions::{ExtensionTool, Extensions, ToolFate, ToolRun};
 use crate::tool_port::PermittedSystem;
-use crate::words::Words;
+use pijs_tools::words::Words;
 use pijs_host::Bound;
 use pijs_llm::provider::ToolDescription;
 use pijs_tools::system::ToolSystem;

@@ -10,7 +10,7 @@
 
 use crate::agent::AgentOptions;
 use crate::extensions::{Extensions, ToolFate, ToolRun};
-use crate::words::Words;
+use pijs_tools::words::Words;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};

@@ -2,7 +2,7 @@
 
 use crate::extensions::Extensions;
 use crate::tool::Tool;
-use crate::words::Words;
+use pijs_tools::words::Words;
 use pijs_tools::Builtin;
 use std::sync::Arc;
 

@@ -34,7 +34,7 @@ use crate::unanswered::Unanswered;
 use crate::watchdog::WatchThread;
 use pijs_agent::host::HostExtensions;
 use pijs_agent::tool_port::{HostTools, ToolRequests};
-use pijs_agent::words::Words;
+use pijs_tools::words::Words;
 use pijs_agent::{AgentControl, FrontEnd, NoFrontEnd, StateSink};
 use pijs_connectors::exec::{self, ExecConnector, ExecOptions};
 use pijs_connectors::fs::FsConnector;

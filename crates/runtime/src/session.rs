@@ -15,7 +15,7 @@ use crate::text::clean;
 use crate::trust::{self, Trust};
 use pijs_agent::host::HostExtensions;
 use pijs_agent::settings::Settings;
-use pijs_agent::words::Words;
+use pijs_tools::words::Words;
 use pijs_agent::{Agent, AgentControl, AgentError, AgentOptions, AskLimits, ControlError, Extensions, FirstModel};
 use pijs_connectors::exec::OwnShell;
 use pijs_connectors::fs::FsConnector;

@@ -17,6 +17,7 @@ pub mod system;
 pub mod truncate;
 pub mod validate;
 mod walk;
+pub mod words;
 mod write;
 
 use crate::system::ToolSystem;

@@ -5,7 +5,7 @@
 
 use super::AgentControl;
 use crate::system_prompt::PromptOptions;
-use crate::words::Words;
+use pijs_tools::words::Words;
 use serde_json::{Value, json};
 use std::sync::Arc;
 

@@ -44,7 +44,7 @@ use clock::StillTimer;
 use model::{During, Script, ScriptedModel};
 use observe::{Bus, Console, Entries, Errors, Events};
 use pijs_agent::settings::Settings;
-use pijs_agent::words::Words;
+use pijs_tools::words::Words;
 use pijs_agent::{Agent, AgentControl, StateSink};
 use pijs_connectors::log::LogConnector;
 use pijs_environment::{Ambient, Timer};

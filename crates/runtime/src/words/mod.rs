@@ -20,7 +20,7 @@ use crate::failure::{Failure, Result};
 use crate::supply::Supplier;
 use crate::throwaway::{NoLedger, surroundings};
 use pijs_agent::ports::NoUi;
-use pijs_agent::words::Words;
+use pijs_tools::words::Words;
 use pijs_connectors::Connectors;
 use pijs_extc::{Cache, FileAccess, Input, Supply};
 use pijs_host::{Package, ToolOutcome};

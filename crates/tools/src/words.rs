@@ -1,16 +1,16 @@
 //! The words of the system prompt, of the built-in tools and of requests for summaries.
 //!
-//! What stands where is code (`system_prompt.rs`, `tools/`); the sentences are data of one shape, from one of two
-//! places:
+//! Code says what stands where (`agent/src/system_prompt.rs`, and the tools here); the sentences are data of one shape, from
+//! one of two places:
 //!
 //! ```text
 //! words/own.json                    this program's own, always there        Words::own
-//! the package pi-coding-agent       pi's, by running it (pijs-cli)          Agent::set_words
+//! the package pi-coding-agent       pi's, by running it (pijs-runtime)      SessionBuilder::words
 //! ```
 //!
 //! Whoever tunes a model or an extension to pi's prompt needs pi's sentences; nothing here needs one of them.
 
-use pijs_tools::Builtin;
+use crate::Builtin;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
