@@ -48,7 +48,7 @@ pub struct NavigateOptions {
 /// The branch that is left for another place in the session's tree.
 struct Branch {
     old_leaf: Option<EntryId>,
-    /// Where the place that is gone to leaves it.
+    /// The entry at which the branches part.
     common: Option<EntryId>,
     /// Its entries below that.
     left: Vec<Arc<Entry>>,

@@ -626,7 +626,7 @@ impl AgentControl {
         self.appended(|session| session.append_of(extension, body))
     }
 
-    /// The same of several, which may be none.
+    /// Appends an entry of several extensions, which may be none.
     pub(crate) fn append_by(&self, authors: BTreeSet<String>, body: Body) -> Result<EntryId, ControlError> {
         self.appended(|session| session.append_by(authors, body))
     }

@@ -3,10 +3,10 @@
 use crate::agent::AgentOptions;
 use crate::extensions::{ExtensionTool, Extensions, ToolFate, ToolRun};
 use crate::tool_port::PermittedSystem;
-use pijs_tools::words::Words;
 use pijs_host::Bound;
 use pijs_llm::provider::ToolDescription;
 use pijs_tools::system::ToolSystem;
+use pijs_tools::words::Words;
 use pijs_tools::{About, Builtin, ToolContext, ToolOutput};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;

@@ -10,7 +10,6 @@
 
 use crate::agent::AgentOptions;
 use crate::extensions::{Extensions, ToolFate, ToolRun};
-use pijs_tools::words::Words;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -23,6 +22,7 @@ use pijs_hostcall::places::ProgramView;
 use pijs_hostcall::{Caller, CancelToken, Permit};
 use pijs_protocol::{ErrorCode, HostcallError};
 use pijs_tools::system::{Kind, Listed, Shell, ShellEnd, ToolSystem};
+use pijs_tools::words::Words;
 use pijs_tools::{About, Builtin, ToolContext, ToolOutput, validate};
 use serde_json::{Value, json};
 use std::io;

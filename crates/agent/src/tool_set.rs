@@ -2,8 +2,8 @@
 
 use crate::extensions::Extensions;
 use crate::tool::Tool;
-use pijs_tools::words::Words;
 use pijs_tools::Builtin;
+use pijs_tools::words::Words;
 use std::sync::Arc;
 
 /// What a person chose of the tools before the session: `--tools`, `--exclude-tools` and their like.

@@ -13,7 +13,7 @@ use std::time::Instant;
 /// `pi replay TAPE`
 #[derive(Debug, Args)]
 pub(crate) struct ReplayArgs {
-    /// What `pi --tape FILE` recorded
+    /// Recording, made by `pi --tape FILE`
     pub(crate) tape: PathBuf,
     /// Stop after this turn, and say where each extension stands
     #[arg(long, value_name = "TICK")]
@@ -21,7 +21,7 @@ pub(crate) struct ReplayArgs {
     /// Play this extension, a folder or a file, in the place of the recorded one of its name
     #[arg(long, value_name = "EXTENSION")]
     pub(crate) against: Option<PathBuf>,
-    /// Where extension code runs
+    /// Kind of realms that extension code runs in
     #[arg(long, value_parser = isolation(), default_value_t)]
     pub(crate) isolation: Isolation,
     /// Replay a tape of another build of pi all the same; differences are to be expected
@@ -37,7 +37,7 @@ pub(crate) struct ReplayArgs {
 pub(crate) enum TapeCommand {
     /// Say what a tape holds
     Info {
-        /// What `pi --tape FILE` recorded
+        /// Recording, made by `pi --tape FILE`
         tape: PathBuf,
         /// Machine output
         #[arg(long)]

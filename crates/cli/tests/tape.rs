@@ -345,7 +345,7 @@ export default (pi: any) => {
         .expect("pi");
     let mut input = child.stdin.take().expect("piped");
     let begun = Instant::now();
-    // How long anything takes is the machine's business.
+    // Durations are the machine's business.
     let wait_for = |realms: usize| {
         let is_there = || {
             let found = info(&world, &tape);

@@ -16,7 +16,7 @@ use aho_corasick::{AhoCorasick, MatchKind};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
-/// What a stand-in begins with, where it is long enough.
+/// Begins a stand-in that is long enough.
 const MARK: &str = "REDACTED";
 
 /// Puts stand-ins in the place of the secrets that a [`Redactor`] knows, and of what looks like a credential.

@@ -25,10 +25,10 @@ use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What the system calls its time zone.
+/// Names the system's time zone.
 const LOCAL_TIME: &str = "/etc/localtime";
 
-/// What a recording says of its session besides the settings.
+/// Describes the session of a recording besides its settings.
 pub(crate) struct Recording<'a> {
     pub(crate) host_modules: &'a Verified,
     pub(crate) options: &'a HostOptions,
@@ -157,7 +157,7 @@ pub fn unplayable(path: &Path, error: &ReplayError) -> Failure {
     Failure::failed(message).help(error.help())
 }
 
-/// What a replay runs on: this program's engine and modules, and realms that reach nothing.
+/// Runs a replay on this program's engine and modules, and realms that reach nothing.
 pub struct ReplayStage {
     opener: Box<dyn OpenRealm>,
     host_modules: Arc<Verified>,
@@ -272,7 +272,7 @@ impl ReplayServices for ReplayStage {
     }
 }
 
-/// Where the tape of a configuration lies.
+/// Finds the path of a configuration's tape.
 pub(crate) fn path_of(environment: &Environment, config: &SessionConfig) -> Option<PathBuf> {
     config.tape.as_ref().map(|path| environment.dirs.cwd.join(path))
 }

@@ -1,4 +1,4 @@
-//! What recording costs a session: a macrotask with one synchronous hostcall, and a streamed delta that passes, with and
+//! Measures the cost of recording: a macrotask with one synchronous hostcall, and a streamed delta that passes, with and
 //! without a recorder around the realm. What is written goes nowhere.
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};

@@ -34,7 +34,7 @@ const LEVEL: i32 = 3;
 /// The chain of digests of blocks.
 pub(crate) type Chain = [u8; DIGEST];
 
-/// Where a block begins, and what it holds.
+/// Begins a block and says what it holds.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Head {
     pub(crate) first: u64,

@@ -22,9 +22,9 @@ pub struct Divergence {
     pub seq: Seq,
     /// The kind of record, and a JSON pointer into it: `yield /messages/0/payload/delay_ms`.
     pub at: String,
-    /// What was recorded there; `Null` where there was nothing.
+    /// The recorded side; `Null` where there was nothing.
     pub recorded: Value,
-    /// What the replay has there.
+    /// The replayed side.
     pub replayed: Value,
     /// The position in the extension's source, where the message tells it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -52,7 +52,7 @@ fn brief(value: &Value) -> String {
     }
 }
 
-/// Where two records differ: the kind of record with a JSON pointer, and both sides.
+/// The place at which two records differ: the kind of record with a JSON pointer, and both sides.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Difference {
     pub(crate) at: String,

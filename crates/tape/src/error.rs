@@ -10,7 +10,7 @@ pub struct TapeError {
     what: What,
 }
 
-/// What is wrong.
+/// The fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum What {
     Io(String),
@@ -48,7 +48,7 @@ impl TapeError {
         self.what == What::Cut
     }
 
-    /// What to do next.
+    /// The next step for the user.
     pub fn help(&self) -> &'static str {
         match self.what {
             What::Io(_) => "see whether the file can be read",

@@ -29,7 +29,7 @@ pub struct TapeHeader {
     pub clock_step_us: u32,
     /// Value of `TZ` for the realms: an IANA name, or what the C library takes besides.
     pub time_zone: String,
-    /// Where the realms ran: `process` or `thread`.
+    /// Kind of the realms: `process` or `thread`.
     pub isolation: String,
     /// Version of pi that extensions met.
     pub profile: String,

@@ -25,7 +25,7 @@
 //! | [`Summary`] | what a tape holds, counted |
 //! | [`TapeError`] | why bytes are no tape, and up to which record they are one |
 //!
-//! What always holds: reading back what was written gives equal records, to the last bit of a number and the last byte
+//! Invariants: reading back what was written gives equal records, to the last bit of a number and the last byte
 //! of an attachment. A tape that was cut off anywhere is good up to its last whole block. A realm that was ended in a
 //! turn has a `termination` in the place of the yield, and a replay does not enter that turn. Secrets that the
 //! redactor knows are never on a tape; equal ones have equal stand-ins ([`pijs_redact::Substitutes`]).

@@ -105,7 +105,7 @@ impl<R: Read> TapeReader<R> {
         Ok(reader)
     }
 
-    /// What a replay has to have in common with the recording.
+    /// A replay has this in common with the recording.
     pub fn header(&self) -> &TapeHeader {
         &self.header
     }
@@ -195,7 +195,7 @@ impl<R: Read> TapeReader<R> {
     }
 }
 
-/// Where the canonical part of a turn's last line ends.
+/// Finds the end of the canonical part of a turn's last line.
 fn canonical_length(line: &[u8]) -> Option<usize> {
     const BEHIND: &[u8] = b",\"heap\":";
     line.windows(BEHIND.len()).rposition(|window| window == BEHIND)

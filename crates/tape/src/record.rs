@@ -22,7 +22,7 @@ const LARGE: usize = 1 << 10;
 /// Deepest nesting of a record: 128 levels of a provider's JSON, and what is built around them.
 const MOST_LEVELS: usize = 256;
 
-/// What a reference to an attachment begins with; base64 has no colon.
+/// Begins a reference to an attachment; base64 has no colon.
 const BY_DIGEST: &str = "sha256:";
 
 /// Number of a realm on a tape: 1 for the first one that was opened. 0 stands for the tape itself.
@@ -35,13 +35,13 @@ pub struct RealmNumber(pub u32);
 pub struct Record {
     /// Whose wire.
     pub realm: RealmNumber,
-    /// What crossed.
+    /// The message that crossed.
     pub event: Event,
     /// Digest of all turns of the realm up to here, in the record that ends a turn.
     pub digest: Option<String>,
 }
 
-/// What a record says.
+/// The content of a record.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", content = "value", rename_all = "snake_case")]
 pub enum Event {
@@ -74,7 +74,7 @@ pub struct Blob {
     pub base64: String,
 }
 
-/// What a realm is made of.
+/// The parts of a realm.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Opening {
     /// Limits, seed and facts, and whose realm it is.

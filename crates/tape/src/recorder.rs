@@ -23,7 +23,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How long a record waits in memory at most: so much is missing after a kill.
+/// Longest time that a record waits in memory: so much is missing after a kill.
 pub const FLUSH_EVERY: Duration = Duration::from_millis(200);
 
 /// Records that may wait for the thread that writes; the session waits for it beyond.
@@ -48,7 +48,7 @@ struct Shared {
     thread: RefCell<Option<JoinHandle<()>>>,
 }
 
-/// What waits for the thread that writes.
+/// Records that wait for the thread that writes.
 #[derive(Default)]
 struct Queue {
     waiting: Mutex<Waiting>,
@@ -66,7 +66,7 @@ struct Waiting {
     is_closed: bool,
 }
 
-/// What the thread that writes does next.
+/// The next step of the thread that writes.
 enum Job {
     /// Describes the modules of a realm and writes its opening.
     Open { realm: RealmNumber, options: RealmOptions, now: Now, modules: Vec<Arc<Verified>> },
@@ -198,7 +198,7 @@ impl<W: Write> Tape<W> {
         loop {
             let (jobs, more) = queue.take();
             for job in jobs {
-                // What was recorded before stays.
+                // Earlier records stay.
                 self.carry_out(job).inspect_err(|_| drop(self.blocks.flush()))?;
             }
             if !more {
@@ -308,7 +308,7 @@ fn delta_at(seq: Seq, now: Now, delta: &StreamDelta) -> Delivery {
     Delivery { seq, now, task: Task::Stream(delta.clone()), state: None }
 }
 
-/// What a record takes in memory, about: hostcalls and their answers are what is large.
+/// Estimates the memory of a record: hostcalls and their answers are what is large.
 fn size(event: &Event) -> usize {
     let of_message = |message: &Message| match message {
         Message::HostCall(call) => Size::of_members(&call.params).bytes,

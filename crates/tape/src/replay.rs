@@ -27,7 +27,7 @@ use std::io::Read;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long to wait at a time for a realm in another process.
+/// Longest wait at a time for a realm in another process.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Most memory of a realm that a tape may ask for; `max_memory_mb` of a session may be more.
@@ -36,7 +36,7 @@ const MOST_MEMORY: u64 = 16 << 30;
 /// Least stack of a realm.
 const LEAST_STACK: u64 = 256 << 10;
 
-/// What a replay needs besides the tape.
+/// Gives a replay the things that are not on the tape.
 pub trait ReplayServices {
     /// The engine that runs realms here.
     fn engine(&self) -> EngineBuild;
@@ -66,7 +66,7 @@ pub trait ReplayServices {
     ) -> Result<(Box<dyn Realm>, Yield), String>;
 }
 
-/// How a tape is replayed.
+/// Options of a replay.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ReplayOptions {
     /// Stops after the tick of this number.
@@ -75,7 +75,7 @@ pub struct ReplayOptions {
     pub accept_build: bool,
 }
 
-/// What a replay came to.
+/// The result of a replay.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Outcome {
     /// Realms that were opened.
@@ -92,11 +92,11 @@ pub struct Outcome {
     pub divergence: Option<Divergence>,
     /// The recording was cut off: it ends without its last record, or inside a block.
     pub cut: bool,
-    /// Where each realm stands, for those that live.
+    /// State of each realm that lives.
     pub states: Vec<RealmState>,
 }
 
-/// Where a realm stands between two turns.
+/// State of a realm between two turns.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RealmState {
     /// Whose realm it is.
@@ -134,7 +134,7 @@ impl ReplayError {
         }
     }
 
-    /// What to do next.
+    /// The next step for the user.
     pub fn help(&self) -> &'static str {
         match self {
             Self::Tape(error) => error.help(),
@@ -202,7 +202,7 @@ struct Player {
     turn: Vec<Step>,
 }
 
-/// What a replay refuses about the build, as sentences; empty when it is the same.
+/// Lists the reasons for which a replay refuses the build; empty when it is the same.
 fn build_differences(header: &TapeHeader, services: &dyn ReplayServices) -> Vec<String> {
     let (engine, modules) = (services.engine(), services.host_modules());
     let build = |engine: &EngineBuild| {
@@ -315,7 +315,7 @@ impl<'a, R: Read> Replay<'a, R> {
         let Some(end) = turn.pop() else { return Ok(()) };
         self.outcome.ticks += turn.iter().filter(|step| step.event.begins_tick()).count() as u64;
         if matches!(end.event, Event::Termination(_)) {
-            // What was stopped from outside stops elsewhere each time: the turn is not entered.
+            // A turn that was stopped from outside stops elsewhere each time: the turn is not entered.
             player.realm = None;
             self.outcome.skipped += u64::from(!turn.is_empty());
             return Ok(());
@@ -465,7 +465,7 @@ fn modules_of<R: Read>(
 
 /// Encodes what a replay makes, to compare it with a tape.
 struct Lines {
-    /// What looks like a credential has a stand-in on a tape.
+    /// Gives text that looks like a credential a stand-in.
     encoder: Encoder,
 }
 

@@ -1,4 +1,4 @@
-//! What a tape holds, counted.
+//! Counts the content of a tape.
 
 use crate::error::TapeError;
 use crate::reader::TapeReader;
@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::Read;
 
-/// What a tape holds.
+/// The content of a tape, counted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Summary {
     /// Realms in the order in which they were opened.
@@ -42,12 +42,12 @@ pub struct RealmSummary {
     pub digest: String,
 }
 
-/// How many records of one kind a tape has.
+/// Number of a tape's records of one kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct KindCount {
     /// `yield`, `delivery host_result`, `call fs`, ...
     pub kind: String,
-    /// How many.
+    /// Their number.
     pub records: u64,
 }
 

@@ -175,7 +175,7 @@ impl<W: Write> TapeWriter<W> {
     ///
     /// # Errors
     ///
-    /// What `out` fails with.
+    /// The error of `out`.
     pub fn new(out: W, header: &TapeHeader) -> io::Result<Self> {
         let (encoder, mut blocks) = (Encoder::default(), BlockWriter::new(out));
         blocks.append(&encoder.header(header)?)?;
@@ -187,7 +187,7 @@ impl<W: Write> TapeWriter<W> {
     ///
     /// # Errors
     ///
-    /// What `out` fails with.
+    /// The error of `out`.
     pub fn append(&mut self, realm: RealmNumber, event: EventRef<'_>) -> io::Result<()> {
         self.encoder.encode(realm, event)?.iter().try_for_each(|line| self.blocks.append(line))
     }
@@ -196,7 +196,7 @@ impl<W: Write> TapeWriter<W> {
     ///
     /// # Errors
     ///
-    /// What `out` fails with.
+    /// The error of `out`.
     pub fn append_blob(&mut self, blob: &Blob) -> io::Result<()> {
         match self.encoder.blobs.insert(blob.digest.clone()) {
             true => self.blocks.append(&record::encode_own(&Event::Blob(blob.clone()))?),
@@ -208,7 +208,7 @@ impl<W: Write> TapeWriter<W> {
     ///
     /// # Errors
     ///
-    /// What `out` fails with.
+    /// The error of `out`.
     pub fn flush(&mut self) -> io::Result<()> {
         self.blocks.flush()
     }
@@ -217,7 +217,7 @@ impl<W: Write> TapeWriter<W> {
     ///
     /// # Errors
     ///
-    /// What `out` fails with.
+    /// The error of `out`.
     pub fn finish(mut self) -> io::Result<W> {
         self.blocks.append(&self.encoder.end()?)?;
         self.blocks.flush()?;

@@ -53,7 +53,7 @@ fn write_blocks(events: &[(RealmNumber, Event)], records: usize) -> Vec<u8> {
     tape.finish().expect("memory takes everything")
 }
 
-/// What is read of a tape behind the opening of its realms, without payloads and the end.
+/// Reads the records of a tape behind the opening of its realms, without payloads and the end.
 fn read(bytes: &[u8]) -> Result<Vec<(RealmNumber, Event)>, TapeError> {
     let records: Vec<Record> = TapeReader::new(bytes)?.collect::<Result<_, _>>()?;
     let of_wire = |record: &Record| record.event.as_ref().is_some();

@@ -61,7 +61,7 @@ fn a_full_disk_ends_the_recording_and_what_was_written_is_good() {
     assert!(notices.is_empty(), "{notices:?}");
     let summary = Summary::of(&mut TapeReader::new(whole.as_slice()).expect("a tape")).expect("a tape");
     assert!(summary.complete && summary.ticks == 3_000, "{} ticks", summary.ticks);
-    // How lines are gathered to blocks is up to the clock, and so is the size to a little.
+    // The clock decides which lines share a block, and so a little of the size.
     for room in [whole.len() / 3, whole.len() / 2] {
         let (bytes, notices) = record(room, 3_000);
         assert_eq!(notices.len(), 1, "{notices:?}");

@@ -44,7 +44,6 @@ use clock::StillTimer;
 use model::{During, Script, ScriptedModel};
 use observe::{Bus, Console, Entries, Errors, Events};
 use pijs_agent::settings::Settings;
-use pijs_tools::words::Words;
 use pijs_agent::{Agent, AgentControl, StateSink};
 use pijs_connectors::log::LogConnector;
 use pijs_environment::{Ambient, Timer};
@@ -64,6 +63,7 @@ use pijs_runtime::{
     AgentSession, Environment, Failure, Interface, LoadedSession, Result, SessionBuilder, SessionConfig, words,
 };
 use pijs_session_store::{Body, Session};
+use pijs_tools::words::Words;
 use scenario::{Fill, Scenario, SessionKind, UiMode};
 use serde_json::{Value, json};
 use servers::Listening;

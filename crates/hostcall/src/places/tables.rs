@@ -270,7 +270,7 @@ pub(super) const ANYWHERE: &[(&str, Protection)] = &[
     ("mise.toml", Protection::RunsLater),
     ("mix.exs", Protection::RunsLater),
     ("package.json", Protection::RunsLater),
-    // Where the code comes from that is fetched by them.
+    // Lock files say where fetched code comes from.
     ("Cargo.lock", Protection::RunsLater),
     ("Gemfile.lock", Protection::RunsLater),
     ("Pipfile.lock", Protection::RunsLater),

@@ -50,7 +50,7 @@ impl View<'_> {
         // A folder that cannot be listed holds nothing that the program could name.
         for name in names(folder) {
             let path = path.join(OsStr::from_bytes(name.to_bytes()));
-            // What is about to replace a file of PiJS has a name of its own meanwhile.
+            // A file that is about to replace one of PiJS's has a name of its own meanwhile.
             if self.closed.contains(&path) || name.to_str().is_ok_and(|name| Owner::of(name).is_some()) {
                 continue;
             }
