@@ -24,6 +24,10 @@ fn an_unknown_flag_is_refused_by_name() {
     let model = world.script(&[&["hi"]]);
     world.pi(&["-p", "x", "--model", &model, "--nonsense"]).failed(2, &["--nonsense"]);
     world.pi(&["-p", "x", "--modle", &model]).failed(2, &["--modle", "did you mean --model or --mode?"]);
+    let run = world.pi(&["-p", "x", "--tools", "rea,nothing", "--model", &model]);
+    run.succeeded();
+    assert!(run.stderr.contains("no tool is called rea; did you mean read?"), "{}", run.stderr);
+    assert!(run.stderr.contains("no tool is called nothing; there are read, "), "{}", run.stderr);
 }
 
 #[test]

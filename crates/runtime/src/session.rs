@@ -10,6 +10,7 @@ use crate::models::{self, Choice};
 use crate::prompt_text::{appended, text_or_file, usual_tools};
 use crate::reports::PrintedReports;
 use crate::rules::RuleSet;
+use crate::similar::similar_names;
 use crate::supply::Supplier;
 use crate::text::clean;
 use crate::trust::{self, Trust};
@@ -25,6 +26,7 @@ use pijs_llm::models::Models;
 use pijs_llm::provider::{Provider, Unopened};
 use pijs_resources::ResourcePlaces;
 use pijs_tape::Recorder;
+use pijs_tools::Builtin;
 use pijs_tools::system::OsToolSystem;
 use pijs_tools::words::Words;
 use std::path::PathBuf;
@@ -138,6 +140,7 @@ impl LoadedSession {
         let system = OsToolSystem::new(ambient.clone(), environment.temp.clone(), shell);
         let mut tools = config.tools.clone();
         tools.builtin = tools.builtin.or_else(|| usual_tools(environment));
+        warn_of_unknown_tools(environment, tools.only.as_deref().unwrap_or_default(), &self.host);
         let system_prompt = config.system_prompt.as_deref().map(|text| text_or_file(environment, text)).transpose()?;
         let words = match self.words {
             Some(words) => words,
@@ -205,6 +208,19 @@ impl LoadedSession {
             known.move_provider(&model.provider, address);
         }
         Choice::ready(environment, config, model)
+    }
+}
+
+/// Warns of names behind `--tools` that no tool has. An extension may still register one, so it is no error.
+fn warn_of_unknown_tools(environment: &Environment, names: &[String], host: &Host) {
+    let of_extensions: Vec<String> = host.tools().into_iter().map(|tool| tool.spec.name).collect();
+    let known: Vec<&str> =
+        Builtin::ALL.iter().map(|tool| tool.name()).chain(of_extensions.iter().map(String::as_str)).collect();
+    for name in names.iter().filter(|name| !known.contains(&name.as_str())) {
+        let meant = similar_names(name, known.iter().copied(), str::to_owned);
+        let advice =
+            meant.map_or_else(|| format!("there are {}", known.join(", ")), |meant| format!("did you mean {meant}?"));
+        environment.notices.warn(format!("--tools: no tool is called {name}; {advice}"));
     }
 }
 

@@ -222,7 +222,12 @@ pub(crate) fn explain(environment: &Environment, args: &ExplainArgs) -> Result<(
         say(&format!("It does not read replies: {reason}."));
     }
     if !set.is_on {
-        say("Rules are off here: turn them on with `pi --rules`, or \"ttsr\": {\"enabled\": true} in settings.json.");
+        say(
+            "Rules are off here without that option: turn them on with `pi --rules`, or \"ttsr\": {\"enabled\": true} in settings.json.",
+        );
+    }
+    if let Some(folder) = &set.untrusted {
+        say(&format!("Those of {} count once the project is trusted: pi trust.", shown(environment, folder)));
     }
     say(&match recorded.len() {
         0 => "In the session it did not fire.".to_owned(),
