@@ -148,12 +148,12 @@ impl Words {
     }
 
     /// What is said of a built-in tool.
-    pub(crate) fn of(&self, tool: Builtin) -> &ToolWords {
+    pub fn of(&self, tool: Builtin) -> &ToolWords {
         self.tools.get(tool.name()).expect("words that were read are of all tools")
     }
 
     /// The rules around those of tools, when these tools are active.
-    pub(crate) fn rules(&self, active: &[String]) -> &Rules {
+    pub fn rules(&self, active: &[String]) -> &Rules {
         let chosen = self.chosen(|at| active.contains(&self.deciding[at]));
         self.rules_of(&chosen).expect("words that were read have rules for each choice")
     }
@@ -168,7 +168,7 @@ impl Words {
     }
 
     /// The section on pi's documentation.
-    pub(crate) fn docs(&self) -> Option<String> {
+    pub fn docs(&self) -> Option<String> {
         let folder = self.pi_folder.as_ref()?;
         (!self.docs.is_empty()).then(|| self.docs.join(folder))
     }
