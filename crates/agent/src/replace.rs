@@ -80,12 +80,12 @@ impl Agent {
     ///
     /// When the file cannot be read; the session that is open stays.
     pub async fn switch_session(&self, path: &Path) -> Result<bool, AgentError> {
-        self.switch_session_to(path, |path, cwd, options| Session::open(path, cwd, options)).await
+        self.switch_session_to(path, Session::open).await
     }
 
     /// Opens a session's file for an extension, which was permitted this path and no other that a link leads to.
     pub(crate) async fn switch_session_for_extension(&self, path: &Path) -> Result<bool, AgentError> {
-        self.switch_session_to(path, |path, cwd, options| Session::open_without_links(path, cwd, options)).await
+        self.switch_session_to(path, Session::open_without_links).await
     }
 
     async fn switch_session_to(
