@@ -272,6 +272,12 @@ impl Redactor {
 }
 
 fn without_credentials(text: &str, prefix: &str) -> String {
+    map_credentials(text, prefix, |_| REDACTED.to_owned())
+}
+
+/// Text in which everything that looks like a credential of this prefix is replaced, prefix and all. `replace` is given what follows
+/// the prefix.
+fn map_credentials(text: &str, prefix: &str, replace: impl Fn(&str) -> String) -> String {
     let mut out = String::new();
     let mut rest = text;
     while let Some(at) = rest.find(prefix) {
@@ -282,7 +288,7 @@ fn without_credentials(text: &str, prefix: &str) -> String {
         let length = if starts_word { credential_length(body) } else { 0 };
         out.push_str(before);
         if length >= SHORTEST_CREDENTIAL {
-            out.push_str(REDACTED);
+            out.push_str(&replace(&body[..length]));
             rest = &body[length..];
         } else {
             out.push_str(prefix);

@@ -8,10 +8,7 @@
 //!
 //! Substituting twice changes nothing: a stand-in is no secret.
 
-use super::{
-    CREDENTIAL_PREFIXES, PEM, REDACTED, Redactor, SHORTEST_CREDENTIAL, Secrets, credential_length, encodings,
-    private_keys,
-};
+use super::{CREDENTIAL_PREFIXES, PEM, REDACTED, Redactor, Secrets, encodings, map_credentials, private_keys};
 use aho_corasick::{AhoCorasick, MatchKind};
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -145,23 +142,11 @@ fn filler(begin: &str, length: usize) -> String {
 
 /// Text in which everything that looks like a credential of this prefix has a stand-in.
 fn credentials(text: &str, prefix: &str) -> String {
-    let mut out = String::new();
-    let mut rest = text;
-    while let Some(at) = rest.find(prefix) {
-        let (before, found) = rest.split_at(at);
-        let body = &found[prefix.len()..];
-        let starts_word = !before.ends_with(|c: char| c.is_ascii_alphanumeric());
-        let length = if starts_word { credential_length(body) } else { 0 };
-        out.push_str(before);
-        out.push_str(prefix);
-        rest = body;
-        if length >= SHORTEST_CREDENTIAL {
-            let is_stand_in = body.starts_with(MARK) || CREDENTIAL_PREFIXES.iter().any(|other| body.starts_with(other));
-            out.push_str(&if is_stand_in { body[..length].to_owned() } else { filler(MARK, length) });
-            rest = &body[length..];
-        }
-    }
-    out.push_str(rest);
+    let out = map_credentials(text, prefix, |body| {
+        let is_stand_in = body.starts_with(MARK) || CREDENTIAL_PREFIXES.iter().any(|other| body.starts_with(other));
+        let body = if is_stand_in { body.to_owned() } else { filler(MARK, body.len()) };
+        format!("{prefix}{body}")
+    });
     debug_assert!(text.contains(REDACTED) || out.chars().count() == text.chars().count());
     out
 }
