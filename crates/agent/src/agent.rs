@@ -76,7 +76,7 @@ pub struct AgentOptions {
     pub model: FirstModel,
     /// Says how the session compacts and retries, and where providers of extensions find their limits.
     pub settings: Settings,
-    /// Where skills, prompt templates and context files are; nowhere by default. They are read at [`Agent::start`].
+    /// Folders of skills, prompt templates and context files; none by default. [`Agent::start`] reads them.
     pub places: ResourcePlaces,
     /// In which words the prompt and the built-in tools speak; `None`: in this program's own.
     pub words: Option<Arc<Words>>,
@@ -125,10 +125,10 @@ pub struct Agent {
     pub(crate) inbox: RefCell<Option<Inbox>>,
 }
 
-/// What the model is told before anything that is said.
+/// Holds the parts of the system prompt.
 pub(crate) struct PromptState {
     pub(crate) resources: RefCell<Resources>,
-    /// Where resources are looked for.
+    /// Folders in which resources are looked for.
     pub(crate) places: ResourcePlaces,
     /// What the prompt of the session is built from.
     pub(crate) of_session: RefCell<PromptOptions>,

@@ -34,20 +34,20 @@ pub struct FirstModel {
     pub network: bool,
 }
 
-/// Which model answers, which ones there are, and what a session begins with.
+/// Holds the model that answers, the models on offer, and the one that a session begins with.
 pub(crate) struct ModelChoice {
     /// Answers now.
     pub(crate) provider: RefCell<Arc<dyn Provider>>,
     pub(crate) offered: RefCell<Models>,
     /// Offers of models that were reported as wrong: the extension's path, and what is wrong.
     pub(crate) wrong_offers: RefCell<Vec<(String, String)>>,
-    /// What the session began with, for `newSession`.
+    /// Model and level that `newSession` begins with again.
     initial: RefCell<Beginning>,
     pub(crate) scope: RefCell<Vec<Chosen>>,
     pub(crate) keeps_that_of_session: Cell<bool>,
     insists: bool,
     pub(crate) network: bool,
-    /// What extensions ask models by themselves.
+    /// Counts the questions that extensions ask models by themselves.
     pub(crate) asked: Asked,
 }
 

@@ -358,7 +358,7 @@ fn an_option_for_rules_without_a_rule_file_names_the_folders() {
     };
     quiet(&world, &["--rules", "--rules-from", "built-in"]);
     quiet(&world, &["--rules", "--no-rules"]);
-    // Who turned rules on for all folders need not be told in each that has none.
+    // A user who turned rules on for all folders need not be told in each that has none.
     world.write("home/.pi/agent/settings.json", json!({"ttsr": {"enabled": true}}).to_string());
     quiet(&world, &[]);
     quiet(&with_rule("---\nenabled: false\ncondition: x\n---\ntext\n"), &["--rules"]);

@@ -85,7 +85,7 @@ impl Appender {
         &self.path
     }
 
-    /// Where the open file lies, all links resolved.
+    /// Returns the place of the open file, all links resolved.
     ///
     /// # Errors
     ///

@@ -197,7 +197,7 @@ pub(crate) fn sync_tree(vfs: &dyn Vfs, directory: &Path) -> io::Result<()> {
 pub(crate) struct OsFile(pub(crate) File);
 
 impl VfsFile for OsFile {
-    /// Where the system does not say that of an open file, this is where `path` leads now.
+    /// On a system that does not say that of an open file, `path` is resolved once more.
     fn real_path(&self, path: &Path) -> io::Result<PathBuf> {
         #[cfg(target_os = "linux")]
         {

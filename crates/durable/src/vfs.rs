@@ -91,7 +91,7 @@ pub trait VfsFile: fmt::Debug + Send {
     fn set_mode(&mut self, mode: u32) -> io::Result<()>;
     /// What is open.
     fn stat(&self) -> io::Result<Stat>;
-    /// Where the open file lies, all links resolved; `path` is what it was opened as.
+    /// Returns the place of the open file, all links resolved; `path` is the name that it was opened by.
     fn real_path(&self, path: &Path) -> io::Result<PathBuf>;
     /// Takes the kernel's lock on the file; `false` when somebody else has it. It ends with the file, however the
     /// process ends.

@@ -56,7 +56,7 @@ pub struct LoadedSession {
     pub(crate) state: ReadableState,
     /// The words of the prompt and the tools, unless they are looked for.
     pub(crate) words: Option<Arc<Words>>,
-    /// Where resources are, unless the configuration says it.
+    /// Folders of resources, unless the configuration names them.
     pub(crate) places: Option<ResourcePlaces>,
     pub(crate) ledger: Ledger,
     pub(crate) recorder: Option<Recorder>,
