@@ -251,31 +251,6 @@ impl Endpoint {
             .collect()
     }
 
-    /// The headers as handlers changed them. What carries a key stays as it is.
-    fn with_changes(&self, changes: &BTreeMap<String, Option<String>>) -> Result<HeaderMap, ProviderError> {
-        let mut headers = self.headers.clone();
-        for (name, value) in changes {
-            let bad = |what: &str| {
-                ProviderError::new(ErrorKind::Rejected, format!("before_provider_headers: {name:?} {what}"))
-            };
-            let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad("is no header name"))?;
-            if headers.get(&name).is_some_and(HeaderValue::is_sensitive) || is_of_connection(&name) {
-                continue;
-            }
-            match value {
-                Some(value) => {
-                    let value =
-                        HeaderValue::from_str(value).map_err(|_| bad("holds a character that no header takes"))?;
-                    headers.insert(name, value);
-                }
-                None => {
-                    headers.remove(name);
-                }
-            }
-        }
-        Ok(headers)
-    }
-
     /// One request; the connection lives as long as the stream.
     pub(super) fn send<D: Decode>(
         &self,
@@ -284,7 +259,7 @@ impl Endpoint {
         cancel: CancellationToken,
     ) -> ProviderStream {
         let mut endpoint = self.clone();
-        match self.with_changes(&outgoing.headers) {
+        match with_changes(&self.headers, &outgoing.headers) {
             Ok(headers) => endpoint.headers = headers,
             Err(error) => return futures_util::stream::once(async move { Err(error) }).boxed(),
         }
@@ -560,6 +535,29 @@ fn chain(error: &reqwest::Error) -> String {
     if text.is_empty() { "the request failed".to_owned() } else { text }
 }
 
+/// The headers as handlers changed them. What carries a key stays as it is.
+fn with_changes(headers: &HeaderMap, changes: &BTreeMap<String, Option<String>>) -> Result<HeaderMap, ProviderError> {
+    let mut headers = headers.clone();
+    for (name, value) in changes {
+        let bad =
+            |what: &str| ProviderError::new(ErrorKind::Rejected, format!("before_provider_headers: {name:?} {what}"));
+        let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad("is no header name"))?;
+        if headers.get(&name).is_some_and(HeaderValue::is_sensitive) || is_of_connection(&name) {
+            continue;
+        }
+        match value {
+            Some(value) => {
+                let value = HeaderValue::from_str(value).map_err(|_| bad("holds a character that no header takes"))?;
+                headers.insert(name, value);
+            }
+            None => {
+                headers.remove(name);
+            }
+        }
+    }
+    Ok(headers)
+}
+
 /// Whether a header says where a request goes or how long it is, which is for the address and the body to say.
 fn is_of_connection(name: &HeaderName) -> bool {
     use reqwest::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TE, TRAILER, TRANSFER_ENCODING, UPGRADE};
@@ -570,6 +568,16 @@ fn is_of_connection(name: &HeaderName) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_handler_changes_no_header_that_says_where_a_request_goes() {
+        let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static("application/json"))]);
+        let names = ["Host", "content-length", "Transfer-Encoding", "connection", "proxy-authorization", "x-mine"];
+        let changes = names.iter().map(|name| ((*name).to_owned(), Some("1".to_owned()))).collect();
+        let changed = with_changes(&headers, &changes).expect("they are headers");
+        let left: Vec<&str> = changed.keys().map(HeaderName::as_str).collect();
+        assert_eq!(left, ["content-type", "x-mine"]);
+    }
 
     #[test]
     fn retry_after_is_seconds_or_a_date_and_garbage_is_ignored() {
