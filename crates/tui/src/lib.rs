@@ -181,7 +181,7 @@ where
     // While extensions load they may ask something, and the person may leave.
     let assembled = tokio::select! {
         assembled = assemble(interface, chosen) => assembled?,
-        () = leaves(&mut work, &mut early) => return Ok(()),
+        () = leaves(screen, &mut work, &mut early) => return Ok(()),
     };
     let session = Rc::new(assembled);
     // There is one session.
@@ -234,11 +234,13 @@ async fn resumed(
     Ok(None)
 }
 
-/// Ends when the person leaves; keeps everything else for later.
-async fn leaves(work: &mut mpsc::UnboundedReceiver<Work>, early: &mut Vec<Work>) {
+/// Ends when the person leaves; keeps everything else for later, and shows what is typed meanwhile as queued.
+async fn leaves(screen: &Screen, work: &mut mpsc::UnboundedReceiver<Work>, early: &mut Vec<Work>) {
     while let Some(asked) = work.recv().await {
-        if asked == Work::Exit {
-            return;
+        match &asked {
+            Work::Exit => return,
+            Work::Say { text, .. } => screen.change(|view| view.queued.push(text.clone())),
+            _ => {}
         }
         early.push(asked);
     }
@@ -319,6 +321,8 @@ async fn talk(
         if options.is_verbose {
             commands.say_what_is_loaded();
         }
+        // From here on the agent has what was typed while extensions loaded.
+        screen.change(|view| view.queued.clear());
         commands.begin(options.prompts);
         while let Some(asked) = said.recv().await {
             commands.take(asked);

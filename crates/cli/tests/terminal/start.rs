@@ -123,3 +123,26 @@ fn what_is_named_has_to_load() {
     let (code, bytes) = terminal.ends();
     assert!(code == 1 && bytes.contains("it broke while loading"), "{code}: {bytes}");
 }
+
+const WAITS_FOR_A_FILE: &str = r#"
+import { existsSync } from "node:fs";
+
+export default async function () {
+  while (!existsSync("go")) await new Promise((resolve) => setTimeout(resolve, 10));
+}
+"#;
+
+#[test]
+fn a_prompt_that_is_sent_while_extensions_load_is_shown_as_queued() {
+    let world = World::new();
+    world.write("project/slow.ts", WAITS_FOR_A_FILE);
+    world.write("project/model.jsonl", r#"{"events": [{"text": "good morning"}], "stop": "end_turn"}"#);
+    let mut terminal = Terminal::start(world.command(&["--model", "script:model.jsonl", "-e", "slow.ts"]));
+    terminal.sees("ctrl+c twice: quit");
+    terminal.answers("the first words", "queued: the first words");
+    world.write("project/go", "");
+    terminal.sees("good morning");
+    terminal.sees_no_more("queued: the first words");
+    terminal.say("/quit");
+    assert_eq!(terminal.ends().0, 0);
+}
