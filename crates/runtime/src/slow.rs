@@ -1,6 +1,7 @@
 //! Tells the user what takes long, so that nobody waits in silence.
 //!
-//! The first line comes after two seconds; from then on there is one as often until the work is done.
+//! The first line comes after two seconds, a line for each new task within two seconds of it, and further lines of one task
+//! after twice as long each time.
 
 use crate::notices::Notices;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -8,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Between two lines. Work that takes less is not worth one.
+/// Before the first line of a task. Work that takes less is not worth one.
 const NEXT: Duration = Duration::from_secs(2);
 
 /// Work in progress. Nothing is said of it once this is dropped.
@@ -43,13 +44,22 @@ impl Slow {
 }
 
 fn tell(notices: &Notices, first: Duration, what: &Mutex<String>, ended: &Receiver<()>) {
-    let (mut wait, mut last) = (first, String::new());
+    let (mut wait, mut shown) = (first, String::new());
+    // Looks until the task is told again, and the number of looks after that.
+    let (mut left, mut next) = (0_u32, 1_u32);
     while ended.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
         wait = NEXT;
         let now = what.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let still = if now == last { "still " } else { "" };
-        notices.show(&format!("{still}{now} ..."));
-        last = now;
+        if now != shown {
+            notices.show(&format!("{now} ..."));
+            (left, next, shown) = (1, 2, now);
+            continue;
+        }
+        left -= 1;
+        if left == 0 {
+            notices.show(&format!("still {now} ..."));
+            (left, next) = (next, next.saturating_mul(2));
+        }
     }
 }
 
