@@ -137,7 +137,8 @@ fn told(
     let missing = agreed.as_ref().is_some_and(|(_, consent)| !consent.missing.is_empty());
     let depends = |library: &str, name: &str| depends_on(root(installed), library, name);
     let outlook = Outlook::new(&reviewer.findings(&installed.id), is_useful(installed), missing, &depends);
-    warn(&warnings, matches!(outlook, Outlook::Works), &reviewer.remarks(&installed.id), &installed.id);
+    let is_detail = !matches!(outlook, Outlook::WillNotWork(_));
+    warn(&warnings, is_detail, &reviewer.remarks(&installed.id), &installed.id);
     if args.common.json {
         let document = json!({
             "id": installed.id, "source": installed.source, "version": installed.version, "path": installed.path,
@@ -171,11 +172,11 @@ fn told(
 /// How the installer ends what it says of a dependency that it leaves out.
 const NATIVE: &str = " is a native binary for one system; left out";
 
-/// Says what is odd about a package. Of one that works, scripts that were not run and `remarks` about its code, which keep
-/// it from nothing, are a plain line each.
-fn warn(warnings: &[&String], works: bool, remarks: &[String], id: &str) {
-    let is_script = |warning: &&&String| works && warning.starts_with("IN_SCRIPT");
-    let is_remark = |warning: &&&String| works && remarks.contains(**warning);
+/// Prints the warnings about a package. `is_detail`: it works, if need be without a part that the last line names, so
+/// scripts that were not run and `remarks` about its code are one line each.
+fn warn(warnings: &[&String], is_detail: bool, remarks: &[String], id: &str) {
+    let is_script = |warning: &&&String| is_detail && warning.starts_with("IN_SCRIPT");
+    let is_remark = |warning: &&&String| is_detail && remarks.contains(**warning);
     let (scripts, rest): (Vec<&&String>, Vec<&&String>) = warnings.iter().partition(is_script);
     let (remarks, rest): (Vec<&&String>, Vec<&&String>) = rest.into_iter().partition(is_remark);
     let (native, rest): (Vec<&&String>, Vec<&&String>) =
@@ -194,9 +195,9 @@ fn warn(warnings: &[&String], works: bool, remarks: &[String], id: &str) {
         [] => {}
         [script] => {
             let script = script.trim_start_matches("IN_SCRIPT: ");
-            stderr(&format!("note: {}; the package works without it", clean(script)));
+            stderr(&format!("note: {}", clean(script)));
         }
-        scripts => stderr(&format!("note: {} install scripts were not run; it works without them", scripts.len())),
+        scripts => stderr(&format!("note: {} install scripts were not run", scripts.len())),
     }
     match remarks.len() {
         0 => {}
