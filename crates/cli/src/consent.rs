@@ -14,7 +14,7 @@ use pijs_hostcall::asked::{allow_command, as_grants, combinations, widening, wor
 use pijs_hostcall::book::{Answered, Book, By, Record, Standing};
 use pijs_hostcall::prompt::shown;
 use pijs_hostcall::vocabulary::MODEL_FACING;
-use pijs_hostcall::{Grant, Mode};
+use pijs_hostcall::{Grant, Mode, Signal};
 use pijs_protocol::artifact::Offers;
 use pijs_protocol::guard;
 use pijs_protocol::manifest::{CapabilityManifest, CapabilityRequest, Scope};
@@ -320,8 +320,15 @@ fn by_person(
     for note in combinations(&applicant.asked.capabilities) {
         text.push_str(&format!("  note: {note}\n"));
     }
-    for signal in applicant.evidence.signals() {
-        text.push_str(&format!("  seen: {}\n", signal.words()));
+    for signal in applicant.evidence.signals().iter().filter(|signal| !signal.repeats_request()) {
+        let places = match (signal, applicant.hidden_text.as_slice()) {
+            (Signal::HiddenText, [place]) => format!(": {}", shown(place, OFFERED_WORDS)),
+            (Signal::HiddenText, [first, more @ ..]) => {
+                format!(": {} and {} more places", shown(first, OFFERED_WORDS), more.len())
+            }
+            _ => String::new(),
+        };
+        text.push_str(&format!("  note: {}{places}\n", signal.words()));
     }
     text.push_str("grant this? [y]es, [c]hoose one by one, [N]o (installs without), [d]o not install: ");
     Some(match terminal.answer(&text).as_deref() {

@@ -71,6 +71,16 @@ impl Signal {
         }
     }
 
+    /// Whether the capabilities that are asked for, or the note about two of them together, say the same.
+    pub fn repeats_request(self) -> bool {
+        match self {
+            Self::ReadsOutside | Self::UsesWrite | Self::UsesExec | Self::UsesAnyExec | Self::UsesHttp => true,
+            Self::UsesAnyHttp | Self::UsesEnv | Self::SteersTheModel | Self::UsesEval | Self::CanSendFiles => true,
+            Self::Blocked | Self::HiddenText | Self::Undeclared | Self::Spoofed => false,
+            Self::TriedProtected | Self::Unforeseen => false,
+        }
+    }
+
     /// In words, for people.
     pub fn words(self) -> &'static str {
         match self {

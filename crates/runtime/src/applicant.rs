@@ -8,7 +8,7 @@ use pijs_hostcall::asked::{Declared, asked, parse_declared};
 use pijs_hostcall::book::{Present, code_digest};
 use pijs_hostcall::{Evidence, Mode};
 use pijs_packages::{Dirs, Scope};
-use pijs_protocol::artifact::{ArtifactMetadata, Offers};
+use pijs_protocol::artifact::{ArtifactMetadata, Finding, Offers};
 use pijs_protocol::guard;
 use pijs_protocol::manifest::CapabilityManifest;
 use serde_json::Value;
@@ -33,8 +33,15 @@ pub struct Applicant {
     pub evidence: Evidence,
     /// Tools and commands that its code names.
     pub offers: Offers,
+    /// `FILE:LINE` of each place where its source hides characters.
+    pub hidden_text: Vec<String>,
     /// It is an artifact, which says itself what it asks for.
     is_artifact: bool,
+}
+
+fn hidden_text(findings: &[Finding]) -> Vec<String> {
+    let hidden = findings.iter().filter(|finding| finding.code == "BD_HIDDEN_TEXT");
+    hidden.map(|finding| format!("{}:{}", finding.file, finding.line)).collect()
 }
 
 impl Applicant {
@@ -68,6 +75,7 @@ impl Applicant {
             evidence: Evidence::of_scan(&metadata.capabilities, findings, declared.as_ref()),
             found: metadata.capabilities.clone(),
             offers: metadata.offers.clone(),
+            hidden_text: hidden_text(&metadata.findings),
             is_artifact: metadata.inputs.keys().any(|name| name.ends_with(".artifact")),
         })
     }
