@@ -438,6 +438,18 @@ mod tests {
     }
 
     #[test]
+    fn each_protected_name_is_protected() {
+        let places = places();
+        let listed = include_str!("../../../fixtures/gate/protected-names.txt");
+        let lines: Vec<(&str, &str)> = listed.lines().filter_map(|line| line.split_once(' ')).collect();
+        assert!(lines.len() > 100, "{} lines", lines.len());
+        let is_other = |(protection, path): &&(&str, &str)| {
+            format!("{:?}", places.protection(Path::new(path), None)) != *protection
+        };
+        assert_eq!(lines.iter().filter(is_other).collect::<Vec<_>>(), Vec::<&(&str, &str)>::new());
+    }
+
+    #[test]
     fn what_runs_later_in_the_home_is_named_unless_it_is_what_is_worked_on() {
         let file = Path::new("/home/me/.config/nvim/init.lua");
         assert_eq!(places().protection(file, None), Protection::RunsLater);
