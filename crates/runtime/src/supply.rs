@@ -279,6 +279,15 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn packages_are_unpacked_where_no_program_of_an_extension_writes() {
+        let home = tempfile::tempdir().expect("a folder");
+        let cache = Cache::open(home.path().join("artifacts"), pijs_artifact::InstallKey::from_bytes([7; 32]));
+        let supplier = Supplier::new(&environment(), Some(cache)).offline(true);
+        let folder = supplier.unpacked(&[]).await.expect("a folder");
+        assert_eq!(folder.path().parent(), Some(home.path()));
+    }
+
+    #[tokio::test]
     async fn an_import_that_is_computed_may_mean_what_nobody_imports_by_name() {
         let supplier = Supplier::new(&environment(), None).offline(true);
         for unit in Supply::pinned().whole_units().filter(|unit| unit.name() == "typebox") {
