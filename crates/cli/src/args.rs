@@ -103,7 +103,7 @@ pub(crate) struct RunArgs {
     /// What happens to a capability that was not granted
     #[arg(long, value_enum, help_heading = "Permissions")]
     pub(crate) policy: Option<PolicyMode>,
-    /// Grant a capability for this run: read:docs/**, exec:git, http:api.github.com, env:NAME; repeatable
+    /// Grant a capability for this run: read:docs/**, exec:git, http:api.github.com, env:NAME, mcp:SERVER/TOOL; repeatable
     #[arg(long, value_name = "CAP[:SCOPE]", help_heading = "Permissions")]
     pub(crate) allow: Vec<String>,
     /// Refuse a capability for this run; repeatable

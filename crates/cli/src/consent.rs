@@ -144,6 +144,7 @@ fn both(one: Option<Scope>, other: Option<Scope>) -> Option<Scope> {
         hosts: lists(one.hosts, other.hosts),
         env: lists(one.env, other.env),
         commands: lists(one.commands, other.commands),
+        tools: lists(one.tools, other.tools),
     })
 }
 

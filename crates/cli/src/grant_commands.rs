@@ -319,12 +319,13 @@ fn judge(gate: &Gate, caller: &Caller, what: &[String]) -> Result<(Decision, Vec
         ("exec", Some(program)) => ("exec", json!({ "command": program, "args": &rest[1..] })),
         ("http", Some(url)) => ("http", json!({ "url": url })),
         ("env", Some(_)) => ("env", json!({ "op": "get", "names": rest })),
+        ("mcp", Some(target)) => ("mcp", json!({ "op": "call", "target": target })),
         ("tool", Some(name)) => ("tool", json!({ "name": name, "input": {} })),
         _ => {
             let known = CAPABILITIES.iter().find(|(name, _)| *name == capability && rest.is_empty());
             let Some((name, _)) = known else {
                 return Err(Failure::usage(format!("{}: no call and no capability", clean(&what.join(" ")))).help(
-                    "write: exec git status, read PATH, write PATH, http URL, env NAME, tool NAME, or a capability",
+                    "write: exec git status, read PATH, write PATH, http URL, env NAME, tool NAME, mcp SERVER/TOOL, or a capability",
                 ));
             };
             return decide(gate, caller, "", &Required::new(name, Subject::None));

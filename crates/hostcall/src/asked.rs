@@ -70,7 +70,12 @@ pub fn parse_declared(value: &Value) -> Result<Declared, String> {
             Value::Object(members) => {
                 note_unknown(members, &["capability", "methods", "scope"], "capabilities[].", &mut unknown);
                 if let Some(Value::Object(scope)) = members.get("scope") {
-                    note_unknown(scope, &["paths", "hosts", "env", "commands"], "capabilities[].scope.", &mut unknown);
+                    note_unknown(
+                        scope,
+                        &["paths", "hosts", "env", "commands", "tools"],
+                        "capabilities[].scope.",
+                        &mut unknown,
+                    );
                 }
                 serde_json::from_value(item.clone()).map_err(|error| format!("a capability is malformed: {error}"))?
             }
@@ -191,9 +196,10 @@ pub fn as_grants(request: &CapabilityRequest) -> Vec<String> {
     let capability = request.capability.as_str();
     let scope = request.scope.clone().unwrap_or_default();
     // An empty list grants nothing, and the capability alone would grant anything.
-    let names_nothing = [&scope.paths, &scope.hosts, &scope.commands, &scope.env].into_iter().any(Option::is_some);
+    let lists = [&scope.paths, &scope.hosts, &scope.commands, &scope.env, &scope.tools];
+    let names_nothing = lists.into_iter().any(Option::is_some);
     let paths = scope.paths.iter().flatten().map(|path| without_climbing(path));
-    let others = [scope.hosts, scope.commands, scope.env].into_iter().flatten().flatten();
+    let others = [scope.hosts, scope.commands, scope.env, scope.tools].into_iter().flatten().flatten();
     let scoped: Vec<String> = paths.chain(others).map(|one| format!("{capability}:{one}")).collect();
     if scoped.is_empty() && !names_nothing { vec![capability.to_owned()] } else { scoped }
 }
@@ -252,6 +258,7 @@ fn added(old: &CapabilityManifest, request: &CapabilityRequest) -> Option<Capabi
             hosts: list(&old.hosts, &new.hosts)?,
             env: list(&old.env, &new.env)?,
             commands: list(&old.commands, &new.commands)?,
+            tools: list(&old.tools, &new.tools)?,
         })
     })();
     match cut {
@@ -283,6 +290,7 @@ pub fn words(request: &CapabilityRequest) -> String {
         "read" | "write" => (scope.and_then(|scope| scope.paths.as_ref()), "anywhere"),
         "http" => (scope.and_then(|scope| scope.hosts.as_ref()), "any server"),
         "env" => (scope.and_then(|scope| scope.env.as_ref()), "any variable"),
+        "mcp" => (scope.and_then(|scope| scope.tools.as_ref()), "any tool of any server"),
         "exec" => (scope.and_then(|scope| scope.commands.as_ref()), "any program (can run anything)"),
         _ => return out,
     };

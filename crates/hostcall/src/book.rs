@@ -291,12 +291,13 @@ impl Answered {
         add(&scope.hosts, |hosts| Scope { hosts, ..Scope::default() });
         add(&scope.commands, |commands| Scope { commands, ..Scope::default() });
         add(&scope.env, |env| Scope { env, ..Scope::default() });
+        add(&scope.tools, |tools| Scope { tools, ..Scope::default() });
         refusals
     }
 }
 
-fn lists(scope: &mut Scope) -> [&mut Option<Vec<String>>; 4] {
-    [&mut scope.paths, &mut scope.hosts, &mut scope.commands, &mut scope.env]
+fn lists(scope: &mut Scope) -> [&mut Option<Vec<String>>; 5] {
+    [&mut scope.paths, &mut scope.hosts, &mut scope.commands, &mut scope.env, &mut scope.tools]
 }
 
 /// The places that an answer is about, as they are written in it.

@@ -7,8 +7,8 @@
 
 use crate::variables::{Effect, Variable};
 use crate::vocabulary::{
-    EXEC_OPS_ON_A_PROGRAM, EXEC_OPS_THAT_TELL, FS_OPS, FsNeeds, HTTP_OPS_ON_A_REQUEST, NET_OPS_ON_A_CONNECTION,
-    SESSION_OPS, SQLITE_OPS_ON_A_DATABASE, UI_OPS, WEBSOCKET_OPS_ON_A_CONNECTION,
+    EXEC_OPS_ON_A_PROGRAM, EXEC_OPS_THAT_TELL, FS_OPS, FsNeeds, HTTP_OPS_ON_A_REQUEST, MCP_OPS,
+    NET_OPS_ON_A_CONNECTION, SESSION_OPS, SQLITE_OPS_ON_A_DATABASE, UI_OPS, WEBSOCKET_OPS_ON_A_CONNECTION,
 };
 use pijs_programs::input::interprets_input;
 use pijs_protocol::{Capability, HostCall, HostcallError, guard};
@@ -71,6 +71,13 @@ pub enum Subject<'a> {
     Names(Vec<&'a str>),
     /// A tool of unknown effect.
     Tool(&'a str),
+    /// A tool of an MCP server, its prompts or its resources.
+    Mcp {
+        /// `SERVER/TOOL`, `SERVER/@prompts` or `SERVER/@resources`.
+        target: &'a str,
+        /// What it is called with.
+        arguments: Option<&'a Value>,
+    },
     /// A file that is compiled while the extension runs.
     Code {
         /// Where it was read.
@@ -224,6 +231,7 @@ pub fn derive<'a>(method: &'a str, params: &'a Map<String, Value>) -> Result<Req
             ("timer", Subject::None)
         }
         "log" => ("log", Subject::None),
+        "mcp" => ("mcp", mcp(params)?),
         other => {
             return Err(
                 HostcallError::invalid("schema", format!("unknown hostcall method {other:?}")).with("method", other)
@@ -673,6 +681,20 @@ fn no_pattern(method: &str, host: &str) -> Result<(), HostcallError> {
         return Err(HostcallError::invalid("url", format!("{method}: {host:?} is no host's name")));
     }
     Ok(())
+}
+
+/// A star is no character of a target: in a grant it means all tools of a server.
+fn mcp(params: &Map<String, Value>) -> Result<Subject<'_>, HostcallError> {
+    let op = text("mcp", params, "op")?;
+    let Some((_, fixed)) = MCP_OPS.iter().find(|(name, _)| *name == op) else { return Err(unknown_op("mcp", op)) };
+    let target = text("mcp", params, "target")?;
+    let (server, name) = target.split_once('/').unwrap_or_default();
+    let fits = fixed.map_or(!name.is_empty() && !name.starts_with('@'), |fixed| name == fixed);
+    if server.is_empty() || !fits || (target.contains('*') && guard::is_up("mcp.star")) {
+        return Err(HostcallError::invalid("schema", format!("mcp.{op}: {target:?} names nothing of an MCP server")));
+    }
+    let arguments = params.get(if op == "read_resource" { "uri" } else { "arguments" });
+    Ok(Subject::Mcp { target, arguments })
 }
 
 fn code(params: &Map<String, Value>) -> Derived<'_> {

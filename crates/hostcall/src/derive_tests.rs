@@ -107,6 +107,7 @@ fn in_words(required: Result<Required<'_>, HostcallError>) -> String {
         Subject::Host { scheme, host, port } => format!("{scheme} {host} {port}"),
         Subject::Names(names) => names.join(" "),
         Subject::Tool(name) => name.to_owned(),
+        Subject::Mcp { target, .. } => target.to_owned(),
         code @ Subject::Code { .. } => code.to_string(),
     };
     format!("{capability}: {what}")

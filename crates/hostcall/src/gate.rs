@@ -65,6 +65,9 @@ pub type BlockOn = dyn Fn(crate::connector::BoxFuture<'_, ()>) + Send + Sync;
 /// Where a command of a call in this working folder leads, if anywhere; for people who are asked about it.
 pub type LocateProgram = dyn Fn(&str, Option<&str>) -> Option<PathBuf> + Send + Sync;
 
+/// What an MCP server says of a tool of its own, each a line for people who are asked about it.
+pub type DescribeMcpTool = dyn Fn(&str) -> Vec<String> + Send + Sync;
+
 /// Decides calls. Cheap to clone.
 #[derive(Clone)]
 pub struct Gate {
@@ -78,6 +81,7 @@ struct Inner {
     block_on: Option<Arc<BlockOn>>,
     memory: Option<Arc<dyn Memory>>,
     programs: Option<Arc<LocateProgram>>,
+    mcp_tools: Option<Arc<DescribeMcpTool>>,
     exists: Option<Arc<Exists>>,
     variables: Option<BTreeSet<String>>,
     host: HostVariables,
@@ -145,6 +149,7 @@ pub struct GateBuilder {
     block_on: Option<Arc<BlockOn>>,
     memory: Option<Arc<dyn Memory>>,
     programs: Option<Arc<LocateProgram>>,
+    mcp_tools: Option<Arc<DescribeMcpTool>>,
     exists: Option<Arc<Exists>>,
     variables: Option<BTreeSet<String>>,
     environment: BTreeMap<String, String>,
@@ -190,6 +195,13 @@ impl GateBuilder {
         self
     }
 
+    /// Sets who knows what MCP servers say of their tools, so that questions can show it.
+    #[must_use]
+    pub fn mcp_tools(mut self, describe: Arc<DescribeMcpTool>) -> Self {
+        self.mcp_tools = Some(describe);
+        self
+    }
+
     /// Sets who knows whether something lies at a path. Nobody is asked about a call that only tells what is there
     /// ([`Required::is_probe`]) where nothing is: the extension is refused as after a no.
     #[must_use]
@@ -230,6 +242,7 @@ impl GateBuilder {
                 block_on: self.block_on,
                 memory: self.memory,
                 programs: self.programs,
+                mcp_tools: self.mcp_tools,
                 exists: self.exists,
                 variables: self.variables,
                 host,
@@ -266,6 +279,7 @@ impl Gate {
             block_on: None,
             memory: None,
             programs: None,
+            mcp_tools: None,
             exists: None,
             variables: None,
             environment: BTreeMap::new(),
@@ -308,6 +322,18 @@ impl Gate {
         self.extensions_mut(|extensions| {
             extensions.insert(profile.extension.clone(), Arc::new(authority));
         });
+        Ok(())
+    }
+
+    /// Adds to what an extension holds.
+    ///
+    /// # Errors
+    ///
+    /// A scope cannot be read; nothing is added then.
+    pub fn add_grants(&self, profile: &Profile, grants: &[Grant]) -> Result<(), ScopeError> {
+        let compile = |grant: &Grant| self.compile(grant, profile.package_root.as_deref());
+        let compiled = grants.iter().map(compile).collect::<Result<Vec<_>, _>>()?;
+        self.change(profile, |authority| authority.grants.extend(compiled));
         Ok(())
     }
 

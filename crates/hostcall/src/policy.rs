@@ -81,6 +81,7 @@ impl Grant {
             "http" => &mut scope.hosts,
             "exec" => &mut scope.commands,
             "env" => &mut scope.env,
+            "mcp" => &mut scope.tools,
             _ => return Some(scope),
         };
         if guard::is_up("gate.empty-scope") {

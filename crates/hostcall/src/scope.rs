@@ -29,7 +29,7 @@ pub struct CompiledScope {
     hosts: Option<Vec<HostPattern>>,
     env: Option<Vec<String>>,
     commands: Option<Vec<CommandPattern>>,
-    /// Tools of unknown effect. No pattern says them: only what a person allowed does.
+    /// Tools of MCP servers; or those of unknown effect, which no pattern says: only what a person allowed does.
     tools: Option<Vec<String>>,
 }
 
@@ -182,7 +182,7 @@ impl CompiledScope {
         let parse = |command: &String| CommandPattern::parse(command, &places.project, own);
         let commands = |commands: &Vec<String>| commands.iter().filter_map(parse).collect();
         let commands = scope.commands.as_ref().map(commands);
-        Ok(Self { paths, hosts, env: scope.env.clone(), commands, tools: None })
+        Ok(Self { paths, hosts, env: scope.env.clone(), commands, tools: scope.tools.clone() })
     }
 
     /// A scope of exactly this program with exactly these arguments in this working folder.
@@ -206,6 +206,15 @@ impl CompiledScope {
     /// Whether a tool of unknown effect is inside.
     pub(crate) fn tool(&self, name: &str) -> bool {
         self.tools.as_ref().is_none_or(|tools| tools.iter().any(|known| known == name))
+    }
+
+    /// Whether something of an MCP server is inside: by its name, or with all that the server has.
+    pub(crate) fn mcp(&self, target: &str) -> bool {
+        let covers = |pattern: &String| {
+            let server = pattern.strip_suffix('*').filter(|server| server.ends_with('/'));
+            pattern == target || server.is_some_and(|server| target.starts_with(server))
+        };
+        self.tools.as_ref().is_none_or(|tools| tools.iter().any(covers))
     }
 
     /// A scope of exactly these paths (folders with what is in them).
@@ -1009,6 +1018,21 @@ mod tests {
         assert!(!covers(&given(vec![other], Input::program(b"id"))));
         let kept = exact_command(&[("MY_TOKEN".to_owned(), token.kept_value())], "sh", &[]).expect("a digest");
         assert!(kept.starts_with("MY_TOKEN=sha256:") && kept.ends_with(" sh \"\""), "{kept}");
+    }
+
+    #[test]
+    fn a_grant_covers_one_tool_of_a_server_or_all_of_them() {
+        let places = Places::new("/projects/app", "/home/me", "/home/me/.pi/agent", "/tmp");
+        let of = |tools: &[&str]| {
+            let tools = Some(tools.iter().map(|tool| (*tool).to_owned()).collect());
+            CompiledScope::compile(Some(&Scope { tools, ..Scope::default() }), &places, None).expect("compiles")
+        };
+        let one = of(&["files/read"]);
+        assert!(one.mcp("files/read") && !one.mcp("files/write") && !one.mcp("files/read2") && !one.mcp("other/read"));
+        let all = of(&["files/*"]);
+        assert!(all.mcp("files/read") && all.mcp("files/@resources") && !all.mcp("files2/read") && !all.mcp("file"));
+        assert!(!of(&["*"]).mcp("files/read"), "a star stands for tools, not for servers");
+        assert!(!of(&[]).mcp("files/read") && CompiledScope::default().mcp("files/read"));
     }
 
     #[test]

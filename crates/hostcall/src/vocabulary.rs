@@ -134,6 +134,18 @@
 //! goes to the program alone; cancelling the `wait` ends the program with everything it started (`SIGTERM`, a
 //! grace of 2 s, `SIGKILL`), and so does the end of the extension. `error` is `{errno, syscall, path, message}` as Node has it.
 
+//!
+//! ## `mcp`: servers of the Model Context Protocol; asynchronous
+//!
+//! | op | params | answer | capability |
+//! |---|---|---|---|
+//! | `call` | `target` (`SERVER/TOOL`), `arguments?` | chunks `{progress, total?, message?}`, then the protocol's `CallToolResult` | `mcp` at the target |
+//! | `prompt` | `target` (`SERVER/@prompts`), `name, arguments?` | `GetPromptResult` | the same |
+//! | `list_resources`, `list_resource_templates` | `target` (`SERVER/@resources`), `cursor?` | the protocol's result | the same |
+//! | `read_resource` | `target` (`SERVER/@resources`), `uri` | `ReadResourceResult` | the same |
+//!
+//! Servers are those of the session. What one says of its tools (`readOnlyHint`) is shown to whoever is asked and decides nothing.
+
 /// Capabilities that the core can derive or that hold for things other than hostcalls, each
 /// with the words a person reads in a prompt.
 pub const CAPABILITIES: &[(&str, &str)] = &[
@@ -141,6 +153,7 @@ pub const CAPABILITIES: &[(&str, &str)] = &[
     ("write", "create, change and delete files"),
     ("exec", "run programs"),
     ("http", "talk to servers"),
+    ("mcp", "use tools of MCP servers"),
     ("env", "read environment variables"),
     ("tool", "call a tool of unknown effect"),
     ("session", "keep its own entries in the session"),
@@ -174,6 +187,7 @@ pub const METHODS: &[&str] = &[
     "fs",
     "http",
     "log",
+    "mcp",
     "module",
     "net",
     "session",
@@ -346,6 +360,15 @@ pub const UI_OPS: &[&str] = &[
     "drawn",
     "closed",
     "redraw",
+];
+
+/// Ops of `mcp`, with what follows the server's name in their target; `None`: the name of a tool.
+pub const MCP_OPS: &[(&str, Option<&str>)] = &[
+    ("call", None),
+    ("list_resource_templates", Some("@resources")),
+    ("list_resources", Some("@resources")),
+    ("prompt", Some("@prompts")),
+    ("read_resource", Some("@resources")),
 ];
 
 /// Environment variables that need no asking.

@@ -47,4 +47,7 @@ pub struct Scope {
     /// `TOKEN=* deploy`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commands: Option<Vec<String>>,
+    /// Tools of MCP servers: `SERVER/TOOL`, or `SERVER/*` for all that one server has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tools: Option<Vec<String>>,
 }

@@ -36,6 +36,7 @@ pub fn choices(question: &Question, is_read: bool) -> Vec<Choice> {
         "env" if question.subject.contains(", ") => ("these variables", "any variable"),
         "env" => ("this variable", "any variable"),
         "tool" => ("this tool", "any tool"),
+        "mcp" => ("this tool", "any tool"),
         _ => ("this", "all of it"),
     };
     let of =

@@ -348,7 +348,7 @@ fn must_exist(capability: &str) -> Result<()> {
     Err(Failure::usage(message).help(format!("{meant}one of: {}", all_capabilities())))
 }
 
-/// `CAP[:SCOPE]`: the scope is a path pattern, a host, a program or a variable, as the capability says.
+/// `CAP[:SCOPE]`: the scope is a path pattern, a host, a program, a variable or a tool of an MCP server, as the capability says.
 pub fn parse_grant(text: &str) -> Result<Grant> {
     let (capability, scope) = match text.split_once(':') {
         Some((capability, scope)) => (capability, Some(scope)),
@@ -368,6 +368,7 @@ pub fn parse_grant(text: &str) -> Result<Grant> {
         "http" => Scope { hosts: one(), ..Scope::default() },
         "exec" => Scope { commands: one(), ..Scope::default() },
         "env" => Scope { env: one(), ..Scope::default() },
+        "mcp" => Scope { tools: one(), ..Scope::default() },
         other => {
             return Err(Failure::usage(format!("{text:?}: {other} takes no scope")).help(format!("write {other}")));
         }

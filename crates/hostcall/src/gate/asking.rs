@@ -522,6 +522,10 @@ impl Gate {
                 ExactScope::Other(scope)
             }
             Subject::Tool(name) => ExactScope::Tool((*name).to_owned()),
+            Subject::Mcp { target, .. } => {
+                scope.tools = Some(vec![(*target).to_owned()]);
+                ExactScope::Other(scope)
+            }
             Subject::None | Subject::Handle | Subject::Code { .. } => ExactScope::Anything,
         };
         vec![(required.capability, exact)]
@@ -597,6 +601,9 @@ impl Gate {
                 }
                 Input::Later => warnings.push(format!("{name} runs what the extension sends it later, unseen")),
             }
+        }
+        if let (Subject::Mcp { target, .. }, Some(describe)) = (&required.subject, &self.inner.mcp_tools) {
+            warnings.extend(describe(target).iter().map(|line| shown(line, LONGEST_WANTED)));
         }
         let can_agree =
             caller.during != During::Model && decision.rule != Rule::AfterSecret && is_readable(&authority.wanted);

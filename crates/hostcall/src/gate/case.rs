@@ -66,6 +66,9 @@ impl Case<'_> {
             Subject::Tool(name) => {
                 self.by_grant(capability, |scope| scope.tool(name) || !guard::is_up("gate.named-tool"))
             }
+            Subject::Mcp { target, .. } => {
+                self.by_grant(capability, |scope| scope.mcp(target) || !guard::is_up("mcp.scope"))
+            }
             Subject::Paths(first, second) => {
                 let mut verdict = self.path_use(*first)?;
                 if let (Ok(_), Some(second)) = (&verdict, second) {
@@ -187,6 +190,7 @@ impl Case<'_> {
                 of_scope(&|scope| names.iter().any(|name| !is_free_variable(name) && scope.env(name)))
             }
             Subject::Tool(name) => of_scope(&|scope| scope.tool(name)),
+            Subject::Mcp { target, .. } => of_scope(&|scope| scope.mcp(target)),
             Subject::None | Subject::Handle | Subject::Code { .. } => of_scope(&|_| false),
         })
     }

@@ -200,6 +200,15 @@ impl fmt::Display for Subject<'_> {
             Self::Host { scheme, host, port } => write!(f, "{scheme}://{host}:{port}"),
             Self::Names(names) => f.write_str(&names.join(", ")),
             Self::Tool(name) => write!(f, "tool {name:?}"),
+            Self::Mcp { target, arguments } => {
+                let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./@".contains(c);
+                if target.chars().all(is_plain) {
+                    f.write_str(target)?
+                } else {
+                    write!(f, "{target:?}")?
+                }
+                arguments.map_or(Ok(()), |arguments| write!(f, " {arguments}"))
+            }
             Self::Code { path, bytes, digest } if path.contains('\'') => {
                 write!(f, "{path:?} ({bytes} bytes, {digest})")
             }
