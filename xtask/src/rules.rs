@@ -36,7 +36,7 @@ pub const LAYERS: &[&[&str]] = &[
         "pijs-tick",
     ],
     &["pijs-engine", "pijs-hostcall"],
-    &["pijs-connectors", "pijs-packages", "pijs-realm", "pijs-rules"],
+    &["pijs-connectors", "pijs-mcp", "pijs-packages", "pijs-realm", "pijs-rules"],
     &["pijs-extc", "pijs-llm", "pijs-resources", "pijs-tape"],
     &["pijs-host", "pijs-session-store", "pijs-tools"],
     &["pijs-agent"],

@@ -1,0 +1,164 @@
+//! Hostcalls of a server's own caller, `mcp:NAME`.
+
+use pijs_hostcall::derive::derive_call;
+use pijs_hostcall::{Caller, CancelToken, Dispatcher, Held};
+use pijs_protocol::{Capability, HostCall, HostResult, HostcallError};
+use serde_json::{Map, Value};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use tokio::sync::mpsc;
+
+/// Where hostcalls go. It is there once the session is put together.
+#[derive(Clone, Default)]
+pub(crate) struct Door(Arc<OnceLock<Arc<Dispatcher>>>);
+
+impl Door {
+    pub(crate) fn open(&self, dispatcher: Arc<Dispatcher>) {
+        let _ = self.0.set(dispatcher);
+    }
+
+    pub(crate) fn dispatcher(&self) -> Option<&Arc<Dispatcher>> {
+        self.0.get()
+    }
+}
+
+/// Makes hostcalls for one caller. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Calls {
+    door: Door,
+    pub(crate) caller: Caller,
+    next: Arc<AtomicU64>,
+}
+
+/// A call that answers in pieces.
+pub(crate) struct Pieces {
+    pub(crate) results: mpsc::UnboundedReceiver<(HostResult, Held)>,
+    _cancel: CancelOnDrop,
+}
+
+/// Cancels a call when nobody waits for it any more.
+struct CancelOnDrop {
+    calls: Calls,
+    id: pijs_protocol::CallId,
+    stop: CancelToken,
+}
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        if let Some(dispatcher) = self.calls.door.dispatcher() {
+            dispatcher.cancel(self.calls.caller.extension(), &self.id);
+        }
+        self.stop.cancel();
+    }
+}
+
+impl Calls {
+    pub(crate) fn new(door: Door, caller: Caller) -> Self {
+        Self { door, caller, next: Arc::default() }
+    }
+
+    pub(crate) fn dispatcher(&self) -> Result<&Arc<Dispatcher>, HostcallError> {
+        self.door.dispatcher().ok_or_else(|| HostcallError::io("EPIPE", "mcp", "mcp: the session has not begun"))
+    }
+
+    /// A call of this method; its capability is the one that it needs.
+    fn hostcall(&self, method: &str, params: Value, bytes: Vec<Vec<u8>>) -> Result<HostCall, HostcallError> {
+        let Value::Object(params) = params else { unreachable!("parameters are written here, as objects") };
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let mut call = HostCall {
+            call_id: format!("mcp-{number}").as_str().into(),
+            capability: Capability::new(""),
+            method: method.into(),
+            params,
+            timeout_ms: None,
+            cancel_token: None,
+            context: None,
+            bytes,
+        };
+        call.capability = derive_call(&call)?.capability();
+        Ok(call)
+    }
+
+    /// Begins a call whose answer comes in pieces; dropping them cancels it.
+    pub(crate) fn pieces(&self, method: &str, params: Value, bytes: Vec<Vec<u8>>) -> Result<Pieces, HostcallError> {
+        let call = self.hostcall(method, params, bytes)?;
+        let id = call.call_id.clone();
+        let (sender, results) = mpsc::unbounded_channel();
+        let of_chunks = sender.clone();
+        let called = self.dispatcher()?.call(&self.caller, call, move |result, held| {
+            let _ = of_chunks.send((result, held));
+        });
+        let rest = called.rest(move |result, held| {
+            let _ = sender.send((result, held));
+        });
+        let stop = CancelToken::new();
+        let stopped = stop.clone();
+        tokio::spawn(async move {
+            let mut rest = rest;
+            tokio::select! {
+                () = &mut rest => {}
+                // Its connector has been told, and gets the time to end what it has begun.
+                () = stopped.cancelled() => rest.await,
+            }
+        });
+        Ok(Pieces { results, _cancel: CancelOnDrop { calls: self.clone(), id, stop } })
+    }
+
+    /// Makes a call and waits for its end. Dropping the future cancels it.
+    pub(crate) async fn call(
+        &self,
+        method: &str,
+        params: Value,
+        bytes: Vec<Vec<u8>>,
+    ) -> Result<HostResult, HostcallError> {
+        let mut pieces = self.pieces(method, params, bytes)?;
+        let mut last = None;
+        while let Some((result, _)) = pieces.results.recv().await {
+            if result.chunk.as_ref().is_none_or(|chunk| chunk.is_last) {
+                last = Some(result);
+                break;
+            }
+        }
+        match last {
+            Some(HostResult { error: Some(error), .. }) => Err(error),
+            Some(result) => Ok(result),
+            None => Err(HostcallError::io("EPIPE", "mcp", "mcp: the call was lost")),
+        }
+    }
+}
+
+/// A member of an answer that holds bytes.
+pub(crate) fn bytes_of(result: &mut HostResult, key: &str) -> Option<Vec<u8>> {
+    let index = pijs_hostcall::connector::bytes_index(result.output.get(key)?)?;
+    result.bytes.get_mut(index).map(std::mem::take)
+}
+
+/// The last bytes of a text that never ends.
+#[derive(Clone, Default)]
+pub(crate) struct Tail(Arc<Mutex<Vec<u8>>>);
+
+impl Tail {
+    const MOST: usize = 2000;
+
+    pub(crate) fn add(&self, bytes: &[u8]) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.extend_from_slice(&bytes[bytes.len().saturating_sub(Self::MOST)..]);
+        let over = kept.len().saturating_sub(Self::MOST);
+        kept.drain(..over);
+    }
+
+    /// Its last lines, on one.
+    pub(crate) fn words(&self) -> String {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = String::from_utf8_lossy(&kept);
+        let mut lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).rev().take(3).collect();
+        lines.reverse();
+        crate::names::visible(&lines.join(" | "), 400)
+    }
+}
+
+/// An object of parameters without the members that are null.
+pub(crate) fn object(members: impl IntoIterator<Item = (&'static str, Value)>) -> Value {
+    let members = members.into_iter().filter(|(_, value)| !value.is_null());
+    Value::Object(members.map(|(key, value)| (key.to_owned(), value)).collect::<Map<_, _>>())
+}

@@ -1,0 +1,315 @@
+//! A connection to one server: handshake, lists, requests. It ends with the value.
+
+use crate::handler::Handler;
+use crate::names;
+use crate::stdio::Program;
+use pijs_hostcall::prompt::shown;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResult, CancelledNotification, CancelledNotificationParam, ClientRequest,
+    GetPromptRequestParams, GetPromptResult, PaginatedRequestParams, Prompt, ReadResourceRequestParams,
+    ReadResourceResult, Request, RequestOptionalParam, ServerResult, Tool,
+};
+use rmcp::service::{Peer, PeerRequestOptions, RunningService};
+use rmcp::transport::IntoTransport;
+use rmcp::{RoleClient, ServiceError, ServiceExt};
+use serde_json::{Map, Value};
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Most tools that are used of a server.
+pub const MOST_TOOLS: usize = 512;
+/// Most prompts that are used of a server.
+pub const MOST_PROMPTS: usize = 256;
+/// Pages of a list that are fetched.
+const MOST_PAGES: usize = 64;
+/// Longest schema of a tool, as JSON.
+pub const MOST_SCHEMA_BYTES: usize = 64 << 10;
+/// What a request may take in all, however much progress it reports.
+const MOST_TOTAL: Duration = Duration::from_secs(6 * 60 * 60);
+
+/// Why a connection is no more; the first reason counts.
+#[derive(Clone, Default)]
+pub(crate) struct Why(Arc<Mutex<Option<String>>>);
+
+impl Why {
+    pub(crate) fn set(&self, reason: String) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(reason);
+    }
+
+    pub(crate) fn get(&self) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// A request that did not come to an answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// The server answered with an error; the connection stands.
+    Refused(String),
+    /// No answer in time; the connection stands.
+    Late(String),
+    /// The connection is no more.
+    Lost(String),
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Refused(words) | Self::Late(words) | Self::Lost(words)) = self;
+        f.write_str(words)
+    }
+}
+
+/// A server that has answered the handshake.
+pub(crate) struct Connection {
+    service: RunningService<RoleClient, Handler>,
+    _program: Option<Program>,
+    why: Why,
+    timeout: Duration,
+}
+
+impl Connection {
+    /// Shakes hands. `program` ends with the connection.
+    pub(crate) async fn open<T, E, A>(
+        transport: T,
+        handler: Handler,
+        program: Option<Program>,
+        (why, timeout): (Why, Duration),
+    ) -> Result<Self, String>
+    where
+        T: IntoTransport<RoleClient, E, A>,
+        E: std::error::Error + Send + Sync + 'static,
+    {
+        let opened = tokio::time::timeout(timeout, handler.serve(transport)).await;
+        let words = match opened {
+            Ok(Ok(service)) => return Ok(Self { service, _program: program, why, timeout }),
+            Ok(Err(error)) => {
+                // The pipe ends before the reason for it is known.
+                tokio::task::yield_now().await;
+                why.get().unwrap_or_else(|| format!("the handshake failed: {}", shown(&error.to_string(), 300)))
+            }
+            Err(_) => {
+                why.get().unwrap_or_else(|| format!("no answer to the handshake within {} s", timeout.as_secs_f64()))
+            }
+        };
+        let said = program
+            .map(|program| program.stderr.words())
+            .filter(|said| !said.is_empty() && !words.contains(said.as_str()));
+        Err(said.map_or(words.clone(), |said| format!("{words}; it wrote: {said}")))
+    }
+
+    /// The same with another limit for each request.
+    pub(crate) fn with_timeout(self, timeout: Duration) -> Self {
+        Self { timeout, ..self }
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        !self.service.is_closed() && !self.service.peer().is_transport_closed()
+    }
+
+    /// Why it is no more.
+    pub(crate) fn why(&self) -> String {
+        self.why.get().unwrap_or_else(|| "the server closed the connection".to_owned())
+    }
+
+    /// Name, version and instructions as the server gives them, and which lists it has.
+    pub(crate) fn peer(&self) -> PeerFacts {
+        let info = self.service.peer().peer_info();
+        let capabilities = info.as_ref().map(|info| info.capabilities.clone()).unwrap_or_default();
+        PeerFacts {
+            protocol: info.as_ref().map(|info| info.protocol_version.to_string()).unwrap_or_default(),
+            instructions: info
+                .as_ref()
+                .and_then(|info| info.instructions.clone())
+                .map(|text| names::visible(&text, 4096)),
+            has_tools: capabilities.tools.is_some(),
+            has_prompts: capabilities.prompts.is_some(),
+            has_resources: capabilities.resources.is_some(),
+        }
+    }
+
+    fn options(&self) -> PeerRequestOptions {
+        PeerRequestOptions::with_timeout(self.timeout).reset_timeout_on_progress().with_max_total_timeout(MOST_TOTAL)
+    }
+
+    /// Sends a request and waits for its answer. Dropping the future cancels it at the server.
+    async fn request(&self, request: ClientRequest, progress: Option<Progress>) -> Result<ServerResult, Fault> {
+        let lost = |error: &ServiceError| Fault::Lost(self.why.get().unwrap_or_else(|| shown(&error.to_string(), 300)));
+        if !self.is_open() {
+            return Err(Fault::Lost(self.why()));
+        }
+        let peer = self.service.peer();
+        let handle = peer.send_cancellable_request(request, self.options()).await.map_err(|error| lost(&error))?;
+        let token = handle.progress_token.clone();
+        let reports = progress.map(|progress| self.service.service().reports(token, progress));
+        let mut cancel = CancelOnDrop { peer: peer.clone(), id: Some(handle.id.clone()) };
+        let answer = handle.await_response().await;
+        cancel.id = None;
+        drop(reports);
+        match answer {
+            Ok(answer) => Ok(answer),
+            Err(ServiceError::McpError(error)) => Err(Fault::Refused(format!(
+                "the server answered: {}",
+                shown(&names::visible(&error.message, 2000).replace('\n', " "), 2000)
+            ))),
+            Err(ServiceError::Timeout { timeout }) => {
+                Err(Fault::Late(format!("no answer within {} s", timeout.as_secs_f64())))
+            }
+            Err(ServiceError::Cancelled { .. }) => Err(Fault::Refused("the server cancelled the request".to_owned())),
+            Err(error) => Err(lost(&error)),
+        }
+    }
+
+    /// The tools that can be used, in the server's order, and what is said of those that cannot.
+    pub(crate) async fn tools(&self) -> Result<(Vec<Tool>, Vec<String>), Fault> {
+        let (mut tools, mut notes): (Vec<Tool>, Vec<String>) = Default::default();
+        let mut cursor = None;
+        for _ in 0..MOST_PAGES {
+            let params = PaginatedRequestParams::default().with_cursor(cursor.take());
+            let request = ClientRequest::ListToolsRequest(RequestOptionalParam::with_param(params));
+            let ServerResult::ListToolsResult(page) = self.request(request, None).await? else {
+                return Err(other("tools/list"));
+            };
+            for tool in page.tools {
+                if tools.len() >= MOST_TOOLS {
+                    notes.push(format!("it has more than {MOST_TOOLS} tools; the rest is left out"));
+                    return Ok((tools, notes));
+                }
+                match usable(&tool) {
+                    Ok(()) if tools.iter().any(|known| known.name == tool.name) => {}
+                    Ok(()) => tools.push(tool),
+                    Err(problem) if notes.len() < 8 => {
+                        notes.push(format!("its tool {} is left out: {problem}", shown(&tool.name, 80)));
+                    }
+                    Err(_) => {}
+                }
+            }
+            cursor = page.next_cursor;
+            if cursor.is_none() {
+                return Ok((tools, notes));
+            }
+        }
+        notes.push(format!("its list of tools has more than {MOST_PAGES} pages; the rest is left out"));
+        Ok((tools, notes))
+    }
+
+    /// The prompts that can be used.
+    pub(crate) async fn prompts(&self) -> Result<Vec<Prompt>, Fault> {
+        let mut prompts: Vec<Prompt> = Vec::new();
+        let mut cursor = None;
+        for _ in 0..MOST_PAGES {
+            let params = PaginatedRequestParams::default().with_cursor(cursor.take());
+            let request = ClientRequest::ListPromptsRequest(RequestOptionalParam::with_param(params));
+            let ServerResult::ListPromptsResult(page) = self.request(request, None).await? else {
+                return Err(other("prompts/list"));
+            };
+            prompts.extend(page.prompts.into_iter().filter(|prompt| names::is_usable(&prompt.name)));
+            prompts.truncate(MOST_PROMPTS);
+            cursor = page.next_cursor;
+            if cursor.is_none() || prompts.len() == MOST_PROMPTS {
+                break;
+            }
+        }
+        Ok(prompts)
+    }
+
+    pub(crate) async fn call_tool(
+        &self,
+        tool: &str,
+        arguments: Option<Map<String, Value>>,
+        progress: Progress,
+    ) -> Result<CallToolResult, Fault> {
+        let mut params = CallToolRequestParams::new(tool.to_owned());
+        params.arguments = arguments;
+        let request = ClientRequest::CallToolRequest(Request::new(params));
+        match self.request(request, Some(progress)).await? {
+            ServerResult::CallToolResult(result) => Ok(result),
+            _ => Err(other("tools/call")),
+        }
+    }
+
+    pub(crate) async fn get_prompt(
+        &self,
+        name: &str,
+        arguments: Option<Map<String, Value>>,
+    ) -> Result<GetPromptResult, Fault> {
+        let mut params = GetPromptRequestParams::new(name);
+        params.arguments = arguments;
+        match self.request(ClientRequest::GetPromptRequest(Request::new(params)), None).await? {
+            ServerResult::GetPromptResult(result) => Ok(result),
+            _ => Err(other("prompts/get")),
+        }
+    }
+
+    pub(crate) async fn read_resource(&self, uri: &str) -> Result<ReadResourceResult, Fault> {
+        let request = ClientRequest::ReadResourceRequest(Request::new(ReadResourceRequestParams::new(uri)));
+        match self.request(request, None).await? {
+            ServerResult::ReadResourceResult(result) => Ok(result),
+            _ => Err(other("resources/read")),
+        }
+    }
+
+    /// A page of resources, or of their templates, as the protocol has it.
+    pub(crate) async fn list_resources(&self, templates: bool, cursor: Option<String>) -> Result<Value, Fault> {
+        let params = PaginatedRequestParams::default().with_cursor(cursor);
+        let request = match templates {
+            true => ClientRequest::ListResourceTemplatesRequest(RequestOptionalParam::with_param(params)),
+            false => ClientRequest::ListResourcesRequest(RequestOptionalParam::with_param(params)),
+        };
+        let page = match self.request(request, None).await? {
+            ServerResult::ListResourcesResult(page) if !templates => serde_json::to_value(page),
+            ServerResult::ListResourceTemplatesResult(page) if templates => serde_json::to_value(page),
+            _ => return Err(other("resources/list")),
+        };
+        page.map_err(|error| Fault::Refused(error.to_string()))
+    }
+}
+
+/// What a server said of itself in the handshake.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct PeerFacts {
+    pub(crate) protocol: String,
+    pub(crate) instructions: Option<String>,
+    pub(crate) has_tools: bool,
+    pub(crate) has_prompts: bool,
+    pub(crate) has_resources: bool,
+}
+
+/// Takes reports of progress: how far, of how much, and a message.
+pub(crate) type Progress = Box<dyn Fn(f64, Option<f64>, Option<String>) + Send + Sync>;
+
+fn other(method: &str) -> Fault {
+    Fault::Refused(format!("the server answered {method} with something else"))
+}
+
+/// Whether a tool can be used.
+fn usable(tool: &Tool) -> Result<(), String> {
+    if !names::is_usable(&tool.name) {
+        return Err("its name cannot be used; it has blanks, control characters or `*`, or begins with `@`".to_owned());
+    }
+    let size = serde_json::to_vec(&*tool.input_schema).map_or(usize::MAX, |bytes| bytes.len());
+    if size > MOST_SCHEMA_BYTES {
+        return Err(format!("its schema has {size} bytes, at most {MOST_SCHEMA_BYTES} are used"));
+    }
+    match tool.input_schema.get("type").and_then(Value::as_str) {
+        Some("object") | None => Ok(()),
+        Some(kind) => Err(format!("its arguments are of type {kind:?}, not an object")),
+    }
+}
+
+/// Tells the server that nobody waits for an answer any more.
+struct CancelOnDrop {
+    peer: Peer<RoleClient>,
+    id: Option<rmcp::model::RequestId>,
+}
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        let (Some(id), Ok(runtime)) = (self.id.take(), tokio::runtime::Handle::try_current()) else { return };
+        let peer = self.peer.clone();
+        runtime.spawn(async move {
+            let params = CancelledNotificationParam::new(Some(id), None);
+            let _ = peer.send_notification(CancelledNotification::new(params).into()).await;
+        });
+    }
+}

@@ -1,0 +1,185 @@
+//! What a server may ask of the client, and what it tells it.
+
+use crate::connection::Progress;
+use crate::servers::SessionPort;
+use pijs_hostcall::BoxFuture;
+use rmcp::model::{
+    ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult, ElicitRequestParams,
+    ElicitResult, ElicitationAction, ElicitationCapability, FormElicitationCapability, Implementation, ListRootsResult,
+    LoggingMessageNotificationParam, ProgressNotificationParam, ProgressToken, ProtocolVersion, Root,
+    RootsCapabilities, SamplingCapability,
+};
+use rmcp::service::{NotificationContext, RequestContext};
+use rmcp::{ClientHandler, ErrorData, RoleClient};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Reports of progress that come before somebody waits for them.
+const MOST_EARLY: usize = 64;
+/// Questions to the user that a server may have open at once.
+const MOST_QUESTIONS: u32 = 2;
+/// Log lines of one connection that are kept.
+const MOST_LOGGED: u32 = 1000;
+
+/// Answers one server.
+#[derive(Clone)]
+pub(crate) struct Handler(Arc<Inner>);
+
+struct Inner {
+    server: String,
+    session: Arc<dyn SessionPort>,
+    progress: Arc<Mutex<Waiting>>,
+    questions: AtomicU32,
+    logged: AtomicU32,
+    /// Told when the server says that its tools are others.
+    changed: Box<dyn Fn() + Send + Sync>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    by_token: BTreeMap<String, Progress>,
+    early: Vec<ProgressNotificationParam>,
+}
+
+/// Reports of one request; dropping it ends them.
+pub(crate) struct Reports {
+    progress: Arc<Mutex<Waiting>>,
+    token: String,
+}
+
+impl Drop for Reports {
+    fn drop(&mut self) {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner).by_token.remove(&self.token);
+    }
+}
+
+fn key(token: &ProgressToken) -> String {
+    serde_json::to_string(token).unwrap_or_default()
+}
+
+fn tell(progress: &Progress, report: ProgressNotificationParam) {
+    progress(report.progress, report.total, report.message.map(|text| crate::names::visible(&text, 1000)));
+}
+
+impl Handler {
+    pub(crate) fn new(server: &str, session: Arc<dyn SessionPort>, changed: Box<dyn Fn() + Send + Sync>) -> Self {
+        let (progress, questions, logged) = Default::default();
+        Self(Arc::new(Inner { server: server.to_owned(), session, progress, questions, logged, changed }))
+    }
+
+    /// Hands reports on a request to `progress`, those first that have come already.
+    pub(crate) fn reports(&self, token: ProgressToken, progress: Progress) -> Reports {
+        let token = key(&token);
+        let mut waiting = self.0.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        let (early, others) =
+            std::mem::take(&mut waiting.early).into_iter().partition(|early| key(&early.progress_token) == token);
+        waiting.early = others;
+        for report in early {
+            tell(&progress, report);
+        }
+        waiting.by_token.insert(token.clone(), progress);
+        Reports { progress: Arc::clone(&self.0.progress), token }
+    }
+
+    /// Asks the user or the model for the server, a few at a time.
+    async fn ask<T>(&self, asked: BoxFuture<'static, Option<T>>) -> Option<T> {
+        if self.0.questions.fetch_add(1, Ordering::Relaxed) >= MOST_QUESTIONS {
+            self.0.questions.fetch_sub(1, Ordering::Relaxed);
+            return None;
+        }
+        let _open = Open(&self.0.questions);
+        asked.await
+    }
+}
+
+struct Open<'a>(&'a AtomicU32);
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl ClientHandler for Handler {
+    fn get_info(&self) -> ClientConfig {
+        let mut capabilities = ClientCapabilities::default();
+        capabilities.roots = Some(RootsCapabilities::default());
+        if self.0.session.asks_users() {
+            capabilities.elicitation = Some(ElicitationCapability::new().with_form(FormElicitationCapability::new()));
+        }
+        if self.0.session.asks_models() {
+            capabilities.sampling = Some(SamplingCapability::default());
+        }
+        let mut config = ClientConfig::new(capabilities, Implementation::new("pi", env!("CARGO_PKG_VERSION")));
+        // The newest with a handshake; a server that knows older ones only answers with its own.
+        config.protocol_version = ProtocolVersion::LATEST_WITH_INITIALIZE;
+        config
+    }
+
+    async fn list_roots(&self, _context: RequestContext<RoleClient>) -> Result<ListRootsResult, ErrorData> {
+        let root = |path: &std::path::PathBuf| Some(Root::new(url::Url::from_file_path(path).ok()?.to_string()));
+        Ok(ListRootsResult::new(self.0.session.roots().iter().filter_map(root).collect()))
+    }
+
+    async fn create_elicitation(
+        &self,
+        request: ElicitRequestParams,
+        _context: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        let ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } = request else {
+            return Ok(ElicitResult::new(ElicitationAction::Decline));
+        };
+        let schema = serde_json::to_value(requested_schema).unwrap_or_default();
+        let message = crate::names::visible(&message, 2000);
+        let asked = self.0.session.elicit(&self.0.server, message, schema);
+        Ok(match self.ask(asked).await {
+            Some(Some(content)) => ElicitResult::new(ElicitationAction::Accept).with_content(content),
+            Some(None) => ElicitResult::new(ElicitationAction::Decline),
+            None => ElicitResult::new(ElicitationAction::Cancel),
+        })
+    }
+
+    async fn create_message(
+        &self,
+        params: CreateMessageRequestParams,
+        _context: RequestContext<RoleClient>,
+    ) -> Result<CreateMessageResult, ErrorData> {
+        let asked = self.0.session.sample(&self.0.server, params);
+        match self.ask(Box::pin(async move { Some(asked.await) })).await {
+            Some(Ok(result)) => Ok(result),
+            Some(Err(problem)) => Err(ErrorData::invalid_request(problem, None)),
+            None => Err(ErrorData::invalid_request("too many requests at once", None)),
+        }
+    }
+
+    async fn on_progress(&self, report: ProgressNotificationParam, _context: NotificationContext<RoleClient>) {
+        let mut waiting = self.0.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        match waiting.by_token.get(&key(&report.progress_token)) {
+            Some(progress) => tell(progress, report),
+            None if waiting.early.len() < MOST_EARLY => waiting.early.push(report),
+            None => {}
+        }
+    }
+
+    async fn on_logging_message(
+        &self,
+        line: LoggingMessageNotificationParam,
+        _context: NotificationContext<RoleClient>,
+    ) {
+        if self.0.logged.fetch_add(1, Ordering::Relaxed) < MOST_LOGGED {
+            let level = serde_json::to_value(line.level).ok().and_then(|level| level.as_str().map(str::to_owned));
+            let said = line.data.as_str().map_or_else(|| line.data.to_string(), str::to_owned);
+            let said = crate::names::visible(&said, 2000);
+            self.0.session.log(&self.0.server, level.as_deref().unwrap_or("info"), line.logger.as_deref(), &said);
+        }
+    }
+
+    async fn on_tool_list_changed(&self, _context: NotificationContext<RoleClient>) {
+        (self.0.changed)();
+    }
+
+    async fn on_prompt_list_changed(&self, _context: NotificationContext<RoleClient>) {
+        (self.0.changed)();
+    }
+}

@@ -1,0 +1,276 @@
+//! A server at an address: Streamable HTTP over hostcalls `http`, so that addresses are vetted and redirects decided as for extensions.
+
+use crate::calls::{Calls, Pieces, bytes_of, object};
+use crate::flow::MOST_MESSAGE_BYTES;
+use futures_util::stream::{BoxStream, StreamExt};
+use http::{HeaderName, HeaderValue};
+use pijs_protocol::HostcallError;
+use rmcp::RoleClient;
+use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::transport::streamable_http_client::{
+    AuthRequiredError, SseError, StreamableHttpClient, StreamableHttpClientTransport,
+    StreamableHttpClientTransportConfig, StreamableHttpError, StreamableHttpPostResponse,
+};
+use serde_json::{Value, json};
+use sse_stream::{Sse, SseStream};
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+
+const SESSION: &str = "mcp-session-id";
+const LAST_EVENT: &str = "last-event-id";
+/// Bytes of one answer that comes as events.
+const MOST_STREAM_BYTES: usize = 128 << 20;
+
+type Failed = StreamableHttpError<Refused>;
+
+/// A request that was not carried out.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Refused(String);
+
+impl From<HostcallError> for Refused {
+    fn from(error: HostcallError) -> Self {
+        Self(error.message)
+    }
+}
+
+/// Sends requests as hostcalls.
+#[derive(Clone)]
+pub(crate) struct GatedHttp {
+    calls: Calls,
+    headers: Arc<Vec<(String, String)>>,
+}
+
+/// The transport to an address, with these headers in each request.
+pub(crate) fn transport(
+    calls: Calls,
+    url: &str,
+    headers: Vec<(String, String)>,
+) -> impl rmcp::transport::Transport<RoleClient> + use<> {
+    let mut config = StreamableHttpClientTransportConfig::with_uri(url);
+    config.allow_stateless = true;
+    StreamableHttpClientTransport::with_client(GatedHttp { calls, headers: Arc::new(headers) }, config)
+}
+
+/// The head of an answer, and what follows it.
+struct Answered {
+    status: u16,
+    headers: Vec<(String, String)>,
+    pieces: Pieces,
+}
+
+impl Answered {
+    fn header(&self, name: &str) -> Option<&str> {
+        let found = self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+        found.map(|(_, value)| value.as_str())
+    }
+
+    fn is_kind(&self, kind: &str) -> bool {
+        let found = self.header("content-type").and_then(|value| value.split(';').next());
+        found.is_some_and(|value| value.trim().eq_ignore_ascii_case(kind))
+    }
+
+    /// The pieces of the body.
+    fn body(self) -> BoxStream<'static, io::Result<bytes::Bytes>> {
+        let state = (self.pieces, 0_usize, false);
+        futures_util::stream::unfold(state, |(mut pieces, mut size, over)| async move {
+            if over {
+                return None;
+            }
+            let (mut result, _held) = pieces.results.recv().await?;
+            if let Some(error) = result.error {
+                return Some((Err(io::Error::other(error.message)), (pieces, size, true)));
+            }
+            let ends = result.chunk.as_ref().is_none_or(|chunk| chunk.is_last);
+            let bytes = bytes_of(&mut result, "body").unwrap_or_default();
+            size = size.saturating_add(bytes.len());
+            if size > MOST_STREAM_BYTES {
+                return Some((Err(io::Error::other("it sent more than 128 MiB in one answer")), (pieces, size, true)));
+            }
+            Some((Ok(bytes.into()), (pieces, size, ends)))
+        })
+        .boxed()
+    }
+
+    async fn text(self, limit: usize) -> Result<Vec<u8>, Failed> {
+        let mut body = self.body();
+        let mut text = Vec::new();
+        while let Some(piece) = body.next().await {
+            text.extend_from_slice(&piece?);
+            if text.len() > limit {
+                return Err(StreamableHttpError::ResponseBodyTooLarge { max_size: limit });
+            }
+        }
+        Ok(text)
+    }
+
+    /// Server-sent events, none longer than a message may be.
+    fn events(self) -> BoxStream<'static, Result<Sse, SseError>> {
+        let bounded = self.body().scan((0_usize, b'\n'), |(since, last), piece| {
+            let piece = piece.and_then(|bytes| {
+                for byte in &bytes {
+                    // A blank line ends an event.
+                    *since = if *byte == b'\n' && *last == b'\n' { 0 } else { *since + 1 };
+                    if *byte != b'\r' {
+                        *last = *byte;
+                    }
+                    if *since > MOST_MESSAGE_BYTES {
+                        return Err(io::Error::other("it sent a message that is too long"));
+                    }
+                }
+                Ok(bytes)
+            });
+            std::future::ready(Some(piece))
+        });
+        SseStream::from_bytes_stream(bounded).boxed()
+    }
+}
+
+impl GatedHttp {
+    async fn send(
+        &self,
+        method: &str,
+        url: &str,
+        more: Vec<(&str, String)>,
+        body: Option<String>,
+    ) -> Result<Answered, Failed> {
+        let mut headers: Vec<[String; 2]> = Vec::new();
+        headers.extend(self.headers.iter().map(|(name, value)| [name.clone(), value.clone()]));
+        headers.extend(more.into_iter().map(|(name, value)| [name.to_owned(), value]));
+        let params = object([
+            ("url", json!(url)),
+            ("method", json!(method)),
+            ("headers", json!(headers)),
+            ("body", json!(body)),
+            ("stream", json!(true)),
+            // Headers of the user go to the address that the user named.
+            ("redirect", json!("manual")),
+        ]);
+        let failed = |error: HostcallError| StreamableHttpError::Client(Refused::from(error));
+        let mut pieces = self.calls.pieces("http", params, Vec::new()).map_err(failed)?;
+        let Some((head, _held)) = pieces.results.recv().await else {
+            return Err(StreamableHttpError::UnexpectedEndOfStream);
+        };
+        if let Some(error) = head.error {
+            return Err(failed(error));
+        }
+        let status = head.output.get("status").and_then(Value::as_u64).and_then(|status| u16::try_from(status).ok());
+        let headers = head.output.get("headers").cloned().unwrap_or_default();
+        Ok(Answered { status: status.unwrap_or_default(), headers: serde_json::from_value(headers)?, pieces })
+    }
+}
+
+fn written(custom: HashMap<HeaderName, HeaderValue>) -> Vec<(String, String)> {
+    let mut all: Vec<(String, String)> = custom
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned())))
+        .collect();
+    all.sort();
+    all
+}
+
+fn head<'a>(custom: &'a [(String, String)], session: Option<&Arc<str>>, accept: &'a str) -> Vec<(&'a str, String)> {
+    let mut all: Vec<(&str, String)> = custom.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
+    all.push(("accept", accept.to_owned()));
+    all.extend(session.map(|session| (SESSION, session.to_string())));
+    all
+}
+
+fn status_error(answered: &Answered) -> Option<Failed> {
+    match answered.status {
+        401 => {
+            let challenge = answered.header("www-authenticate").unwrap_or_default().to_owned();
+            Some(StreamableHttpError::AuthRequired(AuthRequiredError::new(challenge)))
+        }
+        status if (200..300).contains(&status) => None,
+        status if (300..400).contains(&status) => Some(StreamableHttpError::Client(Refused(format!(
+            "HTTP {status}: it redirects to {}; write that address into mcp.json",
+            pijs_hostcall::prompt::shown(answered.header("location").unwrap_or("another address"), 200)
+        )))),
+        status => Some(StreamableHttpError::Client(Refused(format!("HTTP {status}")))),
+    }
+}
+
+impl StreamableHttpClient for GatedHttp {
+    type Error = Refused;
+
+    async fn post_message(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session_id: Option<Arc<str>>,
+        _auth_header: Option<String>,
+        custom_headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<StreamableHttpPostResponse, Failed> {
+        let body = serde_json::to_string(&message)?;
+        let custom = written(custom_headers);
+        let mut headers = head(&custom, session_id.as_ref(), "application/json, text/event-stream");
+        headers.push(("content-type", "application/json".to_owned()));
+        let answered = self.send("POST", &uri, headers, Some(body)).await?;
+        if matches!(answered.status, 202 | 204) {
+            return Ok(StreamableHttpPostResponse::Accepted);
+        }
+        if answered.status == 404 && session_id.is_some() {
+            return Err(StreamableHttpError::SessionExpired);
+        }
+        if let Some(error) = status_error(&answered) {
+            return Err(error);
+        }
+        let session = answered.header(SESSION).map(str::to_owned);
+        if answered.is_kind("text/event-stream") {
+            return Ok(StreamableHttpPostResponse::Sse(answered.events(), session));
+        }
+        if answered.is_kind("application/json") {
+            let text = answered.text(MOST_MESSAGE_BYTES).await?;
+            let message: ServerJsonRpcMessage = serde_json::from_slice(&text)?;
+            return Ok(StreamableHttpPostResponse::Json(message, session));
+        }
+        let is_request = matches!(message, ClientJsonRpcMessage::Request(_));
+        if !is_request {
+            return Ok(StreamableHttpPostResponse::Accepted);
+        }
+        Err(StreamableHttpError::UnexpectedContentType(answered.header("content-type").map(str::to_owned)))
+    }
+
+    async fn delete_session(
+        &self,
+        uri: Arc<str>,
+        session_id: Arc<str>,
+        _auth_header: Option<String>,
+        custom_headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<(), Failed> {
+        let custom = written(custom_headers);
+        let answered = self.send("DELETE", &uri, head(&custom, Some(&session_id), "*/*"), None).await?;
+        match answered.status {
+            405 => Ok(()),
+            _ => status_error(&answered).map_or(Ok(()), Err),
+        }
+    }
+
+    async fn get_stream(
+        &self,
+        uri: Arc<str>,
+        session_id: Option<Arc<str>>,
+        last_event_id: Option<String>,
+        _auth_header: Option<String>,
+        custom_headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Failed> {
+        let custom = written(custom_headers);
+        let mut headers = head(&custom, session_id.as_ref(), "text/event-stream");
+        headers.extend(last_event_id.map(|id| (LAST_EVENT, id)));
+        let answered = self.send("GET", &uri, headers, None).await?;
+        if answered.status == 405 {
+            return Err(StreamableHttpError::ServerDoesNotSupportSse);
+        }
+        if let Some(error) = status_error(&answered) {
+            return Err(error);
+        }
+        match answered.is_kind("text/event-stream") {
+            true => Ok(answered.events()),
+            false => {
+                Err(StreamableHttpError::UnexpectedContentType(answered.header("content-type").map(str::to_owned)))
+            }
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Names of tools: `mcp__SERVER__TOOL`.
+
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+
+/// Begins the names of all tools of servers.
+pub const PREFIX: &str = "mcp__";
+/// Longest name that providers of models take.
+const LONGEST: usize = 64;
+
+/// The name for the model of a server's tool: letters, digits and `_`.
+pub fn plain(server: &str, tool: &str) -> String {
+    let part = |text: &str| -> String {
+        text.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' }).collect()
+    };
+    format!("{PREFIX}{}__{}", part(server), part(tool))
+}
+
+/// The names of all tools, in their order: plain ones, with a suffix of eight digits where two would be the same or one is too long.
+pub fn of_all(tools: &[(String, String)]) -> Vec<String> {
+    let mut count: BTreeMap<String, usize> = BTreeMap::new();
+    for (server, tool) in tools {
+        *count.entry(plain(server, tool)).or_default() += 1;
+    }
+    let name = |(server, tool): &(String, String)| {
+        let plain = plain(server, tool);
+        if count[&plain] == 1 && plain.len() <= LONGEST {
+            return plain;
+        }
+        let digest = Sha256::digest(format!("{server}/{tool}"));
+        let suffix: String = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+        // The name is ASCII.
+        format!("{}_{suffix}", &plain[..plain.len().min(LONGEST - 9)])
+    };
+    tools.iter().map(name).collect()
+}
+
+/// Whether a server's tool may have this name: one that can be named in grants and shown to people.
+pub fn is_usable(tool: &str) -> bool {
+    let is_plain = |c: char| !c.is_control() && !c.is_whitespace() && c != '*';
+    !tool.is_empty() && tool.len() <= 256 && !tool.starts_with('@') && tool.chars().all(is_plain)
+}
+
+/// Text of a server as a model is told it: without characters that people do not see, at most `limit` bytes.
+pub fn visible(text: &str, limit: usize) -> String {
+    let is_hidden = |c: char| {
+        (c.is_control() && c != '\n' && c != '\t')
+            || matches!(u32::from(c), 0xad | 0x61c | 0x180e | 0x200b..=0x200f | 0x202a..=0x202e | 0x2060..=0x206f | 0xfeff | 0xfff9..=0xfffb | 0xe0000..=0xe007f)
+    };
+    let mut out: String = text.chars().filter(|c| !is_hidden(*c)).collect();
+    if out.len() > limit {
+        out.truncate(out.floor_char_boundary(limit));
+        out.push_str("...");
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_what_a_provider_takes_and_no_two_are_the_same() {
+        let tools = [("a-b", "read.file"), ("a-b", "read_file"), ("a", "b"), ("a", &"x".repeat(80))];
+        let tools: Vec<(String, String)> = tools.map(|(server, tool)| (server.to_owned(), tool.to_owned())).to_vec();
+        let names = of_all(&tools);
+        assert_eq!(names[2], "mcp__a__b");
+        assert!(names[0].starts_with("mcp__a_b__read_file_") && names[0] != names[1], "{names:?}");
+        assert!(names.iter().all(|name| name.len() <= LONGEST), "{names:?}");
+        assert_eq!(of_all(&tools), names);
+    }
+
+    #[test]
+    fn a_tool_that_grants_cannot_name_is_none() {
+        assert!(is_usable("read.file") && is_usable("a/b"));
+        for bad in ["", "*", "a*", "@prompts", "a b", "a\u{1b}"] {
+            assert!(!is_usable(bad), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_seen_is_not_told() {
+        assert_eq!(visible("a\u{200b}b\u{e0041}\u{1b}[2K\nc", 100), "ab[2K\nc");
+        assert_eq!(visible("äöü", 3), "ä...");
+    }
+}

@@ -1,0 +1,169 @@
+//! What servers said of their tools when somebody last agreed to it.
+//!
+//! A tool that says something else in a later session may be another tool: it is left out until a person has seen what it says now.
+//! Pins belong to a server's key, which names its file and its program or address ([`ServerConfig::identity`](crate::config::ServerConfig)):
+//! another program under the same name begins anew.
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+
+/// Name of the file, below the folder of PiJS's own state.
+pub const FILE_NAME: &str = "mcp-tools.json";
+/// Longest file that is read.
+pub const MOST_FILE_BYTES: u64 = 16 << 20;
+/// Servers that are kept; the ones that were noted first go.
+const MOST_SERVERS: usize = 512;
+
+/// Digests by tool.
+pub type ToolDigests = BTreeMap<String, String>;
+
+/// The file.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pins {
+    /// In the order they were noted.
+    #[serde(default)]
+    servers: Vec<(String, ToolDigests)>,
+    /// What went wrong with a server when it was last used, by key.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    problems: BTreeMap<String, String>,
+}
+
+/// What became of a server's tools since the last time.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Tools that were not there.
+    pub added: Vec<String>,
+    /// Tools that say something else.
+    pub changed: Vec<String>,
+    /// Tools that are gone.
+    pub removed: Vec<String>,
+}
+
+impl Changes {
+    /// Whether a person has to see it: what is gone harms nobody.
+    pub fn need_consent(&self) -> bool {
+        !self.added.is_empty() || !self.changed.is_empty()
+    }
+
+    /// In words: `says something else of a, b; has c beside them; has d no more`.
+    pub fn words(&self) -> String {
+        let list = |names: &[String]| names.join(", ");
+        let mut words = Vec::new();
+        if !self.changed.is_empty() {
+            words.push(format!("says something else of {}", list(&self.changed)));
+        }
+        if !self.added.is_empty() {
+            words.push(format!("has new tools: {}", list(&self.added)));
+        }
+        if !self.removed.is_empty() {
+            words.push(format!("has no more: {}", list(&self.removed)));
+        }
+        words.join("; ")
+    }
+}
+
+impl Pins {
+    /// Compares what a server says now. `None`: it was never seen.
+    pub fn compare(&self, key: &str, now: &ToolDigests) -> Option<Changes> {
+        let known = &self.servers.iter().find(|(known, _)| known == key)?.1;
+        let mut changes = Changes::default();
+        for (name, digest) in now {
+            match known.get(name) {
+                None => changes.added.push(name.clone()),
+                Some(pinned) if pinned != digest => changes.changed.push(name.clone()),
+                Some(_) => {}
+            }
+        }
+        changes.removed = known.keys().filter(|name| !now.contains_key(*name)).cloned().collect();
+        Some(changes)
+    }
+
+    /// Takes what a server says now for what was agreed to.
+    pub fn pin(&mut self, key: &str, now: ToolDigests) {
+        self.servers.retain(|(known, _)| known != key);
+        self.servers.push((key.to_owned(), now));
+        let over = self.servers.len().saturating_sub(MOST_SERVERS);
+        self.servers.drain(..over);
+    }
+
+    /// Notes what went wrong with a server, or that nothing did. Answers whether that is news.
+    pub fn note(&mut self, key: &str, problem: Option<&str>) -> bool {
+        if self.problems.get(key).map(String::as_str) == problem {
+            return false;
+        }
+        match problem {
+            Some(problem) if self.problems.len() < MOST_SERVERS => {
+                drop(self.problems.insert(key.to_owned(), problem.to_owned()))
+            }
+            _ => drop(self.problems.remove(key)),
+        }
+        true
+    }
+
+    /// What went wrong with a server when it was last used.
+    pub fn problem(&self, key: &str) -> Option<&str> {
+        self.problems.get(key).map(String::as_str)
+    }
+
+    /// Forgets a server; answers whether it was known.
+    pub fn forget(&mut self, key: &str) -> bool {
+        let before = self.servers.len();
+        self.servers.retain(|(known, _)| known != key);
+        let had_problem = self.problems.remove(key).is_some();
+        self.servers.len() < before || had_problem
+    }
+}
+
+/// `sha256:HEX` over all that a server says of a tool.
+pub fn digest(tool: &rmcp::model::Tool) -> String {
+    let said = serde_json::json!([
+        tool.name,
+        tool.title,
+        tool.description,
+        tool.input_schema,
+        tool.output_schema,
+        tool.annotations
+    ]);
+    let hex: String = Sha256::digest(said.to_string()).iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("sha256:{hex}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn digests(tools: &[(&str, &str)]) -> ToolDigests {
+        tools.iter().map(|(name, digest)| ((*name).to_owned(), (*digest).to_owned())).collect()
+    }
+
+    #[test]
+    fn a_server_is_held_to_what_it_said() {
+        let mut pins = Pins::default();
+        let first = digests(&[("a", "1"), ("b", "1"), ("c", "1")]);
+        assert_eq!(pins.compare("k", &first), None);
+        pins.pin("k", first.clone());
+        assert_eq!(pins.compare("k", &first), Some(Changes::default()));
+        let later = digests(&[("a", "1"), ("b", "2"), ("d", "1")]);
+        let changes = pins.compare("k", &later).expect("known");
+        assert!(changes.need_consent());
+        assert_eq!(changes.words(), "says something else of b; has new tools: d; has no more: c");
+        assert!(!pins.compare("k", &digests(&[("a", "1")])).expect("known").need_consent());
+        assert!(pins.forget("k") && !pins.forget("k"));
+    }
+
+    #[test]
+    fn a_digest_covers_what_a_model_and_a_person_are_told() {
+        let tool = |description: &str, schema: &str, hint: bool| -> rmcp::model::Tool {
+            serde_json::from_value(serde_json::json!({
+                "name": "a", "description": description, "annotations": {"readOnlyHint": hint},
+                "inputSchema": {"type": "object", "properties": {"x": {"description": schema}}},
+            }))
+            .expect("a tool")
+        };
+        let digests = [tool("d", "s", true), tool("e", "s", true), tool("d", "t", true), tool("d", "s", false)]
+            .map(|tool| digest(&tool));
+        assert_eq!(digests[0], digest(&tool("d", "s", true)));
+        assert!((1..4).all(|at| digests[at] != digests[0]), "{digests:?}");
+    }
+}

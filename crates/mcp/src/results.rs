@@ -1,0 +1,166 @@
+//! What a tool answered, as the model gets it.
+//!
+//! Text beyond [`MOST_TEXT`] is cut in the middle, and the whole goes to a file that the text names.
+
+use crate::names::visible;
+use rmcp::model::{CallToolResult, ContentBlock, GetPromptResult, ReadResourceResult, ResourceContents, Role};
+use serde_json::{Value, json};
+
+/// Bytes of text that reach the model.
+pub const MOST_TEXT: usize = 20 << 10;
+/// Blocks of an answer; what follows is left out with a note.
+const MOST_BLOCKS: usize = 64;
+/// Longest image, in base64: what providers take.
+const MOST_IMAGE: usize = 7 << 20;
+
+/// An answer in blocks of pi: `{type: "text", text}` and `{type: "image", data, mimeType}`.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Answer {
+    /// The blocks.
+    pub blocks: Vec<Value>,
+    /// Whether the tool says that it failed.
+    pub is_error: bool,
+}
+
+impl Answer {
+    /// The text of its blocks.
+    pub fn text(&self) -> String {
+        let text = |block: &Value| block.get("text").and_then(Value::as_str).map(str::to_owned);
+        self.blocks.iter().filter_map(text).collect::<Vec<_>>().join("\n")
+    }
+
+    /// Takes out the middle of text that is too long. Answers the whole, for a file whose place [`Answer::name_file`] adds.
+    pub fn cut(&mut self) -> Option<String> {
+        let text = self.text();
+        if text.len() <= MOST_TEXT {
+            return None;
+        }
+        self.blocks.retain(|block| block.get("text").is_none());
+        self.blocks.insert(0, json!({"type": "text", "text": cut_middle(&text, MOST_TEXT)}));
+        Some(text)
+    }
+
+    /// Says where the whole text is.
+    pub fn name_file(&mut self, place: &str) {
+        self.blocks.push(json!({"type": "text", "text": format!("[the whole text: {place}]")}));
+    }
+}
+
+/// A tool's result in blocks.
+pub fn of_tool(server: &str, result: &CallToolResult) -> Answer {
+    let mut blocks: Vec<Value> = result.content.iter().take(MOST_BLOCKS).map(|block| of_block(server, block)).collect();
+    if result.content.len() > MOST_BLOCKS {
+        blocks.push(text(format!("[{} more blocks are left out]", result.content.len() - MOST_BLOCKS)));
+    }
+    if let (true, Some(structured)) = (blocks.is_empty(), &result.structured_content) {
+        blocks.push(text(structured.to_string()));
+    }
+    Answer { blocks, is_error: result.is_error == Some(true) }
+}
+
+/// A resource in blocks.
+pub fn of_resource(result: &ReadResourceResult) -> Answer {
+    Answer { blocks: result.contents.iter().take(MOST_BLOCKS).map(of_contents).collect(), is_error: false }
+}
+
+/// A prompt as text to say.
+pub fn of_prompt(server: &str, result: &GetPromptResult) -> String {
+    let mut said = Vec::new();
+    for message in &result.messages {
+        let block = of_block(server, &message.content);
+        let line = block.get("text").and_then(Value::as_str).unwrap_or("[an image]").to_owned();
+        said.push(if message.role == Role::Assistant { format!("Assistant: {line}") } else { line });
+    }
+    visible(&said.join("\n\n"), MOST_TEXT)
+}
+
+fn of_block(server: &str, block: &ContentBlock) -> Value {
+    match block {
+        ContentBlock::Text(said) => text(said.text.clone()),
+        ContentBlock::Image(image) if image.data.len() <= MOST_IMAGE => {
+            json!({"type": "image", "data": image.data, "mimeType": image.mime_type})
+        }
+        ContentBlock::Image(image) => text(format!("[an image of {} bytes is left out]", image.data.len() / 4 * 3)),
+        ContentBlock::Audio(audio) => text(format!("[audio, {}, is left out]", audio.mime_type)),
+        ContentBlock::Resource(resource) => of_contents(&resource.resource),
+        ContentBlock::ResourceLink(link) => {
+            text(format!("[resource {} of the server {server}; read_mcp_resource reads it]", link.uri))
+        }
+        _ => text("[a block of an unknown kind is left out]".to_owned()),
+    }
+}
+
+fn of_contents(contents: &ResourceContents) -> Value {
+    match contents {
+        ResourceContents::TextResourceContents { text: said, .. } => text(said.clone()),
+        ResourceContents::BlobResourceContents { blob, mime_type, uri, .. } => {
+            let kind = mime_type.as_deref().unwrap_or("application/octet-stream");
+            match kind.starts_with("image/") && blob.len() <= MOST_IMAGE {
+                true => json!({"type": "image", "data": blob, "mimeType": kind}),
+                false => text(format!("[{uri}: {kind}, {} bytes, is left out]", blob.len() / 4 * 3)),
+            }
+        }
+        _ => text("[contents of an unknown kind are left out]".to_owned()),
+    }
+}
+
+fn text(said: String) -> Value {
+    json!({"type": "text", "text": said})
+}
+
+/// Text of about `limit` bytes: its beginning and its end.
+fn cut_middle(text: &str, limit: usize) -> String {
+    let half = limit / 2;
+    let head = text.floor_char_boundary(half);
+    let tail = text.ceil_char_boundary(text.len() - half);
+    let gone = text[head..tail].chars().count();
+    format!("{}\n…{gone} chars truncated…\n{}", &text[..head], &text[tail..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn result(value: Value) -> CallToolResult {
+        serde_json::from_value(value).expect("a result")
+    }
+
+    #[test]
+    fn each_kind_of_block_is_told() {
+        let answer = of_tool(
+            "s",
+            &result(json!({"isError": true, "content": [
+                {"type": "text", "text": "a"},
+                {"type": "image", "data": "AAAA", "mimeType": "image/png"},
+                {"type": "audio", "data": "AAAA", "mimeType": "audio/wav"},
+                {"type": "resource_link", "uri": "file:///x", "name": "x"},
+                {"type": "resource", "resource": {"uri": "u", "text": "b"}},
+                {"type": "resource", "resource": {"uri": "u", "blob": "AAAA", "mimeType": "image/png"}},
+            ]})),
+        );
+        assert!(answer.is_error);
+        assert_eq!(answer.blocks[1], json!({"type": "image", "data": "AAAA", "mimeType": "image/png"}));
+        assert_eq!(answer.blocks[5]["type"], "image");
+        let expected =
+            "a\n[audio, audio/wav, is left out]\n[resource file:///x of the server s; read_mcp_resource reads it]\nb";
+        assert_eq!(answer.text(), expected);
+        let structured = of_tool("s", &result(json!({"content": [], "structuredContent": {"n": 1}})));
+        assert_eq!(structured.text(), "{\"n\":1}");
+    }
+
+    #[test]
+    fn long_text_loses_its_middle_and_the_whole_is_kept() {
+        let long = format!("begin{}end", "ä".repeat(20_000));
+        let mut answer =
+            Answer { blocks: vec![json!({"type": "text", "text": long}), json!({"type": "image"})], is_error: false };
+        assert_eq!(answer.cut(), Some(long));
+        let text = answer.text();
+        assert!(text.starts_with("begin") && text.ends_with("end") && text.contains(" chars truncated…"), "{text}");
+        assert!(text.len() < MOST_TEXT + 100);
+        assert_eq!(answer.blocks[1], json!({"type": "image"}));
+        answer.name_file("/tmp/x");
+        assert!(answer.text().ends_with("[the whole text: /tmp/x]"));
+        let mut short = Answer { blocks: vec![json!({"type": "text", "text": "x"})], is_error: false };
+        assert_eq!(short.cut(), None);
+    }
+}
