@@ -64,6 +64,8 @@ pub struct RegExpVm {
     // Values of the context go before it does.
     expressions: Vec<Persistent<Object<'static>>>,
     exec: Persistent<Function<'static>>,
+    /// `RegExp.prototype[Symbol.replace]`
+    replace: Persistent<Function<'static>>,
     context: Context,
     _runtime: Runtime,
     polls: Rc<Polls>,
@@ -106,10 +108,12 @@ impl RegExpVm {
         let exec = context.with(|ctx| {
             let class: Object<'_> = ctx.globals().get("RegExp")?;
             let prototype: Object<'_> = class.get("prototype")?;
-            Ok(Persistent::save(&ctx, prototype.get::<_, Function<'_>>("exec")?))
+            let replace: Function<'_> = prototype.get(rquickjs::Symbol::replace(ctx.clone()))?;
+            let exec: Function<'_> = prototype.get("exec")?;
+            Ok((Persistent::save(&ctx, exec), Persistent::save(&ctx, replace)))
         });
-        let exec = exec.map_err(failed)?;
-        Ok(Self { expressions: Vec::new(), exec, context, _runtime: runtime, polls })
+        let (exec, replace) = exec.map_err(failed)?;
+        Ok(Self { expressions: Vec::new(), exec, replace, context, _runtime: runtime, polls })
     }
 
     /// Compiles `new RegExp(source, flags)`; of the flags, `g` and `y` are refused, which make a match depend on the one before.
@@ -119,6 +123,20 @@ impl RegExpVm {
         if let Some(flag) = flags.chars().find(|flag| matches!(flag, 'g' | 'y')) {
             return Err(format!("the flag `{flag}` has no meaning here: remove it"));
         }
+        self.construct(source, flags)
+    }
+
+    /// Compiles `new RegExp(source, flags)` with the flag `g`, for [`replace`](Self::replace) of all matches only.
+    ///
+    /// Fails as [`compile`](Self::compile) does.
+    pub fn compile_global(&mut self, source: &str, flags: &str) -> Result<RegExpId, String> {
+        if flags.contains('y') {
+            return Err("the flag `y` has no meaning here: remove it".to_owned());
+        }
+        self.construct(source, &format!("g{}", flags.replace('g', "")))
+    }
+
+    fn construct(&mut self, source: &str, flags: &str) -> Result<RegExpId, String> {
         self.polls.allow(COMPILE_POLLS);
         let made = self.context.with(|ctx| {
             let class: Constructor<'_> = ctx.globals().get("RegExp").map_err(|error| error.to_string())?;
@@ -142,6 +160,34 @@ impl RegExpVm {
         match found {
             _ if self.polls.has_stopped.get() => Err(OutOfSteps::Steps),
             Ok(found) => Ok(found.map(|(start, end)| (byte_of(text, start, false), byte_of(text, end, true)))),
+            Err(()) => Err(OutOfSteps::Memory),
+        }
+    }
+
+    /// Returns the text with the first match replaced, or with all for an expression that was compiled as global; `$1`, `$<name>`
+    /// and their kin are expanded as `String.prototype.replace` does. Half a character becomes U+FFFD.
+    ///
+    /// Fails as [`matches`](Self::matches) does.
+    pub fn replace(
+        &self,
+        id: RegExpId,
+        text: &str,
+        replacement: &str,
+        max_interrupts: u64,
+    ) -> Result<String, OutOfSteps> {
+        self.polls.allow(max_interrupts);
+        let replaced = self.context.with(|ctx| {
+            let replaced = (|| {
+                let expression = self.expressions[id.0].clone().restore(&ctx)?;
+                let replace = self.replace.clone().restore(&ctx)?;
+                let replaced: rquickjs::String<'_> = replace.call((This(expression), text, replacement))?;
+                Ok(text::lossy(&replaced))
+            })();
+            replaced.catch(&ctx).map_err(|_| ())
+        });
+        match replaced {
+            _ if self.polls.has_stopped.get() => Err(OutOfSteps::Steps),
+            Ok(replaced) => Ok(replaced),
             Err(()) => Err(OutOfSteps::Memory),
         }
     }
@@ -187,6 +233,18 @@ fn byte_of(text: &str, unit: usize, rounds_up: bool) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn matches_are_replaced_once_or_everywhere() {
+        let mut vm = RegExpVm::new().unwrap();
+        let once = vm.compile(r"(\w)=(\w)", "").unwrap();
+        assert_eq!(vm.replace(once, "a=b c=d", "$2=$1", 100).as_deref(), Ok("b=a c=d"));
+        let all = vm.compile_global(r"(?<k>\w)=(\w)", "i").unwrap();
+        assert_eq!(vm.replace(all, "a=b ü c=d", "$<k>$$", 100).as_deref(), Ok("a$ ü c$"));
+        assert_eq!(vm.replace(all, "nothing", "x", 100).as_deref(), Ok("nothing"));
+        let endless = vm.compile_global("(a+)+b", "").unwrap();
+        assert_eq!(vm.replace(endless, &"a".repeat(40), "", 100), Err(OutOfSteps::Steps));
+    }
 
     #[test]
     fn offsets_are_bytes() {
