@@ -1,0 +1,146 @@
+//! The unit of state: an entry, as one run sees it.
+
+use std::fmt;
+
+macro_rules! words {
+    ($(#[$of_type:meta])* $name:ident, $what:literal { $($(#[$of_variant:meta])* $variant:ident = $word:literal,)+ }) => {
+        $(#[$of_type])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+        #[serde(rename_all = "lowercase")]
+        pub enum $name {
+            $($(#[$of_variant])* $variant,)+
+        }
+
+        impl $name {
+            /// Lists all values, in the order of their declaration.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            /// Returns the word that stands for it in databases and messages.
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $word,)+
+                }
+            }
+
+            /// Returns what the word stands for.
+            ///
+            /// Fails with the words that there are.
+            pub fn parse(word: &str) -> Result<Self, $crate::StoreError> {
+                match word {
+                    $($word => Ok(Self::$variant),)+
+                    _ => Err($crate::StoreError::invalid(format!(
+                        "{}: `{word}` is none: use one of {}", $what, [$($word),+].join(", ")
+                    ))),
+                }
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                formatter.write_str(self.as_str())
+            }
+        }
+
+        impl rusqlite::types::ToSql for $name {
+            fn to_sql(&self) -> rusqlite::Result<rusqlite::types::ToSqlOutput<'_>> {
+                Ok(self.as_str().into())
+            }
+        }
+
+        impl rusqlite::types::FromSql for $name {
+            fn column_result(value: rusqlite::types::ValueRef<'_>) -> rusqlite::types::FromSqlResult<Self> {
+                Self::parse(value.as_str()?).map_err(|error| rusqlite::types::FromSqlError::Other(Box::new(error)))
+            }
+        }
+    };
+}
+pub(crate) use words;
+
+words! {
+    /// Where an entry is in its lifecycle.
+    State, "state" {
+        /// It waits to be accepted or rejected.
+        Proposed = "proposed",
+        /// Its body grows.
+        Streaming = "streaming",
+        /// It is complete.
+        Resolved = "resolved",
+        /// It is complete and did not succeed; the outcome says why.
+        Failed = "failed",
+        /// It was ended from outside.
+        Cancelled = "cancelled",
+    }
+}
+
+words! {
+    /// Exposure of an entry to the model in its next turn.
+    Visibility, "visibility" {
+        /// The whole body.
+        Visible = "visible",
+        /// The path, its attributes and a summary.
+        Summarized = "summarized",
+        /// Nothing; a pattern still finds it.
+        Archived = "archived",
+    }
+}
+
+impl State {
+    /// Reports whether the entry changes no more by itself.
+    pub fn is_terminal(self) -> bool {
+        matches!(self, Self::Resolved | Self::Failed | Self::Cancelled)
+    }
+}
+
+/// The namespace that an entry's content is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Scope {
+    /// Every run may have a view of it.
+    Global,
+    /// Runs of one project may.
+    Project(i64),
+    /// It was written by one run; forks of that run may have views of it.
+    Run(i64),
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Global => formatter.write_str("global"),
+            Self::Project(id) => write!(formatter, "project:{id}"),
+            Self::Run(id) => write!(formatter, "run:{id}"),
+        }
+    }
+}
+
+/// An entry as one run sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Number of the view, which orders the entries of a run by when it first wrote them.
+    pub id: i64,
+    /// `scheme://rest`, or the path of a file.
+    pub path: String,
+    /// The part before `://`; none for files.
+    pub scheme: Option<String>,
+    /// Namespace of the content.
+    pub scope: String,
+    /// Content.
+    pub body: String,
+    /// Object in JSON.
+    pub attributes: String,
+    /// Lifecycle.
+    pub state: State,
+    /// Reason of a failure or cancellation.
+    pub outcome: Option<String>,
+    /// Exposure to the model.
+    pub visibility: Visibility,
+    /// Turn that wrote it last.
+    pub turn: i64,
+    /// Loop that wrote it last.
+    pub loop_id: Option<i64>,
+    /// How often this run wrote it.
+    pub write_count: i64,
+    /// Digest of a file's content, for those who compare files.
+    pub hash: Option<String>,
+    /// Estimate of the body's tokens.
+    pub tokens: i64,
+}

@@ -1,0 +1,121 @@
+//! Refusals and failures of the store.
+
+use crate::audit::AuditRefusal;
+use crate::pattern::PatternError;
+use crate::writer::Writer;
+use serde_json::{Value, json};
+
+/// Reasons why the store did not do what it was called for; nothing has changed then.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The scheme does not admit the writer. The text is the one that rummy's plugins look for.
+    #[error("403: writer \"{writer}\" not permitted for scheme \"{scheme}\" (allowed: {})", allowed.join(", "))]
+    Permission {
+        /// Scheme of the path; `file` for bare paths.
+        scheme: String,
+        /// Who wrote.
+        writer: Writer,
+        /// Who may.
+        allowed: Vec<String>,
+    },
+    /// The call asked to write as somebody that its path does not allow.
+    #[error(
+        "403: writer \"{writer}\" is above \"{ceiling}\", which this call's path allows: grant rummy.write:{writer} to the plugin, or leave the writer out"
+    )]
+    Ceiling {
+        /// The identity that the call asked for.
+        writer: Writer,
+        /// The highest one that its path allows.
+        ceiling: Writer,
+    },
+    /// A body is larger than an entry may be.
+    #[error(
+        "413: the body of {path} would have {size} bytes, at most {limit} are allowed: split it into several entries"
+    )]
+    Overflow {
+        /// The entry.
+        path: String,
+        /// Size that it would have.
+        size: usize,
+        /// Size that it may have.
+        limit: usize,
+    },
+    /// An argument is missing or wrong.
+    #[error("{0}")]
+    Invalid(String),
+    /// A pattern cannot be read, or took more steps than it may.
+    #[error(transparent)]
+    Pattern(#[from] PatternError),
+    /// The audit did not take the line.
+    #[error(transparent)]
+    Audit(#[from] AuditRefusal),
+    /// The database does not belong to this version, or is damaged.
+    #[error("{0}")]
+    Unusable(String),
+    /// SQLite refused: a constraint, a trigger, or the disk.
+    #[error("database: {0}")]
+    Database(#[from] rusqlite::Error),
+}
+
+impl StoreError {
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+        Self::Invalid(message.into())
+    }
+
+    /// Returns the name of the error class that plugins test with `error.name`.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Permission { .. } | Self::Ceiling { .. } => "PermissionError",
+            Self::Overflow { .. } => "EntryOverflowError",
+            Self::Pattern(_) => "PatternError",
+            _ => "Error",
+        }
+    }
+
+    /// Returns the HTTP status that the refusal stands for.
+    pub fn status(&self) -> u16 {
+        match self {
+            Self::Permission { .. } | Self::Ceiling { .. } => 403,
+            Self::Overflow { .. } => 413,
+            Self::Invalid(_) | Self::Pattern(_) => 400,
+            Self::Audit(_) | Self::Unusable(_) | Self::Database(_) => 500,
+        }
+    }
+
+    /// Returns the outcome of an entry whose handler ends with this error, as in `permission:403`.
+    pub fn outcome(&self) -> String {
+        let reason = match self {
+            Self::Permission { .. } | Self::Ceiling { .. } => "permission",
+            Self::Overflow { .. } => "overflow",
+            Self::Invalid(_) | Self::Pattern(_) => "validation",
+            Self::Audit(_) | Self::Unusable(_) | Self::Database(_) => "error",
+        };
+        format!("{reason}:{}", self.status())
+    }
+
+    /// Returns what the plugin runtime makes the thrown error of.
+    pub fn to_json(&self) -> Value {
+        let mut value = json!({
+            "name": self.name(), "message": self.to_string(), "status": self.status(), "outcome": self.outcome(),
+        });
+        match self {
+            Self::Permission { scheme, writer, allowed } => {
+                value["scheme"] = json!(scheme);
+                value["writer"] = json!(writer);
+                value["allowed"] = json!(allowed);
+            }
+            Self::Ceiling { writer, ceiling } => {
+                value["writer"] = json!(writer);
+                value["allowed"] = json!([ceiling]);
+            }
+            Self::Overflow { path, size, limit } => {
+                value["path"] = json!(path);
+                value["size"] = json!(size);
+                value["limit"] = json!(limit);
+            }
+            _ => {}
+        }
+        value
+    }
+}

@@ -1,0 +1,108 @@
+//! Runs the cases of `fixtures/rummy/entries`: calls of the facade, what they return, refuse and announce.
+//!
+//! A case names the section of rummy's documents that it comes from. It begins with project 1 and its runs 1 and 2. A step is
+//! `{"entries": METHOD, "args", "as"}` or `{"db": NAME, "op", "params"}`, with what is expected: `returns` (objects may have
+//! more members than named), `error` (the outcome), `says` (part of the message), `changes`, `woken`.
+
+use crate::{Conduct, Options, Profile, Store, WaiterId, Writer};
+use serde_json::{Value, json};
+
+const FILES: &[(&str, &str)] = &[
+    ("entries.json", include_str!("../../../../fixtures/rummy/entries/entries.json")),
+    ("writers.json", include_str!("../../../../fixtures/rummy/entries/writers.json")),
+    ("runs.json", include_str!("../../../../fixtures/rummy/entries/runs.json")),
+    ("faithful.json", include_str!("../../../../fixtures/rummy/entries/faithful.json")),
+    ("v0_5.json", include_str!("../../../../fixtures/rummy/entries/v0_5.json")),
+];
+
+fn contains(actual: &Value, expected: &Value) -> bool {
+    match (actual, expected) {
+        (Value::Object(actual), Value::Object(expected)) => {
+            expected.iter().all(|(name, value)| contains(actual.get(name).unwrap_or(&Value::Null), value))
+        }
+        (Value::Array(actual), Value::Array(expected)) => {
+            actual.len() == expected.len() && actual.iter().zip(expected).all(|(one, other)| contains(one, other))
+        }
+        // Attributes are JSON in a string.
+        (Value::String(text), Value::Object(_)) => {
+            serde_json::from_str(text).is_ok_and(|inner: Value| contains(&inner, expected))
+        }
+        _ => actual == expected,
+    }
+}
+
+fn run_case(case: &Value) -> Result<(), String> {
+    let profile = case["profile"].as_str().map_or_else(Profile::v2, |name| Profile::named(name).expect("a profile"));
+    let conduct = if case["conduct"] == "faithful" { Conduct::Faithful } else { Conduct::Strict };
+    let max_body = 64;
+    let mut store = Store::in_memory(Options { profile, conduct, max_body, ..Options::default() }).expect("a store");
+    store.set_now(1_700_000_000_000);
+    let project = store.upsert_project("demo", Some("/demo"), None).expect("a project");
+    for alias in ["demo_1", "demo_2"] {
+        store.create_run(project, alias, Some("m"), None).expect("a run");
+    }
+    for (number, step) in case["steps"].as_array().expect("steps").iter().enumerate() {
+        let at = |what: String| format!("step {}: {what}\n  {step}", number + 1);
+        let ceiling = step["as"].as_str().map_or(Writer::Plugin, |word| Writer::parse(word).expect("a writer"));
+        let (result, waits) = if let Some(path) = step["wait"].as_str() {
+            (Ok(json!(store.wait(1, path, WaiterId(7)).expect("it can wait"))), true)
+        } else if let Some(name) = step["db"].as_str() {
+            (store.statement(name, step["op"].as_str().unwrap_or("all"), &step["params"]), false)
+        } else {
+            (store.entries(step["entries"].as_str().expect("a method"), &step["args"], ceiling), false)
+        };
+        let changes = store.take_changes();
+        let woken: Vec<String> = store.take_woken().into_iter().map(|one| one.path).collect();
+        match (&result, step["error"].as_str()) {
+            (Err(error), Some(outcome)) if error.outcome() == outcome => {
+                if !changes.is_empty() {
+                    return Err(at(format!("a refused call announced {changes:?}")));
+                }
+            }
+            (Ok(_), None) => {}
+            (other, _) => return Err(at(format!("ended with {other:?}"))),
+        }
+        let text = result.as_ref().map_or_else(ToString::to_string, |value| format!("{value}"));
+        if let Some(says) = step["says"].as_str()
+            && !text.contains(says)
+        {
+            return Err(at(format!("said {text}")));
+        }
+        if let (Some(expected), Ok(value)) = (step.get("returns"), &result)
+            && !contains(value, expected)
+        {
+            return Err(at(format!("returned {value}")));
+        }
+        if let Some(expected) = step.get("changes") {
+            let found: Vec<String> = changes
+                .iter()
+                .map(|one| format!("{} {}", serde_json::to_value(one.change_type).unwrap().as_str().unwrap(), one.path))
+                .collect();
+            if json!(found) != *expected {
+                return Err(at(format!("announced {found:?}")));
+            }
+        }
+        let expected: Vec<&str> = step["woken"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        if woken != expected && !waits {
+            return Err(at(format!("woke {woken:?}")));
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn cases_of_the_documents() {
+    let mut failures = Vec::new();
+    let mut count = 0;
+    for (file, text) in FILES {
+        let cases: Value = serde_json::from_str(text).unwrap_or_else(|error| panic!("{file}: {error}"));
+        for case in cases.as_array().expect("a list of cases") {
+            count += 1;
+            assert!(case["section"].is_string(), "{file}: a case names its section: {}", case["name"]);
+            if let Err(error) = run_case(case) {
+                failures.push(format!("{file}: {}: {error}", case["name"]));
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{} of {count} cases failed:\n{}", failures.len(), failures.join("\n"));
+}

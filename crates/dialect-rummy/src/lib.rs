@@ -1,0 +1,47 @@
+//! Holds what a run of the rummy dialect is made of: entries in SQLite, and pure functions over them.
+//!
+//! ```text
+//! model's reply ──▶ tags ──▶ commands ──▶ (handlers of plugins) ──▶ facade ──▶ Store ──▶ entries, run_views
+//!                                                                     │            └──▶ changes, woken waiters, audit lines
+//! entries ──▶ assemble ──▶ rows ──▶ (filters of plugins) ──▶ budget   └── writer ceiling of the call's path
+//! ```
+//!
+//! | type | is |
+//! |---|---|
+//! | [`Profile`] | the vocabulary of one generation of rummy as data: visibilities, log paths, hook names |
+//! | [`Store`] | one database: projects, runs, loops, turns, entries; the six verbs are its methods |
+//! | [`Set`], [`Target`] | arguments of the widest verb; the rows that a verb changes |
+//! | [`Writer`] | who writes: model, client, plugin or system; a call's path gives the ceiling |
+//! | [`Waiters`] | runs that wait until a proposal is resolved |
+//! | [`Pattern`] | a glob, regular expression, sed command, JSONPath or literal, with limits |
+//! | [`Parsed`] | the commands of a reply, with warnings and the text between them |
+//!
+//! Three things always hold. The crate reads no clock and no randomness: [`Store::set_now`] hands time in, and numbers that
+//! break ties are counted per run in the database. Each verb is one transaction with one [`AuditLine`]; when the audit
+//! refuses the line, the verb has not happened. The state of an entry and its visibility are separate axes: no function
+//! changes one to change the other, except where `docs/compatibility-rummy.md` says that rummy does.
+//!
+//! The plugin runtime calls [`Store::entries`] and [`Store::statement`] with JSON; everything else is typed.
+
+#![warn(missing_docs)]
+#![warn(clippy::disallowed_methods)]
+
+mod audit;
+mod entry;
+mod error;
+mod facade;
+pub mod pattern;
+mod profile;
+mod store;
+pub mod text;
+mod waiting;
+mod writer;
+
+pub use audit::{Audit, AuditLine, AuditRefusal};
+pub use entry::{Entry, Scope, State, Visibility};
+pub use error::StoreError;
+pub use pattern::{Pattern, PatternError};
+pub use profile::{Hook, HookKind, Profile, SchemeRow};
+pub use store::{Change, ChangeKind, Options, Relocate, Removal, Set, Store, Target};
+pub use waiting::{WaiterId, Waiters, Woken};
+pub use writer::{Conduct, Writer};

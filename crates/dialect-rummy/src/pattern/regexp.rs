@@ -1,0 +1,103 @@
+//! Regular expressions of ECMAScript, in bounded steps.
+//!
+//! The engine's own `RegExp` decides. Before it an automaton is asked, which says *no* to most texts of a search over many
+//! entries in a fraction of the time.
+
+use super::{PatternError, PatternErrorKind};
+use pijs_engine::{OutOfSteps, RegExpId, RegExpVm};
+use pijs_matcher::Prefilter;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Interrupt polls of the engine that one text may take: one every 10,000 steps.
+const MAX_POLLS: u64 = 200;
+/// Expressions that are kept compiled in a thread.
+const MAX_COMPILED: usize = 256;
+
+/// A compiled expression.
+#[derive(Debug, Clone)]
+pub(super) struct RegExp {
+    source: Arc<str>,
+    /// Without `g` and `y`, which would make a match depend on the one before.
+    flags: Arc<str>,
+    replaces_all: bool,
+    prefilter: Option<Arc<Prefilter>>,
+}
+
+/// The engine's expressions of this thread. They are a cache: what they answer depends on source, flags and text alone.
+#[derive(Default)]
+struct Compiled {
+    vm: Option<RegExpVm>,
+    ids: HashMap<(Arc<str>, Arc<str>, bool), RegExpId>,
+}
+
+thread_local! {
+    static COMPILED: RefCell<Compiled> = RefCell::default();
+}
+
+impl RegExp {
+    /// Compiles an expression. `always_replaces_all` is for the notation with slashes, which replaces every match.
+    pub(super) fn parse(source: &str, flags: &str, always_replaces_all: bool) -> Result<Self, PatternError> {
+        let replaces_all = always_replaces_all || flags.contains('g');
+        let flags = flags.replace(['g', 'y'], "");
+        let compiled = Self {
+            prefilter: Prefilter::new(source, &flags).map(Arc::new),
+            source: source.into(),
+            flags: flags.into(),
+            replaces_all,
+        };
+        compiled.with(false, |_, _| Ok(()))?;
+        Ok(compiled)
+    }
+
+    pub(super) fn is_match(&self, text: &str) -> Result<bool, PatternError> {
+        Ok(self.find(text)?.is_some())
+    }
+
+    pub(super) fn find(&self, text: &str) -> Result<Option<(usize, usize)>, PatternError> {
+        match self.prefilter.as_deref() {
+            Some(prefilter) if !prefilter.may_match(&mut prefilter.start(), text) => Ok(None),
+            _ => self.with(false, |vm, id| vm.matches(id, text, MAX_POLLS)),
+        }
+    }
+
+    /// Returns the text with the first match replaced, or all of them; none when nothing matches.
+    pub(super) fn replace(&self, text: &str, replacement: &str) -> Result<Option<String>, PatternError> {
+        if self.find(text)?.is_none() {
+            return Ok(None);
+        }
+        self.with(self.replaces_all, |vm, id| vm.replace(id, text, replacement, MAX_POLLS)).map(Some)
+    }
+
+    fn with<T>(
+        &self,
+        is_global: bool,
+        work: impl FnOnce(&RegExpVm, RegExpId) -> Result<T, OutOfSteps>,
+    ) -> Result<T, PatternError> {
+        COMPILED.with_borrow_mut(|compiled| {
+            if compiled.ids.len() >= MAX_COMPILED {
+                *compiled = Compiled::default();
+            }
+            let syntax = |message: String| {
+                let message = format!("the regular expression /{}/{}: {message}", self.source, self.flags);
+                PatternError::new(PatternErrorKind::Syntax, message)
+            };
+            let vm = match &mut compiled.vm {
+                Some(vm) => vm,
+                none => none.insert(RegExpVm::new().map_err(syntax)?),
+            };
+            let key = (Arc::clone(&self.source), Arc::clone(&self.flags), is_global);
+            let id = match compiled.ids.get(&key) {
+                Some(id) => *id,
+                None => {
+                    let compile = if is_global { RegExpVm::compile_global } else { RegExpVm::compile };
+                    let id = compile(vm, &self.source, &self.flags).map_err(syntax)?;
+                    compiled.ids.insert(key, id);
+                    id
+                }
+            };
+            work(vm, id).map_err(|error| PatternError::new(PatternErrorKind::Limit, error.to_string()))
+        })
+    }
+}

@@ -1,0 +1,184 @@
+//! One database: who is in it, and how it is opened.
+//!
+//! The content of an entry is in `entries`, named by scope and path; what a run sees of it is in `run_views`: state,
+//! outcome, visibility, turn. A fork copies views. Content that belongs to a run stays that run's: a run that changes what
+//! it sees of another run's gets a copy first, and so do the others when the owner changes it.
+
+mod open;
+mod queries;
+mod runs;
+mod schemes;
+mod statements;
+mod verbs;
+
+pub(crate) use queries::Page;
+pub use verbs::{Relocate, Removal, Set, Target};
+
+use crate::audit::Audit;
+use crate::profile::Profile;
+use crate::waiting::{WaiterId, Waiters, Woken};
+use crate::writer::Conduct;
+use crate::{Entry, StoreError, text};
+use rusqlite::Connection;
+use schemes::Rule;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Settings of a store.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Words of the plugins that use it.
+    pub profile: Profile,
+    /// Whether documents or code hold where they disagree.
+    pub conduct: Conduct,
+    /// UTF-16 units of a token; rummy's `RUMMY_TOKEN_DIVISOR`.
+    pub token_divisor: u32,
+    /// Bytes that a body may have; rummy's `RUMMY_ENTRY_SIZE_MAX`.
+    pub max_body: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { profile: Profile::v2(), conduct: Conduct::Strict, token_divisor: 2, max_body: 16 << 20 }
+    }
+}
+
+/// The kind of a change, in the word that subscribers of `entry.changed` get.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ChangeKind {
+    /// It was written as a whole.
+    Upsert,
+    /// Bodies were replaced by a pattern.
+    Body,
+    /// It became visible.
+    Promote,
+    /// It became less visible, by a pattern.
+    Demote,
+    /// Its body grew.
+    Append,
+    /// Its state was set.
+    Resolve,
+    /// Its visibility was set.
+    Visibility,
+    /// Attributes were merged.
+    Attributes,
+    /// Its view was removed.
+    Remove,
+}
+
+/// A change, for the event `entry.changed`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Change {
+    /// The run.
+    pub run_id: i64,
+    /// The path, or the pattern.
+    pub path: String,
+    /// Its kind.
+    pub change_type: ChangeKind,
+}
+
+/// One database.
+///
+/// ```
+/// use pijs_dialect_rummy::{Options, Set, Store, Writer};
+///
+/// let mut store = Store::in_memory(Options::default())?;
+/// let project = store.upsert_project("demo", None, None)?;
+/// let run = store.create_run(project, "demo_1", Some("model"), None)?;
+/// store.set(&Set::new(run, "known://plan").body("First the tests."), Writer::Model)?;
+/// assert_eq!(store.body(run, "known://plan")?.as_deref(), Some("First the tests."));
+/// assert_eq!(store.set(&Set::new(run, "prompt://1").body("x"), Writer::Model).unwrap_err().outcome(), "permission:403");
+/// # Ok::<(), pijs_dialect_rummy::StoreError>(())
+/// ```
+pub struct Store {
+    connection: Connection,
+    options: Options,
+    /// UTC in the form of SQLite.
+    now: String,
+    rules: BTreeMap<String, Rule>,
+    audit: Option<Box<dyn Audit>>,
+    waiters: Waiters,
+    changes: Vec<Change>,
+    woken: Vec<Woken>,
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Store").field("options", &self.options).field("now", &self.now).finish_non_exhaustive()
+    }
+}
+
+impl Store {
+    /// Returns the settings.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Sets the time that rows carry from now on, in milliseconds since 1970.
+    pub fn set_now(&mut self, unix_millis: i64) {
+        self.now = timestamp(unix_millis);
+    }
+
+    /// Gives the store somebody who keeps a line of each verb.
+    pub fn set_audit(&mut self, audit: Box<dyn Audit>) {
+        self.audit = Some(audit);
+    }
+
+    /// Parks a waiter until the entry is resolved; false when there is nothing to wait for, because the entry is not
+    /// proposed.
+    pub fn wait(&mut self, run_id: i64, path: &str, waiter: WaiterId) -> Result<bool, StoreError> {
+        let path = text::normalize_path(path);
+        let is_open = self.entry(run_id, &path)?.is_some_and(|entry| entry.state == crate::State::Proposed);
+        if is_open {
+            self.waiters.park(run_id, path, waiter);
+        }
+        Ok(is_open)
+    }
+
+    /// Removes a waiter that is not interested any more.
+    pub fn leave(&mut self, waiter: WaiterId) {
+        self.waiters.leave(waiter);
+    }
+
+    /// Returns the changes since the last call, oldest first.
+    pub fn take_changes(&mut self) -> Vec<Change> {
+        std::mem::take(&mut self.changes)
+    }
+
+    /// Returns those who are to be woken since the last call.
+    pub fn take_woken(&mut self) -> Vec<Woken> {
+        std::mem::take(&mut self.woken)
+    }
+
+    /// Returns an entry as a run sees it.
+    pub fn entry(&self, run_id: i64, path: &str) -> Result<Option<Entry>, StoreError> {
+        self.at(run_id, &text::normalize_path(path))
+    }
+
+    /// Returns the body of an entry.
+    pub fn body(&self, run_id: i64, path: &str) -> Result<Option<String>, StoreError> {
+        Ok(self.entry(run_id, path)?.map(|entry| entry.body))
+    }
+}
+
+/// Returns a time as SQLite's `CURRENT_TIMESTAMP` writes it.
+fn timestamp(unix_millis: i64) -> String {
+    let seconds = unix_millis.div_euclid(1000);
+    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    // Days of the Gregorian calendar, in years that begin in March and eras of 400 years.
+    let days = days + 719_468;
+    let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = year + era * 400 + i64::from(month <= 2);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,191 @@
+//! Reading entries: one, many by pattern, and paths that are free.
+
+use super::{Store, Target};
+use crate::entry::Entry;
+use crate::error::StoreError;
+use crate::pattern::{self, Notation, Pattern};
+use crate::text;
+use rusqlite::{Params, Row, params};
+
+/// Columns of [`Entry`], of a view `v` and its content `e`.
+const COLUMNS: &str = "v.id, e.path, e.scheme, e.scope, e.body, e.attributes, v.state, v.outcome, v.visibility, v.turn,
+    v.loop_id, v.write_count, e.hash";
+
+/// Which of the matching entries are returned.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Page {
+    pub(crate) limit: Option<usize>,
+    pub(crate) offset: usize,
+    /// Views that are newer than this one.
+    pub(crate) since: Option<i64>,
+    pub(crate) hides_audit: bool,
+}
+
+impl Store {
+    fn read(&self, row: &Row<'_>) -> rusqlite::Result<Entry> {
+        let body: String = row.get(4)?;
+        Ok(Entry {
+            id: row.get(0)?,
+            path: row.get(1)?,
+            scheme: row.get(2)?,
+            scope: row.get(3)?,
+            tokens: text::count_tokens(&body, self.options.token_divisor),
+            body,
+            attributes: row.get(5)?,
+            state: row.get(6)?,
+            outcome: row.get(7)?,
+            visibility: row.get(8)?,
+            turn: row.get(9)?,
+            loop_id: row.get(10)?,
+            write_count: row.get(11)?,
+            hash: row.get(12)?,
+        })
+    }
+
+    /// Returns the entry of a normalised path.
+    pub(super) fn at(&self, run_id: i64, path: &str) -> Result<Option<Entry>, StoreError> {
+        Ok(self.entries_where("v.run_id = ?1 AND v.path = ?2", params![run_id, path])?.pop())
+    }
+
+    /// Returns the entries of a run for which a condition holds, in an order.
+    pub(crate) fn entries_where(&self, tail: &str, values: impl Params) -> Result<Vec<Entry>, StoreError> {
+        let sql = format!("SELECT {COLUMNS} FROM run_views AS v JOIN entries AS e ON e.id = v.entry_id WHERE {tail}");
+        let mut statement = self.connection.prepare_cached(&sql)?;
+        let rows = statement.query_map(values, |row| self.read(row))?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// Returns the paths of a run's entries that match, in order.
+    ///
+    /// A literal is a path as a caller writes it, before it is normalised. The literal beginning of a glob limits the rows
+    /// that are read.
+    pub(crate) fn matching_paths(&self, target: &Target) -> Result<Vec<String>, StoreError> {
+        let compiled = compile_path(&target.path)?;
+        let filter =
+            target.body_filter.as_deref().filter(|filter| !filter.is_empty()).map(Pattern::parse).transpose()?;
+        let prefix = compiled.literal_prefix();
+        let mut statement = self.connection.prepare_cached(
+            "SELECT path FROM run_views WHERE run_id = ?1 AND path >= ?2 AND (?3 IS NULL OR path < ?3) ORDER BY path",
+        )?;
+        let mut rows = statement.query(params![target.run_id, prefix, successor(prefix)])?;
+        let mut paths = Vec::new();
+        while let Some(row) = rows.next()? {
+            let path = row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?;
+            if compiled.matches(path)? {
+                paths.push(path.to_owned());
+            }
+        }
+        drop(rows);
+        let Some(filter) = filter else { return Ok(paths) };
+        let mut found = Vec::new();
+        for path in paths {
+            let body = self.at(target.run_id, &path)?.map(|entry| entry.body);
+            if let Some(body) = body
+                && filter.search(&body)?.is_some()
+            {
+                found.push(path);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Returns a run's entries that match a pattern of paths and one of bodies, by path.
+    pub fn entries_by_pattern(
+        &self,
+        run_id: i64,
+        pattern: &str,
+        body_filter: Option<&str>,
+    ) -> Result<Vec<Entry>, StoreError> {
+        self.page_by_pattern(run_id, pattern, body_filter, Page::default())
+    }
+
+    pub(crate) fn page_by_pattern(
+        &self,
+        run_id: i64,
+        pattern: &str,
+        body_filter: Option<&str>,
+        page: Page,
+    ) -> Result<Vec<Entry>, StoreError> {
+        let target = Target { run_id, path: pattern.to_owned(), body_filter: body_filter.map(str::to_owned), turn: 0 };
+        let mut entries = Vec::new();
+        let mut skipped = 0;
+        for path in self.matching_paths(&target)? {
+            if page.limit.is_some_and(|limit| entries.len() >= limit) {
+                break;
+            }
+            if page.hides_audit && !self.rule(&path).model_visible {
+                continue;
+            }
+            let Some(entry) = self.at(run_id, &path)? else { continue };
+            if page.since.is_some_and(|since| entry.id <= since) {
+                continue;
+            }
+            if skipped < page.offset {
+                skipped += 1;
+                continue;
+            }
+            entries.push(entry);
+        }
+        Ok(entries)
+    }
+
+    /// Returns the number that breaks the next tie of a run's slugs.
+    fn next_slug(&self, run_id: i64) -> Result<i64, StoreError> {
+        let sql = "UPDATE runs SET next_slug = next_slug + 1 WHERE id = ?1 RETURNING next_slug - 1";
+        Ok(self.connection.prepare_cached(sql)?.query_row([run_id], |row| row.get(0))?)
+    }
+
+    fn free(&self, run_id: i64, candidate: String) -> Result<String, StoreError> {
+        let normal = text::normalize_path(&candidate);
+        let sql = "SELECT 1 FROM run_views WHERE run_id = ?1 AND path = ?2";
+        if !self.connection.prepare_cached(sql)?.exists(params![run_id, normal])? {
+            return Ok(candidate);
+        }
+        Ok(format!("{candidate}_{}", self.next_slug(run_id)?))
+    }
+
+    /// Returns a free path of a scheme, made of a summary or of the content.
+    pub fn slug_path(
+        &self,
+        run_id: i64,
+        scheme: &str,
+        content: &str,
+        summary: Option<&str>,
+    ) -> Result<String, StoreError> {
+        let slug = text::slugify(summary.filter(|summary| !summary.is_empty()).unwrap_or(content));
+        if slug.is_empty() {
+            return Ok(format!("{scheme}://{}", self.next_slug(run_id)?));
+        }
+        self.free(run_id, format!("{scheme}://{slug}"))
+    }
+
+    /// Returns a free path for the record of an action.
+    pub fn log_path(&self, run_id: i64, turn: i64, action: &str, target: &str) -> Result<String, StoreError> {
+        self.free(run_id, text::log_path(&self.options.profile, turn, action, target))
+    }
+
+    /// Returns a free path of a scheme that keeps the whole target, encoded: the form before 2.0.
+    pub fn dedup(&self, run_id: i64, scheme: &str, target: &str, turn: i64) -> Result<String, StoreError> {
+        let turn = if turn > 0 { format!("turn_{turn}/") } else { String::new() };
+        self.free(run_id, format!("{scheme}://{turn}{}", text::encode_component(target)))
+    }
+}
+
+/// Compiles a pattern of paths.
+fn compile_path(path: &str) -> Result<Pattern, StoreError> {
+    let is_literal = pattern::notation(path) == Notation::Literal;
+    Ok(if is_literal { Pattern::parse(&text::normalize_path(path))? } else { Pattern::parse(path)? })
+}
+
+/// Returns the first text after all that begin with a prefix; none for the empty prefix.
+fn successor(prefix: &str) -> Option<String> {
+    // UTF-8 has no byte 0xFF, and SQLite compares texts by bytes.
+    let mut characters: Vec<char> = prefix.chars().collect();
+    while let Some(last) = characters.pop() {
+        if let Some(next) = (u32::from(last) + 1..=u32::from(char::MAX)).find_map(char::from_u32) {
+            characters.push(next);
+            return Some(characters.into_iter().collect());
+        }
+    }
+    None
+}

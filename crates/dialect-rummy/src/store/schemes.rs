@@ -1,0 +1,93 @@
+//! The scheme registry: categories, scopes, and who may write.
+
+use super::Store;
+use crate::entry::Scope;
+use crate::error::StoreError;
+use crate::text;
+use crate::writer::Writer;
+use rusqlite::params;
+
+/// A row of the registry.
+#[derive(Debug, Clone)]
+pub(super) struct Rule {
+    pub(super) category: String,
+    pub(super) model_visible: bool,
+    pub(super) default_scope: String,
+    pub(super) writers: Vec<String>,
+}
+
+impl Default for Rule {
+    fn default() -> Self {
+        Self {
+            category: "logging".to_owned(),
+            model_visible: true,
+            default_scope: "run".to_owned(),
+            writers: vec!["model".to_owned(), "plugin".to_owned()],
+        }
+    }
+}
+
+impl Store {
+    /// Adds the rows of the profile that are not there.
+    pub(super) fn seed_schemes(&mut self) -> Result<(), StoreError> {
+        let sql = "INSERT INTO schemes (name, model_visible, category, writable_by) VALUES (?1, ?2, ?3, ?4)
+             ON CONFLICT DO NOTHING";
+        for row in self.options.profile.schemes {
+            let writers = serde_json::to_string(row.writable_by).unwrap_or_default();
+            self.connection.prepare_cached(sql)?.execute(params![
+                row.name,
+                row.model_visible,
+                row.category,
+                writers
+            ])?;
+        }
+        self.load_schemes()
+    }
+
+    /// Reads the registry again, after rows were changed by a statement.
+    pub fn load_schemes(&mut self) -> Result<(), StoreError> {
+        let sql = "SELECT name, category, model_visible, default_scope, writable_by FROM schemes";
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let rows = statement.query_map([], |row| {
+            let writers: String = row.get(4)?;
+            let writers = serde_json::from_str(&writers).unwrap_or_default();
+            let rule = Rule { category: row.get(1)?, model_visible: row.get(2)?, default_scope: row.get(3)?, writers };
+            Ok((row.get(0)?, rule))
+        })?;
+        self.rules = rows.collect::<Result<_, _>>()?;
+        Ok(())
+    }
+
+    /// Returns the rule of a path's scheme; an unregistered one is of logging, of the run, for model and plugins.
+    pub(super) fn rule(&self, path: &str) -> Rule {
+        self.rules.get(text::registered_scheme(path)).cloned().unwrap_or_default()
+    }
+
+    /// Returns the category of a path's scheme.
+    pub fn category(&self, path: &str) -> String {
+        self.rule(path).category
+    }
+
+    /// Fails unless the writer may write entries of the path's scheme.
+    pub(super) fn permit(&self, path: &str, rule: &Rule, writer: Writer) -> Result<(), StoreError> {
+        if rule.writers.iter().any(|one| one == writer.as_str()) {
+            return Ok(());
+        }
+        let scheme = text::registered_scheme(path).to_owned();
+        Err(StoreError::Permission { scheme, writer, allowed: rule.writers.clone() })
+    }
+
+    /// Returns the namespace that a write goes to.
+    ///
+    /// Fails for a scheme of projects when the caller names no project.
+    pub(super) fn scope(&self, path: &str, rule: &Rule, run: i64, project: Option<i64>) -> Result<Scope, StoreError> {
+        match (rule.default_scope.as_str(), project) {
+            ("global", _) => Ok(Scope::Global),
+            ("project", Some(project)) => Ok(Scope::Project(project)),
+            ("project", None) => Err(StoreError::invalid(format!(
+                "set: {path} belongs to a project and the call names none: pass projectId"
+            ))),
+            _ => Ok(Scope::Run(run)),
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Waiters for the resolution of proposals, keyed by run and path.
+//!
+//! The store does not wait: it says at once whether there is anything to wait for, and returns who is to be woken when a
+//! verb sets an entry to a state other than proposed. Who waits is the caller's: a parked promise, a task, a test.
+
+use std::collections::BTreeMap;
+
+/// A waiter, numbered by its owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WaiterId(pub u64);
+
+/// An entry that was resolved, and those who waited for it, oldest first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Woken {
+    /// The run.
+    pub run_id: i64,
+    /// The normalised path.
+    pub path: String,
+    /// Those to wake.
+    pub waiters: Vec<WaiterId>,
+}
+
+/// All that wait on one store.
+#[derive(Debug, Default)]
+pub struct Waiters {
+    waiting: BTreeMap<(i64, String), Vec<WaiterId>>,
+}
+
+impl Waiters {
+    /// Adds a waiter; several may wait for the same entry.
+    pub fn park(&mut self, run_id: i64, path: String, waiter: WaiterId) {
+        self.waiting.entry((run_id, path)).or_default().push(waiter);
+    }
+
+    /// Removes and returns those who wait for an entry.
+    pub fn take(&mut self, run_id: i64, path: &str) -> Option<Woken> {
+        if self.waiting.is_empty() {
+            return None;
+        }
+        let key = (run_id, path.to_owned());
+        let waiters = self.waiting.remove(&key)?;
+        Some(Woken { run_id, path: key.1, waiters })
+    }
+
+    /// Removes a waiter that is not interested any more.
+    pub fn leave(&mut self, waiter: WaiterId) {
+        self.waiting.retain(|_, waiters| {
+            waiters.retain(|one| *one != waiter);
+            !waiters.is_empty()
+        });
+    }
+
+    /// Returns how many wait.
+    pub fn len(&self) -> usize {
+        self.waiting.values().map(Vec::len).sum()
+    }
+
+    /// Reports whether nobody waits.
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+}

@@ -1,0 +1,68 @@
+//! Who writes an entry, and who may.
+//!
+//! The ceiling of a call comes from its path: a handler that acts for the model has the model's, a call over JSON-RPC the
+//! client's, a hook of a plugin the plugin's, the host its own. A call names a writer at or below its ceiling; a plugin that
+//! has the grant to write as the system is called with that ceiling. So no argument raises what a call may do.
+
+use crate::entry::words;
+use crate::error::StoreError;
+
+words! {
+    /// An identity that writes entries; each is allowed what those before it are allowed to ask for.
+    Writer, "writer" {
+        /// Tags in the model's reply.
+        Model = "model",
+        /// A client of the JSON-RPC interface.
+        Client = "client",
+        /// Hooks and handlers of plugins.
+        Plugin = "plugin",
+        /// The host.
+        System = "system",
+    }
+}
+
+/// Which holds where rummy's documents and its code disagree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Conduct {
+    /// The documents: every verb that changes content or lifecycle is checked, the ceiling holds, and a change of visibility
+    /// leaves the state alone.
+    #[default]
+    Strict,
+    /// The code: full writes only are checked, a call writes as whom it says, promotion by pattern resolves, and demotion by
+    /// pattern archives.
+    Faithful,
+}
+
+impl Writer {
+    /// Returns as whom a call writes that asks for `requested` under a ceiling; without a request, as a plugin or as the
+    /// ceiling allows.
+    ///
+    /// Fails when the request is above the ceiling, unless the conduct is faithful.
+    pub fn under(requested: Option<Self>, ceiling: Self, conduct: Conduct) -> Result<Self, StoreError> {
+        match requested {
+            None if conduct == Conduct::Faithful => Ok(Self::Plugin),
+            None => Ok(Self::Plugin.min(ceiling)),
+            Some(writer) if writer <= ceiling || conduct == Conduct::Faithful => Ok(writer),
+            Some(writer) => Err(StoreError::Ceiling { writer, ceiling }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Document 002, "Four Writer Tiers": a strict hierarchy; a caller lowers its own tier and never raises it.
+    #[test]
+    fn a_ceiling_is_lowered_and_never_raised() {
+        use Writer::{Client, Model, Plugin, System};
+        let strict = |requested, ceiling| Writer::under(requested, ceiling, Conduct::Strict).ok();
+        assert_eq!(strict(None, System), Some(Plugin));
+        assert_eq!(strict(None, Model), Some(Model));
+        assert_eq!(strict(Some(Model), Plugin), Some(Model));
+        assert_eq!(strict(Some(Plugin), Plugin), Some(Plugin));
+        assert_eq!(strict(Some(System), Plugin), None);
+        assert_eq!(strict(Some(Plugin), Client), None);
+        assert_eq!(Writer::under(Some(System), Model, Conduct::Faithful).ok(), Some(System));
+    }
+}
