@@ -6,6 +6,7 @@
 //! @mariozechner/pi-tui, @earendil-works/pi-tui                    →  @earendil-works/pi-tui
 //! typebox, @sinclair/typebox (also /compile and /value)           →  typebox
 //! undici                                                          →  undici
+//! rummy:host                                                      →  rummy:host
 //! ```
 //!
 //! One spelling is one module instance in the realm, so that a class is the same class whichever
@@ -94,6 +95,9 @@ const PI_PACKAGES: &[(&str, &[&str])] = &[
 
 const PI_SCOPES: &[&str] = &["@earendil-works/", "@mariozechner/"];
 
+/// The store of a rummy session, as the dialect's own modules reach it.
+const RUMMY_HOST: &str = "rummy:host";
+
 /// Node's HTTP client as a package. Its own code parses in WebAssembly and opens sockets past the host.
 const NODES_OWN_CLIENT: &str = "undici";
 
@@ -119,7 +123,7 @@ impl HostName {
         if BUILTINS.contains(&specifier) {
             return Some(Self::Builtin(format!("node:{specifier}")));
         }
-        if specifier == NODES_OWN_CLIENT {
+        if matches!(specifier, NODES_OWN_CLIENT | RUMMY_HOST) {
             return Some(Self::Package(specifier.to_owned()));
         }
         let unscoped = specifier.strip_prefix("@sinclair/").unwrap_or(specifier);

@@ -8,7 +8,8 @@
 use crate::variables::{Effect, Variable};
 use crate::vocabulary::{
     EXEC_OPS_ON_A_PROGRAM, EXEC_OPS_THAT_TELL, FS_OPS, FsNeeds, HTTP_OPS_ON_A_REQUEST, MCP_OPS,
-    NET_OPS_ON_A_CONNECTION, SESSION_OPS, SQLITE_OPS_ON_A_DATABASE, UI_OPS, WEBSOCKET_OPS_ON_A_CONNECTION,
+    NET_OPS_ON_A_CONNECTION, RUMMY_DB_OPS, SESSION_OPS, SQLITE_OPS_ON_A_DATABASE, UI_OPS,
+    WEBSOCKET_OPS_ON_A_CONNECTION,
 };
 use pijs_programs::input::interprets_input;
 use pijs_protocol::{Capability, HostCall, HostcallError, guard};
@@ -232,6 +233,16 @@ pub fn derive<'a>(method: &'a str, params: &'a Map<String, Value>) -> Result<Req
         }
         "log" => ("log", Subject::None),
         "mcp" => ("mcp", mcp(params)?),
+        // The store of a rummy session holds what its plugins write, and nothing else serves these.
+        "rummy.entries" => {
+            text(method, params, "method")?;
+            ("session", Subject::None)
+        }
+        "rummy.db" => {
+            op_of(method, params, RUMMY_DB_OPS)?;
+            text(method, params, "statement")?;
+            ("session", Subject::None)
+        }
         other => {
             return Err(
                 HostcallError::invalid("schema", format!("unknown hostcall method {other:?}")).with("method", other)

@@ -67,6 +67,8 @@
 //! | | `op: "source"`, `module, line, column` | the text of the function that begins there: `text`, or null | `module` |
 //! | | `op: "compile"`, `path, bytes, digest` (`sha256:HEX` of the text) | `{}`: the realm may compile that file as a module | `eval` |
 //! | `timer` | `op: "sleep"`, `ms` | `{}` | `timer` |
+//! | `rummy.entries` | `method, args, ticket?`: a method of the entry store of a rummy session | `{value, changes}` | `session` |
+//! | `rummy.db` | `op: "run" / "get" / "all"`, `statement, params?`: a named statement of it | `{value}` | `session` |
 //!
 //! A request with `upload: ID` (a string of the caller's choice, one per request in flight) has no `body`: its body is what
 //! `send` calls with that ID bring, in order, until `finish`. A `send` is answered when the connection took the piece, so
@@ -190,6 +192,8 @@ pub const METHODS: &[&str] = &[
     "mcp",
     "module",
     "net",
+    "rummy.db",
+    "rummy.entries",
     "session",
     "sqlite",
     "timer",
@@ -248,6 +252,9 @@ pub const WEBSOCKET_OPS_ON_A_CONNECTION: &[&str] = &["close", "send"];
 
 /// Ops of `sqlite` on a database that is open: its file was decided.
 pub const SQLITE_OPS_ON_A_DATABASE: &[&str] = &["all", "close", "exec", "get", "prepare", "run"];
+
+/// Ops of `rummy.db`: how the rows of a named statement are wanted.
+pub const RUMMY_DB_OPS: &[&str] = &["all", "get", "run"];
 
 /// Which members of an `fs` op name files, and what is needed there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,7 +4,8 @@
 use pijs_environment::simulated::StandingTimer;
 use pijs_hostcall::vocabulary::{
     CAPABILITIES, EXEC_OPS_ON_A_PROGRAM, EXEC_OPS_THAT_TELL, FREE, FS_OPS, HTTP_OPS_ON_A_REQUEST, METHODS,
-    NET_OPS_ON_A_CONNECTION, SESSION_OPS, SQLITE_OPS_ON_A_DATABASE, UI_OPS, WEBSOCKET_OPS_ON_A_CONNECTION,
+    NET_OPS_ON_A_CONNECTION, RUMMY_DB_OPS, SESSION_OPS, SQLITE_OPS_ON_A_DATABASE, UI_OPS,
+    WEBSOCKET_OPS_ON_A_CONNECTION,
 };
 use pijs_hostcall::{
     BoxFuture, Caller, ChunkSink, Connector, Dispatcher, Gate, Ledger, LedgerOptions, MemorySink, Mode, Output, Places,
@@ -34,7 +35,8 @@ fn ops(method: &str) -> Vec<Option<&'static str>> {
         "events" => with(&["emit"], &[]),
         "module" => with(&["quote", "source", "compile"], &[]),
         "timer" => with(&["sleep"], &[]),
-        "tool" | "log" => vec![None],
+        "rummy.db" => with(RUMMY_DB_OPS, &[]),
+        "tool" | "log" | "rummy.entries" => vec![None],
         other => panic!("the ops of {other:?} belong into this test"),
     }
 }
@@ -46,6 +48,7 @@ fn params(method: &str, op: Option<&str>) -> Map<String, Value> {
         "flags": "r+", "url": "https://example.org/", "host": "example.org", "port": 443, "names": ["SECRET_TOKEN"],
         "name": "unheard-of", "input": {}, "command": "git", "args": [], "channel": "c", "data": "d",
         "specifier": "./x", "referrer": "ext:/0/index.js", "ms": 1, "level": "info", "message": "m", "text": "words",
+        "method": "set", "statement": "get_run_by_id",
         "bytes": 5, "digest": "sha256:00",
     });
     // About what is open.

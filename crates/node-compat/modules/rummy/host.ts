@@ -1,0 +1,27 @@
+/**
+ * `rummy:host`: the entry store of a rummy session, two hostcalls wide.
+ *
+ * Only a session of that dialect serves them; anywhere else both reject with `unsupported`. A ticket names the delivery on whose
+ * behalf a call is made: the host knows which writer it stands for, and a call without one is a plugin's own.
+ */
+
+import { call } from "pi:hostcall";
+
+/** One change that a call made, for the hook `entry.changed`. */
+export interface Change {
+  runId: number;
+  path: string;
+  changeType: string;
+}
+
+/** Calls a method of the entry store. */
+export async function entries(method: string, args: unknown[], ticket?: string): Promise<{ value: any; changes?: Change[] }> {
+  const named = ticket === undefined ? {} : { ticket };
+  return (await call("rummy.entries", "session", { method, args, ...named })).output;
+}
+
+/** Runs a named statement: `run` answers with what it changed, `get` with one row or nothing, `all` with rows. */
+export async function statement(name: string, op: "run" | "get" | "all", params: object): Promise<any> {
+  const { value } = (await call("rummy.db", "session", { op, statement: name, params })).output;
+  return op === "get" ? (value ?? undefined) : value;
+}
