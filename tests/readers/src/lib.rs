@@ -246,7 +246,7 @@ pub fn scope(data: &[u8]) {
     let places =
         Places::new(Path::new("/project"), Path::new("/home/me"), Path::new("/home/me/.pi/agent"), Path::new("/tmp"));
     let one = || Some(vec![pattern.to_owned()]);
-    let scope = Scope { paths: one(), hosts: one(), env: one(), commands: one() };
+    let scope = Scope { paths: one(), hosts: one(), env: one(), commands: one(), tools: one() };
     if let Ok(compiled) = CompiledScope::compile(Some(&scope), &places, None) {
         let _ = compiled.path(Path::new(subject));
         let _ = compiled.host("https", subject, 443);
