@@ -62,6 +62,8 @@ pub struct BuildOutput {
     pub diagnostics: Vec<Diagnostic>,
     /// Whether it came from the cache.
     pub cached: bool,
+    /// How many files were read to find that out, of those that it is made of: none where their stamps are the same.
+    pub read: usize,
     /// The folder that the names of the author's files are relative to: that of the package, or of a single file.
     pub root: PathBuf,
     /// The paths that decide what code it is: files that were compiled, links, and places where imports were looked for first.
@@ -121,7 +123,7 @@ pub fn build(input: &Input, options: &BuildOptions) -> Result<BuildOutput, Build
     let package = resolve(input, &options.access)?;
     let open = || open(&package, &options.access, package.limits(options.limits));
     if let Some(cache) = &options.cache
-        && let Some(hit) = record::lookup(cache, &package, &open()?, options)
+        && let Some(hit) = record::lookup(cache, (&package, input.lock()), &open()?, options)
     {
         return Ok(hit);
     }
@@ -133,7 +135,7 @@ pub fn build(input: &Input, options: &BuildOptions) -> Result<BuildOutput, Build
     let places = record.places();
     if let Some(cache) = &options.cache {
         let tree = open()?;
-        if let Err(error) = record.store(cache, &package, &tree, options, &bytes) {
+        if let Err(error) = record.store(cache, (&package, input.lock()), &tree, options, &bytes) {
             let message = format!("the artifact cache {} cannot be written: {error}", cache.dir().display());
             diagnostics.push(Diagnostic::new(Code::Cache, message).help("every start compiles again until it can"));
         }
@@ -143,6 +145,7 @@ pub fn build(input: &Input, options: &BuildOptions) -> Result<BuildOutput, Build
         bytes,
         diagnostics,
         cached: false,
+        read: places.len(),
         root: package.root,
         places,
         evidence,

@@ -57,6 +57,7 @@ mod rewrite;
 mod scan;
 mod sealed;
 mod served;
+mod stamps;
 mod strip;
 mod supply;
 mod tree;

@@ -5,6 +5,8 @@
 //! A lookup asks all of it again. If every answer is the same, then so is what every import means, and the artifact is
 //! the one a build would make now.
 //!
+//! What a [stamp](crate::stamps) shows to be the same is not read for it.
+//!
 //! Files are asked for through the tree, so that one that may not be read any more, under another policy or because another
 //! file is protected, makes no hit. Files that were refused are asked for as well: the refusal is evidence each time, and
 //! where a file may be read now, the import means something else.
@@ -19,6 +21,7 @@ use crate::diagnostics::Diagnostic;
 use crate::limits::Limits;
 use crate::looked::Found;
 use crate::resolve::Package;
+use crate::stamps::{Check, Lock, Stamps, Unsure};
 use crate::tree::{FileEvidence, SourceTree};
 use pijs_protocol::guard;
 use serde::{Deserialize, Serialize};
@@ -92,7 +95,7 @@ impl Record {
         self.files.keys().cloned().chain(looked).collect()
     }
 
-    /// Stores an artifact and the note that leads to it.
+    /// Stores an artifact, the note that leads to it, and the stamps of what it was made of.
     ///
     /// # Errors
     ///
@@ -100,7 +103,7 @@ impl Record {
     pub(crate) fn store(
         &self,
         cache: &Cache,
-        package: &Package,
+        (package, lock): (&Package, Option<&Lock>),
         tree: &SourceTree,
         options: &BuildOptions,
         bytes: &[u8],
@@ -111,27 +114,77 @@ impl Record {
         if answers > MOST_ANSWERS {
             return Err(io::Error::other(format!("its imports were looked for in {answers} places")));
         }
-        if !self.holds(package, tree) {
+        let known = Stamps::default();
+        let unsure = self.unsure(tree, &Check::new(&known, tree, None));
+        let stamps = self.stamp_anew(cache, (package, lock), tree, &known, &unsure);
+        if !self.holds(package, tree, &unsure) {
             return Err(io::Error::other("the package changed while it was compiled"));
         }
-        let key = self.key(package, tree, options);
+        let (request, key) = (request(package, tree, options), self.key(package, tree, options));
         cache.store(&key, &id(&key), bytes)?;
-        cache.store_note(&request(package, tree, options), self)
+        let note = cache.store_note(&request, self)?;
+        let stamps = stamps.map(|stamps| stamps.of(digest_of(&note), key.hex()));
+        // Without stamps every start reads what it was made of.
+        stamps.map_or(Ok(()), |stamps| cache.store_stamps(&request, &stamps))
     }
 
-    /// Whether everything is as it was. What is looked at costs least and comes first.
-    fn holds(&self, package: &Package, tree: &SourceTree) -> bool {
+    /// What no stamp shows to be as it was. Each file is judged anew: what may be read is not the files' to say.
+    fn unsure(&self, tree: &SourceTree, check: &Check<'_>) -> Unsure {
+        let manifests = self.manifests.iter().filter(|(_, digest)| digest.is_some()).map(|(path, _)| path);
+        let is_unsure = |path: &&PathBuf| !(check.is_same_file(path) && tree.admits(path));
+        let files = self.files.keys().chain(manifests).filter(is_unsure).cloned().collect();
+        let absent: BTreeSet<&Path> = self.absent_manifests().filter_map(|path| path.parent()).collect();
+        let folders = self.looked.keys().chain(self.listed.keys()).map(PathBuf::as_path).chain(absent);
+        let folders: BTreeSet<&Path> = folders.filter(|folder| !check.has_same_names(folder)).collect();
+        Unsure { files, folders: folders.into_iter().map(Path::to_owned).collect(), opaque: BTreeSet::new() }
+    }
+
+    /// Manifests that were asked for and could not be had.
+    fn absent_manifests(&self) -> impl Iterator<Item = &PathBuf> {
+        self.manifests.iter().filter(|(_, digest)| digest.is_none()).map(|(path, _)| path)
+    }
+
+    /// Stamps what is unsure, before it is read: what changes from now on has another stamp. `None` where nothing is stamped.
+    fn stamp_anew(
+        &self,
+        cache: &Cache,
+        (package, lock): (&Package, Option<&Lock>),
+        tree: &SourceTree,
+        known: &Stamps,
+        unsure: &Unsure,
+    ) -> Option<Stamps> {
+        // Manifests of members say where their names lead, and are not stamped.
+        if has_members(&package.manifest) {
+            return None;
+        }
+        let moment = cache.moment()?;
+        // One that was refused, or no file: another may lie there under the same name.
+        let there = self.absent_manifests().filter(|path| tree.found_at(path) != Found::Nothing);
+        let opaque = there.filter_map(|path| path.parent().map(Path::to_owned)).collect();
+        let unsure = Unsure { opaque, files: unsure.files.clone(), folders: unsure.folders.clone() };
+        let is_locked = |lock: &Lock| pijs_packages::is_locked(&lock.file, &lock.identity, &self.manifest.0);
+        Some(Stamps::renewed(known, &unsure, tree, (lock, is_locked), moment))
+    }
+
+    /// Whether what is unsure is as it was. What is looked at costs least and comes first.
+    fn holds(&self, package: &Package, tree: &SourceTree, unsure: &Unsure) -> bool {
         let digest = |path: &Path| tree.digest(path).map(Digest::of);
         let resolves_alike = || {
-            let mut looked = self.looked.iter().flat_map(|(folder, names)| names.iter().map(move |it| (folder, it)));
-            looked.all(|(folder, (name, found))| tree.found_at(&folder.join(name)) == *found)
-                && self.listed.iter().all(|(folder, known)| tree.listed_now(folder) == *known)
-                && self.manifests.iter().all(|(path, known)| digest(path) == *known)
+            let is_unsure = |folder: &Path| unsure.folders.contains(folder);
+            let mut looked = self.looked.iter().filter(|(folder, _)| is_unsure(folder));
+            let mut manifests = self.manifests.iter().filter(|(path, known)| match known {
+                Some(_) => unsure.files.contains(*path),
+                None => path.parent().is_none_or(is_unsure),
+            });
+            looked.all(|(folder, names)| names.iter().all(|(name, found)| tree.found_at(&folder.join(name)) == *found))
+                && self.listed.iter().all(|(folder, known)| !is_unsure(folder) || tree.listed_now(folder) == *known)
+                && manifests.all(|(path, known)| digest(path) == *known)
         };
+        let mut files = self.files.iter().filter(|(path, _)| unsure.files.contains(*path));
         self.entries == package.entries
             && self.manifest == manifest_of(package)
             && (!guard::is_up("build.looked") || resolves_alike())
-            && self.files.iter().all(|(path, known)| digest(path).as_ref() == Some(known))
+            && files.all(|(path, known)| digest(path).as_ref() == Some(known))
             && (!guard::is_up("build.refusals") || self.refused.iter().all(|path| tree.is_refused(path)))
     }
 
@@ -175,19 +228,36 @@ impl Record {
     }
 }
 
-/// An authentic artifact of the same inputs, if the cache has one.
+/// An authentic artifact of the same inputs, if the cache has one. Reads those of which no stamp shows that they are the same.
 pub(crate) fn lookup(
     cache: &Cache,
-    package: &Package,
+    (package, lock): (&Package, Option<&Lock>),
     tree: &SourceTree,
     options: &BuildOptions,
 ) -> Option<BuildOutput> {
-    let record: Record = cache.load_note(&request(package, tree, options))?;
-    if !record.holds(package, tree) {
+    let request = request(package, tree, options);
+    let note = cache.load_note(&request)?;
+    let record: Record = serde_json::from_slice(&note).ok()?;
+    let of_record = |stamps: &Stamps| stamps.record == digest_of(&note);
+    let known = cache.load_stamps(&request).filter(of_record).unwrap_or_default();
+    let check = Check::new(&known, tree, lock);
+    let unsure = record.unsure(tree, &check);
+    let anew = match unsure.is_empty() && !check.has_other_lock() {
+        true => None,
+        false => record.stamp_anew(cache, (package, lock), tree, &known, &unsure),
+    };
+    if !record.holds(package, tree, &unsure) {
         return None;
     }
-    let key = record.key(package, tree, options);
+    let key = Key::from_hex(&known.key).unwrap_or_else(|| record.key(package, tree, options));
     let hit = cache.load(&key, &id(&key))?;
+    if let Some(anew) = anew {
+        let anew = anew.of(digest_of(&note), key.hex());
+        if anew != known {
+            // What cannot be kept is read again at the next start.
+            let _ = cache.store_stamps(&request, &anew);
+        }
+    }
     let findings = &hit.artifact.artifact().metadata.findings;
     let diagnostics = findings.iter().filter_map(Diagnostic::from_finding).collect();
     Some(BuildOutput {
@@ -195,6 +265,7 @@ pub(crate) fn lookup(
         bytes: hit.bytes,
         diagnostics,
         cached: true,
+        read: unsure.files.len(),
         root: package.root.clone(),
         places: record.places(),
         evidence: tree.evidence(),
@@ -229,6 +300,17 @@ fn settings(key: &mut KeyBuilder, package: &Package, tree: &SourceTree, options:
 
 fn manifest_of(package: &Package) -> Digest {
     Digest::of(Sha256::digest(&package.manifest).into())
+}
+
+/// Whether a manifest may name packages that lie within its own.
+fn has_members(manifest: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(manifest);
+    // An escaped letter is none of an honest manifest.
+    ["workspaces", "file:", "\\u"].iter().any(|part| text.contains(part))
+}
+
+fn digest_of(bytes: &[u8]) -> String {
+    hex::encode(Sha256::digest(bytes))
 }
 
 fn bytes_of(path: &Path) -> &[u8] {
@@ -270,7 +352,7 @@ mod tests {
         let record = Record::new(&package, &tree);
         let store = || {
             let (package, tree) = read();
-            record.store(&cache, &package, &tree, &options, b"an artifact")
+            record.store(&cache, (&package, None), &tree, &options, b"an artifact")
         };
         store().expect("nothing changed");
         fs::create_dir(at("lib")).expect("made");
@@ -287,7 +369,8 @@ mod tests {
         }
         let names = (0..=MOST_ANSWERS).map(|number| (number.to_string(), Found::Nothing)).collect();
         let record = Record { looked: [(at(""), names)].into(), ..record };
-        let error = record.store(&cache, &package, &tree, &options, b"an artifact").expect_err("too much to ask");
+        let error =
+            record.store(&cache, (&package, None), &tree, &options, b"an artifact").expect_err("too much to ask");
         assert!(error.to_string().contains("looked for"), "{error}");
     }
 }

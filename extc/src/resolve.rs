@@ -7,6 +7,7 @@ use crate::access::{Area, BuildRead, FileAccess};
 use crate::diagnostics::{Code, Diagnostic};
 use crate::limits::Limits;
 use crate::prebuilt;
+use crate::stamps::Lock;
 use crate::tree::Folders;
 use pijs_durable::read_regular;
 use pijs_packages::{InstallCode, PackageError, is_artifact_file, package_entries};
@@ -23,6 +24,7 @@ pub struct Input {
     path: PathBuf,
     entries: Option<Vec<PathBuf>>,
     dependencies: Option<Vec<PathBuf>>,
+    lock: Option<Lock>,
 }
 
 impl Input {
@@ -43,7 +45,7 @@ impl Input {
     /// A package folder, an extension file, or an artifact or the folder of one. Dependencies may come from the package and from the
     /// `node_modules` folders around it, as under Node.
     pub fn at(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into(), entries: None, dependencies: None }
+        Self { path: path.into(), entries: None, dependencies: None, lock: None }
     }
 
     /// Compiles exactly these files of the package folder, in this order, whatever its manifest lists: for callers
@@ -56,6 +58,18 @@ impl Input {
     pub fn with_entries(mut self, entries: Vec<PathBuf>) -> Self {
         self.entries = Some(entries);
         self
+    }
+
+    /// Takes the word of a `pijs-lock.json` for the dependencies within the package that it lists as `identity`: as long as
+    /// that file is the same, they are read once. For packages in a store, which installing alone writes.
+    #[must_use]
+    pub fn locked(mut self, file: impl Into<PathBuf>, identity: &str) -> Self {
+        self.lock = Some(Lock { file: file.into(), identity: identity.to_owned() });
+        self
+    }
+
+    pub(crate) fn lock(&self) -> Option<&Lock> {
+        self.lock.as_ref()
     }
 
     /// Takes dependencies from the package and from these folders only.

@@ -225,6 +225,36 @@ impl SourceTree {
         self.roots.iter().map(|root| root.path.as_path())
     }
 
+    /// Whether a path is that of a folder that may be read with all that lies in it.
+    pub(crate) fn is_root(&self, path: &Path) -> bool {
+        self.roots.iter().any(|root| root.area != Area::Elsewhere && root.path == path)
+    }
+
+    /// The root of a path below which folders are the package's or those of dependencies, and nobody else's.
+    pub(crate) fn stamped_root(&self, path: &Path) -> Option<&Path> {
+        let (root, _) = self.root_of(path)?;
+        let is_own = root.area == Area::Dependencies || root.area == Area::Package && self.loose.is_none();
+        is_own.then_some(&root.path)
+    }
+
+    /// Decides about reading a file, and reads nothing. That it may be read is evidence where a read is.
+    pub(crate) fn admits(&self, path: &Path) -> bool {
+        let (Some((root, _)), Files::Here(_, access)) = (self.root_of(path), &self.files) else { return false };
+        match self.judge(access, root, path, false) {
+            Ok(admission) => {
+                self.remember_admission(path, admission);
+                true
+            }
+            Err(_) => false,
+        }
+    }
+
+    fn remember_admission(&self, path: &Path, admission: Admission) {
+        if admission != Admission::default() {
+            self.seen().evidence.insert(path.to_owned(), FileEvidence::Read { secrets: admission.secrets });
+        }
+    }
+
     /// The name of a path whose links are resolved; `None` if it lies outside.
     pub(crate) fn locate(&self, path: &Path) -> Option<Located> {
         let (root, relative) = self.root_of(path)?;
@@ -598,9 +628,7 @@ impl SourceTree {
         if bytes.len() > cap {
             return Err(io::Error::from(io::ErrorKind::FileTooLarge).into());
         }
-        if admission != Admission::default() {
-            self.seen().evidence.insert(real, FileEvidence::Read { secrets: admission.secrets });
-        }
+        self.remember_admission(&real, admission);
         Ok(bytes)
     }
 

@@ -222,7 +222,7 @@ fn builds_at_the_same_time_end_with_one_good_artifact() {
     assert!(all.iter().all(|bytes| *bytes == all[0]));
     let after = lab.build();
     assert!(after.cached && after.bytes == all[0]);
-    let left: usize = ["artifact", "mac", "json"].into_iter().map(|suffix| lab.cached(suffix).len()).sum();
+    let left: usize = ["artifact", "mac", "json", "stamps"].into_iter().map(|suffix| lab.cached(suffix).len()).sum();
     assert_eq!(left, fs::read_dir(lab.cache_dir()).unwrap().count(), "a temporary file stayed behind");
     assert_runs(after, &lab.package(), &PRINTS);
 }
@@ -271,4 +271,199 @@ fn settings_and_chosen_entries_have_artifacts_of_their_own() {
     assert!(chosen(&["a.ts", "b.ts"]).cached && lab.build().cached);
     // As the manifest has it: the same request.
     assert!(chosen(&["b.ts", "a.ts"]).cached);
+}
+
+/// Waits until whatever changes from now on has a later time than what lies below the lab, by the file system's clock.
+#[cfg(unix)]
+fn until_times_tell(lab: &Lab) {
+    use std::os::unix::fs::MetadataExt as _;
+    let time = |found: &fs::Metadata| (found.ctime(), found.ctime_nsec());
+    let begin = time(&tempfile::tempfile_in(lab.folder.path()).unwrap().metadata().unwrap());
+    while time(&tempfile::tempfile_in(lab.folder.path()).unwrap().metadata().unwrap()) <= begin {}
+}
+
+/// Builds once with times that tell, so that everything is stamped.
+#[cfg(unix)]
+fn stamped() -> Lab {
+    let lab = Lab::new();
+    until_times_tell(&lab);
+    lab.build();
+    let again = lab.build();
+    assert_eq!((again.cached, again.read), (true, 0));
+    lab
+}
+
+#[test]
+#[cfg(unix)]
+fn what_is_stamped_is_not_read() {
+    let lab = stamped();
+    assert_runs(lab.build(), &lab.package(), &PRINTS);
+}
+
+#[test]
+#[cfg(unix)]
+fn a_file_of_the_same_size_and_time_is_noticed_by_its_change() {
+    let lab = stamped();
+    let file = lab.package().join("later.ts");
+    let before = fs::metadata(&file).unwrap();
+    lab.write("later.ts", "export const name: string = 'LATER';\n");
+    fs::File::options().write(true).open(&file).unwrap().set_modified(before.modified().unwrap()).unwrap();
+    let after = fs::metadata(&file).unwrap();
+    assert_eq!((before.len(), before.modified().unwrap()), (after.len(), after.modified().unwrap()));
+    let built = lab.build();
+    assert!(!built.cached);
+    assert_runs(built, &lab.package(), &["b 1 High 2 old one fresh LATER undefined", "a 1"]);
+}
+
+#[test]
+#[cfg(unix)]
+fn a_touched_file_is_read_once() {
+    let lab = stamped();
+    let file = lab.package().join("shared.ts");
+    fs::File::options().write(true).open(&file).unwrap().set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+    until_times_tell(&lab);
+    let touched = lab.build();
+    assert_eq!((touched.cached, touched.read), (true, 1));
+    let again = lab.build();
+    assert_eq!((again.cached, again.read), (true, 0));
+}
+
+#[test]
+#[cfg(unix)]
+fn a_file_that_changed_a_moment_ago_is_read_again() {
+    let lab = stamped();
+    // The times of what is written from now on are those of the moment at which it is stamped, or later.
+    let file = lab.package().join("later.ts");
+    let text = fs::read(&file).unwrap();
+    let ahead = std::time::SystemTime::now() + std::time::Duration::from_secs(1_000);
+    fs::write(&file, text).unwrap();
+    fs::File::options().write(true).open(&file).unwrap().set_modified(ahead).unwrap();
+    for _ in 0..3 {
+        let built = lab.build();
+        assert_eq!((built.cached, built.read), (true, 1), "a time to come tells nothing");
+    }
+}
+
+#[test]
+#[cfg(unix)]
+fn a_changed_dependency_and_what_begins_to_shadow_another_are_noticed() {
+    let lab = stamped();
+    lab.write("node_modules/old/one.js", "module.exports = () => 'old 111';\n");
+    assert_runs(lab.build(), &lab.package(), &["b 1 High 2 old 111 fresh later undefined", "a 1"]);
+    until_times_tell(&lab);
+    lab.build();
+    lab.write("later.js", "export const name = 'beside';\n");
+    let shadowed = lab.build();
+    assert!(!shadowed.cached);
+    assert_runs(shadowed, &lab.package(), &["b 1 High 2 old 111 fresh beside undefined", "a 1"]);
+}
+
+#[test]
+#[cfg(unix)]
+fn a_folder_in_place_of_another_is_noticed() {
+    let lab = stamped();
+    let (old, kept) = (lab.package().join("node_modules/old"), lab.folder.path().join("kept"));
+    fs::rename(&old, &kept).unwrap();
+    std::os::unix::fs::symlink(&kept, &old).unwrap();
+    assert!(!lab.build().cached, "a link in place of a folder");
+    fs::remove_file(&old).unwrap();
+    fs::create_dir(&old).unwrap();
+    for name in ["package.json", "one.js"] {
+        fs::copy(kept.join(name), old.join(name)).unwrap();
+    }
+    lab.build();
+    fs::write(old.join("one.js"), "module.exports = () => 'old new';\n").unwrap();
+    assert_runs(lab.build(), &lab.package(), &["b 1 High 2 old new fresh later undefined", "a 1"]);
+}
+
+#[test]
+#[cfg(unix)]
+fn stamps_of_others_are_not_believed() {
+    let lab = stamped();
+    let stamps = lab.the_cached("stamps");
+    let ours = fs::read(&stamps).unwrap();
+    for at in [0, 31, 32, ours.len() / 2, ours.len() - 1] {
+        let mut bytes = ours.clone();
+        bytes[at] ^= 1;
+        fs::write(&stamps, bytes).unwrap();
+        let built = lab.build();
+        assert!(built.cached && built.read > 0, "byte {at} was changed and taken");
+        assert_eq!(lab.build().read, 0, "the stamps were not made anew");
+    }
+    // Those of a time at which the file was another one.
+    lab.write("later.ts", "export const name: string = 'LATER';\n");
+    until_times_tell(&lab);
+    lab.build();
+    fs::write(&stamps, ours).unwrap();
+    assert_runs(lab.build(), &lab.package(), &["b 1 High 2 old one fresh LATER undefined", "a 1"]);
+}
+
+/// A lock file that lists the sample as it is.
+#[cfg(unix)]
+fn lock(lab: &Lab, tree: &str) -> PathBuf {
+    let file = lab.folder.path().join("pijs-lock.json");
+    let manifest =
+        hex::encode(<sha2::Sha256 as sha2::Digest>::digest(fs::read(lab.package().join("package.json")).unwrap()));
+    let package = r#"{ "name": "sample", "version": "1.0.0", "tarball": "sample.tgz", "integrity": "sha512-x" }"#;
+    let entry = format!(
+        r#"{{ "source": "npm:sample", "version": "1.0.0", "manifest": "{manifest}", "tree": "{tree}", "packages": {{ "": {package} }} }}"#
+    );
+    let text = format!(r#"{{ "lockfileVersion": 1, "registries": {{}}, "packages": {{ "npm:sample": {entry} }} }}"#);
+    fs::write(&file, text).unwrap();
+    file
+}
+
+#[test]
+#[cfg(unix)]
+fn a_lock_file_vouches_for_dependencies_until_it_changes() {
+    let lab = Lab::new();
+    let file = lock(&lab, "1");
+    until_times_tell(&lab);
+    let build = |identity: &str| {
+        let input = Input::at(lab.package()).with_dependencies(Vec::new()).locked(&file, identity);
+        build(&input, &lab.options()).unwrap_or_else(|failure| panic!("{}", failure.render(false)))
+    };
+    build("npm:sample");
+    assert_eq!(build("npm:sample").read, 0);
+    // What no install did: the artifact of what was installed stays.
+    lab.write("node_modules/old/one.js", "module.exports = () => 'old 111';\n");
+    let trusted = build("npm:sample");
+    assert_eq!((trusted.cached, trusted.read), (true, 0));
+    assert_runs(trusted, &lab.package(), &PRINTS);
+    // Own files are looked at all the same.
+    lab.write("later.ts", "export const name: string = 'LATER';\n");
+    assert_runs(build("npm:sample"), &lab.package(), &["b 1 High 2 old 111 fresh LATER undefined", "a 1"]);
+    until_times_tell(&lab);
+    build("npm:sample");
+    // Another lock file: everything is read.
+    lab.write("node_modules/old/one.js", "module.exports = () => 'old 222';\n");
+    lock(&lab, "2");
+    let changed = build("npm:sample");
+    assert!(!changed.cached);
+    assert_runs(changed, &lab.package(), &["b 1 High 2 old 222 fresh LATER undefined", "a 1"]);
+    // A dependency that another installer replaces, as a whole.
+    until_times_tell(&lab);
+    build("npm:sample");
+    let folder = lab.package().join("node_modules/old");
+    fs::rename(&folder, lab.folder.path().join("aside")).unwrap();
+    fs::create_dir(&folder).unwrap();
+    lab.write("node_modules/old/package.json", r#"{ "name": "old", "version": "2.0.0", "main": "one.js" }"#);
+    lab.write("node_modules/old/one.js", "module.exports = () => 'old 333';\n");
+    assert_runs(build("npm:sample"), &lab.package(), &["b 1 High 2 old 333 fresh LATER undefined", "a 1"]);
+}
+
+#[test]
+#[cfg(unix)]
+fn a_lock_file_vouches_for_nothing_that_it_does_not_list() {
+    let lab = Lab::new();
+    let file = lock(&lab, "1");
+    until_times_tell(&lab);
+    let build = || {
+        let input = Input::at(lab.package()).with_dependencies(Vec::new()).locked(&file, "npm:other");
+        build(&input, &lab.options()).unwrap_or_else(|failure| panic!("{}", failure.render(false)))
+    };
+    build();
+    assert_eq!(build().read, 0);
+    lab.write("node_modules/old/one.js", "module.exports = () => 'old 111';\n");
+    assert_runs(build(), &lab.package(), &["b 1 High 2 old 111 fresh later undefined", "a 1"]);
 }

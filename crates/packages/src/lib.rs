@@ -52,7 +52,7 @@ pub use entries::{ARTIFACT_FILE, Entries, is_artifact_file, package_entries};
 pub use error::{InstallCode, PackageError, Result};
 pub use git::{GitOptions, GitSource};
 pub use install::{Attempt, BuildInput, Builder, Built, Installed, Installer, Listed, NoProgress, Progress, Removed};
-pub use lock::{LockText, read_lock};
+pub use lock::{LockText, is_locked, lock_path, read_lock};
 pub use members::{manifest_folders, members};
 pub use npmrc::NpmConfig;
 pub use pinned::{Depot, PinnedPackage};

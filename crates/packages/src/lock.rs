@@ -33,6 +33,17 @@ pub fn read_lock(bytes: &[u8]) -> Result<LockText> {
     Ok(LockText { text: lock.to_text(), places })
 }
 
+/// Returns the path of the lock file of a scope, by the folder that [`Dirs::root`](crate::Dirs::root) gives.
+pub fn lock_path(root: &Path) -> PathBuf {
+    LockFile::path(root)
+}
+
+/// Whether the lock file at a path lists a package, with the manifest of this sha256 in hexadecimal digits.
+pub fn is_locked(file: &Path, identity: &str, manifest: &str) -> bool {
+    let lock = file.parent().and_then(|root| LockFile::read(&Disk::system(), root).ok());
+    lock.is_some_and(|lock| lock.packages.get(identity).is_some_and(|locked| locked.manifest == manifest))
+}
+
 const VERSION: u32 = 1;
 /// Largest file that is read.
 const LARGEST: u64 = 64 << 20;

@@ -3,6 +3,7 @@
 use crate::environment::Environment;
 use pijs_artifact::Verified;
 use pijs_extc::{BuildFailure, BuildOptions, BuildOutput, Cache, FileAccess, Input, Seal};
+use pijs_packages::{Scope, lock_path};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,6 +11,10 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct Compiler {
     options: BuildOptions,
+    /// The lock file of the user's packages. That of a project comes with the project, and nobody installed what it lists.
+    lock: PathBuf,
+    /// Folders of packages that it lists.
+    stores: [PathBuf; 2],
 }
 
 impl Compiler {
@@ -31,18 +36,23 @@ impl Compiler {
             }
         };
         let access = FileAccess::new(environment.places());
-        Self { options: BuildOptions { cache, access, ..BuildOptions::default() } }
+        let root = environment.dirs.root(Scope::User);
+        let (lock, stores) = (lock_path(&root), [root.join("npm/node_modules"), root.join("git")]);
+        Self { options: BuildOptions { cache, access, ..BuildOptions::default() }, lock, stores }
     }
 
     /// The same compiler with another answer to which files are read.
     pub fn with_access(&self, access: FileAccess) -> Self {
-        Self { options: BuildOptions { access, ..self.options.clone() } }
+        Self { options: BuildOptions { access, ..self.options.clone() }, ..self.clone() }
     }
 
     /// Compiles the entries of a package that discovery chose, or one loose file. What was installed from somewhere, or built by
     /// somebody, is compiled in a sealed process.
     pub fn build(&self, id: &str, input: &Input) -> Result<BuildOutput, BuildFailure> {
         let foreign = ["npm:", "git:"].iter().any(|origin| id.starts_with(origin));
+        let is_in_store = foreign && self.stores.iter().any(|store| input.path().starts_with(store));
+        let locked = is_in_store.then(|| input.clone().locked(&self.lock, id));
+        let input = locked.as_ref().unwrap_or(input);
         let sealed = (foreign || input.is_artifact()).then(Seal::default);
         let options = BuildOptions { sealed, ..self.options.clone() };
         let mut place = identity(input.path());

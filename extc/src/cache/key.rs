@@ -30,6 +30,13 @@ impl Key {
         self.0
     }
 
+    /// Reads what [`Key::hex`] wrote.
+    pub(crate) fn from_hex(text: &str) -> Option<Self> {
+        let mut bytes = [0; 32];
+        hex::decode_to_slice(text, &mut bytes).ok()?;
+        Some(Self(bytes))
+    }
+
     /// Lower-case hexadecimal digits, for file names.
     pub(crate) fn hex(&self) -> String {
         hex::encode(self.0)

@@ -12,15 +12,22 @@ mod key;
 
 pub(crate) use key::{Key, KeyBuilder};
 
+use crate::stamps::{Moment, Stamps};
 use pijs_artifact::{InstallKey, Mac, Verified, sign, verifies};
 use pijs_durable::{Disk, Replace};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use std::io;
 use std::path::{Path, PathBuf};
 
 /// Largest file that is read back: four times what one build takes in.
 const MAX_FILE_BYTES: u64 = 128 << 20;
+
+const MAC_LENGTH: usize = 32;
+
+/// What the MAC of stamps is bound to.
+fn stamps_id(key: &Key) -> String {
+    format!("stamps:{key}")
+}
 
 /// A directory of authenticated artifacts.
 ///
@@ -138,13 +145,36 @@ impl Cache {
     }
 
     /// A note kept beside artifacts. Nothing authenticates it, so it may only say where to look.
-    pub(crate) fn load_note<T: DeserializeOwned>(&self, key: &Key) -> Option<T> {
-        serde_json::from_slice(&self.read(&self.file(key, "json"))?).ok()
+    pub(crate) fn load_note(&self, key: &Key) -> Option<Vec<u8>> {
+        self.read(&self.file(key, "json"))
     }
 
-    /// Stores a note.
-    pub(crate) fn store_note<T: Serialize>(&self, key: &Key, note: &T) -> io::Result<()> {
-        self.write(&self.file(key, "json"), &serde_json::to_vec(note)?)
+    /// Stores a note; returns its bytes.
+    pub(crate) fn store_note<T: Serialize>(&self, key: &Key, note: &T) -> io::Result<Vec<u8>> {
+        let bytes = serde_json::to_vec(note)?;
+        self.write(&self.file(key, "json"), &bytes)?;
+        Ok(bytes)
+    }
+
+    /// Stamps that this installation stored for a note, held to the MAC that stands before them.
+    pub(crate) fn load_stamps(&self, key: &Key) -> Option<Stamps> {
+        let bytes = self.read(&self.file(key, "stamps"))?;
+        let (mac, bytes) = bytes.split_at_checked(MAC_LENGTH)?;
+        let is_ours = verifies(&self.key, &Mac::from_bytes(mac)?, bytes, &pijs_engine::engine_build(), &stamps_id(key));
+        if is_ours { serde_json::from_slice(bytes).ok() } else { None }
+    }
+
+    /// Stores the stamps of a note.
+    pub(crate) fn store_stamps(&self, key: &Key, stamps: &Stamps) -> io::Result<()> {
+        let bytes = serde_json::to_vec(stamps)?;
+        let mac = sign(&self.key, &bytes, &pijs_engine::engine_build(), &stamps_id(key));
+        self.write(&self.file(key, "stamps"), &[mac.as_bytes().as_slice(), &bytes].concat())
+    }
+
+    /// The time by the clock of the cache's file system.
+    pub(crate) fn moment(&self) -> Option<Moment> {
+        self.disk.private_dir(&self.dir).ok()?;
+        Moment::of(&self.dir)
     }
 
     fn file(&self, key: &Key, extension: &str) -> PathBuf {

@@ -1,0 +1,309 @@
+//! Stamps: what shows without reading a file that it is the one that was read before.
+//!
+//! A [`Record`](crate::record::Record) says what an artifact was made of. To hold it against the files each start would have to
+//! read them all, so the cache keeps beside it, under its MAC, what the system said of each file and folder when that was
+//! done last: device, inode, size, times of change. A file whose stamp is the same is the same; a folder whose stamp is the
+//! same has the same names in it, so that nothing appeared where an import would have been found first. What does not fit is
+//! read again, and stamped anew.
+//!
+//! ```text
+//! file      same bytes as before: its stamp, and each folder from it up to a root is stable
+//! folder    same names as before: its stamp, and the folder that it lies in is stable
+//! absent    no folder lies there still: the folder that it would lie in is stable
+//! locked    a dependency of an installed package: the lock file, and the folders of dependencies are stable
+//! ```
+//!
+//! Times of file systems are steps: a file that changes twice within one keeps its stamp. So the moment is asked of the cache's
+//! file system before anything is stamped, and only what changed last before that moment gets a stamp: whatever changes later
+//! bears a later time. Elsewhere, and where times are full seconds, it has to be [`MARGIN`] older.
+//!
+//! Files of a store are written by installing alone, which checks them and writes the lock file. Of a package that its lock file
+//! lists as it lies there, the own files are stamped, and of its dependencies the folders.
+
+use crate::tree::SourceTree;
+use serde::{Deserialize, Serialize};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+
+/// How much older than the moment a file has to be where its times may be coarse, or another clock's: two seconds, as FAT has it.
+const MARGIN: i128 = 2_000_000_000;
+const NANOSECONDS: i128 = 1_000_000_000;
+
+/// What the system says of a file or folder, links not followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Stamp {
+    device: u64,
+    inode: u64,
+    size: u64,
+    modified: i128,
+    changed: i128,
+}
+
+/// What lies at a path, as far as it can be stamped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    File,
+    Folder,
+    Other,
+}
+
+impl Stamp {
+    #[cfg(unix)]
+    fn at(path: &Path) -> Option<(Kind, Self)> {
+        let found = std::fs::symlink_metadata(path).ok()?;
+        let kind = match found.file_type() {
+            kind if kind.is_file() => Kind::File,
+            kind if kind.is_dir() => Kind::Folder,
+            _ => Kind::Other,
+        };
+        Some((kind, Self::of(&found)))
+    }
+
+    #[cfg(unix)]
+    fn of(found: &std::fs::Metadata) -> Self {
+        use std::os::unix::fs::MetadataExt as _;
+        Self {
+            device: found.dev(),
+            inode: found.ino(),
+            size: found.size(),
+            modified: i128::from(found.mtime()) * NANOSECONDS + i128::from(found.mtime_nsec()),
+            changed: i128::from(found.ctime()) * NANOSECONDS + i128::from(found.ctime_nsec()),
+        }
+    }
+
+    /// Nothing tells one file from another there, so that all are read.
+    #[cfg(not(unix))]
+    fn at(_: &Path) -> Option<(Kind, Self)> {
+        None
+    }
+
+    /// Whether a change that is still to come would show.
+    fn is_before(&self, moment: Moment) -> bool {
+        let latest = self.modified.max(self.changed);
+        let is_coarse = self.modified % NANOSECONDS == 0 && self.changed % NANOSECONDS == 0;
+        let margin = if is_coarse || self.device != moment.device { MARGIN } else { 0 };
+        latest + margin < moment.time
+    }
+}
+
+/// The time of a file system.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Moment {
+    device: u64,
+    time: i128,
+}
+
+impl Moment {
+    /// Asks the file system of a folder, by a file that has no name there.
+    #[cfg(unix)]
+    pub(crate) fn of(folder: &Path) -> Option<Self> {
+        let found = tempfile::tempfile_in(folder).ok()?.metadata().ok()?;
+        let Stamp { device, changed, .. } = Stamp::of(&found);
+        Some(Self { device, time: changed })
+    }
+
+    #[cfg(not(unix))]
+    pub(crate) fn of(_: &Path) -> Option<Self> {
+        None
+    }
+}
+
+/// Of a folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+enum Mark {
+    Stamped(Stamp),
+    /// There is none of that name.
+    Absent,
+}
+
+/// The lock file that lists an installed package, and the package's name in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Lock {
+    pub(crate) file: PathBuf,
+    pub(crate) identity: String,
+}
+
+impl Lock {
+    fn stamp(&self) -> Option<Stamp> {
+        Stamp::at(&self.file).filter(|(kind, _)| *kind == Kind::File).map(|(_, stamp)| stamp)
+    }
+}
+
+/// Stamps of what a record names. The default has none: everything is read.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Stamps {
+    /// Of the bytes of the record that they belong to.
+    pub(crate) record: String,
+    /// The key of the artifact, so that it need not be computed.
+    pub(crate) key: String,
+    /// Of the lock file, and whether it vouches for dependencies.
+    lock: Option<(Stamp, bool)>,
+    files: BTreeMap<PathBuf, Stamp>,
+    folders: BTreeMap<PathBuf, Mark>,
+}
+
+impl Stamps {
+    /// The same, for this note and the artifact to which it leads.
+    pub(crate) fn of(self, record: String, key: String) -> Self {
+        Self { record, key, ..self }
+    }
+}
+
+/// A look at the files of a record: answers whether something is as it was when it was stamped.
+pub(crate) struct Check<'a> {
+    known: &'a Stamps,
+    tree: &'a SourceTree,
+    /// The lock file vouches for dependencies, and is as it was.
+    locked: bool,
+    /// It is not the one that is known.
+    other_lock: bool,
+    stable: RefCell<HashMap<PathBuf, bool>>,
+}
+
+impl<'a> Check<'a> {
+    pub(crate) fn new(known: &'a Stamps, tree: &'a SourceTree, lock: Option<&Lock>) -> Self {
+        let lock_now = lock.and_then(Lock::stamp);
+        let locked = lock_now.is_some_and(|now| known.lock == Some((now, true)));
+        let other_lock = lock_now.is_some() && lock_now != known.lock.map(|(stamp, _)| stamp);
+        Self { known, tree, locked, other_lock, stable: RefCell::default() }
+    }
+
+    /// Whether the lock file may vouch for what it did not vouch for.
+    pub(crate) fn has_other_lock(&self) -> bool {
+        self.other_lock
+    }
+
+    /// Whether the file at a path has the bytes that it had.
+    pub(crate) fn is_same_file(&self, path: &Path) -> bool {
+        let Some(folder) = path.parent() else { return false };
+        if !self.leads_on(folder) {
+            return false;
+        }
+        match self.known.files.get(path) {
+            Some(stamp) => Stamp::at(path) == Some((Kind::File, *stamp)),
+            None => self.locked && is_inner(self.tree, path),
+        }
+    }
+
+    /// Whether a folder has the names that it had, or there still is none.
+    pub(crate) fn has_same_names(&self, folder: &Path) -> bool {
+        if let Some(known) = self.stable.borrow().get(folder) {
+            return *known;
+        }
+        let is_same = match self.known.folders.get(folder) {
+            Some(Mark::Stamped(stamp)) => Stamp::at(folder) == Some((Kind::Folder, *stamp)),
+            Some(Mark::Absent) => folder.parent().is_some_and(|around| self.has_same_names(around)),
+            None => self.locked && is_inner_folder(self.tree, folder),
+        };
+        let is_same = is_same && (self.tree.is_root(folder) || folder.parent().is_some_and(|at| self.leads_on(at)));
+        self.stable.borrow_mut().insert(folder.to_owned(), is_same);
+        is_same
+    }
+
+    /// Whether the way to what lies in a folder is the one that it was. A root is opened without following links.
+    fn leads_on(&self, folder: &Path) -> bool {
+        self.tree.is_root(folder) || self.has_same_names(folder)
+    }
+}
+
+impl Stamps {
+    /// Stamps what `unsure` names and may be stamped; the rest is as in `known`. Take this before what is unsure is read.
+    pub(crate) fn renewed(
+        known: &Self,
+        unsure: &Unsure,
+        tree: &SourceTree,
+        (lock, is_locked): (Option<&Lock>, impl Fn(&Lock) -> bool),
+        moment: Moment,
+    ) -> Self {
+        let mut stamps = known.clone();
+        let now = lock.and_then(|lock| Some((lock, lock.stamp()?)));
+        if stamps.lock.map(|(stamp, _)| stamp) != now.map(|(_, stamp)| stamp) {
+            // All that it vouched for is unsure.
+            let told = now.filter(|(_, stamp)| stamp.is_before(moment));
+            stamps.lock = told.map(|(lock, stamp)| (stamp, is_locked(lock)));
+        }
+        let is_locked = stamps.lock.is_some_and(|(_, vouches)| vouches);
+        if is_locked {
+            stamps.files.retain(|path, _| !is_inner(tree, path));
+            stamps.folders.retain(|folder, _| !is_inner_folder(tree, folder));
+        }
+        let mut folders: BTreeSet<&Path> = unsure.folders.iter().map(PathBuf::as_path).collect();
+        for path in &unsure.files {
+            folders.extend(path.parent());
+            if is_locked && is_inner(tree, path) {
+                continue;
+            }
+            stamps.files.remove(path);
+            let is_reached = path.parent().is_some_and(|at| tree.is_root(at) || tree.stamped_root(at).is_some());
+            let found = Stamp::at(path).filter(|(_, stamp)| is_reached && stamp.is_before(moment));
+            if let Some((Kind::File, stamp)) = found {
+                stamps.files.insert(path.clone(), stamp);
+            }
+        }
+        let ways: BTreeSet<&Path> = folders.into_iter().flat_map(|folder| way_to(tree, folder)).collect();
+        for folder in ways {
+            let is_sure = !unsure.folders.contains(folder) && stamps.folders.contains_key(folder);
+            if is_sure || is_locked && is_inner_folder(tree, folder) {
+                continue;
+            }
+            stamps.folders.remove(folder);
+            if unsure.opaque.contains(folder) {
+                continue;
+            }
+            let mark = match Stamp::at(folder) {
+                Some((Kind::Folder, stamp)) => stamp.is_before(moment).then_some(Mark::Stamped(stamp)),
+                Some((Kind::File, _)) | None => Some(Mark::Absent),
+                Some((Kind::Other, _)) => None,
+            };
+            stamps.folders.extend(mark.map(|mark| (folder.to_owned(), mark)));
+        }
+        stamps
+    }
+}
+
+/// What has to be read, since no stamp shows that it is what it was.
+#[derive(Debug, Default)]
+pub(crate) struct Unsure {
+    pub(crate) files: BTreeSet<PathBuf>,
+    pub(crate) folders: BTreeSet<PathBuf>,
+    /// Folders in which lies what is passed over, so that names alone do not tell that it is as it was.
+    pub(crate) opaque: BTreeSet<PathBuf>,
+}
+
+impl Unsure {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.files.is_empty() && self.folders.is_empty()
+    }
+}
+
+/// A folder and those around it up to a root, the root as well; none where folders are not stamped: what lies around a loose
+/// file is anybody's, and changes all the time.
+fn way_to<'p>(tree: &SourceTree, folder: &'p Path) -> Vec<&'p Path> {
+    let Some(root) = tree.stamped_root(folder) else { return Vec::new() };
+    folder.ancestors().take_while(|at| at.starts_with(root)).collect()
+}
+
+/// Whether a path lies in the folder of a dependency of the package, which is installed as a whole.
+fn is_inner(tree: &SourceTree, path: &Path) -> bool {
+    path.parent().is_some_and(|folder| {
+        let Some(below) = below_modules(tree, folder) else { return false };
+        below.components().next().is_some_and(|first| !is_scope(first.as_os_str()) || below.components().count() > 1)
+    })
+}
+
+/// Whether a folder is one within that of a dependency, but none of dependencies.
+fn is_inner_folder(tree: &SourceTree, folder: &Path) -> bool {
+    folder.file_name().is_some_and(|name| name != "node_modules") && is_inner(tree, folder)
+}
+
+/// The path behind the last `node_modules` of the package.
+fn below_modules<'p>(tree: &SourceTree, folder: &'p Path) -> Option<&'p Path> {
+    let inside = folder.strip_prefix(tree.package()).ok()?;
+    let modules = inside.ancestors().find(|at| at.file_name().is_some_and(|name| name == "node_modules"))?;
+    inside.strip_prefix(modules).ok()
+}
+
+fn is_scope(name: &std::ffi::OsStr) -> bool {
+    name.as_encoded_bytes().starts_with(b"@")
+}
