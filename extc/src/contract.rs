@@ -3,7 +3,7 @@
 //!
 //! Each is found at run time, too, with the same meaning: a missing function when the extension is loaded, a member that is
 //! no function and a schema that is none where they stand, an unknown event as a warning. Members are those of the host
-//! module `pi:pi/api`, events those of [`pijs_node_compat::events`].
+//! modules that make these objects, events those of [`pijs_node_compat::events`].
 
 use crate::diagnostics::{Code, Diagnostic, Severity};
 use crate::interface::HostInterface;
@@ -47,18 +47,20 @@ fn breach(
     used: &ApiUse,
 ) -> Option<Diagnostic> {
     let diagnostic = match &used.what {
-        Used::Call(member) => {
-            let members = host.api_members()?;
+        Used::Call(object, member) => {
+            let members = host.members_of(*object)?;
             // What every object has.
             let is_inherited =
                 ["hasOwnProperty", "isPrototypeOf", "propertyIsEnumerable", "toLocaleString", "toString"];
             if members.contains(member) || is_inherited.contains(&member.as_str()) || member == "valueOf" {
                 return None;
             }
-            let message = format!("`{member}` is not a function: pi's API has no such member");
+            let message = format!("`{member}` is not a function: {} has no such member", object.name());
             let help = match similar(member, members.iter().map(String::as_str)) {
                 Some(known) => format!("did you mean `{known}`?"),
-                None => "check the spelling; where other versions of pi have it, ask first: `pi.NAME?.()`".to_owned(),
+                None => {
+                    "check the spelling; where other versions of pi have it, ask first: `OBJECT.NAME?.()`".to_owned()
+                }
             };
             Diagnostic::new(Code::Api, message).help(help)
         }

@@ -22,8 +22,8 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 use swc_core::ecma::ast::{
-    Decl, ExportSpecifier, FnDecl, Module, ModuleDecl, ModuleExportName, ModuleItem, ObjectLit, ObjectPatProp, Pat,
-    Program, Prop, PropName, Stmt,
+    Decl, ExportSpecifier, Expr, FnDecl, Module, ModuleDecl, ModuleExportName, ModuleItem, ObjectLit, ObjectPatProp,
+    Pat, Program, Prop, PropName, Stmt, VarDecl,
 };
 use swc_core::ecma::visit::{Visit, VisitWith};
 
@@ -162,14 +162,40 @@ pub struct HostInterface {
     /// Packages that are fetched when an extension imports them.
     supply: Option<&'static Supply>,
     fingerprint: [u8; 32],
-    /// Members of the object that extensions get, once somebody asked.
-    api: Arc<OnceLock<Option<BTreeSet<String>>>>,
+    /// Members of the objects that extensions get, once somebody asked.
+    objects: Arc<[OnceLock<Option<BTreeSet<String>>>; 3]>,
 }
 
-/// The module that makes the object that extensions get, the function that makes it, and its name there.
-const API_MODULE: &str = "pi:pi/api";
-const API_FUNCTION: &str = "createApi";
-const API_OBJECT: &str = "api";
+/// An object that an extension is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum GivenObject {
+    /// `pi`, which the factory gets.
+    Api,
+    /// `ctx`, which handlers, commands and tools get; one of a command has all members.
+    Context,
+    /// `ctx.ui`
+    Ui,
+}
+
+impl GivenObject {
+    /// The module that makes it, the functions there that return it or a part of it, and the name of a constant that holds it.
+    fn source(self) -> (&'static str, &'static [&'static str], &'static str) {
+        match self {
+            Self::Api => ("pi:pi/api", &["createApi"], "api"),
+            Self::Context => ("pi:pi/ctx", &["members", "commandMembers", "replacedContext"], ""),
+            Self::Ui => ("pi:pi/ui", &[], "ui"),
+        }
+    }
+
+    /// As messages call it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Api => "pi's API",
+            Self::Context => "`ctx`",
+            Self::Ui => "`ctx.ui`",
+        }
+    }
+}
 
 #[derive(Debug)]
 struct HostModule {
@@ -203,7 +229,7 @@ impl HostInterface {
                     modules: Arc::new(modules.collect()),
                     supply: Some(Supply::pinned()),
                     fingerprint: key.finish().bytes(),
-                    api: Arc::default(),
+                    objects: Arc::default(),
                 }
             })
             .clone()
@@ -219,7 +245,7 @@ impl HostInterface {
                 (module.specifier.to_owned(), value)
             })
             .collect();
-        Self { modules: Arc::new(modules), supply: None, fingerprint, api: Arc::default() }
+        Self { modules: Arc::new(modules), supply: None, fingerprint, objects: Arc::default() }
     }
 
     /// Changes whenever a module of the set does.
@@ -227,16 +253,18 @@ impl HostInterface {
         &self.fingerprint
     }
 
-    /// The members of pi's API, as the host module has them that makes it; `None` for a set without it.
-    pub(crate) fn api_members(&self) -> Option<&BTreeSet<String>> {
+    /// Returns the members of an object that extensions get, read from the host module that makes it; `None` for a set
+    /// without that module.
+    pub(crate) fn members_of(&self, object: GivenObject) -> Option<&BTreeSet<String>> {
         let read = || {
-            let HostModule { path, source, .. } = self.modules.get(API_MODULE)?;
+            let (module, functions, constant) = object.source();
+            let HostModule { path, source, .. } = self.modules.get(module)?;
             let parsed = parse(path, source, &Limits::default()).ok()?;
-            let mut members = ApiMembers::default();
+            let mut members = ObjectMembers { functions, constant, names: BTreeSet::new() };
             parsed.program.visit_with(&mut members);
             Some(members.names).filter(|names| !names.is_empty())
         };
-        self.api.get_or_init(read).as_ref()
+        self.objects[object as usize].get_or_init(read).as_ref()
     }
 
     /// Whether the host serves a module.
@@ -384,13 +412,14 @@ impl Exports {
     }
 }
 
-/// Reads the members of `const api = {...}` in `createApi`, and of the object that it adds when it returns.
-#[derive(Default)]
-struct ApiMembers {
+/// Reads the members of a constant's object, and of the objects that functions return or pass to the call that they return.
+struct ObjectMembers {
+    functions: &'static [&'static str],
+    constant: &'static str,
     names: BTreeSet<String>,
 }
 
-impl ApiMembers {
+impl ObjectMembers {
     fn add(&mut self, object: &ObjectLit) {
         let name = |key: &PropName| match key {
             PropName::Ident(ident) => Some(ident.sym.to_string()),
@@ -408,28 +437,28 @@ impl ApiMembers {
     }
 }
 
-impl Visit for ApiMembers {
+impl Visit for ObjectMembers {
     fn visit_fn_decl(&mut self, function: &FnDecl) {
-        if function.ident.sym != *API_FUNCTION {
-            return;
-        }
-        for statement in function.function.body.iter().flat_map(|body| &body.stmts) {
+        let is_read = self.functions.contains(&function.ident.sym.as_str());
+        for statement in function.function.body.iter().flat_map(|body| &body.stmts).filter(|_| is_read) {
             match statement {
-                Stmt::Decl(Decl::Var(variables)) => {
-                    for declarator in &variables.decls {
-                        let is_api = declarator.name.as_ident().is_some_and(|name| name.id.sym == *API_OBJECT);
-                        let object = declarator.init.as_ref().and_then(|init| init.as_object());
-                        object.filter(|_| is_api).into_iter().for_each(|object| self.add(object));
-                    }
-                }
+                Stmt::Decl(Decl::Var(variables)) => self.visit_var_decl(variables),
                 Stmt::Return(returned) => {
-                    let call = returned.arg.as_ref().and_then(|value| value.as_call());
-                    let added =
-                        call.iter().flat_map(|call| &call.args).filter_map(|argument| argument.expr.as_object());
-                    added.for_each(|object| self.add(object));
+                    let value = returned.arg.as_deref();
+                    value.and_then(Expr::as_object).into_iter().for_each(|object| self.add(object));
+                    let arguments = value.and_then(Expr::as_call).into_iter().flat_map(|call| &call.args);
+                    arguments.filter_map(|argument| argument.expr.as_object()).for_each(|object| self.add(object));
                 }
                 _ => {}
             }
+        }
+    }
+
+    fn visit_var_decl(&mut self, variables: &VarDecl) {
+        for declarator in &variables.decls {
+            let is_it = declarator.name.as_ident().is_some_and(|name| name.id.sym == *self.constant);
+            let object = declarator.init.as_ref().and_then(|init| init.as_object());
+            object.filter(|_| is_it).into_iter().for_each(|object| self.add(object));
         }
     }
 }
@@ -478,14 +507,21 @@ mod tests {
     #[test]
     fn members_of_the_api_are_read_from_its_source() {
         let host = HostInterface::embedded();
-        let members = host.api_members().expect("the module is in the set");
+        let has = |object, name: &str| host.members_of(object).expect("the module is in the set").contains(name);
         for name in ["on", "registerTool", "registerSlashCommand", "events", "exec", "tool", "session", "ui"] {
-            assert!(members.contains(name), "{name}");
+            assert!(has(GivenObject::Api, name), "{name}");
         }
         for name in ["emit", "kind", "registerTol"] {
-            assert!(!members.contains(name), "{name}");
+            assert!(!has(GivenObject::Api, name), "{name}");
         }
-        assert_eq!(HostInterface::new(&[]).api_members(), None);
+        for name in ["ui", "isIdle", "abort", "newSession", "reload", "sendMessage", "model"] {
+            assert!(has(GivenObject::Context, name), "{name}");
+        }
+        for name in ["notify", "select", "custom", "setWidget", "theme"] {
+            assert!(has(GivenObject::Ui, name), "{name}");
+        }
+        assert!(!has(GivenObject::Context, "notify") && !has(GivenObject::Ui, "abort"));
+        assert_eq!(HostInterface::new(&[]).members_of(GivenObject::Api), None);
     }
 
     #[test]

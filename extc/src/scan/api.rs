@@ -2,11 +2,12 @@
 //!
 //! Only what is pi's API for certain counts: a parameter of type `ExtensionAPI`, imported from pi's package; the parameter of
 //! the function that an entry exports; names that stand for one of them; and parameters of this module's functions that are
-//! always given one. A member that is mentioned without a call is being asked for, so calls of it are left alone, and so
+//! always given one. The same holds of contexts, which handlers, commands and tools get. A member that is mentioned without a call is being asked for, so calls of it are left alone, and so
 //! is everything where the object is extended.
 //!
 //! ```text
-//! pi.registerTol({...})                     Call "registerTol"
+//! pi.registerTol({...})                     Call Api "registerTol"
+//! ctx.ui.notfy("done")                      Call Ui "notfy"
 //! if (pi.registerLater) pi.registerLater()  nothing
 //! pi.on("sesion_start", ...)                Event "sesion_start"
 //! pi.registerTool({ parameters: "{}" })     Parameters "a string"
@@ -15,14 +16,30 @@
 use super::bindings::{Bindings, export_name, member_name, property_name, text_of};
 use super::straight::straight_calls;
 use super::walk::plain;
-use crate::interface::HostName;
+use crate::interface::{GivenObject, HostName};
 use crate::parse::Parsed;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use swc_core::common::{Span, Spanned};
 use swc_core::ecma::ast::*;
 use swc_core::ecma::visit::{Visit, VisitWith};
 
-/// pi's package, whose type `ExtensionAPI` is.
+/// Types of pi's package, by the object that they describe.
+const TYPES: [(&str, GivenObject); 3] = [
+    ("ExtensionAPI", GivenObject::Api),
+    ("ExtensionContext", GivenObject::Context),
+    ("ExtensionCommandContext", GivenObject::Context),
+];
+
+/// Methods of pi's API that take a function with a context: the method, its argument, the member of that argument that is
+/// the function (empty: the argument itself), and which of its parameters the context is.
+const TAKES_CONTEXT: [(&str, usize, &str, usize); 4] = [
+    ("on", 1, "", 1),
+    ("registerCommand", 1, "handler", 1),
+    ("registerShortcut", 1, "handler", 0),
+    ("registerTool", 0, "execute", 4),
+];
+
+/// pi's package.
 const PI: &str = "@earendil-works/pi-coding-agent";
 
 /// The uses that one module makes of pi's API.
@@ -51,7 +68,7 @@ pub(crate) struct ApiUse {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Used {
     /// A call of a member.
-    Call(String),
+    Call(GivenObject, String),
     /// An event that is listened to.
     Event(String),
     /// `parameters` of a tool that are no object, in words.
@@ -80,29 +97,45 @@ pub(super) fn api_uses(parsed: &Parsed, bindings: &Bindings) -> ApiUses {
     let mut uses = Uses { parsed, bindings, names: &names, known, straight, tries: 0, mentioned, found };
     parsed.program.visit_with(&mut uses);
     let Uses { mentioned, mut found, .. } = uses;
-    found.retain(|used| !matches!(&used.what, Used::Call(member) if mentioned.contains(member)));
+    let is_asked_for =
+        |what: &Used| matches!(what, Used::Call(object, member) if mentioned.contains(&(*object, member.clone())));
+    found.retain(|used| !is_asked_for(&used.what));
     ApiUses { uses: found, default: exported.wrong }
 }
 
-/// Names of the type `ExtensionAPI`, as the module imports it from pi.
-fn api_types(program: &Program) -> HashSet<String> {
-    let Program::Module(module) = program else { return HashSet::new() };
+/// The names under which the module imports types of [`TYPES`] from pi.
+fn api_types(program: &Program) -> HashMap<String, GivenObject> {
+    let Program::Module(module) = program else { return HashMap::new() };
     let imports = module.body.iter().filter_map(|item| item.as_module_decl()?.as_import());
     let from_pi =
         imports.filter(|import| HostName::of(&text_of(&import.src)) == Some(HostName::Package(PI.to_owned())));
     let named = from_pi.flat_map(|import| &import.specifiers).filter_map(ImportSpecifier::as_named);
-    let is_api = |named: &&ImportNamedSpecifier| {
-        named.imported.as_ref().map_or_else(|| named.local.sym.to_string(), export_name) == "ExtensionAPI"
-    };
-    named.filter(is_api).map(|named| named.local.sym.to_string()).collect()
+    let described = named.filter_map(|named| {
+        let imported = named.imported.as_ref().map_or_else(|| named.local.sym.to_string(), export_name);
+        let (_, object) = TYPES.iter().find(|(name, _)| *name == imported)?;
+        Some((named.local.sym.to_string(), *object))
+    });
+    described.collect()
+}
+
+/// An object that a name holds.
+#[derive(Debug, Clone, Copy)]
+struct Given {
+    object: GivenObject,
+    /// It is that object if the module is an entry.
+    only_in_entry: bool,
 }
 
 /// What the names of a module stand for. Sets and maps are looked up; what is iterated is a list.
 #[derive(Default)]
 struct Names {
-    types: HashSet<String>,
-    /// Parameters of type `ExtensionAPI`.
-    typed: Vec<Id>,
+    types: HashMap<String, GivenObject>,
+    /// Parameters of such a type.
+    typed: Vec<(Id, GivenObject)>,
+    /// Parameters that are contexts if the first name holds pi's API.
+    contexts: Vec<(Id, Id)>,
+    /// Functions that are given to a method of the first name, with the parameter that is the context if that is pi's API.
+    handlers: Vec<(Id, Id, usize)>,
     /// `const a = b`
     aliases: Vec<(Id, Id)>,
     /// Names that are assigned to, and so may be anything.
@@ -130,25 +163,44 @@ enum Kind {
 }
 
 impl Names {
-    /// The names that hold pi's API, and whether that is certain only of an entry.
-    fn known(&self, factory: Option<&Id>) -> HashMap<Id, bool> {
-        let mut known: HashMap<Id, bool> = factory.map(|id| (id.clone(), true)).into_iter().collect();
-        known.extend(self.typed.iter().map(|id| (id.clone(), false)));
+    /// The names that hold an object of pi's.
+    fn known(&self, factory: Option<&Id>) -> HashMap<Id, Given> {
+        let of_factory = |id: &Id| (id.clone(), Given { object: GivenObject::Api, only_in_entry: true });
+        let mut known: HashMap<Id, Given> = factory.map(of_factory).into_iter().collect();
+        known.extend(
+            self.typed.iter().map(|(id, object)| (id.clone(), Given { object: *object, only_in_entry: false })),
+        );
         loop {
             let before = known.len();
             for (alias, of) in &self.aliases {
-                if let Some(owner) = known.get(of).copied() {
-                    known.entry(alias.clone()).or_insert(owner);
+                if let Some(given) = known.get(of).copied() {
+                    known.entry(alias.clone()).or_insert(given);
+                }
+            }
+            let is_api = |given: &&Given| given.object == GivenObject::Api;
+            for (api, parameter) in &self.contexts {
+                if let Some(given) = known.get(api).filter(is_api).copied() {
+                    known.entry(parameter.clone()).or_insert(Given { object: GivenObject::Context, ..given });
+                }
+            }
+            for (api, handler, at) in &self.handlers {
+                let parameter = self.functions.get(handler).and_then(|parameters| parameters.get(*at)?.as_ref());
+                // One that is called here, too, may be given anything.
+                let is_called = self.calls.iter().any(|(called, _)| called == handler);
+                if let (Some(given), Some(parameter), false) =
+                    (known.get(api).filter(is_api).copied(), parameter, is_called)
+                {
+                    known.entry(parameter.clone()).or_insert(Given { object: GivenObject::Context, ..given });
                 }
             }
             for (callee, arguments) in &self.calls {
                 let Some(parameters) = self.functions.get(callee) else { continue };
                 for (at, parameter) in parameters.iter().enumerate() {
                     let (Some(parameter), Some(Some(argument))) = (parameter, arguments.get(at)) else { continue };
-                    if let Some(owner) = known.get(argument).copied()
-                        && self.always_given(callee, at, &known)
+                    if let Some(given) = known.get(argument).copied()
+                        && self.always_given(callee, at, given.object, &known)
                     {
-                        known.entry(parameter.clone()).or_insert(owner);
+                        known.entry(parameter.clone()).or_insert(given);
                     }
                 }
             }
@@ -160,10 +212,11 @@ impl Names {
         known
     }
 
-    fn always_given(&self, callee: &Id, at: usize, known: &HashMap<Id, bool>) -> bool {
+    fn always_given(&self, callee: &Id, at: usize, object: GivenObject, known: &HashMap<Id, Given>) -> bool {
         let mut calls = self.calls.iter().filter(|(called, _)| called == callee);
         calls.all(|(_, arguments)| {
-            arguments.get(at).is_some_and(|it| it.as_ref().is_some_and(|id| known.contains_key(id)))
+            let argument = arguments.get(at).and_then(|argument| known.get(argument.as_ref()?));
+            argument.is_some_and(|given| given.object == object)
         })
     }
 
@@ -173,9 +226,49 @@ impl Names {
         else {
             return;
         };
-        if matches!(&reference.type_name, TsEntityName::Ident(ident) if self.types.contains(&*ident.sym)) {
-            self.typed.push(name.to_id());
+        if let TsEntityName::Ident(ident) = &reference.type_name
+            && let Some(object) = self.types.get(&*ident.sym)
+        {
+            self.typed.push((name.to_id(), *object));
         }
+    }
+
+    /// Notes the context of a function that is given to `NAME.on(...)` and its like; whether it is such a call.
+    fn see_handler(&mut self, member: &MemberExpr, arguments: &[ExprOrSpread]) -> bool {
+        let (Expr::Ident(api), Some(method)) = (plain(&member.obj), member_name(&member.prop)) else { return false };
+        let Some((_, at, inside, parameter)) = TAKES_CONTEXT.iter().find(|(name, ..)| *name == method) else {
+            return false;
+        };
+        let Some(argument) = arguments.get(*at).filter(|argument| argument.spread.is_none()) else { return false };
+        let api = api.to_id();
+        let mut see = |parameters: Vec<Option<Id>>| {
+            let context = parameters.into_iter().nth(*parameter).flatten();
+            self.contexts.extend(context.map(|context| (api.clone(), context)));
+        };
+        let handler = if inside.is_empty() {
+            Some(plain(&argument.expr))
+        } else {
+            let object = tool_literal(&argument.expr);
+            let found =
+                object.into_iter().flat_map(|object| &object.props).find_map(|prop| match prop.as_prop()?.as_ref() {
+                    Prop::Method(method) if property_name(&method.key).as_deref() == Some(*inside) => {
+                        see(parameters(&method.function));
+                        None
+                    }
+                    Prop::KeyValue(pair) if property_name(&pair.key).as_deref() == Some(*inside) => {
+                        Some(plain(&pair.value))
+                    }
+                    _ => None,
+                });
+            found
+        };
+        match handler {
+            Some(Expr::Arrow(arrow)) => see(arrow.params.iter().map(name_of).collect()),
+            Some(Expr::Fn(function)) => see(parameters(&function.function)),
+            Some(Expr::Ident(name)) => self.handlers.push((api, name.to_id(), *parameter)),
+            _ => {}
+        }
+        true
     }
 
     fn declare(&mut self, name: &Ident, kind: Kind) {
@@ -292,6 +385,7 @@ impl Visit for Names {
             };
             match plain(callee) {
                 Expr::Ident(name) => self.calls.push((name.to_id(), call.args.iter().map(argument).collect())),
+                Expr::Member(member) if self.see_handler(member, &call.args) => {}
                 // `Object.assign(pi, {...})`, `Object.defineProperty(pi, ...)`
                 Expr::Member(member) if matches!(plain(&member.obj), Expr::Ident(of) if of.sym == *"Object" || of.sym == *"Reflect") =>
                 {
@@ -438,36 +532,43 @@ struct Uses<'a> {
     parsed: &'a Parsed,
     bindings: &'a Bindings,
     names: &'a Names,
-    known: HashMap<Id, bool>,
+    known: HashMap<Id, Given>,
     /// Calls that run whenever the factory does.
     straight: HashSet<Span>,
     /// `try` blocks around.
     tries: usize,
     /// Members that are mentioned without a call.
-    mentioned: BTreeSet<String>,
+    mentioned: BTreeSet<(GivenObject, String)>,
     found: Vec<ApiUse>,
 }
 
 impl Uses<'_> {
-    /// Whether an object is pi's API, and whether only in an entry.
-    fn owner(&self, object: &Expr) -> Option<bool> {
-        let Expr::Ident(ident) = plain(object) else { return None };
-        self.known.get(&ident.to_id()).copied()
+    /// The object of pi's that an expression is.
+    fn given(&self, object: &Expr) -> Option<Given> {
+        match plain(object) {
+            Expr::Ident(ident) => self.known.get(&ident.to_id()).copied(),
+            Expr::Member(member) if member_name(&member.prop).as_deref() == Some("ui") => {
+                let context = self.given(&member.obj).filter(|given| given.object == GivenObject::Context)?;
+                Some(Given { object: GivenObject::Ui, ..context })
+            }
+            _ => None,
+        }
     }
 
     fn push(&mut self, what: Used, span: Span, (call, member): (Span, &MemberExpr), only_in_entry: bool) {
         let (start, end) = self.parsed.range(span);
         let is_straight = self.straight.contains(&call);
-        let is_cast = !matches!(member.obj.as_ref(), Expr::Ident(_));
+        let is_cast = !matches!(member.obj.as_ref(), Expr::Ident(_) | Expr::Member(_));
         let is_tried = self.tries > 0 || is_cast;
         self.found.push(ApiUse { what, start, end, only_in_entry, is_tried, is_straight });
     }
 
     /// `pi.MEMBER(arguments)`; `is_asked`: `pi.MEMBER?.(arguments)`.
     fn see(&mut self, call: Span, member: &MemberExpr, arguments: &[ExprOrSpread], is_asked: bool) {
-        let (Some(only_in_entry), Some(name)) = (self.owner(&member.obj), member_name(&member.prop)) else { return };
+        let (Some(given), Some(name)) = (self.given(&member.obj), member_name(&member.prop)) else { return };
+        let Given { object, only_in_entry } = given;
         let first = arguments.first().filter(|first| first.spread.is_none());
-        match (name.as_str(), first) {
+        match (name.as_str(), first.filter(|_| object == GivenObject::Api)) {
             ("on", Some(event)) => {
                 if let Some(text) = self.bindings.text(plain(&event.expr)).filter(|text| text.whole) {
                     self.push(Used::Event(text.start), event.expr.span(), (call, member), only_in_entry);
@@ -481,7 +582,7 @@ impl Uses<'_> {
             _ => {}
         }
         if !is_asked {
-            self.push(Used::Call(name), member.prop.span(), (call, member), only_in_entry);
+            self.push(Used::Call(object, name), member.prop.span(), (call, member), only_in_entry);
         }
     }
 
@@ -527,7 +628,7 @@ impl Visit for Uses<'_> {
     fn visit_call_expr(&mut self, call: &CallExpr) {
         if let Callee::Expr(callee) = &call.callee
             && let Expr::Member(member) = plain(callee)
-            && self.owner(&member.obj).is_some()
+            && self.given(&member.obj).is_some()
         {
             self.see(call.span, member, &call.args, false);
             // The member is called, not mentioned.
@@ -548,10 +649,8 @@ impl Visit for Uses<'_> {
     }
 
     fn visit_member_expr(&mut self, member: &MemberExpr) {
-        if self.owner(&member.obj).is_some()
-            && let Some(name) = member_name(&member.prop)
-        {
-            self.mentioned.insert(name);
+        if let (Some(given), Some(name)) = (self.given(&member.obj), member_name(&member.prop)) {
+            self.mentioned.insert((given.object, name));
         }
         member.visit_children_with(self);
     }
@@ -559,10 +658,9 @@ impl Visit for Uses<'_> {
     fn visit_bin_expr(&mut self, binary: &BinExpr) {
         // `"registerLater" in pi`
         if binary.op == BinaryOp::In
-            && self.owner(&binary.right).is_some()
-            && let Some(text) = self.bindings.text(plain(&binary.left))
+            && let (Some(given), Some(text)) = (self.given(&binary.right), self.bindings.text(plain(&binary.left)))
         {
-            self.mentioned.insert(text.start);
+            self.mentioned.insert((given.object, text.start));
         }
         binary.visit_children_with(self);
     }
