@@ -76,6 +76,11 @@ fn breach(
             };
             Diagnostic::new(Code::Event, message).help(help)
         }
+        Used::NoHandler(what) => {
+            let message = "this does nothing but fail: it has no function that handles it".to_owned();
+            // It registers all the same; what fails is the command, or the event.
+            Diagnostic::new(Code::Api, message).help(*what).soften()
+        }
         Used::Parameters(what) => {
             let message = format!("a tool must define an object parameter schema: its `parameters` are {what}");
             let help = "give it a JSON schema, such as `Type.Object({ ... })` of typebox; `Type.Object({})` for none";

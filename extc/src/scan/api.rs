@@ -73,6 +73,8 @@ pub(crate) enum Used {
     Event(String),
     /// `parameters` of a tool that are no object, in words.
     Parameters(&'static str),
+    /// An event or a command without a function that handles it.
+    NoHandler(&'static str),
 }
 
 /// A default export that is no function.
@@ -572,6 +574,19 @@ impl Uses<'_> {
             ("on", Some(event)) => {
                 if let Some(text) = self.bindings.text(plain(&event.expr)).filter(|text| text.whole) {
                     self.push(Used::Event(text.start), event.expr.span(), (call, member), only_in_entry);
+                }
+                if arguments.len() == 1 {
+                    let what = "an event is listened to with a function: `pi.on(EVENT, (event, ctx) => { ... })`";
+                    self.push(Used::NoHandler(what), event.expr.span(), (call, member), only_in_entry);
+                }
+            }
+            ("registerCommand", Some(name)) => {
+                let options = arguments.get(1).filter(|options| options.spread.is_none());
+                let object = options.and_then(|options| plain(&options.expr).as_object());
+                let is_other = |prop: &PropOrSpread| is_plain_member(prop, "handler");
+                if arguments.len() == 1 || object.is_some_and(|object| object.props.iter().all(is_other)) {
+                    let what = "a command has a handler: `{ handler: async (args, ctx) => { ... } }`";
+                    self.push(Used::NoHandler(what), name.expr.span(), (call, member), only_in_entry);
                 }
             }
             ("registerTool", Some(tool)) => {
