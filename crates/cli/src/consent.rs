@@ -325,26 +325,35 @@ fn by_person(
         let places = match (signal, applicant.hidden_text.as_slice()) {
             (Signal::HiddenText, [place]) => format!(": {}", shown(place, OFFERED_WORDS)),
             (Signal::HiddenText, [first, more @ ..]) => {
-                format!(": {} and {} more places", shown(first, OFFERED_WORDS), more.len())
+                let plural = if more.len() == 1 { "" } else { "s" };
+                format!(": {} and {} more place{plural}", shown(first, OFFERED_WORDS), more.len())
             }
             _ => String::new(),
         };
         text.push_str(&format!("  note: {}{places}\n", signal.words()));
     }
     text.push_str("grant this? [y]es, [c]hoose one by one, [N]o (installs without), [d]o not install: ");
-    Some(match terminal.answer(&text).as_deref() {
-        Some("d" | "do not install" | "q") => return None,
-        Some("y" | "yes") => more.to_vec(),
-        Some("c" | "choose") => {
-            let is_yes = |request: &&CapabilityRequest| {
-                let answer = terminal.answer(&format!("  {}? [y/N]: ", words(request)));
-                matches!(answer.as_deref(), Some("y" | "yes"))
-            };
-            more.iter().filter(is_yes).cloned().collect()
+    for _ in 0..MOST_ANSWERS {
+        match terminal.answer(&text).as_deref() {
+            // Somebody who closes the terminal has agreed to nothing.
+            None | Some("d" | "do not install" | "q") => return None,
+            Some("y" | "yes") => return Some(more.to_vec()),
+            Some("" | "n" | "no") => return Some(Vec::new()),
+            Some("c" | "choose") => {
+                let is_yes = |request: &&CapabilityRequest| {
+                    let answer = terminal.answer(&format!("  {}? [y/N]: ", words(request)));
+                    matches!(answer.as_deref(), Some("y" | "yes"))
+                };
+                return Some(more.iter().filter(is_yes).cloned().collect());
+            }
+            Some(_) => text = "answer y, c, n or d: ".to_owned(),
         }
-        _ => Vec::new(),
-    })
+    }
+    None
 }
+
+/// Answers that may be none of those that are asked for, before the package is not installed.
+const MOST_ANSWERS: usize = 5;
 
 #[cfg(test)]
 mod tests {
