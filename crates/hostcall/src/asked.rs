@@ -114,7 +114,7 @@ pub fn asked(found: &CapabilityManifest, declared: Option<&CapabilityManifest>) 
         }
     }
     let mut capabilities: Vec<CapabilityRequest> =
-        requests.into_iter().map(normal).filter(|request| !needs_no_asking(request)).collect();
+        requests.into_iter().map(normal).filter(|request| !needs_no_asking(request)).map(without_free_places).collect();
     capabilities.sort_by(|a, b| a.capability.cmp(&b.capability));
     CapabilityManifest { schema: CAPABILITY_SCHEMA.to_owned(), capabilities }
 }
@@ -182,6 +182,17 @@ fn needs_no_asking(request: &CapabilityRequest) -> bool {
             .is_some_and(|names| names.iter().all(|name| is_free_variable(name))),
         capability => FREE.contains(&capability),
     }
+}
+
+/// Leaves out the places that every extension reads, unless the request is for those alone.
+fn without_free_places(mut request: CapabilityRequest) -> CapabilityRequest {
+    let paths = request.scope.as_mut().and_then(|scope| scope.paths.as_mut());
+    if request.capability.as_str() == "read"
+        && let Some(paths) = paths
+    {
+        paths.retain(|path| !["<project>", "<package>", "<pi>"].contains(&path.as_str()));
+    }
+    request
 }
 
 /// `sha256:HEX` over a manifest: what a grant is bound to beside the code.
