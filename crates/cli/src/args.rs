@@ -35,7 +35,7 @@ use std::path::PathBuf;
 Examples:
   pi demo                                          see a rule stop a reply, offline
   pi install ./my-extension                        install from a folder
-  pi install pi-ttsr                               install from the npm registry
+  pi install pi-mermaid                            install from the npm registry
   pi -p 'say hello' --model script:reply.jsonl     run a recorded model
   pi -p 'fix it' --model anthropic/claude-sonnet-4-5 --mode json
   git diff | pi 'review this' --model openai/gpt-5.5:high
@@ -49,8 +49,8 @@ provider's variable (ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY, ...). Wi
 settings count (defaultProvider, defaultModel, defaultThinkingLevel, enabledModels).
 
 Options that are not listed here are passed to the extensions that registered them.
-Exit codes: 0 done, 1 failed, 2 usage, 3 refused by policy, 130 interrupted. Under --mode json the events
-say how a reply ended, and it ends with 0."
+Exit codes: 0 done, 1 failed, 2 usage, 3 refused by policy, 130 interrupted. Under --mode json
+the events say how a reply ended, and it ends with 0."
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
