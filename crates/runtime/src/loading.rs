@@ -135,10 +135,10 @@ impl From<LoadError> for NotLoaded {
     }
 }
 
-/// Compiles something; says so when that takes long, `at_terminal` sooner.
+/// Compiles extensions or finds them in the cache; says so when that takes long, `at_terminal` sooner.
 pub(crate) fn preparing<R>(notices: &Notices, at_terminal: bool, compile: impl FnOnce() -> R) -> R {
     const SOON: Duration = Duration::from_millis(500);
-    let what = "preparing extensions (what is compiled now is kept; this happens once)";
+    let what = "loading extensions";
     let _slow = if at_terminal { Slow::after(notices, SOON, what) } else { Slow::begin(notices, what) };
     compile()
 }
