@@ -274,7 +274,7 @@ fn is_level(level: &str) -> bool {
 }
 
 /// How a model is named.
-pub const HOW: &str = "choose one with --model:\n        PROVIDER/ID       anthropic/claude-opus-4-8, ...; pi --list-models lists those that there is a key for\n        script:FILE       a recorded reply, offline\n        openai/NAME       with --base-url: any compatible endpoint";
+pub const HOW: &str = "choose one with --model:\n        PROVIDER/ID       anthropic/claude-opus-4-8, ...; pi --list-models lists those that there is a key for\n        script:FILE       a recorded reply, offline\n        openai/NAME       with --base-url: any compatible endpoint\n      a key comes from /login at the terminal, ~/.pi/agent/auth.json or a variable such as ANTHROPIC_API_KEY";
 
 /// Opens a model that needs no choice: a recorded reply, or any name at an address of its own.
 pub fn ready(config: &ModelConfig, options: &ProviderOptions, ambient: &Ambient) -> Result<Option<Arc<dyn Provider>>> {
