@@ -140,7 +140,7 @@ impl Disk {
         if stat.kind != Kind::File {
             return Err(not_a_file(path, stat.kind));
         }
-        read_to_end(&mut *file, limit).map(Some)
+        read_to_end(&mut *file, stat.len, limit).map(Some)
     }
 
     /// Whether something is there, a dangling link included.
@@ -411,15 +411,18 @@ pub fn read_judged<E: From<io::Error>>(
 ) -> Result<Vec<u8>, E> {
     let mut file = OsVfs.open_file(path, Open::Read)?;
     judge(&file.real_path(path)?)?;
-    let kind = file.stat()?.kind;
-    if kind != Kind::File && guard::is_up("files.regular") {
-        return Err(not_a_file(path, kind).into());
+    let stat = file.stat()?;
+    if stat.kind != Kind::File && guard::is_up("files.regular") {
+        return Err(not_a_file(path, stat.kind).into());
     }
-    Ok(read_to_end(&mut file, limit)?)
+    Ok(read_to_end(&mut file, stat.len, limit)?)
 }
 
-pub(crate) fn read_to_end(file: &mut dyn VfsFile, limit: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = vec![0; 16 << 10];
+/// Reads a file of about `length` bytes, and of at most `limit`.
+pub(crate) fn read_to_end(file: &mut dyn VfsFile, length: u64, limit: u64) -> io::Result<Vec<u8>> {
+    // One byte more, so that the end is found without room for another piece.
+    let expected = usize::try_from(length.min(limit)).map_or(0, |length| length + 1);
+    let mut bytes = vec![0; expected.max(16 << 10)];
     let mut filled = 0;
     loop {
         if filled as u64 > limit {

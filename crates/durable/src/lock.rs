@@ -114,5 +114,5 @@ pub(crate) fn try_lock(file: &dyn VfsFile) -> io::Result<bool> {
 
 fn holder(disk: &Disk, path: &Path) -> Option<u32> {
     let mut file = disk.open(path, Open::Read).ok()?;
-    String::from_utf8(read_to_end(&mut *file, 32).ok()?).ok()?.trim().parse().ok()
+    String::from_utf8(read_to_end(&mut *file, 0, 32).ok()?).ok()?.trim().parse().ok()
 }
