@@ -165,7 +165,7 @@ impl Spare {
             Some(_) => 1,
             None => 0,
         };
-        // The last is the extension's own, which no other worker needs.
+        // The last is the extension's own, which no other worker needs: it goes by memory, too, and is not kept.
         let shared = modules.len().saturating_sub(1).max(1) - known;
         self.tell(options, &modules[known..], shared, now, ToWorker::Open).map(Opening)
     }
@@ -200,8 +200,12 @@ impl Spare {
         let shelf = realm.options.shelf.clone();
         let mut memories = Vec::new();
         let artifacts = modules.iter().enumerate().map(|(index, verified)| {
-            let shelf = shelf.as_ref().filter(|_| index < shared.min(files::MOST));
-            let on_shelf = shelf.and_then(|shelf| shelf.memory(verified)).map(|memory| {
+            let shelf = shelf.as_ref().filter(|_| memories.len() < files::MOST);
+            let memory = shelf.and_then(|shelf| match index < shared {
+                true => shelf.memory(verified),
+                false => Shelf::passing(verified),
+            });
+            let on_shelf = memory.map(|memory| {
                 memories.push(memory);
                 memories.len() - 1
             });

@@ -1,4 +1,4 @@
-//! Bytecode that several workers of a program run, in memory that they share.
+//! Bytecode in memory that workers map: none of it crosses the socket, and what is not imported is not read.
 //!
 //! The host modules, and what pi supplies, are megabytes, and most workers need them at once. On the shelf they are
 //! written once; a worker gets the memory beside its first message (see [`files`](crate::files)), maps it and reads what
@@ -13,6 +13,8 @@ use std::io::{self, BufWriter, Write};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
+/// Bytes that cross the socket sooner than a file for them is made.
+const LITTLE: usize = 64 << 10;
 /// Modules are small and many.
 const AT_ONCE: usize = 256 << 10;
 
@@ -39,6 +41,13 @@ impl Shelf {
         let memory = written(artifact).ok().map(Arc::new);
         places.push(Place { artifact: Arc::clone(artifact), memory: memory.clone() });
         memory
+    }
+
+    /// Memory for one worker, gone with it. `None` where the system has none, and for so little code that copying it costs less.
+    pub(super) fn passing(artifact: &Verified) -> Option<Arc<OwnedFd>> {
+        let code = artifact.artifact().modules.iter().filter_map(|module| module.bytecode.as_ref());
+        let is_little = code.map(|bytecode| bytecode.len()).sum::<usize>() < LITTLE;
+        if is_little { None } else { written(artifact).ok().map(Arc::new) }
     }
 }
 
