@@ -14,7 +14,7 @@
 //! | [`Writer`] | who writes: model, client, plugin or system; a call's path gives the ceiling |
 //! | [`Waiters`] | runs that wait until a proposal is resolved |
 //! | [`Pattern`] | a glob, regular expression, sed command, JSONPath or literal, with limits |
-//! | [`Parsed`] | the commands of a reply, with warnings and the text between them |
+//! | [`tags::Parsed`] | the commands of a reply, with warnings and the text between them |
 //!
 //! Three things always hold. The crate reads no clock and no randomness: [`Store::set_now`] hands time in, and numbers that
 //! break ties are counted per run in the database. Each verb is one transaction with one [`AuditLine`]; when the audit
@@ -33,6 +33,7 @@ mod facade;
 pub mod pattern;
 mod profile;
 mod store;
+pub mod tags;
 pub mod text;
 mod waiting;
 mod writer;
