@@ -15,6 +15,12 @@
 //! | [`Waiters`] | runs that wait until a proposal is resolved |
 //! | [`Pattern`] | a glob, regular expression, sed command, JSONPath or literal, with limits |
 //! | [`tags::Parsed`] | the commands of a reply, with warnings and the text between them |
+//! | [`proposal::Resolution`] | a proposal between its decision and its end, while filters of plugins are asked |
+//! | [`stream::End`] | how a producer of output ended |
+//! | [`assemble::AssembledRow`] | a row of a message, with both views and what they cost |
+//! | [`budget::Numbers`] | what a message costs, and what is left |
+//! | [`verdict::Judge`] | the memory of one loop, which decides whether it continues |
+//! | [`run::Loop`] | a prompt in a run's queue |
 //!
 //! Three things always hold. The crate reads no clock and no randomness: [`Store::set_now`] hands time in, and numbers that
 //! break ties are counted per run in the database. Each verb is one transaction with one [`AuditLine`]; when the audit
@@ -26,15 +32,21 @@
 #![warn(missing_docs)]
 #![warn(clippy::disallowed_methods)]
 
+pub mod assemble;
 mod audit;
+pub mod budget;
 mod entry;
 mod error;
 mod facade;
 pub mod pattern;
 mod profile;
+pub mod proposal;
+pub mod run;
 mod store;
+pub mod stream;
 pub mod tags;
 pub mod text;
+pub mod verdict;
 mod waiting;
 mod writer;
 

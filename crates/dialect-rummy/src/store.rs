@@ -111,6 +111,10 @@ impl std::fmt::Debug for Store {
 }
 
 impl Store {
+    pub(crate) fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
     /// Returns the settings.
     pub fn options(&self) -> &Options {
         &self.options
@@ -181,4 +185,4 @@ fn timestamp(unix_millis: i64) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

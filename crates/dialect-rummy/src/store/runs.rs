@@ -52,4 +52,11 @@ impl Store {
         let sql = "UPDATE runs SET next_turn = next_turn + 1 WHERE id = ?1 RETURNING next_turn - 1";
         Ok(self.connection.prepare_cached(sql)?.query_row([run_id], |row| row.get(0))?)
     }
+
+    /// Returns the runs that a query selects.
+    pub(crate) fn runs_with(&self, sql: &str) -> Result<Vec<i64>, StoreError> {
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let rows = statement.query_map([], |row| row.get(0))?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
 }

@@ -68,6 +68,11 @@ impl Store {
         self.rule(path).category
     }
 
+    /// Reports whether the writer may write entries of the path's scheme.
+    pub(crate) fn admits(&self, path: &str, writer: Writer) -> bool {
+        self.permit(path, &self.rule(path), writer).is_ok()
+    }
+
     /// Fails unless the writer may write entries of the path's scheme.
     pub(super) fn permit(&self, path: &str, rule: &Rule, writer: Writer) -> Result<(), StoreError> {
         if rule.writers.iter().any(|one| one == writer.as_str()) {

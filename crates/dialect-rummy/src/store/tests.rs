@@ -18,7 +18,8 @@ impl Audit for Lines {
     }
 }
 
-fn store() -> (Store, i64) {
+/// Makes a store with a project and a run.
+pub(crate) fn demo() -> (Store, i64) {
     let mut store = Store::in_memory(Options::default()).expect("a store");
     let project = store.upsert_project("demo", None, None).expect("a project");
     let run = store.create_run(project, "demo_1", None, None).expect("a run");
@@ -27,7 +28,7 @@ fn store() -> (Store, i64) {
 
 #[test]
 fn a_verb_is_one_line_with_digests() {
-    let (mut store, run) = store();
+    let (mut store, run) = demo();
     let lines = Lines::default();
     store.set_audit(Box::new(lines.clone()));
     store.set(&Set::new(run, "known://a").body("x").during(3, None), Writer::Model).unwrap();
@@ -45,7 +46,7 @@ fn a_verb_is_one_line_with_digests() {
 
 #[test]
 fn a_verb_whose_line_is_refused_has_not_happened() {
-    let (mut store, run) = store();
+    let (mut store, run) = demo();
     let lines = Lines::default();
     store.set(&Set::new(run, "log://turn_1/sh/x").body("").state(State::Proposed), Writer::Plugin).unwrap();
     store.wait(run, "log://turn_1/sh/x", crate::WaiterId(1)).unwrap();
@@ -120,7 +121,7 @@ fn times_are_written_as_sqlite_does() {
 
 #[test]
 fn functions_of_the_schema_are_there() {
-    let (store, _) = store();
+    let (store, _) = demo();
     let row = |sql: &str| store.connection.query_row(sql, [], |row| row.get::<_, rusqlite::types::Value>(0));
     assert_eq!(row("SELECT schemeOf('known://a')").unwrap(), "known".to_owned().into());
     assert_eq!(row("SELECT schemeOf(NULL)").unwrap(), rusqlite::types::Value::Null);

@@ -1,0 +1,226 @@
+//! The rows of a message: what the model may see of a run, in order, with the views that plugins project.
+//!
+//! ```text
+//! v_model_context ──▶ rows ──▶ view of each row's scheme ──▶ turn_context ──▶ filters `assembly.system`, `assembly.user`
+//! ```
+//!
+//! Views and filters are the plugins'; order, tokens and the snapshot of the turn are kept here.
+
+use crate::budget::Cost;
+use crate::entry::{State, Visibility};
+use crate::error::StoreError;
+use crate::store::Store;
+use crate::text;
+use rusqlite::params;
+use serde_json::{Value, json};
+
+/// A row that the model may see.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ContextRow {
+    /// Place in the message, from 1.
+    pub ordinal: i64,
+    /// The entry.
+    pub path: String,
+    /// Scheme; `file` for bare paths.
+    pub scheme: String,
+    /// Category of the scheme.
+    pub category: String,
+    /// Visible or summarized.
+    pub visibility: Visibility,
+    /// Lifecycle.
+    pub state: State,
+    /// Reason of a failure.
+    pub outcome: Option<String>,
+    /// Whole body.
+    pub body: String,
+    /// Attributes as JSON.
+    pub attributes: String,
+    /// Turn that wrote it last.
+    pub turn: i64,
+}
+
+impl ContextRow {
+    /// Returns the row as a view of a plugin gets it.
+    pub fn to_json(&self) -> Value {
+        json!({
+            "path": self.path, "scheme": self.scheme, "body": self.body, "visibility": self.visibility,
+            "attributes": serde_json::from_str::<Value>(&self.attributes).unwrap_or_default(),
+            "category": self.category, "state": self.state, "outcome": self.outcome, "turn": self.turn,
+        })
+    }
+}
+
+/// Both views of a row.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Projection {
+    /// What the view for visible entries returns.
+    pub visible: String,
+    /// What the view for summarized entries returns.
+    pub summarized: String,
+}
+
+/// A row of the snapshot, as filters of the assembly get it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AssembledRow {
+    /// The row; its body is the view for its visibility.
+    pub row: ContextRow,
+    /// Both views.
+    pub projection: Projection,
+    /// What it costs.
+    pub cost: Cost,
+}
+
+impl AssembledRow {
+    /// Returns the row as filters get it, with its three measures of tokens; `tokens` is the one that the model sees.
+    pub fn to_json(&self) -> Value {
+        let row = &self.row;
+        json!({
+            "ordinal": row.ordinal, "path": row.path, "scheme": text::scheme_of(&row.path), "visibility": row.visibility,
+            "state": row.state, "outcome": row.outcome, "body": row.body, "attributes": row.attributes,
+            "category": row.category, "source_turn": row.turn, "tokens": self.cost.premium(),
+            "vTokens": self.cost.visible_tokens, "sTokens": self.cost.summarized_tokens, "aTokens": self.cost.premium(),
+            "vBody": self.projection.visible, "sBody": self.projection.summarized,
+        })
+    }
+}
+
+impl Store {
+    /// Returns what the model may see of a run, in the order of a message.
+    pub fn context_rows(&self, run_id: i64) -> Result<Vec<ContextRow>, StoreError> {
+        let mut statement = self.connection().prepare_cached(
+            "SELECT ordinal, path, COALESCE(scheme, 'file'), category, visibility, state, outcome, body, attributes, turn
+             FROM v_model_context WHERE run_id = ?1 ORDER BY ordinal",
+        )?;
+        let rows = statement.query_map([run_id], |row| {
+            Ok(ContextRow {
+                ordinal: row.get(0)?,
+                path: row.get(1)?,
+                scheme: row.get(2)?,
+                category: row.get(3)?,
+                visibility: row.get(4)?,
+                state: row.get(5)?,
+                outcome: row.get(6)?,
+                body: row.get(7)?,
+                attributes: row.get(8)?,
+                turn: row.get(9)?,
+            })
+        })?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// Takes the snapshot of a turn: each row's views, what they cost, and their place.
+    ///
+    /// A turn that is assembled again replaces its snapshot. Nothing is kept when a view fails.
+    pub fn materialize<E: From<StoreError>>(
+        &mut self,
+        run_id: i64,
+        loop_id: Option<i64>,
+        turn: i64,
+        mut view: impl FnMut(&ContextRow) -> Result<Projection, E>,
+    ) -> Result<Vec<AssembledRow>, E> {
+        let divisor = self.options().token_divisor;
+        let mut rows = Vec::new();
+        for mut row in self.context_rows(run_id)? {
+            let projection = view(&row)?;
+            let cost = Cost {
+                scheme: row.scheme.clone(),
+                visibility: row.visibility,
+                visible_tokens: text::count_tokens(&projection.visible, divisor),
+                summarized_tokens: text::count_tokens(&projection.summarized, divisor),
+            };
+            let shown =
+                if row.visibility == Visibility::Visible { &projection.visible } else { &projection.summarized };
+            row.body.clone_from(shown);
+            rows.push(AssembledRow { row, projection, cost });
+        }
+        self.keep_context(run_id, loop_id, turn, &rows)?;
+        Ok(rows)
+    }
+
+    fn keep_context(
+        &mut self,
+        run_id: i64,
+        loop_id: Option<i64>,
+        turn: i64,
+        rows: &[AssembledRow],
+    ) -> Result<(), StoreError> {
+        let transaction = self.connection().unchecked_transaction()?;
+        transaction
+            .prepare_cached("DELETE FROM turn_context WHERE run_id = ?1 AND turn = ?2")?
+            .execute(params![run_id, turn])?;
+        {
+            let mut insert = transaction.prepare_cached(
+                "INSERT INTO turn_context (run_id, loop_id, turn, ordinal, path, visibility, state, outcome, body, tokens,
+                 attributes, category, source_turn)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+            )?;
+            for AssembledRow { row, cost, .. } in rows {
+                insert.execute(params![
+                    run_id,
+                    loop_id,
+                    turn,
+                    row.ordinal,
+                    row.path,
+                    row.visibility,
+                    row.state,
+                    row.outcome,
+                    row.body,
+                    cost.premium().max(0),
+                    row.attributes,
+                    row.category,
+                    row.turn
+                ])?;
+            }
+        }
+        transaction.commit()?;
+        Ok(())
+    }
+}
+
+/// Returns the turn that the present loop began with: that of the latest prompt.
+pub fn loop_start_turn(rows: &[AssembledRow]) -> i64 {
+    let is_prompt = |one: &&AssembledRow| one.row.category == "prompt" && one.row.scheme == "prompt";
+    rows.iter().rev().find(is_prompt).map_or(0, |one| one.row.turn)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::tests::demo;
+    use crate::{Set, Writer};
+
+    fn view(row: &ContextRow) -> Result<Projection, StoreError> {
+        Ok(Projection { visible: row.body.clone(), summarized: row.body.chars().take(2).collect() })
+    }
+
+    /// Document 002, "Materialization" and "Token Accounting".
+    #[test]
+    fn rows_carry_the_view_of_their_visibility() {
+        let (mut store, run) = demo();
+        let set = |path: &str| Set::new(run, path).body("0123456789").during(2, None);
+        store.set(&set("known://a").visibility(Visibility::Visible), Writer::Model).unwrap();
+        store.set(&set("known://b"), Writer::Model).unwrap();
+        store.set(&set("known://c").visibility(Visibility::Archived), Writer::Model).unwrap();
+        store.set(&set("prompt://2"), Writer::Plugin).unwrap();
+        let rows = store.materialize(run, None, 2, view).unwrap();
+        let seen: Vec<_> = rows.iter().map(|one| (one.row.path.as_str(), one.row.body.as_str())).collect();
+        assert_eq!(seen, [("known://b", "01"), ("known://a", "0123456789"), ("prompt://2", "0123456789")]);
+        assert_eq!(rows[0].to_json()["tokens"], 4);
+        assert_eq!((rows[1].cost.visible_tokens, rows[1].cost.summarized_tokens), (5, 1));
+        assert_eq!(loop_start_turn(&rows), 2);
+        store.materialize(run, None, 2, view).unwrap();
+        let kept = store.statement("get_turn_context", "all", &json!({"run_id": run, "turn": 2})).unwrap();
+        assert_eq!(kept.as_array().unwrap().len(), 3);
+    }
+
+    #[test]
+    fn a_view_that_fails_leaves_the_snapshot_alone() {
+        let (mut store, run) = demo();
+        store.set(&Set::new(run, "known://a").body("x"), Writer::Model).unwrap();
+        store.materialize(run, None, 1, view).unwrap();
+        let failing = |_: &ContextRow| Err::<Projection, _>(StoreError::Invalid("no view".to_owned()));
+        assert!(store.materialize(run, None, 1, failing).is_err());
+        let kept = store.statement("get_turn_context", "all", &json!({"run_id": run, "turn": 1})).unwrap();
+        assert_eq!(kept.as_array().unwrap().len(), 1);
+    }
+}

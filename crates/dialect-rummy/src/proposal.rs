@@ -1,0 +1,259 @@
+//! Proposals: entries that wait until somebody accepts or rejects them.
+//!
+//! ```text
+//! proposed ──accept──▶ filter `accepting` ──veto──▶ failed, the veto's outcome
+//!    │                        └──▶ filter `content` ──▶ resolved ──▶ event `accepted`
+//!    ├──error───▶ failed, `error`
+//!    └──reject──▶ failed, `permission` ──▶ event `rejected`
+//! ```
+//!
+//! The filters are the plugins', so the driver calls them between [`Store::begin_resolution`] and [`Store::settle`]. The
+//! store refuses at once what no plugin may allow: edits of files that the project has marked as read-only.
+
+use crate::entry::{Entry, State};
+use crate::error::StoreError;
+use crate::pattern::Pattern;
+use crate::store::{Set, Store};
+use crate::text;
+use crate::writer::Writer;
+use serde_json::{Map, Value, json};
+
+/// Decision about a proposal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// It is done.
+    Accept,
+    /// It was tried and did not work.
+    Error,
+    /// It is not done.
+    Reject,
+}
+
+impl Action {
+    /// Returns the decision that a client makes by setting a proposed entry to a state.
+    pub fn of_state(state: State) -> Option<Self> {
+        match state {
+            State::Resolved => Some(Self::Accept),
+            State::Failed => Some(Self::Error),
+            State::Cancelled => Some(Self::Reject),
+            State::Proposed | State::Streaming => None,
+        }
+    }
+}
+
+/// A proposal that is being resolved.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Resolution {
+    /// The run.
+    pub run_id: i64,
+    /// The proposal.
+    pub path: String,
+    /// The decision.
+    pub action: Action,
+    /// Text that came with the decision.
+    pub output: Option<String>,
+    /// Attributes of the proposal.
+    pub attributes: Map<String, Value>,
+    entry: Entry,
+}
+
+/// What a resolution came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settled {
+    /// The state that the entry is in.
+    pub state: State,
+    /// Its outcome.
+    pub outcome: Option<String>,
+    /// Its body.
+    pub body: String,
+    /// The event to emit: accepted, or rejected; none after an error or a veto.
+    pub event: Option<Action>,
+}
+
+/// A refusal of a filter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Veto {
+    /// Outcome of the entry.
+    pub outcome: String,
+    /// Body of the entry.
+    pub body: String,
+}
+
+impl Veto {
+    /// Reads what the filter `proposal.accepting` returns: null, or `{allow: false, outcome, body}`.
+    pub fn of_json(value: &Value) -> Option<Self> {
+        if value.get("allow") != Some(&Value::Bool(false)) {
+            return None;
+        }
+        let text = |name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
+        Some(Self {
+            outcome: text("outcome").unwrap_or_else(|| "permission".to_owned()),
+            body: text("body").unwrap_or_default(),
+        })
+    }
+}
+
+impl Store {
+    /// Begins to resolve a proposal. The result is settled already when the store itself refuses.
+    ///
+    /// Fails when the entry is not proposed.
+    pub fn begin_resolution(
+        &mut self,
+        run_id: i64,
+        path: &str,
+        action: Action,
+        output: Option<String>,
+    ) -> Result<Result<Resolution, Settled>, StoreError> {
+        let path = text::normalize_path(path);
+        let entry = self.entry(run_id, &path)?.filter(|entry| entry.state == State::Proposed);
+        let Some(entry) = entry else {
+            return Err(StoreError::invalid(format!("{path}: is not proposed: list the open ones with getUnresolved")));
+        };
+        let attributes: Map<String, Value> = serde_json::from_str(&entry.attributes).unwrap_or_default();
+        let resolution = Resolution { run_id, path, action, output, attributes, entry };
+        if action == Action::Accept
+            && let Some(file) = self.read_only_target(&resolution)?
+        {
+            let veto = Veto { outcome: "readonly".to_owned(), body: format!("refused: {file} is readonly") };
+            return self.veto(&resolution, &veto).map(Err);
+        }
+        Ok(Ok(resolution))
+    }
+
+    /// Ends a resolution as a filter refused it.
+    pub fn veto(&mut self, resolution: &Resolution, veto: &Veto) -> Result<Settled, StoreError> {
+        self.end(resolution, State::Failed, Some(&veto.outcome), &veto.body, None)
+    }
+
+    /// Ends a resolution. For an accepted one the body is what the filter `content` returned.
+    pub fn settle(&mut self, resolution: &Resolution, body: &str) -> Result<Settled, StoreError> {
+        match resolution.action {
+            Action::Accept => self.end(resolution, State::Resolved, None, body, Some(Action::Accept)),
+            Action::Error => self.end(resolution, State::Failed, Some("error"), body, None),
+            Action::Reject => {
+                let body = if body.is_empty() { "rejected" } else { body };
+                self.end(resolution, State::Failed, Some("permission"), body, Some(Action::Reject))
+            }
+        }
+    }
+
+    /// Cancels all open proposals of a run, as a run that begins anew does. Returns their paths.
+    pub fn cancel_proposals(&mut self, run_id: i64, body: &str) -> Result<Vec<String>, StoreError> {
+        let open = self.entries_where("v.run_id = ?1 AND v.state = 'proposed' ORDER BY v.id", [run_id])?;
+        for entry in &open {
+            let set = Set::new(run_id, &entry.path).body(body).state(State::Cancelled).outcome("interrupted");
+            self.set(&set.visibility(entry.visibility), self.writer_of(&entry.path))?;
+        }
+        Ok(open.into_iter().map(|entry| entry.path).collect())
+    }
+
+    fn end(
+        &mut self,
+        resolution: &Resolution,
+        state: State,
+        outcome: Option<&str>,
+        body: &str,
+        event: Option<Action>,
+    ) -> Result<Settled, StoreError> {
+        let entry = &resolution.entry;
+        let set = Set {
+            outcome: outcome.map(str::to_owned),
+            ..Set::new(resolution.run_id, &resolution.path).body(body).state(state).visibility(entry.visibility)
+        };
+        self.set(&set, self.writer_of(&resolution.path))?;
+        Ok(Settled { state, outcome: outcome.map(str::to_owned), body: body.to_owned(), event })
+    }
+
+    /// Returns the file that an accepted edit would change although its project forbids it.
+    fn read_only_target(&mut self, resolution: &Resolution) -> Result<Option<String>, StoreError> {
+        let file =
+            |key: &str| resolution.attributes.get(key).and_then(Value::as_str).filter(|path| !path.contains("://"));
+        let files: Vec<String> = ["path", "to", "from"].iter().filter_map(|key| file(key)).map(str::to_owned).collect();
+        if files.is_empty() || matches!(text::action_of(&resolution.path), Some("get" | "sh" | "env" | "search")) {
+            return Ok(None);
+        }
+        let run = self.statement("get_run_by_id", "get", &json!({ "id": resolution.run_id }))?;
+        let constraints = self.rows("get_file_constraints", &json!({ "project_id": run["project_id"] }))?;
+        for constraint in constraints.as_array().into_iter().flatten() {
+            if constraint["visibility"] == "readonly"
+                && let Some(pattern) = constraint["pattern"].as_str()
+            {
+                let pattern = Pattern::parse(pattern)?;
+                for file in &files {
+                    if pattern.matches(file)? {
+                        return Ok(Some(file.clone()));
+                    }
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns as whom the host writes an entry: as a plugin where the scheme admits one, as the system otherwise.
+    pub(crate) fn writer_of(&self, path: &str) -> Writer {
+        if self.admits(path, Writer::Plugin) { Writer::Plugin } else { Writer::System }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::tests::demo;
+
+    fn proposed(store: &mut Store, run: i64, path: &str, attributes: Value) {
+        let set = Set::new(run, path).body("").state(State::Proposed).during(2, None).attributes(attributes);
+        store.set(&set, Writer::Plugin).unwrap();
+    }
+
+    /// Document 002, "Resolution"; document 003, "Run Lifecycle via Primitives".
+    #[test]
+    fn decisions_end_a_proposal() {
+        let (mut store, run) = demo();
+        for (action, body, state, outcome) in [
+            (Action::Accept, "done", State::Resolved, None),
+            (Action::Error, "no", State::Failed, Some("error")),
+            (Action::Reject, "", State::Failed, Some("permission")),
+        ] {
+            proposed(&mut store, run, "log://turn_2/sh/ls", json!({"command": "ls"}));
+            let resolution = store.begin_resolution(run, "log://turn_2/sh/ls", action, None).unwrap().unwrap();
+            let settled = store.settle(&resolution, body).unwrap();
+            assert_eq!((settled.state, settled.outcome.as_deref()), (state, outcome));
+            let entry = store.entry(run, "log://turn_2/sh/ls").unwrap().unwrap();
+            assert_eq!((entry.state, entry.turn), (state, 2));
+            assert_eq!(entry.body, if action == Action::Reject { "rejected" } else { body });
+        }
+        let error = store.begin_resolution(run, "log://turn_2/sh/ls", Action::Accept, None).unwrap_err();
+        assert!(error.to_string().contains("is not proposed"), "{error}");
+    }
+
+    #[test]
+    fn a_filter_may_veto() {
+        let (mut store, run) = demo();
+        proposed(&mut store, run, "log://turn_2/set/a", json!({}));
+        let resolution = store.begin_resolution(run, "log://turn_2/set/a", Action::Accept, None).unwrap().unwrap();
+        assert_eq!(Veto::of_json(&Value::Null), None);
+        let veto = Veto::of_json(&json!({"allow": false, "outcome": "conflict", "body": "changed"})).unwrap();
+        assert_eq!(store.veto(&resolution, &veto).unwrap().outcome.as_deref(), Some("conflict"));
+    }
+
+    /// Document 003, "Config & Query Methods": `readonly` is enforced when an edit is accepted.
+    #[test]
+    fn a_read_only_file_is_not_edited() {
+        let (mut store, run) = demo();
+        let constraint = json!({"project_id": 1, "pattern": "src/**", "visibility": "readonly"});
+        store.statement("upsert_file_constraint", "run", &constraint).unwrap();
+        proposed(&mut store, run, "log://turn_2/set/src/a.js", json!({"path": "src/a.js"}));
+        let settled =
+            store.begin_resolution(run, "log://turn_2/set/src/a.js", Action::Accept, None).unwrap().unwrap_err();
+        assert_eq!((settled.state, settled.outcome.as_deref(), settled.event), (State::Failed, Some("readonly"), None));
+    }
+
+    #[test]
+    fn a_run_that_begins_anew_cancels_what_is_open() {
+        let (mut store, run) = demo();
+        proposed(&mut store, run, "log://turn_2/sh/ls", json!({}));
+        assert_eq!(store.cancel_proposals(run, "stale").unwrap(), ["log://turn_2/sh/ls"]);
+        let entry = store.entry(run, "log://turn_2/sh/ls").unwrap().unwrap();
+        assert_eq!((entry.state, entry.outcome.as_deref()), (State::Cancelled, Some("interrupted")));
+    }
+}
