@@ -34,6 +34,7 @@ pub const LAYERS: &[&[&str]] = &[
         "pijs-redact",
         "pijs-terminal",
         "pijs-tick",
+        "pijs-webassembly",
     ],
     &["pijs-engine", "pijs-hostcall"],
     &["pijs-connectors", "pijs-mcp", "pijs-packages", "pijs-realm", "pijs-rules"],
