@@ -8,13 +8,13 @@
 //! Local time is the process's: the engine asks the C library. The driver that promises a time zone
 //! sets `TZ` before the first thread starts.
 
-use crate::natives::{Call, function};
+use crate::natives::{Call, Native, function};
 use crate::shared::Shared;
 use crate::text;
 use crate::values::string_to_js;
 use rquickjs::context::intrinsic;
 use rquickjs::function::This;
-use rquickjs::{Ctx, Function, Object, Persistent, Result, Value, qjs};
+use rquickjs::{Ctx, Exception, Function, Object, Persistent, Result, Value, qjs};
 use std::rc::Rc;
 
 /// Everything of the language except what compiles source text and what reads the machine.
@@ -37,7 +37,15 @@ pub(crate) struct Originals {
     stack: Persistent<Function<'static>>,
     capture_stack_trace: Persistent<Function<'static>>,
     error_to_string: Persistent<Function<'static>>,
+    transfers: [Persistent<Function<'static>>; 3],
 }
+
+/// Methods of `ArrayBuffer.prototype` that move a buffer's bytes to another object.
+const TRANSFERS: [(&str, Native); 3] = [
+    ("transfer", |call| transfer(call, 0)),
+    ("transferToFixedLength", |call| transfer(call, 1)),
+    ("transferToImmutable", |call| transfer(call, 2)),
+];
 
 /// Adapts a fresh context, before any other code has run in it.
 pub(crate) fn install(ctx: &Ctx<'_>, shared: &Rc<Shared>) -> Result<()> {
@@ -65,10 +73,39 @@ pub(crate) fn install(ctx: &Ctx<'_>, shared: &Rc<Shared>) -> Result<()> {
         stack: Persistent::save(ctx, stack),
         capture_stack_trace: Persistent::save(ctx, capture),
         error_to_string: Persistent::save(ctx, to_string),
+        transfers: install_transfers(ctx, shared, &globals)?,
     });
     let getter = function(ctx, shared, "get stack", stack_with_header)?;
     redefine_accessor(ctx, &prototype, "stack", getter, setter)?;
     define(&error, "captureStackTrace", function(ctx, shared, "captureStackTrace", capture_stack_trace)?.into_value())
+}
+
+/// Replaces the methods that move bytes: what the buffer of a WebAssembly memory covers belongs to the memory, which may move
+/// it, and then has to find every object that covers it.
+fn install_transfers<'js>(
+    ctx: &Ctx<'js>,
+    shared: &Rc<Shared>,
+    globals: &Object<'js>,
+) -> Result<[Persistent<Function<'static>>; 3]> {
+    let class: Object<'js> = globals.get("ArrayBuffer")?;
+    let prototype: Object<'js> = class.get("prototype")?;
+    let replace = |(name, native): (&str, Native)| -> Result<Persistent<Function<'static>>> {
+        let original: Function<'js> = prototype.get(name)?;
+        define(&prototype, name, function(ctx, shared, name, native)?.into_value())?;
+        Ok(Persistent::save(ctx, original))
+    };
+    let [transfer, fixed, immutable] = TRANSFERS;
+    Ok([replace(transfer)?, replace(fixed)?, replace(immutable)?])
+}
+
+fn transfer<'js>(call: &Call<'_, 'js>, which: usize) -> Result<Value<'js>> {
+    let (ctx, this) = (call.ctx(), call.this());
+    if call.shared().webassembly.borrow().as_ref().is_some_and(|machine| machine.has_buffer(ctx, &this)) {
+        let text = format!("Cannot perform ArrayBuffer.prototype.{} on a WebAssembly memory", TRANSFERS[which].0);
+        return Err(Exception::throw_type(ctx, &text));
+    }
+    let original = originals(call).transfers[which].clone().restore(ctx)?;
+    if call.len() == 0 { original.call((This(this),)) } else { original.call((This(this), call.arg(0))) }
 }
 
 /// Replaces the constructor and `Date.now`; returns the original constructor.

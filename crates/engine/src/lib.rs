@@ -56,6 +56,7 @@ mod state;
 mod text;
 mod url;
 mod values;
+mod webassembly;
 mod words;
 mod zones;
 

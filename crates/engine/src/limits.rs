@@ -119,7 +119,12 @@ impl Meter {
 
     /// The engine's interrupt handler; `true` ends the running code, uncatchably.
     pub(crate) fn poll(&self) -> bool {
-        self.polls.set(self.polls.get() + 1);
+        self.poll_many(1)
+    }
+
+    /// Counts several polls at once, for code that is metered in another unit.
+    pub(crate) fn poll_many(&self, polls: u64) -> bool {
+        self.polls.set(self.polls.get().saturating_add(polls));
         if self.interrupter.state.load(Ordering::Relaxed) == STOPPED {
             self.stop.set(Some(Stop::Deadline));
         } else if self.polls.get() > self.fuel_limit.get() && guard::is_up("engine.fuel") {
@@ -163,6 +168,21 @@ impl Meter {
             Stop::Deadline => "deadline",
         };
         Some(Termination::Timeout { quota: quota.to_owned() })
+    }
+
+    /// Counts memory outside of the engine's heap toward the limit; `false` refuses it, without ending the realm.
+    pub(crate) fn take_memory(&self, bytes: usize) -> bool {
+        let total = self.heap.used.get().saturating_add(bytes);
+        let fits = total <= self.heap.limit.get() || !guard::is_up("engine.memory");
+        if fits {
+            self.heap.used.set(total);
+        }
+        fits
+    }
+
+    /// Gives back memory that was taken.
+    pub(crate) fn give_back_memory(&self, bytes: usize) {
+        self.heap.used.set(self.heap.used.get().saturating_sub(bytes));
     }
 
     /// Whether the engine could be given this many bytes more.

@@ -4,7 +4,7 @@
 //! bug, and is never resumed in some later, unrelated exception.
 
 use crate::shared::{Shared, SharedHandle};
-use crate::{compute, dynamic_code, hostcall, loader, panics, text, url, values, zones};
+use crate::{compute, dynamic_code, hostcall, loader, panics, text, url, values, webassembly, zones};
 use rquickjs::function::{Params, RustFunction};
 use rquickjs::module::{Declarations, Exports, ModuleDef};
 use rquickjs::promise::PromiseState;
@@ -54,6 +54,7 @@ const EXPORTS: &[(&str, Native)] = &[
     ("timeZone", zones::time_zone),
     ("timeZones", zones::time_zones),
     ("toWellFormed", |call| values::string_to_js(call.ctx(), &call.text(0)?)),
+    ("webAssembly", webassembly::functions),
 ];
 
 /// One call of a native function.
@@ -152,7 +153,7 @@ pub(crate) fn closure<'js>(
     name: &str,
     native: impl for<'a> Fn(&Call<'a, 'js>) -> Result<Value<'js>> + 'js,
 ) -> Result<Value<'js>> {
-    let shared = Rc::clone(&ctx.userdata::<SharedHandle>().ok_or(rquickjs::Error::Unknown)?.0);
+    let shared = shared_of(ctx)?;
     let body = move |params: Params<'_, 'js>| {
         let ctx = params.ctx().clone();
         contained(&ctx, &shared, || native(&Call { params, shared: &shared }))
@@ -161,6 +162,11 @@ pub(crate) fn closure<'js>(
     let function = Function::from_value(instance.into_value())?;
     function.set_name(name)?;
     Ok(function.into_value())
+}
+
+/// Returns what the native functions of a realm share.
+pub(crate) fn shared_of(ctx: &Ctx<'_>) -> Result<Rc<Shared>> {
+    Ok(Rc::clone(&ctx.userdata::<SharedHandle>().ok_or(rquickjs::Error::Unknown)?.0))
 }
 
 /// Runs native code; a panic ends the realm and cannot be caught by the guest.
@@ -172,7 +178,7 @@ pub(crate) fn contained<'js, T>(ctx: &Ctx<'js>, shared: &Shared, body: impl FnOn
 }
 
 /// Ends the running code: neither `catch` nor `finally` of the guest sees it.
-fn throw_uncatchable(ctx: &Ctx<'_>) -> rquickjs::Error {
+pub(crate) fn throw_uncatchable(ctx: &Ctx<'_>) -> rquickjs::Error {
     let Ok(error) = Exception::from_message(ctx.clone(), "the realm has ended") else {
         return rquickjs::Error::Exception;
     };
@@ -195,7 +201,7 @@ impl ModuleDef for EngineModule {
     }
 
     fn evaluate<'js>(ctx: &Ctx<'js>, exports: &Exports<'js>) -> Result<()> {
-        let shared = Rc::clone(&ctx.userdata::<SharedHandle>().ok_or(rquickjs::Error::Unknown)?.0);
+        let shared = shared_of(ctx)?;
         for (name, native) in EXPORTS {
             exports.export(*name, function(ctx, &shared, name, *native)?)?;
         }

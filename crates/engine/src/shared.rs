@@ -13,6 +13,7 @@ use crate::promised::Promised;
 use crate::rejections::Rejections;
 use crate::state::State;
 use crate::values::{self, Name};
+use crate::webassembly::Machine;
 use crate::words::Words;
 use pijs_protocol::wire::RealmOptions;
 use pijs_protocol::{CallId, HostCall, Message, SyncReply};
@@ -55,6 +56,8 @@ pub(crate) struct Shared {
     pub(crate) words: Words,
     /// Bytes of the text that was compiled while the realm ran.
     pub(crate) compiled_text: Cell<usize>,
+    /// From the first use of `WebAssembly` on.
+    pub(crate) webassembly: RefCell<Option<Rc<Machine>>>,
     calls: Cell<u64>,
 }
 
@@ -100,6 +103,7 @@ impl Shared {
             promised: Promised::default(),
             words: Words::default(),
             compiled_text: Cell::new(0),
+            webassembly: RefCell::new(None),
             calls: Cell::new(0),
         }
     }
@@ -145,6 +149,7 @@ impl Shared {
         self.after_jobs.borrow_mut().take();
         self.promised.release();
         self.words.release();
+        self.webassembly.borrow_mut().take();
         self.names.nothing.borrow_mut().take();
     }
 }
