@@ -42,7 +42,7 @@ pub const LAYERS: &[&[&str]] = &[
     &["pijs-dialect-rummy", "pijs-host", "pijs-session-store", "pijs-tools"],
     &["pijs-agent"],
     &["pijs-runtime"],
-    &["pijs-conformance", "pijs-tui"],
+    &["pijs-conformance", "pijs-rummy", "pijs-tui"],
     &["pijs-cli", "pijs-readers", "xtask"],
     // Nothing is above these two, so that crates name the kit as a development dependency only.
     &["pijs-testkit", "pijs-tests"],

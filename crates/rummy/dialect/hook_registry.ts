@@ -1,0 +1,134 @@
+/**
+ * Subscribers of hooks, in ascending priority; those of one priority in the order they came.
+ *
+ * A subscriber that throws is isolated: the fault is kept for the driver, the next one runs, and a filter's value stays as it
+ * was. A faithful registry lets the error through instead, as rummy does: then an emit ends at the first one that throws.
+ */
+
+export type Callback = (...args: any[]) => any;
+
+interface Subscriber {
+  callback: Callback;
+  priority: number;
+  plugin: string;
+}
+
+/** A subscriber that threw. */
+export interface Fault {
+  plugin: string;
+  hook: string;
+  message: string;
+}
+
+export const DEFAULT_PRIORITY = 10;
+
+/** Puts an item behind all others of its priority. */
+export function insertByPriority<T extends { priority: number }>(list: T[], item: T): void {
+  const at = list.findIndex((other) => other.priority > item.priority);
+  list.splice(at < 0 ? list.length : at, 0, item);
+}
+
+/** The message of whatever was thrown. */
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+export class HookRegistry {
+  readonly #events = new Map<string, Subscriber[]>();
+  readonly #filters = new Map<string, Subscriber[]>();
+  readonly #processors: Subscriber[] = [];
+  readonly #faithful: boolean;
+  #faults: Fault[] = [];
+  /** The plugin whose code registers now. */
+  registering = "";
+
+  constructor(faithful = false) {
+    this.#faithful = faithful;
+  }
+
+  addEvent(hook: string, callback: Callback, priority = DEFAULT_PRIORITY): void {
+    this.#add(this.#events, hook, callback, priority);
+  }
+
+  addFilter(hook: string, callback: Callback, priority = DEFAULT_PRIORITY): void {
+    this.#add(this.#filters, hook, callback, priority);
+  }
+
+  removeEvent(hook: string, callback: Callback): void {
+    remove(this.#events.get(hook), callback);
+  }
+
+  removeFilter(hook: string, callback: Callback): void {
+    remove(this.#filters.get(hook), callback);
+  }
+
+  /** Calls each subscriber and waits for it before the next one. */
+  async emitEvent(hook: string, ...args: unknown[]): Promise<void> {
+    // The list itself: who subscribes meanwhile is called, too.
+    for (const subscriber of this.#events.get(hook) ?? []) {
+      await this.guarded(subscriber.plugin, hook, undefined, () => subscriber.callback(...args));
+    }
+  }
+
+  /** Threads a value through the subscribers. */
+  async applyFilters(hook: string, value: unknown, ...args: unknown[]): Promise<any> {
+    let threaded = value;
+    for (const subscriber of this.#filters.get(hook) ?? []) {
+      const before = threaded;
+      threaded = await this.guarded(subscriber.plugin, hook, before, () => subscriber.callback(before, ...args));
+    }
+    return threaded;
+  }
+
+  onTurn(callback: Callback, priority = DEFAULT_PRIORITY): void {
+    insertByPriority(this.#processors, { callback, priority, plugin: this.registering });
+  }
+
+  async processTurn(rummy: unknown): Promise<void> {
+    for (const processor of this.#processors) {
+      await this.guarded(processor.plugin, "onTurn", undefined, () => processor.callback(rummy));
+    }
+  }
+
+  /** Runs something of a plugin; what it throws becomes a fault, and the answer is `otherwise`. */
+  async guarded<T>(plugin: string, hook: string, otherwise: T, run: () => T | Promise<T>): Promise<T> {
+    try {
+      return await run();
+    } catch (error) {
+      if (this.#faithful) throw error;
+      this.fault(plugin, hook, error);
+      return otherwise;
+    }
+  }
+
+  /** Keeps a fault and logs it. */
+  fault(plugin: string, hook: string, error: unknown): void {
+    const fault = { plugin, hook, message: messageOf(error) };
+    this.#faults.push(fault);
+    console.error(`[rummy] ${plugin || "a plugin"}, ${hook}: ${fault.message}`);
+  }
+
+  /** Takes the faults since the last call. */
+  takeFaults(): Fault[] {
+    const taken = this.#faults;
+    this.#faults = [];
+    return taken;
+  }
+
+  /** How many subscribers each hook has, by name. */
+  counts(): Record<string, number> {
+    const all = [...this.#events, ...this.#filters].filter(([, list]) => list.length > 0);
+    return Object.fromEntries(all.map(([hook, list]): [string, number] => [hook, list.length]).sort());
+  }
+
+  #add(to: Map<string, Subscriber[]>, hook: string, callback: Callback, priority: number): void {
+    let list = to.get(hook);
+    if (!list) to.set(hook, (list = []));
+    insertByPriority(list, { callback, priority, plugin: this.registering });
+  }
+}
+
+function remove(list: Subscriber[] | undefined, callback: Callback): void {
+  const at = list?.findIndex((subscriber) => subscriber.callback === callback) ?? -1;
+  if (at >= 0) list!.splice(at, 1);
+}

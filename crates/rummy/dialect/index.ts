@@ -1,0 +1,167 @@
+/**
+ * The rummy dialect in a realm: one hook tree, one tool registry and all plugins of a session.
+ *
+ * The module that `stage.rs` writes calls `dialect(options, sources)` and exports what it returns as the factory that the realm's
+ * runtime calls. The factory registers the command `rummy`, whose handler takes the deliveries of the host:
+ *
+ * | op | members | value |
+ * |---|---|---|
+ * | `plugins` | | what was loaded, tools, subscribers by hook |
+ * | `init` | | the schemes that the store has to know |
+ * | `open` | `ref, facts, ticket` | makes a `rummy`; again for one that is open: takes over the facts |
+ * | `close` | `ref` | fires its signal and forgets it, with the objects that were shared in it |
+ * | `emit` | `hook, args` | |
+ * | `filter` | `hook, value, args` | the value |
+ * | `call` | `path, args` | what the function returns that a plugin put there; `absent` is set where none did |
+ * | `dispatch` | `scheme, entry, rummy` | the entry |
+ * | `view` | `rows` | a pair of views for each row |
+ * | `toolset` | `mode, flags` | names |
+ * | `rpc` | `method, params, context` | its result |
+ * | `discover` | | methods and notifications |
+ *
+ * Arguments name objects of the realm: `{"$rummy": ref}`, `{"$shared": id, "value": ...}` (one object for one id, whoever is
+ * handed it), `{"$set": [...]}`, `{"$db": true}`, `{"$entries": ticket}`. Each answer is `{value, faults}`.
+ */
+
+import type { Change } from "rummy:host";
+import { bundled } from "./bundled/index.ts";
+import { db, Entries, storeOf } from "./entries.ts";
+import { type Fault, HookRegistry } from "./hook_registry.ts";
+import { createHooks, nodeAt } from "./hooks.ts";
+import { Loader, type Loaded, type Source } from "./loader.ts";
+import { profileOf } from "./profile.ts";
+import { RummyContext, type TurnFacts } from "./rummy_context.ts";
+
+export interface Options {
+  profile: string;
+  /** Lets errors of subscribers through, as rummy does. */
+  faithful?: boolean;
+  /** Adds the plugins that come with the dialect. */
+  bundled?: boolean;
+}
+
+/** The part of pi's API that the dialect uses. */
+interface Api {
+  registerCommand(name: string, options: { description: string; handler(request: any): unknown }): void;
+}
+
+interface Answer {
+  value?: unknown;
+  absent?: boolean;
+  faults: Fault[];
+}
+
+export function dialect(options: Options, sources: readonly Source[]): (api: Api) => Promise<void> {
+  const profile = profileOf(options.profile);
+  const registry = new HookRegistry(options.faithful === true);
+  const hooks = createHooks(profile, registry);
+  const loader = new Loader(hooks, profile, registry);
+  let loaded: Loaded[] = [];
+  const contexts = new Map<string, RummyContext>();
+  const shared = new Map<string, any>();
+  /** Changes are told in order, each after the one before it; nobody waits for them. */
+  let telling: Promise<void> = Promise.resolve();
+  const changed = (change: Change) => {
+    telling = telling.then(() => registry.emitEvent("entry.changed", change)).catch(() => {});
+  };
+
+  /** Turns what the host wrote down into objects of the realm. */
+  function revive(value: any): any {
+    if (value === null || typeof value !== "object") return value;
+    if (Array.isArray(value)) return value.map(revive);
+    if ("$rummy" in value) return contexts.get(value.$rummy);
+    if ("$shared" in value) return sharedObject(value.$shared, value.value);
+    if ("$set" in value) return new Set(value.$set);
+    if ("$db" in value) return db;
+    if ("$entries" in value) return storeOf(changed, value.$entries);
+    return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, revive(member)]));
+  }
+
+  function sharedObject(id: string, value: any): any {
+    const known = shared.get(id);
+    if (known === undefined) {
+      const made = revive(value) ?? {};
+      shared.set(id, made);
+      return made;
+    }
+    // The host's later word on a member counts; what plugins added stays.
+    return value === undefined ? known : Object.assign(known, revive(value));
+  }
+
+  /** What crosses to the host: objects of the realm as what they were named by. */
+  function outgoing(value: any, above: object[] = []): any {
+    if (value === null || typeof value !== "object") return typeof value === "function" ? undefined : value;
+    if (value instanceof RummyContext || value === db || value === hooks || value instanceof Entries || above.includes(value)) return undefined;
+    const within = [...above, value];
+    if (value instanceof Set || Array.isArray(value)) return [...value].map((member) => outgoing(member, within) ?? null);
+    if (value instanceof Map) return outgoing(Object.fromEntries(value), above);
+    if (value instanceof Error) return { message: value.message };
+    const members = Object.entries(value).map(([key, member]) => [key, outgoing(member, within)] as const);
+    return Object.fromEntries(members.filter(([, member]) => member !== undefined));
+  }
+
+  async function views(rows: any[]): Promise<[string, string][]> {
+    const shown: [string, string][] = [];
+    for (const row of rows) {
+      const at = (level: string) => registry.guarded(row.scheme, `view ${level}`, "", () =>
+        hooks.tools.view(row.scheme ?? "file", { ...row, [profile.viewMember]: level }));
+      shown.push([await at(profile.views[0]), await at(profile.views[1])]);
+    }
+    return shown;
+  }
+
+  const ops: Record<string, (request: any) => unknown> = {
+    plugins: () => ({ plugins: loaded, tools: hooks.tools.names, advertised: hooks.tools.advertisedNames, hooks: registry.counts() }),
+    init: () => {
+      for (const context of loader.contexts.values()) Object.assign(context, { db, entries: storeOf(changed) });
+      return loader.schemes();
+    },
+    open: ({ ref, facts, ticket }: { ref: string; facts: TurnFacts; ticket?: string }) => {
+      const known = contexts.get(ref);
+      const revived = revive(facts);
+      if (known) known.adopt(revived);
+      else contexts.set(ref, new RummyContext(revived, hooks, db, storeOf(changed, ticket)));
+    },
+    close: ({ ref }) => {
+      contexts.get(ref)?.end();
+      contexts.delete(ref);
+      for (const id of [...shared.keys()]) if (id.startsWith(`${ref}/`)) shared.delete(id);
+    },
+    emit: ({ hook, args = [] }) => registry.emitEvent(hook, ...revive(args)),
+    filter: ({ hook, value, args = [] }) => registry.applyFilters(hook, revive(value), ...revive(args)),
+    call: ({ path, args = [] }) => {
+      const parent = nodeAt(hooks, path.split(".").slice(0, -1).join("."));
+      const named = nodeAt(hooks, path);
+      if (typeof named !== "function") return ABSENT;
+      return Reflect.apply(named, parent, revive(args));
+    },
+    dispatch: async ({ scheme, entry, rummy }) => {
+      const revived = revive(entry);
+      await hooks.tools.dispatch(scheme, revived, revive(rummy));
+      return revived;
+    },
+    view: ({ rows }) => views(rows),
+    toolset: ({ mode, flags }) => hooks.tools.resolveForLoop(mode, flags),
+    rpc: ({ method, params, context }) => {
+      const found = hooks.rpc.registry.get(method);
+      return found ? found.handler(params ?? {}, revive(context ?? {})) : ABSENT;
+    },
+    discover: () => hooks.rpc.registry.discover(),
+  };
+
+  async function deliver(request: { op: string }): Promise<Answer> {
+    const op = Object.hasOwn(ops, request.op) ? ops[request.op] : undefined;
+    if (!op) throw new Error(`the dialect has no op "${request.op}"`);
+    const value = await op(request);
+    const answer: Answer = value === ABSENT ? { absent: true, faults: [] } : { value: outgoing(value) ?? null, faults: [] };
+    answer.faults = registry.takeFaults();
+    return answer;
+  }
+
+  return async (api) => {
+    api.registerCommand("rummy", { description: "Takes the deliveries of a rummy session.", handler: deliver });
+    loaded = await loader.load(options.bundled ? [...bundled(sources), ...sources] : sources);
+  };
+}
+
+const ABSENT = Symbol("absent");

@@ -1,0 +1,128 @@
+/**
+ * Tools: which there are, who handles them, and how their entries look to the model.
+ *
+ * Handlers of a scheme run in ascending priority until one returns exactly `false`. What `resolveForLoop` leaves out is not
+ * advertised; a tag of it that the model writes all the same is still dispatched.
+ */
+
+import { type Callback, DEFAULT_PRIORITY, insertByPriority } from "./hook_registry.ts";
+import type { Profile } from "./profile.ts";
+
+/** Gather, reason, act, communicate; `update` is last of all. */
+const ORDER = [
+  "think", "unknown", "known", "get", "set", "env", "sh", "rm", "cp", "mv", "ask_user", "search",
+];
+const LAST = "update";
+
+const rank = (name: string): number => {
+  if (name === LAST) return ORDER.length + 1;
+  const at = ORDER.indexOf(name);
+  return at < 0 ? ORDER.length : at;
+};
+
+export interface LoopFlags {
+  noInteraction?: boolean;
+  noWeb?: boolean;
+  noProposals?: boolean;
+}
+
+export class ToolRegistry {
+  readonly #tools = new Map<string, object>();
+  readonly #hidden = new Set<string>();
+  readonly #handlers = new Map<string, { handler: Callback; priority: number }[]>();
+  readonly #views = new Map<string, Map<string, Callback>>();
+  readonly #profile: Profile;
+
+  constructor(profile: Profile) {
+    this.#profile = profile;
+  }
+
+  ensureTool(name: string): void {
+    if (!this.#tools.has(name)) this.#tools.set(name, Object.freeze({ name }));
+  }
+
+  markHidden(name: string): void {
+    this.#hidden.add(name);
+  }
+
+  get(name: string): object | undefined {
+    return this.#tools.get(name);
+  }
+
+  has(name: string): boolean {
+    return this.#tools.has(name);
+  }
+
+  entries(): IterableIterator<[string, object]> {
+    return this.#tools.entries();
+  }
+
+  onHandle(scheme: string, handler: Callback, priority = DEFAULT_PRIORITY): void {
+    let list = this.#handlers.get(scheme);
+    if (!list) this.#handlers.set(scheme, (list = []));
+    insertByPriority(list, { handler, priority });
+  }
+
+  hasHandler(scheme: string): boolean {
+    return this.#handlers.has(scheme);
+  }
+
+  /** Sets the view of a scheme at one level; the last one set counts. */
+  onView(scheme: string, view: Callback, level: string = this.#profile.views[0]): void {
+    let views = this.#views.get(scheme);
+    if (!views) this.#views.set(scheme, (views = new Map()));
+    views.set(level, view);
+  }
+
+  hasView(scheme: string): boolean {
+    return this.#views.has(scheme);
+  }
+
+  async view(scheme: string, entry: any): Promise<string> {
+    const views = this.#views.get(scheme);
+    if (!views && this.#profile.missingViewThrows) {
+      throw new Error(`the scheme "${scheme}" has no view; register one with core.on("${this.#profile.views[0]}", ...)`);
+    }
+    const level = entry?.[this.#profile.viewMember] ?? this.#profile.views[0];
+    const view = views?.get(level);
+    const tags = this.#profile.viewFallback && level === this.#profile.views[1] ? attributesOf(entry)[this.#profile.viewFallback] : undefined;
+    const shown = view ? await view(entry) : undefined;
+    return [tags, shown].filter((part) => typeof part === "string" && part !== "").join("\n");
+  }
+
+  /** Runs the handlers of a scheme; a scheme without any is no error. */
+  async dispatch(scheme: string, entry: unknown, rummy: unknown): Promise<void> {
+    for (const { handler } of this.#handlers.get(scheme) ?? []) {
+      if ((await handler(entry, rummy)) === false) return;
+    }
+  }
+
+  get names(): string[] {
+    return [...this.#tools.keys()].sort((a, b) => rank(a) - rank(b) || (a < b ? -1 : Number(a > b)));
+  }
+
+  get advertisedNames(): string[] {
+    return this.names.filter((name) => !this.#hidden.has(name));
+  }
+
+  /** The tools that one loop advertises. */
+  resolveForLoop(mode: string, { noInteraction = false, noWeb = false, noProposals = false }: LoopFlags = {}): Set<string> {
+    const excluded = new Set<string>();
+    if (mode === "ask") excluded.add("sh");
+    if (noInteraction) excluded.add("ask_user");
+    if (noWeb) excluded.add("search");
+    if (noProposals) ["ask_user", "env", "sh"].forEach((name) => excluded.add(name));
+    return new Set(this.advertisedNames.filter((name) => !excluded.has(name)));
+  }
+}
+
+/** The attributes of an entry, which the store gives as an object or as JSON. */
+export function attributesOf(entry: any): Record<string, any> {
+  const { attributes } = entry ?? {};
+  if (typeof attributes !== "string") return attributes ?? {};
+  try {
+    return JSON.parse(attributes) ?? {};
+  } catch {
+    return {};
+  }
+}

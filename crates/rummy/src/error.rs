@@ -1,0 +1,65 @@
+//! Errors of a rummy session.
+
+use pijs_protocol::Termination;
+use pijs_protocol::message::ErrorReport;
+use pijs_runtime::Failure;
+use std::path::PathBuf;
+
+/// Reasons why a rummy session, or one delivery to its plugins, did not come to its end.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RummyError {
+    /// A plugin folder or file cannot be read, or the package of plugins cannot be written.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The plugins are more than one session loads.
+    #[error("{what}: at most {most} are loaded; leave some out with a file called DISABLED in their folder")]
+    TooMuch {
+        /// What there is too much of.
+        what: &'static str,
+        /// How much is loaded.
+        most: usize,
+    },
+    /// A plugin that a variable names is nowhere.
+    #[error("{variable}={value}: there is no such file, folder or installed package")]
+    Missing {
+        /// The variable.
+        variable: String,
+        /// What it says.
+        value: String,
+    },
+    /// The session could not be put together.
+    #[error(transparent)]
+    Session(#[from] Failure),
+    /// The package of plugins did not register what the host calls.
+    #[error("the plugins did not load: {0}")]
+    NotLoaded(String),
+    /// Code of a plugin threw.
+    #[error("{}", .0.message)]
+    Threw(Box<ErrorReport>),
+    /// The realm of the plugins was stopped.
+    #[error("the realm of the plugins was {0}")]
+    Ended(Termination),
+    /// The realm answered something that is no answer.
+    #[error("the plugins answered {op} with something else than it has: {detail}")]
+    Answer {
+        /// The delivery.
+        op: String,
+        /// What is wrong with it.
+        detail: String,
+    },
+    /// Nobody assigned the function, or registered the method, that was called.
+    #[error("there is no {0}")]
+    Absent(String),
+    /// The entry store refused or failed.
+    #[error("{0}")]
+    Store(String),
+    /// The model could not be asked, or its reply ended before it was complete.
+    #[error("the model: {0}")]
+    Model(String),
+}

@@ -1,0 +1,33 @@
+//! Runs plugins of rummy on the host of pi's extensions.
+//!
+//! ```text
+//! folders, RUMMY_PLUGIN_* ──▶ stage ──▶ one package ──▶ compiler, consent, gate, sealed realm  (as any extension)
+//!                                                            │ command `rummy`: deliveries
+//! TurnDriver, client, terminal ──▶ PluginRealm ──────────────┤
+//!                                                            │ hostcalls `rummy.entries`, `rummy.db`
+//!                                  EntryConnector ◀──────────┘──▶ the entry store
+//! ```
+//!
+//! | type | is |
+//! |---|---|
+//! | [`PluginSet`] | the plugins of a session: where they were found, in which order |
+//! | [`Staged`] | one package made of them, with the dialect's own modules (`dialect/*.ts`) |
+//! | [`PluginRealm`] | the realm that runs them, and what can be delivered to it |
+//! | [`EntryService`], [`EntryConnector`] | the entry store, and the connector that lends it to the realm |
+//! | [`CallPath`] | on whose behalf the realm writes; the host decides it for each delivery |
+//!
+//! What always holds: all plugins of a session share one realm, one hook tree and one tool registry; whatever they do
+//! outside of it passes the gate that pi's extensions pass; no argument of theirs raises the writer that a call counts as.
+
+#![warn(missing_docs)]
+
+mod error;
+mod realm;
+mod service;
+pub mod settings;
+mod stage;
+
+pub use error::RummyError;
+pub use realm::{Delivered, Fault, Loaded, PluginRealm, PluginReport, RealmOptions, TurnContext};
+pub use service::{CallPath, EntryAnswer, EntryConnector, EntryService, ServiceError, Ticket};
+pub use stage::{PluginSet, PluginSource, Staged};

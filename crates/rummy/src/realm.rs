@@ -1,0 +1,338 @@
+//! [`PluginRealm`]: the realm that all plugins of a session run in.
+//!
+//! It is opened as the realm of any extension is: the staged package is compiled, its grants are decided, its calls pass the
+//! gate and the ledger, and the worker process is sealed where the system can. The dialect registers one command, `rummy`;
+//! each delivery is one callback of it.
+
+use crate::error::RummyError;
+use crate::service::{CallPath, EntryConnector, Ticket};
+use crate::settings;
+use crate::stage::PluginSet;
+use pijs_host::{CallbackOutcome, Host, Owner};
+use pijs_protocol::Handle;
+use pijs_runtime::{
+    Environment, ExtensionConfig, Interface, LoadedSession, SessionBuilder, SessionChoice, SessionConfig, StoreConfig,
+};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The command whose handler takes deliveries.
+const COMMAND: &str = "rummy";
+
+/// Settings of a realm of plugins.
+#[derive(Debug, Clone)]
+pub struct RealmOptions {
+    /// Which line of rummy the plugins meet: `2.x` or `0.5`.
+    pub profile: String,
+    /// Adds the plugins that come with the dialect: the model's tools, and what it sees.
+    pub bundled: bool,
+    /// Set to let errors of plugins end what they happen in, as under rummy; otherwise they are isolated.
+    pub faithful: bool,
+    /// Where the package of plugins is written; what was there is replaced.
+    pub stage: PathBuf,
+    /// The session around it. Which extensions it loads is decided here.
+    pub session: SessionConfig,
+}
+
+impl RealmOptions {
+    /// Takes the profile `2.x` with its bundled plugins, and isolates errors.
+    pub fn new(stage: impl Into<PathBuf>) -> Self {
+        let (profile, session) = ("2.x".to_owned(), SessionConfig::default());
+        Self { profile, bundled: true, faithful: false, stage: stage.into(), session }
+    }
+}
+
+/// A subscriber that threw and was passed over.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Fault {
+    /// The plugin.
+    pub plugin: String,
+    /// The hook.
+    pub hook: String,
+    /// What it threw.
+    pub message: String,
+}
+
+/// What a delivery came to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Delivered {
+    /// The value.
+    pub value: Value,
+    /// Subscribers that threw since the last delivery ended.
+    pub faults: Vec<Fault>,
+}
+
+/// What became of one plugin.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct PluginReport {
+    /// Its name.
+    pub name: String,
+    /// Where it was found.
+    pub path: String,
+    /// `class`, `register`, `none` (no plugin) or `failed`.
+    pub kind: String,
+    /// Why it is not loaded.
+    pub error: Option<String>,
+    /// Schemes that it registered.
+    pub schemes: Vec<String>,
+}
+
+/// What is loaded.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Loaded {
+    /// The plugins, in the order in which they were constructed.
+    pub plugins: Vec<PluginReport>,
+    /// Tools, in the order in which the model is told of them.
+    pub tools: Vec<String>,
+    /// Those of them that the model is told of.
+    pub advertised: Vec<String>,
+    /// How many subscribers each hook has.
+    pub hooks: BTreeMap<String, u64>,
+}
+
+/// What the dialect answers.
+#[derive(Deserialize)]
+struct Answer {
+    #[serde(default)]
+    value: Value,
+    #[serde(default)]
+    absent: bool,
+    #[serde(default)]
+    faults: Vec<Fault>,
+}
+
+/// The realm of a session's plugins.
+///
+/// It lives on one thread, in a `tokio` [`LocalSet`](tokio::task::LocalSet). Deliveries end while [`run`](Self::run) runs.
+pub struct PluginRealm {
+    session: LoadedSession,
+    host: Host,
+    entries: EntryConnector,
+    owner: Owner,
+    handle: Handle,
+}
+
+impl PluginRealm {
+    /// Stages, compiles and loads plugins, and tells the store of their schemes.
+    ///
+    /// # Errors
+    ///
+    /// The package cannot be staged, compiled or loaded. A single plugin that fails is no error, see [`Self::loaded`].
+    pub async fn open(
+        environment: &Environment,
+        plugins: &PluginSet,
+        entries: EntryConnector,
+        interface: Interface,
+        options: RealmOptions,
+    ) -> Result<Self, RummyError> {
+        let RealmOptions { profile, bundled, faithful, stage, session } = options;
+        let told = json!({ "profile": profile, "bundled": bundled, "faithful": faithful });
+        let staged = plugins.stage(&stage, &told)?;
+        let named = vec![staged.package().display().to_string()];
+        let config = SessionConfig {
+            extensions: ExtensionConfig { named, only_named: true, fail_on_error: true },
+            store: StoreConfig { choice: SessionChoice::InMemory, ..session.store },
+            ..session
+        };
+        let connector: Arc<EntryConnector> = Arc::new(entries.clone());
+        let variables = settings::variables(environment);
+        let session = SessionBuilder::new(environment)
+            .config(config)
+            .host_options(move |options| {
+                if let Some(told) = options.facts.get_mut("env").and_then(Value::as_object_mut) {
+                    told.extend(variables);
+                }
+            })
+            .interface(interface)
+            .connectors(move |connectors, _| {
+                connectors.with("rummy.entries", Arc::clone(&connector) as _).with("rummy.db", connector as _)
+            })
+            .load()
+            .await?;
+        let host = session.host().clone();
+        let Some(command) = host.commands().into_iter().find(|command| command.spec.name == COMMAND) else {
+            session.close();
+            return Err(RummyError::NotLoaded("the package of plugins registered no command".to_owned()));
+        };
+        let realm = Self { session, host, entries, owner: command.owner, handle: command.spec.handle };
+        Ok(realm)
+    }
+
+    /// Runs work that delivers to the plugins, with everything that they wait for.
+    pub async fn run<T>(&self, work: impl Future<Output = T>) -> T {
+        self.host.run(work).await
+    }
+
+    /// The session around it.
+    pub fn session(&self) -> &LoadedSession {
+        &self.session
+    }
+
+    /// The entry store.
+    pub fn entries(&self) -> &EntryConnector {
+        &self.entries
+    }
+
+    /// Ends the session around it.
+    pub fn close(self) {
+        self.session.close();
+    }
+
+    /// Delivers `{op, ...members}` to the dialect (`dialect/index.ts` lists the ops).
+    ///
+    /// # Errors
+    ///
+    /// Code of a plugin threw where that is not isolated, the realm was stopped, or what was called is absent.
+    pub async fn deliver(&self, op: &str, members: Value) -> Result<Delivered, RummyError> {
+        let mut request = match members {
+            Value::Object(members) => members,
+            _ => Map::new(),
+        };
+        request.insert("op".to_owned(), op.into());
+        let args = vec![Value::Object(request)];
+        let outcome = self.host.call_back(&self.owner.extension, self.owner.entry, self.handle, args).await;
+        let answer = match outcome {
+            CallbackOutcome::Returned(answer) => answer.unwrap_or_default(),
+            CallbackOutcome::Threw(error) => return Err(RummyError::Threw(Box::new(error))),
+            CallbackOutcome::Gone => {
+                return Err(RummyError::NotLoaded("their realm was stopped; start the session again".to_owned()));
+            }
+            CallbackOutcome::Ended(reason) => return Err(RummyError::Ended(reason)),
+        };
+        let Answer { value, absent, faults } = self.read(op, answer)?;
+        if absent {
+            return Err(RummyError::Absent(op.to_owned()));
+        }
+        Ok(Delivered { value, faults })
+    }
+
+    /// Returns what is loaded.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::deliver`].
+    pub async fn loaded(&self) -> Result<Loaded, RummyError> {
+        let delivered = self.deliver("plugins", json!({})).await?;
+        self.read("plugins", delivered.value)
+    }
+
+    /// Has the store know the schemes of the dialect and the plugins, and gives plugins the store.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::deliver`]; or the store takes a scheme for none.
+    pub async fn initialise(&self) -> Result<(), RummyError> {
+        let schemes = self.deliver("init", json!({})).await?.value;
+        for scheme in schemes.as_array().into_iter().flatten() {
+            let done = self.entries.with(|store| store.statement("upsert_scheme", "run", scheme));
+            done.map_err(|error| RummyError::Store(error.message))?;
+        }
+        Ok(())
+    }
+
+    /// Makes the `rummy` of a turn or a call, or gives it new facts. What it writes counts as `path` at most.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::deliver`].
+    pub async fn context(&self, name: &str, facts: Value, path: CallPath) -> Result<TurnContext<'_>, RummyError> {
+        let ticket = self.entries.issue(path);
+        let members = json!({ "ref": name, "facts": facts, "ticket": ticket.0 });
+        self.deliver("open", members).await?;
+        Ok(TurnContext { realm: self, name: name.to_owned(), ticket })
+    }
+
+    /// Emits an event.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::deliver`].
+    pub async fn emit(&self, hook: &str, args: Vec<Value>) -> Result<Vec<Fault>, RummyError> {
+        Ok(self.deliver("emit", json!({ "hook": hook, "args": args })).await?.faults)
+    }
+
+    /// Threads a value through a filter.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::deliver`].
+    pub async fn filter(&self, hook: &str, value: Value, args: Vec<Value>) -> Result<Value, RummyError> {
+        Ok(self.deliver("filter", json!({ "hook": hook, "value": value, "args": args })).await?.value)
+    }
+
+    /// Calls a function that a plugin assigned into the hook tree. `None`: none did.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::deliver`].
+    pub async fn call(&self, path: &str, args: Vec<Value>) -> Result<Option<Value>, RummyError> {
+        match self.deliver("call", json!({ "path": path, "args": args })).await {
+            Ok(delivered) => Ok(Some(delivered.value)),
+            Err(RummyError::Absent(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Runs the handlers of a scheme, and returns the entry as they left it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::deliver`]; a handler that throws is an error.
+    pub async fn dispatch(&self, scheme: &str, entry: Value, rummy: &TurnContext<'_>) -> Result<Value, RummyError> {
+        let members = json!({ "scheme": scheme, "entry": entry, "rummy": rummy.reference() });
+        Ok(self.deliver("dispatch", members).await?.value)
+    }
+
+    fn read<T: for<'de> Deserialize<'de>>(&self, op: &str, value: Value) -> Result<T, RummyError> {
+        serde_json::from_value(value)
+            .map_err(|error| RummyError::Answer { op: op.to_owned(), detail: error.to_string() })
+    }
+}
+
+/// A `rummy` of the realm, until it is closed.
+pub struct TurnContext<'a> {
+    realm: &'a PluginRealm,
+    name: String,
+    ticket: Ticket,
+}
+
+impl TurnContext<'_> {
+    /// What stands for it in arguments.
+    pub fn reference(&self) -> Value {
+        json!({ "$rummy": self.name })
+    }
+
+    /// What stands for the store in arguments, with this context's writer.
+    pub fn store(&self) -> Value {
+        json!({ "$entries": self.ticket.0 })
+    }
+
+    /// An object that the realm keeps under a name: whoever is handed it gets the same one.
+    pub fn shared(&self, name: &str, value: Value) -> Value {
+        json!({ "$shared": format!("{}/{name}", self.name), "value": value })
+    }
+
+    /// Gives it new facts.
+    ///
+    /// # Errors
+    ///
+    /// As [`PluginRealm::deliver`].
+    pub async fn adopt(&self, facts: Value) -> Result<(), RummyError> {
+        let members = json!({ "ref": self.name, "facts": facts, "ticket": self.ticket.0 });
+        self.realm.deliver("open", members).await.map(drop)
+    }
+
+    /// Fires its signal and forgets it, with the objects that were shared in it.
+    ///
+    /// # Errors
+    ///
+    /// As [`PluginRealm::deliver`].
+    pub async fn close(self) -> Result<(), RummyError> {
+        let closed = self.realm.deliver("close", json!({ "ref": self.name })).await;
+        self.realm.entries.withdraw(&self.ticket);
+        closed.map(drop)
+    }
+}

@@ -1,0 +1,46 @@
+//! Settings of rummy that its plugins read from `process.env`: names, defaults, and what the user's environment says.
+//!
+//! They are the loop and budget settings of the documented table, none of them an address or a key; the realm is told of
+//! these and no others, so that no grant for the environment is needed. A variable with an address or a key is asked for
+//! like any variable.
+
+use pijs_runtime::Environment;
+use serde_json::{Map, Value};
+
+/// Name and default; one without a default is set only where the user sets it.
+const SETTINGS: &[(&str, Option<&str>)] = &[
+    ("RUMMY_BUDGET_CEILING", Some("0.9")),
+    ("RUMMY_DEBUG", None),
+    ("RUMMY_FETCH_TIMEOUT", Some("300000")),
+    ("RUMMY_MAX_COMMANDS", Some("99")),
+    ("RUMMY_MAX_CYCLE_PERIOD", Some("4")),
+    ("RUMMY_MAX_ENTRY_TOKENS", Some("512")),
+    ("RUMMY_MAX_STALLS", Some("3")),
+    ("RUMMY_MAX_TURNS", Some("15")),
+    ("RUMMY_MAX_UPDATE_REPEATS", Some("3")),
+    ("RUMMY_MIN_CYCLES", Some("3")),
+    ("RUMMY_RETENTION_DAYS", Some("31")),
+    ("RUMMY_RPC_TIMEOUT", Some("30000")),
+    ("RUMMY_TEMPERATURE", Some("0.5")),
+    ("RUMMY_THINK", Some("1")),
+    ("RUMMY_TOKEN_DIVISOR", Some("2")),
+];
+
+/// Returns one setting.
+pub fn setting<'a>(environment: &'a Environment, name: &str) -> Option<&'a str> {
+    let default = SETTINGS.iter().find(|(known, _)| *known == name).and_then(|(_, default)| *default);
+    environment.variable(name).or(default)
+}
+
+/// Returns a setting that is a number; the default where the user's is none.
+pub fn number<T: std::str::FromStr>(environment: &Environment, name: &str) -> Option<T> {
+    let default =
+        || SETTINGS.iter().find(|(known, _)| *known == name).and_then(|(_, default)| default.as_ref()?.parse().ok());
+    environment.variable(name).and_then(|value| value.parse().ok()).or_else(default)
+}
+
+/// Returns the settings as variables of the realm.
+pub(crate) fn variables(environment: &Environment) -> Map<String, Value> {
+    let known = SETTINGS.iter().filter_map(|(name, _)| Some(((*name).to_owned(), setting(environment, name)?.into())));
+    known.collect()
+}

@@ -1,0 +1,346 @@
+//! Plugins that were written by the guide of rummy 2.x run unchanged; each test names the section that it checks.
+
+use pijs_rummy::{
+    CallPath, EntryAnswer, EntryConnector, EntryService, PluginRealm, PluginSet, RealmOptions, RummyError, ServiceError,
+};
+use pijs_runtime::throwaway::surroundings;
+use pijs_runtime::{Environment, Interface, Isolation, Notices};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::rc::Rc;
+
+const PLUGINS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/rummy/plugins");
+
+/// A store of the few methods that the fixtures call. Its writers are what the host said, not what an argument says.
+#[derive(Default)]
+struct Shelf {
+    entries: BTreeMap<String, Map<String, Value>>,
+    schemes: Vec<String>,
+}
+
+impl Shelf {
+    fn change(&self, path: &str, kind: &str) -> Vec<Value> {
+        vec![json!({ "runId": 1, "path": path, "changeType": kind })]
+    }
+}
+
+impl EntryService for Shelf {
+    fn entries(&mut self, method: &str, args: &[Value], path: CallPath) -> Result<EntryAnswer, ServiceError> {
+        let named = |key: &str| args.first().and_then(|args| args[key].as_str()).unwrap_or_default().to_owned();
+        let positional = |at: usize| args.get(at).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let answer = |value: Value| Ok(EntryAnswer { value, changes: Vec::new() });
+        match method {
+            "set" => {
+                let mut entry = args[0].as_object().cloned().unwrap_or_default();
+                entry.insert("asked".to_owned(), args[0]["writer"].clone());
+                entry.insert("writer".to_owned(), path.writer().into());
+                let path = named("path");
+                if path.starts_with("forbidden://") {
+                    let details = json!({ "name": "PermissionError", "status": 403 });
+                    return Err(ServiceError { message: "403: writer not permitted".to_owned(), details });
+                }
+                self.entries.insert(path.clone(), entry);
+                Ok(EntryAnswer { value: Value::Null, changes: self.change(&path, "upsert") })
+            }
+            "rm" => {
+                self.entries.remove(&named("path"));
+                Ok(EntryAnswer { value: Value::Null, changes: self.change(&named("path"), "remove") })
+            }
+            "update" => {
+                let entry = json!({ "body": args[0]["body"], "status": args[0]["status"], "writer": path.writer() });
+                self.entries.insert("update://1".to_owned(), entry.as_object().cloned().unwrap_or_default());
+                answer(Value::Null)
+            }
+            "slugPath" => answer(format!("{}://{}", positional(1), positional(2)).into()),
+            "setAttributes" => {
+                let entry = self.entries.get_mut(&positional(1)).expect("an entry");
+                let attributes = entry["attributes"].as_object_mut().expect("an object");
+                attributes.extend(args[2].as_object().cloned().unwrap_or_default());
+                answer(Value::Null)
+            }
+            "getBody" => answer(self.entries.get(&positional(1)).map_or(Value::Null, |entry| entry["body"].clone())),
+            "getAttributes" => answer(self.entries[&positional(1)]["attributes"].clone()),
+            "getState" => answer(json!({ "state": self.entries[&positional(1)]["state"], "outcome": null })),
+            "getEntriesByPattern" => {
+                let start = positional(1).trim_end_matches('*').to_owned();
+                let found = self.entries.keys().filter(|path| path.starts_with(&start));
+                answer(found.map(|path| json!({ "path": path })).collect())
+            }
+            other => Err(ServiceError { message: format!("no method {other}"), details: Value::Null }),
+        }
+    }
+
+    fn statement(&mut self, name: &str, op: &str, params: &Value) -> Result<Value, ServiceError> {
+        match (name, op) {
+            ("upsert_scheme", "run") => {
+                self.schemes.push(params["name"].as_str().unwrap_or_default().to_owned());
+                Ok(json!({ "changes": 1 }))
+            }
+            ("get_run_by_id", "get") => Ok(json!({ "id": params["id"], "alias": "test" })),
+            _ => Err(ServiceError { message: format!("no statement {name}"), details: Value::Null }),
+        }
+    }
+
+    fn is_unresolved(&mut self, _: i64, path: &str) -> Option<bool> {
+        self.entries.get(path).map(|entry| entry["state"] == "proposed")
+    }
+}
+
+/// Opens the realm of a plugin folder in throw-away surroundings and runs a test in it.
+fn in_realm(folder: &Path, adapt: impl FnOnce(&mut RealmOptions), test: impl AsyncFnOnce(Rc<PluginRealm>)) {
+    let base = tempfile::tempdir().expect("a folder");
+    let mut environment = Environment::capture().expect("an environment");
+    environment.notices = Notices::new(|_| {});
+    let environment = surroundings(&environment, base.path()).expect("made");
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    tokio::task::LocalSet::new().block_on(&runtime, async {
+        let plugins = PluginSet::default().folder(folder).expect("read");
+        let mut options = RealmOptions::new(base.path().join("stage"));
+        options.session.isolation = Isolation::Thread;
+        options.bundled = false;
+        adapt(&mut options);
+        let entries = EntryConnector::new(Box::new(Shelf::default()));
+        let realm = PluginRealm::open(&environment, &plugins, entries, Interface::default(), options).await;
+        let realm = Rc::new(realm.unwrap_or_else(|error| panic!("{error}")));
+        realm.run(test(Rc::clone(&realm))).await;
+        Rc::into_inner(realm).expect("nobody else holds it").close();
+    });
+}
+
+fn in_fixtures(test: impl AsyncFnOnce(Rc<PluginRealm>)) {
+    in_realm(
+        Path::new(PLUGINS),
+        |_| {},
+        async |realm| {
+            realm.initialise().await.expect("the store takes all schemes");
+            test(realm).await;
+        },
+    );
+}
+
+/// An entry of the store, as JSON.
+fn stored(realm: &PluginRealm, path: &str) -> Value {
+    let args = [json!(1), path.into()];
+    let get =
+        |method| realm.entries().with(|store| store.entries(method, &args, CallPath::System)).expect("read").value;
+    json!({ "body": get("getBody"), "attributes": get("getAttributes") })
+}
+
+/// 003, "Plugin Contract" and "Loading": order, forms, and what is passed over.
+#[test]
+fn plugins_load_in_sorted_order_and_one_that_fails_is_passed_over() {
+    in_fixtures(async |realm| {
+        let loaded = realm.loaded().await.expect("asked");
+        let kinds: Vec<(&str, &str)> = loaded.plugins.iter().map(|plugin| (&*plugin.name, &*plugin.kind)).collect();
+        let expected = [
+            ("approval", "class"),
+            ("broken", "failed"),
+            ("clock", "register"),
+            ("greet", "class"),
+            ("guard", "class"),
+            ("journal", "class"),
+            ("noisy", "class"),
+            ("remote", "class"),
+            ("speaker", "class"),
+            ("words", "class"),
+        ];
+        assert_eq!(kinds, expected);
+        let error = loaded.plugins[1].error.as_deref().unwrap_or_default();
+        assert!(error.contains("nonsense") && error.contains("data, logging, unknown, prompt"), "{error}");
+        assert_eq!(loaded.plugins[5].schemes, ["journal", "page"]);
+        assert_eq!(loaded.tools, ["greet"]);
+        assert!(!loaded.hooks.contains_key("no.such.event"), "an unknown name does nothing");
+    });
+}
+
+/// 003, "handler(entry, rummy)" and "Four Writer Tiers" of 002: a handler writes as the model, and its entry is one object.
+#[test]
+fn a_handler_writes_where_its_entry_says_as_the_model() {
+    in_fixtures(async |realm| {
+        let rummy = realm.context("turn1", json!({ "runId": 1, "sequence": 1 }), CallPath::Model).await.expect("made");
+        let entry = json!({
+            "scheme": "greet", "path": "greet://you", "body": "", "attributes": { "path": "you" },
+            "resultPath": "log://turn_1/greet/you",
+        });
+        let shared = rummy.shared("entry1", entry);
+        let after = realm.dispatch("greet", shared, &rummy).await.expect("dispatched");
+        assert_eq!(after["greeted"], true);
+        assert_eq!(stored(&realm, "log://turn_1/greet/you")["body"], "hello you, from greet");
+        assert_eq!(realm.dispatch("nobody", json!({}), &rummy).await.expect("no error"), json!({}));
+        let views = realm
+            .deliver("view", json!({ "rows": [{ "scheme": "greet", "body": "b", "attributes": { "tags": "t" } }] }));
+        assert_eq!(views.await.expect("shown").value, json!([["# greet\nb", "t"]]));
+        rummy.close().await.expect("closed");
+    });
+}
+
+/// 003, "Entry Events" and "Filter Priority Bands".
+#[test]
+fn filters_thread_a_value_in_ascending_priority() {
+    in_fixtures(async |realm| {
+        let entry = json!({ "scheme": "set", "path": "a.txt", "state": "resolved" });
+        let recorded = |mode: &str| realm.filter("entry.recording", entry.clone(), vec![json!({ "mode": mode })]);
+        let act = recorded("act").await.expect("filtered");
+        assert_eq!((&act["seen"], &act["state"]), (&json!(["check", "seal"]), &json!("resolved")));
+        let ask = recorded("ask").await.expect("filtered");
+        assert_eq!((&ask["state"], &ask["outcome"]), (&json!("failed"), &json!("permission")));
+        let ctx = json!({ "rows": [{ "body": "quiet" }, { "body": "loud!" }], "toolSet": { "$set": ["get", "set"] } });
+        let user = realm.filter("assembly.user", "".into(), vec![ctx]).await.expect("filtered");
+        assert_eq!(user, "<first/>\n<loud count=\"1\" tools=\"get,set\"/>");
+        let docs = realm.filter("instructions.toolDocs", json!({}), vec![]).await.expect("filtered");
+        assert!(docs["greet"].as_str().is_some_and(|text| text.starts_with("## greet")), "{docs}");
+    });
+}
+
+/// 003, "Hedberg" and "Architectural exceptions": what a plugin assigns is what others, and the host, call.
+#[test]
+fn functions_in_the_shared_tree_are_called_by_name() {
+    in_fixtures(async |realm| {
+        let resolved = realm.call("update.resolve", vec![json!({ "recorded": [1, 2] })]).await.expect("called");
+        assert_eq!(resolved, Some(json!({ "summaryText": null, "updateText": "2 recorded" })));
+        assert_eq!(realm.call("budget.enforce", vec![]).await.expect("no error"), None);
+    });
+}
+
+/// Errors of subscribers are isolated: events go on, and a filter's value stays as it was. The faithful switch lets them through.
+#[test]
+fn a_subscriber_that_throws_is_isolated_and_named() {
+    in_fixtures(async |realm| {
+        let faults = realm.emit("turn.started", vec![json!({})]).await.expect("isolated");
+        let [fault] = &faults[..] else { panic!("one fault: {faults:?}") };
+        assert_eq!((&*fault.plugin, &*fault.hook, &*fault.message), ("noisy", "turn.started", "noisy: no"));
+        assert_eq!(realm.call("clock.turns", vec![]).await.expect("called"), Some(json!(1)));
+        let messages = realm.filter("llm.messages", json!(["m"]), vec![]).await.expect("isolated");
+        assert_eq!(messages, json!(["m", "kept"]));
+    });
+    in_realm(
+        Path::new(PLUGINS),
+        |options| options.faithful = true,
+        async |realm| {
+            let error = realm.emit("turn.started", vec![json!({})]).await.expect_err("let through");
+            assert!(matches!(&error, RummyError::Threw(thrown) if thrown.message.contains("noisy: no")), "{error}");
+            assert_eq!(
+                realm.call("clock.turns", vec![]).await.expect("called"),
+                Some(json!(0)),
+                "the emit ended there"
+            );
+        },
+    );
+}
+
+/// 003, "Turn Pipeline": a veto, the content, and the event after.
+#[test]
+fn proposal_hooks_veto_change_and_hear() {
+    in_fixtures(async |realm| {
+        let ctx = |path: &str| json!({ "path": path, "db": { "$db": true }, "entries": { "$entries": null } });
+        let accepting = |path: &str| realm.filter("proposal.accepting", Value::Null, vec![ctx(path)]);
+        assert_eq!(accepting("a.txt").await.expect("filtered"), Value::Null);
+        assert_eq!(accepting("a.lock").await.expect("filtered")["outcome"], "readonly");
+        let body = realm.filter("proposal.content", "new".into(), vec![ctx("a.txt")]).await.expect("filtered");
+        assert_eq!(body, "new (a.txt)");
+        realm.emit("proposal.accepted", vec![json!({ "path": "a.txt", "resolvedBody": body })]).await.expect("emitted");
+        assert_eq!(realm.call("approvals.list", vec![]).await.expect("called"), Some(json!(["a.txt: new (a.txt)"])));
+    });
+}
+
+/// 003, "RPC Methods": methods of plugins, what they throw, and the catalogue.
+#[test]
+fn rpc_methods_of_plugins_are_called_and_listed() {
+    in_fixtures(async |realm| {
+        let call = |params: Value| {
+            realm.deliver("rpc", json!({ "method": "remote/double", "params": params, "context": { "projectId": 7 } }))
+        };
+        let doubled = call(json!({ "number": 21 })).await.expect("called").value;
+        assert_eq!(doubled, json!({ "doubled": 42, "projectId": 7 }));
+        let error = call(json!({})).await.expect_err("it throws");
+        assert!(error.to_string().contains("number is required"), "{error}");
+        let absent = realm.deliver("rpc", json!({ "method": "no/such" })).await.expect_err("nobody has it");
+        assert!(matches!(absent, RummyError::Absent(_)), "{absent}");
+        let catalogue = realm.deliver("discover", json!({})).await.expect("listed").value;
+        assert_eq!(catalogue["methods"]["remote/double"]["params"], json!({ "number": "number" }));
+        assert!(catalogue["notifications"]["remote/done"].is_object(), "{catalogue}");
+    });
+}
+
+/// 003, "Tool Verbs", "Query Methods", "Properties"; changes reach `entry.changed` in order.
+#[test]
+fn verbs_and_queries_go_to_the_store_with_the_writer_of_their_delivery() {
+    in_fixtures(async |realm| {
+        let facts = json!({ "runId": 1, "sequence": 3, "writer": "system" });
+        let rummy = realm.context("turn3", facts, CallPath::Plugin).await.expect("made");
+        let event = json!({ "rummy": rummy.reference(), "content": "words of the model" });
+        let faults = realm.emit("turn.response", vec![event]).await.expect("emitted");
+        assert_eq!(faults, []);
+        let report = realm.call("journal.report", vec![rummy.reference()]).await.expect("called").expect("it is there");
+        assert_eq!(report["body"], "words of the model");
+        assert_eq!(report["attributes"], json!({ "tags": "log", "kept": true }));
+        assert_eq!((&report["state"], &report["absent"]), (&json!("resolved"), &Value::Null));
+        assert_eq!(report["entries"], json!(["journal://moved", "journal://today"]));
+        assert_eq!(report["run"], json!({ "id": 1, "alias": "test" }));
+        assert_eq!(
+            report["tree"],
+            json!({ "tag": "note", "attrs": { "level": 1 }, "content": "text", "children": [] })
+        );
+        let changes =
+            ["upsert journal://today", "upsert journal://copy", "upsert journal://moved", "remove journal://copy"];
+        assert_eq!(report["changes"], json!(changes));
+        rummy.close().await.expect("closed");
+    });
+}
+
+/// The bundled plugins register, and one of the user's takes the place of the bundled one of its name.
+#[test]
+fn bundled_plugins_are_there_unless_the_users_have_their_names() {
+    in_realm(
+        Path::new(PLUGINS),
+        |options| options.bundled = true,
+        async |realm| {
+            realm.initialise().await.expect("the store takes all schemes");
+            let loaded = realm.loaded().await.expect("asked");
+            let failed: Vec<_> =
+                loaded.plugins.iter().filter(|plugin| plugin.kind == "failed").map(|plugin| &plugin.name).collect();
+            assert_eq!(failed, ["broken"]);
+            let order = ["think", "get", "set", "env", "sh", "rm", "cp", "mv", "ask_user", "greet", "update"];
+            assert_eq!(loaded.advertised, order, "gather, reason, act, communicate");
+            let toolset = json!({ "mode": "ask", "flags": { "noInteraction": true } });
+            let names = realm.deliver("toolset", toolset).await.expect("asked").value;
+            assert_eq!(names, json!(["think", "get", "set", "env", "rm", "cp", "mv", "greet", "update"]));
+        },
+    );
+}
+
+/// The plugins of rummy 0.5.0 load and register unmodified. `RUMMY_UPSTREAM` names a checkout with its dependencies
+/// installed; it is no part of this repository.
+#[test]
+fn upstreams_bundled_plugins_load_unmodified() {
+    let Some(folder) = std::env::var_os("RUMMY_UPSTREAM") else {
+        eprintln!("skipped: RUMMY_UPSTREAM names no checkout of rummy");
+        return;
+    };
+    in_realm(
+        Path::new(&folder),
+        |options| options.profile = "0.5".to_owned(),
+        async |realm| {
+            realm.initialise().await.expect("the store takes all schemes");
+            let loaded = realm.loaded().await.expect("asked");
+            for plugin in &loaded.plugins {
+                eprintln!("{:12} {:10} {}", plugin.name, plugin.kind, plugin.error.as_deref().unwrap_or_default());
+            }
+            let of_kind = |kind: &str| -> Vec<&str> {
+                loaded.plugins.iter().filter(|plugin| plugin.kind == kind).map(|plugin| &*plugin.name).collect()
+            };
+            assert_eq!(of_kind("failed"), [""; 0]);
+            assert_eq!(of_kind("none"), ["helpers"], "a module without a class is no plugin");
+            assert_eq!(of_kind("class").len(), 26);
+            let tools = ["get", "set", "env", "sh", "rm", "cp", "mv", "ask_user"];
+            assert!(tools.iter().all(|tool| loaded.tools.iter().any(|name| name == tool)), "{:?}", loaded.tools);
+            let catalogue = realm.deliver("discover", json!({})).await.expect("listed").value;
+            eprintln!("{} methods", catalogue["methods"].as_object().map_or(0, Map::len));
+            assert!(catalogue["methods"]["ping"].is_object(), "{catalogue}");
+            for hook in ["assembly.system", "assembly.user", "turn.started", "turn.response", "entry.recording"] {
+                assert!(loaded.hooks.contains_key(hook), "{hook}: {:?}", loaded.hooks);
+            }
+        },
+    );
+}
