@@ -9,7 +9,7 @@
 
 use crate::error::RummyError;
 use serde_json::json;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -68,8 +68,8 @@ struct Bundle {
 pub struct PluginSet {
     plugins: Vec<PluginSource>,
     bundles: Vec<Bundle>,
-    /// Folders of dependencies, nearest first.
-    modules: Vec<PathBuf>,
+    /// Packages that are imported by name, and the folder that each is installed in; the first of a name counts.
+    packages: Vec<(String, PathBuf)>,
 }
 
 impl PluginSet {
@@ -93,10 +93,7 @@ impl PluginSet {
             let import = format!("./{to}/{below}{}", slashed(relative));
             self.plugins.push(PluginSource { name, found: path, import });
         }
-        let modules = from.join("node_modules");
-        if modules.is_dir() {
-            self.modules.push(modules);
-        }
+        self.needs(&from, &from.join("node_modules"));
         self.bundles.push(Bundle { from, to });
         self.bounded()
     }
@@ -115,9 +112,7 @@ impl PluginSet {
             if !path.is_absolute() {
                 let modules = project.join("node_modules");
                 let found = modules.join(value).canonicalize().map_err(|_| missing())?;
-                if !self.modules.contains(&modules) {
-                    self.modules.push(modules);
-                }
+                self.packages.push((value.clone(), modules));
                 self.plugins.push(PluginSource { name, found, import: value.clone() });
                 continue;
             }
@@ -134,10 +129,7 @@ impl PluginSet {
             }
             let to = format!("bundle{}", self.bundles.len());
             let import = format!("./{to}/{}", slashed(&entry));
-            let modules = from.join("node_modules");
-            if modules.is_dir() {
-                self.modules.push(modules);
-            }
+            self.needs(&from, &from.join("node_modules"));
             self.bundles.push(Bundle { from, to });
             self.plugins.push(PluginSource { name, found, import });
         }
@@ -147,6 +139,11 @@ impl PluginSet {
     /// The plugins, in the order in which they are constructed.
     pub fn plugins(&self) -> &[PluginSource] {
         &self.plugins
+    }
+
+    /// Adds what the manifest of a folder depends on.
+    fn needs(&mut self, folder: &Path, modules: &Path) {
+        self.packages.extend(dependencies_of(folder).into_iter().map(|name| (name, modules.to_owned())));
     }
 
     fn bounded(self) -> Result<Self, RummyError> {
@@ -167,14 +164,7 @@ impl PluginSet {
         if base.exists() {
             fs::remove_dir_all(base).map_err(at(base))?;
         }
-        // Node looks for dependencies in the folders around a package, nearest first.
-        let mut package = base.to_owned();
-        for modules in self.modules.iter().rev() {
-            make(&package)?;
-            link(modules, &package.join("node_modules"))?;
-            package.push("x");
-        }
-        package.push("rummy-plugins");
+        let package = base.to_owned();
         let dialect = package.join("dialect");
         make(&dialect.join("bundled"))?;
         for (name, source) in DIALECT {
@@ -184,6 +174,7 @@ impl PluginSet {
             let mut copy = Copy { files: 0, bytes: 0 };
             copy.folder(from, &package.join(to), 0)?;
         }
+        self.stage_dependencies(&package.join("node_modules"))?;
         write(&package.join("index.js"), self.entry(options).as_bytes())?;
         let manifest = json!({
             "name": "rummy-plugins", "version": "0.0.0", "private": true, "type": "module",
@@ -191,6 +182,24 @@ impl PluginSet {
         });
         write(&package.join("package.json"), manifest.to_string().as_bytes())?;
         Ok(Staged { package })
+    }
+
+    /// Copies the packages that are imported by name, and what those depend on; one that is not installed is left out, and
+    /// whoever imports it is told.
+    fn stage_dependencies(&self, to: &Path) -> Result<(), RummyError> {
+        let mut waiting: VecDeque<(String, PathBuf)> = self.packages.iter().cloned().collect();
+        let mut seen = BTreeSet::new();
+        let mut copy = Copy { files: 0, bytes: 0 };
+        while let Some((name, modules)) = waiting.pop_front() {
+            let from = modules.join(&name);
+            if !is_package_name(&name) || !from.is_dir() || !seen.insert(name.clone()) {
+                continue;
+            }
+            let from = from.canonicalize().map_err(at(&from))?;
+            copy.package(&from, &to.join(&name))?;
+            waiting.extend(dependencies_of(&from).into_iter().map(|name| (name, modules.clone())));
+        }
+        Ok(())
     }
 
     /// The module that imports the plugins, each when it is its turn.
@@ -230,16 +239,6 @@ fn make(path: &Path) -> Result<(), RummyError> {
 
 fn write(path: &Path, bytes: &[u8]) -> Result<(), RummyError> {
     fs::write(path, bytes).map_err(at(path))
-}
-
-#[cfg(unix)]
-fn link(to: &Path, path: &Path) -> Result<(), RummyError> {
-    std::os::unix::fs::symlink(to, path).map_err(at(path))
-}
-
-#[cfg(not(unix))]
-fn link(to: &Path, path: &Path) -> Result<(), RummyError> {
-    std::os::windows::fs::symlink_dir(to, path).map_err(at(path))
 }
 
 /// A relative path with `/` between its parts, as an import has it.
@@ -287,10 +286,29 @@ fn scan(base: &Path, folder: &Path, is_top: bool, level: usize, found: &mut Vec<
     Ok(())
 }
 
+/// The manifest of a package; null where there is none that can be read.
+fn manifest_of(package: &Path) -> serde_json::Value {
+    let manifest = fs::read(package.join("package.json")).unwrap_or_default();
+    serde_json::from_slice(&manifest).unwrap_or_default()
+}
+
+/// The packages that a manifest depends on.
+fn dependencies_of(package: &Path) -> Vec<String> {
+    let manifest = manifest_of(package);
+    let named = manifest["dependencies"].as_object().into_iter().flatten();
+    named.map(|(name, _)| name.clone()).collect()
+}
+
+/// Whether a name is one of a package: one folder, or one of a scope.
+fn is_package_name(name: &str) -> bool {
+    let parts: Vec<&str> = name.split('/').collect();
+    let is_plain = |part: &&str| !part.is_empty() && !part.starts_with('.') && !part.contains([':', '\\']);
+    parts.iter().all(is_plain) && (parts.len() == 1 || (parts.len() == 2 && name.starts_with('@')))
+}
+
 /// The module that a package's manifest names.
 fn entry_of(package: &Path) -> PathBuf {
-    let manifest = fs::read(package.join("package.json")).unwrap_or_default();
-    let manifest: serde_json::Value = serde_json::from_slice(&manifest).unwrap_or_default();
+    let manifest = manifest_of(package);
     let exports = &manifest["exports"]["."];
     let named = [exports, &exports["import"], &exports["default"], &manifest["main"]];
     let named = named.into_iter().find_map(|named| named.as_str()).unwrap_or("index.js");
@@ -304,6 +322,19 @@ struct Copy {
 }
 
 impl Copy {
+    /// Copies an installed package with the packages inside of it.
+    fn package(&mut self, from: &Path, to: &Path) -> Result<(), RummyError> {
+        self.folder(from, to, 0)?;
+        let inside = from.join("node_modules");
+        for path in if inside.is_dir() { sorted(&inside)? } else { Vec::new() } {
+            let Ok(about) = path.symlink_metadata() else { continue };
+            if about.is_dir() && !name_of(&path).starts_with('.') {
+                self.folder(&path, &to.join("node_modules").join(name_of(&path)), 0)?;
+            }
+        }
+        Ok(())
+    }
+
     fn folder(&mut self, from: &Path, to: &Path, level: usize) -> Result<(), RummyError> {
         if level > MOST_LEVELS {
             return Err(RummyError::TooMuch { what: "levels of folders", most: MOST_LEVELS });
@@ -397,26 +428,40 @@ mod tests {
     }
 
     #[test]
-    fn a_package_holds_code_and_data_and_links_dependencies() {
+    fn a_package_holds_code_data_and_what_it_depends_on() {
         let folder = tree(&[
             "src/plugins/a/a.js",
             "src/lib/x.js",
             "src/plugins/a/a.test.js",
-            "node_modules/dep/index.js",
             "a.png",
+            "node_modules/@s/dep/index.js",
+            "node_modules/deep/index.js",
+            "node_modules/@s/dep/node_modules/own/index.js",
+            "node_modules/other/index.js",
         ]);
+        let depends = |path: &str, on: &str| {
+            fs::write(folder.path().join(path), json!({ "dependencies": { on: "1" } }).to_string()).expect("written");
+        };
+        depends("package.json", "@s/dep");
+        depends("node_modules/@s/dep/package.json", "deep");
+        depends("node_modules/deep/package.json", "../../escape");
         let base = tempfile::tempdir().expect("a folder");
         let set = PluginSet::default().folder(folder.path()).expect("read");
         let staged = set.stage(&base.path().join("s"), &json!({"profile": "2.x"})).expect("written");
         let has = |path: &str| staged.package().join(path).is_file();
-        assert!(has("bundle0/src/plugins/a/a.js") && has("bundle0/src/lib/x.js") && has("dialect/index.ts"));
-        assert!(
-            !has("bundle0/a.png")
-                && !has("bundle0/src/plugins/a/a.test.js")
-                && !has("bundle0/node_modules/dep/index.js")
-        );
-        let around = staged.package().ancestors().map(|folder| folder.join("node_modules/dep/index.js"));
-        assert_eq!(around.filter(|path| path.is_file()).count(), 1);
+        for path in [
+            "bundle0/src/plugins/a/a.js",
+            "bundle0/src/lib/x.js",
+            "dialect/index.ts",
+            "node_modules/@s/dep/index.js",
+            "node_modules/@s/dep/node_modules/own/index.js",
+            "node_modules/deep/index.js",
+        ] {
+            assert!(has(path), "{path}");
+        }
+        for path in ["bundle0/a.png", "bundle0/src/plugins/a/a.test.js", "node_modules/other/index.js"] {
+            assert!(!has(path), "{path}");
+        }
         let entry = fs::read_to_string(staged.package().join("index.js")).expect("written");
         assert!(entry.contains(r#"load: () => import("./bundle0/src/plugins/a/a.js")"#), "{entry}");
     }
