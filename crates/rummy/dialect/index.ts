@@ -103,8 +103,11 @@ export function dialect(options: Options, sources: readonly Source[]): (api: Api
   async function views(rows: any[]): Promise<[string, string][]> {
     const shown: [string, string][] = [];
     for (const row of rows) {
-      const at = (level: string) => registry.guarded(row.scheme, `view ${level}`, "", () =>
-        hooks.tools.view(row.scheme ?? "file", { ...row, [profile.viewMember]: level }));
+      const named = row.scheme ?? "file";
+      // A tool without views of its own leaves its log entries as they are.
+      const scheme = hooks.tools.hasView(named) || !String(row.path).startsWith("log://") ? named : "log";
+      const at = (level: string) => registry.guarded(named, `view ${level}`, "", () =>
+        hooks.tools.view(scheme, { ...row, [profile.viewMember]: level }));
       shown.push([await at(profile.views[0]), await at(profile.views[1])]);
     }
     return shown;

@@ -14,6 +14,8 @@
 //! | [`Staged`] | one package made of them, with the dialect's own modules (`dialect/*.ts`) |
 //! | [`PluginRealm`] | the realm that runs them, and what can be delivered to it |
 //! | [`EntryService`], [`EntryConnector`] | the entry store, and the connector that lends it to the realm |
+//! | [`RunDriver`] | runs of a project: turns, proposals, verdict |
+//! | [`RunClient`] | who is told of a run, and decides about its proposals |
 //! | [`CallPath`] | on whose behalf the realm writes; the host decides it for each delivery |
 //!
 //! What always holds: all plugins of a session share one realm, one hook tree and one tool registry; whatever they do
@@ -23,11 +25,18 @@
 
 mod error;
 mod realm;
+mod run;
 mod service;
 pub mod settings;
 mod stage;
+mod store;
+mod turn;
 
 pub use error::RummyError;
 pub use realm::{Delivered, Fault, Loaded, PluginRealm, PluginReport, RealmOptions, TurnContext};
+pub use run::{
+    Decision, Project, Proposal, RunClient, RunDriver, RunFlags, RunLimits, RunMode, RunOutcome, RunRequest,
+};
 pub use service::{CallPath, EntryAnswer, EntryConnector, EntryService, ServiceError, Ticket};
 pub use stage::{PluginSet, PluginSource, Staged};
+pub use store::StoreService;

@@ -59,6 +59,13 @@ export class Unknown {
 export class Prompt {
   constructor(core: Core) {
     const SUMMARY = 500;
+    // The first turn of a loop begins with what the user wants.
+    core.on("turn.started", async ({ rummy, mode, prompt, isContinuation }: any) => {
+      if (isContinuation) return;
+      const place = { runId: rummy.runId, turn: rummy.sequence, loopId: rummy.loopId };
+      const path = await rummy.entries.slugPath(rummy.runId, "prompt", `turn ${rummy.sequence}`);
+      await rummy.entries.set({ ...place, path, body: prompt, state: "resolved", visibility: "visible", attributes: { mode } });
+    });
     core.on("visible", (entry: any) => entry.body);
     core.on("summarized", (entry: any) =>
       entry.body.length > SUMMARY ? `${entry.body.slice(0, SUMMARY)}\n[truncated: get the entry to see all of it]` : entry.body);

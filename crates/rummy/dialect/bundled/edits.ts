@@ -1,12 +1,12 @@
 /**
- * Edits of a `<set>` body: marker blocks `<<:::IDENT ... :::IDENT`, or the whole body as new content.
+ * Edits of a `<set>`, as the parser of the host gives them:
  *
- * | IDENT begins with | does |
+ * | member | does |
  * |---|---|
- * | `SEARCH`, then `REPLACE` | replaces the first occurrence |
- * | `PREPEND`, `APPEND` | puts it before or after |
- * | `DELETE` | removes the first occurrence |
- * | `NEW`, `REPLACE`, anything else | is the new content |
+ * | `operations` | marker blocks in order: `new`, `replace`, `prepend`, `append`, `delete`, `search_replace` |
+ * | `blocks` | pairs of `search` and `replace`; with `sed` the first is a regular expression with `flags` |
+ * | `search`, `replace` | one such pair |
+ * | none of them | the body is the new content |
  */
 
 export interface Edited {
@@ -14,48 +14,45 @@ export interface Edited {
   error?: string;
 }
 
-interface Block {
-  kind: string;
-  text: string;
+interface Operation {
+  op: string;
+  content?: string;
+  search?: string;
+  replace?: string;
+  flags?: string;
+  sed?: boolean;
 }
 
-function blocksOf(body: string): Block[] | string | undefined {
-  const blocks: Block[] = [];
-  let rest = body;
-  while (true) {
-    const open = /<<:::([A-Za-z][A-Za-z0-9_]*)[ \t]*\n?/.exec(rest);
-    if (!open) break;
-    const ident = open[1]!;
-    const after = rest.slice(open.index + open[0].length);
-    const end = after.indexOf(`:::${ident}`);
-    if (end < 0) return `unclosed <<:::${ident}`;
-    const kind = /^(SEARCH|REPLACE|PREPEND|APPEND|DELETE|NEW)/.exec(ident)?.[1] ?? "REPLACE";
-    blocks.push({ kind, text: after.slice(0, end).replace(/\n$/, "") });
-    rest = after.slice(end + ident.length + 3);
-  }
-  return blocks.length > 0 ? blocks : undefined;
+function operationsOf(attributes: any): Operation[] | undefined {
+  const { operations, blocks, search, replace = "", flags, sed } = attributes;
+  if (Array.isArray(operations)) return operations;
+  const pair = (one: any) => ({ ...one, op: "search_replace" });
+  if (Array.isArray(blocks)) return blocks.map(pair);
+  return typeof search === "string" && search !== "" ? [pair({ search, replace, flags, sed })] : undefined;
 }
 
-/** Applies the edits of a body to what there is; `before` is null where there is nothing yet. */
-export function edit(before: string | null, body: string): Edited {
-  const blocks = blocksOf(body);
-  if (typeof blocks === "string") return { error: blocks };
-  if (blocks === undefined) return { body: body.replace(/^\n/, "") };
+/** Applies the edits of a command to what there is; `before` is null where there is nothing yet. */
+export function edit(before: string | null, body: string, attributes: any = {}): Edited {
+  if (attributes.error) return { error: String(attributes.error) };
+  const operations = operationsOf(attributes);
+  if (!operations) return { body };
   let text = before ?? "";
-  for (let at = 0; at < blocks.length; at += 1) {
-    const { kind, text: words } = blocks[at]!;
-    if (kind === "PREPEND") text = `${words}\n${text}`;
-    else if (kind === "APPEND") text = text === "" || text.endsWith("\n") ? `${text}${words}` : `${text}\n${words}`;
-    else if (kind === "SEARCH" || kind === "DELETE") {
-      const next = blocks[at + 1];
-      if (kind === "SEARCH" && next?.kind !== "REPLACE") return { error: "SEARCH must be immediately followed by REPLACE" };
-      const found = find(text, words);
-      if (!found) return { error: `not found: ${words.split("\n")[0]}` };
-      text = text.slice(0, found[0]) + (kind === "SEARCH" ? next!.text : "") + text.slice(found[1]);
-      if (kind === "SEARCH") at += 1;
-    } else text = words;
+  for (const { op, content = "", search = "", replace = "", flags = "", sed } of operations) {
+    if (op === "prepend") text = `${content}${content.endsWith("\n") || text === "" ? "" : "\n"}${text}`;
+    else if (op === "append") text = `${text}${text === "" || text.endsWith("\n") ? "" : "\n"}${content}`;
+    else if (op === "delete" || op === "search_replace") {
+      const wanted = op === "delete" ? content : search;
+      const found = sed ? matched(text, wanted, flags) : find(text, wanted);
+      if (!found) return { error: `not found: ${wanted.split("\n")[0]}` };
+      text = sed ? text.replace(new RegExp(wanted, flags), replace) : text.slice(0, found[0]) + (op === "delete" ? "" : replace) + text.slice(found[1]);
+    } else text = content;
   }
   return { body: text };
+}
+
+function matched(text: string, pattern: string, flags: string): [number, number] | undefined {
+  const found = new RegExp(pattern, flags.replace("g", "")).exec(text);
+  return found ? [found.index, found.index + found[0].length] : undefined;
 }
 
 /** Where words stand in a text: exactly, else line by line without regard to white space at the ends of lines. */

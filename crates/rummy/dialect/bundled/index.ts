@@ -19,8 +19,7 @@ class Hedberg {
     Object.assign(core.hooks.hedberg, {
       match: (pattern: string, text: string) => expression(pattern)?.test(text) ?? pattern === text,
       search: (pattern: string, text: string) => expression(pattern)?.test(text) ?? text.includes(pattern),
-      replace: (body: string, search: string, replacement: string) =>
-        edit(body, `<<:::SEARCH_\n${search}\n:::SEARCH_<<:::REPLACE_\n${replacement}\n:::REPLACE_`).body ?? null,
+      replace: (body: string, search: string, replacement: string) => edit(body, "", { search, replace: replacement }).body ?? null,
       generatePatch: patch,
     });
   }

@@ -70,12 +70,13 @@ export class Set_ {
     const { path: given, visibility, tags, summary } = entry.attributes;
     const path = String(given ?? "").trim();
     if (path === "") return failed(rummy, entry, "validation", "set: path is required");
-    if (entry.body.trim() === "" && visibility !== undefined) {
+    const { operations, blocks, search } = entry.attributes;
+    if (entry.body.trim() === "" && visibility !== undefined && !operations && !blocks && !search) {
       await rummy.entries.set({ runId: rummy.runId, turn: rummy.sequence, path, visibility, pattern: isGlob(path) });
       return finish(rummy, entry, `${path} is ${visibility}`);
     }
     const before = await contentOf(rummy, path);
-    const { body, error } = edit(before, entry.body);
+    const { body, error } = edit(before, entry.body, entry.attributes);
     if (body === undefined) return failed(rummy, entry, "conflict", `set: ${error}`);
     if (isFile(path)) {
       const merged = { path, content: body, existed: before !== null };
