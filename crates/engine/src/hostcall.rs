@@ -6,6 +6,7 @@
 
 use crate::natives::Call;
 use crate::shared::Names;
+use crate::trace::{self, Traced};
 use crate::values::{Reader, Surrogates, Unfit, bytes_to_js, put, string_to_js, to_js};
 use pijs_protocol::{Capability, ErrorCode, HostCall, HostResult, HostcallError, Message, Method};
 use rquickjs::{Ctx, Exception, Object, Result, Value};
@@ -36,7 +37,7 @@ fn request(call: &Call<'_, '_>) -> Result<HostCall> {
 pub(crate) fn call<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     let request = request_with_limit(call)?;
     let id = string_to_js(call.ctx(), request.call_id.as_str())?;
-    call.shared().say(Message::HostCall(request));
+    call.shared().say(call.ctx(), Message::HostCall(request));
     Ok(id)
 }
 
@@ -45,7 +46,7 @@ pub(crate) fn call<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
 pub(crate) fn call_promise<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     let request = request_with_limit(call)?;
     let promise = call.shared().promised.promise(call.ctx(), &request.call_id)?;
-    call.shared().say(Message::HostCall(request));
+    call.shared().say(call.ctx(), Message::HostCall(request));
     Ok(promise)
 }
 
@@ -77,6 +78,7 @@ pub(crate) fn call_sync<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
 pub(crate) fn answer_now(call: &Call<'_, '_>, request: HostCall) -> Result<HostResult> {
     let (ctx, shared) = (call.ctx(), call.shared());
     let call_id = request.call_id.clone();
+    trace::keep(ctx, shared, Traced::Call);
     let reply = shared.host.call(request).expect("code only runs inside a turn, which lends the host");
     assert_eq!(reply.result.call_id, call_id, "a synchronous call was answered with the result of another");
     shared.clock.set(reply.now);
@@ -100,7 +102,7 @@ pub(crate) fn send<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     let message = serde_json::from_value(value.unwrap_or_default());
     let message: Message =
         message.map_err(|error| Exception::throw_type(ctx, &format!("send: not a protocol message: {error}")))?;
-    call.shared().say(message);
+    call.shared().say(ctx, message);
     Ok(Value::new_undefined(ctx.clone()))
 }
 

@@ -10,6 +10,7 @@
 //! | [`SyncHost`] | answers the synchronous hostcalls of a running turn |
 //! | [`Interrupter`] | stops a running turn from another thread |
 //! | [`RegExpVm`] | the engine's regular expressions alone, in bounded steps |
+//! | [`Trace`] | the stacks behind the outputs of a turn, for a replay |
 //! | [`compile()`] | source to bytecode, in a throw-away context: the only one with `eval` |
 //!
 //! What always holds: bytecode comes from a [`Verified`](pijs_artifact::Verified) artifact; a realm
@@ -54,6 +55,7 @@ mod sqlite;
 mod stack;
 mod state;
 mod text;
+mod trace;
 mod url;
 mod values;
 mod webassembly;
@@ -73,3 +75,4 @@ pub use regexp::{OutOfSteps, RegExpId, RegExpVm};
 pub use shared::SyncHost;
 #[cfg(unix)]
 pub use sqlite::{MayRemove, bound_sqlite_stack, guard_sqlite};
+pub use trace::Trace;

@@ -4,7 +4,7 @@
 //! bug, and is never resumed in some later, unrelated exception.
 
 use crate::shared::{Shared, SharedHandle};
-use crate::{compute, dynamic_code, hostcall, loader, panics, text, url, values, webassembly, zones};
+use crate::{compute, dynamic_code, hostcall, loader, panics, text, trace, url, values, webassembly, zones};
 use rquickjs::function::{Params, RustFunction};
 use rquickjs::module::{Declarations, Exports, ModuleDef};
 use rquickjs::promise::PromiseState;
@@ -40,6 +40,7 @@ const EXPORTS: &[(&str, Native)] = &[
     ("importSync", loader::import_sync),
     // Strings by place: the language compares them by content, which takes as long as they are.
     ("isSame", |call| Ok(Value::new_bool(call.ctx().clone(), call.arg(0) == call.arg(1)))),
+    ("issued", trace::issued),
     #[cfg(all(target_os = "linux", feature = "test-hooks"))]
     ("misbehave", crate::hooks::misbehave),
     ("parseUrl", url::parse),

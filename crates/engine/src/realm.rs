@@ -68,7 +68,7 @@ pub struct EngineRealm {
     exports: Option<RuntimeExports>,
     ended: Option<Termination>,
     limits: Limits,
-    shared: Rc<Shared>,
+    pub(crate) shared: Rc<Shared>,
     context: Context,
     runtime: Runtime,
     /// In a process that is copied, and in its copies.

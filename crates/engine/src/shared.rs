@@ -12,6 +12,7 @@ use crate::loader::Modules;
 use crate::promised::Promised;
 use crate::rejections::Rejections;
 use crate::state::State;
+use crate::trace::{self, Trace, Traced};
 use crate::values::{self, Name};
 use crate::webassembly::Machine;
 use crate::words::Words;
@@ -58,6 +59,8 @@ pub(crate) struct Shared {
     pub(crate) compiled_text: Cell<usize>,
     /// From the first use of `WebAssembly` on.
     pub(crate) webassembly: RefCell<Option<Rc<Machine>>>,
+    /// Stacks of the running turn, where they are kept.
+    pub(crate) trace: RefCell<Option<Trace>>,
     calls: Cell<u64>,
 }
 
@@ -104,12 +107,14 @@ impl Shared {
             words: Words::default(),
             compiled_text: Cell::new(0),
             webassembly: RefCell::new(None),
+            trace: RefCell::new(None),
             calls: Cell::new(0),
         }
     }
 
     /// Queues a message for the end of the turn.
-    pub(crate) fn say(&self, message: Message) {
+    pub(crate) fn say(&self, ctx: &Ctx<'_>, message: Message) {
+        trace::keep(ctx, self, Traced::Message);
         let mut outbox = self.outbox.borrow_mut();
         if outbox.capacity() == 0 {
             // Most turns say one thing, and a list that grows by itself makes room for four.

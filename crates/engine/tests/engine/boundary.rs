@@ -1,6 +1,7 @@
 //! Values, hostcalls, state and errors across the boundary.
 
 use crate::support::{Guest, NOW, Sources, answer_of, call};
+use pijs_engine::Trace;
 use pijs_protocol::message::ErrorReport;
 use pijs_protocol::wire::{EntriesDelta, Json, StateDelta};
 use pijs_protocol::{CallId, Chunk, HostResult, HostcallError, Message, Termination};
@@ -326,4 +327,21 @@ fn what_nobody_handles_is_reported_once() {
     assert_eq!(said, ["thrown by a microtask", "never handled"]);
     assert!(reports.iter().all(|report| report.phase == "unhandled_rejection"));
     assert!(guest.turn("jobOrder", &[]).expect("it lives").messages.len() == 1, "not again in the next turn");
+}
+
+#[test]
+fn stacks_of_outputs_are_kept_where_they_are_asked_for() {
+    let source = "import { callSync, send } from \"test:bridge\";\n\
+        function ask() {\n  callSync(\"fs\", \"read\", {});\n}\n\
+        export function run() {\n  ask();\n  send({ type: \"timer_clear\", payload: { timer: 1 } });\n}\n";
+    let mut guest = Guest::new(&[("main.js", source)]);
+    guest.ask("run", &[]);
+    assert_eq!(guest.realm.take_trace(), Trace::default(), "nobody asked");
+    guest.realm.trace();
+    guest.ask("run", &[]);
+    let Trace { calls, messages, .. } = guest.realm.take_trace();
+    let line_of = |stack: &str| stack.lines().find(|line| line.contains("main.js")).map(str::to_owned);
+    assert!(line_of(&calls[0]).is_some_and(|line| line.contains("ask") && line.contains("main.js:3:")), "{calls:?}");
+    assert!(line_of(&messages[0]).is_some_and(|line| line.contains("main.js:7:")), "{messages:?}");
+    assert_eq!((calls.len(), messages.len()), (1, 2), "the answer of the callback is the second message");
 }

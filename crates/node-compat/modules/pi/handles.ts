@@ -4,6 +4,7 @@
  * Numbers are issued in registration order and never again in this realm.
  */
 
+import { issued } from "pi:engine";
 import { SafeMap } from "pi:web/safe";
 
 type Callable = (...args: any[]) => unknown;
@@ -14,6 +15,7 @@ const functions = new SafeMap<number, Callable>();
 export function issueHandle(callable: Callable): number {
   const handle = functions.size;
   functions.set(handle, callable);
+  issued(handle);
   return handle;
 }
 

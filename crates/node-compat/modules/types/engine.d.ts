@@ -75,6 +75,8 @@ declare module "pi:engine" {
   }
   /** The state of a promise, without a job. */
   export function promiseState(promise: Promise<unknown>): { state: "pending" | "fulfilled" | "rejected"; value: unknown };
+  /** Tells that a function was given a number for the host; a realm that keeps stacks keeps one for it. */
+  export function issued(handle: number): void;
   export function enqueueJob(job: () => void): void;
   /** Calls it once, when the microtask queue is empty; the latest one counts. */
   export function afterJobs(job: () => void): void;
