@@ -1,6 +1,7 @@
 //! The first place where a replay parts from its recording.
 
 use crate::record::read_json;
+use crate::source::SourcePosition;
 use pijs_protocol::{ExtensionId, Seq};
 use serde::Serialize;
 use serde_json::Value;
@@ -26,25 +27,75 @@ pub struct Divergence {
     pub recorded: Value,
     /// The replayed side.
     pub replayed: Value,
-    /// The position in the extension's source, where the message tells it.
+    /// The position in the extension's source, where [`locate`](crate::locate) found one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub source: Option<String>,
+    pub source: Option<SourcePosition>,
+    /// Macrotasks of the turn: several streamed deltas may share one.
+    #[serde(skip)]
+    pub(crate) deliveries: usize,
+    /// The output of the turn that differs.
+    #[serde(skip)]
+    pub(crate) output: Output,
+}
+
+/// An output of a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Output {
+    /// The synchronous hostcall of this index.
+    Call(usize),
+    /// The message of this index, and the registration of that index in it.
+    Message(usize, Option<usize>),
+    /// The answer to a streamed delta.
+    Stream,
+    /// Nothing in particular.
+    Turn,
+}
+
+impl Output {
+    /// Reads the place of a difference in a turn's end.
+    pub(crate) fn in_yield(at: &str) -> Self {
+        let mut members = at.strip_prefix("yield /").unwrap_or_default().split('/');
+        match members.next() {
+            Some("stream") => Self::Stream,
+            Some("messages") => match members.next().and_then(|index| index.parse().ok()) {
+                Some(index) => {
+                    let mut members = members.skip_while(|member| *member != "registrations").skip(1);
+                    Self::Message(index, members.next().and_then(|index| index.parse().ok()))
+                }
+                None => Self::Turn,
+            },
+            _ => Self::Turn,
+        }
+    }
+}
+
+/// Begins the place of a difference in what a turn consumed.
+pub(crate) const USAGE: &str = "yield /usage";
+
+impl Divergence {
+    /// Whether another replay came to this difference, too. What a traced turn consumed is its own.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let place = |divergence: &Self| (divergence.tick, divergence.record, divergence.realm.clone(), divergence.seq);
+        let is_usage = |divergence: &Self| divergence.at.starts_with(USAGE);
+        place(self) == place(other)
+            && ((is_usage(self) && is_usage(other)) || (&self.at, &self.replayed) == (&other.at, &other.replayed))
+    }
 }
 
 impl fmt::Display for Divergence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { tick, record, realm, seq, at, recorded, replayed, source } = self;
+        let Self { tick, record, realm, seq, at, recorded, replayed, source, .. } = self;
         writeln!(f, "tick {tick} (record {record}), {realm}, turn {} of its realm: {at} differs", seq.0)?;
         writeln!(f, "- recorded: {}", brief(recorded))?;
         write!(f, "+ replayed: {}", brief(replayed))?;
         match source {
-            Some(source) => write!(f, "\n  at {source}"),
+            Some(source) => write!(f, "\n  {source}"),
             None => Ok(()),
         }
     }
 }
 
-fn brief(value: &Value) -> String {
+pub(crate) fn brief(value: &Value) -> String {
     let text = value.to_string();
     match text.char_indices().nth(SHOWN) {
         Some((end, _)) => format!("{}...", &text[..end]),
@@ -113,4 +164,35 @@ fn first_difference(left: &Value, right: &Value, pointer: &mut String) -> (Value
         _ => {}
     }
     (left.clone(), right.clone())
+}
+
+/// The members in which two values differ, in document order: a pointer and both sides, absent where there is none.
+pub(crate) fn differences(left: &Value, right: &Value) -> Vec<(String, Option<Value>, Option<Value>)> {
+    fn collect(
+        left: Option<&Value>,
+        right: Option<&Value>,
+        pointer: &str,
+        found: &mut Vec<(String, Option<Value>, Option<Value>)>,
+    ) {
+        if left == right {
+            return;
+        }
+        match (left, right) {
+            (Some(Value::Object(before)), Some(Value::Object(after))) => {
+                let only_after = after.keys().filter(|key| !before.contains_key(*key));
+                for key in before.keys().chain(only_after) {
+                    collect(before.get(key), after.get(key), &format!("{pointer}/{key}"), found);
+                }
+            }
+            (Some(Value::Array(before)), Some(Value::Array(after))) => {
+                for at in 0..before.len().max(after.len()) {
+                    collect(before.get(at), after.get(at), &format!("{pointer}/{at}"), found);
+                }
+            }
+            _ => found.push((pointer.to_owned(), left.cloned(), right.cloned())),
+        }
+    }
+    let mut found = Vec::new();
+    collect(Some(left), Some(right), "", &mut found);
+    found
 }

@@ -61,6 +61,12 @@ impl TapeError {
     }
 }
 
+impl From<std::io::Error> for TapeError {
+    fn from(error: std::io::Error) -> Self {
+        Self::at(0, What::Io(error.to_string()))
+    }
+}
+
 impl fmt::Display for TapeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let record = self.record;

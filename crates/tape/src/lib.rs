@@ -22,6 +22,10 @@
 //! | [`Recorder`], [`Wire`], [`RecordedRealm`] | observe realms while a session runs |
 //! | [`TapeWriter`], [`TapeReader`] | the format, over anything that takes or gives bytes |
 //! | [`Replay`], [`Divergence`] | plays a tape again; the first place where it went another way |
+//! | [`trim`], [`cut`], [`redact`] | make a small tape that can be given away |
+//! | [`changes`], [`rerecord`] | run the inputs of a tape through a changed extension |
+//! | [`locate`], [`SourcePosition`] | the position in the source behind that place |
+//! | [`Spans`] | a tape as a trace, for Chrome and OpenTelemetry |
 //! | [`Summary`] | what a tape holds, counted |
 //! | [`TapeError`] | why bytes are no tape, and up to which record they are one |
 //!
@@ -32,9 +36,11 @@
 
 #![warn(missing_docs)]
 
+mod align;
 mod block;
 mod compare;
 mod digest;
+mod edit;
 mod error;
 mod header;
 mod modules;
@@ -42,10 +48,14 @@ mod reader;
 mod record;
 mod recorder;
 mod replay;
+mod rerun;
+mod source;
+mod spans;
 mod summary;
 mod writer;
 
 pub use compare::Divergence;
+pub use edit::{Kept, redact, trim};
 pub use error::TapeError;
 pub use header::{TAPE_SCHEMA, TapeHeader};
 pub use modules::{ModuleError, code_digest};
@@ -53,5 +63,8 @@ pub use reader::TapeReader;
 pub use record::{Blob, End, Event, EventRef, ModuleSet, Opening, RealmNumber, Record};
 pub use recorder::{FLUSH_EVERY, OnFailure, RecordedHost, RecordedRealm, Recorder, Wire};
 pub use replay::{Outcome, RealmState, Replay, ReplayError, ReplayOptions, ReplayServices};
+pub use rerun::{Change, Changes, changes, cut, rerecord};
+pub use source::{Relation, SourcePosition, locate};
+pub use spans::Spans;
 pub use summary::{KindCount, RealmSummary, Summary};
 pub use writer::TapeWriter;

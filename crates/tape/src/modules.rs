@@ -64,6 +64,17 @@ pub(crate) fn describe(verified: &Verified) -> (ModuleSet, Option<Vec<u8>>) {
     (modules, sources)
 }
 
+/// Sources without secrets. Those that had some compile to something else, and the description follows.
+pub(crate) fn without_secrets(
+    sources: Vec<u8>,
+    set: &mut ModuleSet,
+    change: impl Fn(&[u8]) -> Option<Vec<u8>>,
+) -> Result<Vec<u8>, ModuleError> {
+    let Some(changed) = change(&sources) else { return Ok(sources) };
+    set.digest = compile_sources(&changed)?.1;
+    Ok(changed)
+}
+
 /// Modules of a tape that cannot be had.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ModuleError {

@@ -229,7 +229,8 @@ impl<W: Write> Tape<W> {
         }
         let (mut modules, sources) = modules::describe(verified);
         if let Some(sources) = sources {
-            let sources = self.encoder.text_without_secrets(sources);
+            let change = |text: &[u8]| self.encoder.text_without_secrets(text);
+            let sources = modules::without_secrets(sources, &mut modules, change).map_err(io::Error::other)?;
             let digest = modules::blob_digest(&sources);
             if let Some(line) = self.encoder.blob(digest.clone(), &sources)? {
                 self.blocks.append(&line)?;

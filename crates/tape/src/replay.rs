@@ -4,14 +4,14 @@
 //! in a fresh realm whose synchronous calls are answered from the tape. What comes out (calls, the yield, a termination)
 //! is compared with what was recorded, line by line. The first difference ends the replay.
 
-use crate::compare::{Difference, Divergence, compare};
+use crate::compare::{Difference, Divergence, Output, USAGE, compare};
 use crate::error::TapeError;
 use crate::header::TapeHeader;
 use crate::modules::{ModuleError, compile_sources};
 use crate::reader::TapeReader;
 use crate::record::{Event, EventRef, ModuleSet, Opening, RealmNumber, Record};
 use crate::writer::Encoder;
-use pijs_artifact::Verified;
+use pijs_artifact::{Artifact, PositionMap, Verified};
 use pijs_protocol::artifact::EngineBuild;
 use pijs_protocol::wire::{Limits, RealmOptions, StreamAnswer, Task};
 use pijs_protocol::{
@@ -51,6 +51,11 @@ pub trait ReplayServices {
 
     /// Returns modules that come with pi. `None` when this pi has none of that name.
     fn modules(&self, modules: &ModuleSet) -> Option<Arc<Verified>>;
+
+    /// Reads the source maps of an extension's modules, for [`locate`](crate::locate).
+    fn positions(&self, _artifact: &Artifact) -> Option<Box<dyn PositionMap>> {
+        None
+    }
 
     /// Opens a realm and evaluates its runtime.
     ///
@@ -185,6 +190,8 @@ pub struct Replay<'a, R> {
     /// Module sets by digest.
     modules: BTreeMap<String, Arc<Verified>>,
     lines: Lines,
+    /// The first tick whose use of fuel and jobs is compared.
+    usage_from: u64,
     outcome: Outcome,
 }
 
@@ -247,7 +254,13 @@ impl<'a, R: Read> Replay<'a, R> {
             states: Vec::new(),
         };
         let (players, modules, lines) = (BTreeMap::new(), BTreeMap::new(), Lines::default());
-        Ok(Self { tape, services, options, players, modules, lines, outcome })
+        Ok(Self { tape, services, options, players, modules, lines, usage_from: 0, outcome })
+    }
+
+    /// Compares what turns consumed from this tick on only.
+    pub(crate) fn usage_from(mut self, tick: u64) -> Self {
+        self.usage_from = tick;
+        self
     }
 
     /// Plays the tape to its end, to the turn that the options name, or to the first difference.
@@ -330,6 +343,7 @@ impl<'a, R: Read> Replay<'a, R> {
                 _ => {}
             }
         }
+        let deliveries_of_turn = deliveries.len();
         let done = match opening {
             Some(opening) => {
                 if !are_usual(&opening.options.limits) {
@@ -348,28 +362,37 @@ impl<'a, R: Read> Replay<'a, R> {
                 run_all(player.realm.as_deref_mut(), deliveries, &mut script)
             }
         };
-        let difference = script.difference.take().or_else(|| {
+        let difference =
+            script.difference.take().map(|(call, record, difference)| (Output::Call(call), record, difference));
+        let difference = difference.or_else(|| {
+            if let Some(difference) = script.left_over() {
+                return Some((Output::Turn, end.number, difference));
+            }
             let event = match &done {
                 Ok(done) => EventRef::Yield(done),
                 Err(reason) => EventRef::Termination(reason),
             };
-            let difference = script.left_over().or_else(|| self.lines.compare(number, &end.line, event));
-            difference.map(|difference| (end.number, difference))
+            let difference = self.lines.compare(number, &end.line, event)?;
+            Some((Output::in_yield(&difference.at), end.number, difference))
         });
         if let Ok(done) = &done {
             player.state.yielded(done);
         }
-        if let Some((record, Difference { at, recorded, replayed })) = difference {
-            let (realm, seq) = (player.state.realm.clone(), player.state.seq);
-            let (tick, source) = (self.outcome.ticks, None);
-            self.outcome.divergence = Some(Divergence { tick, record, realm, seq, at, recorded, replayed, source });
+        let tick = self.outcome.ticks;
+        let counts =
+            |(_, _, difference): &(_, _, Difference)| tick >= self.usage_from || !difference.at.starts_with(USAGE);
+        if let Some((output, record, Difference { at, recorded, replayed })) = difference.filter(counts) {
+            let (realm, seq, deliveries) = (player.state.realm.clone(), player.state.seq, deliveries_of_turn);
+            let divergence =
+                Divergence { tick, record, realm, seq, at, recorded, replayed, source: None, deliveries, output };
+            self.outcome.divergence = Some(divergence);
         }
         Ok(())
     }
 }
 
 /// Whether a session of ours may have these limits: a tape comes from anywhere, and must not take this machine.
-fn are_usual(limits: &Limits) -> bool {
+pub(crate) fn are_usual(limits: &Limits) -> bool {
     let usual = Limits::default();
     limits.jobs <= usual.jobs
         && limits.fuel <= usual.fuel
@@ -410,7 +433,7 @@ fn run(realm: &mut dyn Realm, delivery: Delivery, script: &mut Script<'_>) -> Re
     }
 }
 
-fn joined(mut before: Yield, done: Yield) -> Yield {
+pub(crate) fn joined(mut before: Yield, done: Yield) -> Yield {
     let (left, right) = (before.usage, done.usage);
     before.messages.extend(done.messages);
     if before.stream == StreamAnswer::Continue {
@@ -426,7 +449,7 @@ fn joined(mut before: Yield, done: Yield) -> Yield {
     before
 }
 
-fn modules_of<R: Read>(
+pub(crate) fn modules_of<R: Read>(
     opening: &Opening,
     tape: &TapeReader<R>,
     services: &dyn ReplayServices,
@@ -492,8 +515,8 @@ struct Script<'a> {
     lines: &'a Lines,
     calls: Vec<(&'a Step, Option<&'a SyncReply>)>,
     next: usize,
-    /// The first call that was not made as recorded: the record, and how it differs.
-    difference: Option<(u64, Difference)>,
+    /// The first call that was not made as recorded: its index, the record, and how it differs.
+    difference: Option<(usize, u64, Difference)>,
     now: Now,
 }
 
@@ -537,7 +560,7 @@ impl SyncHost for Script<'_> {
                     (0, compare(None, line.ok().as_deref()))
                 }
             };
-            self.difference = difference.map(|difference| (number, difference));
+            self.difference = difference.map(|difference| (self.next - 1, number, difference));
         }
         match recorded.and_then(|(_, reply)| reply).filter(|_| self.difference.is_none()) {
             Some(reply) => {

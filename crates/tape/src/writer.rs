@@ -72,9 +72,9 @@ impl Encoder {
         Ok(Some(record::encode_own(&Event::Blob(blob))?))
     }
 
-    /// Returns bytes of text without secrets.
-    pub(crate) fn text_without_secrets(&self, text: Vec<u8>) -> Vec<u8> {
-        self.substitutes.as_ref().and_then(|known| known.bytes(&text)).unwrap_or(text)
+    /// Returns text with stand-ins, where it has secrets.
+    pub(crate) fn text_without_secrets(&self, text: &[u8]) -> Option<Vec<u8>> {
+        self.substitutes.as_ref()?.bytes(text)
     }
 
     pub(crate) fn header(&self, header: &TapeHeader) -> io::Result<Vec<u8>> {
@@ -181,6 +181,22 @@ impl<W: Write> TapeWriter<W> {
         blocks.append(&encoder.header(header)?)?;
         blocks.flush()?;
         Ok(Self { encoder, blocks })
+    }
+
+    /// Begins a tape that has stand-ins in the place of secrets.
+    ///
+    /// # Errors
+    ///
+    /// The error of `out`.
+    pub fn redacting(out: W, header: &TapeHeader, substitutes: Substitutes) -> io::Result<Self> {
+        let mut tape = Self::new(out, header)?;
+        tape.encoder.substitutes = Some(substitutes);
+        Ok(tape)
+    }
+
+    /// Text with the stand-ins of this tape, where it has secrets.
+    pub(crate) fn without_secrets(&self, text: &[u8]) -> Option<Vec<u8>> {
+        self.encoder.text_without_secrets(text)
     }
 
     /// Adds what just crossed the wire of one realm.

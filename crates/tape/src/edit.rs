@@ -1,0 +1,133 @@
+//! Making a small tape, which can be given away, of a long one.
+//!
+//! Realms are independent of each other, and none depends on what comes after: [`trim`] leaves out whole realms and the end of a
+//! recording, and what is left replays as it did. [`redact`] puts stand-ins of equal length in the place of secrets. To leave out
+//! inputs in the middle, the rest has to be run again: [`rerecord`](crate::rerecord) does that.
+
+use crate::error::TapeError;
+use crate::modules::{self, ModuleError};
+use crate::reader::TapeReader;
+use crate::record::{Blob, Event, Opening, RealmNumber, Record};
+use crate::replay::ReplayError;
+use crate::writer::TapeWriter;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use pijs_redact::Substitutes;
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+
+/// The part of a tape that stays.
+#[derive(Debug, Clone, Default)]
+pub struct Kept {
+    /// Extensions whose realms stay, by id or by package name; empty for all.
+    pub extensions: Vec<String>,
+    /// The last tick that stays.
+    pub until: Option<u64>,
+}
+
+impl Kept {
+    fn has(&self, opening: &Opening) -> bool {
+        let is_named = |name: &String| {
+            let own = opening.modules.iter().find(|set| set.source.is_some());
+            opening.extension().as_str() == name || own.is_some_and(|own| own.name == *name)
+        };
+        self.extensions.is_empty() || self.extensions.iter().any(is_named)
+    }
+}
+
+/// Writes a part of a tape to `out`. Returns it and the number of ticks that stay.
+///
+/// # Errors
+///
+/// The tape cannot be read, or `out` not be written.
+pub fn trim<R: Read, W: Write>(mut tape: TapeReader<R>, kept: &Kept, out: W) -> Result<(W, u64), TapeError> {
+    let mut out = TapeWriter::new(out, tape.header())?;
+    // Realms that stay, with their number on the new tape and the turn that is not complete.
+    let mut realms: BTreeMap<RealmNumber, (RealmNumber, Vec<Event>)> = BTreeMap::new();
+    let (mut tick, mut ticks) = (0, 0);
+    while let Some(record) = next(&mut tape)? {
+        let Record { realm, event, .. } = record;
+        tick += u64::from(event.begins_tick());
+        if kept.until.is_some_and(|until| tick > until) {
+            break;
+        }
+        if let Event::Open(opening) = &event
+            && kept.has(opening)
+        {
+            let number = RealmNumber(u32::try_from(realms.len()).unwrap_or(u32::MAX).saturating_add(1));
+            realms.insert(realm, (number, Vec::new()));
+        }
+        let (Some((number, turn)), Some(what)) = (realms.get_mut(&realm), event.as_ref()) else { continue };
+        let ends_turn = what.ends_turn();
+        turn.push(event);
+        if !ends_turn {
+            continue;
+        }
+        for event in turn.drain(..) {
+            ticks += u64::from(event.begins_tick());
+            if let Event::Open(opening) = &event {
+                sources(&tape, opening, &mut out)?;
+            }
+            if let Some(event) = event.as_ref() {
+                out.append(*number, event)?;
+            }
+        }
+    }
+    Ok((out.finish()?, ticks))
+}
+
+fn next<R: Read>(tape: &mut TapeReader<R>) -> Result<Option<Record>, TapeError> {
+    match tape.next() {
+        Some(Err(error)) if error.is_cut() => Ok(None),
+        record => record.transpose(),
+    }
+}
+
+/// Passes the sources of a realm's modules on.
+fn sources<R: Read, W: Write>(
+    tape: &TapeReader<R>,
+    opening: &Opening,
+    out: &mut TapeWriter<W>,
+) -> Result<(), TapeError> {
+    for digest in opening.modules.iter().filter_map(|set| set.source.as_ref()) {
+        if let Some(bytes) = tape.blob(digest) {
+            out.append_blob(&Blob { digest: digest.clone(), base64: BASE64.encode(bytes) })?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes a tape to `out` once more, with stand-ins in the place of secrets.
+///
+/// # Errors
+///
+/// The tape cannot be read, `out` not be written, or the sources of an extension do not compile without the secret.
+pub fn redact<R: Read, W: Write>(mut tape: TapeReader<R>, substitutes: Substitutes, out: W) -> Result<W, ReplayError> {
+    let header = tape.header().clone();
+    let mut written: BTreeMap<String, (String, String)> = BTreeMap::new();
+    let mut out = TapeWriter::redacting(out, &header, substitutes)?;
+    while let Some(record) = next(&mut tape)? {
+        let Record { realm, mut event, .. } = record;
+        if let Event::Open(opening) = &mut event {
+            for set in &mut opening.modules {
+                let Some(blob) = set.source.clone() else { continue };
+                if !written.contains_key(blob.as_str()) {
+                    let absent = || ModuleError::Sources("they are not on it".to_owned());
+                    let recorded = tape.blob(&blob).ok_or_else(absent)?.to_vec();
+                    let mut changed = set.clone();
+                    let sources = modules::without_secrets(recorded, &mut changed, |text| out.without_secrets(text))?;
+                    let name = modules::blob_digest(&sources);
+                    out.append_blob(&Blob { digest: name.clone(), base64: BASE64.encode(sources) })?;
+                    written.insert(blob.clone(), (name, changed.digest));
+                }
+                if let Some((name, digest)) = written.get(&blob) {
+                    (set.source, set.digest) = (Some(name.clone()), digest.clone());
+                }
+            }
+        }
+        if let Some(event) = event.as_ref() {
+            out.append(realm, event)?;
+        }
+    }
+    Ok(out.finish()?)
+}

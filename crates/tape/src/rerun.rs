@@ -1,0 +1,738 @@
+//! Running the inputs of a tape through an extension that changed.
+//!
+//! A [`Replay`](crate::Replay) ends at the first difference. A rerun goes on: it aligns the outputs of each turn with the recorded
+//! ones, reports those that changed, and hands later inputs to the calls, timers and functions that stand for the recorded ones.
+//! An input for which the extension no longer has a receiver is left out. A call that was not recorded gets the answer of an
+//! equal one, where there is one; otherwise a synchronous call fails, and an asynchronous one stays without an answer.
+//!
+//! What a turn consumed is no output. Realms of other extensions are not run.
+
+use crate::align::{Aligned, Found, Names, Output, align};
+use crate::compare::{Output as Place, brief, differences};
+use crate::error::TapeError;
+use crate::modules;
+use crate::reader::TapeReader;
+use crate::record::{Blob, Event, EventRef, ModuleSet, Opening, RealmNumber, Record};
+use crate::replay::{ReplayError, ReplayOptions, ReplayServices, are_usual, joined, modules_of};
+use crate::source::{Latest, SourcePosition, Traced};
+use crate::writer::TapeWriter;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use pijs_artifact::Verified;
+use pijs_protocol::wire::{EntriesDelta, StateDelta, Task};
+use pijs_protocol::{
+    CallId, Delivery, ErrorCode, ExtensionId, Handle, HostCall, HostResult, HostcallError, Message, Now, Seq,
+    SyncReply, Termination, TimerId, Yield,
+};
+use pijs_realm::{Patience, Progress, Realm, SyncHost};
+use pijs_redact::Redactor;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::{Read, Write};
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Longest wait at a time for a realm in another process.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// Most changes that are kept; the rest is counted.
+const MOST_CHANGES: usize = 200;
+
+/// Characters that are shown before the first one that differs.
+const CONTEXT: usize = 40;
+
+/// Changed members of one output that are shown.
+const MOST_MEMBERS: usize = 12;
+
+/// The outputs that an extension no longer makes as recorded.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Changes {
+    /// In the order of the tape.
+    pub changes: Vec<Change>,
+    /// How many there are.
+    pub count: u64,
+    /// Turns of the extension.
+    pub ticks: u64,
+    /// Inputs that were left out, since nothing in the extension waits for them any more.
+    pub left_out: u64,
+    /// The recording was cut off.
+    pub cut: bool,
+}
+
+/// One output that changed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Change {
+    /// Number of the tick on the tape, over all realms.
+    pub tick: u64,
+    /// In whose realm.
+    pub realm: ExtensionId,
+    /// The turn in that realm's own order.
+    pub seq: Seq,
+    /// The input of the turn: `event_hook agent_start`, `timer_fired`, ...
+    pub input: String,
+    /// The recorded output; `Null` for a new one.
+    pub recorded: Value,
+    /// The output now; `Null` for one that is gone.
+    pub replayed: Value,
+    /// The position in the extension's source, where it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<SourcePosition>,
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { tick, seq, input, recorded, replayed, source, .. } = self;
+        write!(f, "tick {tick}, turn {} ({input})", seq.0)?;
+        if let Some(source) = source {
+            write!(f, ", {source}")?;
+        }
+        match (recorded.is_null(), replayed.is_null()) {
+            (true, _) => write!(f, "\n+ {}", brief(replayed)),
+            (_, true) => write!(f, "\n- {}", brief(recorded)),
+            _ => {
+                let members = differences(recorded, replayed);
+                for (at, left, right) in members.iter().take(MOST_MEMBERS) {
+                    let (left, right) = &excerpts(left.as_ref(), right.as_ref());
+                    let sign = |value: &Option<Value>, sign: char| match value {
+                        Some(value) => format!("\n{sign} {at}: {}", brief(value)),
+                        None => String::new(),
+                    };
+                    write!(f, "{}{}", sign(left, '-'), sign(right, '+'))?;
+                }
+                match members.len().saturating_sub(MOST_MEMBERS) {
+                    0 => Ok(()),
+                    more => write!(f, "\n  and {more} more"),
+                }
+            }
+        }
+    }
+}
+
+/// Both sides; of two long texts that begin alike, what differs and a little before it.
+fn excerpts(left: Option<&Value>, right: Option<&Value>) -> (Option<Value>, Option<Value>) {
+    if let (Some(Value::String(left)), Some(Value::String(right))) = (left, right) {
+        let alike = left.chars().zip(right.chars()).take_while(|(left, right)| left == right).count();
+        if alike > 2 * CONTEXT {
+            let rest =
+                |text: &str| Value::from(format!("...{}", text.chars().skip(alike - CONTEXT).collect::<String>()));
+            return (Some(rest(left)), Some(rest(right)));
+        }
+    }
+    (left.cloned(), right.cloned())
+}
+
+/// Reports the outputs of an extension that changed since the tape was recorded. `services` say which extension it is, by
+/// [`ReplayServices::replacement`]. Its realms run in this thread, whose time zone has to be the recorded one.
+///
+/// # Errors
+///
+/// The tape cannot be read, or a realm of it cannot be made.
+pub fn changes<R: Read>(tape: TapeReader<R>, services: &dyn ReplayServices) -> Result<Changes, ReplayError> {
+    let latest = Latest::default();
+    let traced = Traced::new(services, &latest);
+    Rerun::<R, std::io::Sink>::new(tape, &traced, Some(latest), None, Inputs::OfReplaced)
+        .run()
+        .map(|(changes, _)| changes)
+}
+
+/// Writes the tape that the extension makes of the inputs now, to `out`; a replay of it is equal.
+///
+/// # Errors
+///
+/// As [`changes`], and those of `out`.
+pub fn rerecord<R: Read, W: Write>(
+    tape: TapeReader<R>,
+    services: &dyn ReplayServices,
+    out: W,
+) -> Result<W, ReplayError> {
+    written(tape, services, out, Inputs::OfReplaced).map(|(_, out)| out)
+}
+
+/// Writes the tape that all extensions of a tape make of its inputs without those of some ticks. Returns it and the number of
+/// inputs that were left out, those counted for which nothing waits any more. The opening of a realm and the loading of
+/// an entry stay.
+///
+/// # Errors
+///
+/// As [`rerecord`].
+pub fn cut<R: Read, W: Write>(
+    tape: TapeReader<R>,
+    services: &dyn ReplayServices,
+    ticks: Vec<RangeInclusive<u64>>,
+    out: W,
+) -> Result<(W, u64), ReplayError> {
+    written(tape, services, out, Inputs::Without(ticks)).map(|(changes, out)| (out, changes.left_out))
+}
+
+fn written<R: Read, W: Write>(
+    tape: TapeReader<R>,
+    services: &dyn ReplayServices,
+    out: W,
+    inputs: Inputs,
+) -> Result<(Changes, W), ReplayError> {
+    let mut header = tape.header().clone();
+    (header.engine, header.host_modules) = (services.engine(), services.host_modules());
+    env!("CARGO_PKG_VERSION").clone_into(&mut header.pi);
+    let writer = TapeWriter::redacting(out, &header, Redactor::default().substitutes())?;
+    let (changes, writer) = Rerun::new(tape, services, None, Some(writer), inputs).run()?;
+    Ok((changes, writer.expect("it was given one").finish()?))
+}
+
+/// The inputs that are run.
+enum Inputs {
+    /// Those of the extension that is replaced.
+    OfReplaced,
+    /// Those of all extensions but for some ticks.
+    Without(Vec<RangeInclusive<u64>>),
+}
+
+struct Rerun<'a, R, W: Write> {
+    tape: TapeReader<R>,
+    services: &'a dyn ReplayServices,
+    latest: Option<Latest>,
+    out: Option<TapeWriter<W>>,
+    players: BTreeMap<RealmNumber, Player>,
+    modules: BTreeMap<String, Arc<Verified>>,
+    found: Changes,
+    tick: u64,
+    inputs: Inputs,
+}
+
+/// One realm of the tape.
+enum Player {
+    /// Of another extension: its records are passed on.
+    Other,
+    /// Of the extension.
+    Own(Box<Own>),
+}
+
+struct Own {
+    id: ExtensionId,
+    realm: Option<Box<dyn Realm>>,
+    /// Events of the turn that is gathered, with the number of their tick.
+    turn: Vec<(u64, Event)>,
+    names: Names,
+    /// Answers of synchronous calls by what was asked.
+    answers: BTreeMap<String, HostResult>,
+    /// State that inputs brought which were left out.
+    state: Option<StateDelta>,
+}
+
+impl<'a, R: Read, W: Write> Rerun<'a, R, W> {
+    fn new(
+        tape: TapeReader<R>,
+        services: &'a dyn ReplayServices,
+        latest: Option<Latest>,
+        out: Option<TapeWriter<W>>,
+        inputs: Inputs,
+    ) -> Self {
+        let (players, modules, found) = (BTreeMap::new(), BTreeMap::new(), Changes::default());
+        Self { tape, services, latest, out, players, modules, found, tick: 0, inputs }
+    }
+
+    fn run(mut self) -> Result<(Changes, Option<TapeWriter<W>>), ReplayError> {
+        loop {
+            let record = match self.tape.next() {
+                None => break,
+                Some(Err(error)) if error.is_cut() => break,
+                Some(record) => record.map_err(ReplayError::Tape)?,
+            };
+            self.take(record)?;
+        }
+        self.found.cut = !self.tape.is_complete();
+        Ok((self.found, self.out))
+    }
+
+    fn take(&mut self, record: Record) -> Result<(), ReplayError> {
+        let Record { realm, event, .. } = record;
+        self.tick += u64::from(event.begins_tick());
+        if let Event::Open(opening) = &event {
+            let is_replaced = |set: &ModuleSet| set.source.is_some() && self.services.replacement(set).is_some();
+            let is_own = match self.inputs {
+                Inputs::OfReplaced => opening.modules.iter().any(is_replaced),
+                Inputs::Without(_) => true,
+            };
+            let player = match is_own {
+                true => Player::Own(Box::new(Own {
+                    id: opening.extension().clone(),
+                    realm: None,
+                    turn: Vec::new(),
+                    names: Names::default(),
+                    answers: BTreeMap::new(),
+                    state: None,
+                })),
+                false => {
+                    self.copy_sources(opening)?;
+                    Player::Other
+                }
+            };
+            self.players.insert(realm, player);
+        }
+        let Some(what) = event.as_ref() else { return Ok(()) };
+        let ends_turn = what.ends_turn();
+        match self.players.get_mut(&realm) {
+            Some(Player::Own(own)) => {
+                own.turn.push((self.tick, event));
+                if ends_turn {
+                    let mut own = self.players.remove(&realm).expect("it is there");
+                    if let Player::Own(own) = &mut own {
+                        self.play(realm, own)?;
+                    }
+                    self.players.insert(realm, own);
+                }
+                Ok(())
+            }
+            Some(Player::Other) => self.write(realm, what),
+            // The reader has seen to it that every realm was opened.
+            None => Ok(()),
+        }
+    }
+
+    fn write(&mut self, realm: RealmNumber, event: EventRef<'_>) -> Result<(), ReplayError> {
+        match &mut self.out {
+            Some(out) => Ok(out.append(realm, event)?),
+            None => Ok(()),
+        }
+    }
+
+    /// Passes the sources of another extension on.
+    fn copy_sources(&mut self, opening: &Opening) -> Result<(), ReplayError> {
+        let Some(out) = &mut self.out else { return Ok(()) };
+        for digest in opening.modules.iter().filter_map(|set| set.source.as_ref()) {
+            if let Some(bytes) = self.tape.blob(digest) {
+                out.append_blob(&Blob { digest: digest.clone(), base64: BASE64.encode(bytes) })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs a turn whose end was read.
+    fn play(&mut self, number: RealmNumber, own: &mut Own) -> Result<(), ReplayError> {
+        let mut turn = std::mem::take(&mut own.turn);
+        let Some((_, end)) = turn.pop() else { return Ok(()) };
+        if let Event::Termination(reason) = &end {
+            // A turn that was stopped from outside is not entered.
+            own.realm = None;
+            let is_cut = |(tick, event): &(u64, Event)| matches!(event, Event::Delivery(delivery) if self.is_cut(*tick, &delivery.task));
+            turn.retain(|step| !is_cut(step));
+            for (_, event) in &turn {
+                if let Some(event) = event.as_ref() {
+                    self.write_turn_start(number, event)?;
+                }
+            }
+            return self.write(number, EventRef::Termination(reason));
+        }
+        self.found.ticks += 1;
+        let Event::Yield(recorded) = end else { return Ok(()) };
+        let mut script = Script::new(&turn);
+        let mut deliveries = Vec::new();
+        let mut opened = None;
+        let (mut seq, mut input) = (Seq::default(), "open".to_owned());
+        for (tick, event) in &turn {
+            match event {
+                Event::Open(opening) => opened = Some(opening.as_ref().clone()),
+                Event::Delivery(delivery) => {
+                    (seq, input) = (delivery.seq, name(&delivery.task));
+                    let kept = (!self.is_cut(*tick, &delivery.task)).then(|| delivery.as_ref().clone());
+                    match kept.and_then(|delivery| own.names.translate(delivery)) {
+                        Some(delivery) => deliveries.push(delivery),
+                        None => {
+                            self.found.left_out += 1;
+                            own.leave_out(delivery.state.as_ref());
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        if own.realm.is_none() && opened.is_none() {
+            self.found.left_out += deliveries.len() as u64;
+            return Ok(());
+        }
+        let count = deliveries.len();
+        let mut done: Option<Result<Yield, Termination>> = None;
+        if let Some(mut opening) = opened {
+            if !are_usual(&opening.options.limits) {
+                return Err(ReplayError::Limits);
+            }
+            let options = ReplayOptions { until: None, accept_build: true };
+            let modules = modules_of(&opening, &self.tape, self.services, &mut self.modules, options)?;
+            let host = &mut Host { script: &mut script, own };
+            let started = self.services.open(&opening.options, modules.clone(), opening.now, host);
+            let (realm, booted) = started.map_err(ReplayError::Open)?;
+            own.realm = Some(realm);
+            self.describe(&mut opening, &modules)?;
+            self.write(number, EventRef::Open(&opening))?;
+            self.write_calls(number, &mut script)?;
+            done = Some(Ok(booted));
+        }
+        for mut delivery in deliveries {
+            delivery.state = own.with_state(delivery.state);
+            self.write(number, EventRef::Delivery(&delivery))?;
+            script.now = delivery.now;
+            let mut realm = own.realm.take();
+            let ran = realm.as_deref_mut().map(|realm| run(realm, delivery, &mut Host { script: &mut script, own }));
+            own.realm = realm;
+            self.write_calls(number, &mut script)?;
+            match ran {
+                Some(Ok(more)) => {
+                    done = Some(Ok(match done.take() {
+                        Some(Ok(before)) => joined(before, more),
+                        _ => more,
+                    }))
+                }
+                Some(Err(reason)) => {
+                    own.realm = None;
+                    done = Some(Err(reason));
+                    break;
+                }
+                None => break,
+            }
+        }
+        script.skip_rest(own);
+        let place = At { tick: self.tick, id: own.id.clone(), seq, input, deliveries: count };
+        for (index, recorded, replayed) in std::mem::take(&mut script.changes) {
+            self.report(&place, index.map_or(Place::Turn, Place::Call), recorded, replayed);
+        }
+        match done {
+            Some(Ok(done)) => {
+                self.compare(&place, own, &recorded, &done);
+                self.write(number, EventRef::Yield(&done))
+            }
+            Some(Err(reason)) => {
+                let recorded = serde_json::to_value(&recorded).unwrap_or_default();
+                let replayed = serde_json::json!({ "ended": reason.to_string() });
+                self.report(&place, Place::Turn, recorded, replayed);
+                self.write(number, EventRef::Termination(&reason))
+            }
+            None => {
+                self.compare(&place, own, &recorded, &Yield::default());
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether the caller wants an input left out.
+    fn is_cut(&self, tick: u64, task: &Task) -> bool {
+        let is_load = matches!(task, Task::Message(message) if matches!(message.as_ref(), Message::Load(_)));
+        match &self.inputs {
+            Inputs::OfReplaced => false,
+            Inputs::Without(ticks) => !is_load && ticks.iter().any(|range| range.contains(&tick)),
+        }
+    }
+
+    fn write_turn_start(&mut self, realm: RealmNumber, event: EventRef<'_>) -> Result<(), ReplayError> {
+        if let EventRef::Open(opening) = event {
+            self.copy_sources(opening)?;
+        }
+        self.write(realm, event)
+    }
+
+    fn write_calls(&mut self, realm: RealmNumber, script: &mut Script) -> Result<(), ReplayError> {
+        for (call, reply) in std::mem::take(&mut script.made) {
+            self.write(realm, EventRef::Call(&call))?;
+            self.write(realm, EventRef::Reply(&reply))?;
+        }
+        Ok(())
+    }
+
+    /// Names the modules that were run in the place of the recorded ones.
+    fn describe(&mut self, opening: &mut Opening, run: &[Arc<Verified>]) -> Result<(), ReplayError> {
+        let Some(out) = &mut self.out else { return Ok(()) };
+        for (set, modules) in opening.modules.iter_mut().zip(run) {
+            let (described, sources) = modules::describe(modules);
+            let keeps_sources = set.source.is_some();
+            *set = described;
+            if let Some(sources) = sources.filter(|_| keeps_sources) {
+                let sources = modules::without_secrets(sources, set, |text| out.without_secrets(text))?;
+                let digest = modules::blob_digest(&sources);
+                out.append_blob(&Blob { digest: digest.clone(), base64: BASE64.encode(&sources) })?;
+                set.source = Some(digest);
+            }
+        }
+        Ok(())
+    }
+
+    fn compare(&mut self, at: &At, own: &mut Own, recorded: &Yield, replayed: &Yield) {
+        let outputs = |done: &Yield| done.messages.iter().map(Output::of_message).collect::<Vec<_>>();
+        let (left, right) = (outputs(recorded), outputs(replayed));
+        let value = |output: &Output| output.value.clone();
+        for aligned in align(&left, &right) {
+            match aligned {
+                Aligned::Equal(i, j) => {
+                    own.names.pair(&left[i], &right[j]);
+                    if !own.names.refer_alike(&left[i], &right[j]) {
+                        let written = |message| serde_json::to_value(message).unwrap_or_default();
+                        let (left, right) = (written(&recorded.messages[i]), written(&replayed.messages[j]));
+                        self.report(at, Place::Message(j, None), left, right);
+                    }
+                }
+                Aligned::Changed(i, j) => {
+                    own.names.pair(&left[i], &right[j]);
+                    let registration = changed_registration(&left[i].value, &right[j].value);
+                    self.report(at, Place::Message(j, registration), value(&left[i]), value(&right[j]));
+                }
+                Aligned::Removed(i) => {
+                    own.names.lose(&left[i]);
+                    self.report(at, Place::Turn, value(&left[i]), Value::Null);
+                }
+                Aligned::Added(j) => {
+                    own.names.add(&right[j]);
+                    self.report(at, Place::Message(j, None), Value::Null, value(&right[j]));
+                }
+            }
+        }
+        let (left, right) = (Output::of_stream(&recorded.stream), Output::of_stream(&replayed.stream));
+        let is_alike = match (&left, &right) {
+            (Some(left), Some(right)) => left.value == right.value && own.names.refer_alike(left, right),
+            (left, right) => left.is_none() && right.is_none(),
+        };
+        if !is_alike {
+            let of = |output: Option<&Output>| output.map(value).unwrap_or_default();
+            self.report(at, Place::Stream, of(left.as_ref()), of(right.as_ref()));
+        }
+    }
+
+    fn report(&mut self, at: &At, place: Place, recorded: Value, replayed: Value) {
+        self.found.count += 1;
+        if self.found.changes.len() >= MOST_CHANGES {
+            return;
+        }
+        let latest = self.latest.as_ref().and_then(|latest| latest.borrow().clone());
+        let source = latest.and_then(|realm| realm.borrow().position(at.deliveries, place));
+        let At { tick, id, seq, input, .. } = at;
+        let (tick, realm, seq, input) = (*tick, id.clone(), *seq, input.clone());
+        self.found.changes.push(Change { tick, realm, seq, input, recorded, replayed, source });
+    }
+}
+
+/// The turn of a change.
+struct At {
+    tick: u64,
+    id: ExtensionId,
+    seq: Seq,
+    input: String,
+    /// Macrotasks that were run.
+    deliveries: usize,
+}
+
+/// Names a macrotask.
+pub(crate) fn name(task: &Task) -> String {
+    let message = match task {
+        Task::Stream(_) => return "stream".to_owned(),
+        Task::Message(message) => message,
+    };
+    match message.as_ref() {
+        Message::EventHook(hook) => format!("event {}", hook.event),
+        Message::ToolCall(call) => format!("tool {}", call.name),
+        Message::SlashCommand(command) => format!("command /{}", command.name),
+        Message::Callback(_) => "callback".to_owned(),
+        Message::HostResult(result) => format!("answer of {}", result.call_id),
+        Message::TimerFired { timer } => format!("timer {}", timer.0),
+        Message::Load(load) => format!("load {}", load.path),
+        message => {
+            let written = serde_json::to_value(message).unwrap_or_default();
+            written.get("type").and_then(Value::as_str).unwrap_or_default().to_owned()
+        }
+    }
+}
+
+/// The first registration that differs.
+fn changed_registration(left: &Value, right: &Value) -> Option<usize> {
+    let of = |value: &Value| value.pointer("/payload/registrations").and_then(Value::as_array).cloned();
+    let (left, right) = (of(left)?, of(right)?);
+    (0..right.len()).find(|at| left.get(*at) != right.get(*at))
+}
+
+fn run(realm: &mut dyn Realm, delivery: Delivery, host: &mut Host<'_>) -> Result<Yield, Termination> {
+    let mut progress = realm.start(delivery, host);
+    loop {
+        match progress {
+            Progress::Running => progress = realm.resume(host, Patience::AtMost(PATIENCE)),
+            Progress::Yielded(done) => return Ok(done),
+            Progress::Ended(reason) => return Err(reason),
+        }
+    }
+}
+
+impl Own {
+    fn leave_out(&mut self, state: Option<&StateDelta>) {
+        if let Some(state) = state {
+            self.state = Some(match self.state.take() {
+                Some(before) => merged(before, state.clone()),
+                None => state.clone(),
+            });
+        }
+    }
+
+    /// State of an input, after that of the inputs before it which were left out.
+    fn with_state(&mut self, state: Option<StateDelta>) -> Option<StateDelta> {
+        match (self.state.take(), state) {
+            (Some(before), Some(state)) => Some(merged(before, state)),
+            (before, state) => before.or(state),
+        }
+    }
+}
+
+/// Two changes of the readable state as one.
+fn merged(mut before: StateDelta, state: StateDelta) -> StateDelta {
+    before.set.extend(state.set);
+    let entries = match (before.entries, state.entries) {
+        (Some(before), Some(mut then)) => Some(match then.keep.checked_sub(before.keep) {
+            Some(kept) => {
+                let mut append = before.append;
+                append.truncate(kept);
+                append.append(&mut then.append);
+                EntriesDelta { keep: before.keep, append }
+            }
+            None => then,
+        }),
+        (before, then) => then.or(before),
+    };
+    StateDelta { version: state.version, set: before.set, entries }
+}
+
+impl Names {
+    /// An input with the ids of the replay; `None` when nothing waits for it any more.
+    fn translate(&self, mut delivery: Delivery) -> Option<Delivery> {
+        let Task::Message(message) = &mut delivery.task else { return Some(delivery) };
+        match message.as_mut() {
+            Message::HostResult(result) => match self.calls.find(result.call_id.as_str()) {
+                Found::As(id) => result.call_id = CallId::from(id),
+                Found::Gone | Found::Unknown => return None,
+            },
+            Message::TimerFired { timer } => match self.timers.find(&timer.0.to_string()) {
+                Found::As(id) => *timer = TimerId(id.parse().ok()?),
+                Found::Gone | Found::Unknown => return None,
+            },
+            Message::EventHook(hook) => self.function(&mut hook.handle)?,
+            Message::ToolCall(call) => self.function(&mut call.handle)?,
+            Message::SlashCommand(command) => self.function(&mut command.handle)?,
+            Message::Callback(callback) => self.function(&mut callback.handle)?,
+            Message::HandlerMuted { handler } => self.function(handler)?,
+            _ => {}
+        }
+        Some(delivery)
+    }
+
+    fn function(&self, handle: &mut Handle) -> Option<()> {
+        match self.functions.find(&handle.0.to_string()) {
+            Found::As(id) => *handle = Handle(id.parse().ok()?),
+            Found::Gone => return None,
+            Found::Unknown => {}
+        }
+        Some(())
+    }
+}
+
+/// A recorded call and its answer.
+struct Answered {
+    output: Output,
+    reply: Option<SyncReply>,
+}
+
+/// The synchronous calls of a turn.
+struct Script {
+    recorded: Vec<Answered>,
+    next: usize,
+    now: Now,
+    /// Calls that were made, in order, until they are written.
+    made: Vec<(HostCall, SyncReply)>,
+    /// How many were made.
+    count: usize,
+    /// Index of the call that was made, the recorded side and the other.
+    changes: Vec<(Option<usize>, Value, Value)>,
+}
+
+impl Script {
+    fn new(turn: &[(u64, Event)]) -> Self {
+        let mut recorded: Vec<Answered> = Vec::new();
+        let mut now = Now::default();
+        for (_, event) in turn {
+            match event {
+                Event::Call(call) => recorded.push(Answered { output: Output::of_call(call), reply: None }),
+                Event::Reply(reply) => {
+                    if let Some(answered) = recorded.last_mut() {
+                        answered.reply = Some(reply.clone());
+                    }
+                }
+                Event::Open(opening) => now = opening.now,
+                Event::Delivery(delivery) => now = delivery.now,
+                _ => {}
+            }
+        }
+        Self { recorded, next: 0, now, made: Vec::new(), count: 0, changes: Vec::new() }
+    }
+
+    /// Leaves the recorded calls before an index out.
+    fn skip_to(&mut self, index: usize, own: &mut Own) {
+        for at in self.next..index {
+            let Answered { output, reply } = &self.recorded[at];
+            self.changes.push((None, output.value.clone(), Value::Null));
+            own.names.lose(output);
+            own.leave_out(reply.as_ref().and_then(|reply| reply.state.as_ref()));
+        }
+        self.next = index;
+    }
+
+    fn skip_rest(&mut self, own: &mut Own) {
+        self.skip_to(self.recorded.len(), own);
+    }
+}
+
+/// Answers the synchronous calls of a turn from the tape.
+struct Host<'a> {
+    script: &'a mut Script,
+    own: &'a mut Own,
+}
+
+impl SyncHost for Host<'_> {
+    fn call(&mut self, call: HostCall) -> SyncReply {
+        let Self { script, own } = self;
+        let (output, index) = (Output::of_call(&call), script.count);
+        script.count += 1;
+        let key = output.key();
+        let rest = &script.recorded[script.next..];
+        let equal = rest.iter().position(|recorded| recorded.output.value == output.value).map(|at| script.next + at);
+        let is_known = own.answers.contains_key(&key);
+        // One of the same kind in its place, unless the answer to this one is known.
+        let stands_for =
+            || rest.first().filter(|recorded| !is_known && recorded.output.is_of_kind(&output)).map(|_| script.next);
+        let mut reply = None;
+        if let Some(at) = equal.or_else(stands_for) {
+            script.skip_to(at, own);
+            script.next = at + 1;
+            let Answered { output: recorded, reply: answer } = &script.recorded[at];
+            own.names.pair(recorded, &output);
+            if recorded.value != output.value {
+                script.changes.push((Some(index), recorded.value.clone(), output.value.clone()));
+            }
+            reply.clone_from(answer);
+        } else {
+            script.changes.push((Some(index), Value::Null, output.value.clone()));
+        }
+        let mut reply = reply.unwrap_or_else(|| {
+            let unknown = || {
+                let error = HostcallError::new(ErrorCode::Internal, "the tape has no answer to this call");
+                HostResult::failed(call.call_id.clone(), error)
+            };
+            let result = own.answers.get(&key).cloned().unwrap_or_else(unknown);
+            SyncReply { result, now: script.now, state: None }
+        });
+        reply.result.call_id = call.call_id.clone();
+        reply.state = own.with_state(reply.state.take());
+        own.answers.insert(key, reply.result.clone());
+        script.now = reply.now;
+        script.made.push((call, reply.clone()));
+        reply
+    }
+}
+
+impl From<std::io::Error> for ReplayError {
+    fn from(error: std::io::Error) -> Self {
+        Self::Tape(TapeError::from(error))
+    }
+}

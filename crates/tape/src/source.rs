@@ -1,0 +1,310 @@
+//! The position in the extension's source behind the first difference of a replay.
+//!
+//! A tape has no stacks: they cost too much while a session runs. So a replay that found a difference is played once more, in
+//! realms of this thread that keep the stack of each call and message ([`pijs_engine::Trace`]), up to the same difference.
+//! The code that made the differing output is the innermost frame in the extension's source. Where there is none, as in the
+//! answer that our runtime sends for a handler, the turn itself says what ran in it: the handler, named by where it was registered, or the statement
+//! that armed the timer or made the call whose answer came.
+
+use crate::compare::{Divergence, Output};
+use crate::reader::TapeReader;
+use crate::record::ModuleSet;
+use crate::replay::{Replay, ReplayOptions, ReplayServices};
+use pijs_artifact::{Artifact, PositionMap, Verified, innermost};
+use pijs_engine::{EngineRealm, SyncHost, Trace};
+use pijs_protocol::artifact::EngineBuild;
+use pijs_protocol::message::Position;
+use pijs_protocol::wire::{RealmOptions, StreamAnswer, Task};
+use pijs_protocol::{CallId, Delivery, Handle, Message, Now, Seq, StreamDelta, Termination, TimerId, Yield};
+use pijs_realm::{Patience, Progress, Realm};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::Read;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// A position in the source of an extension, and how it is related to an output.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SourcePosition {
+    /// Path inside the package.
+    pub file: String,
+    /// 1-based.
+    pub line: u32,
+    /// 1-based.
+    pub column: u32,
+    /// How it is related to the output.
+    pub of: Relation,
+}
+
+/// How a position in the source is related to an output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Relation {
+    /// The code at the position made the output.
+    Statement,
+    /// The code at the position threw the error that is the output.
+    Thrown,
+    /// The output came from the function that is registered at the position; where inside is not known.
+    Function,
+    /// The output came after the code at the position, which had armed a timer or made a call.
+    After,
+}
+
+impl fmt::Display for SourcePosition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { file, line, column, of } = self;
+        let relation = match of {
+            Relation::Statement => "at",
+            Relation::Thrown => "thrown at",
+            Relation::Function => "in the function registered at",
+            Relation::After => "in the code that waited for",
+        };
+        write!(f, "{relation} {file}:{line}:{column}")
+    }
+}
+
+/// Finds the position behind a difference that a replay of the same tape, with the same services, came to.
+///
+/// `None` when the code is unknown: nothing of the extension ran, the difference is in what realms of this thread do not
+/// share with those of the replay, or the services have no maps.
+pub fn locate<R: Read>(
+    tape: TapeReader<R>,
+    services: &dyn ReplayServices,
+    divergence: &Divergence,
+) -> Option<SourcePosition> {
+    let latest = Latest::default();
+    let traced = Traced::new(services, &latest);
+    let options = ReplayOptions { until: Some(divergence.tick), accept_build: true };
+    let again = Replay::new(tape, &traced, options).ok()?.usage_from(divergence.tick).run().ok()?.divergence?;
+    if !again.is_same(divergence) {
+        return None;
+    }
+    let realm = latest.borrow().clone()?;
+    let position = realm.borrow().position(again.deliveries, again.output);
+    position
+}
+
+/// Services of a replay whose realms keep stacks.
+pub(crate) struct Traced<'a> {
+    services: &'a dyn ReplayServices,
+    latest: Latest,
+}
+
+/// The realm that ran last.
+pub(crate) type Latest = Rc<RefCell<Option<Rc<RefCell<TracedRealm>>>>>;
+
+impl<'a> Traced<'a> {
+    pub(crate) fn new(services: &'a dyn ReplayServices, latest: &Latest) -> Self {
+        Self { services, latest: Rc::clone(latest) }
+    }
+}
+
+impl ReplayServices for Traced<'_> {
+    fn engine(&self) -> EngineBuild {
+        self.services.engine()
+    }
+
+    fn host_modules(&self) -> String {
+        self.services.host_modules()
+    }
+
+    fn replacement(&self, recorded: &ModuleSet) -> Option<Arc<Verified>> {
+        self.services.replacement(recorded)
+    }
+
+    fn modules(&self, modules: &ModuleSet) -> Option<Arc<Verified>> {
+        self.services.modules(modules)
+    }
+
+    fn positions(&self, artifact: &Artifact) -> Option<Box<dyn PositionMap>> {
+        self.services.positions(artifact)
+    }
+
+    fn open(
+        &self,
+        options: &RealmOptions,
+        modules: Vec<Arc<Verified>>,
+        now: Now,
+        host: &mut dyn SyncHost,
+    ) -> Result<(Box<dyn Realm>, Yield), String> {
+        let map = modules.last().and_then(|own| self.services.positions(own.artifact()));
+        let mut engine = EngineRealm::new(options).map_err(|error| error.to_string())?;
+        engine.trace();
+        modules.into_iter().for_each(|modules| engine.add_modules(modules));
+        let booted = engine.start(now, host).map_err(|reason| reason.to_string())?;
+        let mut realm = TracedRealm {
+            engine,
+            map,
+            turns: Vec::new(),
+            timers: BTreeMap::new(),
+            calls: BTreeMap::new(),
+            functions: BTreeMap::new(),
+        };
+        realm.keep(None, &booted);
+        let shared = SharedRealm { realm: Rc::new(RefCell::new(realm)), latest: Rc::clone(&self.latest) };
+        shared.is_latest();
+        Ok((Box::new(shared), booted))
+    }
+}
+
+/// The realm as the replay has it.
+struct SharedRealm {
+    realm: Rc<RefCell<TracedRealm>>,
+    latest: Latest,
+}
+
+impl SharedRealm {
+    fn is_latest(&self) {
+        *self.latest.borrow_mut() = Some(Rc::clone(&self.realm));
+    }
+
+    fn turn(&self, delivery: Delivery, host: &mut dyn SyncHost) -> Result<Yield, Termination> {
+        self.is_latest();
+        let mut realm = self.realm.borrow_mut();
+        let task = delivery.task.clone();
+        let done = realm.engine.turn(delivery, host);
+        realm.keep(Some(task), done.as_ref().unwrap_or(&Yield::default()));
+        done
+    }
+}
+
+impl Realm for SharedRealm {
+    fn start(&mut self, delivery: Delivery, host: &mut dyn SyncHost) -> Progress {
+        match self.turn(delivery, host) {
+            Ok(done) => Progress::Yielded(done),
+            Err(reason) => Progress::Ended(reason),
+        }
+    }
+
+    fn resume(&mut self, _host: &mut dyn SyncHost, _patience: Patience) -> Progress {
+        let detail = "a turn in this thread ends where it began".to_owned();
+        Progress::Ended(Termination::Protocol { detail })
+    }
+
+    fn stream(
+        &mut self,
+        seq: Seq,
+        now: Now,
+        delta: &StreamDelta,
+        host: &mut dyn SyncHost,
+    ) -> Result<Yield, Termination> {
+        self.turn(Delivery { seq, now, task: Task::Stream(delta.clone()), state: None }, host)
+    }
+
+    fn interrupt(&self) {}
+}
+
+/// A realm that keeps the stacks of its turns.
+pub(crate) struct TracedRealm {
+    engine: EngineRealm,
+    map: Option<Box<dyn PositionMap>>,
+    turns: Vec<Turn>,
+    /// Stacks of the code that armed a timer.
+    timers: BTreeMap<TimerId, String>,
+    /// Stacks of the code that made a call.
+    calls: BTreeMap<CallId, String>,
+    /// Stacks of the code that handed a function out.
+    functions: BTreeMap<Handle, String>,
+}
+
+/// One macrotask.
+struct Turn {
+    /// `None` for the opening of the realm.
+    task: Option<Task>,
+    trace: Trace,
+    messages: Vec<Message>,
+    stream: StreamAnswer,
+}
+
+impl TracedRealm {
+    fn keep(&mut self, task: Option<Task>, done: &Yield) {
+        let mut trace = self.engine.take_trace();
+        self.functions.extend(std::mem::take(&mut trace.functions));
+        for (message, stack) in done.messages.iter().zip(&trace.messages) {
+            match message {
+                Message::TimerSet { timer, .. } => drop(self.timers.insert(*timer, stack.clone())),
+                Message::HostCall(call) => drop(self.calls.insert(call.call_id.clone(), stack.clone())),
+                _ => {}
+            }
+        }
+        self.turns.push(Turn { task, trace, messages: done.messages.clone(), stream: done.stream.clone() });
+    }
+
+    /// The position behind an output of the latest turn, which had so many macrotasks.
+    pub(crate) fn position(&self, deliveries: usize, output: Output) -> Option<SourcePosition> {
+        let first = self.turns.len().saturating_sub(deliveries.max(1));
+        match output {
+            Output::Call(index) => {
+                let stack = self.turns[first..].iter().flat_map(|turn| &turn.trace.calls).nth(index).cloned();
+                self.innermost(stack.as_deref(), Relation::Statement)
+            }
+            Output::Message(index, registration) => self.of_message(first, index, registration),
+            Output::Stream => self.of_stream(first),
+            Output::Turn => None,
+        }
+        .or_else(|| self.of_turn(first))
+    }
+
+    fn of_message(&self, first: usize, index: usize, registration: Option<usize>) -> Option<SourcePosition> {
+        let turns = &self.turns[first..];
+        let (mut at, mut left) = (0, index);
+        while left >= turns.get(at)?.messages.len() {
+            left -= turns[at].messages.len();
+            at += 1;
+        }
+        None.or_else(|| {
+            let written = serde_json::to_value(&turns[at].messages[left]).ok()?;
+            let thrown = ["/payload/error/stack", "/payload/stack"].iter().find_map(|at| written.pointer(at)?.as_str());
+            thrown.and_then(|stack| self.innermost(Some(stack), Relation::Thrown))
+        })
+        .or_else(|| {
+            // Registrations of one load go out together, after all of them were made.
+            let Message::Register(register) = &turns[at].messages[left] else { return None };
+            let written = serde_json::to_value(register.registrations.get(registration?)?).ok()?;
+            self.of_handle(handle_in(&written)?)
+        })
+        .or_else(|| self.innermost(turns[at].trace.messages.get(left).map(String::as_str), Relation::Statement))
+    }
+
+    fn of_stream(&self, first: usize) -> Option<SourcePosition> {
+        self.turns[first..].iter().find_map(|turn| match &turn.stream {
+            StreamAnswer::Continue => None,
+            StreamAnswer::Abort(verdict) => self.of_handle(verdict.handler),
+            StreamAnswer::Late { handler } => self.of_handle(*handler),
+            StreamAnswer::Failed { handler, error } => {
+                self.innermost(error.stack.as_deref(), Relation::Thrown).or_else(|| self.of_handle(*handler))
+            }
+        })
+    }
+
+    /// The code that the turn ran.
+    fn of_turn(&self, first: usize) -> Option<SourcePosition> {
+        let Some(Task::Message(message)) = self.turns.get(first)?.task.as_ref() else { return None };
+        match message.as_ref() {
+            Message::TimerFired { timer } => {
+                self.innermost(self.timers.get(timer).map(String::as_str), Relation::After)
+            }
+            Message::HostResult(result) => {
+                self.innermost(self.calls.get(&result.call_id).map(String::as_str), Relation::After)
+            }
+            message => self.of_handle(handle_in(serde_json::to_value(message).ok()?.get("payload")?)?),
+        }
+    }
+
+    fn innermost(&self, stack: Option<&str>, of: Relation) -> Option<SourcePosition> {
+        let Position { file, line, column } = innermost(stack?, self.map.as_deref()?)?;
+        Some(SourcePosition { file, line, column, of })
+    }
+
+    fn of_handle(&self, handle: Handle) -> Option<SourcePosition> {
+        self.innermost(self.functions.get(&handle).map(String::as_str), Relation::Function)
+    }
+}
+
+/// The member of a message that names a function.
+fn handle_in(value: &Value) -> Option<Handle> {
+    value.get("handle")?.as_u64()?.try_into().ok().map(Handle)
+}
