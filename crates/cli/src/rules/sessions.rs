@@ -9,12 +9,16 @@ use super::{FromArgs, counted, given_up, take_reports};
 use crate::output::{stderr, stdout};
 use clap::Args;
 use pijs_agent::{FIRED_TYPE, VERDICT_TYPE, records_of};
+use pijs_protocol::StreamSource;
+use pijs_protocol::wire::Task;
 use pijs_rules::diagnostic::printable;
 use pijs_rules::engine::{Blocked, Outcome, PatternIndex, TraceEntry};
 use pijs_rules::{FiredRule, Firing, InjectedRecord, MatchContext, RetryLedger, Rule, RuleEngine, StreamKind};
 use pijs_runtime::Environment;
 use pijs_runtime::opening;
+use pijs_runtime::tape;
 use pijs_runtime::{Failure, Result};
+use pijs_tape::{Event, RealmNumber};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -31,7 +35,7 @@ const MAX_TRACE: usize = 1_000;
 /// `pi rules scan`.
 #[derive(Debug, Args)]
 pub(crate) struct ScanArgs {
-    /// Session files, or folders of them; without one, the sessions of this folder
+    /// Session files, or folders of them, and tapes (*.tape); without one, the sessions of this folder
     sessions: Vec<PathBuf>,
     /// Only this rule; repeatable
     #[arg(short, long = "rule", value_name = "NAME")]
@@ -455,15 +459,18 @@ fn session_files(environment: &Environment, given: &[PathBuf]) -> Result<Vec<Pat
             Err(error) if pijs_runtime::is_missing(&error) && given.is_empty() => {}
             Err(error) => {
                 return Err(Failure::failed(format!("{} cannot be read: {error}", place.display()))
-                    .help("give a session file (*.jsonl) or a folder of them"));
+                    .help("give a session file (*.jsonl), a folder of them, or a tape (*.tape)"));
             }
         }
     }
     Ok(files)
 }
 
-/// Reads a session. Lines that are none of a session are left out, and counted in a warning.
+/// Reads a session, or the tape of one. Lines that are none of a session are left out, and counted in a warning.
 fn read(file: &Path) -> Result<Vec<Line>> {
+    if file.extension().is_some_and(|extension| extension == "tape") {
+        return read_tape(file);
+    }
     let failed = |error: std::io::Error| Failure::failed(format!("{} cannot be read: {error}", file.display()));
     let mut lines = Vec::new();
     let mut bad = 0;
@@ -478,6 +485,40 @@ fn read(file: &Path) -> Result<Vec<Line>> {
         stderr(&printable(&format!("warning: {}: {lines} left out, being no JSON", file.display())));
     }
     Ok(lines)
+}
+
+/// Reads the replies that an extension heard while they streamed, those that were stopped included. Each realm hears what it
+/// listens to; the one that heard most tells most.
+fn read_tape(file: &Path) -> Result<Vec<Line>> {
+    let mut heard: BTreeMap<RealmNumber, (usize, Vec<(u32, Reply)>)> = BTreeMap::new();
+    for record in tape::open(file)? {
+        let record = match record {
+            Err(error) if error.is_cut() => break,
+            record => record.map_err(|error| tape::unreadable(file, &error))?,
+        };
+        let Event::Delivery(delivery) = record.event else { continue };
+        let (at_ms, Task::Stream(delta)) = (delivery.now.epoch_ms, delivery.task) else { continue };
+        let (bytes, replies) = heard.entry(record.realm).or_default();
+        *bytes += delta.chunk.len();
+        if replies.last().is_none_or(|(attempt, _)| *attempt != delta.attempt) {
+            replies.push((delta.attempt, Reply { parts: Vec::new(), at_ms }));
+        }
+        let Some((_, reply)) = replies.last_mut() else { continue };
+        let (stream, call) = match delta.source {
+            StreamSource::Text => (StreamKind::Text, String::new()),
+            StreamSource::Thinking => (StreamKind::Thinking, String::new()),
+            StreamSource::Tool => (StreamKind::Tool, delta.stream.to_string()),
+        };
+        match reply.parts.iter_mut().find(|part| part.stream == stream && part.call == call) {
+            Some(part) => part.text.push_str(&delta.chunk),
+            None => {
+                let tool = delta.tool_name.unwrap_or_default();
+                reply.parts.push(Part { stream, tool, call, text: delta.chunk });
+            }
+        }
+    }
+    let most = heard.into_values().max_by_key(|(bytes, _)| *bytes);
+    Ok(most.into_iter().flat_map(|(_, replies)| replies).map(|(_, reply)| Line::Reply(reply)).collect())
 }
 
 fn line_of(entry: &Value) -> Option<Line> {
