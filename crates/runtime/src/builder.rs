@@ -29,7 +29,7 @@ use crate::opening;
 use crate::reports::PrintedReports;
 use crate::session::{AgentSession, LoadedSession};
 use crate::supply::Supplier;
-use crate::tape::{self, RecordedRealms, Recording};
+use crate::tape::{self, RecordedRealms, Recording, TapeSettings};
 use crate::unanswered::Unanswered;
 use crate::watchdog::WatchThread;
 use pijs_agent::host::HostExtensions;
@@ -312,6 +312,13 @@ impl SessionBuilder {
                 let records = SessionRecords::new(Disk::system(), &environment.dirs.agent_dir);
                 let kept = SessionOptions { records: Some(Arc::new(records)), ..ambient.clone().into() };
                 opening::open(environment, &config.store, &kept)?
+            }
+        };
+        let environment = &match environment.tape {
+            Some(_) => environment.clone(),
+            None => {
+                let tape = TapeSettings::of(environment)?.beside(session.path());
+                Environment { tape, ..environment.clone() }
             }
         };
         let session_id = session.header().id.clone();

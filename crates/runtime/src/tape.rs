@@ -1,4 +1,8 @@
-//! `--tape` and `pi replay`: recording the realms of a session, and playing a recording again.
+//! `--tape`, `extensions.tape` of the settings, and `pi replay`: recording the realms of a session, and playing a recording again.
+
+mod settings;
+
+pub(crate) use settings::TapeSettings;
 
 use crate::config::{Isolation, SessionConfig};
 use crate::environment::Environment;
@@ -37,17 +41,35 @@ pub(crate) struct Recording<'a> {
     pub(crate) epoch_ms: u64,
 }
 
-/// Begins the recording that the configuration asks for.
+/// Begins the recording that the configuration or the settings ask for. One that only the settings ask for is no reason
+/// to do without a session.
 pub(crate) fn begin(
     environment: &Environment,
     config: &SessionConfig,
     recording: &Recording<'_>,
 ) -> Result<Option<Recorder>> {
+    match begin_any(environment, config, recording) {
+        Err(failure) if config.tape.is_none() => {
+            environment.notices.warn(failure.brief());
+            Ok(None)
+        }
+        begun => begun,
+    }
+}
+
+fn begin_any(environment: &Environment, config: &SessionConfig, recording: &Recording<'_>) -> Result<Option<Recorder>> {
     let Some(path) = environment.tape.clone() else { return Ok(None) };
     let failed = |error: io::Error| {
         Failure::failed(format!("the tape {} cannot be written: {error}", path.display()))
             .help("name a file that does not exist yet, in a folder that can be written")
     };
+    let of_settings = match config.tape {
+        Some(_) => None,
+        None => Some(TapeSettings::of(environment)?),
+    };
+    if let Some(settings) = of_settings {
+        settings.make_room(&path).map_err(failed)?;
+    }
     let file = create(&path).map_err(failed)?;
     let Recording { host_modules, options, decided, redactor, epoch_ms } = recording;
     let header = TapeHeader {
@@ -68,7 +90,12 @@ pub(crate) fn begin(
     let on_failure = move |error: &io::Error| {
         notices.warn(format!("the recording {} ends here: {error}; the session goes on", name.display()));
     };
-    Recorder::new(file, &header, redactor.substitutes(), Box::new(on_failure)).map(Some).map_err(failed)
+    let (substitutes, on_failure) = (redactor.substitutes(), Box::new(on_failure));
+    let recorder = match of_settings {
+        Some(settings) => Recorder::new(settings.limited(file), &header, substitutes, on_failure),
+        None => Recorder::new(file, &header, substitutes, on_failure),
+    };
+    recorder.map(Some).map_err(failed)
 }
 
 fn name_of(mode: Mode) -> &'static str {
