@@ -74,16 +74,19 @@ pub struct RegExpVm {
 #[derive(Default)]
 struct Polls {
     left: Cell<u64>,
+    count: Cell<u64>,
     has_stopped: Cell<bool>,
 }
 
 impl Polls {
     fn allow(&self, polls: u64) {
         self.left.set(polls);
+        self.count.set(0);
         self.has_stopped.set(false);
     }
 
     fn poll(&self) -> bool {
+        self.count.set(self.count.get() + 1);
         match self.left.get().checked_sub(1) {
             Some(left) => self.left.set(left),
             None => self.has_stopped.set(true),
@@ -192,6 +195,11 @@ impl RegExpVm {
         }
     }
 
+    /// Returns how often the engine polled in the last match or replacement, for a limit over many texts.
+    pub fn interrupts(&self) -> u64 {
+        self.polls.count.get()
+    }
+
     /// Returns the UTF-16 units between which the expression matches.
     fn exec(&self, ctx: &Ctx<'_>, id: RegExpId, text: &str) -> rquickjs::Result<Option<(usize, usize)>> {
         let expression = self.expressions[id.0].clone().restore(ctx)?;
@@ -244,6 +252,7 @@ mod tests {
         assert_eq!(vm.replace(all, "nothing", "x", 100).as_deref(), Ok("nothing"));
         let endless = vm.compile_global("(a+)+b", "").unwrap();
         assert_eq!(vm.replace(endless, &"a".repeat(40), "", 100), Err(OutOfSteps::Steps));
+        assert_eq!(vm.interrupts(), 101);
     }
 
     #[test]

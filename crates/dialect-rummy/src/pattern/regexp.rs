@@ -9,9 +9,12 @@ use pijs_matcher::Prefilter;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Interrupt polls of the engine that one text may take: one every 10,000 steps.
 const MAX_POLLS: u64 = 200;
+/// Polls that one pattern may take over all texts of a query.
+const MAX_POLLS_OF_QUERY: u64 = 5_000;
 /// Expressions that are kept compiled in a thread.
 const MAX_COMPILED: usize = 256;
 
@@ -23,6 +26,8 @@ pub(super) struct RegExp {
     flags: Arc<str>,
     replaces_all: bool,
     prefilter: Option<Arc<Prefilter>>,
+    /// Polls that texts have taken so far.
+    polls: Arc<AtomicU64>,
 }
 
 /// The engine's expressions of this thread. They are a cache: what they answer depends on source, flags and text alone.
@@ -46,8 +51,9 @@ impl RegExp {
             source: source.into(),
             flags: flags.into(),
             replaces_all,
+            polls: Arc::default(),
         };
-        compiled.with(false, |_, _| Ok(()))?;
+        compiled.with(false, |_, _, _| Ok(()))?;
         Ok(compiled)
     }
 
@@ -58,7 +64,7 @@ impl RegExp {
     pub(super) fn find(&self, text: &str) -> Result<Option<(usize, usize)>, PatternError> {
         match self.prefilter.as_deref() {
             Some(prefilter) if !prefilter.may_match(&mut prefilter.start(), text) => Ok(None),
-            _ => self.with(false, |vm, id| vm.matches(id, text, MAX_POLLS)),
+            _ => self.with(false, |vm, id, polls| vm.matches(id, text, polls)),
         }
     }
 
@@ -67,13 +73,13 @@ impl RegExp {
         if self.find(text)?.is_none() {
             return Ok(None);
         }
-        self.with(self.replaces_all, |vm, id| vm.replace(id, text, replacement, MAX_POLLS)).map(Some)
+        self.with(self.replaces_all, |vm, id, polls| vm.replace(id, text, replacement, polls)).map(Some)
     }
 
     fn with<T>(
         &self,
         is_global: bool,
-        work: impl FnOnce(&RegExpVm, RegExpId) -> Result<T, OutOfSteps>,
+        work: impl FnOnce(&RegExpVm, RegExpId, u64) -> Result<T, OutOfSteps>,
     ) -> Result<T, PatternError> {
         COMPILED.with_borrow_mut(|compiled| {
             if compiled.ids.len() >= MAX_COMPILED {
@@ -97,7 +103,10 @@ impl RegExp {
                     id
                 }
             };
-            work(vm, id).map_err(|error| PatternError::new(PatternErrorKind::Limit, error.to_string()))
+            let left = MAX_POLLS_OF_QUERY.saturating_sub(self.polls.load(Ordering::Relaxed));
+            let done = work(vm, id, left.min(MAX_POLLS));
+            self.polls.fetch_add(vm.interrupts(), Ordering::Relaxed);
+            done.map_err(|error| PatternError::new(PatternErrorKind::Limit, error.to_string()))
         })
     }
 }

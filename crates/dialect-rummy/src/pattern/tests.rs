@@ -75,6 +75,14 @@ fn a_regular_expression_has_a_number_of_steps() {
 }
 
 #[test]
+fn a_query_has_a_number_of_steps() {
+    let pattern = Pattern::parse(r"/(a+)+\1c/").expect("it is read");
+    let text = format!("{}bac", "a".repeat(14));
+    let refused = (0..100_000).find_map(|_| pattern.search(&text).err()).expect("all texts together take too long");
+    assert_eq!(refused.kind(), PatternErrorKind::Limit);
+}
+
+#[test]
 fn json_paths_find_values() {
     let json = r#"{"name":"alice","items":[{"id":1},{"id":2}],"nested":{"deep":{"value":42}}}"#;
     for path in ["$.name", "$.nested.deep.value", "$.items[0].id", "$.items[*].id", "$..value", "$['name']"] {
