@@ -5,6 +5,7 @@
 //! are committed and never edited; [`check`] names the ones that differ.
 
 use anyhow::{Context, Result, bail};
+use pijs_dialect_rummy::rpc::{Call, Notification};
 use pijs_protocol::artifact::ArtifactMetadata;
 use pijs_protocol::log::LogEntry;
 use pijs_protocol::manifest::CapabilityManifest;
@@ -64,6 +65,12 @@ pub fn generate() -> Result<Vec<Generated>> {
         generated::<Delivery>("delivery.schema.json", "One macrotask for a realm", &[]),
         generated::<Yield>("yield.schema.json", "What a realm hands back at the end of a turn", &[]),
         generated::<SyncReply>("sync_reply.schema.json", "The answer to a synchronous hostcall", &[]),
+        generated::<Call>("rummy.rpc.v2.call.schema.json", "A call of a client of rummy's JSON-RPC interface", &[]),
+        generated::<Notification>(
+            "rummy.rpc.v2.notification.schema.json",
+            "A message of rummy's JSON-RPC interface that no client asked for",
+            &[],
+        ),
         crate::notice::generate()?,
     ])
 }

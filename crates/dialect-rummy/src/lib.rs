@@ -20,6 +20,7 @@
 //! | [`assemble::AssembledRow`] | a row of a message, with both views and what they cost |
 //! | [`budget::Numbers`] | what a message costs, and what is left |
 //! | [`verdict::Judge`] | the memory of one loop, which decides whether it continues |
+//! | [`rpc::Connection`] | one client of the JSON-RPC interface, without its transport |
 //! | [`run::Loop`] | a prompt in a run's queue |
 //!
 //! Three things always hold. The crate reads no clock and no randomness: [`Store::set_now`] hands time in, and numbers that
@@ -41,6 +42,7 @@ mod facade;
 pub mod pattern;
 mod profile;
 pub mod proposal;
+pub mod rpc;
 pub mod run;
 mod store;
 pub mod stream;

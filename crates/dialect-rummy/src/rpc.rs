@@ -1,0 +1,152 @@
+//! The JSON-RPC 2.0 interface for clients, without its transport: protocol 2.0.0.
+//!
+//! ```text
+//! text ──▶ Incoming ──▶ Connection::call ──▶ Reply::Done ──▶ response
+//!                             │
+//!                             └──▶ Reply::Work: what the host does (run a loop, ask filters, dispatch a tool, stop a run)
+//! ```
+//!
+//! A [`Connection`] belongs to one project from its handshake on, and sees the runs of that project only. Every call and what
+//! came of it is in the database's log. Writes are the client's: no argument makes them another's.
+
+mod call;
+mod catalogue;
+
+pub use call::{ToolCall, Work};
+pub use catalogue::{Call, Notification, Tool, catalogue};
+
+use crate::error::StoreError;
+use crate::store::Store;
+use serde_json::{Map, Value, json};
+
+/// Version of the protocol; clients have to agree in the first number.
+pub const PROTOCOL: &str = "2.0.0";
+/// The one code of errors that rummy's clients know.
+const INTERNAL: i64 = -32603;
+
+/// A call as it arrives.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Incoming {
+    /// Names the answer; none for a notification, which is not answered.
+    pub id: Option<Value>,
+    /// The method.
+    pub method: String,
+    /// The parameters, an object.
+    pub params: Map<String, Value>,
+}
+
+impl Incoming {
+    /// Reads a message.
+    ///
+    /// Fails with the error response to send.
+    pub fn read(text: &str) -> Result<Self, Value> {
+        let refuse = |id: &Value, what: &str| error(id, &StoreError::invalid(what));
+        let message: Value = serde_json::from_str(text).map_err(|_| refuse(&Value::Null, "the message is not JSON"))?;
+        let id = message.get("id").cloned();
+        let of_error = id.clone().unwrap_or_default();
+        if message.get("jsonrpc") != Some(&"2.0".into()) {
+            return Err(refuse(&of_error, "jsonrpc: has to be \"2.0\""));
+        }
+        let Some(method) = message.get("method").and_then(Value::as_str) else {
+            return Err(refuse(&of_error, "method: is required: call discover for the list"));
+        };
+        let params = match message.get("params") {
+            None | Some(Value::Null) => Map::new(),
+            Some(Value::Object(params)) => params.clone(),
+            Some(_) => return Err(refuse(&of_error, "params: has to be an object")),
+        };
+        Ok(Self { id, method: method.to_owned(), params })
+    }
+}
+
+/// Returns a response.
+pub fn result(id: &Value, value: &Value) -> Value {
+    json!({ "jsonrpc": "2.0", "id": id, "result": value })
+}
+
+/// Returns an error response.
+pub fn error(id: &Value, error: &StoreError) -> Value {
+    json!({ "jsonrpc": "2.0", "id": id, "error": { "code": INTERNAL, "message": error.to_string() } })
+}
+
+/// Returns a notification.
+pub fn notification(method: &str, params: &Value) -> Value {
+    json!({ "jsonrpc": "2.0", "method": method, "params": params })
+}
+
+/// What a call comes to.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Reply {
+    /// It is done.
+    Done(Value),
+    /// It is done for the client, and the host begins something.
+    Begun(Value, Work),
+    /// The host does something, and the answer is what comes of it.
+    Work(Work),
+}
+
+/// One client.
+#[derive(Debug, Clone, Default)]
+pub struct Connection {
+    project: Option<Project>,
+}
+
+/// The project of a connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Project {
+    /// Its number.
+    pub id: i64,
+    /// Its folder.
+    pub root: String,
+}
+
+impl Connection {
+    /// Returns the project that the handshake named.
+    pub fn project(&self) -> Option<&Project> {
+        self.project.as_ref()
+    }
+
+    /// Performs a call. `tools` are names that a client may call like methods; `now` is the time in milliseconds, which names
+    /// runs that a client begins without a name.
+    ///
+    /// Returns the number of the call in the log besides; the caller gives the end of [`Reply::Work`] to
+    /// [`Store::log_rpc_end`].
+    ///
+    /// Fails as the log does; a call that is refused is an error in the reply.
+    pub fn call(
+        &mut self,
+        store: &mut Store,
+        incoming: &Incoming,
+        tools: &[String],
+        now: i64,
+    ) -> Result<(i64, Result<Reply, StoreError>), StoreError> {
+        store.set_now(now);
+        let project_id = self.project.as_ref().map(|project| project.id);
+        let rpc_id = incoming.id.as_ref().map(|id| id.as_str().map_or_else(|| id.to_string(), str::to_owned));
+        let values = json!({
+            "project_id": project_id, "method": incoming.method, "rpc_id": rpc_id, "params": incoming.params,
+        });
+        let log = store.statement("log_rpc_call", "get", &values)?["id"].as_i64().unwrap_or_default();
+        let reply = self.perform(store, incoming, tools, now);
+        match &reply {
+            Ok(Reply::Done(value) | Reply::Begun(value, _)) => store.log_rpc_end(log, Ok(value))?,
+            Ok(Reply::Work(_)) => {}
+            Err(error) => store.log_rpc_end(log, Err(error))?,
+        }
+        Ok((log, reply))
+    }
+}
+
+impl Store {
+    /// Completes a line of the log of calls.
+    pub fn log_rpc_end(&mut self, log: i64, end: Result<&Value, &StoreError>) -> Result<(), StoreError> {
+        match end {
+            Ok(value) => self.statement("log_rpc_result", "run", &json!({ "id": log, "result": value.to_string() })),
+            Err(error) => self.statement("log_rpc_error", "run", &json!({ "id": log, "error": error.to_string() })),
+        }
+        .map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests;

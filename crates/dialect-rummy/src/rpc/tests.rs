@@ -1,0 +1,124 @@
+//! Runs `fixtures/rummy/rpc/methods.json`: messages of clients, in their order, and what they come to.
+//!
+//! A line is `{"client": N, "method", "params"}` with one of `result` (objects may have more members), `error` (part of the
+//! message), and `work`, the name of what the host is to do.
+
+use super::{Connection, Incoming, Reply, Work, catalogue};
+use crate::{Options, Store};
+use serde_json::{Value, json};
+
+fn contains(actual: &Value, expected: &Value) -> bool {
+    match (actual, expected) {
+        (Value::Object(actual), Value::Object(expected)) => {
+            expected.iter().all(|(name, value)| contains(actual.get(name).unwrap_or(&Value::Null), value))
+        }
+        (Value::Array(actual), Value::Array(expected)) => {
+            actual.len() == expected.len() && actual.iter().zip(expected).all(|(one, other)| contains(one, other))
+        }
+        _ => actual == expected,
+    }
+}
+
+fn name(work: &Work) -> &'static str {
+    match work {
+        Work::Drain { .. } => "drain",
+        Work::Abort { .. } => "abort",
+        Work::Resolve(_) => "resolve",
+        Work::Tool(_) => "tool",
+        Work::Cancelled { .. } => "cancelled",
+    }
+}
+
+#[test]
+fn calls_of_clients() {
+    let cases: Value =
+        serde_json::from_str(include_str!("../../../../fixtures/rummy/rpc/methods.json")).expect("the fixture is JSON");
+    let tools = ["sh".to_owned(), "get".to_owned()];
+    let mut wrong = Vec::new();
+    for case in cases.as_array().expect("cases") {
+        let mut store = Store::in_memory(Options::default()).unwrap();
+        let mut clients = vec![Connection::default(), Connection::default()];
+        for (number, line) in case["calls"].as_array().expect("calls").iter().enumerate() {
+            let client = usize::try_from(line["client"].as_u64().unwrap_or(0)).unwrap();
+            let incoming = Incoming {
+                id: Some(json!(number)),
+                method: line["method"].as_str().expect("a method").to_owned(),
+                params: line["params"].as_object().cloned().unwrap_or_default(),
+            };
+            let (_, reply) = clients[client].call(&mut store, &incoming, &tools, 1_700_000_000_000).unwrap();
+            let (value, work, error) = match &reply {
+                Ok(Reply::Done(value)) => (value.clone(), None, None),
+                Ok(Reply::Begun(value, work)) => (value.clone(), Some(name(work)), None),
+                Ok(Reply::Work(work)) => {
+                    if let Work::Resolve(resolution) = work {
+                        store.settle(resolution, "done").unwrap();
+                    }
+                    (Value::Null, Some(name(work)), None)
+                }
+                Err(error) => (Value::Null, None, Some(error.to_string())),
+            };
+            let is_right = match line["error"].as_str() {
+                Some(part) => error.as_deref().is_some_and(|error| error.contains(part)),
+                None => error.is_none() && line.get("result").is_none_or(|expected| contains(&value, expected)),
+            };
+            if !is_right || work != line["work"].as_str() {
+                wrong.push(format!("{}: call {}: {line}\n  came to {reply:?}", case["name"], number + 1));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn messages_are_read_or_refused() {
+    let read = Incoming::read(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#).unwrap();
+    assert_eq!((read.id, read.method.as_str()), (Some(json!(1)), "ping"));
+    for (text, says) in [
+        ("x", "not JSON"),
+        (r#"{"id":1,"method":"ping"}"#, "jsonrpc"),
+        (r#"{"jsonrpc":"2.0","id":1}"#, "discover"),
+        (r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":[1]}"#, "an object"),
+    ] {
+        let error = Incoming::read(text).unwrap_err();
+        assert_eq!(error["error"]["code"], -32603);
+        assert!(error["error"]["message"].as_str().unwrap().contains(says), "{error}");
+    }
+}
+
+/// Document 003, "RPC Methods": every method and notification of the tables is in the catalogue.
+#[test]
+fn the_catalogue_is_whole() {
+    let catalogue = catalogue(&["sh".to_owned()]);
+    for method in [
+        "rummy/hello",
+        "ping",
+        "discover",
+        "set",
+        "get",
+        "rm",
+        "cp",
+        "mv",
+        "update",
+        "getModels",
+        "addModel",
+        "removeModel",
+        "getRuns",
+        "getRun",
+        "getEntries",
+        "file/constraint",
+        "file/drop",
+        "getConstraints",
+        "stream",
+        "stream/completed",
+        "stream/aborted",
+        "stream/cancel",
+        "sh",
+    ] {
+        assert!(catalogue["methods"][method]["description"].is_string(), "{method}: {catalogue}");
+    }
+    for method in ["run/state", "run/progress", "run/proposal", "stream/cancelled", "ui/render", "ui/notify"] {
+        assert!(catalogue["notifications"][method]["params"].is_object(), "{method}");
+    }
+    assert_eq!(catalogue["methods"]["stream"]["params"]["chunk"], "Text.");
+    assert_eq!(catalogue["methods"]["getRuns"]["params"]["limit"], "optional: Most rows.");
+}
