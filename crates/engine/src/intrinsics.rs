@@ -101,8 +101,7 @@ fn install_transfers<'js>(
 fn transfer<'js>(call: &Call<'_, 'js>, which: usize) -> Result<Value<'js>> {
     let (ctx, this) = (call.ctx(), call.this());
     if call.shared().webassembly.borrow().as_ref().is_some_and(|machine| machine.has_buffer(ctx, &this)) {
-        let text = format!("Cannot perform ArrayBuffer.prototype.{} on a WebAssembly memory", TRANSFERS[which].0);
-        return Err(Exception::throw_type(ctx, &text));
+        return Err(Exception::throw_type(ctx, "ArrayBuffer is not detachable and could not be cloned."));
     }
     let original = originals(call).transfers[which].clone().restore(ctx)?;
     if call.len() == 0 { original.call((This(this),)) } else { original.call((This(this), call.arg(0))) }

@@ -141,6 +141,8 @@ pub struct Export {
 pub(crate) struct Module {
     pub(crate) code: wasmi::Module,
     pub(crate) imports: Vec<Import>,
+    /// Where the interpreter has each import: it puts functions first, then tables, memories and globals.
+    pub(crate) import_places: Vec<usize>,
     pub(crate) exports: Vec<Export>,
     /// The export that stands for the start section.
     pub(crate) start: Option<String>,
@@ -151,11 +153,14 @@ pub(crate) struct Module {
 impl Module {
     /// `bytes` are those that `code` was made of.
     pub(crate) fn new(code: wasmi::Module, bytes: &[u8], start: Option<String>, counts: Counts) -> Self {
-        let imports = code.imports().map(|import| Import {
+        let given: Vec<_> = code.imports().collect();
+        let import_places = import_places(&import_kinds(bytes).unwrap_or_default());
+        let imports = import_places.iter().filter_map(|place| given.get(*place)).map(|import| Import {
             module: import.module().to_owned(),
             name: import.name().to_owned(),
             ty: import.ty().into(),
         });
+        let imports = imports.collect();
         // The interpreter does not keep the order.
         let exports = exported(bytes)
             .into_iter()
@@ -163,7 +168,8 @@ impl Module {
             .filter_map(|(name, index)| Some(Export { ty: (&code.get_export(&name)?).into(), name, index }))
             .collect();
         let instance_bytes = 256 + 128 * (counts.functions + counts.globals);
-        Self { imports: imports.collect(), exports, start, instance_bytes, code }
+        drop(given);
+        Self { imports, import_places, exports, start, instance_bytes, code }
     }
 }
 
@@ -175,10 +181,15 @@ pub(crate) struct Counts {
 }
 
 const PREAMBLE: usize = 8;
+const IMPORT: u8 = 2;
 const FUNCTION: u8 = 3;
 const GLOBAL: u8 = 6;
 const EXPORT: u8 = 7;
 const START: u8 = 8;
+
+const FUNCTION_KIND: u8 = 0;
+const TABLE_KIND: u8 = 1;
+const MEMORY_KIND: u8 = 2;
 
 /// A section: its number and its content.
 struct Section<'a> {
@@ -212,6 +223,57 @@ pub(crate) fn counts(bytes: &[u8]) -> Counts {
         }
     }
     counts
+}
+
+/// Lists the kinds of the imports of a valid module, in its order.
+fn import_kinds(bytes: &[u8]) -> Option<Vec<u8>> {
+    let list = sections(bytes);
+    let Some(section) = list.iter().find(|section| section.id == IMPORT) else { return Some(Vec::new()) };
+    let (count, mut rest) = read_u32(section.content)?;
+    let mut kinds = Vec::new();
+    for _ in 0..count {
+        for _ in ["module", "name"] {
+            let (length, after) = read_u32(rest)?;
+            rest = after.get(length as usize..)?;
+        }
+        let (&kind, after) = rest.split_first()?;
+        rest = match kind {
+            FUNCTION_KIND => skip_number(after)?,
+            TABLE_KIND => skip_limits(skip_type(after)?)?,
+            MEMORY_KIND => skip_limits(after)?,
+            _ => skip_type(after)?.get(1..)?,
+        };
+        kinds.push(kind);
+    }
+    Some(kinds)
+}
+
+/// Says for each import where it is once all are sorted by kind.
+fn import_places(kinds: &[u8]) -> Vec<usize> {
+    let mut sorted: Vec<usize> = (0..kinds.len()).collect();
+    sorted.sort_by_key(|index| kinds[*index]);
+    let mut places = vec![0; kinds.len()];
+    for (place, index) in sorted.into_iter().enumerate() {
+        places[index] = place;
+    }
+    places
+}
+
+fn skip_number(bytes: &[u8]) -> Option<&[u8]> {
+    let end = bytes.iter().position(|byte| byte & 0x80 == 0)?;
+    bytes.get(end + 1..)
+}
+
+/// Skips the type of a value; a reference may name the type of what it refers to.
+fn skip_type(bytes: &[u8]) -> Option<&[u8]> {
+    let (first, rest) = bytes.split_first()?;
+    if matches!(first, 0x63 | 0x64) { skip_number(rest) } else { Some(rest) }
+}
+
+fn skip_limits(bytes: &[u8]) -> Option<&[u8]> {
+    let (flags, rest) = bytes.split_first()?;
+    let rest = skip_number(rest)?;
+    if flags & 1 == 1 { skip_number(rest) } else { Some(rest) }
 }
 
 /// Lists the names of the exports of a valid module, with the index of each among its kind.

@@ -290,7 +290,10 @@ impl Context<'_> {
         let (code, bytes, start) = (entry.code.clone(), entry.instance_bytes, entry.start.clone());
         let names: Vec<_> = entry.exports.iter().map(|export| export.name.clone()).collect();
         self.take(bytes, "the instance")?;
-        let externals: Vec<_> = imports.iter().map(|import| self.to_extern(*import)).collect();
+        let places = self.0.data().modules[module.0 as usize].import_places.clone();
+        let mut externals: Vec<_> = places.into_iter().zip(imports).collect();
+        externals.sort_by_key(|(place, _)| *place);
+        let externals: Vec<_> = externals.into_iter().map(|(_, import)| self.to_extern(*import)).collect();
         let instance = wasmi::Instance::new(&mut self.0, &code, &externals).map_err(|error| self.failure(&error))?;
         let exports = names.iter().filter_map(|name| instance.get_export(&self.0, name)).collect::<Vec<_>>();
         let exports = exports.into_iter().map(|export| self.external(export)).collect();
@@ -302,7 +305,9 @@ impl Context<'_> {
     fn check_imports(&self, module: ModuleId, imports: &[External]) -> Result<(), Failure> {
         let data = self.0.data();
         let entry = &data.modules[module.0 as usize];
-        for (index, (wanted, given)) in entry.code.imports().zip(imports).enumerate() {
+        let wanted: Vec<_> = entry.code.imports().collect();
+        for (index, (place, given)) in entry.import_places.iter().zip(imports).enumerate() {
+            let wanted = &wanted[*place];
             let problem = match (wanted.ty(), given) {
                 (wasmi::ExternType::Func(ty), External::Func(id)) => (data.funcs.get(id.0).ty(&self.0) != *ty)
                     .then(|| "imported function does not match the expected type".to_owned()),
@@ -342,7 +347,9 @@ impl Context<'_> {
             };
             if let Some(problem) = problem {
                 let (module, name) = (wanted.module(), wanted.name());
-                return Err(Failure::Link(format!("Import #{index} \"{module}\" \"{name}\": {problem}")));
+                return Err(Failure::Link(format!(
+                    "Import #{index} module=\"{module}\" function=\"{name}\": {problem}"
+                )));
             }
         }
         if entry.imports.len() == imports.len() {
@@ -681,8 +688,8 @@ fn trap(code: TrapCode) -> Trap {
         TrapCode::TableOutOfBounds => Trap::TableOutOfBounds,
         TrapCode::IndirectCallToNull | TrapCode::BadSignature => Trap::WrongFunction,
         TrapCode::IntegerDivisionByZero => Trap::DivideByZero,
-        TrapCode::IntegerOverflow => Trap::DivideOverflow,
-        TrapCode::BadConversionToInteger => Trap::Unrepresentable,
+        // Also of a division of the smallest integer by minus one: the interpreter does not tell them apart.
+        TrapCode::IntegerOverflow | TrapCode::BadConversionToInteger => Trap::Unrepresentable,
         TrapCode::StackOverflow => Trap::StackOverflow,
         TrapCode::OutOfFuel | TrapCode::GrowthOperationLimited | TrapCode::OutOfSystemMemory => Trap::OutOfMemory,
     }

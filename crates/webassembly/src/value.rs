@@ -86,8 +86,6 @@ pub enum Trap {
     WrongFunction,
     /// A division by zero.
     DivideByZero,
-    /// The smallest integer divided by minus one.
-    DivideOverflow,
     /// A number that is no integer of the wanted size.
     Unrepresentable,
     /// Too many calls in one another.
@@ -105,7 +103,6 @@ impl Trap {
             Self::TableOutOfBounds => "table index is out of bounds",
             Self::WrongFunction => "null function or function signature mismatch",
             Self::DivideByZero => "divide by zero",
-            Self::DivideOverflow => "divide result unrepresentable",
             Self::Unrepresentable => "float unrepresentable in integer range",
             Self::StackOverflow => "Maximum call stack size exceeded",
             Self::OutOfMemory => "the memory limit of the realm is reached",

@@ -176,9 +176,28 @@ fn imports_that_do_not_fit_are_named() {
     let (_, mut store) = realm();
     let memory = store.context().new_memory(1, None).unwrap();
     let made = instance(&mut store, "(module (import \"env\" \"memory\" (memory 2)))", &[External::Memory(memory)]);
-    let text =
-        "Import #0 \"env\" \"memory\": memory import has 1 pages which is smaller than the declared initial of 2";
+    let text = "Import #0 module=\"env\" function=\"memory\": memory import has 1 pages which is smaller than the declared initial of 2";
     assert_eq!(made, Err(Failure::Link(text.to_owned())));
+}
+
+#[test]
+fn imports_are_in_the_order_of_the_module() {
+    let (_, mut store) = realm();
+    let memory = store.context().new_memory(1, Some(2)).unwrap();
+    let global = store.context().new_global(Value::I64(3), true).unwrap();
+    let function = store.context().import_function(&pijs_webassembly::FuncType::default(), ImportId(1));
+    let text = "(module (import \"a\" \"g\" (global (mut i64))) (import \"b\" \"m\" (memory 1 2)) (import \"c\" \"f\" (func)) (import \"a\" \"g\" (global $g (mut i64)))
+        (export \"g\" (global $g)))";
+    let bytes = wat::parse_str(text).unwrap();
+    let mut context = store.context();
+    let module = context.compile(&bytes).unwrap();
+    let names: Vec<_> =
+        context.imports(module).iter().map(|import| (import.module.clone(), import.ty.kind())).collect();
+    let expected = [("a", "global"), ("b", "memory"), ("c", "function"), ("a", "global")];
+    assert_eq!(names, expected.map(|(module, kind)| (module.to_owned(), kind)));
+    let (global, memory, function) = (External::Global(global), External::Memory(memory), External::Func(function));
+    let made = context.instantiate(module, &[global, memory, function, global]).unwrap();
+    assert_eq!(made.exports, [global]);
 }
 
 #[test]

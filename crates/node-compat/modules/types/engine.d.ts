@@ -131,6 +131,41 @@ declare module "pi:engine" {
   export function timeZone(name: string, epochMs: number): { name: string; offset: number; dst: boolean; abbreviation: string } | undefined;
   /** Every zone of the tables, sorted. */
   export function timeZones(): string[];
+  /** WebAssembly, whose functions call these back. To be called once. */
+  export function webAssembly(hooks: {
+    /** Makes the error of a failure: `CompileError`, `LinkError`, `RuntimeError` or `RangeError`. */
+    failure(kind: string, message: string): Error;
+    functionOf(id: number): (...args: any[]) => any;
+    functionId(value: unknown): number | undefined;
+    externOf(id: number): unknown;
+    externId(value: unknown): number;
+    /** The results of an imported function that has several. */
+    list(value: unknown, length: number): unknown[];
+  }): WebAssemblyNatives;
+  export interface WebAssemblyNatives {
+    validate(bytes: Uint8Array): boolean;
+    /** Imports are `[module, name, kind, type?, mutable?]`, exports `[name, kind, index]`. */
+    compile(bytes: Uint8Array): { module: number; imports: any[]; exports: any[] };
+    customSections(module: number, name: string): ArrayBuffer[];
+    /** Takes numbers and functions in the order of the imports; does not call the start function. */
+    instantiate(module: number, imports: unknown[]): { exports: number[]; start?: number };
+    makeFunction(id: number, name: string): (...args: any[]) => any;
+    newMemory(initial: number, maximum?: number): number;
+    /** The memory itself, detached when it grows. */
+    memoryBuffer(memory: number): ArrayBuffer;
+    growMemory(memory: number, pages: number): number;
+    newTable(element: string, initial: number, maximum: number | undefined, first: unknown): number;
+    tableType(table: number): string;
+    tableLength(table: number): number;
+    tableGet(table: number, index: number): unknown;
+    tableSet(table: number, index: number, value: unknown): boolean;
+    /** The length before that; `undefined` when it may not have so many. */
+    growTable(table: number, elements: number, value: unknown): number | undefined;
+    newGlobal(type: string, mutable: boolean, value: unknown): number;
+    globalType(global: number): [string, boolean];
+    globalGet(global: number): unknown;
+    globalSet(global: number, value: unknown): boolean;
+  }
   export function crc32(bytes: Uint8Array, start: number): number;
   /**
    * Evaluates an added module now, when it was not yet, and returns its namespace. The module and

@@ -40,7 +40,13 @@ export function structuredClone<T>(value: T, options?: { transfer?: ArrayBuffer[
   }
   const result = clone(value, seen) as T;
   // Detached only once the whole value was copied: a failed clone changes nothing.
-  for (const buffer of transferred) (buffer as ArrayBuffer & { transfer(size: number): void }).transfer(0);
+  for (const buffer of transferred) {
+    try {
+      (buffer as ArrayBuffer & { transfer(size: number): void }).transfer(0);
+    } catch {
+      throw new DOMException("Cannot transfer object of unsupported type.", "DataCloneError");
+    }
+  }
   return result;
 }
 

@@ -68,6 +68,7 @@ const LAZY: Record<string, string[]> = {
   "pi:web/weak": ["WeakRef", "FinalizationRegistry"],
   "pi:web/atomics": ["SharedArrayBuffer", "Atomics"],
   "pi:web/fetch": ["fetch", "Request", "Response"],
+  "pi:web/webassembly": ["WebAssembly"],
   "pi:web/websocket": ["WebSocket", "MessageEvent"],
   "node:buffer": ["Buffer"],
   "node:process": ["process"],
