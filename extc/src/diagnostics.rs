@@ -37,8 +37,6 @@ pub enum Code {
     Cache,
     /// `eval` or `new Function`.
     Eval,
-    /// `WebAssembly`.
-    WebAssembly,
     /// A native addon, or a runtime's native interface.
     Native,
     /// `node:worker_threads` or `Worker`.
@@ -76,7 +74,6 @@ impl Code {
         Code::Emit,
         Code::Cache,
         Code::Eval,
-        Code::WebAssembly,
         Code::Native,
         Code::Worker,
         Code::DynamicImport,
@@ -104,7 +101,6 @@ impl Code {
             Code::Emit => "BD_EMIT",
             Code::Cache => "BD_CACHE",
             Code::Eval => "BD_EVAL",
-            Code::WebAssembly => "BD_WASM",
             Code::Native => "BD_NATIVE",
             Code::Worker => "BD_WORKER",
             Code::DynamicImport => "BD_DYNAMIC_IMPORT",
@@ -124,7 +120,7 @@ impl Code {
         match self {
             Code::Syntax | Code::Resolve | Code::Escape | Code::Limit => Severity::Error,
             Code::Entry | Code::Read | Code::Artifact | Code::Link | Code::Emit => Severity::Error,
-            Code::Eval | Code::WebAssembly | Code::Native | Code::Worker => Severity::Blocked,
+            Code::Eval | Code::Native | Code::Worker => Severity::Blocked,
             Code::DefaultExport | Code::Api | Code::Schema => Severity::Blocked,
             Code::DynamicImport | Code::Patch | Code::Unresolved | Code::Event => Severity::Warning,
             Code::MissingExport | Code::HiddenText | Code::Cache => Severity::Warning,

@@ -34,14 +34,6 @@ impl Findings<'_> {
         );
     }
 
-    pub(super) fn web_assembly(&mut self, at: (usize, usize)) {
-        self.push(
-            Diagnostic::new(Code::WebAssembly, "`WebAssembly` does not exist in a realm")
-                .help("use a JavaScript build of the library, or run a program with `pi.exec`"),
-            at,
-        );
-    }
-
     pub(super) fn native(&mut self, what: &str, at: (usize, usize)) {
         self.push(
             Diagnostic::new(Code::Native, format!("`{what}` loads native code, which is off"))

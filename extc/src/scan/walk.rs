@@ -344,10 +344,6 @@ impl Walker<'_> {
             return;
         }
         match &*ident.sym {
-            "WebAssembly" => {
-                let at = self.at(ident.span);
-                self.findings.web_assembly(at);
-            }
             "__dirname" => self.edit(ident.span, location(self.options.file, self.options.place, Location::Dirname)),
             "__filename" => self.edit(ident.span, location(self.options.file, self.options.place, Location::Filename)),
             // A dependency that asks whether there is one is in no CommonJS, under Node either.
@@ -584,14 +580,6 @@ impl Visit for Walker<'_> {
                 ObjectPatProp::Rest(_) => self.see_variable(None),
             }
         }
-    }
-
-    fn visit_unary_expr(&mut self, unary: &UnaryExpr) {
-        // `typeof X` asks whether there is one; `typeof __dirname` still needs its value.
-        if unary.op == UnaryOp::TypeOf && self.is_global(&unary.arg, "WebAssembly") {
-            return;
-        }
-        unary.visit_children_with(self);
     }
 
     fn visit_expr(&mut self, expr: &Expr) {

@@ -2,7 +2,7 @@
 
 import { refuse } from "pi:node/refuse";
 
-const refused = refuse("node:wasi", "WebAssembly is not there yet", [
+const refused = refuse("node:wasi", "WASI is not there yet; WebAssembly is", [
   "WASI",
 ]);
 
