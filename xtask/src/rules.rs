@@ -2,8 +2,8 @@
 //!
 //! - **Directions.** A crate of ours uses crates of lower layers only ([`LAYERS`]); normal and build dependencies
 //!   count, those of tests do not.
-//! - **The engine's room.** Only `pijs-engine` names rquickjs; there is exactly one `rquickjs-sys`; only the engine's
-//!   sources say `unsafe`.
+//! - **The engine's room.** Only `pijs-engine` names rquickjs; there is exactly one `rquickjs-sys`; only the sources
+//!   of the two engines, `pijs-engine` and `pijs-wasm`, say `unsafe`.
 //! - **Switches.** Only `pijs-tests` turns `guard-switches` on, and it is no default member of the workspace. Only tests
 //!   turn `test-hooks` on.
 //! - **Names.** Pages and lists name crates and files that exist, and indexes are complete ([`references`](crate::references)).
@@ -36,7 +36,7 @@ pub const LAYERS: &[&[&str]] = &[
         "pijs-tick",
         "pijs-webassembly",
     ],
-    &["pijs-engine", "pijs-hostcall"],
+    &["pijs-engine", "pijs-hostcall", "pijs-wasm"],
     &["pijs-connectors", "pijs-mcp", "pijs-packages", "pijs-realm", "pijs-rules"],
     &["pijs-extc", "pijs-llm", "pijs-resources", "pijs-tape"],
     &["pijs-dialect-rummy", "pijs-host", "pijs-session-store", "pijs-tools"],
@@ -245,7 +245,7 @@ fn split<'a>(expression: &'a str, separators: &[&str]) -> Option<Vec<&'a str>> {
 
 /// Sources of a package that say `unsafe`, unless it is the engine.
 fn unsafe_words(package: &Package) -> Result<Vec<Violation>> {
-    if package.name.as_str() == "pijs-engine" {
+    if ["pijs-engine", "pijs-wasm"].contains(&package.name.as_str()) {
         return Ok(Vec::new());
     }
     let root = package.manifest_path.parent().expect("a manifest is in a folder").as_std_path();
@@ -255,7 +255,7 @@ fn unsafe_words(package: &Package) -> Result<Vec<Violation>> {
         for (number, line) in (1..).zip(text.lines()) {
             if says_unsafe(line) {
                 let place = file.strip_prefix(crate::root()).unwrap_or(&file).display();
-                found.push(violation(format!("{place}:{number}"), "says unsafe; only pijs-engine may"));
+                found.push(violation(format!("{place}:{number}"), "says unsafe; only pijs-engine and pijs-wasm may"));
             }
         }
     }

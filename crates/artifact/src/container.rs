@@ -36,7 +36,19 @@ pub struct Artifact {
     pub modules: Vec<Module>,
 }
 
+/// First part of the specifier of a module that is a WebAssembly component. Its source is the component in base64, its bytecode the
+/// native code that wasmtime made of it.
+pub const COMPONENT_SCHEME: &str = "wasm:/";
+
 impl Artifact {
+    /// The component, when the package is one. It is the only module then.
+    pub fn component(&self) -> Option<&Module> {
+        match self.modules.as_slice() {
+            [module] => Some(module).filter(|module| module.specifier.starts_with(COMPONENT_SCHEME)),
+            _ => None,
+        }
+    }
+
     /// Without sources and their maps: what an engine loads, and nothing for people.
     #[must_use]
     pub fn into_code(mut self) -> Self {

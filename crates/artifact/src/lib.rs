@@ -26,7 +26,9 @@ mod mac;
 mod module_text;
 mod verified;
 
-pub use container::{Artifact, FORMAT_VERSION, MAGIC, Module, decode, digest, encode, read_header, read_metadata};
+pub use container::{
+    Artifact, COMPONENT_SCHEME, FORMAT_VERSION, MAGIC, Module, decode, digest, encode, read_header, read_metadata,
+};
 pub use error::ArtifactError;
 pub use mac::{InstallKey, Mac, sign, verifies};
 pub use module_text::{FindFunctions, FunctionText, PositionMap};

@@ -364,8 +364,10 @@ impl Host {
             bell: None,
         };
         // Of two modules of one name the earlier counts, so that an extension replaces none of ours.
-        let modules =
-            [&core.modules].into_iter().chain(&package.supplied).chain([&package.artifact]).cloned().collect();
+        let modules = match package.artifact.artifact().component() {
+            Some(_) => vec![Arc::clone(&package.artifact)],
+            None => [&core.modules].into_iter().chain(&package.supplied).chain([&package.artifact]).cloned().collect(),
+        };
         let mut opened = core.opener.open(&options, modules, core.timer.now(), &mut door)?;
         let booted = std::mem::take(&mut opened.booted);
         let watch = core.watchdog.as_ref().map(|watchdog| watchdog.watch(Arc::clone(&opened.stop)));

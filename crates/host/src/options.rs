@@ -20,14 +20,15 @@ use pijs_environment::Timer;
 use pijs_hostcall::Dispatcher;
 use pijs_protocol::wire::{Limits, RealmOptions};
 use pijs_protocol::{Now, Termination, Yield};
-use pijs_realm::{EngineError, Realm, SyncHost, ThreadRealm};
+use pijs_realm::{GuestError, Realm, SyncHost, ThreadRealm};
 use serde_json::{Map, Value};
 use std::rc::Rc;
 use std::sync::Arc;
 
 /// Opens realms: in this thread, in a process, or for a test.
 pub trait OpenRealm {
-    /// Creates a realm, makes `modules` importable (host modules first) and evaluates `pi:runtime`.
+    /// Creates a realm, makes `modules` importable (host modules first) and evaluates `pi:runtime`. A component comes alone, and
+    /// has no runtime.
     fn open(
         &self,
         options: &RealmOptions,
@@ -54,7 +55,7 @@ pub struct OpenedRealm {
 #[derive(Debug)]
 pub enum OpenError {
     /// The engine could not be created.
-    Engine(EngineError),
+    Engine(GuestError),
     /// `pi:runtime` did not survive its own evaluation.
     Ended(Termination),
     /// There is no worker process.

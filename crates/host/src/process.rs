@@ -9,7 +9,7 @@ use pijs_artifact::Verified;
 use pijs_protocol::Now;
 use pijs_protocol::wire::RealmOptions;
 use pijs_realm::seal::Sealed;
-use pijs_realm::{ProcessError, ProcessOptions, Shelf, Spare, SyncHost, Zygote};
+use pijs_realm::{ProcessError, ProcessOptions, Shelf, Spare, SyncHost, Zygote, is_component};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
@@ -90,7 +90,9 @@ impl InProcess {
 
     /// Sees to what copies are made of: it is there while more than one realm is to come.
     fn raise(&self, options: &RealmOptions, modules: &[Arc<Verified>], now: Now) {
-        let Some(runtime) = modules.first().filter(|_| self.expected.get() > 1) else { return };
+        // A component has no runtime that others could begin with.
+        let is_wanted = self.expected.get() > 1 && !is_component(modules);
+        let Some(runtime) = modules.first().filter(|_| is_wanted) else { return };
         let mut zygote = self.zygote.borrow_mut();
         if zygote.is_none() {
             // Whatever keeps it from being made is told of the process that is started instead.

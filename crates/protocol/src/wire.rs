@@ -365,6 +365,11 @@ pub enum Termination {
         /// What it said.
         detail: String,
     },
+    /// The code of a component trapped: it panicked, left its memory, or called an import that is refused.
+    Trapped {
+        /// Which trap.
+        detail: String,
+    },
     /// A bug of ours, contained.
     HostBug {
         /// File, line and message.
@@ -384,6 +389,7 @@ impl Termination {
     /// | fuel, jobs or patience used up | `timeout` | `reason: deadline`, `quota` |
     /// | memory used up | `denied` | `reason: quota`, `quota: memory` |
     /// | the worker died | `internal` | `reason: worker_crash` |
+    /// | its code trapped | `internal` | `reason: trap` |
     /// | it broke the protocol | `invalid_request` | `reason: schema` |
     /// | a bug of ours | `internal` | `reason: invariant` |
     pub fn error(&self) -> HostcallError {
@@ -394,6 +400,7 @@ impl Termination {
             Self::Timeout { quota } => new(ErrorCode::Timeout, "deadline").with("quota", quota.as_str()),
             Self::OutOfMemory => new(ErrorCode::Denied, "quota").with("quota", "memory"),
             Self::Crashed { .. } => new(ErrorCode::Internal, "worker_crash"),
+            Self::Trapped { .. } => new(ErrorCode::Internal, "trap"),
             Self::Protocol { .. } => new(ErrorCode::InvalidRequest, "schema"),
             Self::HostBug { .. } => new(ErrorCode::Internal, "invariant"),
         }
@@ -411,6 +418,7 @@ impl std::fmt::Display for Termination {
                 "stopped: memory limit reached; `extensions.policy.max_memory_mb` in settings.json sets another",
             ),
             Self::Crashed { detail } => write!(f, "crashed: {detail}"),
+            Self::Trapped { detail } => write!(f, "stopped: {detail}"),
             Self::Protocol { detail } => write!(f, "broke the protocol: {detail}"),
             Self::HostBug { detail } => write!(f, "host bug: {detail}"),
         }

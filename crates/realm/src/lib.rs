@@ -11,6 +11,8 @@
 //! | [`frame`] | what travels between the two |
 //! | [`seal`] | what a worker can no longer do |
 //!
+//! A realm runs JavaScript or a WebAssembly component; the modules that it is given decide which.
+//!
 //! What always holds: after [`Progress::Ended`] a realm is discarded and never entered again.
 //!
 //! The readable state crosses as the difference to what the realm has, as JSON text that nobody parses on the way. Messages have a limit
@@ -29,6 +31,7 @@ mod attention;
 #[cfg(target_os = "linux")]
 mod files;
 pub mod frame;
+mod guest;
 #[cfg(target_os = "linux")]
 mod link;
 #[cfg(target_os = "linux")]
@@ -39,6 +42,7 @@ pub mod worker;
 
 #[cfg(target_os = "linux")]
 pub use attention::Attention;
+pub use guest::{GuestError, Interrupter, is_component};
 #[cfg(target_os = "linux")]
 pub use link::Frames;
 pub use pijs_engine::{EngineError, SyncHost};

@@ -1,8 +1,9 @@
 //! A realm in this thread.
 
+use crate::guest::{Guest, GuestError, Interrupter};
 use crate::{Patience, Progress, Realm};
 use pijs_artifact::Verified;
-use pijs_engine::{EngineError, EngineRealm, Interrupter, SyncHost};
+use pijs_engine::SyncHost;
 use pijs_protocol::wire::{RealmOptions, Usage};
 use pijs_protocol::{Delivery, Message, Now, Seq, StreamDelta, Termination, Yield};
 use std::sync::Arc;
@@ -12,20 +13,17 @@ use std::sync::Arc;
 /// Values cross as the typed structs they are, without encoding. A turn is always finished when
 /// [`Realm::start`] returns. The runtime module is evaluated with the first task, as part of its turn.
 pub struct ThreadRealm {
-    engine: EngineRealm,
+    guest: Guest,
     interrupter: Interrupter,
     started: bool,
 }
 
 impl ThreadRealm {
-    /// Creates the engine and adds `modules`: the host module set first, then the extension's artifact.
-    pub fn open(options: &RealmOptions, modules: Vec<Arc<Verified>>) -> Result<Self, EngineError> {
-        let mut engine = EngineRealm::new(options)?;
-        for artifact in modules {
-            engine.add_modules(artifact);
-        }
-        let interrupter = engine.interrupter();
-        Ok(Self { engine, interrupter, started: false })
+    /// Creates the engine and adds `modules`: the host module set first, then the extension's artifact. A component comes alone.
+    pub fn open(options: &RealmOptions, modules: Vec<Arc<Verified>>) -> Result<Self, GuestError> {
+        let guest = Guest::new(options, modules)?;
+        let interrupter = guest.interrupter();
+        Ok(Self { guest, interrupter, started: false })
     }
 
     /// A handle that stops a running turn from another thread.
@@ -44,14 +42,14 @@ impl ThreadRealm {
             return Ok(None);
         }
         self.started = true;
-        self.engine.start(now, host).map(Some)
+        self.guest.start(now, host).map(Some)
     }
 }
 
 impl Realm for ThreadRealm {
     fn start(&mut self, delivery: Delivery, host: &mut dyn SyncHost) -> Progress {
         let turn = self.boot_once(delivery.now, host).and_then(|boot| {
-            let done = self.engine.turn(delivery, host)?;
+            let done = self.guest.turn(delivery, host)?;
             Ok(joined(boot, done))
         });
         match turn {
@@ -74,7 +72,7 @@ impl Realm for ThreadRealm {
         host: &mut dyn SyncHost,
     ) -> Result<Yield, Termination> {
         let boot = self.boot_once(now, host)?;
-        let done = self.engine.stream(seq, now, delta, host)?;
+        let done = self.guest.stream(seq, now, delta, host)?;
         Ok(joined(boot, done))
     }
 

@@ -39,6 +39,7 @@ mod linux {
     use crate::files;
     use crate::frame::state::joined;
     use crate::frame::{Code, FromWorker, Open, Passed, Shelved, ToWorker, WIRE_VERSION};
+    use crate::guest::{Guest, is_component_code};
     use crate::link::{Link, LinkError, Pipe, Wait};
     use crate::seal::{self, Walls};
     use bytes::Bytes;
@@ -213,37 +214,37 @@ mod linux {
 
         fn serve_realm(&mut self, open: Open, files: Vec<OwnedFd>, raised: Option<Raised>) -> Result<(), LinkError> {
             let Open { options, now, artifacts } = open;
-            let (engine, said) = match raised {
-                Some(Raised { engine, said }) => (Ok(engine), Some(said)),
-                None => (engine(&options), None),
+            let (prepared, said) = match raised {
+                _ if matches!(artifacts.as_slice(), [code] if is_component_code(&code.specifiers)) => {
+                    // Its native code is mapped here: after the seal no page can be made executable.
+                    (component(&options, artifacts, files), None)
+                }
+                Some(Raised { engine, said }) => (script(Ok(engine), artifacts, files), Some(said)),
+                None => (script(engine(&options), artifacts, files), None),
             };
-            let prepared = engine.and_then(|mut engine| {
-                add_modules(&mut engine, artifacts, files)?;
-                Ok(engine)
-            });
-            let mut engine = match prepared {
-                Ok(engine) => engine,
+            let mut guest = match prepared {
+                Ok(guest) => guest,
                 Err(message) => return self.send(FromWorker::Failed { message }),
             };
             let sealed = seal::this_process(options.limits.memory_bytes, Walls::standing());
             self.send(FromWorker::Ready(sealed))?;
             self.now = now;
-            let mut done = said.map_or_else(|| engine.start(now, self), Ok).map(FromWorker::Yielded);
+            let mut done = said.map_or_else(|| guest.start(now, self), Ok).map(FromWorker::Yielded);
             loop {
                 match done {
                     Ok(done) => {
                         self.send_end(done)?;
-                        self.give_back_pages(&engine);
+                        self.give_back_pages(&guest);
                     }
                     Err(termination) => return self.send(FromWorker::Ended(termination)),
                 }
-                done = match self.next(&engine)? {
-                    ToWorker::Deliver(delivery) => engine.turn(*delivery, self).map(FromWorker::Yielded),
+                done = match self.next(&guest)? {
+                    ToWorker::Deliver(delivery) => guest.turn(*delivery, self).map(FromWorker::Yielded),
                     ToWorker::Delta { seq, now, delta } => {
-                        engine.stream(seq, now, &delta, self).map(FromWorker::Yielded)
+                        guest.stream(seq, now, &delta, self).map(FromWorker::Yielded)
                     }
                     ToWorker::Deltas { seq, now, slice_us, deltas } => {
-                        self.run_all(&mut engine, (seq, now), Duration::from_micros(slice_us), &deltas)
+                        self.run_all(&mut guest, (seq, now), Duration::from_micros(slice_us), &deltas)
                     }
                     // Only a host with a bug says that here.
                     ToWorker::Open(_) | ToWorker::Raise(_) | ToWorker::State(_) | ToWorker::Reply(_) => return Ok(()),
@@ -252,11 +253,11 @@ mod linux {
         }
 
         /// After the answer, so that nobody waits for it.
-        fn give_back_pages(&mut self, engine: &EngineRealm) {
+        fn give_back_pages(&mut self, guest: &Guest) {
             let now_us = self.now.elapsed_us;
             if self.said_much && now_us >= self.give_back_at_us {
                 self.link.shrink();
-                engine.give_back_pages();
+                guest.give_back_pages();
                 self.said_much = false;
                 self.give_back_at_us = now_us.saturating_add(GIVE_BACK_EVERY_US);
             }
@@ -266,7 +267,7 @@ mod linux {
         /// that ran: with those before it when it has nothing to say either.
         fn run_all(
             &mut self,
-            engine: &mut EngineRealm,
+            guest: &mut Guest,
             (seq, now): (Seq, Now),
             slice: Duration,
             deltas: &[StreamDelta],
@@ -275,7 +276,7 @@ mod linux {
             let mut usage = Usage::default();
             for (seq, (count, delta)) in (seq.0..).zip((1..).zip(deltas)) {
                 self.has_called = false;
-                let done = engine.stream(Seq(seq), now, delta, self)?;
+                let done = guest.stream(Seq(seq), now, delta, self)?;
                 let is_silent = done.messages.is_empty() && done.stream == StreamAnswer::Continue;
                 if !is_silent || self.has_called {
                     return Ok(FromWorker::Yielded(done));
@@ -311,12 +312,12 @@ mod linux {
         }
 
         /// What there is to do next. Who waits for it longer than [`REST_AFTER`] gives back all it can.
-        fn next(&mut self, engine: &EngineRealm) -> Result<ToWorker, LinkError> {
+        fn next(&mut self, guest: &Guest) -> Result<ToWorker, LinkError> {
             let mut next =
                 if self.has_worked { self.receive_or(Wait::ToRest, || ControlFlow::Break(())) } else { self.receive() };
             if matches!(next, Err(LinkError::GaveUp)) {
                 self.link.shrink();
-                engine.rest();
+                guest.rest();
                 (self.has_worked, self.said_much) = (false, false);
                 next = self.receive();
             }
@@ -431,12 +432,26 @@ mod linux {
     }
 
     fn add_modules(engine: &mut EngineRealm, artifacts: Vec<Code>, files: Vec<OwnedFd>) -> Result<(), String> {
+        verified(artifacts, files)?.into_iter().for_each(|artifact| engine.add_modules(artifact));
+        Ok(())
+    }
+
+    fn script(engine: Result<EngineRealm, String>, artifacts: Vec<Code>, files: Vec<OwnedFd>) -> Result<Guest, String> {
+        let mut engine = engine?;
+        add_modules(&mut engine, artifacts, files)?;
+        Ok(Guest::Script(Box::new(engine)))
+    }
+
+    fn component(options: &RealmOptions, artifacts: Vec<Code>, files: Vec<OwnedFd>) -> Result<Guest, String> {
+        Guest::new(options, verified(artifacts, files)?).map_err(|error| error.to_string())
+    }
+
+    /// Takes over what the host verified.
+    fn verified(artifacts: Vec<Code>, files: Vec<OwnedFd>) -> Result<Vec<Arc<Verified>>, String> {
         let memories: io::Result<Vec<_>> = files.into_iter().map(map_sealed_memory).collect();
         let memories = memories.map_err(|error| format!("no memory of shared modules: {error}"))?;
-        for code in artifacts {
-            engine.add_modules(Arc::new(Verified::from_parent(artifact(code, &memories)?)));
-        }
-        Ok(())
+        let verified = |code| Ok(Arc::new(Verified::from_parent(artifact(code, &memories)?)));
+        artifacts.into_iter().map(verified).collect()
     }
 
     /// Cuts `bytes` into pieces of these lengths, none of which is copied.

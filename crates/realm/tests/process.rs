@@ -4,6 +4,7 @@
 
 mod ahead;
 mod attempts;
+mod component;
 mod forked;
 mod hostile;
 mod support;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
     let mut trials: Vec<Trial> = TESTS
         .iter()
         .chain(ahead::TESTS)
+        .chain(component::TESTS)
         .chain(forked::TESTS)
         .chain(together::TESTS)
         .map(|(name, test)| {

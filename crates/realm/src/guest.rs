@@ -1,0 +1,192 @@
+//! Runs the code of a realm: JavaScript, or a WebAssembly component. What the modules are decides which.
+//!
+//! Everything above, in the thread and in the worker, treats both alike.
+
+#[cfg(target_os = "linux")]
+use pijs_artifact::COMPONENT_SCHEME;
+use pijs_artifact::Verified;
+use pijs_engine::{EngineError, EngineRealm, SyncHost};
+use pijs_protocol::wire::RealmOptions;
+use pijs_protocol::{Delivery, Now, Seq, StreamDelta, Termination, Yield};
+use std::fmt;
+use std::sync::Arc;
+
+/// Why a realm could not be created.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum GuestError {
+    /// QuickJS could not.
+    Engine(EngineError),
+    /// The component could not be loaded.
+    #[cfg(feature = "wasm")]
+    Component(pijs_wasm::WasmError),
+    /// The modules are a component, and this program was built without the feature `wasm`.
+    #[cfg(not(feature = "wasm"))]
+    NoComponents,
+}
+
+impl fmt::Display for GuestError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Engine(error) => error.fmt(f),
+            #[cfg(feature = "wasm")]
+            Self::Component(error) => error.fmt(f),
+            #[cfg(not(feature = "wasm"))]
+            Self::NoComponents => f.write_str("this program was built without WebAssembly components (feature `wasm`)"),
+        }
+    }
+}
+
+impl std::error::Error for GuestError {}
+
+impl From<EngineError> for GuestError {
+    fn from(error: EngineError) -> Self {
+        Self::Engine(error)
+    }
+}
+
+/// Whether modules are a component: it comes alone.
+pub fn is_component(modules: &[Arc<Verified>]) -> bool {
+    matches!(modules, [module] if module.artifact().component().is_some())
+}
+
+/// The same of an artifact of which only the specifiers are there yet.
+#[cfg(target_os = "linux")]
+pub(crate) fn is_component_code(specifiers: &[String]) -> bool {
+    matches!(specifiers, [specifier] if specifier.starts_with(COMPONENT_SCHEME))
+}
+
+/// The code of one realm, entered once per macrotask.
+pub(crate) enum Guest {
+    /// A QuickJS runtime.
+    Script(Box<EngineRealm>),
+    /// A component.
+    #[cfg(feature = "wasm")]
+    Component(Box<pijs_wasm::ComponentRealm>),
+}
+
+impl Guest {
+    /// Makes what the modules need. Nothing of them runs yet; a process can seal itself afterwards.
+    pub(crate) fn new(options: &RealmOptions, modules: Vec<Arc<Verified>>) -> Result<Self, GuestError> {
+        if is_component(&modules) {
+            return Self::component(options, &modules[0]);
+        }
+        let mut engine = EngineRealm::new(options)?;
+        modules.into_iter().for_each(|artifact| engine.add_modules(artifact));
+        Ok(Self::Script(Box::new(engine)))
+    }
+
+    #[cfg(feature = "wasm")]
+    fn component(options: &RealmOptions, code: &Verified) -> Result<Self, GuestError> {
+        let realm = pijs_wasm::ComponentRealm::new(options, code).map_err(GuestError::Component)?;
+        Ok(Self::Component(Box::new(realm)))
+    }
+
+    #[cfg(not(feature = "wasm"))]
+    fn component(_options: &RealmOptions, _code: &Verified) -> Result<Self, GuestError> {
+        Err(GuestError::NoComponents)
+    }
+
+    /// Evaluates the runtime. A component has none.
+    pub(crate) fn start(&mut self, now: Now, host: &mut dyn SyncHost) -> Result<Yield, Termination> {
+        match self {
+            Self::Script(engine) => engine.start(now, host),
+            #[cfg(feature = "wasm")]
+            Self::Component(_) => Ok(Yield::default()),
+        }
+    }
+
+    /// Runs one macrotask.
+    pub(crate) fn turn(&mut self, delivery: Delivery, host: &mut dyn SyncHost) -> Result<Yield, Termination> {
+        match self {
+            Self::Script(engine) => engine.turn(delivery, host),
+            #[cfg(feature = "wasm")]
+            Self::Component(realm) => realm.turn(delivery, &mut Through(host)),
+        }
+    }
+
+    /// Runs a streamed delta.
+    pub(crate) fn stream(
+        &mut self,
+        seq: Seq,
+        now: Now,
+        delta: &StreamDelta,
+        host: &mut dyn SyncHost,
+    ) -> Result<Yield, Termination> {
+        match self {
+            Self::Script(engine) => engine.stream(seq, now, delta, host),
+            #[cfg(feature = "wasm")]
+            Self::Component(realm) => realm.stream(seq, now, delta, &mut Through(host)),
+        }
+    }
+
+    /// A handle that stops a running turn from another thread.
+    pub(crate) fn interrupter(&self) -> Interrupter {
+        match self {
+            Self::Script(engine) => Interrupter(Inner::Script(engine.interrupter())),
+            #[cfg(feature = "wasm")]
+            Self::Component(realm) => Interrupter(Inner::Component(realm.interrupter())),
+        }
+    }
+
+    /// Gives pages back to the system on which nothing is allocated.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn give_back_pages(&self) {
+        match self {
+            Self::Script(engine) => engine.give_back_pages(),
+            #[cfg(feature = "wasm")]
+            Self::Component(_) => {}
+        }
+    }
+
+    /// Gives back all that is not needed until the next turn.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn rest(&self) {
+        match self {
+            Self::Script(engine) => engine.rest(),
+            #[cfg(feature = "wasm")]
+            Self::Component(_) => {}
+        }
+    }
+}
+
+/// Stops a running turn from another thread. Politely: it is seen at the next loop edge or call.
+#[derive(Debug, Clone)]
+pub struct Interrupter(Inner);
+
+#[derive(Debug, Clone)]
+enum Inner {
+    Script(pijs_engine::Interrupter),
+    #[cfg(feature = "wasm")]
+    Component(pijs_wasm::Interrupter),
+}
+
+impl Interrupter {
+    /// Ends the turn that is running now; does nothing between turns.
+    pub fn interrupt(&self) {
+        match &self.0 {
+            Inner::Script(interrupter) => interrupter.interrupt(),
+            #[cfg(feature = "wasm")]
+            Inner::Component(interrupter) => interrupter.interrupt(),
+        }
+    }
+
+    /// Whether the realm is gone; a watchdog may stop watching.
+    pub fn is_orphaned(&self) -> bool {
+        match &self.0 {
+            Inner::Script(interrupter) => interrupter.is_orphaned(),
+            #[cfg(feature = "wasm")]
+            Inner::Component(interrupter) => interrupter.is_orphaned(),
+        }
+    }
+}
+
+/// The host of a turn, as a component calls it.
+#[cfg(feature = "wasm")]
+struct Through<'a>(&'a mut dyn SyncHost);
+
+#[cfg(feature = "wasm")]
+impl pijs_wasm::Hostcalls for Through<'_> {
+    fn call(&mut self, call: pijs_protocol::HostCall) -> pijs_protocol::SyncReply {
+        self.0.call(call)
+    }
+}

@@ -1,0 +1,133 @@
+//! A WebAssembly component in a sealed process, beside one in this thread.
+
+use crate::support::{NoHost, delta, options};
+use pijs_artifact::{Artifact, COMPONENT_SCHEME, Module, Verified};
+use pijs_engine::engine_build;
+use pijs_protocol::artifact::ArtifactMetadata;
+use pijs_protocol::message::Load;
+use pijs_protocol::wire::{Limits, RealmOptions, StreamAnswer, Task};
+use pijs_protocol::{Delivery, EntryIndex, Message, Now, Seq, Termination, Yield};
+use pijs_realm::{Patience, ProcessError, ProcessOptions, ProcessRealm, Progress, Realm, ThreadRealm};
+use pijs_wasm::text;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(crate) const TESTS: &[(&str, fn())] = &[
+    ("component::it_answers_as_in_a_thread", it_answers_as_in_a_thread),
+    ("component::deltas_that_pass_cross_together", deltas_that_pass_cross_together),
+    ("component::a_loop_ends_by_fuel_and_memory_by_its_limit", a_loop_ends_by_fuel_and_memory_by_its_limit),
+    ("component::a_trap_leaves_the_worker_time_to_say_so", a_trap_leaves_the_worker_time_to_say_so),
+    ("component::code_of_another_build_is_refused", code_of_another_build_is_refused),
+];
+
+const VERDICT: &str = include_str!("../../../../fixtures/guests/text/verdict.wat");
+
+fn compiled(bytes: &[u8]) -> Arc<Verified> {
+    let compiled = pijs_wasm::compile(bytes).expect("a component");
+    of_code(compiled.code)
+}
+
+fn of_code(code: Vec<u8>) -> Arc<Verified> {
+    let module = Module {
+        specifier: format!("{COMPONENT_SCHEME}0/guest.wasm"),
+        source: String::new(),
+        source_map: None,
+        bytecode: Some(code.into()),
+    };
+    let metadata = ArtifactMetadata::new("guest", "1.0.0", engine_build());
+    Arc::new(Verified::compiled_here(Artifact { metadata, modules: vec![module] }))
+}
+
+fn load() -> Delivery {
+    let load = Load {
+        entry: EntryIndex(0),
+        module: "wasm:/0/guest.wasm".to_owned(),
+        path: "guest.wasm".to_owned(),
+        extension: "path:/guest".into(),
+        root: None,
+    };
+    Delivery { seq: Seq(1), now: Now::default(), task: Task::Message(Box::new(Message::Load(load))), state: None }
+}
+
+fn open(options: &RealmOptions, code: &Arc<Verified>) -> ProcessRealm {
+    let modules = [Arc::clone(code)];
+    let (realm, booted) = ProcessRealm::open(options, &modules, Now::default(), &mut NoHost, ProcessOptions::default())
+        .expect("a worker");
+    assert_eq!(booted, Yield::default());
+    assert!(realm.sealed().holds(), "{}", realm.sealed());
+    realm
+}
+
+fn run(realm: &mut dyn Realm) -> Result<Yield, Termination> {
+    let mut progress = realm.start(load(), &mut NoHost);
+    loop {
+        progress = match progress {
+            Progress::Running => realm.resume(&mut NoHost, Patience::AtMost(Duration::from_secs(10))),
+            Progress::Yielded(done) => return Ok(done),
+            Progress::Ended(reason) => return Err(reason),
+        }
+    }
+}
+
+fn it_answers_as_in_a_thread() {
+    let code = compiled(&text::core_module(VERDICT));
+    let mut process = open(&options(), &code);
+    let mut thread = ThreadRealm::open(&options(), vec![code]).expect("a realm");
+    assert_eq!(run(&mut process), run(&mut thread));
+    for (seq, chunk) in (2..).zip(["x", "a # b", "\u{10ffff}"]) {
+        let now = Now { epoch_ms: seq, elapsed_us: seq };
+        let expected = thread.stream(Seq(seq), now, &delta(chunk), &mut NoHost);
+        assert_eq!(process.stream(Seq(seq), now, &delta(chunk), &mut NoHost), expected);
+        let aborts = matches!(expected.expect("it lives").stream, StreamAnswer::Abort(_));
+        assert_eq!(aborts, chunk.contains('#'));
+    }
+}
+
+fn deltas_that_pass_cross_together() {
+    let mut realm = open(&options(), &compiled(&text::core_module(VERDICT)));
+    run(&mut realm).expect("it loads");
+    let deltas: Vec<_> = (0..2_000).map(|number| delta(&number.to_string())).collect();
+    let mut shown = 0;
+    while shown < deltas.len() {
+        let seq = Seq(shown as u64 + 2);
+        let slice = Duration::from_secs(1);
+        let streamed = realm.stream_ahead(seq, Now::default(), &deltas[shown..], slice, &mut NoHost).expect("it lives");
+        assert_eq!(streamed.done.stream, StreamAnswer::Continue);
+        shown += 1 + streamed.passed;
+    }
+    assert!(realm.frames().received < 200, "{:?}", realm.frames());
+}
+
+fn a_loop_ends_by_fuel_and_memory_by_its_limit() {
+    let limits = Limits { fuel: 100, memory_bytes: 16 << 20, ..Limits::default() };
+    let options = RealmOptions { limits, ..options() };
+    let ended = |items: &str| {
+        run(&mut open(&options, &compiled(&text::core_module(&text::module("", items))))).expect_err("it ends")
+    };
+    let spins = r#"(func (export "register") (result i32) (loop $on (br $on)) (i32.const 0))"#;
+    assert_eq!(ended(spins), Termination::Timeout { quota: "fuel".to_owned() });
+    let grows = r#"(func (export "register") (result i32)
+      (loop $on (br_if $on (i32.ne (memory.grow (i32.const 16)) (i32.const -1)))) unreachable)"#;
+    assert_eq!(ended(grows), Termination::OutOfMemory);
+    let large = r#"(memory (export "memory") 65536) (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32) (i32.const 0))"#;
+    assert_eq!(ended(large), Termination::OutOfMemory);
+}
+
+fn a_trap_leaves_the_worker_time_to_say_so() {
+    let items = r#"(func $deep (call $deep)) (func (export "register") (result i32) (call $deep) (i32.const 0))"#;
+    let ended =
+        run(&mut open(&options(), &compiled(&text::core_module(&text::module("", items))))).expect_err("it ends");
+    assert!(matches!(&ended, Termination::Trapped { detail } if detail.contains("call stack exhausted")), "{ended}");
+}
+
+fn code_of_another_build_is_refused() {
+    let opened = ProcessRealm::open(
+        &options(),
+        &[of_code(b"\x7fELF and so on".to_vec())],
+        Now::default(),
+        &mut NoHost,
+        ProcessOptions::default(),
+    );
+    let Err(ProcessError::Failed(message)) = opened else { panic!("it opens") };
+    assert!(message.contains("cannot load the component"), "{message}");
+}

@@ -1,0 +1,219 @@
+//! From the bytes that an author hands over to a compiled component: what it is, what it imports, and native code.
+//!
+//! The bytes are believed in nothing. A core module becomes a component here when it carries the description of its world, as
+//! `wit-bindgen` writes it.
+
+use crate::realm::prepare;
+use crate::runtime::engine;
+use std::collections::BTreeMap;
+use std::fmt;
+use wasmparser::{Encoding, Parser, Payload};
+use wasmtime::component::Component;
+use wasmtime::component::types::{ComponentExtern, ComponentItem};
+
+/// The package of the world, with the version that this program has.
+const WORLD: &str = "pi:extension";
+
+/// Why bytes are no extension.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// Which kind of mistake.
+    pub kind: RefusalKind,
+    /// What is wrong.
+    pub message: String,
+    /// What to do about it.
+    pub help: String,
+}
+
+/// Kinds of mistakes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RefusalKind {
+    /// Not WebAssembly, cut off, or damaged.
+    Malformed,
+    /// Another world than `pi:extension`.
+    World,
+    /// An import that nobody provides.
+    Import,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+/// A component that fits the world, compiled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Compiled {
+    /// The component: what it is compiled from again.
+    pub component: Vec<u8>,
+    /// Native code of this engine build.
+    pub code: Vec<u8>,
+    /// Interfaces that it imports, without versions, each with the functions it takes from it.
+    pub imports: BTreeMap<String, Vec<String>>,
+}
+
+/// Compiles an author's `.wasm`: a component, or a core module that carries its world.
+///
+/// # Errors
+///
+/// One [`Refusal`] that says what to do.
+pub fn compile(bytes: &[u8]) -> Result<Compiled, Refusal> {
+    let component = component_of(bytes)?;
+    let code = engine().precompile_component(&component).map_err(|error| malformed(&format!("{error:#}")))?;
+    // SAFETY: these are the bytes that the line above returned.
+    let loaded = unsafe { Component::deserialize(engine(), &code) };
+    let loaded = loaded.map_err(|error| malformed(&format!("{error:#}")))?;
+    let imports = imports_of(&loaded);
+    check_imports(&imports)?;
+    if let Err(error) = prepare(&loaded) {
+        return Err(Refusal {
+            kind: RefusalKind::World,
+            message: error.to_string(),
+            help: "build it again against schema/wit/extension.wit of this version".to_owned(),
+        });
+    }
+    Ok(Compiled { component, code, imports: plain(imports) })
+}
+
+/// Names the code that this engine makes: what was compiled under another name is compiled again.
+pub fn engine_name() -> String {
+    use std::hash::{Hash as _, Hasher as _};
+    /// FNV-1a: the same in every process, which the standard one need not be.
+    struct Fnv(u64);
+    impl std::hash::Hasher for Fnv {
+        fn finish(&self) -> u64 {
+            self.0
+        }
+        fn write(&mut self, bytes: &[u8]) {
+            for byte in bytes {
+                self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+            }
+        }
+    }
+    let mut hasher = Fnv(0xcbf2_9ce4_8422_2325);
+    engine().precompile_compatibility_hash().hash(&mut hasher);
+    format!("wasmtime {:016x}", hasher.finish())
+}
+
+fn malformed(why: &str) -> Refusal {
+    // A parser's message may go on for lines.
+    let why = why.lines().next().unwrap_or_default().trim_end_matches(['[', '=', ' ']).trim_end_matches(" - expected");
+    Refusal {
+        kind: RefusalKind::Malformed,
+        message: format!("not a valid WebAssembly file: {why}"),
+        help: "copy it again, or build it again from its sources".to_owned(),
+    }
+}
+
+/// The component that `bytes` are, or that can be made of them.
+fn component_of(bytes: &[u8]) -> Result<Vec<u8>, Refusal> {
+    let version = Parser::new(0).parse_all(bytes).next();
+    match version {
+        Some(Ok(Payload::Version { encoding: Encoding::Component, .. })) => Ok(bytes.to_vec()),
+        Some(Ok(Payload::Version { encoding: Encoding::Module, .. })) => encode(bytes),
+        Some(Ok(_)) | None => Err(malformed("it is empty")),
+        Some(Err(error)) => Err(malformed(error.message())),
+    }
+}
+
+/// Makes a component of a core module.
+fn encode(bytes: &[u8]) -> Result<Vec<u8>, Refusal> {
+    let mut foreign = BTreeMap::new();
+    let mut has_world = false;
+    for payload in Parser::new(0).parse_all(bytes) {
+        match payload.map_err(|error| malformed(error.message()))? {
+            Payload::ImportSection(section) => {
+                for import in section.into_imports() {
+                    let import = import.map_err(|error| malformed(error.message()))?;
+                    let is_known = import.module.starts_with(WORLD) || import.module.starts_with("wasi:");
+                    if !is_known && import.module != "$root" {
+                        foreign.entry(import.module.to_owned()).or_insert_with(|| import.name.to_owned());
+                    }
+                }
+            }
+            Payload::CustomSection(section) => has_world |= section.name().starts_with("component-type"),
+            _ => {}
+        }
+    }
+    if let Some((module, name)) = foreign.into_iter().next() {
+        let help = if module.starts_with("wasi_snapshot_preview1") {
+            "build it for wasm32-wasip2, or make a component of it with `wasm-tools component new --adapt`"
+        } else {
+            "import the interfaces of pi:extension only"
+        };
+        return Err(Refusal {
+            kind: RefusalKind::Import,
+            message: format!("a core module that imports `{module}` `{name}`, which nobody provides"),
+            help: help.to_owned(),
+        });
+    }
+    if !has_world {
+        return Err(Refusal {
+            kind: RefusalKind::World,
+            message: "a core module that does not say which world it is for".to_owned(),
+            help: "build it with wit-bindgen against schema/wit/extension.wit, or make a component of it".to_owned(),
+        });
+    }
+    let encoder = wit_component::ComponentEncoder::default().validate(true).module(bytes);
+    let encoded = encoder.and_then(|mut encoder| encoder.encode());
+    encoded.map_err(|error| Refusal {
+        kind: RefusalKind::World,
+        message: format!("a core module of which no component can be made: {}", error.root_cause()),
+        help: "build it again with wit-bindgen against schema/wit/extension.wit".to_owned(),
+    })
+}
+
+/// Interfaces with versions, and their functions.
+fn imports_of(component: &Component) -> BTreeMap<String, Vec<String>> {
+    let functions = |item: ComponentExtern<'_>| match item.ty {
+        ComponentItem::ComponentInstance(instance) => {
+            let functions =
+                instance.exports(engine()).filter(|(_, item)| matches!(item.ty, ComponentItem::ComponentFunc(_)));
+            functions.map(|(name, _)| name.to_owned()).collect()
+        }
+        _ => Vec::new(),
+    };
+    component.component_type().imports(engine()).map(|(name, item)| (name.to_owned(), functions(item))).collect()
+}
+
+fn plain(imports: BTreeMap<String, Vec<String>>) -> BTreeMap<String, Vec<String>> {
+    let plain = |name: String| name.split_once('@').map(|(plain, _)| plain.to_owned()).unwrap_or(name);
+    imports.into_iter().map(|(name, functions)| (plain(name), functions)).collect()
+}
+
+/// Refuses an import that is neither of the world nor of WASI 0.2.
+fn check_imports(imports: &BTreeMap<String, Vec<String>>) -> Result<(), Refusal> {
+    for name in imports.keys() {
+        let (interface, version) = name.split_once('@').unwrap_or((name, ""));
+        let is_ours = interface
+            .strip_prefix(WORLD)
+            .is_some_and(|rest| rest.strip_prefix('/').is_some_and(|rest| INTERFACES.contains(&rest)));
+        let is_wasi = interface.starts_with("wasi:") && version.starts_with("0.2.");
+        if is_ours && version.starts_with("1.") || is_wasi {
+            continue;
+        }
+        let (kind, help) = if interface.starts_with(WORLD) {
+            (
+                RefusalKind::World,
+                "this version of PiJS has pi:extension 1.0.0; build it against schema/wit/extension.wit",
+            )
+        } else if interface.starts_with("wasi:") {
+            (RefusalKind::Import, "WASI 0.2 is provided; build it for wasm32-wasip2")
+        } else {
+            (
+                RefusalKind::World,
+                "an extension imports pi:extension and WASI 0.2 only; is it a component for another host?",
+            )
+        };
+        let message = format!("it imports `{name}`, which nobody provides");
+        return Err(Refusal { kind, message, help: help.to_owned() });
+    }
+    Ok(())
+}
+
+/// Interfaces of the world that an extension imports, `types` included.
+pub(crate) const INTERFACES: &[&str] =
+    &["answers", "calls", "env", "events", "exec", "fs", "http", "log", "session", "timers", "tools", "types", "ui"];

@@ -1,0 +1,40 @@
+//! Realms of WebAssembly components: extensions that are compiled ahead of time from any language.
+//!
+//! The world is `pi:extension` (`schema/wit/extension.wit`). A component sees the same messages as a JavaScript realm, through
+//! typed exports, and asks for the same hostcalls, through typed imports.
+//!
+//! | type | is |
+//! |---|---|
+//! | [`ComponentRealm`] | one component under limits, from its `load` to its termination |
+//! | [`Hostcalls`] | answers the synchronous hostcalls of a running turn |
+//! | [`Interrupter`] | stops a running turn from another thread |
+//! | [`compile()`] | turns an author's `.wasm` into native code; feature `compile` |
+//!
+//! What always holds: native code comes from a [`Verified`](pijs_artifact::Verified) artifact; time and randomness are inputs, so
+//! the same deliveries give the same yields, fuel included; a component that trapped runs nothing again; WASI gives a component
+//! nothing that a hostcall would not.
+
+#![expect(
+    unsafe_code,
+    reason = "compiled code is loaded, and the host is lent to imports; each block states why it is sound"
+)]
+#![warn(missing_docs)]
+
+mod bindings;
+#[cfg(feature = "compile")]
+mod compile;
+mod error;
+mod imports;
+mod realm;
+mod runtime;
+mod slot;
+mod state;
+#[cfg(feature = "text")]
+pub mod text;
+mod wasi;
+
+#[cfg(feature = "compile")]
+pub use compile::{Compiled, Refusal, RefusalKind, compile, engine_name};
+pub use error::WasmError;
+pub use realm::{ComponentRealm, Interrupter};
+pub use slot::Hostcalls;

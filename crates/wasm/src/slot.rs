@@ -1,0 +1,49 @@
+//! The host of the running turn, lent to the imports of a component for as long as it runs.
+
+use pijs_protocol::{HostCall, SyncReply};
+use std::mem;
+use std::ptr::NonNull;
+
+/// Answers the synchronous hostcalls of a running turn.
+pub trait Hostcalls {
+    /// Runs one call to its end; the component waits.
+    fn call(&mut self, call: HostCall) -> SyncReply;
+}
+
+/// A place for the host of the turn. Empty between turns.
+#[derive(Default)]
+pub(crate) struct HostSlot {
+    lent: Option<NonNull<dyn Hostcalls>>,
+}
+
+// SAFETY: the pointer is only there while the turn runs that lent it, on the thread of that turn: a store that is entered
+// stays on its thread. Between turns there is nothing to send.
+unsafe impl Send for HostSlot {}
+
+impl HostSlot {
+    /// Puts `host` into the slot.
+    ///
+    /// # Safety
+    ///
+    /// The caller takes it back with [`HostSlot::clear`] before the borrow of `host` ends, also when the turn unwinds.
+    pub(crate) unsafe fn lend(&mut self, host: &mut dyn Hostcalls) {
+        let host: NonNull<dyn Hostcalls + '_> = NonNull::from(host);
+        // SAFETY: only the lifetime changes; the caller sees to it that the pointer is gone before the borrow ends.
+        self.lent =
+            Some(unsafe { mem::transmute::<NonNull<dyn Hostcalls + '_>, NonNull<dyn Hostcalls + 'static>>(host) });
+    }
+
+    /// Takes the host back.
+    pub(crate) fn clear(&mut self) {
+        self.lent = None;
+    }
+
+    /// Calls the lent host; `None` outside a turn.
+    pub(crate) fn call(&mut self, call: HostCall) -> Option<SyncReply> {
+        let mut host = self.lent.take()?;
+        // SAFETY: the pointer is live by the contract of `lend`, and unique: it was taken out of the slot, its only home.
+        let reply = unsafe { host.as_mut() }.call(call);
+        self.lent = Some(host);
+        Some(reply)
+    }
+}

@@ -1,0 +1,274 @@
+//! What the imports of one component share: the host of the turn, the outbox, time, randomness, limits.
+
+use crate::slot::HostSlot;
+use pijs_protocol::hostcall::HostcallError;
+use pijs_protocol::log::{Component, Correlation, LOG_SCHEMA, Level, LogEntry, Source};
+use pijs_protocol::wire::{Json, RealmOptions, StateDelta};
+use pijs_protocol::{CallId, Capability, HostCall, HostResult, Message, Method, Now};
+use pijs_tick::Entropy;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use time::OffsetDateTime;
+use time::macros::format_description;
+use wasmtime::component::ResourceTable;
+use wasmtime::{ResourceLimiter, Result};
+
+/// Longest line of standard output that becomes one line of the log.
+const LONGEST_LINE: usize = 64 << 10;
+
+/// Instances, memories and tables of one component, each. Adapters and shims of one that was built from C have five.
+const MOST_PARTS: usize = 64;
+
+/// Elements of one table.
+const TABLE_ELEMENTS: usize = 1_000_000;
+
+/// What waits for `answers.finish`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Awaited {
+    Event,
+    Tool,
+    Command,
+}
+
+/// The data of a component's store.
+pub(crate) struct State {
+    pub(crate) host: HostSlot,
+    pub(crate) table: ResourceTable,
+    pub(crate) outbox: Vec<Message>,
+    pub(crate) awaited: BTreeMap<String, Awaited>,
+    pub(crate) facts: Map<String, Value>,
+    pub(crate) readable: BTreeMap<String, Json>,
+    pub(crate) entries: Vec<Json>,
+    pub(crate) clock: Clock,
+    pub(crate) entropy: Entropy,
+    pub(crate) draws: u32,
+    pub(crate) limits: Memory,
+    pub(crate) stdout: Vec<u8>,
+    pub(crate) stderr: Vec<u8>,
+    pub(crate) timers: u32,
+    calls: u64,
+}
+
+impl State {
+    pub(crate) fn new(options: &RealmOptions) -> Self {
+        Self {
+            host: HostSlot::default(),
+            table: ResourceTable::new(),
+            outbox: Vec::new(),
+            awaited: BTreeMap::new(),
+            facts: options.facts.clone(),
+            readable: BTreeMap::new(),
+            entries: Vec::new(),
+            clock: Clock::new(options.clock_step_us),
+            entropy: Entropy::seeded(options.seed),
+            draws: 0,
+            limits: Memory::new(options.limits.memory_bytes),
+            stdout: Vec::new(),
+            stderr: Vec::new(),
+            timers: 0,
+            calls: 0,
+        }
+    }
+
+    /// Applies a difference of the readable state.
+    pub(crate) fn apply(&mut self, delta: StateDelta) {
+        self.readable.extend(delta.set);
+        if let Some(entries) = delta.entries {
+            self.entries.truncate(entries.keep);
+            self.entries.extend(entries.append);
+        }
+    }
+
+    /// Makes a request with the next id. Its number is the ticket.
+    pub(crate) fn request(
+        &mut self,
+        method: &str,
+        capability: &str,
+        params: Map<String, Value>,
+        bytes: Vec<Vec<u8>>,
+        timeout_ms: Option<u64>,
+    ) -> (u64, HostCall) {
+        self.calls += 1;
+        let call = HostCall {
+            call_id: CallId::new(format!("host-{}", self.calls)),
+            capability: Capability::new(capability),
+            method: Method::new(method),
+            params,
+            timeout_ms,
+            cancel_token: None,
+            context: None,
+            bytes,
+        };
+        (self.calls, call)
+    }
+
+    /// Runs a call to its end, and takes over the time and the state that it comes back with.
+    pub(crate) fn answer_now(&mut self, call: HostCall) -> Result<HostResult, HostcallError> {
+        let Some(reply) = self.host.call(call) else {
+            return Err(HostcallError::invalid("too_early", "a component calls its host in a turn only"));
+        };
+        self.clock.set(reply.now);
+        if let Some(delta) = reply.state {
+            self.apply(delta);
+        }
+        match reply.result.error {
+            Some(error) => Err(error),
+            None => Ok(reply.result),
+        }
+    }
+
+    /// Makes a request of one method and waits for its end.
+    pub(crate) fn call_now(
+        &mut self,
+        method: &str,
+        capability: &str,
+        params: Value,
+        bytes: Vec<Vec<u8>>,
+    ) -> Result<HostResult, HostcallError> {
+        let Value::Object(params) = params else { unreachable!("parameters are an object") };
+        let (_, call) = self.request(method, capability, params, bytes, None);
+        self.answer_now(call)
+    }
+
+    /// Writes a line of the log.
+    pub(crate) fn log(&mut self, level: Level, event: &str, message: String) {
+        if self.facts.get("observesEvents") == Some(&Value::Bool(true)) {
+            // At once, so that a driver that writes down what happens keeps the order. A refusal is in the ledger.
+            let _ =
+                self.call_now("log", "log", json!({ "level": level, "event": event, "message": message }), Vec::new());
+            return;
+        }
+        let ts = timestamp(self.clock.read().epoch_ms);
+        self.outbox.push(Message::Log(LogEntry {
+            schema: LOG_SCHEMA.to_owned(),
+            ts,
+            level,
+            event: event.to_owned(),
+            message,
+            correlation: Correlation::default(),
+            source: Some(Source { component: Component::Extension, host: None, pid: None }),
+            data: Map::new(),
+        }));
+    }
+
+    /// Takes what the component wrote to its standard output or error; whole lines become lines of the log.
+    pub(crate) fn print(&mut self, is_error: bool, bytes: &[u8]) {
+        let buffer = if is_error { &mut self.stderr } else { &mut self.stdout };
+        buffer.extend_from_slice(bytes);
+        let mut lines = Vec::new();
+        while let Some(end) =
+            buffer.iter().position(|byte| *byte == b'\n').or((buffer.len() > LONGEST_LINE).then_some(LONGEST_LINE))
+        {
+            let rest = buffer.split_off(end + 1);
+            let line = std::mem::replace(buffer, rest);
+            lines.push(String::from_utf8_lossy(&line[..end]).into_owned());
+        }
+        for line in lines {
+            self.log(if is_error { Level::Warn } else { Level::Info }, "console", line);
+        }
+    }
+
+    /// Writes down what was printed without the end of a line.
+    pub(crate) fn flush(&mut self) {
+        for is_error in [false, true] {
+            if !(if is_error { &self.stderr } else { &self.stdout }).is_empty() {
+                self.print(is_error, b"\n");
+            }
+        }
+    }
+
+    pub(crate) fn random(&mut self, out: &mut [u8]) {
+        self.draws += 1;
+        self.entropy.fill(out);
+    }
+}
+
+/// RFC 3339 with milliseconds.
+fn timestamp(epoch_ms: u64) -> String {
+    let format = format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:3]Z");
+    let nanoseconds = i128::from(epoch_ms) * 1_000_000;
+    let at = OffsetDateTime::from_unix_timestamp_nanos(nanoseconds).unwrap_or(OffsetDateTime::UNIX_EPOCH);
+    at.format(&format).unwrap_or_default()
+}
+
+/// The driver's time: it starts with the turn's, and each read advances it by a fixed step.
+pub(crate) struct Clock {
+    now: Now,
+    ahead_us: u64,
+    latest_us: u64,
+    step_us: u64,
+    pub(crate) reads: u32,
+}
+
+impl Clock {
+    fn new(step_us: u32) -> Self {
+        Self { now: Now::default(), ahead_us: 0, latest_us: 0, step_us: step_us.into(), reads: 0 }
+    }
+
+    /// Starts a turn.
+    pub(crate) fn begin(&mut self, now: Now) {
+        self.reads = 0;
+        self.set(now);
+    }
+
+    fn set(&mut self, now: Now) {
+        self.now = now;
+        self.ahead_us = 0;
+    }
+
+    /// Reads the time, which never goes back.
+    pub(crate) fn read(&mut self) -> Now {
+        self.reads += 1;
+        let ahead_us = self.ahead_us;
+        self.ahead_us += self.step_us;
+        self.latest_us = self.latest_us.max(self.now.elapsed_us + ahead_us);
+        Now { epoch_ms: self.now.epoch_ms + ahead_us / 1000, elapsed_us: self.latest_us }
+    }
+}
+
+/// Counts memories and tables against the realm's limit.
+pub(crate) struct Memory {
+    most: u64,
+    pub(crate) used: u64,
+    /// Something was refused: what ends after that has run out of memory.
+    pub(crate) refused: bool,
+}
+
+impl Memory {
+    fn new(most: u64) -> Self {
+        Self { most, used: 0, refused: false }
+    }
+
+    fn admits(&mut self, current: usize, desired: usize, element: u64) -> bool {
+        let more = (desired.saturating_sub(current) as u64).saturating_mul(element);
+        let total = self.used.saturating_add(more);
+        if total > self.most && pijs_protocol::guard::is_up("wasm.memory") {
+            self.refused = true;
+            return false;
+        }
+        self.used = total;
+        true
+    }
+}
+
+impl ResourceLimiter for Memory {
+    fn memory_growing(&mut self, current: usize, desired: usize, _maximum: Option<usize>) -> Result<bool> {
+        Ok(self.admits(current, desired, 1))
+    }
+
+    fn table_growing(&mut self, current: usize, desired: usize, _maximum: Option<usize>) -> Result<bool> {
+        Ok(desired <= TABLE_ELEMENTS && self.admits(current, desired, size_of::<usize>() as u64))
+    }
+
+    fn instances(&self) -> usize {
+        MOST_PARTS
+    }
+
+    fn tables(&self) -> usize {
+        MOST_PARTS
+    }
+
+    fn memories(&self) -> usize {
+        MOST_PARTS
+    }
+}

@@ -1,0 +1,8 @@
+//! Components under the realm's rules. All of them are written as text, so that these tests run everywhere.
+
+mod limits;
+mod refusals;
+mod support;
+mod turns;
+mod wasi;
+mod world;
