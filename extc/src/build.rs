@@ -23,6 +23,7 @@ use crate::tree::{FileEvidence, SourceTree};
 use pijs_artifact::{Artifact, Module, Verified, digest, encode};
 use pijs_protocol::artifact::{ArtifactMetadata, Verdict};
 use std::collections::BTreeMap;
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -56,8 +57,8 @@ impl Default for BuildOptions {
 pub struct BuildOutput {
     /// Ready to load.
     pub artifact: Verified,
-    /// The encoded artifact: what `extc build -o` writes as `extension.artifact`.
-    pub bytes: Vec<u8>,
+    /// Of the encoded artifact, `sha256:HEX`.
+    pub(crate) digest: String,
     /// Remarks, in the order of files and lines.
     pub diagnostics: Vec<Diagnostic>,
     /// Whether it came from the cache.
@@ -76,7 +77,17 @@ pub struct BuildOutput {
 impl BuildOutput {
     /// What `extc build -o` writes as `artifact.json`: the metadata, with the digest of the file.
     pub fn metadata(&self) -> ArtifactMetadata {
-        ArtifactMetadata { artifact: digest(&self.bytes), ..self.artifact.artifact().metadata.clone() }
+        ArtifactMetadata { artifact: self.digest.clone(), ..self.artifact.artifact().metadata.clone() }
+    }
+
+    /// The encoded artifact: what `extc build -o` writes as `extension.artifact`.
+    ///
+    /// # Errors
+    ///
+    /// The cache lost the sources since it was built; building again makes them.
+    pub fn encoded(&self) -> io::Result<Vec<u8>> {
+        let lost = || io::Error::new(io::ErrorKind::NotFound, "the cache lost the sources; build it again");
+        self.artifact.whole().map(|whole| encode(&whole)).ok_or_else(lost)
     }
 }
 
@@ -131,18 +142,19 @@ pub fn build(input: &Input, options: &BuildOptions) -> Result<BuildOutput, Build
         Some(seal) => sealed::compile(&package, open()?, options, seal)?,
         None => compile(&package, open()?, options)?,
     };
-    let Compiled { artifact, bytes, record, mut diagnostics, evidence } = compiled;
+    let Compiled { artifact, record, mut diagnostics, evidence } = compiled;
     let places = record.places();
+    let digest = digest(&encode(&artifact));
     if let Some(cache) = &options.cache {
         let tree = open()?;
-        if let Err(error) = record.store(cache, (&package, input.lock()), &tree, options, &bytes) {
+        if let Err(error) = record.store(cache, (&package, input.lock()), &tree, options, (&artifact, &digest)) {
             let message = format!("the artifact cache {} cannot be written: {error}", cache.dir().display());
             diagnostics.push(Diagnostic::new(Code::Cache, message).help("every start compiles again until it can"));
         }
     }
     Ok(BuildOutput {
         artifact: Verified::compiled_here(artifact),
-        bytes,
+        digest,
         diagnostics,
         cached: false,
         read: places.len(),
@@ -155,7 +167,6 @@ pub fn build(input: &Input, options: &BuildOptions) -> Result<BuildOutput, Build
 /// What came of compiling, before the cache sees it.
 pub(crate) struct Compiled {
     pub(crate) artifact: Artifact,
-    pub(crate) bytes: Vec<u8>,
     pub(crate) record: Record,
     pub(crate) diagnostics: Vec<Diagnostic>,
     pub(crate) evidence: BTreeMap<PathBuf, FileEvidence>,
@@ -171,9 +182,8 @@ pub(crate) fn compile(package: &Package, tree: SourceTree, options: &BuildOption
         let linked = link_all(package, &modules, options.minify)?;
         emit(linked, &modules)
     })??;
-    let bytes = encode(&artifact);
     let (record, evidence) = (Record::new(package, modules.tree()), modules.tree().evidence());
-    Ok(Compiled { artifact, bytes, record, diagnostics: modules.diagnostics(), evidence })
+    Ok(Compiled { artifact, record, diagnostics: modules.diagnostics(), evidence })
 }
 
 /// Looks at a package without building it: verdict, capabilities, places.

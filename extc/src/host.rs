@@ -62,7 +62,7 @@ fn compile_once(
     kept: fn(Artifact) -> Artifact,
 ) -> Result<Arc<Verified>, BuildFailure> {
     if let Some(hit) = cache.and_then(|cache| cache.load(key, HOST_MODULES_ID)) {
-        return Ok(Arc::new(hit.artifact));
+        return Ok(Arc::new(hit));
     }
     let artifact = kept(with_large_stack(|| compile(modules, key))??);
     if let Some(cache) = cache {

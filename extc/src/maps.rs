@@ -5,11 +5,11 @@
 //! the source that was compiled. Positions are 1-based on both sides, columns in UTF-16 units.
 
 use oxc_sourcemap::{SourceMap, Token};
-use pijs_artifact::{Artifact, PositionMap};
+use pijs_artifact::{Artifact, PositionMap, Verified};
 use pijs_protocol::message::Position;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use crate::diagnostics::Place;
 
@@ -25,33 +25,28 @@ use crate::diagnostics::Place;
 /// ```
 #[derive(Debug)]
 pub struct SourceMaps {
-    tables: BTreeMap<String, Lazy>,
-}
-
-#[derive(Debug)]
-struct Lazy {
-    json: String,
-    table: OnceLock<Option<PositionTable>>,
+    artifact: Arc<Verified>,
+    tables: BTreeMap<String, OnceLock<Option<PositionTable>>>,
 }
 
 impl SourceMaps {
     /// Takes the maps of an artifact; parses none of them yet.
     pub fn new(artifact: &Artifact) -> Self {
-        let tables = artifact
-            .modules
-            .iter()
-            .filter_map(|module| {
-                let json = module.source_map.clone()?;
-                Some((module.specifier.clone(), Lazy { json, table: OnceLock::new() }))
-            })
-            .collect();
-        Self { tables }
+        Self::of(&Arc::new(Verified::compiled_here(artifact.clone())))
+    }
+
+    /// The same of an artifact whose maps may be elsewhere; reads none of them yet.
+    pub fn of(artifact: &Arc<Verified>) -> Self {
+        let modules = &artifact.artifact().modules;
+        let tables = modules.iter().map(|module| (module.specifier.clone(), OnceLock::new())).collect();
+        Self { artifact: Arc::clone(artifact), tables }
     }
 
     /// The source position of a module's position; `None` for glue that nobody wrote.
     pub fn original(&self, specifier: &str, line: u32, column: u32) -> Option<Place> {
-        let lazy = self.tables.get(specifier)?;
-        lazy.table.get_or_init(|| PositionTable::parse(&lazy.json)).as_ref()?.original(line, column)
+        let table = self.tables.get(specifier)?;
+        let parse = || PositionTable::parse(self.artifact.source_map(specifier)?);
+        table.get_or_init(parse).as_ref()?.original(line, column)
     }
 }
 

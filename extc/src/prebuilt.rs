@@ -30,7 +30,7 @@ use crate::parse::parse;
 use crate::record::Record;
 use crate::resolve::Package;
 use crate::tree::SourceTree;
-use pijs_artifact::{Artifact, ArtifactError, Module, decode, encode, read_metadata};
+use pijs_artifact::{Artifact, ArtifactError, Module, decode, read_metadata};
 use pijs_durable::read_regular;
 use pijs_engine::FACADE_PREFIX;
 use pijs_protocol::artifact::ArtifactMetadata;
@@ -94,8 +94,7 @@ pub(crate) fn compile(package: &Package, tree: SourceTree, options: &BuildOption
         compile_again(artifact, known, &file, options)
     })??;
     let diagnostics = artifact.metadata.findings.iter().filter_map(Diagnostic::from_finding).collect();
-    let bytes = encode(&artifact);
-    Ok(Compiled { artifact, bytes, record: Record::new(package, &tree), diagnostics, evidence: tree.evidence() })
+    Ok(Compiled { artifact, record: Record::new(package, &tree), diagnostics, evidence: tree.evidence() })
 }
 
 fn compile_again(

@@ -23,6 +23,7 @@ use crate::looked::Found;
 use crate::resolve::Package;
 use crate::stamps::{Check, Lock, Stamps, Unsure};
 use crate::tree::{FileEvidence, SourceTree};
+use pijs_artifact::Artifact;
 use pijs_protocol::guard;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -106,7 +107,7 @@ impl Record {
         (package, lock): (&Package, Option<&Lock>),
         tree: &SourceTree,
         options: &BuildOptions,
-        bytes: &[u8],
+        (artifact, digest): (&Artifact, &str),
     ) -> io::Result<()> {
         let listed = self.listed.values().map(|names| names.len() + 1).sum::<usize>();
         let looked = self.looked.values().map(BTreeMap::len).sum::<usize>();
@@ -121,7 +122,7 @@ impl Record {
             return Err(io::Error::other("the package changed while it was compiled"));
         }
         let (request, key) = (request(package, tree, options), self.key(package, tree, options));
-        cache.store(&key, &id(&key), bytes)?;
+        cache.store_apart(&key, &id(&key), artifact, digest)?;
         let note = cache.store_note(&request, self)?;
         let stamps = stamps.map(|stamps| stamps.of(digest_of(&note), key.hex()));
         // Without stamps every start reads what it was made of.
@@ -250,7 +251,7 @@ pub(crate) fn lookup(
         return None;
     }
     let key = Key::from_hex(&known.key).unwrap_or_else(|| record.key(package, tree, options));
-    let hit = cache.load(&key, &id(&key))?;
+    let hit = cache.load_apart(&key, &id(&key))?;
     if let Some(anew) = anew {
         let anew = anew.of(digest_of(&note), key.hex());
         if anew != known {
@@ -262,7 +263,7 @@ pub(crate) fn lookup(
     let diagnostics = findings.iter().filter_map(Diagnostic::from_finding).collect();
     Some(BuildOutput {
         artifact: hit.artifact,
-        bytes: hit.bytes,
+        digest: hit.digest,
         diagnostics,
         cached: true,
         read: unsure.files.len(),
@@ -328,6 +329,7 @@ mod tests {
     use crate::resolve::{Input, resolve};
     use crate::tree::Folders;
     use pijs_artifact::InstallKey;
+    use pijs_protocol::artifact::ArtifactMetadata;
     use std::fs;
 
     #[test]
@@ -350,9 +352,11 @@ mod tests {
         tree.look(&at("a.ts"));
         assert!(tree.manifest(&at("lib/package.json")).is_none());
         let record = Record::new(&package, &tree);
+        let metadata = ArtifactMetadata::new("x", "1.0.0", pijs_engine::engine_build());
+        let artifact = Artifact { metadata, modules: Vec::new() };
         let store = || {
             let (package, tree) = read();
-            record.store(&cache, (&package, None), &tree, &options, b"an artifact")
+            record.store(&cache, (&package, None), &tree, &options, (&artifact, "sha256:00"))
         };
         store().expect("nothing changed");
         fs::create_dir(at("lib")).expect("made");
@@ -369,8 +373,9 @@ mod tests {
         }
         let names = (0..=MOST_ANSWERS).map(|number| (number.to_string(), Found::Nothing)).collect();
         let record = Record { looked: [(at(""), names)].into(), ..record };
-        let error =
-            record.store(&cache, (&package, None), &tree, &options, b"an artifact").expect_err("too much to ask");
+        let error = record
+            .store(&cache, (&package, None), &tree, &options, (&artifact, "sha256:00"))
+            .expect_err("too much to ask");
         assert!(error.to_string().contains("looked for"), "{error}");
     }
 }

@@ -22,7 +22,7 @@ use crate::record::Record;
 use crate::resolve::Package;
 use crate::served::{Parent, done, receive, send, serve};
 use crate::tree::{Folders, SourceTree};
-use pijs_artifact::{Artifact, decode};
+use pijs_artifact::{Artifact, decode, encode};
 use pijs_protocol::artifact::ArtifactMetadata;
 use pijs_protocol::guard;
 use serde::{Deserialize, Serialize};
@@ -97,7 +97,7 @@ fn answer() -> io::Result<()> {
     let limits = request.package.limits(request.limits);
     let tree = SourceTree::asking(parent, request.folders, limits);
     let (answer, bytes) = match build::compile(&request.package, tree, &options) {
-        Ok(Compiled { bytes, diagnostics, .. }) => (Answer::Built(bounded(diagnostics)), bytes),
+        Ok(Compiled { artifact, diagnostics, .. }) => (Answer::Built(bounded(diagnostics)), encode(&artifact)),
         Err(failure) => (Answer::Failed(bounded(failure.diagnostics().to_vec())), Vec::new()),
     };
     done(answer, &bytes)
@@ -140,7 +140,7 @@ pub(crate) fn compile(
                 return Err(broken());
             }
             let (record, evidence) = (Record::new(package, &tree), tree.evidence());
-            Ok(Compiled { artifact, bytes, record, diagnostics, evidence })
+            Ok(Compiled { artifact, record, diagnostics, evidence })
         }
     }
 }

@@ -9,6 +9,7 @@ mod support;
 use files::write_package;
 use pijs_artifact::{InstallKey, decode, encode, sign};
 use pijs_extc::{BuildOptions, BuildOutput, Cache, Code, Input, build};
+use pijs_protocol::artifact::EngineBuild;
 use std::fs;
 use std::path::{Path, PathBuf};
 use support::{Ran, run};
@@ -111,8 +112,9 @@ fn the_same_package_gives_the_same_bytes_wherever_and_however_it_was_written() {
     let first = build_at(&one, &BuildOptions::default());
     let second = build_at(&other, &BuildOptions::default());
     assert_eq!(first.metadata(), second.metadata());
-    assert!(first.bytes == second.bytes, "same metadata, other bytes");
-    let text = String::from_utf8_lossy(&first.bytes);
+    assert!(first.encoded().unwrap() == second.encoded().unwrap(), "same metadata, other bytes");
+    let bytes = first.encoded().unwrap();
+    let text = String::from_utf8_lossy(&bytes);
     assert!(!text.contains("much longer") && !text.contains(folder.path().to_str().unwrap()), "a path leaked");
     assert_runs(second, &other, &PRINTS);
 }
@@ -123,7 +125,9 @@ fn a_warm_cache_gives_the_bytes_of_a_cold_one() {
     let uncached = build_at(&lab.package(), &BuildOptions::default());
     let (cold, warm) = (lab.build(), lab.build());
     assert_eq!((uncached.cached, cold.cached, warm.cached), (false, false, true));
-    assert!(uncached.bytes == cold.bytes && cold.bytes == warm.bytes);
+    assert!(
+        uncached.encoded().unwrap() == cold.encoded().unwrap() && cold.encoded().unwrap() == warm.encoded().unwrap()
+    );
     let remarks = |built: &BuildOutput| {
         built.diagnostics.iter().map(|remark| (remark.place().cloned(), remark.code())).collect::<Vec<_>>()
     };
@@ -135,7 +139,7 @@ fn a_warm_cache_gives_the_bytes_of_a_cold_one() {
 #[test]
 fn one_changed_byte_of_anything_in_the_cache_is_refused_and_rebuilt() {
     let lab = Lab::new();
-    let good = lab.build().bytes;
+    let good = lab.build().encoded().unwrap();
     for suffix in ["artifact", "mac", "json"] {
         let path = lab.the_cached(suffix);
         let length = fs::metadata(&path).unwrap().len() as usize;
@@ -145,20 +149,49 @@ fn one_changed_byte_of_anything_in_the_cache_is_refused_and_rebuilt() {
             fs::write(&path, bytes).unwrap();
             let rebuilt = lab.build();
             assert!(!rebuilt.cached, "byte {at} of {suffix} was changed and taken");
-            assert!(rebuilt.bytes == good);
+            assert!(rebuilt.encoded().unwrap() == good);
             let again = lab.build();
             assert!(again.cached, "the rebuilt one was not stored over byte {at} of {suffix}");
-            assert!(again.bytes == good);
+            assert!(again.encoded().unwrap() == good);
         }
     }
     assert_runs(lab.build(), &lab.package(), &PRINTS);
 }
 
 #[test]
+fn sources_are_read_when_they_are_asked_for_and_changed_ones_are_refused_and_made_anew() {
+    let lab = Lab::new();
+    let good = lab.build();
+    let text = |built: &BuildOutput| built.artifact.source("ext:/0/index.js").map(str::to_owned);
+    let path = lab.the_cached("texts");
+    assert!(text(&good).is_some());
+    let whole = fs::read(&path).unwrap();
+    for at in [0, whole.len() / 2, whole.len() - 1] {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1;
+        fs::write(&path, bytes).unwrap();
+        let built = lab.build();
+        assert!(built.cached && built.artifact.artifact().modules.iter().all(|module| module.source.is_empty()));
+        assert_eq!((text(&built), built.encoded().is_ok()), (None, false), "byte {at} was changed and taken");
+        assert_eq!(text(&lab.build()), text(&good));
+        assert!(fs::read(&path).unwrap() == whole, "they were not made anew");
+    }
+    // Those of another artifact are authentic, and not of this one.
+    lab.write("later.ts", "export const name: string = 'other';\n");
+    lab.build();
+    let other = lab.cached("texts").into_iter().find(|file| *file != path).unwrap();
+    fs::copy(other, &path).unwrap();
+    lab.write("later.ts", "export const name: string = 'later';\n");
+    lab.build();
+    fs::copy(lab.cached("texts").into_iter().find(|file| *file != path).unwrap(), &path).unwrap();
+    assert_eq!(text(&lab.build()), None);
+}
+
+#[test]
 fn an_artifact_that_lost_a_part_of_its_files_is_rebuilt() {
     let lab = Lab::new();
     lab.build();
-    for suffix in ["artifact", "mac", "json"] {
+    for suffix in ["artifact", "texts", "mac", "json"] {
         fs::remove_file(lab.the_cached(suffix)).unwrap();
         assert!(!lab.build().cached, "without {suffix}");
         assert!(lab.build().cached);
@@ -173,21 +206,25 @@ fn another_engine_build_is_rebuilt_even_when_this_installation_signed_it() {
     let lab = Lab::new();
     let good = lab.build();
     let path = lab.the_cached("artifact");
-    let mut artifact = decode(&good.bytes).unwrap();
+    let mut artifact = decode(&good.encoded().unwrap()).unwrap();
     artifact.metadata.engine.version.push_str("-next");
     let other = artifact.metadata.engine.clone();
     let bytes = encode(&artifact);
-    let id = format!("extension:sha256:{}", path.file_stem().unwrap().to_str().unwrap());
+    let digest = good.metadata().artifact;
+    let id = format!("extension:sha256:{} of {digest}", path.file_stem().unwrap().to_str().unwrap());
+    let sign = |bytes: &[u8], engine: &EngineBuild| {
+        [sign(&key(), bytes, engine, &id).as_bytes().as_slice(), digest.as_bytes()].concat()
+    };
     for engine in [&other, &good.metadata().engine] {
         fs::write(&path, &bytes).unwrap();
-        fs::write(path.with_extension("mac"), sign(&key(), &bytes, engine, &id).as_bytes()).unwrap();
+        fs::write(path.with_extension("mac"), sign(&bytes, engine)).unwrap();
         let rebuilt = lab.build();
         assert!(!rebuilt.cached, "signed for {engine}");
-        assert!(rebuilt.bytes == good.bytes);
+        assert!(rebuilt.encoded().unwrap() == good.encoded().unwrap());
     }
     // The forgery is right in everything but the engine: with that it is taken.
-    fs::write(&path, &good.bytes).unwrap();
-    fs::write(path.with_extension("mac"), sign(&key(), &good.bytes, &good.metadata().engine, &id).as_bytes()).unwrap();
+    fs::write(&path, &good.encoded().unwrap()).unwrap();
+    fs::write(path.with_extension("mac"), sign(&good.encoded().unwrap(), &good.metadata().engine)).unwrap();
     assert!(lab.build().cached);
 }
 
@@ -216,13 +253,14 @@ fn a_cache_that_cannot_be_written_is_a_remark_and_no_failure() {
 fn builds_at_the_same_time_end_with_one_good_artifact() {
     let lab = Lab::new();
     let all: Vec<Vec<u8>> = std::thread::scope(|scope| {
-        let builds: Vec<_> = (0..4).map(|_| scope.spawn(|| lab.build().bytes)).collect();
+        let builds: Vec<_> = (0..4).map(|_| scope.spawn(|| lab.build().encoded().unwrap())).collect();
         builds.into_iter().map(|build| build.join().expect("a build panicked")).collect()
     });
     assert!(all.iter().all(|bytes| *bytes == all[0]));
     let after = lab.build();
-    assert!(after.cached && after.bytes == all[0]);
-    let left: usize = ["artifact", "mac", "json", "stamps"].into_iter().map(|suffix| lab.cached(suffix).len()).sum();
+    assert!(after.cached && after.encoded().unwrap() == all[0]);
+    let left: usize =
+        ["artifact", "texts", "mac", "json", "stamps"].into_iter().map(|suffix| lab.cached(suffix).len()).sum();
     assert_eq!(left, fs::read_dir(lab.cache_dir()).unwrap().count(), "a temporary file stayed behind");
     assert_runs(after, &lab.package(), &PRINTS);
 }

@@ -72,7 +72,7 @@ fn code(result: Result<BuildOutput, BuildFailure>) -> Option<Code> {
 fn an_artifact_runs_as_what_it_was_built_of() {
     let lab = Lab::new();
     let built = lab.built();
-    let bytes = built.bytes.clone();
+    let bytes = built.encoded().unwrap().clone();
     let here = run(built.artifact, &lab.path("package"));
     assert_eq!(here.lines, ["a late undefined /"]);
     assert_eq!(here.failures.len(), 1, "{:?}", here.failures);
@@ -85,10 +85,11 @@ fn an_artifact_runs_as_what_it_was_built_of() {
 fn what_it_says_of_itself_is_a_claim_and_its_input_is_the_file() {
     let lab = Lab::new();
     let built = lab.built();
-    let again = lab.again(&built.bytes, &BuildOptions::default()).unwrap_or_else(|error| panic!("{error}"));
+    let again =
+        lab.again(&built.encoded().unwrap(), &BuildOptions::default()).unwrap_or_else(|error| panic!("{error}"));
     let (claimed, metadata) = (built.metadata(), again.metadata());
     assert_eq!((metadata.name.as_str(), metadata.version.as_str()), ("two", "1.2.3"));
-    assert_eq!(metadata.inputs, [("extension.artifact".to_owned(), digest(&built.bytes))].into());
+    assert_eq!(metadata.inputs, [("extension.artifact".to_owned(), digest(&built.encoded().unwrap()))].into());
     assert_eq!(metadata.capabilities, claimed.capabilities);
     assert_eq!(metadata.offers, claimed.offers);
     assert_eq!(metadata.host_imports, claimed.host_imports);
@@ -109,7 +110,8 @@ fn what_it_says_of_itself_is_a_claim_and_its_input_is_the_file() {
 #[test]
 fn its_bytecode_is_not_loaded_and_its_engine_does_not_matter() {
     let lab = Lab::new();
-    let honest = lab.again(&lab.built().bytes, &BuildOptions::default()).unwrap_or_else(|error| panic!("{error}"));
+    let honest =
+        lab.again(&lab.built().encoded().unwrap(), &BuildOptions::default()).unwrap_or_else(|error| panic!("{error}"));
     let again = lab.changed(|artifact| {
         artifact.metadata.engine.version = "0.0.1".to_owned();
         for module in &mut artifact.modules {
@@ -126,13 +128,13 @@ fn its_bytecode_is_not_loaded_and_its_engine_does_not_matter() {
 #[test]
 fn a_cached_build_is_the_same_until_the_file_changes() {
     let lab = Lab::new();
-    let bytes = lab.built().bytes;
+    let bytes = lab.built().encoded().unwrap();
     let here = lab.again(&bytes, &BuildOptions::default()).unwrap_or_else(|error| panic!("{error}"));
     let cache = Cache::open(lab.path("cache"), pijs_artifact::InstallKey::from_bytes([7; 32]));
     let options = BuildOptions { cache: Some(cache), ..BuildOptions::default() };
     for cached in [false, true] {
         let built = lab.again(&bytes, &options).unwrap_or_else(|error| panic!("{error}"));
-        assert_eq!((built.cached, built.bytes == here.bytes), (cached, true));
+        assert_eq!((built.cached, built.encoded().unwrap() == here.encoded().unwrap()), (cached, true));
     }
     let changed = lab.changed(|artifact| artifact.metadata.version = "2.0.0".to_owned());
     assert_ne!(changed.expect("it builds").metadata().inputs, here.metadata().inputs);
@@ -172,7 +174,7 @@ fn what_no_build_makes_is_refused() {
 #[test]
 fn damage_is_an_error_and_never_a_panic() {
     let lab = Lab::new();
-    let bytes = lab.built().bytes;
+    let bytes = lab.built().encoded().unwrap();
     for length in (0..bytes.len()).step_by(211) {
         assert_eq!(code(lab.again(&bytes[..length], &BuildOptions::default())), Some(Code::Artifact), "{length}");
         let mut flipped = bytes.clone();
@@ -191,14 +193,14 @@ fn damage_is_an_error_and_never_a_panic() {
 #[test]
 fn a_file_and_its_folder_are_the_same_and_can_be_checked() {
     let lab = Lab::new();
-    let bytes = lab.built().bytes;
+    let bytes = lab.built().encoded().unwrap();
     let folder = lab.again(&bytes, &BuildOptions::default()).unwrap_or_else(|error| panic!("{error}"));
     let at = |path: &Path| build(&Input::at(path), &BuildOptions::default()).unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!(at(&lab.path("out/extension.artifact")).bytes, folder.bytes);
+    assert_eq!(at(&lab.path("out/extension.artifact")).encoded().unwrap(), folder.encoded().unwrap());
     lab.write("named/two.artifact", &bytes);
     assert_eq!(at(&lab.path("named/two.artifact")).metadata().inputs.len(), 1);
     let checked = check(&Input::at(lab.path("out")), &CheckOptions::default());
     assert_eq!(checked.metadata.expect("it builds").name, "two");
     assert_eq!(checked.diagnostics.len(), folder.diagnostics.len());
-    assert!(decode(&folder.bytes).is_ok());
+    assert!(decode(&folder.encoded().unwrap()).is_ok());
 }

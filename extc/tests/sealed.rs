@@ -37,16 +37,17 @@ fn same_bytes() -> Result<(), String> {
         let input = Input::at(fixtures().join(package)).with_dependencies(vec![fixtures().join("npm")]);
         let here = build(&input, &BuildOptions::default()).map_err(|error| error.to_string())?;
         let there = build(&input, &sealed()).map_err(|error| error.to_string())?;
-        if here.bytes != there.bytes || here.diagnostics != there.diagnostics {
+        if here.encoded().unwrap() != there.encoded().unwrap() || here.diagnostics != there.diagnostics {
             return Err(format!("{package}: a sealed build gives something else"));
         }
         // The folder that was built, as input.
         let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
-        std::fs::write(folder.path().join("extension.artifact"), &here.bytes).map_err(|error| error.to_string())?;
+        std::fs::write(folder.path().join("extension.artifact"), &here.encoded().unwrap())
+            .map_err(|error| error.to_string())?;
         let input = Input::at(folder.path());
         let here = build(&input, &BuildOptions::default()).map_err(|error| error.to_string())?;
         let there = build(&input, &sealed()).map_err(|error| error.to_string())?;
-        if here.bytes != there.bytes || here.diagnostics != there.diagnostics {
+        if here.encoded().unwrap() != there.encoded().unwrap() || here.diagnostics != there.diagnostics {
             return Err(format!("{package}: a sealed build of its artifact gives something else"));
         }
     }
@@ -82,7 +83,11 @@ fn manifests() -> Result<(), String> {
     write("index.ts", &format!("{index}export default () => {{}};\n"));
     let here = build(&Input::at(folder.path()), &BuildOptions::default()).map_err(|error| error.render(false))?;
     let there = build(&Input::at(folder.path()), &sealed()).map_err(|error| error.render(false))?;
-    if here.bytes == there.bytes { Ok(()) } else { Err("a sealed build gives something else".to_owned()) }
+    if here.encoded().unwrap() == there.encoded().unwrap() {
+        Ok(())
+    } else {
+        Err("a sealed build gives something else".to_owned())
+    }
 }
 
 /// A loose file in a home: what it imports of the project is compiled, and what is protected is refused.
@@ -105,7 +110,9 @@ fn access() -> Result<(), String> {
     match both(
         "import { lib } from '../project/lib';\nimport s from '../project/secrets.json';\nexport default () => [lib, s];\n",
     ) {
-        [Ok(here), Ok(there)] if here.bytes == there.bytes && here.evidence == there.evidence => {
+        [Ok(here), Ok(there)]
+            if here.encoded().unwrap() == there.encoded().unwrap() && here.evidence == there.evidence =>
+        {
             let secrets = here.evidence.get(&home.join("project/secrets.json"));
             if here.evidence.len() != 2 || secrets != Some(&FileEvidence::Read { secrets: true }) {
                 return Err(format!("evidence: {:?}", here.evidence));
@@ -155,13 +162,13 @@ fn too_long() -> Result<(), String> {
 fn killed() -> Result<(), String> {
     let rounds: usize = std::env::var("PIJS_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(6);
     let input = Input::at(fixtures().join("pi-ttsr"));
-    let whole = build(&input, &sealed()).map_err(|error| error.to_string())?.bytes;
+    let whole = build(&input, &sealed()).map_err(|error| error.to_string())?.encoded().unwrap();
     for round in 0..rounds {
         // Spread over the time that a build takes, without a clock deciding what is right: any outcome is one of two.
         let pause = Duration::from_millis((round as u64 * 37) % 400);
         let worker = std::thread::spawn({
             let input = input.clone();
-            move || build(&input, &sealed()).map(|output| output.bytes)
+            move || build(&input, &sealed()).map(|output| output.encoded().unwrap())
         });
         std::thread::sleep(pause);
         kill_children();
@@ -172,7 +179,7 @@ fn killed() -> Result<(), String> {
             Err(failure) => return Err(format!("killed after {pause:?}: {failure}")),
         }
     }
-    let after = build(&input, &sealed()).map_err(|error| error.to_string())?.bytes;
+    let after = build(&input, &sealed()).map_err(|error| error.to_string())?.encoded().unwrap();
     if after == whole { Ok(()) } else { Err("the next build gives other bytes".to_owned()) }
 }
 

@@ -49,6 +49,15 @@ impl Artifact {
         }
     }
 
+    /// Without bytecode: what is kept for people.
+    #[must_use]
+    pub fn into_texts(mut self) -> Self {
+        for module in &mut self.modules {
+            module.bytecode = None;
+        }
+        self
+    }
+
     /// Without sources and their maps: what an engine loads, and nothing for people.
     #[must_use]
     pub fn into_code(mut self) -> Self {
@@ -143,6 +152,11 @@ pub fn decode(bytes: &[u8]) -> Result<Artifact, ArtifactError> {
 /// bytes would say nothing more. Starting would pay for them twice over.
 pub(crate) fn decode_vouched(bytes: &[u8]) -> Result<Artifact, ArtifactError> {
     read(bytes, Digests::VouchedFor, Bytes::copy_from_slice)
+}
+
+/// The same of bytes that stay: bytecode is a part of them, and is not copied.
+pub(crate) fn decode_shared(bytes: &Bytes) -> Result<Artifact, ArtifactError> {
+    read(bytes, Digests::VouchedFor, |code| bytes.slice_ref(code))
 }
 
 /// Reads an artifact that is part of the program; its bytecode stays where it is.

@@ -6,6 +6,8 @@ use bytes::Bytes;
 use pijs_protocol::artifact::{ArtifactMetadata, EngineBuild};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 fn engine() -> EngineBuild {
     EngineBuild {
@@ -127,6 +129,33 @@ fn authentic_bytes_verify() {
     let stored = Mac::from_bytes(mac.as_bytes()).unwrap();
     let verified = Verified::check(&bytes, &stored, &key(), &engine(), "npm:sample").unwrap();
     assert_eq!(*verified.artifact(), sample());
+}
+
+#[test]
+fn code_and_texts_apart_are_the_whole_and_texts_are_read_when_one_is_asked_for() {
+    let code = Bytes::from(encode(&sample().into_code()));
+    let texts = encode(&sample().into_texts());
+    let (code_mac, texts_mac) = (sign(&key(), &code, &engine(), "code"), sign(&key(), &texts, &engine(), "texts"));
+    let reads = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&reads);
+    let load = move || {
+        counted.fetch_add(1, Ordering::Relaxed);
+        Verified::check_texts(&texts, &texts_mac, &key(), &engine(), "texts").ok()
+    };
+    let verified = Verified::check_shared(&code, &code_mac, &key(), &engine(), "code").unwrap().with_texts(load);
+    let bytecode = verified.artifact().modules[0].bytecode.as_ref().unwrap();
+    assert!(code.as_ptr_range().contains(&bytecode.as_ptr()), "it stays where it is");
+    assert_eq!(reads.load(Ordering::Relaxed), 0);
+    let first = &sample().modules[0];
+    assert_eq!(verified.source(&first.specifier), Some(first.source.as_str()));
+    assert_eq!(verified.source_map(&first.specifier), first.source_map.as_deref());
+    assert_eq!(verified.source("ext:/absent.js"), None);
+    assert_eq!(verified.whole(), Some(sample()));
+    assert_eq!(reads.load(Ordering::Relaxed), 1);
+
+    let lost = Verified::check_shared(&code, &code_mac, &key(), &engine(), "code").unwrap().with_texts(|| None);
+    assert_eq!((lost.source(&first.specifier), lost.whole()), (None, None));
+    assert!(Verified::check_shared(&code, &code_mac, &key(), &engine(), "texts").unwrap_err().is_unauthenticated());
 }
 
 #[test]

@@ -1,10 +1,13 @@
 //! The one type an engine loads bytecode from.
 
-use crate::container::{Artifact, decode_carried, decode_vouched, read_header};
+use crate::container::{Artifact, Module, decode_carried, decode_shared, decode_vouched, read_header};
 use crate::error::{ArtifactError, Kind};
 use crate::mac::{InstallKey, Mac, verifies};
+use bytes::Bytes;
 use pijs_protocol::artifact::EngineBuild;
 use pijs_protocol::guard;
+use std::fmt;
+use std::sync::OnceLock;
 
 /// An artifact whose bytecode may be loaded, because this installation vouches for it.
 ///
@@ -18,6 +21,21 @@ use pijs_protocol::guard;
 #[derive(Debug)]
 pub struct Verified {
     artifact: Artifact,
+    /// Where sources and maps are, if not in the artifact.
+    texts: Option<Texts>,
+}
+
+/// Sources and maps that are read when somebody asks for one.
+struct Texts {
+    load: Box<dyn Fn() -> Option<Artifact> + Send + Sync>,
+    /// `None`: they cannot be had.
+    loaded: OnceLock<Option<Artifact>>,
+}
+
+impl fmt::Debug for Texts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Texts").field("loaded", &self.loaded).finish_non_exhaustive()
+    }
 }
 
 impl Verified {
@@ -34,11 +52,83 @@ impl Verified {
         engine: &EngineBuild,
         id: &str,
     ) -> Result<Verified, ArtifactError> {
-        of_engine(bytes, engine)?;
-        if !verifies(key, mac, bytes, engine, id) && guard::is_up("artifact.mac") {
-            return Err(ArtifactError::new(Kind::Mac { id: id.to_owned() }));
-        }
+        authenticate(bytes, mac, key, engine, id)?;
         compiled(decode_vouched(bytes)?)
+    }
+
+    /// The same of bytes that are kept: bytecode stays where it is.
+    ///
+    /// # Errors
+    ///
+    /// As [`Verified::check`].
+    pub fn check_shared(
+        bytes: &Bytes,
+        mac: &Mac,
+        key: &InstallKey,
+        engine: &EngineBuild,
+        id: &str,
+    ) -> Result<Verified, ArtifactError> {
+        authenticate(bytes, mac, key, engine, id)?;
+        compiled(decode_shared(bytes)?)
+    }
+
+    /// Reads what [`Artifact::into_texts`] kept. It is no code, and becomes none.
+    ///
+    /// # Errors
+    ///
+    /// As [`Verified::check`]; modules need no bytecode.
+    pub fn check_texts(
+        bytes: &[u8],
+        mac: &Mac,
+        key: &InstallKey,
+        engine: &EngineBuild,
+        id: &str,
+    ) -> Result<Artifact, ArtifactError> {
+        authenticate(bytes, mac, key, engine, id)?;
+        decode_vouched(bytes)
+    }
+
+    /// Has sources and maps read by `load`, once, when the first is asked for. The modules are the same.
+    #[must_use]
+    pub fn with_texts(self, load: impl Fn() -> Option<Artifact> + Send + Sync + 'static) -> Verified {
+        Verified { texts: Some(Texts { load: Box::new(load), loaded: OnceLock::new() }), ..self }
+    }
+
+    /// The source of a module; `None` for one that is not there or whose source cannot be had.
+    pub fn source(&self, specifier: &str) -> Option<&str> {
+        self.text(specifier).map(|module| module.source.as_str())
+    }
+
+    /// The source map of a module.
+    pub fn source_map(&self, specifier: &str) -> Option<&str> {
+        self.text(specifier)?.source_map.as_deref()
+    }
+
+    fn text(&self, specifier: &str) -> Option<&Module> {
+        let texts = self.texts()?;
+        texts.modules.iter().find(|known| known.specifier == specifier)
+    }
+
+    fn texts(&self) -> Option<&Artifact> {
+        match &self.texts {
+            None => Some(&self.artifact),
+            Some(texts) => texts.loaded.get_or_init(|| (texts.load)()).as_ref(),
+        }
+    }
+
+    /// The content with sources and maps; `None` where they cannot be had.
+    pub fn whole(&self) -> Option<Artifact> {
+        let mut whole = self.artifact.clone();
+        if self.texts.is_some() {
+            let texts = &self.texts()?.modules;
+            if texts.len() != whole.modules.len() {
+                return None;
+            }
+            for (module, text) in whole.modules.iter_mut().zip(texts) {
+                *module = Module { bytecode: module.bytecode.take(), ..text.clone() };
+            }
+        }
+        Some(whole)
     }
 
     /// Reads an artifact that is part of this program: whoever could change it could change the program.
@@ -53,7 +143,7 @@ impl Verified {
 
     /// Vouches for bytecode that this process compiled a moment ago and that never left its memory.
     pub fn compiled_here(artifact: Artifact) -> Verified {
-        Verified { artifact }
+        Verified { artifact, texts: None }
     }
 
     /// Takes over what the parent process verified, in a worker that it started.
@@ -62,13 +152,27 @@ impl Verified {
     /// [`Verified`] of the same bytecode, and nobody else can write to either. A worker cannot
     /// check a MAC itself, because the key must not be where extension code runs.
     pub fn from_parent(artifact: Artifact) -> Verified {
-        Verified { artifact }
+        Verified { artifact, texts: None }
     }
 
-    /// The content.
+    /// The content: bytecode and metadata, and sources as [`Verified::source`] gives them only where they came with it.
     pub fn artifact(&self) -> &Artifact {
         &self.artifact
     }
+}
+
+fn authenticate(
+    bytes: &[u8],
+    mac: &Mac,
+    key: &InstallKey,
+    engine: &EngineBuild,
+    id: &str,
+) -> Result<(), ArtifactError> {
+    of_engine(bytes, engine)?;
+    if !verifies(key, mac, bytes, engine, id) && guard::is_up("artifact.mac") {
+        return Err(ArtifactError::new(Kind::Mac { id: id.to_owned() }));
+    }
+    Ok(())
 }
 
 /// Bytecode of another engine build is no bytecode.
@@ -83,6 +187,6 @@ fn of_engine(bytes: &[u8], engine: &EngineBuild) -> Result<(), ArtifactError> {
 fn compiled(artifact: Artifact) -> Result<Verified, ArtifactError> {
     match artifact.modules.iter().find(|module| module.bytecode.is_none()) {
         Some(module) => Err(ArtifactError::new(Kind::NoBytecode { specifier: module.specifier.clone() })),
-        None => Ok(Verified { artifact }),
+        None => Ok(Verified { artifact, texts: None }),
     }
 }

@@ -504,11 +504,7 @@ impl Host {
     /// An error with source positions, and the source in its words where those want it.
     pub(crate) fn located(&self, slot: &Rc<Slot>, error: ErrorReport) -> ErrorReport {
         let package = Rc::clone(&slot.cell.borrow().package);
-        let contents = package.artifact.artifact();
-        let source = |module: &str| {
-            let found = contents.modules.iter().find(|known| known.specifier == module);
-            found.map(|known| known.source.as_str())
-        };
+        let source = |module: &str| package.artifact.source(module);
         let error = position::translate(position::quote(error, source), package.positions.as_deref());
         self.with_cure(package.id(), error)
     }

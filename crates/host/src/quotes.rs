@@ -101,8 +101,7 @@ struct Place<'a> {
 
 impl Place<'_> {
     fn source<'a>(&self, artifact: &'a Verified) -> Option<&'a str> {
-        let module = artifact.artifact().modules.iter().find(|known| known.specifier == self.module)?;
-        Some(&module.source)
+        artifact.source(self.module)
     }
 
     fn offset(&self, source: &str) -> Option<usize> {

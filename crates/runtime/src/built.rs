@@ -99,7 +99,7 @@ impl Built {
     /// What the host loads, with the supplied packages it imports.
     pub async fn package(self, supplier: &Supplier) -> Result<Package> {
         let supplied = supplier.for_extension(&self.metadata).await?;
-        let maps = SourceMaps::new(self.artifact.artifact());
+        let maps = SourceMaps::of(&self.artifact);
         let package = Package::new(self.profile, self.artifact).with_supplied(supplied).with_positions(Rc::new(maps));
         Ok(Package { entries: self.entries, place: Some(self.place), ..package })
     }

@@ -51,14 +51,15 @@ pub(crate) fn describe(verified: &Verified) -> (ModuleSet, Option<Vec<u8>>) {
         digest: code_digest(artifact),
         source: None,
     };
-    let has_sources = artifact.modules.iter().any(|module| !module.source.is_empty());
+    let whole = verified.whole().unwrap_or_else(|| artifact.clone());
+    let has_sources = whole.modules.iter().any(|module| !module.source.is_empty());
     let source = |module: &Module| Source {
         specifier: module.specifier.clone(),
         source: module.source.clone(),
         source_map: module.source_map.clone(),
     };
     let sources = has_sources.then(|| {
-        let modules = artifact.modules.iter().map(source).collect();
+        let modules = whole.modules.iter().map(source).collect();
         serde_json::to_vec(&Sources { metadata: metadata.clone(), modules }).expect("metadata are JSON")
     });
     (modules, sources)

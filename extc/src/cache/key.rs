@@ -8,7 +8,7 @@ use std::fmt;
 
 /// Raised when the same input would give another output: a change of a pass, of the linker's
 /// options, of the meaning of metadata.
-const COMPILER_REVISION: u32 = 9;
+const COMPILER_REVISION: u32 = 10;
 
 /// Names one compilation.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

@@ -5,6 +5,12 @@
 //! whatever else lies there is rebuilt from source. Files appear by rename, so that a reader sees a
 //! whole file or none, and two builds at once end with one of two equal files.
 //!
+//! ```text
+//! KEY.artifact   bytecode and metadata, all that a start reads    KEY.mac     its MAC, the digest of the whole artifact
+//! KEY.texts      sources and maps behind their MAC                KEY.json    the note that leads to an artifact
+//! KEY.stamps     stamps for the note, behind their MAC            KEY.data    what a program made
+//! ```
+//!
 //! A cache is a convenience. Whatever fails in it costs time, never the build.
 
 mod install;
@@ -13,7 +19,7 @@ mod key;
 pub(crate) use key::{Key, KeyBuilder};
 
 use crate::stamps::{Moment, Stamps};
-use pijs_artifact::{InstallKey, Mac, Verified, sign, verifies};
+use pijs_artifact::{Artifact, InstallKey, Mac, Verified, encode, sign, verifies};
 use pijs_durable::{Disk, Replace};
 use serde::Serialize;
 use std::io;
@@ -23,6 +29,16 @@ use std::path::{Path, PathBuf};
 const MAX_FILE_BYTES: u64 = 128 << 20;
 
 const MAC_LENGTH: usize = 32;
+
+/// What the MAC of bytecode is bound to, beside the artifact that it is a part of.
+fn code_id(id: &str, digest: &str) -> String {
+    format!("{id} of {digest}")
+}
+
+/// What the MAC of sources and maps is bound to.
+fn texts_id(id: &str) -> String {
+    format!("texts of {id}")
+}
 
 /// What the MAC of stamps is bound to.
 fn stamps_id(key: &Key) -> String {
@@ -44,11 +60,12 @@ pub struct Cache {
     notice: Option<String>,
 }
 
-/// An authentic artifact from the cache.
+/// An authentic artifact of an extension from the cache.
 #[derive(Debug)]
 pub(crate) struct Hit {
     pub(crate) artifact: Verified,
-    pub(crate) bytes: Vec<u8>,
+    /// Of the whole artifact as it is encoded, as `sha256:HEX`.
+    pub(crate) digest: String,
 }
 
 impl Cache {
@@ -110,11 +127,16 @@ impl Cache {
     /// An artifact that this installation stored under `key` for `id`, or nothing.
     ///
     /// Damage, another engine build and a foreign MAC are all nothing: the caller compiles again.
-    pub(crate) fn load(&self, key: &Key, id: &str) -> Option<Hit> {
+    pub(crate) fn load(&self, key: &Key, id: &str) -> Option<Verified> {
         let bytes = self.read(&self.file(key, "artifact"))?;
         let mac = Mac::from_bytes(&self.read(&self.file(key, "mac"))?)?;
-        match Verified::check(&bytes, &mac, &self.key, &pijs_engine::engine_build(), id) {
-            Ok(artifact) => Some(Hit { artifact, bytes }),
+        self.check(key, bytes, &mac, id)
+    }
+
+    /// Bytecode stays in `bytes`, which are a private copy: what was checked is what is loaded.
+    fn check(&self, key: &Key, bytes: Vec<u8>, mac: &Mac, id: &str) -> Option<Verified> {
+        match Verified::check_shared(&bytes.into(), mac, &self.key, &pijs_engine::engine_build(), id) {
+            Ok(artifact) => Some(artifact),
             Err(error) => {
                 tracing::warn!(%error, %key, "cached artifact refused; rebuilding from source");
                 None
@@ -127,6 +149,47 @@ impl Cache {
         let mac = sign(&self.key, bytes, &pijs_engine::engine_build(), id);
         self.write(&self.file(key, "artifact"), bytes)?;
         self.write(&self.file(key, "mac"), mac.as_bytes())
+    }
+
+    /// An artifact that [`Cache::store_apart`] stored. Its sources and maps are read when somebody asks for one.
+    pub(crate) fn load_apart(&self, key: &Key, id: &str) -> Option<Hit> {
+        let bytes = self.read(&self.file(key, "artifact"))?;
+        let beside = self.read(&self.file(key, "mac"))?;
+        let (mac, digest) = beside.split_at_checked(MAC_LENGTH)?;
+        let digest = std::str::from_utf8(digest).ok()?.to_owned();
+        let artifact = self.check(key, bytes, &Mac::from_bytes(mac)?, &code_id(id, &digest))?;
+        // Without them errors could not be shown where the author wrote them.
+        if !self.disk.exists(&self.file(key, "texts")).ok()? {
+            return None;
+        }
+        let (cache, key, id) = (self.clone(), key.clone(), texts_id(id));
+        Some(Hit { artifact: artifact.with_texts(move || cache.load_texts(&key, &id)), digest })
+    }
+
+    /// Stores an artifact: what runs in one file, what is for people in another. The MAC goes last: until then there is no hit.
+    pub(crate) fn store_apart(&self, key: &Key, id: &str, artifact: &Artifact, digest: &str) -> io::Result<()> {
+        let engine = pijs_engine::engine_build();
+        let texts = encode(&artifact.clone().into_texts());
+        let mac = sign(&self.key, &texts, &engine, &texts_id(id));
+        self.write(&self.file(key, "texts"), &[mac.as_bytes().as_slice(), &texts].concat())?;
+        let code = encode(&artifact.clone().into_code());
+        let mac = sign(&self.key, &code, &engine, &code_id(id, digest));
+        self.write(&self.file(key, "artifact"), &code)?;
+        self.write(&self.file(key, "mac"), &[mac.as_bytes().as_slice(), digest.as_bytes()].concat())
+    }
+
+    fn load_texts(&self, key: &Key, id: &str) -> Option<Artifact> {
+        let read = || {
+            let bytes = self.read(&self.file(key, "texts"))?;
+            let (mac, bytes) = bytes.split_at_checked(MAC_LENGTH)?;
+            Verified::check_texts(bytes, &Mac::from_bytes(mac)?, &self.key, &pijs_engine::engine_build(), id).ok()
+        };
+        let texts = read();
+        if texts.is_none() {
+            tracing::warn!(%key, "sources of a cached artifact refused; rebuilding at the next start");
+            let _ = self.disk.remove(&self.file(key, "mac"));
+        }
+        texts
     }
 
     /// Data that this installation stored under `key` for `id`, or nothing. It goes where only this program's own

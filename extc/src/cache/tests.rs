@@ -1,7 +1,7 @@
 //! Every fault at every operation of storing an artifact, and folders that are not to be believed.
 
 use super::*;
-use pijs_artifact::{Artifact, encode};
+use pijs_artifact::Module;
 use pijs_durable::fault::{Case, Density, Work, survey};
 use pijs_protocol::artifact::ArtifactMetadata;
 use std::fs::{self, Permissions};
@@ -9,8 +9,10 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 
 struct Store {
     dir: PathBuf,
-    bytes: Vec<u8>,
+    artifact: Artifact,
 }
+
+const DIGEST: &str = "sha256:00";
 
 impl Store {
     fn cache(&self, disk: &Disk) -> Cache {
@@ -33,35 +35,50 @@ impl Work for Store {
     }
 
     fn run(&mut self, disk: &Disk) -> bool {
-        self.cache(disk).store(&Self::key(), "path:x", &self.bytes).is_ok()
+        self.cache(disk).store_apart(&Self::key(), "path:x", &self.artifact, DIGEST).is_ok()
     }
 
     fn check(&mut self, acknowledged: bool, case: &Case) {
         let cache = self.cache(&Disk::system());
         // An artifact that has its name is whole.
         if let Ok(bytes) = fs::read(cache.file(&Self::key(), "artifact")) {
-            assert_eq!(bytes, self.bytes, "{}", case.name);
+            assert_eq!(bytes, encode(&self.artifact.clone().into_code()), "{}", case.name);
         }
-        match cache.load(&Self::key(), "path:x") {
-            Some(hit) => assert_eq!(hit.bytes, self.bytes, "{}", case.name),
+        match cache.load_apart(&Self::key(), "path:x") {
+            Some(hit) => {
+                assert_eq!(
+                    (hit.artifact.whole().as_ref(), hit.digest.as_str()),
+                    (Some(&self.artifact), DIGEST),
+                    "{}",
+                    case.name
+                );
+            }
             None => assert!(!acknowledged, "{}: said stored, and it is not", case.name),
         }
         let next = Key::builder("the next source").finish();
-        cache.store(&next, "path:x", &self.bytes).unwrap_or_else(|error| panic!("{}: {error}", case.name));
+        cache
+            .store_apart(&next, "path:x", &self.artifact, DIGEST)
+            .unwrap_or_else(|error| panic!("{}: {error}", case.name));
         let names = fs::read_dir(self.dir.join("artifacts")).expect("a cache").flatten().map(|entry| entry.file_name());
         let left: Vec<_> = names.filter(|name| name.to_string_lossy().ends_with(".tmp")).collect();
         assert!(left.is_empty(), "{}: {left:?}", case.name);
         assert!(self.run(&Disk::system()), "{}", case.name);
-        assert!(cache.load(&Self::key(), "path:x").is_some(), "{}", case.name);
+        assert!(cache.load_apart(&Self::key(), "path:x").is_some(), "{}", case.name);
     }
 }
 
-fn artifact() -> Vec<u8> {
+fn artifact() -> Artifact {
     let metadata = ArtifactMetadata {
         cache_key: "sha256:00".to_owned(),
         ..ArtifactMetadata::new("sample", "1.2.3", pijs_engine::engine_build())
     };
-    encode(&Artifact { metadata, modules: Vec::new() })
+    let module = Module {
+        specifier: "ext:/0/index.js".to_owned(),
+        source: "export default 1;".to_owned(),
+        source_map: Some("{}".to_owned()),
+        bytecode: Some(vec![1, 2, 3].into()),
+    };
+    Artifact { metadata, modules: vec![module] }
 }
 
 #[test]
@@ -69,7 +86,7 @@ fn artifact() -> Vec<u8> {
 fn an_artifact_is_absent_or_whole_whatever_fails() {
     let folder = tempfile::tempdir().expect("a folder");
     let dir = folder.path().join("cache");
-    let mut work = Store { dir: dir.clone(), bytes: artifact() };
+    let mut work = Store { dir: dir.clone(), artifact: artifact() };
     let done = survey(&dir, Density::ALL, &mut work).expect("a folder of our own");
     println!("build: {0}/{0} kills, {1}/{1} power cuts, {2}/{2} errors survived", done.kills, done.cuts, done.errors);
     assert!(done.kills >= 12 && done.errors >= 60, "{done:?}");

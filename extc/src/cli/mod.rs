@@ -162,8 +162,10 @@ fn run_build(
     };
     remarks.extend_from_slice(&built.diagnostics);
     let metadata = built.metadata();
+    let encoded = built.encoded();
+    let size = encoded.as_ref().map_or(0, Vec::len).div_ceil(1024);
     if let Some(folder) = folder
-        && let Err(error) = write_files(folder, &built.bytes, &report::pretty(&metadata))
+        && let Err(error) = encoded.and_then(|bytes| write_files(folder, &bytes, &report::pretty(&metadata)))
     {
         let diagnostic = Diagnostic::new(Code::Read, format!("{}: {error}", folder.display()));
         report::diagnostics(&[diagnostic], json, out, err)?;
@@ -175,7 +177,6 @@ fn run_build(
     }
     report::diagnostics(&remarks, false, out, err)?;
     let modules = built.artifact.artifact().modules.len();
-    let size = built.bytes.len().div_ceil(1024);
     let source = if built.cached { ", unchanged" } else { "" };
     writeln!(err, "{} {}: {modules} modules, {size} KB{source}", metadata.name, metadata.version)?;
     report::capabilities(&metadata, err)?;

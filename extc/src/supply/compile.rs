@@ -35,7 +35,7 @@ impl Unit {
     /// The compiled unit, if this program carries it or the cache has it: nothing has to be fetched then.
     pub fn ready(&self, cache: Option<&Cache>) -> Option<Arc<Verified>> {
         let key = self.key();
-        carried::artifact(&key).or_else(|| Some(Arc::new(cache?.load(&key, &self.id())?.artifact)))
+        carried::artifact(&key).or_else(|| Some(Arc::new(cache?.load(&key, &self.id())?)))
     }
 
     /// Compiles the unit from a folder whose `node_modules` holds its packages. The caller has checked

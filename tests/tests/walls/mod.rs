@@ -203,8 +203,9 @@ fn built(source: &str) -> BuildOutput {
 pub(crate) fn changed_bytecode_is_refused() -> bool {
     let good = built("export default () => {};");
     let engine = &good.metadata().engine;
-    let mac = sign(&key(), &good.bytes, engine, ID);
-    Verified::check(&good.bytes, &mac, &key(), engine, ID).expect("what was signed is taken");
+    let mac = sign(&key(), &good.encoded().expect("it was built"), engine, ID);
+    Verified::check(&good.encoded().expect("it was built"), &mac, &key(), engine, ID)
+        .expect("what was signed is taken");
     let mut artifact = good.artifact.artifact().clone();
     let bytecode = artifact.modules[0].bytecode.as_mut().expect("it was built");
     let mut changed = bytecode.to_vec();
@@ -217,8 +218,8 @@ pub(crate) fn changed_bytecode_is_refused() -> bool {
 pub(crate) fn bytecode_of_another_id_is_refused() -> bool {
     let good = built("export default () => {};");
     let engine = &good.metadata().engine;
-    let mac = sign(&key(), &good.bytes, engine, "extension:another");
-    Verified::check(&good.bytes, &mac, &key(), engine, ID).is_err()
+    let mac = sign(&key(), &good.encoded().expect("it was built"), engine, "extension:another");
+    Verified::check(&good.encoded().expect("it was built"), &mac, &key(), engine, ID).is_err()
 }
 
 /// B19: an artifact for another engine, right in everything else.
