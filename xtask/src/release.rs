@@ -33,7 +33,7 @@ pub fn build() -> Result<Vec<PathBuf>> {
     let plain = target.join("release").join(exe("pi"));
     run(Command::new(plain).args(["ext", "supply", "--licences"]).arg(&licences).env("XDG_CACHE_HOME", &caches))?;
     let carried = caches.join("pijs");
-    let all = ["--package", "pijs-cli", "--package", "pijs-extc", "--bin", "pi", "--bin", "extc"];
+    let all = ["--package", "pijs-cli", "--bin", "pi", "--bin", "extc"];
     cargo(&[&["--profile", "dist"], &all[..]].concat(), Some(&carried))?;
     is_whole(&pi, &caches.join("empty"))?;
     Ok(vec![pi, extc, licences])

@@ -1,4 +1,4 @@
-//! The `pi` command: argument parsing and wiring; it decides nothing.
+//! The `pi` command, and `extc`: argument parsing and wiring; it decides nothing.
 //!
 //! It is a library so that the attack suite can build the same command with switches in its guards.
 //!
@@ -27,6 +27,7 @@ mod said;
 mod session;
 mod supply_command;
 mod tape;
+mod tape_tests;
 mod terminal;
 mod trust;
 
@@ -79,6 +80,19 @@ pub fn main() -> ExitCode {
             }
             ExitCode::from(failure.exit.code())
         }
+    }
+}
+
+/// Runs the command `extc`.
+///
+/// In a process that was started to compile this does not return.
+pub fn extc() -> ExitCode {
+    pijs_extc::worker::enter();
+    let (out, mut err) = (std::io::stdout(), std::io::stderr());
+    match pijs_extc::cli::run(std::env::args_os(), &mut out.lock(), &mut err, &tape_tests::run) {
+        Ok(code) => ExitCode::from(code),
+        // Nobody is left to tell: the reader of our output is gone.
+        Err(_) => ExitCode::FAILURE,
     }
 }
 
@@ -143,7 +157,7 @@ fn run(cli: Cli, flags: Vec<ExtensionFlag>, helps: bool) -> Result<()> {
             }
             Some(Command::Rules(command)) => rules::run(&environment, command),
             Some(Command::Replay(args)) => tape::replay(&environment, &args).await,
-            Some(Command::Tape(command)) => tape::run(&environment, command),
+            Some(Command::Tape(command)) => tape::run(&environment, command).await,
             Some(Command::Config { .. }) => Err(help::no_config()),
             Some(Command::Auth { .. }) => Err(help::no_auth()),
             Some(Command::Demo { json }) => demo::run(&environment, json).await,

@@ -3,10 +3,14 @@
 use crate::args::isolation;
 use crate::output::{clean, stderr, stdout};
 use clap::{Args, Subcommand};
+use pijs_redact::Redactor;
 use pijs_runtime::tape::{ReplayStage, open, unplayable, unreadable};
 use pijs_runtime::{Environment, Failure, Isolation, Result};
-use pijs_tape::{Outcome, Replay, ReplayOptions, Summary};
+use pijs_tape::{Kept, Outcome, Replay, ReplayOptions, Spans, Summary};
 use serde_json::{Value, json};
+use std::fs::File;
+use std::io::BufWriter;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -43,12 +47,170 @@ pub(crate) enum TapeCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Keep some extensions, and the beginning, of a tape
+    Trim {
+        /// Recording, made by `pi --tape FILE`
+        tape: PathBuf,
+        /// The tape to write
+        #[arg(short, long, value_name = "FILE")]
+        out: PathBuf,
+        /// Keep this extension, by its id or the name of its package; repeatable
+        #[arg(long, value_name = "ID")]
+        extension: Vec<String>,
+        /// Leave out what comes after this turn
+        #[arg(long, value_name = "TICK")]
+        until: Option<u64>,
+    },
+    /// Leave some turns out of a tape, and run the rest again
+    Cut {
+        /// Recording, made by `pi --tape FILE`
+        tape: PathBuf,
+        /// The tape to write
+        #[arg(short, long, value_name = "FILE")]
+        out: PathBuf,
+        /// Turns to leave out: one, or from one to another; repeatable
+        #[arg(long, value_name = "TICK[..TICK]", required = true, value_parser = ticks)]
+        ticks: Vec<RangeInclusive<u64>>,
+    },
+    /// Put stand-ins in the place of secrets
+    Redact {
+        /// Recording, made by `pi --tape FILE`
+        tape: PathBuf,
+        /// The tape to write
+        #[arg(short, long, value_name = "FILE")]
+        out: PathBuf,
+        /// A secret: the text itself, or the variable that holds it; repeatable. What looks like a credential always is one
+        #[arg(long, value_name = "ENV|TEXT")]
+        secret: Vec<String>,
+    },
+    /// Write a tape as a trace that other tools show
+    Export {
+        /// Recording, made by `pi --tape FILE`
+        tape: PathBuf,
+        /// In the trace event format of Chrome, which Perfetto opens, too
+        #[arg(long, required_unless_present = "otel")]
+        chrome: bool,
+        /// As OpenTelemetry JSON
+        #[arg(long, conflicts_with = "chrome")]
+        otel: bool,
+        /// The file to write, instead of standard output
+        #[arg(short, long, value_name = "FILE")]
+        out: Option<PathBuf>,
+    },
+}
+
+/// Reads `7` or `7..12`, both ends counted.
+fn ticks(text: &str) -> std::result::Result<RangeInclusive<u64>, String> {
+    let number = |text: &str| text.trim().parse::<u64>().map_err(|_| format!("{text:?} is no number of a turn"));
+    let (first, last) = text.split_once("..").unwrap_or((text, text));
+    let (first, last) = (number(first)?, number(last.trim_start_matches('='))?);
+    if first > last { Err(format!("{first} comes after {last}")) } else { Ok(first..=last) }
 }
 
 /// `pi tape ...`
-pub(crate) fn run(environment: &Environment, command: TapeCommand) -> Result<()> {
+pub(crate) async fn run(environment: &Environment, command: TapeCommand) -> Result<()> {
+    let at = |path: PathBuf| environment.dirs.cwd.join(path);
     match command {
-        TapeCommand::Info { tape, json } => info(&environment.dirs.cwd.join(tape), json),
+        TapeCommand::Info { tape, json } => info(&at(tape), json),
+        TapeCommand::Trim { tape, out, extension, until } => {
+            let (path, kept) = (at(tape), Kept { extensions: extension, until });
+            in_time_zone(environment, &open(&path)?.header().time_zone)?;
+            let written = Written::begin(environment, &path, at(out))?;
+            let (_, ticks) =
+                pijs_tape::trim(open(&path)?, &kept, written.file()).map_err(|error| unreadable(&path, &error))?;
+            if ticks == 0 {
+                return Err(Failure::failed("nothing of the tape is left")
+                    .help("`pi tape info` lists its extensions and counts its turns"));
+            }
+            written.finish().await
+        }
+        TapeCommand::Cut { tape, out, ticks } => {
+            let path = at(tape);
+            in_time_zone(environment, &open(&path)?.header().time_zone)?;
+            let written = Written::begin(environment, &path, at(out))?;
+            let stage = ReplayStage::prepare(environment, &path, Isolation::Thread).await?;
+            let (_, left_out) = pijs_tape::cut(open(&path)?, &stage, ticks, written.file())
+                .map_err(|error| unplayable(&path, &error))?;
+            stdout(&format!("inputs left out: {left_out}"));
+            written.finish().await
+        }
+        TapeCommand::Redact { tape, out, secret } => {
+            let path = at(tape);
+            in_time_zone(environment, &open(&path)?.header().time_zone)?;
+            let redactor = Redactor::default();
+            for secret in secret {
+                let value = environment.variables.get(&secret).unwrap_or(&secret);
+                redactor.learn(value);
+                if !redactor.finds(value) {
+                    return Err(Failure::usage(format!("{secret:?} is too short to be told from other words"))
+                        .help("name a secret of at least 6 characters, or the variable that holds it"));
+                }
+            }
+            let written = Written::begin(environment, &path, at(out))?;
+            pijs_tape::redact(open(&path)?, redactor.substitutes(), written.file())
+                .map_err(|error| unplayable(&path, &error))?;
+            written.finish().await
+        }
+        TapeCommand::Export { tape, otel, out, .. } => {
+            let path = at(tape);
+            let spans = Spans::of(&mut open(&path)?).map_err(|error| unreadable(&path, &error))?;
+            let document = if otel { spans.otel() } else { spans.chrome() }.to_string();
+            let Some(out) = out.map(at) else {
+                stdout(&document);
+                return Ok(());
+            };
+            std::fs::write(&out, document)
+                .map_err(|error| Failure::failed(format!("{} cannot be written: {error}", out.display())))
+        }
+    }
+}
+
+/// A tape that is made of another one, and is put in its place when it is whole.
+struct Written<'a> {
+    environment: &'a Environment,
+    file: tempfile::NamedTempFile,
+    out: PathBuf,
+    /// Bytes of the other one.
+    before: u64,
+}
+
+impl<'a> Written<'a> {
+    fn begin(environment: &'a Environment, from: &Path, out: PathBuf) -> Result<Self> {
+        let folder = out.parent().unwrap_or(Path::new("."));
+        let file = tempfile::NamedTempFile::new_in(folder).map_err(|error| Self::unwritten(&out, &error))?;
+        let before = from.metadata().map_or(0, |file| file.len());
+        Ok(Self { environment, file, out, before })
+    }
+
+    fn file(&self) -> BufWriter<&File> {
+        BufWriter::new(self.file.as_file())
+    }
+
+    fn unwritten(out: &Path, error: &std::io::Error) -> Failure {
+        Failure::failed(format!("the tape {} cannot be written: {error}", out.display()))
+            .help("name a file that does not exist yet, in a folder that can be written")
+    }
+
+    /// Replays the tape before anybody relies on it.
+    async fn finish(self) -> Result<()> {
+        let Self { environment, file, out, before } = self;
+        let stage = ReplayStage::prepare(environment, file.path(), Isolation::Thread).await?;
+        let options = ReplayOptions { until: None, accept_build: true };
+        let played = Replay::new(open(file.path())?, &stage, options).and_then(Replay::run);
+        let played = played.map_err(|error| unplayable(&out, &error))?;
+        if let Some(divergence) = &played.divergence {
+            return Err(Failure::failed(clean(&format!("the new tape would not replay equal\n{divergence}"))).help(
+                "what an extension computes from a secret, or another build of pi, cannot be kept: record a session without it",
+            ));
+        }
+        let after = file.as_file().metadata().map_or(0, |file| file.len());
+        file.persist_noclobber(&out).map_err(|error| Self::unwritten(&out, &error.error))?;
+        stdout(&clean(&format!(
+            "{}: {}, {before} bytes became {after}; it replays equal",
+            out.display(),
+            counts(&played)
+        )));
+        Ok(())
     }
 }
 
@@ -56,7 +218,7 @@ pub(crate) fn run(environment: &Environment, command: TapeCommand) -> Result<()>
 pub(crate) async fn replay(environment: &Environment, args: &ReplayArgs) -> Result<()> {
     let path = &environment.dirs.cwd.join(&args.tape);
     let tape = open(path)?;
-    in_time_zone(environment, args, &tape.header().time_zone)?;
+    in_time_zone(environment, &tape.header().time_zone)?;
     let stage = ReplayStage::prepare(environment, path, args.isolation).await?;
     let stage = match &args.against {
         Some(entry) => stage.against(environment, path, &environment.dirs.cwd.join(entry)).await?,
@@ -64,8 +226,12 @@ pub(crate) async fn replay(environment: &Environment, args: &ReplayArgs) -> Resu
     };
     let options = ReplayOptions { until: args.until, accept_build: args.accept_build };
     let begin = Instant::now();
-    let played = Replay::new(tape, &stage, options).and_then(Replay::run).map_err(|error| unplayable(path, &error))?;
+    let mut played =
+        Replay::new(tape, &stage, options).and_then(Replay::run).map_err(|error| unplayable(path, &error))?;
     let replayed_us = u64::try_from(begin.elapsed().as_micros()).unwrap_or(u64::MAX);
+    if let Some(divergence) = &mut played.divergence {
+        divergence.source = pijs_tape::locate(open(path)?, &stage, divergence);
+    }
     if args.json {
         stdout(&document(&played, replayed_us).to_string());
     } else {
@@ -91,20 +257,22 @@ pub(crate) async fn replay(environment: &Environment, args: &ReplayArgs) -> Resu
     }
 }
 
-/// A realm in this thread has the time zone of the process, so the process begins once more in the recorded one.
+/// A realm in this thread, as it is needed to locate a difference, has the time zone of the process: the process begins once
+/// more in the recorded one.
 #[cfg(unix)]
-fn in_time_zone(environment: &Environment, args: &ReplayArgs, zone: &str) -> Result<()> {
+fn in_time_zone(environment: &Environment, zone: &str) -> Result<()> {
     use std::os::unix::process::CommandExt as _;
-    if args.isolation != Isolation::Thread || environment.variables.get("TZ").is_some_and(|here| here == zone) {
+    if environment.variables.get("TZ").is_some_and(|here| here == zone) {
         return Ok(());
     }
     let program = std::env::current_exe().map_err(|error| Failure::failed(format!("no program to run: {error}")))?;
     let error = std::process::Command::new(program).args(std::env::args_os().skip(1)).env("TZ", zone).exec();
-    Err(Failure::failed(format!("the time zone {zone} cannot be set: {error}")).help("use --isolation process"))
+    Err(Failure::failed(format!("the time zone {zone} cannot be set: {error}"))
+        .help(format!("set the variable TZ={zone}")))
 }
 
 #[cfg(not(unix))]
-fn in_time_zone(_: &Environment, _: &ReplayArgs, _: &str) -> Result<()> {
+fn in_time_zone(_: &Environment, _: &str) -> Result<()> {
     Ok(())
 }
 

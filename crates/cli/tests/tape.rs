@@ -139,6 +139,72 @@ fn a_changed_extension_is_named_at_the_tick_where_it_differs() {
     }
 }
 
+/// An extension of which each change below makes another kind of output differ.
+const POSITIONS: &str = r#"import { existsSync } from "node:fs";
+import { readFile } from "node:fs/promises";
+
+function greet(pi: any, text: string) {
+	pi.log("info", text, {});
+}
+
+export default (pi: any) => {
+	pi.registerTool({
+		name: "count", label: "count", description: "counts", parameters: { type: "object", properties: {} },
+		execute: async () => ({ content: [{ type: "text", text: "one" }], details: {} }),
+	});
+	pi.on("before_agent_start", (event: any) => {
+		return { systemPrompt: event.systemPrompt + " be brief" };
+	});
+	pi.on("agent_start", async () => {
+		existsSync("notes.txt");
+		greet(pi, "hello");
+		setTimeout(() => { if (notes > 0) pi.log("info", "late", {}); }, 1);
+		const notes = (await readFile("notes.txt", "utf8")).length;
+		if (notes > 1) pi.log("info", "long", {});
+	});
+	pi.on("stream_text", ({ chunk }: any) => {
+		if (chunk === "stop") return { abort: true, retry: { content: "again" } };
+	});
+};
+"#;
+
+#[test]
+fn a_difference_is_located_in_the_source_of_the_extension() {
+    let world = World::new();
+    world.write("project/notes.txt", "some notes\n");
+    let entry = world.write("positions.ts", POSITIONS);
+    let tape = world.path().join("positions.tape");
+    let model = world.script(&[&["never ", "stop", " it"], &["all ", "done"]]);
+    let mut args = strings(&["-p", "hello", "--model", &model, "-e", entry.to_str().expect("text")]);
+    args.extend(strings(&["--allow", "read", "--allow", "verdict", "--tape", tape.to_str().expect("text")]));
+    run(pi(&world, &args)).succeeded();
+    for (from, to, relation, line) in [
+        // A call, a message from a function, and one after an await.
+        ("existsSync(\"notes.txt\")", "existsSync(\"other.txt\")", "statement", 17),
+        ("pi.log(\"info\", text, {})", "pi.log(\"warn\", text, {})", "statement", 5),
+        ("\"long\"", "\"longer\"", "statement", 21),
+        ("\"late\"", "\"later\"", "statement", 19),
+        // What a function returned, and what it is registered with.
+        ("be brief", "be verbose", "function", 13),
+        ("content: \"again\"", "content: \"once more\"", "function", 23),
+        ("description: \"counts\"", "description: \"adds\"", "function", 9),
+        // An error, and what is no longer done.
+        ("return { systemPrompt", "throw new Error(\"no\"); return { systemPrompt", "thrown", 14),
+        ("if (notes > 1) pi.log", "if (notes > 100) pi.log", "after", 20),
+        ("if (notes > 0) pi.log", "if (notes > 100) pi.log", "after", 19),
+    ] {
+        assert_eq!(POSITIONS.matches(from).count(), 1, "{from}");
+        fs::write(&entry, POSITIONS.replace(from, to)).expect("a file");
+        let run = replay(&tape, &["--against", entry.to_str().expect("text"), "--json"]);
+        let outcome: Value = serde_json::from_str(&run.stdout).expect("JSON");
+        let source = &outcome["divergence"]["source"];
+        let found = (&source["file"], &source["of"], &source["line"]);
+        assert_eq!(found, (&json!("positions.ts"), &json!(relation), &json!(line)), "{to}: {outcome:#}");
+        assert!(source["column"].as_u64() > Some(0), "{source}");
+        assert!(run.stderr.contains(&format!("positions.ts:{line}:")), "{}", run.stderr);
+    }
+}
+
 #[test]
 fn a_replay_stops_where_it_is_told_and_says_where_extensions_stand() {
     let world = World::new();
@@ -283,6 +349,307 @@ export default (pi: any) => {
     run.succeeded();
     assert!(run.stderr.contains("read: ") && !run.stderr.contains(": done"), "{}", run.stderr);
     replay(&world.project().join("own.tape"), &[]).succeeded();
+}
+
+/// Runs `extc` as CI would, in a zone of its own.
+fn extc(world: &World, args: &[&str]) -> Run {
+    let mut command = world.program(env!("CARGO_BIN_EXE_extc"), args);
+    command.env("TZ", "America/Lima");
+    run(command)
+}
+
+/// Records the extension of [`POSITIONS`]; returns its file and the tape, both named from the project.
+fn record_positions(world: &World) -> (PathBuf, PathBuf) {
+    world.write("project/notes.txt", format!("some notes, and {SECRET}\n"));
+    let (entry, tape) = (world.write("project/positions.ts", POSITIONS), world.project().join("positions.tape"));
+    let model = world.script(&[&["never ", "stop", " it"], &["all ", "done"]]);
+    let args = ["-p", "hello", "--model", &model, "-e", "positions.ts", "--allow", "read", "--allow", "verdict"];
+    let mut args = strings(&args);
+    args.extend(strings(&["--tape", "positions.tape"]));
+    run(pi(world, &args)).succeeded();
+    (entry, tape)
+}
+
+#[test]
+fn extc_test_shows_changed_outputs_and_accepts_them() {
+    let world = World::new();
+    let (entry, tape) = record_positions(&world);
+    let test = ["test", "positions.ts", "positions.tape"];
+    let told = extc(&world, &test).succeeded().stdout.clone();
+    assert!(told.contains("positions.tape: equal") && told.ends_with("1 tape: 1 equal\n"), "{told}");
+
+    // A call more, and a timer more: nothing behind them changes. One text that changes, and an answer.
+    let changed = POSITIONS
+        .replace(
+            "existsSync(\"notes.txt\");",
+            "existsSync(\"notes.txt\"); existsSync(\"notes.txt\"); setTimeout(() => 1, 7);",
+        )
+        .replace("\"long\"", "\"longer\"")
+        .replace("be brief", "be verbose");
+    fs::write(&entry, changed).expect("a file");
+    let before = fs::read(&tape).expect("a tape");
+    let run = extc(&world, &test);
+    assert_eq!(run.code, 1, "{}\n{}", run.stdout, run.stderr);
+    for words in [
+        "positions.tape: 5 outputs changed",
+        "(event before_agent_start), in the function registered at positions.ts:13:5",
+        " be brief\"",
+        " be verbose\"",
+        "+ {\"type\":\"timer_set\"",
+        "- /params/event: \"long\"",
+        "+ /params/event: \"longer\"",
+        "at positions.ts:21:",
+        "1 tape: 1 changed; --accept takes",
+    ] {
+        assert!(run.stdout.contains(words), "{words:?} is missing in:\n{}", run.stdout);
+    }
+    assert_eq!(fs::read(&tape).expect("a tape"), before, "nobody accepted it");
+
+    let report = world.project().join("report.xml");
+    let run = extc(&world, &[&test[..], &["--json", "--junit", "report.xml"]].concat());
+    let found: Value = serde_json::from_str(&run.stdout).expect("JSON");
+    assert_eq!(
+        (&found["tapes"][0]["status"], &found["tapes"][0]["count"]),
+        (&json!("changed"), &json!(5)),
+        "{found:#}"
+    );
+    let xml = fs::read_to_string(report).expect("a report");
+    assert!(xml.contains("tests=\"1\" failures=\"1\" errors=\"0\"") && xml.contains("&quot;longer&quot;"), "{xml}");
+
+    let told = extc(&world, &[&test[..], &["--accept"]].concat()).succeeded().stdout.clone();
+    assert!(told.contains("5 outputs accepted"), "{told}");
+    extc(&world, &test).succeeded();
+    for isolation in ["thread", "process"] {
+        replay(&tape, &["--isolation", isolation]).succeeded();
+    }
+    assert!(info(&world, &tape)["summary"]["ticks"].as_u64() > Some(5));
+}
+
+#[test]
+fn extc_test_leaves_out_inputs_without_a_receiver() {
+    let world = World::new();
+    let (entry, tape) = record_positions(&world);
+    let from = POSITIONS.find("\tpi.on(\"agent_start\"").expect("a handler");
+    let to = POSITIONS.find("\tpi.on(\"stream_text\"").expect("a handler");
+    fs::write(&entry, format!("{}{}", &POSITIONS[..from], &POSITIONS[to..])).expect("a file");
+    let run = extc(&world, &["test", "positions.ts", "positions.tape"]);
+    assert_eq!(run.code, 1, "{}", run.stderr);
+    assert!(run.stdout.contains("of the recording that nothing waits for any more"), "{}", run.stdout);
+    extc(&world, &["test", "positions.ts", "positions.tape", "--accept"]).succeeded();
+    replay(&tape, &[]).succeeded();
+    let info = info(&world, &tape);
+    assert_eq!((records_of(&info, "delivery timer_fired"), records_of(&info, "call log")), (0, 0), "{info:#}");
+    assert!(records_of(&info, "delivery stream") > 2, "{info:#}");
+}
+
+#[test]
+fn extc_test_says_what_is_wrong_with_its_inputs() {
+    let world = World::new();
+    let (_, tape) = record_positions(&world);
+    world.write("project/bad.tape", "none");
+    extc(&world, &["test"]).failed(2, &["TAPE"]);
+    extc(&world, &["test", "positions.ts"]).failed(2, &["no tape is named", "--tape"]);
+    let run = extc(&world, &["test", "positions.ts", "bad.tape", "absent.tape", tape.to_str().expect("text")]);
+    assert_eq!(run.code, 1, "{}", run.stderr);
+    for words in
+        ["bad.tape: ", "this is no tape", "absent.tape: ", "positions.tape: equal", "3 tapes: 1 equal, 2 not tested"]
+    {
+        assert!(run.stdout.contains(words), "{words:?} is missing in:\n{}", run.stdout);
+    }
+    world.write("project/other/index.ts", "export default () => {};\n");
+    let run = extc(&world, &["test", "other", "positions.tape"]);
+    assert!(run.code == 1 && run.stdout.contains("is none of the extensions of the tape"), "{}", run.stdout);
+}
+
+#[test]
+fn a_small_tape_without_secrets_is_made_of_a_long_one() {
+    let world = World::new();
+    let tape = record(&world, "process");
+    let name = tape.to_str().expect("text");
+    let make = |args: &[&str]| world.pi(&[&["tape"], args].concat()).succeeded().stdout.clone();
+    let told = make(&["trim", name, "-o", "one.tape", "--extension", "tape-watch"]);
+    // Its realm, and the one that took its place.
+    assert!(told.contains("2 realms") && told.contains("replays equal"), "{told}");
+    let one = world.project().join("one.tape");
+    assert_eq!(info(&world, &one)["summary"]["realms"].as_array().map(Vec::len), Some(2));
+    assert!(one.metadata().expect("a tape").len() < tape.metadata().expect("a tape").len());
+    make(&["trim", name, "-o", "early.tape", "--until", "4"]);
+    let early = world.project().join("early.tape");
+    assert!(info(&world, &early)["summary"]["ticks"].as_u64() <= Some(4));
+    world.pi(&["tape", "trim", name, "-o", "early.tape"]).failed(1, &["early.tape cannot be written"]);
+    world
+        .pi(&["tape", "trim", name, "-o", "x.tape", "--extension", "absent"])
+        .failed(1, &["nothing of the tape is left"]);
+
+    let (_, positions) = record_positions(&world);
+    let before = info(&world, &positions);
+    let ticks = before["summary"]["ticks"].as_u64().expect("ticks");
+    make(&["cut", "positions.tape", "-o", "cut.tape", "--ticks", &format!("{}..{ticks}", ticks - 3)]);
+    make(&["redact", "cut.tape", "-o", "clean.tape", "--secret", "all done"]);
+    let (cut, clean) = (world.project().join("cut.tape"), world.project().join("clean.tape"));
+    assert_eq!(info(&world, &cut)["summary"]["ticks"], json!(ticks - 4), "{before:#}");
+    for tape in [&one, &early, &cut, &clean] {
+        for isolation in ["thread", "process"] {
+            replay(tape, &["--isolation", isolation]).succeeded();
+        }
+    }
+    world.pi(&["tape", "redact", "cut.tape", "-o", "y.tape", "--secret", "ab"]).failed(2, &["too short"]);
+    world.pi(&["tape", "cut", "cut.tape", "-o", "y.tape", "--ticks", "9..2"]).failed(2, &["9 comes after 2"]);
+}
+
+#[test]
+fn a_tape_is_exported_as_a_trace() {
+    let world = World::new();
+    let tape = record(&world, "thread");
+    let name = tape.to_str().expect("text");
+    let chrome: Value =
+        serde_json::from_str(&world.pi(&["tape", "export", name, "--chrome"]).succeeded().stdout).expect("JSON");
+    let events = chrome["traceEvents"].as_array().expect("events");
+    let of = |name: &str, ph: &str| events.iter().filter(|event| event["name"] == name && event["ph"] == ph).count();
+    assert!(of("event agent_start", "X") > 0 && of("fs readFile", "b") == of("fs readFile", "e"), "{chrome:#}");
+    assert!(of("timer 1", "b") == 1 && of("thread_name", "M") == 3, "{chrome:#}");
+    let killed = events.iter().filter(|event| event["args"]["ended"].is_string()).count();
+    assert_eq!(killed, 1, "{chrome:#}");
+
+    world.pi(&["tape", "export", name, "--otel", "-o", "trace.json"]).succeeded();
+    let otel: Value = serde_json::from_str(&world.read("project/trace.json")).expect("JSON");
+    let resources = otel["resourceSpans"].as_array().expect("resources");
+    assert_eq!(resources.len(), 3, "one for each realm");
+    for span in resources.iter().flat_map(|of| of["scopeSpans"][0]["spans"].as_array().expect("spans")) {
+        let number = |member: &str| span[member].as_str().and_then(|text| text.parse::<u64>().ok());
+        assert!(number("startTimeUnixNano") <= number("endTimeUnixNano"), "{span:#}");
+        let id = |member: &str| span[member].as_str().map(str::len);
+        assert_eq!((id("traceId"), id("spanId")), (Some(32), Some(16)), "{span:#}");
+    }
+    world.pi(&["tape", "export", name]).failed(2, &["--chrome"]);
+}
+
+#[test]
+fn a_secret_in_the_source_is_redacted_and_the_tape_replays() {
+    let world = World::new();
+    let source =
+        "const key = \"blue-canary-nightlight\";\nexport default (pi: any) => { pi.log(\"info\", key, {}); };\n";
+    world.write("project/keyed.ts", source);
+    let model = world.script(&[&["ok"]]);
+    world.pi(&["-p", "x", "--model", &model, "-e", "keyed.ts", "--tape", "keyed.tape"]).succeeded();
+    let mut command = world.command(&["tape", "redact", "keyed.tape", "-o", "clean.tape", "--secret", "MY_KEY"]);
+    command.env("MY_KEY", "blue-canary-nightlight");
+    run(command).succeeded();
+    let clean = world.project().join("clean.tape");
+    let lines = zstd::decode_all(fs::File::open(&clean).expect("a tape")).expect("zstd frames");
+    let lines = String::from_utf8(lines).expect("JSON lines");
+    let sources = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, "blue-canary");
+    assert!(!lines.contains("blue-canary") && !lines.contains(sources.trim_end_matches('=')), "it is gone");
+    replay(&clean, &[]).succeeded();
+}
+
+#[test]
+fn a_credential_in_the_source_is_not_on_the_tape_and_it_replays() {
+    let world = World::new();
+    let key = format!("sk-ant-api03-{}", "Ab1".repeat(20));
+    let source = format!("const key = \"{key}\";\nexport default (pi: any) => {{ pi.log(\"info\", key, {{}}); }};\n");
+    let entry = world.write("project/keyed.ts", source);
+    let model = world.script(&[&["ok"]]);
+    world.pi(&["-p", "x", "--model", &model, "-e", "keyed.ts", "--tape", "keyed.tape"]).succeeded();
+    let tape = world.project().join("keyed.tape");
+    let has_key = || {
+        let lines = zstd::decode_all(fs::File::open(&tape).expect("a tape")).expect("zstd frames");
+        String::from_utf8(lines).expect("JSON lines").contains("Ab1Ab1Ab1")
+    };
+    assert!(!has_key());
+    replay(&tape, &["--isolation", "thread"]).succeeded();
+    // What is written again has none, either.
+    fs::write(&entry, fs::read_to_string(&entry).expect("a file").replace("\"info\"", "\"warn\"")).expect("a file");
+    extc(&world, &["test", "keyed.ts", "keyed.tape", "--accept"]).succeeded();
+    assert!(!has_key());
+    replay(&tape, &["--isolation", "thread"]).succeeded();
+}
+
+#[test]
+fn the_settings_record_every_session_beside_its_file() {
+    let world = World::new();
+    let settings = |text: &str| drop(world.write("home/.pi/agent/settings.json", text));
+    world.write("project/big.ts", "export default (pi: any) => { for (let i = 0; i < 900; i++) pi.log(\"info\", crypto.randomUUID().repeat(60), {}); };\n");
+    let model = world.script(&[&["ok"]]);
+    let session = || world.pi(&["-p", "x", "--model", &model, "-e", "big.ts"]).succeeded().stderr.clone();
+    let tapes = || -> Vec<PathBuf> {
+        let folders = fs::read_dir(world.home().join(".pi/agent/sessions")).expect("sessions").flatten();
+        let files = folders.flat_map(|folder| fs::read_dir(folder.path()).expect("a folder").flatten());
+        let mut found: Vec<PathBuf> =
+            files.map(|file| file.path()).filter(|path| path.extension().is_some_and(|it| it == "tape")).collect();
+        found.sort();
+        found
+    };
+    session();
+    assert_eq!(tapes().len(), 0, "it is off");
+    settings(r#"{"extensions": {"tape": {"record": true, "keep": 2}}}"#);
+    for _ in 0..3 {
+        session();
+    }
+    assert_eq!(tapes().len(), 2, "the newest stay");
+    for tape in tapes() {
+        let name = tape.file_name().and_then(|name| name.to_str()).expect("text").to_owned();
+        assert!(tape.with_file_name(name.replace(".jsonl.tape", ".jsonl")).is_file(), "{name} is beside its session");
+        replay(&tape, &["--isolation", "thread"]).succeeded();
+    }
+    settings(r#"{"extensions": {"tape": {"record": true, "maxMb": 0}}}"#);
+    assert!(session().contains("extensions.tape.maxMb"), "it says that the recording ends");
+    settings(r#"{"extensions": {"tape": {"record": true, "maxMB": 1}}}"#);
+    world.pi(&["-p", "x", "--model", &model]).failed(1, &["settings.json: extensions.tape", "maxMB", "\"keep\": 20"]);
+}
+
+#[test]
+fn rules_read_the_streams_of_a_tape() {
+    let world = World::new();
+    record_positions(&world);
+    world.rule("no-stop", "condition: 'never stop'", "Stop it.");
+    let told = world.pi(&["rules", "scan", "positions.tape", "--rules", ".pi/rules"]).succeeded().stdout.clone();
+    assert!(told.contains("no-stop would stop it") && told.contains("1 match"), "{told}");
+}
+
+/// Fenced blocks of a page: what stands behind the fence, and the lines.
+fn blocks(page: &str) -> Vec<(String, String)> {
+    let mut blocks = Vec::new();
+    let mut lines = page.lines();
+    while let Some(line) = lines.next() {
+        if let Some(kind) = line.strip_prefix("```") {
+            let text: Vec<&str> = lines.by_ref().take_while(|line| *line != "```").collect();
+            blocks.push((kind.to_owned(), text.join("\n")));
+        }
+    }
+    blocks
+}
+
+#[test]
+fn the_guide_to_tests_works_as_it_stands() {
+    let world = World::new();
+    let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/testing-extensions.md"));
+    let programs = Path::new(env!("CARGO_BIN_EXE_pi")).parent().expect("a folder");
+    let mut commands = 0;
+    for (kind, text) in blocks(&page.expect("the page")) {
+        if let Some((_, file)) = kind.split_once("file=") {
+            world.write(&format!("project/{file}"), text + "\n");
+            continue;
+        }
+        if kind != "console" {
+            continue;
+        }
+        let mut said = String::new();
+        for line in text.lines() {
+            let Some(command) = line.strip_prefix("$ ") else {
+                assert!(said.contains(line), "{line:?} is missing in:\n{said}");
+                continue;
+            };
+            let (command, note) = command.split_once("    # ").unwrap_or((command, "ends with 0"));
+            let mut shell = world.program("/bin/sh", &["-c", command]);
+            shell.env("PATH", format!("{}:/usr/bin:/bin", programs.display()));
+            let run = run(shell);
+            assert_eq!(format!("ends with {}", run.code), note, "{command}\n{}\n{}", run.stdout, run.stderr);
+            said = format!("{}{}", run.stdout, run.stderr);
+            commands += 1;
+        }
+    }
+    assert!(commands > 10, "{commands} commands");
 }
 
 /// Looks until something is recorded; a busy machine takes its time.

@@ -10,8 +10,8 @@ use crate::failure::{Failure, Result};
 use crate::grants::Decided;
 use crate::isolation::{Terms, opener};
 use crate::supply::Supplier;
-use pijs_artifact::Verified;
-use pijs_extc::Supply;
+use pijs_artifact::{Artifact, PositionMap, Verified};
+use pijs_extc::{SourceMaps, Supply};
 use pijs_host::{HostOptions, OpenError, OpenRealm, OpenedRealm};
 use pijs_hostcall::Mode;
 use pijs_protocol::artifact::EngineBuild;
@@ -285,6 +285,10 @@ impl ReplayServices for ReplayStage {
             return Some(Arc::clone(&self.host_modules));
         }
         self.supplied.get(&modules.name).cloned()
+    }
+
+    fn positions(&self, artifact: &Artifact) -> Option<Box<dyn PositionMap>> {
+        Some(Box::new(SourceMaps::new(artifact)))
     }
 
     fn open(

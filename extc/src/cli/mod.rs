@@ -1,14 +1,14 @@
 //! The `extc` command: arguments in, text or JSON out.
 //!
 //! Everything it does is a call of the library; this module parses arguments, prints, and chooses the
-//! exit code: 0 done, 1 the input has errors or cannot be loaded, 2 wrong usage, 3 refused by `--strict`. With `--json`
+//! exit code: 0 done, 1 the input has errors or cannot be loaded, or a test failed, 2 wrong usage, 3 refused by `--strict`. With `--json`
 //! one JSON document goes to standard output and nothing else; words for people go to standard error.
 
 mod inspect;
 mod report;
 
 use crate::{BuildOptions, Cache, CheckOptions, Code, Diagnostic, FileAccess, Input, build, check};
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
 use pijs_hostcall::Places;
 use pijs_packages::ARTIFACT_FILE;
 use pijs_protocol::artifact::Verdict;
@@ -27,9 +27,10 @@ Examples:
   extc build ./my-extension -o out   writes out/extension.artifact and out/artifact.json
   extc build hello.ts                compiles one file, to see that it does
   extc inspect out                   what an artifact says of itself
+  extc test . tapes/*.tape           runs recorded sessions through the extension, and shows what changed
   pi -e out                          runs what was built: compiled from its sources again, with the grants it asks for
 
-Exit codes: 0 done, 1 the input has errors or cannot be loaded, 2 usage, 3 refused by --strict.";
+Exit codes: 0 done, 1 the input has errors or cannot be loaded, or an output of a test changed, 2 usage, 3 refused by --strict.";
 
 /// Compiles pi extensions: TypeScript or JavaScript in, an artifact out.
 #[derive(Debug, Parser)]
@@ -69,6 +70,8 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Run recorded sessions through an extension, and show the outputs that changed.
+    Test(TestArgs),
     /// Show header, digests, capabilities and modules of an artifact.
     Inspect {
         /// An extension.artifact file, or the folder that holds it.
@@ -79,14 +82,36 @@ enum Command {
     },
 }
 
+/// `extc test`: to run a recording takes the crates above this one, so the caller of [`run`] brings the command.
+#[derive(Debug, Args)]
+pub struct TestArgs {
+    /// Package folder or extension file, this folder without one; then recordings, made by pi --tape FILE.
+    #[arg(value_name = "[ENTRY] TAPE", required = true)]
+    pub inputs: Vec<PathBuf>,
+    /// Write the outputs of now into the recordings.
+    #[arg(long)]
+    pub accept: bool,
+    /// Write the results to this file, in the format of JUnit.
+    #[arg(long, value_name = "FILE")]
+    pub junit: Option<PathBuf>,
+    /// Print the results as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// Runs the command and returns its exit code.
 ///
-/// `arguments` includes the program's name; `out` and `err` are standard output and standard error.
+/// `arguments` includes the program's name; `out` and `err` are standard output and standard error. `test` runs `extc test`.
 ///
 /// # Errors
 ///
 /// Only if `out` or `err` cannot be written.
-pub fn run(arguments: impl IntoIterator<Item = OsString>, out: &mut dyn Write, err: &mut dyn Write) -> io::Result<u8> {
+pub fn run(
+    arguments: impl IntoIterator<Item = OsString>,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+    test: &dyn Fn(&TestArgs) -> u8,
+) -> io::Result<u8> {
     let command = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments.command,
         Err(error) => {
@@ -107,6 +132,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, out: &mut dyn Write, e
             run_build(&input, folder.as_deref(), &options, remarks, json, out, err)
         }
         Command::Check { input, strict, json } => run_check(&input, strict, json, out, err),
+        Command::Test(args) => Ok(test(&args)),
         Command::Inspect { artifact, json } => inspect::run(&artifact, json, out, err),
     }
 }

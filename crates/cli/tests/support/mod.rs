@@ -119,7 +119,12 @@ impl World {
 
     /// The command, in the project, with nothing of this machine's environment.
     pub(crate) fn command(&self, args: &[impl AsRef<OsStr>]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_pi"));
+        self.program(env!("CARGO_BIN_EXE_pi"), args)
+    }
+
+    /// The same with another program.
+    pub(crate) fn program(&self, program: &str, args: &[impl AsRef<OsStr>]) -> Command {
+        let mut command = Command::new(program);
         command
             .args(args)
             .current_dir(self.project())

@@ -1,0 +1,309 @@
+//! `extc test`: recorded sessions as tests of an extension.
+//!
+//! Each tape is a test: its inputs run through the extension as it is now, and every output that changed is shown. `--accept`
+//! writes the tape again with the outputs of now. Extensions see the time zone of the recording, which belongs to a process;
+//! so tapes of another zone are tested by this program once more, under that zone.
+
+use crate::output::{clean, stderr, stdout};
+use pijs_extc::cli::TestArgs;
+use pijs_runtime::tape::{ReplayStage, open, unplayable};
+use pijs_runtime::{Environment, Failure, Isolation, Result};
+use pijs_tape::{Changes, Replay, ReplayOptions};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+/// Endings of the files that an extension may be.
+const SOURCES: [&str; 8] = ["ts", "tsx", "mts", "cts", "js", "jsx", "mjs", "cjs"];
+
+/// The exit code when an output changed or a tape could not be tested.
+const FAILED: u8 = 1;
+
+/// The result of one tape.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Tested {
+    tape: String,
+    status: Status,
+    /// The outputs that changed.
+    #[serde(flatten)]
+    changes: Changes,
+    /// The reason for which it could not be tested.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    milliseconds: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Status {
+    /// Every output is as recorded.
+    Equal,
+    Changed,
+    /// Outputs changed, and the tape has those of now.
+    Accepted,
+    /// The tape cannot be read or run.
+    Failed,
+}
+
+/// All results, as `--json` prints them.
+#[derive(Debug, Serialize, Deserialize)]
+struct Report {
+    tapes: Vec<Tested>,
+}
+
+/// Runs the command and returns its exit code.
+pub(crate) fn run(args: &TestArgs) -> u8 {
+    match Environment::capture().and_then(|environment| test(&environment, args)) {
+        Ok(code) => code,
+        Err(failure) => {
+            stderr(&failure.to_string());
+            failure.exit.code()
+        }
+    }
+}
+
+fn test(environment: &Environment, args: &TestArgs) -> Result<u8> {
+    let (entry, tapes) = inputs(environment, &args.inputs)?;
+    let tested = all(environment, args, &entry, &tapes)?;
+    if let Some(file) = &args.junit {
+        let path = environment.dirs.cwd.join(file);
+        std::fs::write(&path, junit(&tested))
+            .map_err(|error| Failure::failed(format!("{} cannot be written: {error}", path.display())))?;
+    }
+    if args.json {
+        stdout(&json!(Report { tapes: tested.clone() }).to_string());
+    } else {
+        tested.iter().for_each(print);
+        stdout(&summary(&tested));
+    }
+    let failed = tested.iter().any(|tested| matches!(tested.status, Status::Changed | Status::Failed));
+    Ok(if failed { FAILED } else { 0 })
+}
+
+/// Tells the extension from the tapes; without one it is the package of this folder.
+fn inputs(environment: &Environment, inputs: &[PathBuf]) -> Result<(PathBuf, Vec<PathBuf>)> {
+    let is_source = |path: &Path| {
+        let ending = path.extension().and_then(|ending| ending.to_str());
+        environment.dirs.cwd.join(path).is_dir() || ending.is_some_and(|ending| SOURCES.contains(&ending))
+    };
+    let (entry, tapes) = match inputs.split_first() {
+        Some((first, rest)) if is_source(first) => (first.clone(), rest),
+        _ => (PathBuf::from("."), inputs),
+    };
+    match tapes {
+        [] => Err(Failure::usage("no tape is named")
+            .help("record one with `pi --tape tapes/NAME.tape -e ./my-extension`, then: extc test ./my-extension tapes/*.tape")),
+        tapes => Ok((entry, tapes.to_vec())),
+    }
+}
+
+/// Tests all tapes, those of one time zone together.
+fn all(environment: &Environment, args: &TestArgs, entry: &Path, tapes: &[PathBuf]) -> Result<Vec<Tested>> {
+    let mut results: BTreeMap<usize, Tested> = BTreeMap::new();
+    let mut zones: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+    for (at, tape) in tapes.iter().enumerate() {
+        match open(&environment.dirs.cwd.join(tape)) {
+            Ok(opened) => zones.entry(opened.header().time_zone.clone()).or_default().push(at),
+            Err(failure) => drop(results.insert(at, failed(tape, &failure, Instant::now()))),
+        }
+    }
+    for (zone, indexes) in zones {
+        let of_zone: Vec<&PathBuf> = indexes.iter().map(|at| &tapes[*at]).collect();
+        let tested = match environment.variables.get("TZ").is_some_and(|here| *here == zone) {
+            true => here(environment, args.accept, entry, &of_zone)?,
+            false => elsewhere(&zone, args.accept, entry, &of_zone)?,
+        };
+        results.extend(indexes.into_iter().zip(tested));
+    }
+    Ok(results.into_values().collect())
+}
+
+/// Tests tapes in a process that has their time zone.
+fn elsewhere(zone: &str, accept: bool, entry: &Path, tapes: &[&PathBuf]) -> Result<Vec<Tested>> {
+    let broken = |error: String| Failure::failed(format!("tapes of the time zone {zone} cannot be tested: {error}"));
+    let program = std::env::current_exe().map_err(|error| broken(error.to_string()))?;
+    let mut command = Command::new(program);
+    command
+        .env("TZ", zone)
+        .args(["test", "--json"])
+        .args(accept.then_some("--accept"))
+        .arg("--")
+        .arg(entry)
+        .args(tapes);
+    let output = command.output().map_err(|error| broken(error.to_string()))?;
+    match serde_json::from_slice::<Report>(&output.stdout) {
+        Ok(report) if report.tapes.len() == tapes.len() => Ok(report.tapes),
+        _ => Err(broken(String::from_utf8_lossy(&output.stderr).trim().to_owned())),
+    }
+}
+
+/// Tests tapes in this process.
+fn here(environment: &Environment, accept: bool, entry: &Path, tapes: &[&PathBuf]) -> Result<Vec<Tested>> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::failed(format!("no runtime: {error}")))?;
+    let one = |tape: &&PathBuf| {
+        let begin = Instant::now();
+        match runtime.block_on(one(environment, accept, entry, tape)) {
+            Ok((status, changes)) => {
+                let (tape, milliseconds) = (tape.display().to_string(), since(begin));
+                Tested { tape, status, changes, error: None, milliseconds }
+            }
+            Err(failure) => failed(tape, &failure, begin),
+        }
+    };
+    Ok(tapes.iter().map(one).collect())
+}
+
+async fn one(environment: &Environment, accept: bool, entry: &Path, tape: &Path) -> Result<(Status, Changes)> {
+    let path = &environment.dirs.cwd.join(tape);
+    let stage = ReplayStage::prepare(environment, path, Isolation::Thread).await?;
+    let stage = stage.against(environment, path, &environment.dirs.cwd.join(entry)).await?;
+    let changes = pijs_tape::changes(open(path)?, &stage).map_err(|error| unplayable(path, &error))?;
+    if changes.count == 0 {
+        return Ok((Status::Equal, changes));
+    }
+    if !accept {
+        return Ok((Status::Changed, changes));
+    }
+    let unwritten = |error: String| Failure::failed(format!("{} cannot be written: {error}", path.display()));
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let file = tempfile::NamedTempFile::new_in(folder).map_err(|error| unwritten(error.to_string()))?;
+    let file = pijs_tape::rerecord(open(path)?, &stage, file).map_err(|error| unplayable(path, &error))?;
+    let again = Replay::new(open(file.path())?, &stage, ReplayOptions::default()).and_then(Replay::run);
+    if let Some(divergence) = again.map_err(|error| unplayable(path, &error))?.divergence {
+        return Err(unwritten(format!("what the extension does now is not the same twice: {divergence}")));
+    }
+    file.persist(path).map_err(|error| unwritten(error.to_string()))?;
+    Ok((Status::Accepted, changes))
+}
+
+fn failed(tape: &Path, failure: &Failure, begin: Instant) -> Tested {
+    let (tape, error) = (tape.display().to_string(), Some(failure.to_string()));
+    Tested { tape, status: Status::Failed, changes: Changes::default(), error, milliseconds: since(begin) }
+}
+
+fn since(begin: Instant) -> u64 {
+    u64::try_from(begin.elapsed().as_millis()).unwrap_or(u64::MAX)
+}
+
+fn print(tested: &Tested) {
+    let Tested { tape, status, changes, error, .. } = tested;
+    match status {
+        Status::Equal => stdout(&clean(&format!("{tape}: equal ({} turns)", changes.ticks))),
+        Status::Accepted => stdout(&clean(&format!("{tape}: {} accepted", outputs(changes.count)))),
+        Status::Changed => {
+            stdout(&clean(&format!("{tape}: {} changed", outputs(changes.count))));
+            stdout(&clean(&details(changes)));
+        }
+        Status::Failed => {
+            let words = error.as_deref().unwrap_or_default();
+            stdout(&clean(&format!("{tape}: {}", words.strip_prefix("error: ").unwrap_or(words))));
+        }
+    }
+}
+
+fn outputs(count: u64) -> String {
+    format!("{count} {}", if count == 1 { "output" } else { "outputs" })
+}
+
+/// The changes of a tape, below its name.
+fn details(changes: &Changes) -> String {
+    let mut text = String::new();
+    for change in &changes.changes {
+        for line in change.to_string().lines() {
+            let _ = writeln!(text, "  {line}");
+        }
+    }
+    let more = changes.count.saturating_sub(changes.changes.len() as u64);
+    if more > 0 {
+        let _ = writeln!(text, "  and {more} more");
+    }
+    if changes.left_out > 0 {
+        let _ = writeln!(text, "  {} of the recording that nothing waits for any more", inputs_of(changes.left_out));
+    }
+    text.truncate(text.trim_end().len());
+    text
+}
+
+fn inputs_of(count: u64) -> String {
+    format!("{count} {}", if count == 1 { "input" } else { "inputs" })
+}
+
+fn summary(tested: &[Tested]) -> String {
+    let count = |status: Status| tested.iter().filter(|tested| tested.status == status).count();
+    let all = format!("{} {}", tested.len(), if tested.len() == 1 { "tape" } else { "tapes" });
+    let parts = [
+        (Status::Equal, "equal"),
+        (Status::Changed, "changed"),
+        (Status::Accepted, "accepted"),
+        (Status::Failed, "not tested"),
+    ];
+    let parts = parts.into_iter().map(|(status, word)| (count(status), word)).filter(|(count, _)| *count > 0);
+    let parts: Vec<String> = parts.map(|(count, word)| format!("{count} {word}")).collect();
+    let hint = match count(Status::Changed) {
+        0 => "",
+        _ => "; --accept takes what changed as the new expectation",
+    };
+    format!("{all}: {}{hint}", parts.join(", "))
+}
+
+/// The results in the format of JUnit, which CI services show.
+fn junit(tested: &[Tested]) -> String {
+    let count = |status: Status| tested.iter().filter(|tested| tested.status == status).count();
+    let (tests, failures, errors) = (tested.len(), count(Status::Changed), count(Status::Failed));
+    let seconds = |milliseconds: u64| format!("{}.{:03}", milliseconds / 1000, milliseconds % 1000);
+    let time = seconds(tested.iter().map(|tested| tested.milliseconds).sum());
+    let mut text = format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n  \
+         <testsuite name=\"extc test\" tests=\"{tests}\" failures=\"{failures}\" errors=\"{errors}\" time=\"{time}\">\n"
+    );
+    for Tested { tape, status, changes, error, milliseconds } in tested {
+        let (name, time) = (escaped(tape), seconds(*milliseconds));
+        let _ = write!(text, "    <testcase classname=\"extc test\" name=\"{name}\" time=\"{time}\"");
+        let (element, message, body) = match status {
+            Status::Equal | Status::Accepted => {
+                text.push_str("/>\n");
+                continue;
+            }
+            Status::Changed => ("failure", format!("{} changed", outputs(changes.count)), details(changes)),
+            Status::Failed => ("error", "not tested".to_owned(), error.clone().unwrap_or_default()),
+        };
+        let body = escaped(&body);
+        let _ = writeln!(text, ">\n      <{element} message=\"{message}\">{body}</{element}>\n    </testcase>");
+    }
+    text.push_str("  </testsuite>\n</testsuites>\n");
+    text
+}
+
+/// Text for XML, without the characters that XML has no way to write.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\t' | '\n' => out.push(character),
+            '\u{0}'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
+            _ => out.push(character),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_in_xml_is_escaped() {
+        assert_eq!(escaped("a<b> & \"c\"\u{1b}[0m\n"), "a&lt;b&gt; &amp; &quot;c&quot;\u{fffd}[0m\n");
+    }
+}
