@@ -373,6 +373,8 @@ fn common(left: &[String], right: &[String]) -> Vec<(usize, usize)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
     use serde_json::json;
 
     fn outputs(messages: &[Value]) -> Vec<Output> {
@@ -401,6 +403,33 @@ mod tests {
         assert!(names.refer_alike(&recorded[2], &replayed[3]));
         assert_eq!(names.timers.find("2"), Found::As("3".to_owned()));
         assert_eq!(names.timers.find("7"), Found::Unknown);
+    }
+
+    proptest! {
+        #[test]
+        fn every_output_is_aligned_once(left in vec(0_u32..6, 0..24), right in vec(0_u32..6, 0..24)) {
+            let outputs = |delays: &[u32]| outputs(&delays.iter().map(|delay| timer(*delay, *delay)).collect::<Vec<_>>());
+            let (mut recorded, mut replayed, mut equal) = (Vec::new(), Vec::new(), Vec::new());
+            for aligned in align(&outputs(&left), &outputs(&right)) {
+                let (i, j) = match aligned {
+                    Aligned::Equal(i, j) => {
+                        prop_assert_eq!(left[i], right[j]);
+                        equal.push((i, j));
+                        (Some(i), Some(j))
+                    }
+                    Aligned::Changed(i, j) => (Some(i), Some(j)),
+                    Aligned::Removed(i) => (Some(i), None),
+                    Aligned::Added(j) => (None, Some(j)),
+                };
+                recorded.extend(i);
+                replayed.extend(j);
+            }
+            prop_assert!(equal.is_sorted_by(|before, after| before.0 < after.0 && before.1 < after.1));
+            recorded.sort_unstable();
+            replayed.sort_unstable();
+            prop_assert_eq!(recorded, (0..left.len()).collect::<Vec<_>>());
+            prop_assert_eq!(replayed, (0..right.len()).collect::<Vec<_>>());
+        }
     }
 
     #[test]

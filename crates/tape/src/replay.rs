@@ -13,7 +13,7 @@ use crate::record::{Event, EventRef, ModuleSet, Opening, RealmNumber, Record};
 use crate::writer::Encoder;
 use pijs_artifact::{Artifact, PositionMap, Verified};
 use pijs_protocol::artifact::EngineBuild;
-use pijs_protocol::wire::{Limits, RealmOptions, StreamAnswer, Task};
+use pijs_protocol::wire::{Json, Limits, RealmOptions, StreamAnswer, Task};
 use pijs_protocol::{
     CallId, Delivery, ErrorCode, ExtensionId, HostCall, HostResult, HostcallError, Message, Now, Seq, SyncReply,
     Termination, TimerId, Usage, Yield,
@@ -21,6 +21,7 @@ use pijs_protocol::{
 use pijs_realm::{Patience, Progress, Realm, SyncHost};
 use pijs_redact::Redactor;
 use serde::Serialize;
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::Read;
@@ -99,6 +100,8 @@ pub struct Outcome {
     pub cut: bool,
     /// State of each realm that lives.
     pub states: Vec<RealmState>,
+    /// Entries of the session, as the realm that was told last knows them.
+    pub session: Vec<Value>,
 }
 
 /// State of a realm between two turns.
@@ -207,6 +210,10 @@ struct Player {
     realm: Option<Box<dyn Realm>>,
     state: RealmState,
     turn: Vec<Step>,
+    /// Entries of the session that the realm was told of.
+    entries: Vec<Json>,
+    /// The record at which it was told last.
+    told_at: u64,
 }
 
 /// Lists the reasons for which a replay refuses the build; empty when it is the same.
@@ -252,6 +259,7 @@ impl<'a, R: Read> Replay<'a, R> {
             divergence: None,
             cut: false,
             states: Vec::new(),
+            session: Vec::new(),
         };
         let (players, modules, lines) = (BTreeMap::new(), BTreeMap::new(), Lines::default());
         Ok(Self { tape, services, options, players, modules, lines, usage_from: 0, outcome })
@@ -288,6 +296,9 @@ impl<'a, R: Read> Replay<'a, R> {
     }
 
     fn stopped(mut self) -> Outcome {
+        if let Some(player) = self.players.values().max_by_key(|player| player.told_at) {
+            self.outcome.session = player.entries.iter().map(Json::value).collect();
+        }
         let living = self.players.into_values().filter(|player| player.realm.is_some());
         self.outcome.states = living.map(|player| player.state).collect();
         self.outcome
@@ -312,7 +323,8 @@ impl<'a, R: Read> Replay<'a, R> {
                 timers: BTreeMap::new(),
                 calls: Vec::new(),
             };
-            self.players.insert(realm, Player { realm: None, state, turn: Vec::new() });
+            let (turn, entries) = (Vec::new(), Vec::new());
+            self.players.insert(realm, Player { realm: None, state, turn, entries, told_at: 0 });
             self.outcome.realms += 1;
         }
         // The reader has seen to it that every realm was opened.
@@ -337,6 +349,7 @@ impl<'a, R: Read> Replay<'a, R> {
         let mut deliveries = Vec::new();
         let mut opening = None;
         for step in &turn {
+            player.told(step);
             match &step.event {
                 Event::Open(open) => opening = Some(open.as_ref().clone()),
                 Event::Delivery(delivery) => deliveries.push(delivery.as_ref().clone()),
@@ -571,6 +584,22 @@ impl SyncHost for Script<'_> {
                 let error = HostcallError::new(ErrorCode::Internal, "the replay has no answer to this call");
                 SyncReply { result: HostResult::failed(call.call_id, error), now: self.now, state: None }
             }
+        }
+    }
+}
+
+impl Player {
+    /// Takes note of what a record says of the session.
+    fn told(&mut self, step: &Step) {
+        let state = match &step.event {
+            Event::Delivery(delivery) => delivery.state.as_ref(),
+            Event::Reply(reply) => reply.state.as_ref(),
+            _ => None,
+        };
+        if let Some(entries) = state.and_then(|state| state.entries.as_ref()) {
+            self.entries.truncate(entries.keep);
+            self.entries.extend(entries.append.iter().cloned());
+            self.told_at = step.number;
         }
     }
 }
