@@ -154,6 +154,16 @@ impl ServerConfig {
         found.map_or(self.exposure, |(_, exposure)| *exposure)
     }
 
+    /// Puts the home folder in the place of a leading `~/` of program, arguments and folder.
+    pub fn at_home(&mut self, home: &str) {
+        let Reach::Stdio { command, args, cwd, .. } = &mut self.reach else { return };
+        for text in std::iter::once(command).chain(args).chain(cwd) {
+            if let Some(rest) = text.strip_prefix("~/") {
+                *text = format!("{}/{rest}", home.trim_end_matches('/'));
+            }
+        }
+    }
+
     /// What a user agrees to with it, as text that changes when it does: program, arguments, names of variables, folder, address.
     pub fn identity(&self) -> String {
         match &self.reach {

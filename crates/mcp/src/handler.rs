@@ -1,8 +1,9 @@
 //! What a server may ask of the client, and what it tells it.
 
+use crate::asks::{self, Asked};
+use crate::calls::Calls;
 use crate::connection::Progress;
 use crate::servers::SessionPort;
-use pijs_hostcall::BoxFuture;
 use rmcp::model::{
     ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult, ElicitRequestParams,
     ElicitResult, ElicitationAction, ElicitationCapability, FormElicitationCapability, Implementation, ListRootsResult,
@@ -29,6 +30,7 @@ pub(crate) struct Handler(Arc<Inner>);
 struct Inner {
     server: String,
     session: Arc<dyn SessionPort>,
+    calls: Calls,
     progress: Arc<Mutex<Waiting>>,
     questions: AtomicU32,
     logged: AtomicU32,
@@ -63,9 +65,13 @@ fn tell(progress: &Progress, report: ProgressNotificationParam) {
 }
 
 impl Handler {
-    pub(crate) fn new(server: &str, session: Arc<dyn SessionPort>, changed: Box<dyn Fn() + Send + Sync>) -> Self {
+    pub(crate) fn new(
+        server: &str,
+        (session, calls): (Arc<dyn SessionPort>, Calls),
+        changed: Box<dyn Fn() + Send + Sync>,
+    ) -> Self {
         let (progress, questions, logged) = Default::default();
-        Self(Arc::new(Inner { server: server.to_owned(), session, progress, questions, logged, changed }))
+        Self(Arc::new(Inner { server: server.to_owned(), session, calls, progress, questions, logged, changed }))
     }
 
     /// Hands reports on a request to `progress`, those first that have come already.
@@ -82,14 +88,12 @@ impl Handler {
         Reports { progress: Arc::clone(&self.0.progress), token }
     }
 
-    /// Asks the user or the model for the server, a few at a time.
-    async fn ask<T>(&self, asked: BoxFuture<'static, Option<T>>) -> Option<T> {
-        if self.0.questions.fetch_add(1, Ordering::Relaxed) >= MOST_QUESTIONS {
-            self.0.questions.fetch_sub(1, Ordering::Relaxed);
-            return None;
-        }
-        let _open = Open(&self.0.questions);
-        asked.await
+    /// Whether the server may ask one thing more of the user or the model; until the value is dropped.
+    fn asks(&self) -> Option<Open<'_>> {
+        // Dropped where there are too many, it takes back what is counted here.
+        let before = self.0.questions.fetch_add(1, Ordering::Relaxed);
+        let open = Open(&self.0.questions);
+        (before < MOST_QUESTIONS).then_some(open)
     }
 }
 
@@ -108,7 +112,7 @@ impl ClientHandler for Handler {
         if self.0.session.asks_users() {
             capabilities.elicitation = Some(ElicitationCapability::new().with_form(FormElicitationCapability::new()));
         }
-        if self.0.session.asks_models() {
+        if self.0.session.model().is_some() {
             capabilities.sampling = Some(SamplingCapability::default());
         }
         let mut config = ClientConfig::new(capabilities, Implementation::new("pi", env!("CARGO_PKG_VERSION")));
@@ -130,13 +134,15 @@ impl ClientHandler for Handler {
         let ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } = request else {
             return Ok(ElicitResult::new(ElicitationAction::Decline));
         };
+        let Some(_open) = self.asks().filter(|_| self.0.session.asks_users()) else {
+            return Ok(ElicitResult::new(ElicitationAction::Cancel));
+        };
         let schema = serde_json::to_value(requested_schema).unwrap_or_default();
         let message = crate::names::visible(&message, 2000);
-        let asked = self.0.session.elicit(&self.0.server, message, schema);
-        Ok(match self.ask(asked).await {
-            Some(Some(content)) => ElicitResult::new(ElicitationAction::Accept).with_content(content),
-            Some(None) => ElicitResult::new(ElicitationAction::Decline),
-            None => ElicitResult::new(ElicitationAction::Cancel),
+        Ok(match asks::elicit(&self.0.calls, &self.0.server, &message, &schema).await {
+            Asked::Given(content) => ElicitResult::new(ElicitationAction::Accept).with_content(content),
+            Asked::Declined => ElicitResult::new(ElicitationAction::Decline),
+            Asked::Cancelled => ElicitResult::new(ElicitationAction::Cancel),
         })
     }
 
@@ -145,12 +151,10 @@ impl ClientHandler for Handler {
         params: CreateMessageRequestParams,
         _context: RequestContext<RoleClient>,
     ) -> Result<CreateMessageResult, ErrorData> {
-        let asked = self.0.session.sample(&self.0.server, params);
-        match self.ask(Box::pin(async move { Some(asked.await) })).await {
-            Some(Ok(result)) => Ok(result),
-            Some(Err(problem)) => Err(ErrorData::invalid_request(problem, None)),
-            None => Err(ErrorData::invalid_request("too many requests at once", None)),
-        }
+        let refused = |problem: String| ErrorData::invalid_request(problem, None);
+        let _open = self.asks().ok_or_else(|| refused("too many requests at once".to_owned()))?;
+        let model = self.0.session.model().ok_or_else(|| refused("the session has no model".to_owned()))?;
+        asks::sample(&self.0.calls, model, params).await.map_err(refused)
     }
 
     async fn on_progress(&self, report: ProgressNotificationParam, _context: NotificationContext<RoleClient>) {

@@ -37,6 +37,7 @@ pub mod results;
 pub mod servers;
 pub mod values;
 
+mod asks;
 mod calls;
 mod connection;
 mod handler;

@@ -106,10 +106,11 @@ impl Pins {
         self.problems.get(key).map(String::as_str)
     }
 
-    /// Forgets a server; answers whether it was known.
+    /// Forgets a server, whatever program or address it was; answers whether it was known.
     pub fn forget(&mut self, key: &str) -> bool {
         let before = self.servers.len();
-        self.servers.retain(|(known, _)| known != key);
+        let is_its = |known: &str| known.strip_prefix(key).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '));
+        self.servers.retain(|(known, _)| !is_its(known));
         let had_problem = self.problems.remove(key).is_some();
         self.servers.len() < before || had_problem
     }

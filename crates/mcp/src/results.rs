@@ -46,8 +46,9 @@ impl Answer {
     }
 }
 
-/// A tool's result in blocks.
-pub fn of_tool(server: &str, result: &CallToolResult) -> Answer {
+/// A tool's result in blocks, from the protocol's `CallToolResult`; `None` when it is none.
+pub fn of_tool(server: &str, result: Value) -> Option<Answer> {
+    let result: CallToolResult = serde_json::from_value(result).ok()?;
     let mut blocks: Vec<Value> = result.content.iter().take(MOST_BLOCKS).map(|block| of_block(server, block)).collect();
     if result.content.len() > MOST_BLOCKS {
         blocks.push(text(format!("[{} more blocks are left out]", result.content.len() - MOST_BLOCKS)));
@@ -55,23 +56,25 @@ pub fn of_tool(server: &str, result: &CallToolResult) -> Answer {
     if let (true, Some(structured)) = (blocks.is_empty(), &result.structured_content) {
         blocks.push(text(structured.to_string()));
     }
-    Answer { blocks, is_error: result.is_error == Some(true) }
+    Some(Answer { blocks, is_error: result.is_error == Some(true) })
 }
 
-/// A resource in blocks.
-pub fn of_resource(result: &ReadResourceResult) -> Answer {
-    Answer { blocks: result.contents.iter().take(MOST_BLOCKS).map(of_contents).collect(), is_error: false }
+/// A resource in blocks, from the protocol's `ReadResourceResult`; `None` when it is none.
+pub fn of_resource(result: Value) -> Option<Answer> {
+    let result: ReadResourceResult = serde_json::from_value(result).ok()?;
+    Some(Answer { blocks: result.contents.iter().take(MOST_BLOCKS).map(of_contents).collect(), is_error: false })
 }
 
-/// A prompt as text to say.
-pub fn of_prompt(server: &str, result: &GetPromptResult) -> String {
+/// A prompt as text to say, from the protocol's `GetPromptResult`; `None` when it is none.
+pub fn of_prompt(server: &str, result: Value) -> Option<String> {
+    let result: GetPromptResult = serde_json::from_value(result).ok()?;
     let mut said = Vec::new();
     for message in &result.messages {
         let block = of_block(server, &message.content);
         let line = block.get("text").and_then(Value::as_str).unwrap_or("[an image]").to_owned();
         said.push(if message.role == Role::Assistant { format!("Assistant: {line}") } else { line });
     }
-    visible(&said.join("\n\n"), MOST_TEXT)
+    Some(visible(&said.join("\n\n"), MOST_TEXT))
 }
 
 fn of_block(server: &str, block: &ContentBlock) -> Value {
@@ -121,30 +124,27 @@ fn cut_middle(text: &str, limit: usize) -> String {
 mod tests {
     use super::*;
 
-    fn result(value: Value) -> CallToolResult {
-        serde_json::from_value(value).expect("a result")
-    }
-
     #[test]
     fn each_kind_of_block_is_told() {
         let answer = of_tool(
             "s",
-            &result(json!({"isError": true, "content": [
+            json!({"isError": true, "content": [
                 {"type": "text", "text": "a"},
                 {"type": "image", "data": "AAAA", "mimeType": "image/png"},
                 {"type": "audio", "data": "AAAA", "mimeType": "audio/wav"},
                 {"type": "resource_link", "uri": "file:///x", "name": "x"},
                 {"type": "resource", "resource": {"uri": "u", "text": "b"}},
                 {"type": "resource", "resource": {"uri": "u", "blob": "AAAA", "mimeType": "image/png"}},
-            ]})),
-        );
+            ]}),
+        )
+        .expect("a result");
         assert!(answer.is_error);
         assert_eq!(answer.blocks[1], json!({"type": "image", "data": "AAAA", "mimeType": "image/png"}));
         assert_eq!(answer.blocks[5]["type"], "image");
         let expected =
             "a\n[audio, audio/wav, is left out]\n[resource file:///x of the server s; read_mcp_resource reads it]\nb";
         assert_eq!(answer.text(), expected);
-        let structured = of_tool("s", &result(json!({"content": [], "structuredContent": {"n": 1}})));
+        let structured = of_tool("s", json!({"content": [], "structuredContent": {"n": 1}})).expect("a result");
         assert_eq!(structured.text(), "{\"n\":1}");
     }
 

@@ -19,10 +19,10 @@ use crate::stdio::{self, Program};
 use crate::values::{self, RunCommand, Written};
 use pijs_environment::{Timer, Wait};
 use pijs_hostcall::prompt::shown;
-use pijs_hostcall::{BoxFuture, Caller, Dispatcher, Grant, Profile};
+use pijs_hostcall::{Caller, CancelToken, Dispatcher, Grant, Profile};
 use pijs_protocol::manifest::Scope;
 use pijs_protocol::{ErrorCode, HostcallError, guard};
-use rmcp::model::{CreateMessageRequestParams, CreateMessageResult, Prompt, Tool};
+use rmcp::model::{Prompt, Tool};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -51,6 +51,8 @@ pub trait SessionPort: Send + Sync {
     fn roots(&self) -> Vec<PathBuf>;
     /// Takes a line that a server logs.
     fn log(&self, server: &str, level: &str, logger: Option<&str>, text: &str);
+    /// Takes a value that is not to be shown or recorded.
+    fn learn(&self, _secret: &str) {}
     /// Takes a line for the user about a server.
     fn notice(&self, line: String);
     /// Reads what was agreed to.
@@ -61,21 +63,9 @@ pub trait SessionPort: Send + Sync {
     fn asks_users(&self) -> bool {
         false
     }
-    /// Asks the user for input of this schema: `None`, the user did not answer; `Some(None)`, the user declined.
-    fn elicit(&self, _server: &str, _message: String, _schema: Value) -> BoxFuture<'static, Option<Option<Value>>> {
-        Box::pin(std::future::ready(None))
-    }
-    /// Whether the session's model can be asked.
-    fn asks_models(&self) -> bool {
-        false
-    }
-    /// Asks the session's model.
-    fn sample(
-        &self,
-        _server: &str,
-        _params: CreateMessageRequestParams,
-    ) -> BoxFuture<'static, Result<CreateMessageResult, String>> {
-        Box::pin(std::future::ready(Err("this client asks no models for servers".to_owned())))
+    /// Provider and id of the session's model, which servers may ask.
+    fn model(&self) -> Option<(String, String)> {
+        None
     }
 }
 
@@ -318,6 +308,51 @@ impl Servers {
         }
     }
 
+    /// Makes the hostcall `mcp` for a use of a server's tools, prompts or resources by the model or the user. Reports of progress go to
+    /// `progress`.
+    ///
+    /// # Errors
+    ///
+    /// The gate refused, the server did not answer, or `cancel` fired.
+    pub async fn hostcall(
+        &self,
+        (server, tool_call_id): (&str, Option<&str>),
+        params: Value,
+        cancel: &CancelToken,
+        mut progress: impl FnMut(&Value),
+    ) -> Result<Value, HostcallError> {
+        let unknown = || HostcallError::invalid("unknown_tool", format!("mcp: there is no server {server:?}"));
+        let mut calls = self.find(server).ok_or_else(unknown)?.calls.clone();
+        calls.caller.tool_call_id = tool_call_id.map(Arc::from);
+        let mut pieces = calls.pieces("mcp", params, Vec::new())?;
+        loop {
+            let result = tokio::select! {
+                biased;
+                result = pieces.results.recv() => result,
+                () = cancel.cancelled() => return Err(pijs_hostcall::connector::cancelled("mcp")),
+            };
+            let Some((result, _held)) = result else {
+                return Err(HostcallError::io("EPIPE", "mcp", "mcp: the call was lost"));
+            };
+            match (result.error, result.chunk) {
+                (Some(error), _) => return Err(error),
+                (None, Some(chunk)) if !chunk.is_last => progress(&result.output),
+                (None, _) => return Ok(result.output),
+            }
+        }
+    }
+
+    /// Ends all connections and what was started for them.
+    pub fn end(&self) {
+        for server in self.list() {
+            server.lock().connection = None;
+            if let Some(dispatcher) = self.0.door.dispatcher() {
+                let gone = HostcallError::io("EPIPE", "mcp", "mcp: the session has ended");
+                dispatcher.end_extension(server.calls.caller.extension(), &gone);
+            }
+        }
+    }
+
     /// A number that changes with what servers offer.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.0.changes.subscribe()
@@ -500,7 +535,7 @@ pub fn extension_of(server: &str) -> String {
 }
 
 /// What a server's answers and pins are kept under: whose file, which name, and what it is.
-fn key_of(config: &ServerConfig, project: &std::path::Path) -> String {
+pub fn key_of(config: &ServerConfig, project: &std::path::Path) -> String {
     let place = match &config.source {
         Source::User => String::new(),
         Source::Project => format!("{}#", project.display()),
@@ -680,7 +715,7 @@ impl Server {
                 server.refresh_later();
             }
         });
-        let handler = Handler::new(&self.config.name, Arc::clone(&self.options.session), changed);
+        let handler = Handler::new(&self.config.name, (Arc::clone(&self.options.session), self.calls.clone()), changed);
         let limits = (why.clone(), HANDSHAKE.min(timeout));
         let connection = match &self.config.reach {
             Reach::Stdio { command, args, env, cwd } => {
@@ -725,10 +760,14 @@ impl Server {
             known = answer.output.get("values").and_then(Value::as_object).cloned().unwrap_or_default();
         }
         let mut expanded = BTreeMap::new();
-        for (name, value) in values {
+        for (name, written) in values {
             let variable = |name: &str| known.get(name).and_then(Value::as_str).map(str::to_owned);
-            let value = values::expand(value, &self.config.source, variable, self.options.run.as_ref()).await;
-            expanded.insert(name.clone(), value.map_err(|problem| format!("{name}: {problem}"))?);
+            let value = values::expand(written, &self.config.source, variable, self.options.run.as_ref()).await;
+            let expanded_value = value_or(value, name)?;
+            if expanded_value != *written {
+                self.options.session.learn(&expanded_value);
+            }
+            expanded.insert(name.clone(), expanded_value);
         }
         Ok(expanded)
     }
@@ -738,13 +777,18 @@ impl Server {
         if self.config.source == Source::User {
             return Ok(());
         }
-        let asked = self.calls.call("http", json!({"op": "lookup", "url": url}), Vec::new()).await;
-        asked.map_err(|error| error.message)?;
+        let Value::Object(params) = json!({ "url": url }) else { unreachable!("written as an object") };
+        let required = pijs_hostcall::derive::derive("http", &params).map_err(|error| error.message)?;
         let dispatcher = self.calls.dispatcher().map_err(|error| error.message)?;
+        let (gate, caller) = (dispatcher.gate(), &self.calls.caller);
+        let (decision, _) = gate.ask(caller, "http", &required).await.map_err(|error| error.message)?;
+        if !decision.allowed {
+            let reason = decision.reason.map_or("refused", |reason| reason.as_str());
+            return Err(format!("http: capability `http` for {url} is not granted ({reason})"));
+        }
         let grants = grants_for(&self.config);
         let http: Vec<Grant> = grants.into_iter().filter(|grant| grant.capability.as_str() == "http").collect();
-        let caller = &self.calls.caller;
-        dispatcher.gate().add_grants(&caller.profile, &http).map_err(|error| error.to_string())
+        gate.add_grants(&caller.profile, &http).map_err(|error| error.to_string())
     }
 
     /// Asks what the server has, and holds it to what it said before.
@@ -840,14 +884,23 @@ fn short_digest(text: &str) -> String {
     Sha256::digest(text).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
+fn value_or(value: Result<String, String>, name: &str) -> Result<String, String> {
+    value.map_err(|problem| format!("{name}: {problem}"))
+}
+
 /// What a server of the user's own file may do without a question: start as it is written there, work in its folder, reach its address, and
 /// read the variables that its values name. What it is called with is asked about all the same.
 pub fn grants_for(config: &ServerConfig) -> Vec<Grant> {
     let id = |capability: &str| format!("mcp.json:{}:{capability}", config.name);
     let mut grants = Vec::new();
     let values: Vec<&String> = match &config.reach {
-        Reach::Stdio { env, cwd, .. } => {
+        Reach::Stdio { command, env, cwd, .. } => {
             grants.push(Grant::any(id("exec"), "exec"));
+            // A program by its place is meant wherever it lies, also where extensions may write.
+            if command.contains('/') && !command.contains(char::is_whitespace) {
+                let scope = Scope { commands: Some(vec![format!("{command} *")]), ..Scope::default() };
+                grants.push(Grant::scoped(id("program"), "exec", scope));
+            }
             if let Some(cwd) = cwd {
                 let scope = Scope { paths: Some(vec![cwd.clone()]), ..Scope::default() };
                 grants.push(Grant::scoped(id("read"), "read", scope));
