@@ -63,10 +63,14 @@ pub struct Parsed {
     pub unparsed: String,
 }
 
-/// Reads a reply; at most `max_commands` commands are taken.
+/// Reads a reply with the tools of a profile; at most `max_commands` commands are taken.
 pub fn parse(reply: &str, profile: &Profile, max_commands: usize) -> Parsed {
-    let mut reader =
-        Reader { text: reply, tools: profile.tools, out: Parsed::default(), outside: String::new(), is_fenced: false };
+    parse_with(reply, profile.tools, max_commands)
+}
+
+/// Reads a reply in which the names of these tools are commands: those of the profile, and those that plugins registered.
+pub fn parse_with(reply: &str, tools: &[&str], max_commands: usize) -> Parsed {
+    let mut reader = Reader { text: reply, tools, out: Parsed::default(), outside: String::new(), is_fenced: false };
     let mut at = 0;
     let mut is_capped = false;
     while at < reply.len() && !is_capped {
@@ -87,7 +91,7 @@ pub fn parse(reply: &str, profile: &Profile, max_commands: usize) -> Parsed {
 
 struct Reader<'a> {
     text: &'a str,
-    tools: &'static [&'static str],
+    tools: &'a [&'a str],
     out: Parsed,
     outside: String,
     /// Whether a fence around commands is open.

@@ -40,6 +40,16 @@ fn replies_become_commands() {
     assert!(wrong.is_empty(), "{} cases are wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
+/// Document 003, "Quickstart": `<ping/>` is the simplest invocation of a plugin's own tool.
+#[test]
+fn tools_of_plugins_are_commands() {
+    let reply = "<ping/><pong target=\"x\">y</pong>";
+    assert!(parse(reply, &Profile::v2(), 99).commands.is_empty());
+    let commands = super::parse_with(reply, &["ping", "pong"], 99).commands;
+    assert_eq!(commands[0].to_json(), serde_json::json!({"name": "ping"}));
+    assert_eq!(commands[1].to_json(), serde_json::json!({"name": "pong", "target": "x", "body": "y"}));
+}
+
 #[test]
 fn any_text_is_read_to_its_end() {
     let pieces = [
