@@ -29,6 +29,9 @@ pub enum StoreError {
         /// The highest one that its path allows.
         ceiling: Writer,
     },
+    /// A plugin ran a statement that is the host's.
+    #[error("403: db.{0} is the host's: change runs through entries, such as set run://ALIAS")]
+    Statement(String),
     /// A body is larger than an entry may be.
     #[error(
         "413: the body of {path} would have {size} bytes, at most {limit} are allowed: split it into several entries"
@@ -66,7 +69,7 @@ impl StoreError {
     /// Returns the name of the error class that plugins test with `error.name`.
     pub fn name(&self) -> &'static str {
         match self {
-            Self::Permission { .. } | Self::Ceiling { .. } => "PermissionError",
+            Self::Permission { .. } | Self::Ceiling { .. } | Self::Statement(_) => "PermissionError",
             Self::Overflow { .. } => "EntryOverflowError",
             Self::Pattern(_) => "PatternError",
             _ => "Error",
@@ -76,7 +79,7 @@ impl StoreError {
     /// Returns the HTTP status that the refusal stands for.
     pub fn status(&self) -> u16 {
         match self {
-            Self::Permission { .. } | Self::Ceiling { .. } => 403,
+            Self::Permission { .. } | Self::Ceiling { .. } | Self::Statement(_) => 403,
             Self::Overflow { .. } => 413,
             Self::Invalid(_) | Self::Pattern(_) => 400,
             Self::Audit(_) | Self::Unusable(_) | Self::Database(_) => 500,
@@ -86,7 +89,7 @@ impl StoreError {
     /// Returns the outcome of an entry whose handler ends with this error, as in `permission:403`.
     pub fn outcome(&self) -> String {
         let reason = match self {
-            Self::Permission { .. } | Self::Ceiling { .. } => "permission",
+            Self::Permission { .. } | Self::Ceiling { .. } | Self::Statement(_) => "permission",
             Self::Overflow { .. } => "overflow",
             Self::Invalid(_) | Self::Pattern(_) => "validation",
             Self::Audit(_) | Self::Unusable(_) | Self::Database(_) => "error",

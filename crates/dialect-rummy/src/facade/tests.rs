@@ -1,7 +1,7 @@
 //! Runs the cases of `fixtures/rummy/entries`: calls of the facade, what they return, refuse and announce.
 //!
 //! A case names the section of rummy's documents that it comes from. It begins with project 1 and its runs 1 and 2. A step is
-//! `{"entries": METHOD, "args", "as"}` or `{"db": NAME, "op", "params"}`, with what is expected: `returns` (objects may have
+//! `{"entries": METHOD, "args", "as"}` or `{"db": NAME, "op", "params"}`, the host's unless it is `as` a plugin, with what is expected: `returns` (objects may have
 //! more members than named), `error` (the outcome), `says` (part of the message), `changes`, `woken`.
 
 use crate::{Conduct, Options, Profile, Store, WaiterId, Writer};
@@ -47,7 +47,10 @@ fn run_case(case: &Value) -> Result<(), String> {
         let (result, waits) = if let Some(path) = step["wait"].as_str() {
             (Ok(json!(store.wait(1, path, WaiterId(7)).expect("it can wait"))), true)
         } else if let Some(name) = step["db"].as_str() {
-            (store.statement(name, step["op"].as_str().unwrap_or("all"), &step["params"]), false)
+            let op = step["op"].as_str().unwrap_or("all");
+            let is_plugin = step["as"] == "plugin";
+            let run = if is_plugin { Store::plugin_statement } else { Store::statement };
+            (run(&mut store, name, op, &step["params"]), false)
         } else {
             (store.entries(step["entries"].as_str().expect("a method"), &step["args"], ceiling), false)
         };

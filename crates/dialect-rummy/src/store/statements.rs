@@ -6,6 +6,7 @@
 use super::Store;
 use crate::error::StoreError;
 use crate::text;
+use crate::writer::{Conduct, Writer};
 use rusqlite::types::{Value as SqlValue, ValueRef};
 use rusqlite::{Row, Statement};
 use serde_json::{Map, Number, Value, json};
@@ -292,7 +293,59 @@ const STATEMENTS: &[(&str, &str)] = &[
 /// Other names of statements, as older plugins know them.
 const ALIASES: &[(&str, &str)] = &[("get_rpc_log_by_method", "get_rpc_log")];
 
+/// Statements that change something and that plugins may run, besides all that only read. The others are the host's: they begin,
+/// queue, end, rename and delete runs and loops.
+const OF_PLUGINS: &[&str] = &[
+    "clear_turn_context",
+    "delete_file_constraint",
+    "delete_model",
+    "insert_turn_context",
+    "log_rpc_call",
+    "log_rpc_error",
+    "log_rpc_result",
+    "next_turn",
+    "update_model_context_length",
+    "update_turn_stats",
+    "upsert_file_constraint",
+    "upsert_model",
+    "upsert_scheme",
+];
+
 impl Store {
+    /// Runs a named statement for a plugin, as [`statement`](Self::statement) does for the host.
+    ///
+    /// Fails besides for statements that are the host's, and when a scheme that only the system writes would be opened to others.
+    /// The faithful conduct allows both.
+    pub fn plugin_statement(&mut self, name: &str, op: &str, values: &Value) -> Result<Value, StoreError> {
+        if self.options.conduct == Conduct::Strict {
+            let reads = ["get_", "count_", "has_"].iter().any(|prefix| name.starts_with(prefix));
+            if !reads && !OF_PLUGINS.contains(&name) && STATEMENTS.iter().any(|(one, _)| *one == name) {
+                return Err(StoreError::Statement(name.to_owned()));
+            }
+            if name == "upsert_scheme" {
+                self.guard_system_scheme(values)?;
+            }
+        }
+        self.statement(name, op, values)
+    }
+
+    /// Fails when a registration adds writers to a scheme of the profile that only the system writes.
+    fn guard_system_scheme(&self, values: &Value) -> Result<(), StoreError> {
+        let name = values.get("name").and_then(Value::as_str).unwrap_or_default();
+        let row = self.options.profile.schemes.iter().find(|row| row.name == name && row.writable_by == ["system"]);
+        let Some(row) = row else { return Ok(()) };
+        let writers: Option<Vec<String>> = match values.get("writable_by") {
+            Some(Value::String(text)) => serde_json::from_str(text).ok(),
+            Some(list @ Value::Array(_)) => serde_json::from_value(list.clone()).ok(),
+            _ => None,
+        };
+        if writers.is_some_and(|writers| writers.iter().all(|one| one == "system")) {
+            return Ok(());
+        }
+        let allowed = row.writable_by.iter().map(|one| (*one).to_owned()).collect();
+        Err(StoreError::Permission { scheme: name.to_owned(), writer: Writer::Plugin, allowed })
+    }
+
     /// Runs a named statement: `run` returns `{changes, lastInsertRowid}`, `get` the first row or null, `all` all rows.
     ///
     /// Fails for names that are not listed, and with what SQLite says.
