@@ -65,7 +65,7 @@ impl Store {
             target.body_filter.as_deref().filter(|filter| !filter.is_empty()).map(Pattern::parse).transpose()?;
         let prefix = compiled.literal_prefix();
         let mut statement = self.connection.prepare_cached(
-            "SELECT path FROM run_views WHERE run_id = ?1 AND path >= ?2 AND (?3 IS NULL OR path < ?3) ORDER BY path",
+            "SELECT path FROM run_views WHERE run_id = ?1 AND path >= ?2 AND path < ?3 ORDER BY path",
         )?;
         let mut rows = statement.query(params![target.run_id, prefix, successor(prefix)])?;
         let mut paths = Vec::new();
@@ -77,12 +77,16 @@ impl Store {
         }
         drop(rows);
         let Some(filter) = filter else { return Ok(paths) };
+        let mut statement = self.connection.prepare_cached(
+            "SELECT e.body FROM run_views AS v JOIN entries AS e ON e.id = v.entry_id WHERE v.run_id = ?1 AND v.path = ?2",
+        )?;
         let mut found = Vec::new();
         for path in paths {
-            let body = self.at(target.run_id, &path)?.map(|entry| entry.body);
-            if let Some(body) = body
-                && filter.search(&body)?.is_some()
+            let mut rows = statement.query(params![target.run_id, path])?;
+            if let Some(row) = rows.next()?
+                && filter.search(row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?)?.is_some()
             {
+                drop(rows);
                 found.push(path);
             }
         }
@@ -177,15 +181,30 @@ fn compile_path(path: &str) -> Result<Pattern, StoreError> {
     Ok(if is_literal { Pattern::parse(&text::normalize_path(path))? } else { Pattern::parse(path)? })
 }
 
-/// Returns the first text after all that begin with a prefix; none for the empty prefix.
-fn successor(prefix: &str) -> Option<String> {
-    // UTF-8 has no byte 0xFF, and SQLite compares texts by bytes.
+/// Returns the first text after all that begin with a prefix; for the empty one, a text after all paths.
+///
+/// An upper bound that may be missing would keep SQLite from ending its walk over the index.
+fn successor(prefix: &str) -> String {
+    // SQLite compares texts by bytes, as UTF-8 orders characters.
     let mut characters: Vec<char> = prefix.chars().collect();
     while let Some(last) = characters.pop() {
         if let Some(next) = (u32::from(last) + 1..=u32::from(char::MAX)).find_map(char::from_u32) {
             characters.push(next);
-            return Some(characters.into_iter().collect());
+            return characters.into_iter().collect();
         }
     }
-    None
+    char::MAX.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::successor;
+
+    #[test]
+    fn a_successor_is_after_all_that_begin_with_the_prefix() {
+        assert_eq!(successor("known://a"), "known://b");
+        assert_eq!(successor("a\u{10FFFF}"), "b");
+        assert_eq!(successor("\u{D7FF}"), "\u{E000}");
+        assert_eq!(successor(""), "\u{10FFFF}");
+    }
 }
