@@ -383,9 +383,7 @@ impl Store {
         let current = self.at(set.run_id, &path)?;
         work.before(current.as_ref());
         let attributes = attributes_of(&path, set.attributes.as_ref(), current.as_ref());
-        if current.as_ref().is_some_and(|entry| entry.scope == scope) {
-            self.detach_others(set.run_id, &path)?;
-        }
+        self.detach_others(set.run_id, &path)?;
         let entry_id: i64 = self
             .connection
             .prepare_cached(
@@ -648,10 +646,9 @@ impl Store {
 
     /// Gives every other run that sees this run's content a copy of it, so that they keep what they saw.
     fn detach_others(&mut self, run_id: i64, path: &str) -> Result<(), StoreError> {
-        let sql = "SELECT o.run_id, o.entry_id FROM run_views AS v
-             JOIN run_views AS o ON o.entry_id = v.entry_id AND o.run_id <> v.run_id
-             JOIN entries AS e ON e.id = v.entry_id AND e.scope = 'run:' || v.run_id
-             WHERE v.run_id = ?1 AND v.path = ?2";
+        // By scope and path: the run itself may have removed its view.
+        let sql = "SELECT o.run_id, o.entry_id FROM entries AS e JOIN run_views AS o ON o.entry_id = e.id
+             WHERE e.scope = 'run:' || ?1 AND e.path = ?2 AND o.run_id <> ?1";
         let others: Vec<(i64, i64)> = {
             let mut statement = self.connection.prepare_cached(sql)?;
             let rows = statement.query_map(params![run_id, path], |row| Ok((row.get(0)?, row.get(1)?)))?;
