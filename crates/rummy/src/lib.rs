@@ -14,6 +14,7 @@
 //! | [`Staged`] | one package made of them, with the dialect's own modules (`dialect/*.ts`) |
 //! | [`PluginRealm`] | the realm that runs them, and what can be delivered to it |
 //! | [`EntryService`], [`EntryConnector`] | the entry store, and the connector that lends it to the realm |
+//! | [`RummySession`] | the plugins, entries and model of a project |
 //! | [`RunDriver`] | runs of a project: turns, proposals, verdict |
 //! | [`RunClient`] | who is told of a run, and decides about its proposals |
 //! | [`CallPath`] | on whose behalf the realm writes; the host decides it for each delivery |
@@ -26,7 +27,9 @@
 mod error;
 mod realm;
 mod run;
+pub mod server;
 mod service;
+pub mod session;
 pub mod settings;
 mod stage;
 mod store;
@@ -38,5 +41,6 @@ pub use run::{
     Decision, Project, Proposal, RunClient, RunDriver, RunFlags, RunLimits, RunMode, RunOutcome, RunRequest,
 };
 pub use service::{CallPath, EntryAnswer, EntryConnector, EntryService, ServiceError, Ticket};
+pub use session::{RummySession, SessionOptions};
 pub use stage::{PluginSet, PluginSource, Staged};
 pub use store::StoreService;

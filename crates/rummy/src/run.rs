@@ -7,8 +7,10 @@ use crate::error::RummyError;
 use crate::realm::{Fault, PluginRealm};
 use crate::service::CallPath;
 use futures_util::future::LocalBoxFuture;
+use pijs_dialect_rummy::Pattern;
+use pijs_dialect_rummy::verdict::{self, Judge};
 use pijs_environment::Ambient;
-use pijs_llm::provider::Provider;
+use pijs_llm::provider::{Model, Provider};
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -118,8 +120,8 @@ pub struct RunLimits {
     pub turns: u64,
     /// Commands of one turn.
     pub commands: usize,
-    /// Turns in a row that fail before a run is given up.
-    pub strikes: u32,
+    /// Strikes and cycles after which a run is given up.
+    pub verdict: verdict::Limits,
     /// Share of the model's context that is used.
     pub budget: f64,
     /// UTF-16 units of a token.
@@ -130,7 +132,7 @@ pub struct RunLimits {
 
 impl Default for RunLimits {
     fn default() -> Self {
-        Self { turns: 15, commands: 99, strikes: 3, budget: 0.9, divisor: 2, context: 128_000 }
+        Self { turns: 15, commands: 99, verdict: verdict::Limits::default(), budget: 0.9, divisor: 2, context: 128_000 }
     }
 }
 
@@ -145,7 +147,8 @@ pub struct Project {
     pub root: PathBuf,
 }
 
-/// Runs runs of one project.
+/// Runs runs of one project. Clones share everything but what cancels them.
+#[derive(Clone)]
 pub struct RunDriver<'a> {
     pub(crate) realm: &'a PluginRealm,
     pub(crate) model: Arc<dyn Provider>,
@@ -164,7 +167,7 @@ pub(crate) struct Loop<'r> {
     pub(crate) tools: Vec<Value>,
     pub(crate) start_turn: i64,
     pub(crate) iteration: u64,
-    pub(crate) strikes: u32,
+    pub(crate) judge: Judge,
 }
 
 /// What a turn came to.
@@ -202,6 +205,22 @@ impl<'a> RunDriver<'a> {
     /// Ends what runs when it is cancelled.
     pub fn cancel(&self) -> &CancellationToken {
         &self.cancel
+    }
+
+    /// The same driver with another token, which ends its runs alone.
+    #[must_use]
+    pub fn with_cancel(&self, cancel: CancellationToken) -> Self {
+        Self { cancel, ..self.clone() }
+    }
+
+    /// The project of its runs.
+    pub fn project(&self) -> &Project {
+        &self.project
+    }
+
+    /// The model that is asked.
+    pub fn model(&self) -> &Model {
+        self.model.model()
     }
 
     /// Runs a prompt to its end.
@@ -271,7 +290,15 @@ impl<'a> RunDriver<'a> {
         });
         let tools = self.realm.deliver("toolset", json!({ "mode": request.mode.as_str(), "flags": wanted })).await?;
         let tools = tools.value.as_array().cloned().unwrap_or_default();
-        let mut state = Loop { request, run_id, loop_id, tools, start_turn: 0, iteration: 0, strikes: 0 };
+        let mut state = Loop {
+            request,
+            run_id,
+            loop_id,
+            tools,
+            start_turn: 0,
+            iteration: 0,
+            judge: Judge::new(self.limits.verdict),
+        };
         while state.iteration < self.limits.turns {
             state.iteration += 1;
             let end = self.turn(&mut state).await?;
@@ -399,6 +426,11 @@ impl<'a> RunDriver<'a> {
             }
             self.realm.system("set", vec![entry])
         };
+        if let Some(file) = self.read_only_target(&ctx["attrs"])? {
+            set(json!({ "state": "failed", "outcome": "readonly" }))?;
+            self.rewrite(run_id, path, &format!("refused: {file} is readonly"))?;
+            return Ok(false);
+        }
         let veto = self.realm.filter("proposal.accepting", Value::Null, vec![ctx.clone()]).await?;
         if veto["allow"] == Value::Bool(false) {
             let outcome = veto["outcome"].as_str().unwrap_or("permission");
@@ -424,6 +456,27 @@ impl<'a> RunDriver<'a> {
             return Ok(false);
         }
         Ok(true)
+    }
+
+    /// The file that a proposal changes although the project has marked it as read-only: no plugin allows that.
+    fn read_only_target(&self, attributes: &Value) -> Result<Option<String>, RummyError> {
+        let about = json!({ "project_id": self.project.id });
+        let constraints = self.realm.statement("get_file_constraints", "all", about)?;
+        let patterns = constraints.as_array().into_iter().flatten().filter(|row| row["visibility"] == "readonly");
+        let patterns: Vec<&str> = patterns.filter_map(|row| row["pattern"].as_str()).collect();
+        for file in
+            ["path", "to"].iter().filter_map(|key| attributes[*key].as_str()).filter(|path| !path.contains("://"))
+        {
+            // As files are named everywhere: `./a` is `a`.
+            let plain = file.trim_start_matches("./");
+            for pattern in &patterns {
+                let matches = Pattern::parse(pattern).and_then(|pattern| pattern.matches(plain));
+                if matches.map_err(|error| RummyError::Store(error.to_string()))? {
+                    return Ok(Some(file.to_owned()));
+                }
+            }
+        }
+        Ok(None)
     }
 
     /// Resolves a proposal that somebody rejected.

@@ -5,6 +5,7 @@ use crate::realm::TurnContext;
 use crate::run::{Loop, RunDriver, TurnEnd, attributes_of};
 use crate::service::CallPath;
 use pijs_dialect_rummy::tags::{self, Command};
+use pijs_dialect_rummy::verdict::{self, Verdict};
 use pijs_dialect_rummy::{Profile, State, text};
 use pijs_llm::one_reply;
 use pijs_llm::partial::Partial;
@@ -443,10 +444,15 @@ impl RunDriver<'_> {
         commands: Option<&[Value]>,
     ) -> Result<TurnEnd, RummyError> {
         let mut entries = Vec::new();
-        let mut hard = 0;
+        let mut judged = Vec::new();
         for one in recorded {
             let row = self.row(state.run_id, &one.path)?;
-            hard += u32::from(row["state"] == "failed" && !is_soft(row["outcome"].as_str().unwrap_or_default()));
+            judged.push(verdict::Recorded {
+                scheme: one.scheme.clone(),
+                attributes: attributes_of(&row),
+                state: row["state"].as_str().and_then(|state| State::parse(state).ok()),
+                outcome: row["outcome"].as_str().map(str::to_owned),
+            });
             let mut entry = one.entry.clone();
             entry["value"] = json!({ "state": row["state"], "outcome": row["outcome"] });
             entries.push(entry);
@@ -458,8 +464,13 @@ impl RunDriver<'_> {
         let resolved = self.realm.call("update.resolve", vec![about]).await?.unwrap_or_default();
         let summary = resolved["summaryText"].as_str().map(str::to_owned);
         let status = resolved["status"].as_i64().and_then(|status| u16::try_from(status).ok()).unwrap_or(200);
-        let is_clean = turn.errors == 0 && hard == 0;
-        state.strikes = if is_clean { 0 } else { state.strikes + 1 };
+        let judged = verdict::Turn {
+            recorded: judged,
+            errors: turn.errors as usize,
+            terminal: summary.as_ref().map(|_| i64::from(status)),
+            update: resolved["updateText"].as_str().map(str::to_owned),
+        };
+        let judged = state.judge.judge(&judged);
         let told = json!({
             "store": turn.hooks.store(), "runId": state.run_id, "loopId": state.loop_id, "turn": turn.number,
             "recorded": entries, "summaryText": summary,
@@ -474,12 +485,11 @@ impl RunDriver<'_> {
         let end = if voted["continue"] == Value::Bool(false) {
             let status = voted["status"].as_u64().and_then(|status| u16::try_from(status).ok()).unwrap_or(499);
             stop(status, voted["reason"].as_str().map(str::to_owned))
-        } else if state.strikes >= self.limits.strikes {
-            stop(499, Some(format!("{} turns in a row failed", state.strikes)))
-        } else if summary.is_some() && is_clean {
-            stop(status, None)
         } else {
-            TurnEnd { goes_on: true, status: 102, summary: None, reason: None }
+            match judged {
+                Verdict::End { status, reason } => stop(u16::try_from(status).unwrap_or(500), reason),
+                Verdict::Continue { reason } => TurnEnd { goes_on: true, status: 102, summary: None, reason },
+            }
         };
         let result = json!({
             "turn": turn.number, "recorded": entries, "summaryText": summary, "updateText": resolved["updateText"],

@@ -30,7 +30,7 @@ const CLOSED: [&str; 9] = [
 ];
 
 /// What is never written.
-const UNWRITTEN: [&str; 4] = ["settings.json", "settings.json.bak", "bin", "pi"];
+const UNWRITTEN: [&str; 5] = ["settings.json", "settings.json.bak", "bin", "pi", "rummy"];
 
 /// Names of texts that pi tells its models when it begins.
 const TEXTS: [&str; 5] = ["SYSTEM.md", "APPEND_SYSTEM.md", "skills", "prompts", "rules"];
