@@ -323,10 +323,13 @@ impl<'a> RunDriver<'a> {
             }
             // One whose process died was left as it stood.
             self.realm.statement("abort_active_loop", "run", json!({ "run_id": id }))?;
-            for row in self.unresolved(id)? {
-                let cancelled =
-                    json!({ "runId": id, "path": row["path"], "state": "cancelled", "outcome": "interrupted" });
-                self.realm.system("set", vec![cancelled])?;
+            let rows = self.realm.system("getEntries", vec![id.into()])?;
+            let is_open = |row: &&Value| matches!(row["state"].as_str(), Some("proposed" | "streaming"));
+            for row in rows.as_array().into_iter().flatten().filter(is_open) {
+                let ended = json!({
+                    "runId": id, "path": row["path"], "state": "cancelled", "outcome": "interrupted", "writer": "system",
+                });
+                self.realm.system("set", vec![ended])?;
             }
             return Ok(id);
         }

@@ -127,7 +127,12 @@ pub fn open_store(
     }
     let path = database(environment);
     let folder = path.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(folder).map_err(|source| RummyError::File { path: folder.to_owned(), source })?;
+    let mut maker = fs::DirBuilder::new();
+    maker.recursive(true);
+    // What a model and its user said is nobody else's to read.
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut maker, 0o700);
+    maker.create(folder).map_err(|source| RummyError::File { path: folder.to_owned(), source })?;
     StoreService::open(Some(&path), profile, divisor, ambient.clone())
 }
 

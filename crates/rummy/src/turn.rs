@@ -163,6 +163,9 @@ impl RunDriver<'_> {
             let words =
                 "422: the turn has no <update>, so none of its commands was carried out; end each turn with one";
             self.log_error(state, turn, words, 422, false).await?;
+            for one in recorded.iter().filter(|one| !one.is_rejected) {
+                self.abort(state, one)?;
+            }
         }
         let after = json!({ "contextSize": self.context_size(), "ctx": packet.ctx, "rummy": turn.hooks.reference() });
         self.emit("turn.dispatched", after.clone()).await?;
@@ -342,10 +345,12 @@ impl RunDriver<'_> {
         });
         let entry = self.realm.filter("entry.recording", entry, vec![about]).await?;
         let is_rejected = matches!(entry["state"].as_str(), Some("failed" | "cancelled"));
+        // Until its handler is through it is under way: a process that dies leaves nothing that looks done.
+        let kept = if is_rejected { entry["state"].clone() } else { "streaming".into() };
         let written = json!({
             "runId": state.run_id, "turn": turn.number, "loopId": state.loop_id, "path": path, "body": entry["body"],
-            "state": entry["state"], "outcome": entry["outcome"], "attributes": entry["attributes"],
-            "visibility": "visible", "writer": "system",
+            "state": kept, "outcome": entry["outcome"], "attributes": entry["attributes"], "visibility": "visible",
+            "writer": "system",
         });
         self.realm.system("set", vec![written])?;
         let entry = turn.hooks.shared(&format!("entry{at}"), entry);
@@ -366,10 +371,7 @@ impl RunDriver<'_> {
             }
             // The signal that ends the turn is heard whatever happened.
             if aborted && one.scheme != "update" {
-                let skipped = json!({
-                    "runId": state.run_id, "path": one.path, "state": "cancelled", "outcome": "aborted", "writer": "system",
-                });
-                self.realm.system("set", vec![skipped])?;
+                self.abort(state, one)?;
                 continue;
             }
             let succeeded = self.dispatch(state, turn, one).await?;
@@ -379,6 +381,14 @@ impl RunDriver<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Ends a command that was recorded and is not carried out.
+    fn abort(&self, state: &Loop<'_>, one: &Recorded) -> Result<(), RummyError> {
+        let entry = json!({
+            "runId": state.run_id, "path": one.path, "state": "cancelled", "outcome": "aborted", "writer": "system",
+        });
+        self.realm.system("set", vec![entry]).map(drop)
     }
 
     async fn dispatch(&self, state: &Loop<'_>, turn: &mut Turn<'_>, one: &Recorded) -> Result<bool, RummyError> {
@@ -395,6 +405,10 @@ impl RunDriver<'_> {
                 self.log_error(state, turn, &message, 500, false).await?;
             }
             Err(error) => return Err(error),
+        }
+        if self.state_of(state.run_id, &one.path)?.0 == "streaming" {
+            let done = json!({ "runId": state.run_id, "path": one.path, "state": "resolved", "writer": "system" });
+            self.realm.system("set", vec![done])?;
         }
         self.emit("tool.after", around).await?;
         self.emit("entry.created", one.entry.clone()).await?;

@@ -202,6 +202,8 @@ fn turns_that_fail_are_strikes() {
     assert_eq!(ran.outcome.turns, 3, "{:?}", ran.outcome);
     assert!(ran.outcome.reason.is_some(), "{:?}", ran.outcome);
     assert!(!ran.paths().contains(&"known://after"), "{:?}", ran.paths());
+    let undone = ran.entry("log://turn_2/get/notes.txt");
+    assert_eq!((&undone["state"], &undone["outcome"]), (&json!("cancelled"), &json!("aborted")), "{undone}");
     let errors = ran.entries.iter().filter(|entry| entry["scheme"] == "error").count();
     assert_eq!(errors, 1, "the turn without an update: {:?}", ran.entries);
 }
