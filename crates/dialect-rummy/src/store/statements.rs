@@ -291,7 +291,7 @@ const STATEMENTS: &[(&str, &str)] = &[
 ];
 
 /// Other names of statements, as older plugins know them.
-const ALIASES: &[(&str, &str)] = &[("get_rpc_log_by_method", "get_rpc_log")];
+const ALIASES: &[(&str, &str)] = &[("get_history", "get_results"), ("get_rpc_log_by_method", "get_rpc_log")];
 
 /// Statements that change something and that plugins may run, besides all that only read. The others are the host's: they begin,
 /// queue, end, rename and delete runs and loops.
@@ -305,6 +305,7 @@ const OF_PLUGINS: &[&str] = &[
     "log_rpc_result",
     "next_turn",
     "update_model_context_length",
+    "update_run_config",
     "update_turn_stats",
     "upsert_file_constraint",
     "upsert_model",
@@ -350,6 +351,10 @@ impl Store {
     ///
     /// Fails for names that are not listed, and with what SQLite says.
     pub fn statement(&mut self, name: &str, op: &str, values: &Value) -> Result<Value, StoreError> {
+        match name {
+            "demote_turn_entries" | "resolve_known_entry" => return self.verb_as_statement(name, values),
+            _ => {}
+        }
         let name = ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, name)| *name);
         let Some((_, sql)) = STATEMENTS.iter().find(|(one, _)| *one == name) else {
             return Err(StoreError::invalid(format!(
@@ -379,6 +384,18 @@ impl Store {
             "run" => Ok(json!({ "changes": changes, "lastInsertRowid": self.connection.last_insert_rowid() })),
             other => Err(StoreError::invalid(format!("db.{name}.{other}: use run, get or all"))),
         }
+    }
+
+    /// Does what plugins of 0.5 did by a statement of their own, as the verb that it has become.
+    fn verb_as_statement(&mut self, name: &str, values: &Value) -> Result<Value, StoreError> {
+        let run_id = values["run_id"].as_i64().unwrap_or_default();
+        if name == "demote_turn_entries" {
+            let demoted = self.demote_turn(run_id, values["turn"].as_i64().unwrap_or_default())?;
+            return Ok(demoted.iter().map(|entry| json!({ "path": entry.path, "tokens": entry.tokens })).collect());
+        }
+        let args = json!([run_id, values["path"], values["status"], values["body"]]);
+        self.entries("resolve", &args, Writer::Plugin)?;
+        Ok(json!({ "changes": 1 }))
     }
 
     /// Returns all rows of a named statement.
