@@ -8,6 +8,7 @@ pub mod references;
 pub mod release;
 pub mod rules;
 pub mod size;
+pub mod start;
 pub mod unused;
 
 use std::path::PathBuf;

@@ -3,6 +3,7 @@
 //! | command | does |
 //! |---|---|
 //! | `bench` | compares streamed rules with the same work under Node and in oh-my-pi ([`xtask::bench`]) |
+//! | `bench start` | compares the start of a session with real packages with pi on Node ([`xtask::start`]) |
 //! | `deps` | checks the directions between crates, the rules on foreign ones, unused dependencies and names in pages ([`xtask::rules`]) |
 //! | `conformance` | builds `pi` and compares it with the real one (package `pijs-conformance`) |
 //! | `codegen` | writes `schema/` from the types and the notice of supplied packages ([`xtask::codegen`]); with `--check` only compares |
@@ -24,8 +25,17 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Measure streamed rules, in a release build.
+    /// Measure streamed rules or starts, in a release build.
     Bench {
+        /// What is measured.
+        #[arg(value_enum, default_value_t = Subject::Rules)]
+        subject: Subject,
+        /// Of starts: the program, in place of a release build.
+        #[arg(long, value_name = "FILE")]
+        pi: Option<std::path::PathBuf>,
+        /// Of starts: a folder in which `npm install @earendil-works/pi-coding-agent@0.87.1` was run, to run that pi too.
+        #[arg(long, value_name = "DIR")]
+        node_pi: Option<std::path::PathBuf>,
         /// Run the same work under Node, and print ratios.
         #[arg(long)]
         against_node: bool,
@@ -62,6 +72,15 @@ enum Task {
     },
 }
 
+/// What `bench` measures.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Subject {
+    /// Streamed rules.
+    Rules,
+    /// Starts with six real packages.
+    Start,
+}
+
 #[expect(clippy::print_stdout, reason = "this is a program for people and for CI logs")]
 fn main() -> Result<()> {
     match Cli::parse().task {
@@ -76,7 +95,15 @@ fn main() -> Result<()> {
             }
             println!("{} packages checked", workspace.packages());
         }
-        Task::Bench { against_node, omp, limit, charts } => {
+        Task::Bench { subject: Subject::Start, against_node, pi, node_pi, .. } => {
+            if against_node && node_pi.is_none() {
+                bail!(
+                    "`--against-node start` runs the real pi: give `--node-pi DIR`, a folder in which `npm install @earendil-works/pi-coding-agent@0.87.1` was run"
+                );
+            }
+            xtask::start::run(&xtask::start::Options { pi, node_pi }, &mut |text| println!("{text}"))?;
+        }
+        Task::Bench { subject: Subject::Rules, against_node, omp, limit, charts, .. } => {
             let options = xtask::bench::Options { node: against_node, omp, seconds: limit, charts };
             for path in xtask::bench::run(&options, &mut |text| println!("{text}"))? {
                 println!("wrote {}", path.display());

@@ -17,7 +17,7 @@ use std::path::Path;
 pub const PAGES: &[&str] = &["README.md", "tests/README.md", "tests/attacks/README.md", "fixtures/README.md"];
 
 /// Names that look like crates and are none.
-const OTHER_NAMES: &[&str] = &["pijs-host-modules"];
+const OTHER_NAMES: &[&str] = &["pijs-host-modules", "pijs-lock"];
 
 /// Folders that paths begin with.
 const FOLDERS: &[&str] = &["crates/", "docs/", "extc/", "fixtures/", "fuzz/", "schema/", "tests/", "xtask/", ".ci/"];

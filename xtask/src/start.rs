@@ -1,0 +1,258 @@
+//! Measures how long a session with real packages takes to start, and what it asks of the file system.
+//!
+//! ```text
+//! fixtures/start/settings.json, pijs-lock.json   six packages of the development corpus, down to the byte
+//! target/start/pijs, target/start/node           a home for each side; both have the packages as `pi install` puts them
+//! a server on this machine                       answers each request to the model with one word
+//! ```
+//!
+//! Each side runs `pi -p`: once without what it keeps of earlier starts, then several times with it. Calls and bytes are counted by
+//! `strace`, where that is installed. Times inform; the counts that are held are in `crates/cli/tests/start.rs`.
+
+use anyhow::{Context, Result, bail};
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Cached starts of each side; the median counts.
+const STARTS: usize = 7;
+/// The reply to every request to the model.
+const REPLY: &str = concat!(
+    r#"data: {"id":"1","object":"chat.completion.chunk","created":1,"model":"reply","choices":[{"index":0,"delta":{"role":"assistant","content":"Done."},"finish_reason":null}]}"#,
+    "\n\n",
+    r#"data: {"id":"1","object":"chat.completion.chunk","created":1,"model":"reply","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}"#,
+    "\n\ndata: [DONE]\n\n",
+);
+
+/// What is measured.
+pub struct Options {
+    /// The program; built for release where none is given.
+    pub pi: Option<PathBuf>,
+    /// Folder in which the real pi is installed, to run it too.
+    pub node_pi: Option<PathBuf>,
+}
+
+/// One program with a home of its own.
+struct Side {
+    name: &'static str,
+    /// The program and its first arguments.
+    program: Vec<PathBuf>,
+    home: PathBuf,
+    project: PathBuf,
+    /// What it keeps of earlier starts.
+    kept: Vec<PathBuf>,
+}
+
+/// What the file system was asked for in one start.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Counts {
+    calls: u64,
+    bytes: u64,
+}
+
+/// Installs the packages, measures both sides and prints a table.
+///
+/// # Errors
+///
+/// A build, an install or a start that fails.
+pub fn run(options: &Options, print: &mut dyn FnMut(&str)) -> Result<()> {
+    let target = PathBuf::from(cargo_metadata::MetadataCommand::new().no_deps().exec()?.target_directory);
+    let pi = match &options.pi {
+        Some(pi) => fs::canonicalize(pi).with_context(|| format!("opening {}", pi.display()))?,
+        None => built(&target)?,
+    };
+    let lab = target.join("start");
+    let server = serve()?;
+    let own = Side::at(&lab, "PiJS", vec![pi], server)?;
+    own.install()?;
+    let mut sides = vec![own];
+    if let Some(folder) = &options.node_pi {
+        let folder = fs::canonicalize(folder).with_context(|| format!("opening {}", folder.display()))?;
+        let cli = folder.join("node_modules/@earendil-works/pi-coding-agent/dist/cli.js");
+        if !cli.exists() {
+            bail!(
+                "{} is not there: run `npm install @earendil-works/pi-coding-agent@0.87.1` in {}",
+                cli.display(),
+                folder.display()
+            );
+        }
+        let side = Side::at(&lab, "Node", vec!["node".into(), cli], server)?;
+        let packages = sides[0].home.join(".pi/agent/npm");
+        copy(&packages, &side.home.join(".pi/agent/npm")).context("copying the packages")?;
+        sides.push(side);
+    }
+    print("| side | first start | cached start | file system calls | bytes read |\n|---|---:|---:|---:|---:|");
+    for side in &sides {
+        for kept in &side.kept {
+            let _ = fs::remove_dir_all(kept);
+        }
+        let first = side.start()?;
+        let mut times: Vec<Duration> = (0..STARTS).map(|_| side.start()).collect::<Result<_>>()?;
+        times.sort();
+        let counted = side.count()?.map_or_else(
+            || "no `strace` | ".to_owned(),
+            |Counts { calls, bytes }| format!("{calls} | {:.1} MB", bytes as f64 / 1e6),
+        );
+        let [first, median] = [first, times[STARTS / 2]].map(|time| format!("{:.2} s", time.as_secs_f64()));
+        print(&format!("| {} | {first} | {median} | {counted} |", side.name));
+    }
+    Ok(())
+}
+
+impl Side {
+    fn at(lab: &Path, name: &'static str, program: Vec<PathBuf>, port: u16) -> Result<Self> {
+        let home = lab.join(name.to_lowercase());
+        let (project, agent) = (home.join("project"), home.join(".pi/agent"));
+        fs::create_dir_all(&project)?;
+        fs::create_dir_all(&agent)?;
+        let fixtures = crate::root().join("fixtures/start");
+        for file in ["settings.json", "pijs-lock.json"] {
+            fs::copy(fixtures.join(file), agent.join(file))
+                .with_context(|| format!("copying fixtures/start/{file}"))?;
+        }
+        let models = format!(
+            r#"{{"providers":{{"bench":{{"baseUrl":"http://127.0.0.1:{port}/v1","api":"openai-completions","apiKey":"none","models":[{{"id":"reply"}}]}}}}}}"#
+        );
+        fs::write(agent.join("models.json"), models)?;
+        // jiti keeps what it compiled in the folder for temporary files.
+        let kept = vec![home.join(".cache/pijs/artifacts"), home.join("tmp/jiti"), home.join("tmp/node-compile-cache")];
+        fs::create_dir_all(home.join("tmp"))?;
+        Ok(Self { name, program, home, project, kept })
+    }
+
+    fn command(&self, before: &[&str]) -> Command {
+        let words = before.iter().map(PathBuf::from).chain(self.program.iter().cloned());
+        let words: Vec<PathBuf> = words.collect();
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).current_dir(&self.project).stdin(Stdio::null());
+        command.env("HOME", &self.home).env("TMPDIR", self.home.join("tmp"));
+        command.env_remove("XDG_CACHE_HOME").env_remove("PI_CODING_AGENT_DIR");
+        command
+    }
+
+    /// Brings back what the lock file lists.
+    fn install(&self) -> Result<()> {
+        ended(self.command(&[]).arg("install").arg("--yes"))
+    }
+
+    fn start(&self) -> Result<Duration> {
+        let begin = Instant::now();
+        ended(self.command(&[]).args(START).env("PI_OFFLINE", "1"))?;
+        Ok(begin.elapsed())
+    }
+
+    /// Counts a cached start; `None` where there is no `strace`.
+    fn count(&self) -> Result<Option<Counts>> {
+        if Command::new("strace").arg("-V").output().is_err() {
+            return Ok(None);
+        }
+        let trace = self.home.join("tmp/trace");
+        let to = trace.display().to_string();
+        let before = ["strace", "-f", "-qq", "-e", "trace=%file,getdents64,read,pread64", "-o", &to];
+        ended(self.command(&before).args(START).env("PI_OFFLINE", "1"))?;
+        Ok(Some(counts(&fs::read_to_string(&trace)?)))
+    }
+}
+
+/// A session that asks the model once.
+const START: [&str; 6] = ["-p", "--provider", "bench", "--model", "reply", "x"];
+
+fn built(target: &Path) -> Result<PathBuf> {
+    ended(Command::new(env!("CARGO")).args(["build", "--locked", "--release", "--bin", "pi"]))?;
+    Ok(target.join("release").join(format!("pi{}", std::env::consts::EXE_SUFFIX)))
+}
+
+fn ended(command: &mut Command) -> Result<()> {
+    let output = command.output().with_context(|| format!("starting {command:?}"))?;
+    if !output.status.success() {
+        bail!("{command:?}: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(())
+}
+
+/// Counts what `strace` wrote: calls that name a file or list a folder, and bytes that were read.
+fn counts(trace: &str) -> Counts {
+    let mut counts = Counts::default();
+    for line in trace.lines() {
+        let Some((_, call)) = line.split_once(' ') else { continue };
+        let call = call.trim_start();
+        let resumed = call.strip_prefix("<... ");
+        let name = resumed.unwrap_or(call).split(['(', ' ']).next().unwrap_or_default();
+        if ["read", "pread64"].contains(&name) {
+            let read = call.rsplit_once("= ").and_then(|(_, count)| count.trim().parse::<u64>().ok());
+            counts.bytes += read.unwrap_or(0);
+        } else if resumed.is_none() && call.contains('(') {
+            counts.calls += 1;
+        }
+    }
+    counts
+}
+
+/// Answers requests to the model until this process ends. Returns the port.
+fn serve() -> Result<u16> {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).context("listening on this machine")?;
+    let port = listener.local_addr()?.port();
+    let answer_all = move || listener.incoming().flatten().for_each(|stream| drop(answer(stream)));
+    std::thread::Builder::new().name("replies".to_owned()).spawn(answer_all)?;
+    Ok(port)
+}
+
+fn answer(mut stream: TcpStream) -> Result<()> {
+    let mut reader = BufReader::new(stream.try_clone()?);
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        if reader.read_line(&mut line)? == 0 || line.trim().is_empty() {
+            break;
+        }
+        if let Some((name, value)) = line.split_once(':')
+            && name.eq_ignore_ascii_case("content-length")
+        {
+            length = value.trim().parse()?;
+        }
+    }
+    reader.take(length).read_to_end(&mut Vec::new())?;
+    let head = format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+        REPLY.len()
+    );
+    stream.write_all(head.as_bytes())?;
+    stream.write_all(REPLY.as_bytes())?;
+    Ok(())
+}
+
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        match entry.file_type()?.is_dir() {
+            true => copy(&entry.path(), &target)?,
+            false => drop(fs::copy(entry.path(), target)?),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_and_bytes_are_counted_also_where_threads_interrupt_each_other() {
+        let trace = concat!(
+            "10 openat(AT_FDCWD, \"/a\", O_RDONLY) = 3\n",
+            "10 read(3, \"x\"..., 4096) = 4096\n",
+            "11 statx(AT_FDCWD, \"/b\", <unfinished ...>\n",
+            "10 read(3, <unfinished ...>\n",
+            "11 <... statx resumed>{...}) = 0\n",
+            "10 <... read resumed>\"y\", 4096) = 12\n",
+            "11 readlink(\"/c\", 0x1, 1) = -1 EINVAL (Invalid argument)\n",
+            "11 +++ exited with 0 +++\n",
+        );
+        assert_eq!(counts(trace), Counts { calls: 3, bytes: 4_108 });
+    }
+}
