@@ -2,19 +2,22 @@
 //!
 //! Its build reads files as the extension would: what the gate lets it read at run time, and what was read is recorded.
 
-use crate::compile::{Compiler, input_of};
+use crate::compile::Compiler;
 use crate::failure::{Failure, Result};
 use crate::session::LoadedSession;
 use crate::supply::Supplier;
 use pijs_artifact::Verified;
-use pijs_extc::{BuildOutput, Code, FileAccess, FileEvidence, SourceMaps};
+use pijs_extc::{BuildFailure, BuildOutput, Code, FileAccess, FileEvidence, SourceMaps};
 use pijs_host::{Entry, Package};
 use pijs_hostcall::{BuildRecord, Caller, Dispatcher, Evidence, Gate, Grant, Profile, ReadBy};
 use pijs_packages::PackageEntry;
 use pijs_protocol::artifact::ArtifactMetadata;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::Sender;
 
 /// A package as `extc` compiled it. Cheap to clone.
 #[derive(Clone)]
@@ -38,26 +41,43 @@ impl Built {
         found: &PackageEntry,
         (grants, never): (&[Grant], Vec<Grant>),
     ) -> Result<Self> {
-        let Some(file) = found.loose_file() else { return Self::new(compiler, dispatcher, found) };
-        let profile = Profile::new(found.id.as_str()).loose(file, &found.root, None);
-        // A gate for the build alone: what the extension holds while an earlier version of it runs stays.
-        let gate = Gate::builder(dispatcher.gate().policy().clone(), dispatcher.gate().places().clone()).build();
-        // One whose scope cannot be read is reported with the others, once the code is known.
-        let readable: Vec<Grant> = grants.iter().filter(|grant| gate.check(&profile, grant).is_ok()).cloned().collect();
-        gate.set_grants(&profile, &readable, Evidence::default())
-            .map_err(|error| Failure::usage(format!("{}: {error}", profile.extension)))?;
-        gate.set_never(&profile, &never);
-        let permit = gate.permit(&Caller::new(Arc::new(profile)), "fs");
-        // A file that the extension wrote itself is data, and no code of its author.
-        let reads = move |path: &Path| permit.reads(path) == Ok(ReadBy::Grant);
-        let access = FileAccess::new(gate.places().clone()).readable(reads);
-        Self::new(&compiler.with_access(access), dispatcher, found)
+        Self::new(&compiler_in_session(compiler, dispatcher, found, (grants, never))?, dispatcher, found)
+    }
+
+    /// Does the same for several packages, side by side; answers in their order, in which they are recorded, too.
+    pub fn all_in_session(
+        compiler: &Compiler,
+        dispatcher: &Dispatcher,
+        packages: &[(&PackageEntry, (Vec<Grant>, Vec<Grant>))],
+    ) -> Vec<Result<Self>> {
+        let compilers: Vec<Result<Compiler>> = packages
+            .iter()
+            .map(|(found, (grants, never))| compiler_in_session(compiler, dispatcher, found, (grants, never.clone())))
+            .collect();
+        let jobs: Vec<Option<(&PackageEntry, &Compiler)>> = packages
+            .iter()
+            .zip(&compilers)
+            .map(|((found, _), compiler)| Some((*found, compiler.as_ref().ok()?)))
+            .collect();
+        let outputs = side_by_side(&jobs, |job| job.map(|(found, compiler)| compiler.build_found(found)));
+        let built = packages.iter().zip(outputs).map(|((found, _), output)| Some(Self::of(output?, dispatcher, found)));
+        let built: Vec<Option<Result<Self>>> = built.collect();
+        let finished = compilers.into_iter().zip(built).map(|(compiler, built)| match (compiler, built) {
+            (Err(failure), _) => Err(failure),
+            (Ok(_), built) => built.expect("a package that has a compiler is built"),
+        });
+        finished.collect()
     }
 
     /// Compiles a package, or finds it in the user's cache.
     pub fn new(compiler: &Compiler, dispatcher: &Dispatcher, found: &PackageEntry) -> Result<Self> {
+        Self::of(compiler.build_found(found), dispatcher, found)
+    }
+
+    /// Describes what was compiled.
+    fn of(output: Result<BuildOutput, BuildFailure>, dispatcher: &Dispatcher, found: &PackageEntry) -> Result<Self> {
         let id = found.id.as_str();
-        let output = compiler.build(id, &input_of(id, &found.root, &found.entries)).inspect_err(|failure| {
+        let output = output.inspect_err(|failure| {
             let refused = failure.diagnostics().iter().filter(|diagnostic| diagnostic.code() == Code::Escape);
             let refused: Vec<String> = refused.map(|diagnostic| diagnostic.message().to_owned()).collect();
             if !refused.is_empty() {
@@ -115,6 +135,59 @@ impl Built {
     }
 }
 
+/// A compiler that reads for a package what its extension may read.
+fn compiler_in_session(
+    compiler: &Compiler,
+    dispatcher: &Dispatcher,
+    found: &PackageEntry,
+    (grants, never): (&[Grant], Vec<Grant>),
+) -> Result<Compiler> {
+    let Some(file) = found.loose_file() else { return Ok(compiler.clone()) };
+    let profile = Profile::new(found.id.as_str()).loose(file, &found.root, None);
+    // A gate for the build alone: what the extension holds while an earlier version of it runs stays.
+    let gate = Gate::builder(dispatcher.gate().policy().clone(), dispatcher.gate().places().clone()).build();
+    // One whose scope cannot be read is reported with the others, once the code is known.
+    let readable: Vec<Grant> = grants.iter().filter(|grant| gate.check(&profile, grant).is_ok()).cloned().collect();
+    gate.set_grants(&profile, &readable, Evidence::default())
+        .map_err(|error| Failure::usage(format!("{}: {error}", profile.extension)))?;
+    gate.set_never(&profile, &never);
+    let permit = gate.permit(&Caller::new(Arc::new(profile)), "fs");
+    // A file that the extension wrote itself is data, and no code of its author.
+    let reads = move |path: &Path| permit.reads(path) == Ok(ReadBy::Grant);
+    let access = FileAccess::new(gate.places().clone()).readable(reads);
+    Ok(compiler.with_access(access))
+}
+
+/// Works on items on several threads; answers in their order.
+fn side_by_side<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let threads = std::thread::available_parallelism().map_or(1, NonZero::get).min(items.len()).min(MOST_BUILDS);
+    let next = AtomicUsize::new(0);
+    let (sender, done) = std::sync::mpsc::channel();
+    let run = |sender: Sender<(usize, R)>| {
+        while let Some((index, item)) =
+            Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|at| Some((at, items.get(at)?)))
+        {
+            // Nobody stops listening before the end.
+            let _ = sender.send((index, work(item)));
+        }
+    };
+    std::thread::scope(|scope| {
+        for number in 1..threads {
+            let (run, sender) = (&run, sender.clone());
+            // Where none can be had, this thread does it all.
+            let _ =
+                std::thread::Builder::new().name(format!("pi-build-{number}")).spawn_scoped(scope, move || run(sender));
+        }
+        run(sender);
+    });
+    let mut answers: Vec<(usize, R)> = done.into_iter().collect();
+    answers.sort_by_key(|(index, _)| *index);
+    answers.into_iter().map(|(_, answer)| answer).collect()
+}
+
+/// Most packages that are compiled at once: each build takes hundreds of megabytes, and all cores for parts of it.
+const MOST_BUILDS: usize = 4;
+
 /// What is recorded of a build.
 fn record_of(output: &BuildOutput) -> BuildRecord {
     let inputs = output.artifact.artifact().metadata.inputs.clone();
@@ -148,5 +221,17 @@ pub fn shown_entries(found: &PackageEntry) -> Vec<String> {
     match found.entries.as_slice() {
         [_] if found.is_module => vec![found.root.display().to_string()],
         entries => entries.iter().map(|entry| entry.display().to_string()).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::side_by_side;
+
+    #[test]
+    fn answers_come_in_the_order_of_what_was_worked_on() {
+        let items: Vec<usize> = (0..100).collect();
+        assert_eq!(side_by_side(&items, |item| item * 2), items.iter().map(|item| item * 2).collect::<Vec<_>>());
+        assert!(side_by_side(&[] as &[usize], |item| *item).is_empty());
     }
 }

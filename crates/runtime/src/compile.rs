@@ -3,7 +3,7 @@
 use crate::environment::Environment;
 use pijs_artifact::Verified;
 use pijs_extc::{BuildFailure, BuildOptions, BuildOutput, Cache, FileAccess, Input, Seal};
-use pijs_packages::{Scope, lock_path};
+use pijs_packages::{PackageEntry, Scope, lock_path};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -44,6 +44,12 @@ impl Compiler {
     /// The same compiler with another answer to which files are read.
     pub fn with_access(&self, access: FileAccess) -> Self {
         Self { options: BuildOptions { access, ..self.options.clone() }, ..self.clone() }
+    }
+
+    /// Compiles what discovery found.
+    pub fn build_found(&self, found: &PackageEntry) -> Result<BuildOutput, BuildFailure> {
+        let id = found.id.as_str();
+        self.build(id, &input_of(id, &found.root, &found.entries))
     }
 
     /// Compiles the entries of a package that discovery chose, or one loose file. What was installed from somewhere, or built by

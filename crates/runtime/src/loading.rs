@@ -21,8 +21,8 @@ use pijs_agent::host::{EARLIER_STAYS, Reloaded};
 use pijs_durable::Disk;
 use pijs_extc::BuildFailure;
 use pijs_host::{Digests, Host, LoadError, Observer, OpenError, Package, Report, ReportKind};
-use pijs_hostcall::Dispatcher;
 use pijs_hostcall::book::{Book, Record};
+use pijs_hostcall::{Dispatcher, Grant};
 use pijs_packages::{DiscoverOptions, Discovery, Origin, PackageEntry, Scope, recover, resolve_extensions};
 use pijs_protocol::message::ErrorReport;
 use pijs_protocol::{ExtensionId, guard};
@@ -186,7 +186,8 @@ impl Loader {
         self.host.expect(packages.len());
         // All are compiled before the first one runs: none can change what another one is made of.
         let built: Vec<Result<Built>> = preparing(failures.notices, failures.observer.is_some(), || {
-            packages.iter().map(|found| self.compile(found)).collect()
+            let readable: Vec<_> = packages.iter().map(|found| (found, self.granted_before_build(found))).collect();
+            Built::all_in_session(&self.compiler, &self.dispatcher, &readable)
         });
         for (found, built) in packages.iter().zip(built) {
             match self.load(found, built).await {
@@ -228,11 +229,16 @@ impl Loader {
     }
 
     fn compile(&self, found: &PackageEntry) -> Result<Built> {
+        let (grants, never) = self.granted_before_build(found);
+        Built::in_session(&self.compiler, &self.dispatcher, found, (&grants, never))
+    }
+
+    /// What is granted and refused to a package whose code is not known yet.
+    fn granted_before_build(&self, found: &PackageEntry) -> (Vec<Grant>, Vec<Grant>) {
         let book = self.book.borrow();
         // Of a local path, whose answers hold for other code, too.
         let record = book.packages.get(found.id.as_str()).filter(|_| found.installed.is_none());
-        let granted = self.decided.before_build(record);
-        Built::in_session(&self.compiler, &self.dispatcher, found, (&granted.0, granted.1))
+        self.decided.before_build(record)
     }
 
     /// Tells the gate what an extension holds, and its user when that is less than it was. Answers what its tools said
