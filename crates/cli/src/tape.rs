@@ -14,6 +14,9 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+/// Characters of an entry of the session that are shown.
+const SHOWN: usize = 120;
+
 /// `pi replay TAPE`
 #[derive(Debug, Args)]
 pub(crate) struct ReplayArgs {
@@ -233,6 +236,9 @@ pub(crate) async fn replay(environment: &Environment, args: &ReplayArgs) -> Resu
         divergence.source = pijs_tape::locate(open(path)?, &stage, divergence);
     }
     if args.json {
+        if args.until.is_none() {
+            played.session.clear();
+        }
         stdout(&document(&played, replayed_us).to_string());
     } else {
         if played.cut {
@@ -240,6 +246,7 @@ pub(crate) async fn replay(environment: &Environment, args: &ReplayArgs) -> Resu
         }
         if args.until.is_some() {
             states(&played);
+            session(&played);
         }
     }
     let counts = counts(&played);
@@ -293,6 +300,25 @@ fn states(played: &Outcome) {
         let list = |list: Vec<String>| if list.is_empty() { "none".to_owned() } else { list.join(", ") };
         let (realm, seq) = (&state.realm, state.seq.0);
         stdout(&clean(&format!("{realm}: turn {seq}; timers: {}; calls in flight: {}", list(timers), list(calls))));
+    }
+}
+
+/// Prints the session so far, an entry a line, as far as an extension was told of it.
+fn session(played: &Outcome) {
+    stdout(&format!("session: {} entries", played.session.len()));
+    for entry in &played.session {
+        let message = entry.get("message").unwrap_or(entry);
+        let role = ["role", "customType", "type"].iter().find_map(|member| message.get(member)?.as_str());
+        let content = message.get("content");
+        let blocks = content.and_then(Value::as_array).into_iter().flatten();
+        let texts =
+            blocks.filter_map(|block| ["text", "thinking", "name"].iter().find_map(|at| block.get(at)?.as_str()));
+        let text = match content.and_then(Value::as_str) {
+            Some(text) => text.to_owned(),
+            None => texts.collect::<Vec<_>>().join(" "),
+        };
+        let line: String = text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(SHOWN).collect();
+        stdout(clean(&format!("  {}: {line}", role.unwrap_or("entry"))).trim_end());
     }
 }
 

@@ -158,9 +158,9 @@ export default (pi: any) => {
 	pi.on("agent_start", async () => {
 		existsSync("notes.txt");
 		greet(pi, "hello");
-		setTimeout(() => { if (notes > 0) pi.log("info", "late", {}); }, 1);
 		const notes = (await readFile("notes.txt", "utf8")).length;
 		if (notes > 1) pi.log("info", "long", {});
+		await new Promise<void>((resolve) => setTimeout(() => { if (notes > 0) pi.log("info", "late", {}); resolve(); }, 1));
 	});
 	pi.on("stream_text", ({ chunk }: any) => {
 		if (chunk === "stop") return { abort: true, retry: { content: "again" } };
@@ -182,16 +182,16 @@ fn a_difference_is_located_in_the_source_of_the_extension() {
         // A call, a message from a function, and one after an await.
         ("existsSync(\"notes.txt\")", "existsSync(\"other.txt\")", "statement", 17),
         ("pi.log(\"info\", text, {})", "pi.log(\"warn\", text, {})", "statement", 5),
-        ("\"long\"", "\"longer\"", "statement", 21),
-        ("\"late\"", "\"later\"", "statement", 19),
+        ("\"long\"", "\"longer\"", "statement", 20),
+        ("\"late\"", "\"later\"", "statement", 21),
         // What a function returned, and what it is registered with.
         ("be brief", "be verbose", "function", 13),
         ("content: \"again\"", "content: \"once more\"", "function", 23),
         ("description: \"counts\"", "description: \"adds\"", "function", 9),
         // An error, and what is no longer done.
         ("return { systemPrompt", "throw new Error(\"no\"); return { systemPrompt", "thrown", 14),
-        ("if (notes > 1) pi.log", "if (notes > 100) pi.log", "after", 20),
-        ("if (notes > 0) pi.log", "if (notes > 100) pi.log", "after", 19),
+        ("if (notes > 1) pi.log", "if (notes > 100) pi.log", "after", 19),
+        ("if (notes > 0) pi.log", "if (notes > 100) pi.log", "after", 21),
     ] {
         assert_eq!(POSITIONS.matches(from).count(), 1, "{from}");
         fs::write(&entry, POSITIONS.replace(from, to)).expect("a file");
@@ -213,6 +213,10 @@ fn a_replay_stops_where_it_is_told_and_says_where_extensions_stand() {
     let told = &run.succeeded().stdout;
     assert!(told.contains("tape-worker: turn 1; timers: 1, 2; calls in flight: none"), "{told}");
     assert!(told.contains("2 ticks"), "{told}");
+
+    let last = info(&world, &tape)["summary"]["ticks"].to_string();
+    let told = replay(&tape, &["--until", &last]).succeeded().stdout.clone();
+    assert!(told.contains("  user: hello\n") && told.contains("  assistant: all done\n"), "{told}");
 }
 
 #[test]
@@ -398,7 +402,7 @@ fn extc_test_shows_changed_outputs_and_accepts_them() {
         "+ {\"type\":\"timer_set\"",
         "- /params/event: \"long\"",
         "+ /params/event: \"longer\"",
-        "at positions.ts:21:",
+        "at positions.ts:20:",
         "1 tape: 1 changed; --accept takes",
     ] {
         assert!(run.stdout.contains(words), "{words:?} is missing in:\n{}", run.stdout);
