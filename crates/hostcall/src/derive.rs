@@ -701,7 +701,7 @@ fn mcp(params: &Map<String, Value>) -> Result<Subject<'_>, HostcallError> {
     let target = text("mcp", params, "target")?;
     let (server, name) = target.split_once('/').unwrap_or_default();
     let fits = fixed.map_or(!name.is_empty() && !name.starts_with('@'), |fixed| name == fixed);
-    if server.is_empty() || !fits || (target.contains('*') && guard::is_up("mcp.star")) {
+    if server.is_empty() || !fits || target.contains('*') {
         return Err(HostcallError::invalid("schema", format!("mcp.{op}: {target:?} names nothing of an MCP server")));
     }
     let arguments = params.get(if op == "read_resource" { "uri" } else { "arguments" });

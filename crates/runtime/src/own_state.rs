@@ -17,8 +17,9 @@ const MOST_LINKS: usize = 40;
 const LONGEST_NAME: u64 = 8 << 10;
 
 /// Names in pi's folders (the user's and the project's) that extensions never read or write.
-const CLOSED: [&str; 9] = [
+const CLOSED: [&str; 10] = [
     "auth.json",
+    "mcp-auth.json",
     "models.json",
     "trust.json",
     "pijs-lock.json",
@@ -30,7 +31,7 @@ const CLOSED: [&str; 9] = [
 ];
 
 /// What is never written.
-const UNWRITTEN: [&str; 5] = ["settings.json", "settings.json.bak", "bin", "pi", "rummy"];
+const UNWRITTEN: [&str; 6] = ["mcp.json", "settings.json", "settings.json.bak", "bin", "pi", "rummy"];
 
 /// Names of texts that pi tells its models when it begins.
 const TEXTS: [&str; 5] = ["SYSTEM.md", "APPEND_SYSTEM.md", "skills", "prompts", "rules"];

@@ -54,8 +54,17 @@ impl Trust {
 }
 
 /// What of a project's `.pi` counts only when the project is trusted, as in pi, and rules.
-const ASKS: [&str; 8] =
-    ["settings.json", "extensions", "skills", "prompts", "themes", "SYSTEM.md", "APPEND_SYSTEM.md", "rules"];
+const ASKS: [&str; 9] = [
+    "mcp.json",
+    "settings.json",
+    "extensions",
+    "skills",
+    "prompts",
+    "themes",
+    "SYSTEM.md",
+    "APPEND_SYSTEM.md",
+    "rules",
+];
 
 /// Whether the working folder brings anything that needs trust: in its `.pi`, or as skills in a `.agents` above it that
 /// is not the user's own.

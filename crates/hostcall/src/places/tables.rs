@@ -18,6 +18,7 @@ pub(super) const STORES: [&str; 4] = ["npm", "git", "agent/npm", "agent/git"];
 pub(super) const PI_FOLDER: &[(&str, Protection)] = &[
     ("auth.json", Protection::All),
     ("models.json", Protection::All),
+    ("mcp-auth.json", Protection::All),
     ("sessions", Protection::All),
     ("trust.json", Protection::All),
     ("pijs-lock.json", Protection::All),
@@ -27,6 +28,7 @@ pub(super) const PI_FOLDER: &[(&str, Protection)] = &[
     ("git", Protection::All),
     ("agent/auth.json", Protection::All),
     ("agent/models.json", Protection::All),
+    ("agent/mcp-auth.json", Protection::All),
     ("agent/sessions", Protection::All),
     ("agent/trust.json", Protection::All),
     ("agent/pijs-lock.json", Protection::All),
@@ -42,6 +44,9 @@ pub(super) const PI_FOLDER: &[(&str, Protection)] = &[
     ("settings.json.lock", Protection::Write),
     ("agent/auth.json.lock", Protection::Write),
     ("agent/settings.json.lock", Protection::Write),
+    // Programs that pi starts by itself.
+    ("mcp.json", Protection::Write),
+    ("agent/mcp.json", Protection::Write),
     ("extensions", Protection::Write),
     // Programs that pi fetched for itself: its shell looks for programs there first.
     ("bin", Protection::Write),
@@ -325,6 +330,7 @@ pub(super) const ANYWHERE: &[(&str, Protection)] = &[
     (".pi/SYSTEM.md", Protection::RunsLater),
     (".pi/extensions", Protection::RunsLater),
     (".pi/git", Protection::RunsLater),
+    (".pi/mcp.json", Protection::RunsLater),
     (".pi/npm", Protection::RunsLater),
     (".pi/pijs-lock.json", Protection::RunsLater),
     (".pi/prompts", Protection::RunsLater),
