@@ -288,6 +288,18 @@ pub struct Abort {
     pub latency_us: u64,
 }
 
+/// Tools and slash commands of a session that are no extension's: those of MCP servers.
+pub trait ToolSource {
+    /// The tools, after those of extensions; of two with one name the extension's counts.
+    fn tools(&self) -> Vec<ExtensionTool>;
+    /// Runs one of them.
+    fn call_tool<'a>(&'a self, call: ToolRun<'a>) -> LocalBoxFuture<'a, ToolFate>;
+    /// Slash commands: name and description.
+    fn commands(&self) -> Vec<(String, String)>;
+    /// Runs one of them to its end.
+    fn run_command<'a>(&'a self, name: &'a str, args: &'a str) -> LocalBoxFuture<'a, CommandFate>;
+}
+
 /// A tool of an extension.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExtensionTool {

@@ -2,7 +2,7 @@
 
 use crate::extensions::{
     Abort, CommandError, CommandFate, Event, EventOutcome, ExtensionTool, Extensions, ModelCall, StateSink, StreamFate,
-    ToolFate, ToolRun,
+    ToolFate, ToolRun, ToolSource,
 };
 use crate::queued::Queue;
 use futures_util::FutureExt;
@@ -34,6 +34,8 @@ pub struct HostExtensions {
     provenance: RefCell<BTreeMap<String, Value>>,
     /// Where the profile has some events wait their turn.
     queue: Rc<Queue>,
+    /// What the session has beside extensions.
+    beside: Option<Rc<dyn ToolSource>>,
 }
 
 /// Finds the packages of a session again, as they are on disk now.
@@ -69,7 +71,7 @@ impl HostExtensions {
     /// Wraps a host. Its extensions may be loaded before or after.
     pub fn new(host: Host) -> Self {
         let queue = Queue::new(host.clone());
-        Self { host, signal: RefCell::new(None), source: None, provenance: RefCell::default(), queue }
+        Self { host, signal: RefCell::new(None), source: None, provenance: RefCell::default(), queue, beside: None }
     }
 
     /// Says where packages come from on `/reload`. Without it the same ones are loaded again, as on a change of session.
@@ -77,6 +79,18 @@ impl HostExtensions {
     pub fn with_source(mut self, source: Source) -> Self {
         self.source = Some(source);
         self
+    }
+
+    /// Adds tools and commands that are no extension's.
+    #[must_use]
+    pub fn with_tools(mut self, source: Rc<dyn ToolSource>) -> Self {
+        self.beside = Some(source);
+        self
+    }
+
+    /// The tools and commands of this name that are no extension's, where no extension has one.
+    fn beside(&self, is_extensions: impl FnOnce() -> bool) -> Option<&Rc<dyn ToolSource>> {
+        self.beside.as_ref().filter(|_| !is_extensions())
     }
 
     /// Says where extensions come from: pi's `sourceInfo` by path. One that is not named counts as named by a person.
@@ -100,6 +114,12 @@ impl HostExtensions {
             }
             _ => None,
         })
+    }
+}
+
+impl HostExtensions {
+    fn is_extension_command(&self, name: &str) -> bool {
+        self.host.commands().iter().any(|command| command.invocation == name)
     }
 }
 
@@ -221,14 +241,17 @@ impl Extensions for HostExtensions {
     }
 
     fn tools(&self) -> Vec<ExtensionTool> {
-        self.host
-            .tools()
-            .into_iter()
-            .map(|info| {
-                let source_info = self.source_info(&info.owner.path);
-                tool(info, source_info)
-            })
-            .collect()
+        let of_extension = |info: ToolInfo| {
+            let source_info = self.source_info(&info.owner.path);
+            tool(info, source_info)
+        };
+        let mut tools: Vec<ExtensionTool> = self.host.tools().into_iter().map(of_extension).collect();
+        if let Some(beside) = &self.beside {
+            let mut more = beside.tools();
+            more.retain(|tool| !tools.iter().any(|known| known.name == tool.name));
+            tools.extend(more);
+        }
+        tools
     }
 
     fn missed_tools(&self) -> Vec<String> {
@@ -252,6 +275,9 @@ impl Extensions for HostExtensions {
     }
 
     fn call_tool<'a>(&'a self, call: ToolRun<'a>) -> LocalBoxFuture<'a, ToolFate> {
+        if let Some(beside) = self.beside(|| self.host.tools().iter().any(|info| info.spec.name == call.name)) {
+            return beside.call_tool(call);
+        }
         async move {
             let signal = Signal::new();
             let running = self.host.call_tool(call.name, call.tool_call_id, call.input, Some(&signal), call.on_update);
@@ -295,7 +321,8 @@ impl Extensions for HostExtensions {
     }
 
     fn has_command(&self, name: &str) -> bool {
-        self.host.commands().iter().any(|command| command.invocation == name)
+        let is_beside = |beside: &Rc<dyn ToolSource>| beside.commands().iter().any(|(known, _)| known == name);
+        self.is_extension_command(name) || self.beside.as_ref().is_some_and(is_beside)
     }
 
     fn misses_command(&self, name: &str) -> bool {
@@ -303,6 +330,9 @@ impl Extensions for HostExtensions {
     }
 
     fn run_command<'a>(&'a self, name: &'a str, args: &'a str) -> LocalBoxFuture<'a, CommandFate> {
+        if let Some(beside) = self.beside(|| self.is_extension_command(name)) {
+            return beside.run_command(name, args);
+        }
         async move {
             match self.host.run_command(name, args).await {
                 CommandOutcome::Done => CommandFate::Done,
@@ -329,7 +359,16 @@ impl Extensions for HostExtensions {
             value["sourceInfo"] = self.source_info(&command.owner.path);
             value
         };
-        self.host.commands().into_iter().map(info).collect()
+        let mut commands: Vec<Value> = self.host.commands().into_iter().map(info).collect();
+        for (name, description) in self.beside.iter().flat_map(|beside| beside.commands()) {
+            if !self.is_extension_command(&name) {
+                let source = json!({"path": format!("<mcp:{name}>"), "source": "mcp", "scope": "temporary", "origin": "top-level"});
+                commands.push(
+                    json!({"name": name, "description": description, "source": "extension", "sourceInfo": source}),
+                );
+            }
+        }
+        commands
     }
 
     fn offers(&self) -> Vec<Offer> {

@@ -84,7 +84,7 @@ pub use control::{AgentControl, ControlError, DeliverAs, Pending, UiPrompt, VERD
 pub use events::{AgentEvent, RuleFiredEvent, VerdictAction, VerdictEvent};
 pub use extensions::{
     Abort, CommandError, CommandFate, Event, EventOutcome, ExtensionTool, Extensions, ModelCall, NoExtensions, NoState,
-    StateSink, StreamFate, SystemRole, ToolFate, ToolRun,
+    StateSink, StreamFate, SystemRole, ToolFate, ToolRun, ToolSource,
 };
 pub use front_end::{FrontEnd, JsonFrontEnd, NoFrontEnd, ToolCheck};
 pub use replace::Forked;

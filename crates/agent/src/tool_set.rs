@@ -28,7 +28,11 @@ impl ToolChoice {
     /// Whether there may be a tool of this name.
     pub fn has(&self, name: &str) -> bool {
         let is = |names: &[String]| names.iter().any(|known| known == name);
-        self.only.as_deref().is_none_or(is) && !is(&self.without)
+        // As in pi: a list that names no tool of a server says nothing of servers.
+        let is_server_s = |name: &str| name.starts_with("mcp__");
+        let says_nothing =
+            |names: &[String]| is_server_s(name) && !names.is_empty() && !names.iter().any(|name| is_server_s(name));
+        self.only.as_deref().is_none_or(|names| is(names) || says_nothing(names)) && !is(&self.without)
     }
 
     /// What is active before anybody chooses in the session, but for the tools of extensions.
