@@ -95,6 +95,9 @@ pub(crate) struct RunArgs {
     /// Load only what -e names (also: -ne)
     #[arg(long, help_heading = "Extensions")]
     pub(crate) no_extensions: bool,
+    /// Use no server of mcp.json
+    #[arg(long, help_heading = "Extensions")]
+    pub(crate) no_mcp: bool,
     /// Exit with 1 when an installed extension cannot be loaded, instead of going on without it
     #[arg(long, help_heading = "Extensions")]
     pub(crate) fail_on_extension_error: bool,
@@ -342,6 +345,9 @@ pub(crate) enum Command {
     /// What is loaded, and what it may do
     #[command(subcommand)]
     Ext(ExtCommand),
+    /// MCP servers: programs and addresses whose tools the model may call
+    #[command(subcommand)]
+    Mcp(McpCommand),
     /// Streamed rules: list, check and try them, also over past sessions
     #[command(subcommand)]
     Rules(RulesCommand),
@@ -435,6 +441,82 @@ pub(crate) struct RemoveArgs {
     /// Remove from this project (.pi/) instead of from the user's packages
     #[arg(short, long)]
     pub(crate) local: bool,
+}
+
+/// `pi mcp ...`
+#[derive(Debug, Subcommand)]
+pub(crate) enum McpCommand {
+    /// Add a server: pi mcp add NAME -- COMMAND ARGS..., or pi mcp add NAME --url URL
+    Add(McpAddArgs),
+    /// Remove a server
+    Remove {
+        /// Its name
+        name: String,
+        /// From this project (.pi/) instead of the user's servers
+        #[arg(short, long)]
+        local: bool,
+    },
+    /// List servers, and what went wrong with them
+    List {
+        /// Start each one and ask what it has
+        #[arg(long)]
+        probe: bool,
+        /// Machine output
+        #[arg(long)]
+        json: bool,
+    },
+    /// Agree to the tools that a server has now, after they changed
+    Accept {
+        /// Its name
+        name: String,
+    },
+    /// Sign in to a server
+    Login {
+        /// Its name
+        name: String,
+    },
+    /// Sign out of a server
+    Logout {
+        /// Its name
+        name: String,
+    },
+}
+
+/// `pi mcp add`
+#[derive(Debug, Args)]
+pub(crate) struct McpAddArgs {
+    /// Letters, digits, - and _
+    pub(crate) name: String,
+    /// The address of a server that speaks Streamable HTTP
+    #[arg(long, conflicts_with = "command")]
+    pub(crate) url: Option<String>,
+    /// Header of each request to the address; repeatable
+    #[arg(long, value_name = "NAME=VALUE", requires = "url")]
+    pub(crate) header: Vec<String>,
+    /// Variable that holds a token for the address
+    #[arg(long, value_name = "NAME", requires = "url")]
+    pub(crate) bearer_token_env_var: Option<String>,
+    /// Variable of the program: NAME=VALUE, where VALUE may be ${NAME}; repeatable
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub(crate) env: Vec<String>,
+    /// Where the program works
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) cwd: Option<String>,
+    /// What a request may take, in seconds
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) timeout: Option<f64>,
+    /// How its tools reach the model: direct, deferred (found by tool_search) or hidden
+    #[arg(long, value_parser = ["direct", "deferred", "codemode", "hidden"])]
+    pub(crate) exposure: Option<String>,
+    /// What it offers, in a sentence
+    #[arg(long)]
+    pub(crate) description: Option<String>,
+    /// Into this project (.pi/) instead of the user's servers
+    #[arg(short, long)]
+    pub(crate) local: bool,
+    /// The program and its arguments
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<String>,
 }
 
 /// `pi ext ...`

@@ -112,6 +112,9 @@ fn revoke(environment: &Environment, file: &GrantFile, which: &str, answers: &[S
 
 fn answer(environment: &Environment, file: &GrantFile, which: &str, texts: &[String], allowed: bool) -> Result<()> {
     let grants = texts.iter().map(|text| parse_grant(text)).collect::<Result<Vec<_>>>()?;
+    if let Some((key, empty)) = pijs_runtime::mcp::record_of(environment, which)? {
+        return answer_about_server(file, which, (key, empty), (grants, allowed));
+    }
     let (found, applicant) = applicant(environment, which, &Decided::of_settings(environment)?)?;
     // A pattern that does not compile would be found only when the extension is loaded.
     gate(environment, &Decided::of_settings(environment)?)
@@ -141,6 +144,30 @@ fn answer(environment: &Environment, file: &GrantFile, which: &str, texts: &[Str
         let request = CapabilityRequest { capability, methods, scope };
         let verb = if allowed { "may now" } else { "may never" };
         stderr(&clean(&format!("{} {verb} {}", shown_name(&found), words(&request))));
+    }
+    Ok(())
+}
+
+/// Answers about an MCP server, bound to the program or address that it is now.
+fn answer_about_server(
+    file: &GrantFile,
+    which: &str,
+    (key, empty): (String, Record),
+    (grants, allowed): (Vec<Grant>, bool),
+) -> Result<()> {
+    let at = file.now();
+    file.change(|book| {
+        let record = book.packages.entry(key).or_insert_with(|| empty.clone());
+        if record.code != empty.code {
+            *record = empty;
+        }
+        for Grant { capability, methods, scope, .. } in grants.clone() {
+            record.answer(Answered { capability, methods, scope, allowed, by: By::Command, at: at.clone() });
+        }
+    })?;
+    for Grant { capability, methods, scope, .. } in grants {
+        let verb = if allowed { "may now" } else { "may never" };
+        stderr(&clean(&format!("{which} {verb} {}", words(&CapabilityRequest { capability, methods, scope }))));
     }
     Ok(())
 }

@@ -16,6 +16,7 @@ mod grant_commands;
 mod help;
 mod ledger;
 mod limits;
+mod mcp;
 mod models;
 mod output;
 mod packages;
@@ -68,9 +69,12 @@ pub fn main() -> ExitCode {
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
+    // What an MCP server does wrong is told by notices; the client's own log would quote it as it is.
     tracing_subscriber::fmt()
         .with_writer(|| output::Stderr)
-        .with_env_filter(tracing_subscriber::EnvFilter::try_from_env("PI_LOG").unwrap_or_else(|_| "error".into()))
+        .with_env_filter(
+            tracing_subscriber::EnvFilter::try_from_env("PI_LOG").unwrap_or_else(|_| "error,rmcp=off".into()),
+        )
         .init();
     match run(cli, flags, helps) {
         Ok(()) => ExitCode::SUCCESS,
@@ -135,6 +139,7 @@ fn run(cli: Cli, flags: Vec<ExtensionFlag>, helps: bool) -> Result<()> {
             Some(Command::Update(args)) => packages::update(&environment, &args).await,
             Some(Command::Remove(args)) => packages::remove(&environment, &args),
             Some(Command::List { json }) => packages::list(&environment, json),
+            Some(Command::Mcp(command)) => mcp::run(&environment, command).await,
             Some(Command::Trust { remove }) => trust::change(&environment, remove),
             Some(Command::Ext(ExtCommand::List { extensions, json })) => {
                 packages::loaded(&environment, extensions, json)

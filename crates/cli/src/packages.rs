@@ -420,10 +420,12 @@ pub(crate) fn list(environment: &Environment, json: bool) -> Result<()> {
 /// `pi ext list`: what a session would load here, in load order.
 pub(crate) fn loaded(environment: &Environment, named: Vec<String>, as_json: bool) -> Result<()> {
     let found = discovered(environment, named)?;
+    let servers = crate::mcp::documents(environment)?;
     if as_json {
-        let documents: Vec<_> = found.packages.iter().map(|package| json!({
+        let mut documents: Vec<_> = found.packages.iter().map(|package| json!({
             "id": package.id, "name": package.name, "root": package.root, "entries": package.entries, "origin": format!("{:?}", package.origin),
         })).collect();
+        documents.extend(servers);
         stdout(&serde_json::Value::from(documents).to_string());
         return Ok(());
     }
@@ -433,7 +435,8 @@ pub(crate) fn loaded(environment: &Environment, named: Vec<String>, as_json: boo
             stdout(&format!("  {}", clean(&entry.display().to_string())));
         }
     }
-    if found.packages.is_empty() {
+    servers.iter().for_each(|server| stdout(&clean(&crate::mcp::line(server))));
+    if found.packages.is_empty() && servers.is_empty() {
         stderr("no extensions; install one with: pi install SOURCE, or name one with: -e PATH");
     }
     Ok(())

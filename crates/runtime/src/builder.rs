@@ -24,6 +24,7 @@ use crate::isolation;
 use crate::ledger;
 use crate::loading::{Failures, Loader, discover, paths_of_code, preparing, provenance};
 use crate::made_files::MadeFolder;
+use crate::mcp::McpSession;
 use crate::models;
 use crate::opening;
 use crate::reports::PrintedReports;
@@ -145,6 +146,7 @@ struct Replaced {
     words: Option<Arc<Words>>,
     places: Option<ResourcePlaces>,
     loads_nothing: bool,
+    probes_servers: bool,
     remembers_nothing: bool,
 }
 
@@ -264,6 +266,13 @@ impl SessionBuilder {
         self
     }
 
+    /// Loads no extension, and has the servers of `mcp.json` all the same: for a look at them.
+    #[must_use]
+    pub(crate) fn servers_only(mut self) -> Self {
+        (self.replaced.loads_nothing, self.replaced.probes_servers) = (true, true);
+        self
+    }
+
     /// Neither reads nor keeps answers to permission questions and what extensions made.
     #[must_use]
     pub fn without_memory(mut self) -> Self {
@@ -357,9 +366,21 @@ impl SessionBuilder {
         };
         let ConnectorParts { control, ledger, timer, .. } = &parts;
         let (control, ledger, timer) = (control.clone(), ledger.clone(), Arc::clone(timer));
+        let mcp = match replaced.loads_nothing && !replaced.probes_servers {
+            true => None,
+            false => McpSession::prepare(environment, &config, &ambient, (&ledger, &control, interface.has_ui))?,
+        };
+        let gate = match &mcp {
+            Some(mcp) => gate.mcp_tools(mcp.describe()),
+            None => gate,
+        };
         let files = Arc::new(FsConnector::new(Arc::new(OsFileSystem::new())));
         let (connectors, tool_requests) =
             connectors(environment, &mut interface, &mut replaced, &quotes, &files, parts);
+        let connectors = match &mcp {
+            Some(mcp) => connectors.with("mcp", mcp.connector()),
+            None => connectors,
+        };
         let dispatcher = Dispatcher::builder(gate.build(), ledger.clone(), Arc::clone(&timer))
             .connectors(connectors.into_methods())
             .build();
@@ -421,6 +442,10 @@ impl SessionBuilder {
         })?;
 
         let extensions = HostExtensions::new(host.clone());
+        let extensions = match &mcp {
+            Some(mcp) => extensions.with_tools(mcp.tools(control.clone())),
+            None => extensions,
+        };
         let extensions = match replaced.loads_nothing {
             // Whoever loaded the extensions is not asked for them again: a reload begins them anew as they are.
             true => extensions,
@@ -454,6 +479,7 @@ impl SessionBuilder {
             ledger,
             recorder,
             reports,
+            mcp,
         })
     }
 }

@@ -40,6 +40,8 @@ pub struct SessionConfig {
     pub tools: ToolChoice,
     /// Streamed rules.
     pub rules: RulesConfig,
+    /// Set to use no server of `mcp.json`.
+    pub no_mcp: bool,
 }
 
 /// Which extensions a session loads.

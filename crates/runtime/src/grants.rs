@@ -160,6 +160,11 @@ impl Decided {
         Ok(Self { policy, asks, max_memory_mb, max_turn_ms, profile, allowed: Vec::new() })
     }
 
+    /// What `--allow` grants to every extension.
+    pub fn allowed(&self) -> &[Grant] {
+        &self.allowed
+    }
+
     /// What one extension holds: its record, what naming it gives, and `--allow`.
     ///
     /// One without a record holds what a file named with `-e` does, unless the policy is strict: somebody put it where

@@ -35,6 +35,7 @@ pub mod keys;
 mod ledger;
 mod loading;
 pub mod made_files;
+pub mod mcp;
 pub mod models;
 mod notices;
 pub mod opening;

@@ -44,18 +44,23 @@ impl Surroundings for KeyPlaces {
 
     /// The user's own command from the user's own file: it runs as they do, as in pi.
     fn command(&self, line: &str) -> BoxFuture<'static, Option<String>> {
-        let mut command = tokio::process::Command::new("/bin/sh");
-        command.args(["-c", line]).stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
-        async move {
-            let output = command.output().await.ok().filter(|output| output.status.success())?;
-            String::from_utf8(output.stdout).ok()
-        }
-        .boxed()
+        run_own_command(line)
     }
 
     fn learned(&self, secret: &str) {
         self.redactor.learn(secret);
     }
+}
+
+/// Runs a command line of a file that is the user's own, as the user would; answers what it printed.
+pub(crate) fn run_own_command(line: &str) -> BoxFuture<'static, Option<String>> {
+    let mut command = tokio::process::Command::new("/bin/sh");
+    command.args(["-c", line]).stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+    async move {
+        let output = command.output().await.ok().filter(|output| output.status.success())?;
+        String::from_utf8(output.stdout).ok()
+    }
+    .boxed()
 }
 
 /// What is known without extensions: the catalogue under `models.json`, and where keys are.

@@ -6,6 +6,7 @@ use crate::config::SessionConfig;
 use crate::environment::Environment;
 use crate::failure::{Failure, Result};
 use crate::loading::{Loader, give_flags, places};
+use crate::mcp::McpSession;
 use crate::models::{self, Choice};
 use crate::prompt_text::{appended, text_or_file, usual_tools};
 use crate::reports::PrintedReports;
@@ -61,6 +62,7 @@ pub struct LoadedSession {
     pub(crate) ledger: Ledger,
     pub(crate) recorder: Option<Recorder>,
     pub(crate) reports: Option<PrintedReports>,
+    pub(crate) mcp: Option<McpSession>,
 }
 
 impl LoadedSession {
@@ -133,7 +135,7 @@ impl LoadedSession {
         let environment = &self.loader.environment.clone();
         let choice = self.choose(environment)?;
         let Self { config, ambient, settings, asks, ready, control, files, extensions, interface, .. } = self;
-        let Interface { mode, has_ui, front_end, .. } = interface;
+        let Interface { mode, has_ui, front_end, is_interactive: stays, .. } = interface;
         let rules = RuleSet::of_session(environment, &config.rules)?;
         let provider = ready.unwrap_or_else(|| Arc::new(Unopened::new(choice.model.clone())));
         let shell = OwnShell::supervised(environment.variables.clone());
@@ -191,6 +193,8 @@ impl LoadedSession {
             cwd,
             reports: self.reports,
             loader: self.loader,
+            mcp: self.mcp,
+            stays,
         })
     }
 
@@ -216,7 +220,8 @@ fn warn_of_unknown_tools(environment: &Environment, names: &[String], host: &Hos
     let of_extensions: Vec<String> = host.tools().into_iter().map(|tool| tool.spec.name).collect();
     let known: Vec<&str> =
         Builtin::ALL.iter().map(|tool| tool.name()).chain(of_extensions.iter().map(String::as_str)).collect();
-    for name in names.iter().filter(|name| !known.contains(&name.as_str())) {
+    let is_server_s = |name: &&String| name.starts_with("mcp__");
+    for name in names.iter().filter(|name| !known.contains(&name.as_str()) && !is_server_s(name)) {
         let meant = similar_names(name, known.iter().copied(), str::to_owned);
         let advice =
             meant.map_or_else(|| format!("there are {}", known.join(", ")), |meant| format!("did you mean {meant}?"));
@@ -238,6 +243,10 @@ pub struct AgentSession {
     recorder: Option<Recorder>,
     /// For the notices; an interface with an observer hears of them by itself.
     reports: Option<PrintedReports>,
+    /// The servers of `mcp.json`, where there are any.
+    pub(crate) mcp: Option<McpSession>,
+    /// Whether somebody stays who can wait for a server later.
+    stays: bool,
 }
 
 impl AgentSession {
@@ -247,6 +256,9 @@ impl AgentSession {
     ///
     /// The session cannot be written.
     pub async fn start(&self) -> Result<(), AgentError> {
+        if let Some(mcp) = &self.mcp {
+            mcp.begin(&self.loader, !self.stays).await;
+        }
         self.agent.start("startup").await?;
         let notices = &self.loader.environment.notices;
         self.agent.untold_context().iter().for_each(|problem| notices.warn(problem));
@@ -269,6 +281,9 @@ impl AgentSession {
     /// Shows the reports and writes the ledger lines that are still queued; its file reports its own failure.
     pub fn finish(&self) {
         self.reports.iter().for_each(|reports| reports.print(self.ledger.redactor()));
+        if let Some(mcp) = &self.mcp {
+            mcp.end();
+        }
         // Whatever was started is written down as ended.
         self.host.end_calls();
         self.recorder.iter().for_each(Recorder::finish);

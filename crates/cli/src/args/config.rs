@@ -47,6 +47,7 @@ impl RunArgs {
                 enabled: (self.rules.rules || self.rules.no_rules).then_some(!self.rules.no_rules),
                 from: self.rules.rules_from.clone(),
             },
+            no_mcp: self.no_mcp,
         })
     }
 }

@@ -1,0 +1,250 @@
+//! `pi mcp ...`: the servers of `mcp.json`.
+
+use crate::args::{McpAddArgs, McpCommand};
+use crate::output::{clean, stderr, stdout};
+use crate::terminal::Terminal;
+use pijs_durable::{Disk, Replace};
+use pijs_mcp::config::{self, Reach, ServerConfig, ServerEntry, Source};
+use pijs_mcp::servers::{Phase, Status};
+use pijs_runtime::trust::Trust;
+use pijs_runtime::{Environment, Failure, Interface, Permissions, Result, mcp, similar_names};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Runs one command.
+pub(crate) async fn run(environment: &Environment, command: McpCommand) -> Result<()> {
+    match command {
+        McpCommand::Add(args) => add(environment, args),
+        McpCommand::Remove { name, local } => remove(environment, &name, local),
+        McpCommand::List { probe: true, json } => probe(environment, json).await,
+        McpCommand::List { probe: false, json } => list(environment, json),
+        McpCommand::Accept { name } => accept(environment, &name),
+        McpCommand::Login { name } | McpCommand::Logout { name } => no_sign_in(environment, &name),
+    }
+}
+
+fn file(environment: &Environment, local: bool) -> PathBuf {
+    if local { mcp::project_file(environment) } else { mcp::user_file(environment) }
+}
+
+fn add(environment: &Environment, args: McpAddArgs) -> Result<()> {
+    let usage = |problem: String| Failure::usage(format!("{}: {problem}", clean(&args.name)));
+    config::check_name(&args.name).map_err(usage)?;
+    let (program, rest) = match args.command.split_first() {
+        Some((program, rest)) => (Some(program.clone()), rest.to_vec()),
+        None => (None, Vec::new()),
+    };
+    if program.is_none() && args.url.is_none() {
+        return Err(usage("neither a program nor an address".to_owned())
+            .help("write: pi mcp add NAME -- COMMAND ARGS..., or pi mcp add NAME --url URL"));
+    }
+    let pairs = |given: &[String]| -> Result<Option<BTreeMap<String, String>>> {
+        let pair = |text: &String| match text.split_once('=').filter(|(name, _)| !name.is_empty()) {
+            Some((name, value)) => Ok((name.to_owned(), value.to_owned())),
+            None => Err(Failure::usage(format!("{}: not NAME=VALUE", clean(text)))),
+        };
+        let pairs = given.iter().map(pair).collect::<Result<BTreeMap<_, _>>>()?;
+        Ok((!pairs.is_empty()).then_some(pairs))
+    };
+    let mut headers = pairs(&args.header)?;
+    if let Some(variable) = &args.bearer_token_env_var {
+        headers.get_or_insert_default().insert("Authorization".to_owned(), format!("Bearer ${{{variable}}}"));
+    }
+    let entry = ServerEntry {
+        command: program,
+        args: (!rest.is_empty()).then_some(rest),
+        env: pairs(&args.env)?,
+        cwd: args.cwd,
+        url: args.url,
+        headers,
+        timeout: args.timeout,
+        exposure: args
+            .exposure
+            .map(|word| serde_json::from_value(json!(word)).expect("one of the words that are taken")),
+        description: args.description,
+        ..ServerEntry::default()
+    };
+    config::check(&entry).map_err(usage)?;
+    let path = file(environment, args.local);
+    let replaced = edit(&path, &args.name, Some(&entry))?;
+    let verb = if replaced { "replaced" } else { "added" };
+    stderr(&clean(&format!("{verb} {} in {}; try it: pi mcp list --probe", args.name, path.display())));
+    if args.local && !Trust::read(environment)?.covers(&environment.dirs.cwd) {
+        stderr("note: this folder is not trusted, so its servers do not count; trust it with: pi trust");
+    }
+    Ok(())
+}
+
+fn remove(environment: &Environment, name: &str, local: bool) -> Result<()> {
+    let path = file(environment, local);
+    let text = mcp::read(&path)?;
+    let is_there = text.is_some() && edit(&path, name, None)?;
+    if !is_there {
+        let message = format!("{}: no server of this name in {}", clean(name), path.display());
+        let other = if local { "without --local" } else { "with --local" };
+        return Err(
+            Failure::failed(message).help(format!("pi mcp list shows what there is; try {other} for the other file"))
+        );
+    }
+    stderr(&clean(&format!(
+        "removed {name} from {}; its answers stay: pi ext grants revoke mcp:{name}",
+        path.display()
+    )));
+    Ok(())
+}
+
+/// Changes a file; answers whether it had a server of this name.
+fn edit(path: &Path, name: &str, entry: Option<&ServerEntry>) -> Result<bool> {
+    let text = mcp::read(path)?;
+    let (text, had) = config::edit(text.as_deref(), name, entry)
+        .map_err(|problem| Failure::failed(format!("{}: {problem}", path.display())).help("correct the file first"))?;
+    let disk = Disk::system();
+    let folder = path.parent().unwrap_or(path);
+    disk.create_dirs(folder)
+        .and_then(|()| disk.replace(path, text.as_bytes(), Replace::STATE))
+        .map_err(|error| Failure::failed(format!("{} cannot be written: {error}", path.display())))?;
+    Ok(had)
+}
+
+fn source(server: &Source) -> &str {
+    match server {
+        Source::User => "user",
+        Source::Project => "project",
+        Source::Extension(extension) => extension,
+    }
+}
+
+/// The servers as `pi ext list --json` and `pi mcp list --json` show them, without starting any.
+pub(crate) fn documents(environment: &Environment) -> Result<Vec<Value>> {
+    let (servers, problems) = mcp::servers(environment)?;
+    problems.iter().for_each(|problem| stderr(&clean(&format!("warning: {problem}"))));
+    Ok(servers.iter().map(|server| document(environment, server)).collect())
+}
+
+fn document(environment: &Environment, server: &ServerConfig) -> Value {
+    let kind = match server.reach {
+        Reach::Stdio { .. } => "stdio",
+        Reach::Http { .. } => "http",
+    };
+    json!({
+        "id": format!("mcp:{}", server.name), "name": server.name, "origin": format!("mcp.json ({})", source(&server.source)),
+        "type": kind, "reach": server.reach_in_words(), "enabled": server.enabled, "exposure": server.exposure,
+        "problem": mcp::problem_of(environment, server),
+    })
+}
+
+/// One server as `pi ext list` and `pi mcp list` show it.
+pub(crate) fn line(server: &Value) -> String {
+    let text = |key: &str| server.get(key).and_then(Value::as_str);
+    let mut line = format!(
+        "{}  {}, {}",
+        text("id").unwrap_or_default(),
+        text("type").unwrap_or_default(),
+        text("origin").unwrap_or_default()
+    );
+    if server.get("enabled") == Some(&json!(false)) {
+        line.push_str(", switched off");
+    }
+    line.push_str(&format!("\n  {}", text("reach").unwrap_or_default()));
+    if let Some(state) = text("state") {
+        let count = |key: &str| server.get(key).and_then(Value::as_array).map_or(0, Vec::len);
+        line.push_str(&format!("\n  {state}, {} tools", count("tools")));
+        if count("withheld") > 0 {
+            line.push_str(&format!(", {} left out until you agree", count("withheld")));
+        }
+    }
+    if let Some(problem) = text("problem") {
+        line.push_str(&format!("\n  problem: {problem}"));
+    }
+    line
+}
+
+fn list(environment: &Environment, as_json: bool) -> Result<()> {
+    let servers = documents(environment)?;
+    show(&servers, as_json);
+    Ok(())
+}
+
+fn show(servers: &[Value], as_json: bool) {
+    if as_json {
+        stdout(&Value::from(servers.to_vec()).to_string());
+        return;
+    }
+    servers.iter().for_each(|server| stdout(&clean(&line(server))));
+    if servers.is_empty() {
+        stderr("no MCP servers; add one with: pi mcp add NAME -- COMMAND ARGS..., or pi mcp add NAME --url URL");
+    }
+}
+
+/// `pi mcp list --probe`: fails when a server that is used does not answer.
+async fn probe(environment: &Environment, as_json: bool) -> Result<()> {
+    let can_ask = environment.stdin_is_terminal && environment.stderr_is_terminal;
+    let prompter = can_ask.then(|| Arc::new(Terminal::default()) as _);
+    let interface = Interface { prompter, ..Interface::default() };
+    let statuses = mcp::probe(environment, Permissions::default(), interface).await?;
+    let (servers, problems) = mcp::servers(environment)?;
+    let shown: Vec<Value> = servers
+        .iter()
+        .map(|server| {
+            let mut document = document(environment, server);
+            if let Some(status) = statuses.iter().find(|status| status.name == server.name) {
+                add_status(&mut document, status);
+            }
+            document
+        })
+        .collect();
+    show(&shown, as_json);
+    let down = |status: &&Status| status.enabled && status.phase != Phase::Open;
+    match statuses.iter().filter(down).count() + problems.len() {
+        0 => Ok(()),
+        1 => Err(Failure::failed("one server does not answer, or its entry is wrong")),
+        count => Err(Failure::failed(format!("{count} servers do not answer, or their entries are wrong"))),
+    }
+}
+
+fn add_status(document: &mut Value, status: &Status) {
+    document["state"] = json!(status.phase.word());
+    document["protocol"] = json!(status.protocol);
+    document["tools"] = json!(status.tools);
+    document["withheld"] = json!(status.withheld);
+    document["notes"] = json!(status.notes);
+    document["description"] = json!(status.summary);
+    if status.problem.is_some() {
+        document["problem"] = json!(status.problem);
+    }
+}
+
+fn find(environment: &Environment, name: &str) -> Result<ServerConfig> {
+    let (servers, _) = mcp::servers(environment)?;
+    let names: Vec<String> = servers.iter().map(|server| server.name.clone()).collect();
+    servers.into_iter().find(|server| server.name == name).ok_or_else(|| {
+        let meant = similar_names(name, names.iter().map(String::as_str), str::to_owned);
+        let meant = meant.map(|meant| format!("did you mean {meant}? ")).unwrap_or_default();
+        Failure::failed(format!("{}: no MCP server of this name", clean(name)))
+            .help(format!("{meant}pi mcp list shows them"))
+    })
+}
+
+fn accept(environment: &Environment, name: &str) -> Result<()> {
+    let server = find(environment, name)?;
+    stderr(&clean(&match mcp::accept_tools(environment, &server)? {
+        true => format!("{name}: the tools that it has at its next start are agreed to"),
+        false => format!("{name}: nothing was known of its tools; those of its next start are agreed to"),
+    }));
+    Ok(())
+}
+
+fn no_sign_in(environment: &Environment, name: &str) -> Result<()> {
+    let server = find(environment, name)?;
+    let help = match server.reach {
+        Reach::Stdio { .. } => {
+            "it is a program: give it what it needs with: pi mcp add NAME --env NAME='${NAME}' -- COMMAND"
+        }
+        Reach::Http { .. } => {
+            "make a token at the server's own site, put it into a variable, and name that: pi mcp add NAME --url URL --bearer-token-env-var NAME"
+        }
+    };
+    Err(Failure::failed(format!("{}: signing in by OAuth is not here yet", clean(name))).help(help))
+}
