@@ -6,6 +6,7 @@
 
 use crate::access::FileAccess;
 use crate::cache::{Cache, Key};
+use crate::component;
 use crate::contract;
 use crate::diagnostics::{BuildFailure, Code, Diagnostic, Severity};
 use crate::emit::compile_modules;
@@ -177,6 +178,9 @@ pub(crate) fn compile(package: &Package, tree: SourceTree, options: &BuildOption
     if package.artifact {
         return prebuilt::compile(package, tree, options);
     }
+    if package.component {
+        return component::compile(package, tree, options);
+    }
     let modules = Arc::new(Modules::new(tree, options.host.clone()));
     let artifact = with_large_stack(|| {
         let linked = link_all(package, &modules, options.minify)?;
@@ -190,9 +194,9 @@ pub(crate) fn compile(package: &Package, tree: SourceTree, options: &BuildOption
 pub fn check(input: &Input, options: &CheckOptions) -> CheckOutput {
     let checked = resolve(input, &options.access).map_err(BuildFailure::from).and_then(|package| {
         let tree = open(&package, &options.access, package.limits(options.limits))?;
-        if package.artifact {
+        if package.artifact || package.component {
             let build = BuildOptions { host: options.host.clone(), limits: options.limits, ..BuildOptions::default() };
-            let compiled = prebuilt::compile(&package, tree, &build)?;
+            let compiled = compile(&package, tree, &build)?;
             return Ok((compiled.artifact.metadata, compiled.diagnostics));
         }
         let modules = Arc::new(Modules::new(tree, options.host.clone()));

@@ -29,6 +29,8 @@ pub enum Code {
     Read,
     /// An artifact that is damaged, malformed, or made for another PiJS.
     Artifact,
+    /// A `.wasm` that is damaged, or no extension of pi.
+    Component,
     /// The bundler refused.
     Link,
     /// The engine refused the bundled source.
@@ -70,6 +72,7 @@ impl Code {
         Code::Entry,
         Code::Read,
         Code::Artifact,
+        Code::Component,
         Code::Link,
         Code::Emit,
         Code::Cache,
@@ -97,6 +100,7 @@ impl Code {
             Code::Entry => "BD_ENTRY",
             Code::Read => "BD_READ",
             Code::Artifact => "BD_ARTIFACT",
+            Code::Component => "BD_COMPONENT",
             Code::Link => "BD_LINK",
             Code::Emit => "BD_EMIT",
             Code::Cache => "BD_CACHE",
@@ -119,7 +123,7 @@ impl Code {
     pub fn severity(self) -> Severity {
         match self {
             Code::Syntax | Code::Resolve | Code::Escape | Code::Limit => Severity::Error,
-            Code::Entry | Code::Read | Code::Artifact | Code::Link | Code::Emit => Severity::Error,
+            Code::Entry | Code::Read | Code::Artifact | Code::Component | Code::Link | Code::Emit => Severity::Error,
             Code::Eval | Code::Native | Code::Worker => Severity::Blocked,
             Code::DefaultExport | Code::Api | Code::Schema => Severity::Blocked,
             Code::DynamicImport | Code::Patch | Code::Unresolved | Code::Event => Severity::Warning,

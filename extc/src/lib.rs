@@ -20,6 +20,7 @@
 //! | `imports` | what chunks take from the host |
 //! | `emit` | chunks to bytecode |
 //! | `prebuilt` | an artifact as input: its sources, compiled again |
+//! | `component` | a WebAssembly component as input: its imports, native code |
 //! | `build` | the pipeline |
 //! | `cache`, `record` | finished artifacts, and how a hit is found without linking |
 //! | `carried` | what a release has inside |
@@ -37,6 +38,11 @@ mod build;
 mod cache;
 pub mod carried;
 pub mod cli;
+#[cfg(feature = "wasm")]
+mod component;
+#[cfg(not(feature = "wasm"))]
+#[path = "component_disabled.rs"]
+mod component;
 mod contract;
 mod diagnostics;
 mod emit;

@@ -8,6 +8,7 @@
 //! ```text
 //! ext:/0/index.js         entry 0, then the other chunks: parsed under the limits of any source, compiled
 //! pijs:facade/node:fs     left out, and made anew for the host modules of this program
+//! wasm:/0/NAME.wasm       a component, alone: compiled from its bytes, which is all that is believed
 //! anything else           refused
 //! ```
 //!
@@ -19,6 +20,7 @@
 use crate::access::{Area, BuildRead, FileAccess};
 use crate::build::{BuildOptions, Compiled, known, verdict};
 use crate::cache::Key;
+use crate::component;
 use crate::diagnostics::{BuildFailure, Code, Diagnostic, sanitise};
 use crate::emit::compile_modules;
 use crate::imports::{HostImports, facades, host_imports};
@@ -103,6 +105,9 @@ fn compile_again(
     file: &str,
     options: &BuildOptions,
 ) -> Result<Artifact, Diagnostic> {
+    if let Some(module) = artifact.component() {
+        return component::compile_again(module, known, file);
+    }
     let claimed = artifact.metadata;
     let mut modules = chunks(artifact.modules, claimed.entries.len(), &options.limits)
         .map_err(|(code, why)| Diagnostic::new(code, why).help(BUILD_AGAIN).in_file(file))?;

@@ -294,6 +294,11 @@ fn settings(key: &mut KeyBuilder, package: &Package, tree: &SourceTree, options:
         key.field(&(limit as u64).to_le_bytes());
     }
     key.field(&[u8::from(package.loose)]);
+    #[cfg(feature = "wasm")]
+    if package.component || package.artifact {
+        // Native code of another wasmtime, or for another processor, would be refused when it is loaded.
+        key.field(pijs_wasm::engine_name().as_bytes());
+    }
     for entry in &package.entries {
         key.field(b"entry").field(bytes_of(entry));
     }

@@ -10,7 +10,7 @@ use crate::prebuilt;
 use crate::stamps::Lock;
 use crate::tree::Folders;
 use pijs_durable::read_regular;
-use pijs_packages::{InstallCode, PackageError, is_artifact_file, package_entries};
+use pijs_packages::{InstallCode, PackageError, is_artifact_file, is_component_file, package_entries};
 use pijs_protocol::guard;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -97,12 +97,14 @@ pub(crate) struct Package {
     pub(crate) loose: bool,
     /// Its entry is an artifact, which holds what is loaded.
     pub(crate) artifact: bool,
+    /// Its entry is a WebAssembly component.
+    pub(crate) component: bool,
 }
 
 impl Package {
     /// Caps on what is read of it.
     pub(crate) fn limits(&self, limits: Limits) -> Limits {
-        if self.artifact { prebuilt::limits(limits) } else { limits }
+        if self.artifact || self.component { prebuilt::limits(limits) } else { limits }
     }
 
     /// What it is read from.
@@ -165,11 +167,26 @@ pub(crate) fn resolve(input: &Input, access: &FileAccess) -> Result<Package, Dia
         return Err(Diagnostic::new(Code::Entry, format!("{shown}: an artifact among other entries"))
             .help("an artifact holds all entries of its extension; keep it in a folder of its own"));
     }
+    let component = entries.iter().any(|entry| is_component_file(entry));
+    if component && entries.len() > 1 {
+        return Err(Diagnostic::new(Code::Entry, format!("{shown}: a component among other entries"))
+            .help("a component has a realm of its own; put it into a package of its own"));
+    }
     if artifacts > 0 {
         let prebuilt::Claims { name, version } = prebuilt::claims(&entries[0], &root, access)?;
         // What lies beside it says nothing of it.
         let (manifest, dependencies) = (Vec::new(), Vec::new());
-        return Ok(Package { root, name, version, manifest, entries, dependencies, loose, artifact: true });
+        return Ok(Package {
+            root,
+            name,
+            version,
+            manifest,
+            entries,
+            dependencies,
+            loose,
+            artifact: true,
+            component: false,
+        });
     }
     Ok(Package {
         name: field("name").unwrap_or(&stem).to_owned(),
@@ -180,6 +197,7 @@ pub(crate) fn resolve(input: &Input, access: &FileAccess) -> Result<Package, Dia
         entries,
         loose,
         artifact: false,
+        component,
     })
 }
 

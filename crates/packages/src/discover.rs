@@ -6,8 +6,8 @@
 //! named: a cloned folder must not take the place of what the user has installed.
 
 use crate::entries::{
-    Entries, apply_filter, auto_dir_with_problems, directory_entries, is_artifact_file, is_extension_file,
-    package_entries,
+    Entries, apply_filter, auto_dir_with_problems, directory_entries, is_artifact_file, is_component_file,
+    is_extension_file, package_entries,
 };
 use crate::error::{InstallCode, PackageError, Result};
 use crate::manifest::Manifest;
@@ -259,7 +259,7 @@ impl Finder<'_> {
             }
         }
         for (top, entries) in groups {
-            if is_extension_file(&top) || is_artifact_file(&top) {
+            if is_extension_file(&top) || is_artifact_file(&top) || is_component_file(&top) {
                 self.loose(&top, Origin::Folder(scope), from.clone());
             } else {
                 self.push((path_id(&top), None), &top, entries, Origin::Folder(scope), from.clone());

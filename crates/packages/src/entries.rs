@@ -129,6 +129,11 @@ pub fn is_artifact_file(path: &Path) -> bool {
     path.extension().is_some_and(|suffix| suffix == "artifact") && path.is_file()
 }
 
+/// Whether a path is that of a WebAssembly component: a file named `*.wasm`.
+pub fn is_component_file(path: &Path) -> bool {
+    path.extension().is_some_and(|suffix| suffix == "wasm") && path.is_file()
+}
+
 fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
@@ -347,7 +352,7 @@ pub(crate) fn auto_dir_with_problems(dir: &Path) -> (Vec<PathBuf>, Vec<PackageEr
                 Ok(entries) => found.extend(entries),
                 Err(problem) => problems.push(problem),
             }
-        } else if is_extension_file(&path) || is_artifact_file(&path) {
+        } else if is_extension_file(&path) || is_artifact_file(&path) || is_component_file(&path) {
             found.push(path);
         }
     }

@@ -44,7 +44,7 @@ struct Arguments {
 enum Command {
     /// Compile a package folder or an extension file.
     Build {
-        /// Package folder, or one .ts or .js file.
+        /// Package folder, or one .ts, .js or .wasm file.
         input: PathBuf,
         /// Write extension.artifact and artifact.json into this folder.
         #[arg(short, long, value_name = "DIR")]
@@ -61,7 +61,7 @@ enum Command {
     },
     /// Say what works, what is constrained and what is blocked, with places.
     Check {
-        /// Package folder, one .ts or .js file, or what a build wrote.
+        /// Package folder, one .ts, .js or .wasm file, or what a build wrote.
         input: PathBuf,
         /// Exit with 3 if anything is blocked, as the host's strict policy refuses it.
         #[arg(long)]

@@ -3,7 +3,7 @@
 use super::own_modules::Filled;
 use super::{BuildInput, Installed, Installer};
 use crate::Scope;
-use crate::entries::{is_artifact_file, is_extension_file, package_entries};
+use crate::entries::{is_artifact_file, is_component_file, is_extension_file, package_entries};
 use crate::error::{InstallCode, PackageError, Result};
 use crate::manifest::Manifest;
 use crate::names;
@@ -30,14 +30,14 @@ impl Installer {
             let entries = package_entries(path, true)?;
             warnings.extend(entries.nothing.map(|why| why.to_string()));
             (path, entries.files)
-        } else if is_extension_file(path) || is_artifact_file(path) {
+        } else if is_extension_file(path) || is_artifact_file(path) || is_component_file(path) {
             names::check_file(path)?;
             (path.parent().expect("a file in a folder"), vec![path.to_path_buf()])
         } else {
             return Err(PackageError::new(
                 InstallCode::Format,
                 path.display().to_string(),
-                "neither a folder, nor a .ts or .js file, nor what extc build wrote (*.artifact)",
+                "neither a folder, nor a .ts, .js or .wasm file, nor what extc build wrote (*.artifact)",
             ));
         };
         let manifest = if metadata.is_dir() { Manifest::read(path)?.unwrap_or_default() } else { Manifest::default() };

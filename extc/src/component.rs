@@ -1,0 +1,136 @@
+//! A WebAssembly component as input: an author's `.wasm`, compiled to native code.
+//!
+//! ```text
+//! wasm:/0/NAME.wasm    source: the component in base64    bytecode: what wasmtime made of it
+//! ```
+//!
+//! The imports are what the scan is to JavaScript: they say what the extension can ask for. An import of `calls`, which takes any
+//! method, says nothing; what such an extension needs stands in its manifest.
+
+use crate::build::{BuildOptions, Compiled, known, name_of};
+use crate::cache::Key;
+use crate::diagnostics::{BuildFailure, Code, Diagnostic};
+use crate::record::Record;
+use crate::resolve::Package;
+use crate::tree::SourceTree;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use pijs_artifact::{Artifact, COMPONENT_SCHEME, Module, encode};
+use pijs_protocol::Capability;
+use pijs_protocol::artifact::ArtifactMetadata;
+use pijs_protocol::manifest::{CAPABILITY_SCHEMA, CapabilityManifest, CapabilityRequest, Scope};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Capabilities of what every component may register: commands, tools, a verdict.
+const REGISTERS: [&str; 3] = ["commands", "tools", "verdict"];
+
+/// Functions of the world with the capability that each needs; an interface alone stands for all of its functions.
+const NEEDS: &[(&str, &str, &str)] = &[
+    ("env", "get", "env"),
+    ("events", "emit", "events"),
+    ("exec", "run", "exec"),
+    ("fs", "make-dir", "write"),
+    ("fs", "read-dir", "read"),
+    ("fs", "read-file", "read"),
+    ("fs", "remove", "write"),
+    ("fs", "stat", "read"),
+    ("fs", "write-file", "write"),
+    ("http", "fetch", "http"),
+    ("log", "write", "log"),
+    ("session", "append-entry", "session"),
+    ("session", "send-message", "session.inject"),
+    ("session", "send-user-message", "session.inject"),
+    ("tools", "list", "tools"),
+    ("tools", "run", "tool"),
+    ("ui", "notify", "ui"),
+    ("ui", "set-status", "ui"),
+];
+
+/// Compiles a package whose entry is a `.wasm`, without a cache, here and now.
+pub(crate) fn compile(package: &Package, tree: SourceTree, _options: &BuildOptions) -> Result<Compiled, BuildFailure> {
+    let file = name_of(&tree, &package.entries[0]);
+    let bytes = tree.read(&package.entries[0])?;
+    let artifact = artifact(&bytes, known(package, &tree), &file)?;
+    let bytes = encode(&artifact);
+    let (record, evidence) = (Record::new(package, &tree), tree.evidence());
+    Ok(Compiled { artifact, bytes, record, diagnostics: Vec::new(), evidence })
+}
+
+/// Compiles the component of an artifact again.
+pub(crate) fn compile_again(module: &Module, known: ArtifactMetadata, file: &str) -> Result<Artifact, Diagnostic> {
+    let bytes = BASE64_STANDARD.decode(&module.source).map_err(|error| {
+        Diagnostic::new(Code::Artifact, format!("its component is not in base64: {error}"))
+            .help("build it again: extc build FILE.wasm -o OUT")
+            .in_file(file)
+    })?;
+    let name = module.specifier.rsplit('/').next().unwrap_or_default().to_owned();
+    artifact(&bytes, ArtifactMetadata { entries: vec![name.clone()], ..known }, file)
+}
+
+fn artifact(bytes: &[u8], known: ArtifactMetadata, file: &str) -> Result<Artifact, Diagnostic> {
+    let compiled = pijs_wasm::compile(bytes)
+        .map_err(|refusal| Diagnostic::new(Code::Component, refusal.message).help(refusal.help).in_file(file))?;
+    let pijs_wasm::Compiled { component, code, imports } = compiled;
+    let name = known.entries.first().and_then(|entry| entry.rsplit('/').next()).unwrap_or("component.wasm");
+    let module = Module {
+        specifier: format!("{COMPONENT_SCHEME}0/{name}"),
+        source: BASE64_STANDARD.encode(&component),
+        source_map: None,
+        bytecode: Some(code.into()),
+    };
+    let mut key = Key::builder("component");
+    key.field(&component).field(pijs_wasm::engine_name().as_bytes());
+    let metadata = ArtifactMetadata {
+        cache_key: key.finish().to_string(),
+        capabilities: needs(&imports),
+        host_imports: imports,
+        ..known
+    };
+    Ok(Artifact { metadata, modules: vec![module] })
+}
+
+/// What the imports can ask for.
+fn needs(imports: &BTreeMap<String, Vec<String>>) -> CapabilityManifest {
+    let takes = |(interface, function, _): &&(&str, &str, &str)| {
+        let functions = imports.get(&format!("pi:extension/{interface}"));
+        functions.is_some_and(|functions| functions.iter().any(|name| name == function))
+    };
+    let found: BTreeSet<&str> =
+        NEEDS.iter().filter(takes).map(|(_, _, capability)| *capability).chain(REGISTERS).collect();
+    let request = |capability: &str| {
+        // As the scan has it: the project, unless a manifest names other places.
+        let paths = ["read", "write"].contains(&capability).then(|| vec![".".to_owned()]);
+        CapabilityRequest {
+            capability: Capability::new(capability),
+            methods: None,
+            scope: paths.map(|paths| Scope { paths: Some(paths), ..Scope::default() }),
+        }
+    };
+    CapabilityManifest { schema: CAPABILITY_SCHEMA.to_owned(), capabilities: found.into_iter().map(request).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pijs_hostcall::vocabulary::CAPABILITIES;
+
+    #[test]
+    fn each_function_needs_a_capability_that_there_is() {
+        for (_, _, capability) in NEEDS {
+            assert!(CAPABILITIES.iter().any(|(name, _)| name == capability), "{capability}");
+        }
+    }
+
+    #[test]
+    fn imports_are_what_it_asks_for() {
+        let imports = BTreeMap::from([
+            ("pi:extension/fs".to_owned(), vec!["read-file".to_owned()]),
+            ("pi:extension/exec".to_owned(), vec!["run".to_owned()]),
+            ("wasi:io/streams".to_owned(), Vec::new()),
+        ]);
+        let asked = needs(&imports).capabilities;
+        let names: Vec<_> = asked.iter().map(|request| request.capability.as_str()).collect();
+        assert_eq!(names, ["commands", "exec", "read", "tools", "verdict"]);
+        assert_eq!(asked[2].scope.as_ref().and_then(|scope| scope.paths.as_deref()), Some(&[".".to_owned()][..]));
+    }
+}
