@@ -1,7 +1,7 @@
 //! Every figure that PiJS promises, measured on this machine and printed beside the peer's: one table.
 //!
 //! ```sh
-//! cargo bench -p pijs-cli --bench figures                 # all of them, about a minute
+//! cargo bench -p pijs-cli --bench figures                 # all of them, about two minutes
 //! cargo bench -p pijs-cli --bench figures -- stream       # those whose name contains a word
 //! ```
 //!
@@ -15,6 +15,7 @@ mod calls;
 mod http;
 mod lines;
 mod peers;
+mod replay;
 mod shapes;
 mod start;
 mod stream;
@@ -37,6 +38,7 @@ const PARTS: &[Part] = &[
     ("http", http::figures),
     ("lines", lines::figures),
     ("ttsr", ttsr::figures),
+    ("replay", replay::figures),
     ("shapes", shapes::figures),
 ];
 
