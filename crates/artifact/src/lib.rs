@@ -13,6 +13,7 @@
 //! | [`ArtifactError`] | why bytes were refused; ask it, it names what was expected and what was there |
 //! | [`InstallKey`], [`Mac`] | the secret of this installation, and what it says about one file |
 //! | [`Verified`] | an artifact whose bytecode may be loaded |
+//! | [`Frame`], [`innermost`] | read the stacks of errors |
 //! | [`PositionMap`], [`FindFunctions`] | answer questions about the text of modules; `extc` implements them |
 //!
 //! What always holds: encoding is deterministic; decoding never panics and never allocates more than
@@ -31,5 +32,5 @@ pub use container::{
 };
 pub use error::ArtifactError;
 pub use mac::{InstallKey, Mac, sign, verifies};
-pub use module_text::{FindFunctions, FunctionText, PositionMap};
+pub use module_text::{FindFunctions, Frame, FunctionText, MOST_FRAMES, PositionMap, innermost};
 pub use verified::Verified;

@@ -5,11 +5,8 @@
 //! [`translate`] applies it to a whole error before anyone sees it.
 
 use crate::quoted::quoted;
-use pijs_artifact::PositionMap;
+use pijs_artifact::{Frame, MOST_FRAMES, PositionMap};
 use pijs_protocol::message::ErrorReport;
-
-/// Frames of one stack that are looked up in the source: an extension may write a stack as long as it likes.
-const MOST_FRAMES: usize = 100;
 
 /// Replaces bundle positions in `error.stack` and fills in `error.position` with the innermost frame
 /// that is in the extension's source. Frames that do not map, and those past [`MOST_FRAMES`], stay as they are.
@@ -18,7 +15,7 @@ pub(crate) fn translate(mut error: ErrorReport, map: Option<&dyn PositionMap>) -
     let mut innermost = None;
     let (mut lines, mut left) = (Vec::new(), MOST_FRAMES);
     for line in stack.lines() {
-        let found = if left > 0 { frame(line) } else { None };
+        let found = if left > 0 { Frame::parse(line) } else { None };
         left -= usize::from(found.is_some());
         match found.and_then(|frame| Some((map.source_position(frame.module, frame.line, frame.column)?, frame))) {
             Some((place, frame)) => {
@@ -36,7 +33,7 @@ pub(crate) fn translate(mut error: ErrorReport, map: Option<&dyn PositionMap>) -
 /// Completes the message of an error with what its innermost frame says in the source.
 pub(crate) fn quote<'a>(mut error: ErrorReport, source: impl Fn(&str) -> Option<&'a str>) -> ErrorReport {
     let stack = error.stack.as_deref().unwrap_or_default();
-    let first = stack.lines().find(|line| line.trim_start().starts_with("at ")).and_then(frame);
+    let first = stack.lines().find(|line| line.trim_start().starts_with("at ")).and_then(Frame::parse);
     let Some(frame) = first else { return error };
     let words = source(frame.module).and_then(|text| quoted(&error.message, text, frame.line, frame.column));
     if let Some(words) = words {
@@ -46,30 +43,6 @@ pub(crate) fn quote<'a>(mut error: ErrorReport, source: impl Fn(&str) -> Option<
         error.message = words;
     }
     error
-}
-
-/// `    at name (module:line:column)` or `    at module:line:column`, taken apart.
-struct Frame<'a> {
-    before: &'a str,
-    module: &'a str,
-    line: u32,
-    column: u32,
-    after: &'a str,
-}
-
-fn frame(text: &str) -> Option<Frame<'_>> {
-    let after_start = text.trim_end().strip_suffix(')').map_or(text.trim_end().len(), str::len);
-    let (head, after) = text.split_at(after_start);
-    let start = match head.rfind('(') {
-        Some(open) if !after.is_empty() => open + 1,
-        _ => head.find("at ")? + 3,
-    };
-    let (before, place) = head.split_at(start);
-    let mut parts = place.rsplitn(3, ':');
-    let column = parts.next()?.parse().ok()?;
-    let line = parts.next()?.parse().ok()?;
-    let module = parts.next().filter(|module| !module.is_empty())?;
-    Some(Frame { before, module, line, column, after })
 }
 
 #[cfg(test)]
