@@ -13,6 +13,7 @@ fn main() -> ExitCode {
     pijs_extc::worker::enter();
     let trials = vec![
         Trial::test("a_sealed_build_gives_the_same_bytes", || same_bytes().map_err(Failed::from)),
+        Trial::test("a_component_is_compiled_alike", || component().map_err(Failed::from)),
         Trial::test("what_manifests_say_of_their_files_is_the_same", || manifests().map_err(Failed::from)),
         Trial::test("files_are_refused_and_read_as_in_any_build", || access().map_err(Failed::from)),
         Trial::test("errors_come_back_whole", || errors().map_err(Failed::from)),
@@ -52,6 +53,16 @@ fn same_bytes() -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+fn component() -> Result<(), String> {
+    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let text = include_str!("../../fixtures/guests/text/verdict.wat");
+    let file = folder.path().join("verdict.wasm");
+    std::fs::write(&file, pijs_wasm::text::core_module(text)).map_err(|error| error.to_string())?;
+    let here = build(&Input::at(&file), &BuildOptions::default()).map_err(|error| error.render(false))?;
+    let there = build(&Input::at(&file), &sealed()).map_err(|error| error.render(false))?;
+    if here.bytes == there.bytes { Ok(()) } else { Err("a sealed build gives something else".to_owned()) }
 }
 
 /// The bundler wants to know of a file whether it is a module and whether it does anything, which its manifest says.
