@@ -30,8 +30,9 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use wasmtime::component::{Component, HasSelf, Linker};
 use wasmtime::{Store, Trap, UpdateDeadline};
 
-/// Instructions for one unit of a turn's fuel. A poll of the JavaScript engine is about 50 us of work; so are these.
-const INSTRUCTIONS_PER_FUEL: u64 = 50_000;
+/// Instructions for one unit of a turn's fuel: 20 us on an idle core. Less than the 50 us of a poll of the JavaScript engine, so that
+/// a loop ends by its fuel, at the same instruction in every run, before the watchdog looks.
+const INSTRUCTIONS_PER_FUEL: u64 = 20_000;
 
 /// Stops a running turn from another thread.
 ///
