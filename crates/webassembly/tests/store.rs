@@ -1,7 +1,8 @@
 //! The store against modules written as text.
 
 use pijs_webassembly::{
-    Context, Embedder, External, Failure, ImportId, Instance, Reference, ReferenceType, Stopped, Store, Trap, Value,
+    Context, Embedder, External, Failure, ImportId, Instance, MemoryId, Reference, ReferenceType, Stopped, Store, Trap,
+    Value,
 };
 use std::cell::Cell;
 use std::rc::Rc;
@@ -21,6 +22,7 @@ impl Embedder for Realm {
         arguments: &[Value],
     ) -> Result<Vec<Value>, Stopped> {
         match (import.0, self.back.get()) {
+            (2, _) => context.grow_memory(MemoryId(0), 1).map(|_| Vec::new()).map_err(|_| Stopped),
             (0, Some(back)) => context.call(back, arguments).map_err(|_| Stopped),
             _ => Err(Stopped),
         }
@@ -152,6 +154,20 @@ fn memory_is_counted_and_refused() {
     assert!(matches!(store.context().new_memory(60_000, None), Err(Failure::Limit(_))));
     assert!(matches!(instance(&mut store, "(module (memory 60000))", &[]), Err(Failure::Limit(_))));
     assert!(matches!(instance(&mut store, "(module (table 9000000 funcref))", &[]), Err(Failure::Limit(_))));
+}
+
+#[test]
+fn an_imported_function_may_grow_the_memory_of_its_caller() {
+    let (_, mut store) = realm();
+    let memory = store.context().new_memory(1, None).unwrap();
+    let grow = store.context().import_function(&pijs_webassembly::FuncType::default(), ImportId(2));
+    let text =
+        "(module (import \"m\" \"f\" (func $grow)) (import \"m\" \"m\" (memory 1)) (func (export \"f\") (result i32)
+        (i32.store (i32.const 0) (i32.const 5)) (call $grow) (i32.store (i32.const 70000) (i32.const 37))
+        (i32.add (i32.load (i32.const 70000)) (i32.load (i32.const 0)))))";
+    let module = instance(&mut store, text, &[External::Func(grow), External::Memory(memory)]).unwrap();
+    assert_eq!(call(&mut store, &module, 0, &[]).unwrap(), [Value::I32(42)]);
+    assert_eq!(store.context().memory_data(memory).1, 131_072);
 }
 
 #[test]
