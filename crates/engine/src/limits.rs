@@ -170,10 +170,12 @@ impl Meter {
         Some(Termination::Timeout { quota: quota.to_owned() })
     }
 
-    /// Counts memory outside of the engine's heap toward the limit; `false` refuses it, without ending the realm.
+    /// Counts memory outside of the engine's heap toward the limit; `false` refuses it, without ending the realm. An eighth
+    /// is left to the engine, which cannot be refused anything without the realm's end.
     pub(crate) fn take_memory(&self, bytes: usize) -> bool {
         let total = self.heap.used.get().saturating_add(bytes);
-        let fits = total <= self.heap.limit.get() || !guard::is_up("engine.memory");
+        let limit = self.heap.limit.get();
+        let fits = total <= limit - limit / 8 || !guard::is_up("engine.memory");
         if fits {
             self.heap.used.set(total);
         }
