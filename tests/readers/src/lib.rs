@@ -27,6 +27,7 @@ use pijs_rules::{
 use pijs_session_store::Session;
 use pijs_session_store::entry::Body;
 use pijs_tape::{Summary, TapeReader};
+use pijs_webassembly as wasm;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
@@ -58,6 +59,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("sse", sse),
     ("tape", tape),
     ("url_policy", url_policy),
+    ("webassembly", webassembly),
 ];
 
 fn text(data: &[u8]) -> String {
@@ -442,5 +444,63 @@ pub fn url_policy(data: &[u8]) {
     if let Some(octets) = data.first_chunk::<4>() {
         let plain = Ipv4Addr::from(*octets);
         assert_eq!(is_public(IpAddr::V6(plain.to_ipv6_mapped())), is_public(IpAddr::V4(plain)), "{plain}");
+    }
+}
+
+/// A realm with a small budget and little memory, whose imported functions fail.
+struct SmallRealm {
+    polls: std::cell::Cell<u64>,
+    memory: std::cell::Cell<usize>,
+}
+
+impl wasm::Embedder for SmallRealm {
+    fn call_import(
+        &self,
+        _: wasm::Context<'_>,
+        _: wasm::ImportId,
+        _: &[wasm::Value],
+    ) -> Result<Vec<wasm::Value>, wasm::Stopped> {
+        Err(wasm::Stopped)
+    }
+
+    fn poll(&self, polls: u64) -> bool {
+        let left = self.polls.get().checked_sub(polls);
+        self.polls.set(left.unwrap_or_default());
+        left.is_some()
+    }
+
+    fn take_memory(&self, bytes: usize) -> bool {
+        let left = self.memory.get().checked_sub(bytes);
+        self.memory.set(left.unwrap_or(self.memory.get()));
+        left.is_some()
+    }
+
+    fn give_back_memory(&self, bytes: usize) {
+        self.memory.set(self.memory.get() + bytes);
+    }
+}
+
+/// A module: what is valid is compiled, and what is compiled runs within its budget.
+pub fn webassembly(data: &[u8]) {
+    let realm = SmallRealm { polls: std::cell::Cell::new(50), memory: std::cell::Cell::new(4 << 20) };
+    let mut store = wasm::Store::new(std::rc::Rc::new(realm));
+    let mut context = store.context();
+    let valid = context.validate(data);
+    let Ok(module) = context.compile(data) else { return };
+    assert_eq!(valid, Ok(true));
+    let mut imports = Vec::new();
+    for import in context.imports(module).to_vec() {
+        let wasm::ExternType::Func(ty) = import.ty else { return };
+        imports.push(wasm::External::Func(context.import_function(&ty, wasm::ImportId(0))));
+    }
+    let Ok(instance) = context.instantiate(module, &imports) else { return };
+    if let Some(start) = instance.start {
+        let _ = context.call(start, &[]);
+    }
+    for export in instance.exports {
+        let wasm::External::Func(func) = export else { continue };
+        if context.func_type(func).params.is_empty() {
+            let _ = context.call(func, &[]);
+        }
     }
 }
