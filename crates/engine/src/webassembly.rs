@@ -250,11 +250,11 @@ impl Machine {
         let answer: Value<'_> = passed.apply(&function.restore(ctx)?)?;
         match ty.results.as_slice() {
             [] => Ok(Vec::new()),
-            [result] => Ok(vec![self.from_js(ctx, &answer, *result)?]),
+            [result] => Ok(vec![self.wasm_value(ctx, &answer, *result)?]),
             results => {
                 let list: Array<'_> = self.hook(ctx, "list", (answer, results.len()))?;
                 let values = results.iter().enumerate();
-                values.map(|(index, ty)| self.from_js(ctx, &list.get::<Value<'_>>(index)?, *ty)).collect()
+                values.map(|(index, ty)| self.wasm_value(ctx, &list.get::<Value<'_>>(index)?, *ty)).collect()
             }
         }
     }
@@ -263,7 +263,7 @@ impl Machine {
         let ctx = call.ctx();
         let mut arguments = Vec::with_capacity(ty.params.len());
         for (index, param) in ty.params.iter().enumerate() {
-            arguments.push(self.from_js(ctx, &call.arg(index), *param)?);
+            arguments.push(self.wasm_value(ctx, &call.arg(index), *param)?);
         }
         if ty.results.contains(&ValueType::V128) {
             return Err(incompatible(ctx));
@@ -299,7 +299,7 @@ impl Machine {
     }
 
     /// Converts as the specification says: may run code of the guest.
-    fn from_js<'js>(&self, ctx: &Ctx<'js>, value: &Value<'js>, ty: ValueType) -> Result<WasmValue> {
+    fn wasm_value<'js>(&self, ctx: &Ctx<'js>, value: &Value<'js>, ty: ValueType) -> Result<WasmValue> {
         let raw = ctx.as_raw().as_ptr();
         let (mut int, mut long, mut double) = (0, 0, 0.0);
         // SAFETY: a live context and a value that stays borrowed; each call writes a number, or leaves an exception.
@@ -617,7 +617,7 @@ fn grow_table<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
 /// `newGlobal(type, mutable, value)`.
 fn new_global<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     let (ctx, machine, ty, mutable) = (call.ctx(), machine(call)?, value_type(call, 0)?, call.flag(1));
-    let value = machine.from_js(ctx, &call.arg(2), ty)?;
+    let value = machine.wasm_value(ctx, &call.arg(2), ty)?;
     let global = machine.attempt(ctx, |context| context.new_global(value, mutable))?;
     Ok(number(call, global.0))
 }
@@ -641,7 +641,7 @@ fn global_get<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
 fn global_set<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     let (ctx, machine, global) = (call.ctx(), machine(call)?, GlobalId(id(call, 0)?));
     let (ty, _) = machine.with(ctx, |context| context.global_type(global))?;
-    let value = machine.from_js(ctx, &call.arg(1), ty)?;
+    let value = machine.wasm_value(ctx, &call.arg(1), ty)?;
     let is_set = machine.with(ctx, |context| context.global_set(global, value))?;
     Ok(Value::new_bool(ctx.clone(), is_set))
 }

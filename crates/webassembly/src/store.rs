@@ -384,7 +384,7 @@ impl Context<'_> {
 
     fn run(&mut self, func: FuncId, arguments: &[Value]) -> Result<Vec<Value>, Failure> {
         let handle = self.0.data().funcs.get(func.0);
-        let inputs: Vec<Val> = arguments.iter().map(|value| self.to_val(*value)).collect();
+        let inputs: Vec<Val> = arguments.iter().map(|value| self.raw_value(*value)).collect();
         let mut outputs: Vec<Val> = handle.ty(&self.0).results().iter().map(|ty| Val::default_for_ty(*ty)).collect();
         let mut state = handle.call_resumable(&mut self.0, &inputs, &mut outputs);
         loop {
@@ -397,7 +397,7 @@ impl Context<'_> {
                 }
             }
         }
-        Ok(outputs.into_iter().map(|value| self.from_val(value)).collect())
+        Ok(outputs.into_iter().map(|value| self.value_of(value)).collect())
     }
 
     /// Buys at least so much fuel, in whole polls.
@@ -451,7 +451,7 @@ impl Context<'_> {
             ReferenceType::Func => RefType::Func,
             ReferenceType::Extern => RefType::Extern,
         };
-        let first = self.to_ref(first);
+        let first = self.raw_reference(first);
         let table = Table::new(&mut self.0, TableType::new(element, initial, maximum), first);
         let table = table.map_err(|error| self.failure(&error))?;
         Ok(self.table_id(table))
@@ -466,27 +466,27 @@ impl Context<'_> {
     /// Reads an element; `None` outside of the table.
     pub fn table_get(&mut self, table: TableId, index: u32) -> Option<Reference> {
         let table = self.0.data().tables.get(table.0);
-        table.get(&self.0, u64::from(index)).map(|reference| self.from_ref(reference))
+        table.get(&self.0, u64::from(index)).map(|reference| self.reference_of(reference))
     }
 
     /// Writes an element; `false` outside of the table.
     pub fn table_set(&mut self, table: TableId, index: u32, value: Reference) -> bool {
         let table = self.0.data().tables.get(table.0);
-        let value = self.to_ref(value);
+        let value = self.raw_reference(value);
         table.set(&mut self.0, u64::from(index), value).is_ok()
     }
 
     /// Grows a table; returns its length before that, or `None` when it may not have so many.
     pub fn grow_table(&mut self, table: TableId, elements: u32, value: Reference) -> Option<u64> {
         let table = self.0.data().tables.get(table.0);
-        let value = self.to_ref(value);
+        let value = self.raw_reference(value);
         table.grow(&mut self.0, u64::from(elements), value).ok()
     }
 
     /// Creates a global.
     pub fn new_global(&mut self, value: Value, mutable: bool) -> Result<GlobalId, Failure> {
         self.take(2 * ELEMENT_BYTES, "the global")?;
-        let value = self.to_val(value);
+        let value = self.raw_value(value);
         let global = Global::new(&mut self.0, value, if mutable { Mutability::Var } else { Mutability::Const });
         Ok(self.global_id(global))
     }
@@ -500,12 +500,12 @@ impl Context<'_> {
     /// Reads a global.
     pub fn global_get(&mut self, global: GlobalId) -> Value {
         let value = self.0.data().globals.get(global.0).get(&self.0);
-        self.from_val(value)
+        self.value_of(value)
     }
 
     /// Writes a global; `false` when it cannot be set.
     pub fn global_set(&mut self, global: GlobalId, value: Value) -> bool {
-        let value = self.to_val(value);
+        let value = self.raw_value(value);
         self.0.data().globals.get(global.0).set(&mut self.0, value).is_ok()
     }
 
@@ -555,33 +555,33 @@ impl Context<'_> {
         }
     }
 
-    fn to_val(&mut self, value: Value) -> Val {
+    fn raw_value(&mut self, value: Value) -> Val {
         match value {
             Value::I32(value) => Val::I32(value),
             Value::I64(value) => Val::I64(value),
             Value::F32(value) => Val::F32(F32::from_bits(value.to_bits())),
             Value::F64(value) => Val::F64(F64::from_bits(value.to_bits())),
             Value::V128(value) => Val::V128(V128::from(value)),
-            Value::Ref(reference) => match self.to_ref(reference) {
+            Value::Ref(reference) => match self.raw_reference(reference) {
                 Ref::Func(func) => Val::FuncRef(func),
                 Ref::Extern(object) => Val::ExternRef(object),
             },
         }
     }
 
-    fn from_val(&mut self, value: Val) -> Value {
+    fn value_of(&mut self, value: Val) -> Value {
         match value {
             Val::I32(value) => Value::I32(value),
             Val::I64(value) => Value::I64(value),
             Val::F32(value) => Value::F32(f32::from_bits(value.to_bits())),
             Val::F64(value) => Value::F64(f64::from_bits(value.to_bits())),
             Val::V128(value) => Value::V128(value.as_u128()),
-            Val::FuncRef(func) => Value::Ref(self.from_ref(Ref::Func(func))),
-            Val::ExternRef(object) => Value::Ref(self.from_ref(Ref::Extern(object))),
+            Val::FuncRef(func) => Value::Ref(self.reference_of(Ref::Func(func))),
+            Val::ExternRef(object) => Value::Ref(self.reference_of(Ref::Extern(object))),
         }
     }
 
-    fn to_ref(&mut self, reference: Reference) -> Ref {
+    fn raw_reference(&mut self, reference: Reference) -> Ref {
         match reference {
             Reference::Func(None) => Ref::Func(Nullable::Null),
             Reference::Func(Some(id)) => Ref::Func(Nullable::Val(self.0.data().funcs.get(id.0))),
@@ -598,7 +598,7 @@ impl Context<'_> {
         }
     }
 
-    fn from_ref(&mut self, reference: Ref) -> Reference {
+    fn reference_of(&mut self, reference: Ref) -> Reference {
         match reference {
             Ref::Func(Nullable::Null) => Reference::Func(None),
             Ref::Func(Nullable::Val(func)) => Reference::Func(Some(self.func_id(func))),
@@ -671,12 +671,12 @@ fn call_import(
     outputs: &mut [Val],
 ) -> Result<(), wasmi::Error> {
     let mut context = Context(caller.as_context_mut());
-    let arguments: Vec<Value> = inputs.iter().map(|value| context.from_val(value.clone())).collect();
+    let arguments: Vec<Value> = inputs.iter().map(|value| context.value_of(value.clone())).collect();
     let embedder = Rc::clone(&context.0.data().embedder);
     let results = embedder.call_import(Context(context.0.as_context_mut()), import, &arguments);
     let results = results.map_err(wasmi::Error::host)?;
     for (output, result) in outputs.iter_mut().zip(results) {
-        *output = context.to_val(result);
+        *output = context.raw_value(result);
     }
     Ok(())
 }
