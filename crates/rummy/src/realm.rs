@@ -227,8 +227,7 @@ impl PluginRealm {
     pub async fn initialise(&self) -> Result<(), RummyError> {
         let schemes = self.deliver("init", json!({})).await?.value;
         for scheme in schemes.as_array().into_iter().flatten() {
-            let done = self.entries.with(|store| store.statement("upsert_scheme", "run", scheme));
-            done.map_err(|error| RummyError::Store(error.message))?;
+            self.statement("upsert_scheme", "run", scheme.clone())?;
         }
         Ok(())
     }

@@ -558,7 +558,7 @@ impl PluginRealm {
     ///
     /// The store refuses.
     pub fn statement(&self, name: &str, op: &str, params: Value) -> Result<Value, RummyError> {
-        let done = self.entries().with(|store| store.statement(name, op, &params));
+        let done = self.entries().with(|store| store.statement(name, op, &params, CallPath::System));
         done.map_err(|error| RummyError::Store(error.message))
     }
 }

@@ -59,8 +59,8 @@ pub trait EntryService: Send {
     /// Calls a method of the store with the arguments that a plugin gave.
     fn entries(&mut self, method: &str, args: &[Value], path: CallPath) -> Result<EntryAnswer, ServiceError>;
 
-    /// Runs a named statement; `op` is `run`, `get` or `all`.
-    fn statement(&mut self, name: &str, op: &str, params: &Value) -> Result<Value, ServiceError>;
+    /// Runs a named statement; `op` is `run`, `get` or `all`. Some are the host's alone.
+    fn statement(&mut self, name: &str, op: &str, params: &Value, path: CallPath) -> Result<Value, ServiceError>;
 
     /// Reports whether an entry is still to be resolved. `None`: there is no such entry.
     fn is_unresolved(&mut self, run_id: i64, path: &str) -> Option<bool>;
@@ -143,8 +143,9 @@ impl EntryConnector {
         let text = |key: &str| params.get(key).and_then(Value::as_str).unwrap_or_default();
         let answer = if request.method.as_str() == "rummy.db" {
             let none = json!({});
-            let value = self
-                .with(|store| store.statement(text("statement"), text("op"), params.get("params").unwrap_or(&none)));
+            let value = self.with(|store| {
+                store.statement(text("statement"), text("op"), params.get("params").unwrap_or(&none), CallPath::Plugin)
+            });
             value.map(|value| json!({ "value": value }))
         } else {
             let path = self.path_of(params.get("ticket").and_then(Value::as_str));
@@ -192,7 +193,7 @@ mod tests {
             Ok(EntryAnswer { value: path.writer().into(), changes: Vec::new() })
         }
 
-        fn statement(&mut self, _: &str, _: &str, _: &Value) -> Result<Value, ServiceError> {
+        fn statement(&mut self, _: &str, _: &str, _: &Value, _: CallPath) -> Result<Value, ServiceError> {
             Ok(Value::Null)
         }
 

@@ -63,9 +63,12 @@ impl EntryService for StoreService {
         Ok(EntryAnswer { value: done?, changes })
     }
 
-    fn statement(&mut self, name: &str, op: &str, params: &Value) -> Result<Value, ServiceError> {
+    fn statement(&mut self, name: &str, op: &str, params: &Value, path: CallPath) -> Result<Value, ServiceError> {
         self.store.set_now(millis(&self.ambient));
-        Ok(self.store.statement(name, op, params)?)
+        Ok(match path {
+            CallPath::System => self.store.statement(name, op, params),
+            _ => self.store.plugin_statement(name, op, params),
+        }?)
     }
 
     fn is_unresolved(&mut self, run_id: i64, path: &str) -> Option<bool> {

@@ -136,7 +136,10 @@ impl RunDriver<'_> {
         self.progress(state, turn, "processing").await?;
         let message = raw["choices"][0]["message"].clone();
         let content = message["content"].as_str().unwrap_or_default().to_owned();
-        let parsed = tags::parse(&content, &Profile::v2(), self.limits.commands);
+        // A tag that is not advertised, in a run that asks, say, is a command all the same: the policy rejects it.
+        let of_plugins = state.tools.iter().filter_map(Value::as_str);
+        let tools: Vec<&str> = Profile::v2().tools.iter().copied().chain(of_plugins).collect();
+        let parsed = tags::parse_with(&content, &tools, self.limits.commands);
         for warning in &parsed.warnings {
             self.log_error(state, turn, warning, 422, true).await?;
         }

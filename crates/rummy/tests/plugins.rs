@@ -71,7 +71,7 @@ impl EntryService for Shelf {
         }
     }
 
-    fn statement(&mut self, name: &str, op: &str, params: &Value) -> Result<Value, ServiceError> {
+    fn statement(&mut self, name: &str, op: &str, params: &Value, _: CallPath) -> Result<Value, ServiceError> {
         match (name, op) {
             ("upsert_scheme", "run") => {
                 self.schemes.push(params["name"].as_str().unwrap_or_default().to_owned());

@@ -6,9 +6,9 @@ use libtest_mimic::{Arguments, Trial};
 use pijs_environment::Ambient;
 use pijs_llm::provider::{self, ProviderOptions};
 use pijs_rummy::{
-    Decision, EntryConnector, EntryService as _, PluginRealm, PluginSet, Proposal, RealmOptions, RummySession,
-    RunClient, RunDriver, RunFlags, RunLimits, RunMode, RunOutcome, RunRequest, SessionOptions, StoreService, server,
-    session,
+    CallPath, Decision, EntryConnector, EntryService as _, PluginRealm, PluginSet, Proposal, RealmOptions,
+    RummySession, RunClient, RunDriver, RunFlags, RunLimits, RunMode, RunOutcome, RunRequest, SessionOptions,
+    StoreService, server, session,
 };
 use pijs_runtime::throwaway::surroundings;
 use pijs_runtime::{Environment, Interface, Notices};
@@ -36,6 +36,7 @@ fn main() {
         ),
         test("a_file_that_is_read_only_is_not_edited", a_file_that_is_read_only_is_not_edited),
         test("a_run_that_asks_changes_nothing", a_run_that_asks_changes_nothing),
+        test("a_tool_of_a_plugin_is_a_tag", a_tool_of_a_plugin_is_a_tag),
         test("turns_that_fail_are_strikes", turns_that_fail_are_strikes),
         test("clients_start_runs_and_resolve_proposals", clients_start_runs_and_resolve_proposals),
     ];
@@ -103,7 +104,12 @@ fn run(script: &str, mode: RunMode, client: Client) -> Ran {
         let entries = EntryConnector::new(Box::new(store));
         let mut options = RealmOptions::new(base.path().join("stage"));
         options.session.permissions.allow = ["read", "write", "exec"].map(str::to_owned).to_vec();
-        let plugins = PluginSet::default();
+        let plugins = match script {
+            "tool.jsonl" => {
+                PluginSet::default().folder(Path::new(RUNS).join("../plugins/greet").as_path()).expect("read")
+            }
+            _ => PluginSet::default(),
+        };
         let realm = PluginRealm::open(&environment, &plugins, entries, Interface::default(), options).await;
         let realm = realm.unwrap_or_else(|error| panic!("{error}"));
         let model = format!("script:{}", Path::new(RUNS).join(script).display());
@@ -193,6 +199,13 @@ fn a_run_that_asks_changes_nothing() {
     assert_eq!(ran.notes.as_deref(), Some("first\nsecond\nthird\n"));
     let asked: Vec<String> = ran.client.asked.borrow().iter().map(|proposal| proposal.action.clone()).collect();
     assert_eq!(asked, ["ask_user"], "files and commands are rejected before anybody is asked");
+}
+
+/// 003, "Quickstart": the tag of a plugin's tool runs its handler, and its documentation is in the system prompt.
+fn a_tool_of_a_plugin_is_a_tag() {
+    let ran = run("tool.jsonl", RunMode::Act, Client::default());
+    assert_eq!(ran.outcome.status, 200, "{:?} {:?}", ran.outcome, ran.entries);
+    assert_eq!(ran.entry("log://turn_1/greet/you")["body"], "hello you, from greet");
 }
 
 /// 003, "Reporting outcomes" and the verdict: failures are strikes, a claim to be done is refuted by them, three in a row end it.
@@ -322,7 +335,8 @@ fn clients_start_runs_and_resolve_proposals() {
         assert_eq!(std::fs::read_to_string(root.join("notes.txt")).expect("read"), "first\n2nd\nthird\n");
         // What was acknowledged is there for the next process.
         let mut store = session::open_store(&environment, "2.x", false, &Ambient::system()).expect("opened");
-        let runs = store.statement("get_run_by_alias", "get", &json!({ "alias": "edit" })).expect("read");
+        let runs =
+            store.statement("get_run_by_alias", "get", &json!({ "alias": "edit" }), CallPath::System).expect("read");
         assert_eq!(runs["status"], 200, "{runs}");
     });
 }
