@@ -11,6 +11,7 @@ pub(crate) use flags::{ExtensionFlag, split_extension_flags};
 pub(crate) use similar::{misspelt_command, similar_option};
 
 use crate::rules::{RuleArgs, RulesCommand};
+use crate::rummy::RummyCommand;
 use crate::tape::{ReplayArgs, TapeCommand};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -351,6 +352,9 @@ pub(crate) enum Command {
     /// Streamed rules: list, check and try them, also over past sessions
     #[command(subcommand)]
     Rules(RulesCommand),
+    /// Plugins of rummy: runs over entries, and their client protocol
+    #[command(subcommand)]
+    Rummy(RummyCommand),
     /// Play a recorded session again, with no file, program or network, and compare
     Replay(ReplayArgs),
     /// Recorded sessions

@@ -24,6 +24,7 @@ mod preconditions;
 mod print;
 mod rpc;
 mod rules;
+mod rummy;
 mod said;
 mod session;
 mod supply_command;
@@ -161,6 +162,7 @@ fn run(cli: Cli, flags: Vec<ExtensionFlag>, helps: bool) -> Result<()> {
                 snapshot::take(&environment, &args).await.map(|text| output::stdout(&text))
             }
             Some(Command::Rules(command)) => rules::run(&environment, command),
+            Some(Command::Rummy(command)) => rummy::run(&environment, command).await,
             Some(Command::Replay(args)) => tape::replay(&environment, &args).await,
             Some(Command::Tape(command)) => tape::run(&environment, command).await,
             Some(Command::Config { .. }) => Err(help::no_config()),

@@ -27,7 +27,7 @@ struct Opened {
 
 impl Terminal {
     /// Shows `lines` and reads one line; `None` at the end of input.
-    fn ask(&self, lines: &str) -> Option<String> {
+    pub(crate) fn ask(&self, lines: &str) -> Option<String> {
         let _turn = self.one_at_a_time.lock().unwrap_or_else(PoisonError::into_inner);
         let mut out = std::io::stderr().lock();
         write!(out, "{}", clean(lines)).and_then(|()| out.flush()).ok()?;

@@ -1,0 +1,380 @@
+//! `pi rummy`: runs of rummy's dialect, its plugins and its entries.
+
+use crate::output::{clean, indented, stderr, stdout};
+use crate::session::at_once;
+use crate::terminal::Terminal;
+use clap::{Args, Subcommand};
+use futures_util::FutureExt as _;
+use futures_util::future::LocalBoxFuture;
+use pijs_environment::Ambient;
+use pijs_rummy::session::{database, open_store, project_plugins};
+use pijs_rummy::{
+    CallPath, Decision, EntryService, Proposal, RummyError, RummySession, RunClient, RunFlags, RunMode, RunRequest,
+    SessionOptions,
+};
+use pijs_runtime::{Environment, Failure, Isolation, ModelConfig, Permissions, Result, SessionConfig};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+
+/// `pi rummy ...`
+#[derive(Debug, Subcommand)]
+pub(crate) enum RummyCommand {
+    /// Run one prompt to its end
+    Run(RunCommand),
+    /// Serve the client protocol over a WebSocket on this machine
+    Serve(ServeCommand),
+    /// Write an example plugin to .pi/rummy/plugins
+    Init,
+    /// List plugins: what is loaded, and what they register
+    Plugins {
+        #[command(flatten)]
+        common: CommonArgs,
+        /// Machine output
+        #[arg(long)]
+        json: bool,
+    },
+    /// List the entries of a run
+    Entries {
+        /// Name of the run; without one the last of this folder
+        #[arg(long)]
+        run: Option<String>,
+        /// Paths to list, as rummy writes patterns: known://*, src/**
+        #[arg(default_value = "**")]
+        pattern: String,
+        /// Machine output, with bodies
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show what a run did, entry by entry
+    Log {
+        /// Name of the run; without one the last of this folder
+        #[arg(long)]
+        run: Option<String>,
+        /// Machine output
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Options of commands that load plugins.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct CommonArgs {
+    /// Load the plugins below a folder too; repeatable
+    #[arg(long, value_name = "FOLDER")]
+    plugins: Vec<PathBuf>,
+    /// Leave out the plugins that pi brings
+    #[arg(long)]
+    no_bundled: bool,
+    /// Line of rummy that plugins meet: 2.x or 0.5
+    #[arg(long, value_name = "LINE", default_value = "2.x")]
+    dialect: String,
+    /// Let an error of a plugin end what it happens in, as under rummy
+    #[arg(long)]
+    faithful: bool,
+    /// Grant a capability: exec:bash, write:docs/**, http:api.github.com; repeatable
+    #[arg(long, value_name = "CAP[:SCOPE]")]
+    allow: Vec<String>,
+    /// Refuse a capability; repeatable
+    #[arg(long, value_name = "CAP")]
+    deny: Vec<String>,
+    /// Where the code of plugins runs
+    #[arg(long, value_parser = crate::args::isolation(), default_value_t)]
+    isolation: Isolation,
+    /// Which model answers: PROVIDER/ID, an id or a part of one, or script:FILE for a recorded reply
+    #[arg(long, value_name = "PROVIDER/ID")]
+    model: Option<String>,
+    /// Key for the model's provider
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
+    api_key: Option<String>,
+    /// Address of the provider's API
+    #[arg(long, value_name = "URL")]
+    base_url: Option<String>,
+}
+
+/// `pi rummy run PROMPT`
+#[derive(Debug, Args)]
+pub(crate) struct RunCommand {
+    /// What to do
+    prompt: String,
+    /// Name of the run; one that exists continues
+    #[arg(long, value_name = "NAME")]
+    run: Option<String>,
+    /// Only ask: change no file and run no command that changes something
+    #[arg(long)]
+    ask: bool,
+    /// Accept every proposal unasked
+    #[arg(long)]
+    yolo: bool,
+    /// Leave out everything that has to be accepted
+    #[arg(long)]
+    no_proposals: bool,
+    /// One notification a line
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    common: CommonArgs,
+}
+
+/// `pi rummy serve`
+#[derive(Debug, Args)]
+pub(crate) struct ServeCommand {
+    /// Port on 127.0.0.1; 0 takes a free one
+    #[arg(long, default_value_t = 3044)]
+    port: u16,
+    #[command(flatten)]
+    common: CommonArgs,
+}
+
+impl CommonArgs {
+    fn options(self) -> SessionOptions {
+        let config = SessionConfig {
+            permissions: Permissions { allow: self.allow, deny: self.deny, ..Permissions::default() },
+            isolation: self.isolation,
+            model: ModelConfig {
+                name: self.model,
+                api_key: self.api_key,
+                base_url: self.base_url,
+                ..ModelConfig::default()
+            },
+            ..SessionConfig::default()
+        };
+        SessionOptions {
+            config,
+            plugins: self.plugins,
+            profile: self.dialect,
+            bundled: !self.no_bundled,
+            faithful: self.faithful,
+            in_memory: false,
+        }
+    }
+}
+
+pub(crate) async fn run(environment: &Environment, command: RummyCommand) -> Result<()> {
+    match command {
+        RummyCommand::Run(args) => prompt(environment, args).await,
+        RummyCommand::Serve(args) => serve(environment, args).await,
+        RummyCommand::Init => init(environment),
+        RummyCommand::Plugins { common, json } => plugins(environment, common, json).await,
+        RummyCommand::Entries { run, pattern, json } => entries(environment, run.as_deref(), &pattern, json),
+        RummyCommand::Log { run, json } => log(environment, run.as_deref(), json),
+    }
+}
+
+/// A user at a terminal, or nobody: then every proposal is rejected.
+struct AtTerminal {
+    terminal: Option<Terminal>,
+    json: bool,
+}
+
+impl RunClient for AtTerminal {
+    fn notify(&self, method: &str, params: &Value) {
+        if self.json {
+            stdout(&json!({ "jsonrpc": "2.0", "method": method, "params": params }).to_string());
+        } else if method == "run/progress" && params["status"] == "thinking" {
+            stderr(&format!("turn {}", params["turn"]));
+        }
+    }
+
+    fn decide<'a>(&'a self, proposal: &'a Proposal) -> LocalBoxFuture<'a, Decision> {
+        async move {
+            let Some(terminal) = self.terminal.clone() else {
+                stderr(&clean(&format!("rejected, as nobody can be asked: {} {}", proposal.action, proposal.path)));
+                return Decision::Reject(Some("nobody could be asked; --yolo accepts".to_owned()));
+            };
+            let text = |key: &str| proposal.attributes.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+            let is_question = proposal.action == "ask_user";
+            let shown = match proposal.action.as_str() {
+                "sh" | "env" => text("command"),
+                "ask_user" => {
+                    let options = proposal.attributes.get("options").and_then(Value::as_array);
+                    let options =
+                        options.into_iter().flatten().filter_map(Value::as_str).map(|one| format!("\n- {one}"));
+                    format!("{}{}", text("question"), options.collect::<String>())
+                }
+                _ => proposal.body.clone(),
+            };
+            let asks = if is_question { "answer; Enter is none: " } else { "accept? y or n; Enter is no: " };
+            let question =
+                format!("\n== {} ({})\n{}\n== {asks}", proposal.action, proposal.alias, indented(&clean(&shown)));
+            // What grants power is no line that was typed ahead; an answer to the model is taken as it is.
+            let line = tokio::task::spawn_blocking(move || match is_question {
+                true => terminal.ask(&question),
+                false => terminal.answer(&question),
+            });
+            let line = line.await.ok().flatten();
+            match (is_question, line.unwrap_or_default()) {
+                (true, line) if line.is_empty() => Decision::Reject(Some("no answer".to_owned())),
+                (true, line) => Decision::Accept(Some(line)),
+                (false, line) if matches!(line.as_str(), "y" | "yes") => Decision::Accept(None),
+                (false, _) => Decision::Reject(None),
+            }
+        }
+        .boxed_local()
+    }
+}
+
+fn failed(error: RummyError) -> Failure {
+    match error {
+        RummyError::Session(failure) => failure,
+        RummyError::Missing { .. } => Failure::usage(clean(&error.to_string())),
+        other => Failure::failed(clean(&other.to_string())),
+    }
+}
+
+/// Opens a session; its gate asks at the terminal, where there is one.
+async fn open(environment: &Environment, common: CommonArgs) -> Result<RummySession> {
+    let interface = at_once(environment, true, Box::new(pijs_agent::NoFrontEnd));
+    RummySession::open(environment, common.options(), interface).await.map_err(failed)
+}
+
+async fn prompt(environment: &Environment, args: RunCommand) -> Result<()> {
+    let session = open(environment, args.common).await?;
+    let can_ask = environment.stdin_is_terminal && environment.stderr_is_terminal;
+    let client = AtTerminal { terminal: can_ask.then(Terminal::default), json: args.json };
+    let request = RunRequest {
+        alias: args.run.unwrap_or_else(|| format!("run_{}", Ambient::system().epoch_ms())),
+        prompt: args.prompt,
+        mode: if args.ask { RunMode::Ask } else { RunMode::Act },
+        flags: RunFlags { yolo: args.yolo, no_proposals: args.no_proposals, ..RunFlags::default() },
+    };
+    let outcome = session.realm().run(async {
+        let driver = session.driver(&client).await?;
+        let cancel = driver.cancel().clone();
+        tokio::select! {
+            outcome = driver.run(&request) => outcome,
+            _ = async { tokio::signal::ctrl_c().await.ok(); cancel.cancel(); std::future::pending::<()>().await } => {
+                unreachable!("the other branch ends the run")
+            }
+        }
+    });
+    let outcome = outcome.await.map_err(failed);
+    session.close();
+    let outcome = outcome?;
+    if let Some(summary) = outcome.summary.as_deref().filter(|_| !args.json) {
+        crate::output::reply(summary);
+    }
+    if matches!(outcome.status, 200 | 204) {
+        return Ok(());
+    }
+    let reason = outcome.reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+    let message = format!("the run {} ended with {}{reason}", outcome.alias, outcome.status);
+    Err(Failure::failed(clean(&message)).help(format!("see what it did: pi rummy log --run {}", clean(&outcome.alias))))
+}
+
+async fn serve(environment: &Environment, args: ServeCommand) -> Result<()> {
+    let session = open(environment, args.common).await?;
+    let served = pijs_rummy::server::serve(&session, args.port, stdout, async { drop(tokio::signal::ctrl_c().await) });
+    let served = session.realm().run(served).await.map_err(failed);
+    session.close();
+    served
+}
+
+/// The plugin that `pi rummy init` writes.
+const EXAMPLE: &str = include_str!("../demo/hello.rummy.js");
+
+fn init(environment: &Environment) -> Result<()> {
+    let folder = project_plugins(environment).join("hello");
+    let file = folder.join("hello.js");
+    if file.exists() {
+        return Err(Failure::usage(format!("{} is there already", file.display())).help("edit it, or remove it first"));
+    }
+    let written = std::fs::create_dir_all(&folder).and_then(|()| std::fs::write(&file, EXAMPLE));
+    written.map_err(|error| Failure::failed(format!("{}: {error}", file.display())))?;
+    stdout(&format!("wrote {}", file.display()));
+    stdout("next: pi trust, then pi rummy plugins");
+    Ok(())
+}
+
+async fn plugins(environment: &Environment, common: CommonArgs, as_json: bool) -> Result<()> {
+    let session = open(environment, common).await?;
+    let loaded = session.realm().run(session.realm().loaded()).await.map_err(failed);
+    session.close();
+    let loaded = loaded?;
+    if as_json {
+        let listed: Vec<Value> = loaded
+            .plugins
+            .iter()
+            .map(|one| json!({ "name": one.name, "path": one.path, "kind": one.kind, "error": one.error, "schemes": one.schemes }))
+            .collect();
+        stdout(&json!({ "plugins": listed, "tools": loaded.tools, "advertised": loaded.advertised, "hooks": loaded.hooks }).to_string());
+        return Ok(());
+    }
+    for plugin in &loaded.plugins {
+        let state = match (plugin.kind.as_str(), &plugin.error) {
+            ("failed", Some(error)) => format!("not loaded: {}", clean(error)),
+            ("none", _) => "no plugin".to_owned(),
+            _ => String::new(),
+        };
+        stdout(format!("{:16} {} {state}", clean(&plugin.name), clean(&plugin.path)).trim_end());
+    }
+    stdout(&format!("\ntools: {}", clean(&loaded.advertised.join(", "))));
+    Ok(())
+}
+
+/// Opens the entries of this folder for reading, and finds a run.
+fn read(environment: &Environment, run: Option<&str>) -> Result<(pijs_rummy::StoreService, i64)> {
+    let file = database(environment);
+    if !file.is_file() {
+        return Err(Failure::failed("no run has been made in this folder").help("make one: pi rummy run 'PROMPT'"));
+    }
+    let mut store = open_store(environment, "2.x", false, &Ambient::system()).map_err(failed)?;
+    let mut ask = |name: &str, params: Value| {
+        let row = store.statement(name, "get", &params, CallPath::System);
+        row.map_err(|error| Failure::failed(clean(&error.message)))
+    };
+    let id = match run {
+        Some(alias) => ask("get_run_by_alias", json!({ "alias": alias }))?["id"].as_i64(),
+        None => {
+            let project = environment.dirs.cwd.display().to_string();
+            let project = ask("get_project_by_name", json!({ "name": project }))?;
+            ask("get_latest_run", json!({ "project_id": project["id"] }))?["id"].as_i64()
+        }
+    };
+    let name = run.unwrap_or("the last one");
+    let id = id.ok_or_else(|| Failure::usage(format!("there is no run {}", clean(name))))?;
+    Ok((store, id))
+}
+
+fn asked(store: &mut pijs_rummy::StoreService, method: &str, args: &[Value]) -> Result<Vec<Value>> {
+    let answer = store.entries(method, args, CallPath::System);
+    let answer = answer.map_err(|error| Failure::failed(clean(&error.message)))?;
+    Ok(answer.value.as_array().cloned().unwrap_or_default())
+}
+
+fn text<'a>(row: &'a Value, key: &str) -> &'a str {
+    row[key].as_str().unwrap_or_default()
+}
+
+fn entries(environment: &Environment, run: Option<&str>, pattern: &str, as_json: bool) -> Result<()> {
+    let (mut store, id) = read(environment, run)?;
+    for row in asked(&mut store, "getEntriesByPattern", &[id.into(), pattern.into()])? {
+        if as_json {
+            stdout(&row.to_string());
+            continue;
+        }
+        let outcome = row["outcome"].as_str().map(|outcome| format!(" ({outcome})")).unwrap_or_default();
+        let line = format!(
+            "{:10} {:10} {:>6}  {}{outcome}",
+            text(&row, "state"),
+            text(&row, "visibility"),
+            row["tokens"],
+            text(&row, "path")
+        );
+        stdout(&clean(&line));
+    }
+    Ok(())
+}
+
+fn log(environment: &Environment, run: Option<&str>, as_json: bool) -> Result<()> {
+    let (mut store, id) = read(environment, run)?;
+    for row in asked(&mut store, "getLog", &[id.into()])? {
+        if as_json {
+            stdout(&row.to_string());
+            continue;
+        }
+        let outcome = row["outcome"].as_str().map(|outcome| format!(" {outcome}")).unwrap_or_default();
+        stdout(&clean(&format!("turn {} {} {}{outcome}", row["turn"], text(&row, "path"), text(&row, "state"))));
+        text(&row, "body").lines().for_each(|line| stdout(&clean(&format!("    {line}"))));
+    }
+    Ok(())
+}

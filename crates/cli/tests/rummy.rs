@@ -1,0 +1,44 @@
+//! `pi rummy` as a user meets it: a plugin of one's own, a run with a recorded model, and what it left behind.
+
+mod support;
+
+use support::{Run, World};
+
+const RUN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/rummy/runs/whole.jsonl");
+
+fn pi(world: &World, args: &[&str]) -> Run {
+    world.pi(&args.iter().map(|&arg| arg.to_owned()).collect::<Vec<_>>())
+}
+
+#[test]
+fn a_run_edits_a_file_and_tells_what_it_did() {
+    let world = World::new();
+    world.write("project/notes.txt", "first\nsecond\nthird\n");
+    pi(&world, &["rummy", "init"]).succeeded();
+    let unsure = pi(&world, &["rummy", "plugins"]);
+    assert!(unsure.stderr.contains("pi trust") && !unsure.stdout.contains("hello.js"), "{}", unsure.stderr);
+    pi(&world, &["trust"]).succeeded();
+    let listed = pi(&world, &["rummy", "plugins"]);
+    assert!(listed.succeeded().stdout.contains("hello.js"), "{}", listed.stdout);
+
+    pi(&world, &["rummy", "log"]).failed(1, &["pi rummy run"]);
+    let model = format!("script:{RUN}");
+    let run = ["rummy", "run", "Tidy the notes.", "--model", &model, "--yolo", "--allow", "exec", "--allow", "write"];
+    let ran = pi(&world, &run);
+    assert_eq!(ran.succeeded().stdout.trim(), "All three are done.");
+    assert_eq!(world.read("project/notes.txt"), "first\n2nd\nthird\n");
+    let log = pi(&world, &["rummy", "log"]);
+    assert!(log.succeeded().stdout.contains("turn 2 log://turn_2/set/notes.txt resolved"), "{}", log.stdout);
+    let entries = pi(&world, &["rummy", "entries", "*://project"]);
+    assert!(entries.succeeded().stdout.contains("hello://project"), "{}", entries.stdout);
+}
+
+#[test]
+fn nobody_to_ask_is_a_rejection() {
+    let world = World::new();
+    world.write("project/notes.txt", "first\nsecond\nthird\n");
+    let model = format!("script:{RUN}");
+    let ran = pi(&world, &["rummy", "run", "Tidy the notes.", "--model", &model]);
+    assert!(ran.stderr.contains("nobody can be asked"), "{}", ran.stderr);
+    assert_eq!(world.read("project/notes.txt"), "first\nsecond\nthird\n");
+}
