@@ -5,20 +5,32 @@ use pijs_hostcall::{Caller, CancelToken, Dispatcher, Held};
 use pijs_protocol::{Capability, HostCall, HostResult, HostcallError};
 use serde_json::{Map, Value};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use tokio::sync::mpsc;
 
-/// Where hostcalls go. It is there once the session is put together.
+/// Where hostcalls go. It is open from when the session is put together until it ends.
 #[derive(Clone, Default)]
-pub(crate) struct Door(Arc<OnceLock<Arc<Dispatcher>>>);
+pub(crate) struct Door(Arc<Opening>);
+
+#[derive(Default)]
+struct Opening {
+    dispatcher: OnceLock<Arc<Dispatcher>>,
+    /// Held while a call begins: none begins once this says that the session has ended.
+    is_closed: RwLock<bool>,
+}
 
 impl Door {
     pub(crate) fn open(&self, dispatcher: Arc<Dispatcher>) {
-        let _ = self.0.set(dispatcher);
+        let _ = self.0.dispatcher.set(dispatcher);
+    }
+
+    /// Lets no call begin any more.
+    pub(crate) fn close(&self) {
+        *self.0.is_closed.write().unwrap_or_else(PoisonError::into_inner) = true;
     }
 
     pub(crate) fn dispatcher(&self) -> Option<&Arc<Dispatcher>> {
-        self.0.get()
+        self.0.dispatcher.get()
     }
 }
 
@@ -85,12 +97,17 @@ impl Calls {
         let id = call.call_id.clone();
         let (sender, results) = mpsc::unbounded_channel();
         let of_chunks = sender.clone();
+        let is_closed = self.door.0.is_closed.read().unwrap_or_else(PoisonError::into_inner);
+        if *is_closed {
+            return Err(HostcallError::io("EPIPE", "mcp", "mcp: the session has ended"));
+        }
         let called = self.dispatcher()?.call(&self.caller, call, move |result, held| {
             let _ = of_chunks.send((result, held));
         });
         let rest = called.rest(move |result, held| {
             let _ = sender.send((result, held));
         });
+        drop(is_closed);
         let stop = CancelToken::new();
         let stopped = stop.clone();
         tokio::spawn(async move {

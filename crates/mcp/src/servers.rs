@@ -344,6 +344,7 @@ impl Servers {
 
     /// Ends all connections and what was started for them.
     pub fn end(&self) {
+        self.0.door.close();
         for server in self.list() {
             server.lock().connection = None;
             if let Some(dispatcher) = self.0.door.dispatcher() {
