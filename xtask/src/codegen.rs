@@ -6,6 +6,7 @@
 
 use anyhow::{Context, Result, bail};
 use pijs_dialect_rummy::rpc::{Call, Notification};
+use pijs_mcp::config::McpFile;
 use pijs_protocol::artifact::ArtifactMetadata;
 use pijs_protocol::log::LogEntry;
 use pijs_protocol::manifest::CapabilityManifest;
@@ -62,6 +63,7 @@ pub fn generate() -> Result<Vec<Generated>> {
             "One record of a tape: a line of JSON in its zstd frames",
             &[],
         ),
+        generated::<McpFile>("mcp.schema.json", "mcp.json: the MCP servers of a user or a project", &[]),
         generated::<Delivery>("delivery.schema.json", "One macrotask for a realm", &[]),
         generated::<Yield>("yield.schema.json", "What a realm hands back at the end of a turn", &[]),
         generated::<SyncReply>("sync_reply.schema.json", "The answer to a synchronous hostcall", &[]),
