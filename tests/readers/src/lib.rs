@@ -47,6 +47,8 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("frames", frames),
     ("ledger", ledger),
     ("lock", lock),
+    ("mcp", mcp),
+    ("mcp_json", mcp_json),
     ("npmrc", npmrc),
     ("package_json", package_json),
     ("patterns", patterns),
@@ -320,6 +322,39 @@ pub fn sse(data: &[u8]) {
     let whole = read(vec![Bytes::copy_from_slice(data)]);
     let cut = read(data.chunks(3).map(Bytes::copy_from_slice).collect());
     assert_eq!(whole, cut);
+}
+
+/// What an MCP server writes on its standard output: limits hold however it is cut, and what a message holds is told in blocks of text.
+pub fn mcp(data: &[u8]) {
+    let taken = |size: usize| {
+        let mut flow = pijs_mcp::flow::Flow::default();
+        data.chunks(size.max(1)).try_for_each(|chunk| flow.take(chunk))
+    };
+    assert_eq!(taken(1), taken(data.len()));
+    for line in data.split(|byte| *byte == b'\n') {
+        let Ok(value) = serde_json::from_slice::<Value>(line) else { continue };
+        let result = value.get("result").unwrap_or(&value).clone();
+        let mut answer = pijs_mcp::results::of_tool("s", result.clone()).unwrap_or_default();
+        let whole = answer.cut();
+        assert!(whole.is_none() || answer.text().len() < pijs_mcp::results::MOST_TEXT + 200);
+        let _ = pijs_mcp::results::of_resource(result.clone());
+        let said = pijs_mcp::results::of_prompt("s", result).unwrap_or_default();
+        assert!(said.len() <= pijs_mcp::results::MOST_TEXT + 3);
+        let name = value.get("name").and_then(Value::as_str).unwrap_or_default();
+        let named = pijs_mcp::names::of_all(&[("s".to_owned(), name.to_owned()), ("s".to_owned(), format!("{name}."))]);
+        assert!(named[0] != named[1] && named.iter().all(|name| name.len() <= 64));
+    }
+}
+
+/// `mcp.json`: whatever it says, names are plain, and no two servers share one.
+pub fn mcp_json(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let mut problems = Vec::new();
+    let parsed = pijs_mcp::config::Parsed::parse(&text, "mcp.json");
+    let servers = pijs_mcp::config::merge(parsed.clone(), parsed, &mut problems);
+    let names: BTreeSet<String> = servers.iter().map(|server| server.name.replace('-', "_")).collect();
+    assert_eq!(names.len(), servers.len());
+    assert!(servers.iter().all(|server| pijs_mcp::config::check_name(&server.name).is_ok()));
 }
 
 /// A line of choices, a rule file, a line `===`, and a stream: it is read within limits, and its pieces make no difference.
