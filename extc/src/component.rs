@@ -15,7 +15,7 @@ use crate::resolve::Package;
 use crate::tree::SourceTree;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use pijs_artifact::{Artifact, COMPONENT_SCHEME, Module, encode};
+use pijs_artifact::{Artifact, COMPONENT_SCHEME, Module};
 use pijs_protocol::Capability;
 use pijs_protocol::artifact::ArtifactMetadata;
 use pijs_protocol::manifest::{CAPABILITY_SCHEMA, CapabilityManifest, CapabilityRequest, Scope};
@@ -51,9 +51,8 @@ pub(crate) fn compile(package: &Package, tree: SourceTree, _options: &BuildOptio
     let file = name_of(&tree, &package.entries[0]);
     let bytes = tree.read(&package.entries[0])?;
     let artifact = artifact(&bytes, known(package, &tree), &file)?;
-    let bytes = encode(&artifact);
     let (record, evidence) = (Record::new(package, &tree), tree.evidence());
-    Ok(Compiled { artifact, bytes, record, diagnostics: Vec::new(), evidence })
+    Ok(Compiled { artifact, record, diagnostics: Vec::new(), evidence })
 }
 
 /// Compiles the component of an artifact again.
