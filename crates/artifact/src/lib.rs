@@ -15,6 +15,7 @@
 //! | [`Verified`] | an artifact whose bytecode may be loaded |
 //! | [`Frame`], [`innermost`] | read the stacks of errors |
 //! | [`PositionMap`], [`FindFunctions`] | answer questions about the text of modules; `extc` implements them |
+//! | [`quoted()`] | what V8 quotes of a text in an error |
 //!
 //! What always holds: encoding is deterministic; decoding never panics and never allocates more than
 //! the input is long; a MAC binds the bytes, the engine build, the format and the id.
@@ -25,6 +26,7 @@ mod container;
 mod error;
 mod mac;
 mod module_text;
+mod quoted;
 mod verified;
 
 pub use container::{
@@ -33,4 +35,5 @@ pub use container::{
 pub use error::ArtifactError;
 pub use mac::{InstallKey, Mac, sign, verifies};
 pub use module_text::{FindFunctions, Frame, FunctionText, MOST_FRAMES, PositionMap, innermost};
+pub use quoted::quoted;
 pub use verified::Verified;

@@ -48,7 +48,6 @@ mod position;
 #[cfg(target_os = "linux")]
 mod process;
 mod profile;
-mod quoted;
 mod quotes;
 mod reach;
 mod record;

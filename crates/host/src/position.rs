@@ -4,8 +4,7 @@
 //! `extc` implements over the artifact's source maps, says where that is in the author's file;
 //! [`translate`] applies it to a whole error before anyone sees it.
 
-use crate::quoted::quoted;
-use pijs_artifact::{Frame, MOST_FRAMES, PositionMap};
+use pijs_artifact::{Frame, MOST_FRAMES, PositionMap, quoted};
 use pijs_protocol::message::ErrorReport;
 
 /// Replaces bundle positions in `error.stack` and fills in `error.position` with the innermost frame

@@ -6,8 +6,7 @@
 //! An error that nobody caught gets its quotation at the latest where the host maps its positions. `fixtures/node/error-wording` compares
 //! with Node, `fixtures/drive/not-functions.json` and `fixtures/drive/caught.json` compare with pi.
 
-use crate::quoted::quoted;
-use pijs_artifact::{FindFunctions, FunctionText, Verified};
+use pijs_artifact::{FindFunctions, FunctionText, Verified, quoted};
 use pijs_hostcall::{BoxFuture, ChunkSink, Connector, Output, Request};
 use pijs_protocol::{ExtensionId, HostcallError};
 use serde_json::{Value, json};

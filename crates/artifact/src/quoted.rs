@@ -23,7 +23,7 @@ enum Quote {
 }
 
 /// The message with the expression in it. `line` and `column` are those of the innermost frame, 1-based.
-pub(crate) fn quoted(message: &str, source: &str, line: u32, column: u32) -> Option<String> {
+pub fn quoted(message: &str, source: &str, line: u32, column: u32) -> Option<String> {
     let (before, quote) = QUOTED.iter().find_map(|(words, quote)| Some((message.strip_suffix(words)?, *quote)))?;
     if !before.is_empty() && !before.ends_with(": ") {
         return None;
