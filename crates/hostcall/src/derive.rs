@@ -79,9 +79,9 @@ pub enum Subject<'a> {
         /// What it is called with.
         arguments: Option<&'a Value>,
     },
-    /// A file that is compiled while the extension runs.
+    /// A file, or a text of the extension's own, that is compiled while the extension runs.
     Code {
-        /// Where it was read.
+        /// Where it was read; empty for a text.
         path: &'a str,
         /// Its length in bytes.
         bytes: u64,
@@ -249,7 +249,11 @@ pub fn derive<'a>(method: &'a str, params: &'a Map<String, Value>) -> Result<Req
             );
         }
     };
-    let is_probe = method == "fs" && params.get("op").and_then(Value::as_str).is_some_and(is_probe);
+    let is_probe = match method {
+        "fs" => params.get("op").and_then(Value::as_str).is_some_and(is_probe),
+        "module" => params.get("probe") == Some(&Value::Bool(true)),
+        _ => false,
+    };
     Ok(Required { capability, subject, is_probe })
 }
 
@@ -711,8 +715,9 @@ fn mcp(params: &Map<String, Value>) -> Result<Subject<'_>, HostcallError> {
 fn code(params: &Map<String, Value>) -> Derived<'_> {
     let bytes = params.get("bytes").and_then(Value::as_u64);
     let bytes = bytes.ok_or_else(|| HostcallError::invalid("schema", "module: `bytes` is not a length"))?;
-    let subject =
-        Subject::Code { path: text("module", params, "path")?, bytes, digest: text("module", params, "digest")? };
+    // A text of no file has no path.
+    let path = if params.contains_key("path") { text("module", params, "path")? } else { "" };
+    let subject = Subject::Code { path, bytes, digest: text("module", params, "digest")? };
     Ok((if guard::is_up("gate.eval") { "eval" } else { "module" }, subject))
 }
 

@@ -483,8 +483,10 @@ impl Inner {
         if decision.reason == Some(Reason::ProtectedPath) {
             self.gate.observe(&caller.profile, Signal::TriedProtected);
         }
-        let privileged =
-            matches!(required.capability, "write" | "exec" | "http" | "eval") && required.subject != Subject::Handle;
+        let is_text_probe = matches!(required.subject, Subject::Code { .. }) && required.is_probe;
+        let privileged = !is_text_probe
+            && matches!(required.capability, "write" | "exec" | "http" | "eval")
+            && required.subject != Subject::Handle;
         if privileged && self.gate.was_unforeseen(&caller.profile, required.capability) {
             self.gate.observe(&caller.profile, Signal::Unforeseen);
         }

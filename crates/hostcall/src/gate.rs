@@ -450,6 +450,10 @@ impl Gate {
         if self.inner.prompter.is_none() {
             return Ok(Judgement::Settled(decision.because(Reason::NonInteractive, Rule::NoPerson)));
         }
+        // It tells whether the grant is there.
+        if matches!(required.subject, Subject::Code { .. }) && required.is_probe {
+            return Ok(Judgement::Settled(Decision { rule: Rule::Unset, ..decision }));
+        }
         if let (Subject::Names(names), Some(set)) = (&required.subject, &self.inner.variables)
             && !names.iter().any(|name| set.contains(*name) && !is_free_variable(name))
         {

@@ -65,7 +65,7 @@
 //! | `log` | `level, message` (or `event`), `data?` | `{}` | `log` |
 //! | `module` | `op: "quote"`, `message, module, line, column` | what V8 says of an error there: `message`, or null | `module` |
 //! | | `op: "source"`, `module, line, column` | the text of the function that begins there: `text`, or null | `module` |
-//! | | `op: "compile"`, `path, bytes, digest` (`sha256:HEX` of the text) | `{}`: the realm may compile that file as a module | `eval` |
+//! | | `op: "compile"`, `path?, bytes, digest` (`sha256:HEX` of the text), `probe?` | `{}`: the realm may compile that file as a module, or without a path a text as a script; nobody is asked for a probe | `eval` |
 //! | `timer` | `op: "sleep"`, `ms` | `{}` | `timer` |
 //! | `rummy.entries` | `method, args, ticket?`: a method of the entry store of a rummy session | `{value, changes}` | `session` |
 //! | `rummy.db` | `op: "run" / "get" / "all"`, `statement, params?`: a named statement of it | `{value}` | `session` |

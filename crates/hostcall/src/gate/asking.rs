@@ -51,6 +51,8 @@ struct Asked {
     muted: bool,
     /// What was refused while others waited: capability and subject.
     refused: Vec<(String, String)>,
+    /// The answer for one text that is compiled: it holds for all texts of the extension until it is loaded again.
+    of_text: Option<Answer>,
     /// Answers for one call, by what was asked, for as long as the extension is being loaded.
     of_load: Option<Vec<(Topic, Answer)>>,
 }
@@ -59,6 +61,8 @@ struct Asked {
 #[derive(Debug, PartialEq, Eq)]
 enum Topic {
     Paths(Vec<(&'static str, PathBuf)>),
+    /// Compiling text, whatever it says: a library compiles one after the other.
+    Text,
     /// Capability and subject.
     Other(&'static str, String),
 }
@@ -71,7 +75,10 @@ impl Asking {
 
     /// Begins the load of an extension: until [`Asking::end_loads`] the same question is asked once.
     pub(super) fn begin_load(&self, extension: &ExtensionId) {
-        self.with(extension, |asked| asked.of_load = Some(Vec::new()));
+        self.with(extension, |asked| {
+            asked.of_load = Some(Vec::new());
+            asked.of_text = None;
+        });
     }
 
     pub(super) fn end_loads(&self, is_over: impl Fn(&ExtensionId) -> bool) {
@@ -109,19 +116,24 @@ impl<'a> Place<'a> {
         self.asking.with(self.extension, |asked| asked.muted || asked.refused.contains(&about(question)))
     }
 
-    /// Returns the answer for one call that the same question had while the extension is being loaded.
+    /// Returns the answer for one call that the same question had: while the extension is being loaded, or of another text.
     fn answered_in_load(&self, topic: &Topic) -> Option<Answer> {
         self.asking.with(self.extension, |asked| {
+            if *topic == Topic::Text {
+                return asked.of_text;
+            }
             let answers = asked.of_load.as_ref()?;
             answers.iter().find(|(known, _)| known == topic).map(|(_, answer)| *answer)
         })
     }
 
-    /// Keeps an answer for one call until the extension is loaded.
+    /// Keeps an answer for one call until the extension is loaded, and that for a text.
     fn note_in_load(&self, topic: Topic, answer: Answer) {
         if matches!(answer, Answer::Deny | Answer::AllowOnce) {
             self.asking.with(self.extension, |asked| {
-                if let Some(answers) = &mut asked.of_load {
+                if topic == Topic::Text {
+                    asked.of_text = Some(answer);
+                } else if let Some(answers) = &mut asked.of_load {
                     answers.push((topic, answer));
                 }
             });
@@ -207,6 +219,7 @@ impl Gate {
         }
         match &required.subject {
             Subject::Program { given, .. } if given.input == Input::Later => None,
+            Subject::Code { path: "", .. } => Some(Topic::Text),
             Subject::Paths(first, second) => {
                 let uses = std::iter::once(first).chain(second);
                 let place = |used: &PathUse<'_>| {

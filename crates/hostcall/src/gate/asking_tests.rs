@@ -193,6 +193,30 @@ async fn the_same_question_is_asked_once_while_an_extension_is_being_loaded() {
 }
 
 #[tokio::test]
+async fn text_is_asked_about_once_and_a_probe_never() {
+    let (gate, person) = gate(Mode::Prompt);
+    let compiles = async |bytes: u64, probe: bool| {
+        let params = serde_json::json!({"op": "compile", "bytes": bytes, "digest": "sha256:ab", "probe": probe});
+        let required = crate::derive::derive("module", params.as_object().unwrap()).unwrap();
+        gate.ask(&caller("a"), "module", &required).await.unwrap().0.allowed
+    };
+    assert!(!compiles(1, true).await, "nobody is asked");
+    for (answer, allowed) in [(Answer::Deny, false), (Answer::AllowOnce, true)] {
+        gate.begin_load(&"a".into());
+        gate.end_load(&"a".into());
+        person.answer(&[answer]);
+        for bytes in 1..4 {
+            assert_eq!(compiles(bytes, false).await, allowed);
+        }
+        assert!(!compiles(1, true).await);
+    }
+    assert_eq!(person.subjects(), vec!["code made of text (1 bytes, sha256:ab)"; 2]);
+    person.answer(&[Answer::AllowSubject]);
+    gate.begin_load(&"a".into());
+    assert!(compiles(5, false).await && compiles(1, true).await, "with the grant a probe is told so");
+}
+
+#[tokio::test]
 async fn input_that_is_seen_later_is_asked_about_each_time_while_an_extension_is_being_loaded() {
     let (gate, person) = gate(Mode::Prompt);
     gate.begin_load(&"a".into());

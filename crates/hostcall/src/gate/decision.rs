@@ -209,6 +209,7 @@ impl fmt::Display for Subject<'_> {
                 }
                 arguments.map_or(Ok(()), |arguments| write!(f, " {arguments}"))
             }
+            Self::Code { path: "", bytes, digest } => write!(f, "code made of text ({bytes} bytes, {digest})"),
             Self::Code { path, bytes, digest } if path.contains('\'') => {
                 write!(f, "{path:?} ({bytes} bytes, {digest})")
             }

@@ -21,6 +21,8 @@ use std::sync::{Mutex, PoisonError};
 const MOST_KEPT: usize = 64;
 /// Digits of a number that a process or a moment may have given; fewer may be a version.
 const SHORTEST_NUMBER: usize = 3;
+/// What a realm throws where a text may not be compiled.
+const TEXT_REFUSED: &str = "eval is not supported";
 /// Longest grant that is told.
 const LONGEST_GRANT: usize = 1000;
 
@@ -104,6 +106,8 @@ impl Gate {
             }
             Subject::Program { command, .. } => vec![(*command).to_owned()],
             Subject::Host { host, .. } => vec![host.clone()],
+            // The realm says what an engine without a compiler says, which libraries look for.
+            Subject::Code { path: "", .. } => Vec::new(),
             Subject::Code { path, .. } => vec![format!("'{path}'")],
             _ => Vec::new(),
         };
@@ -116,7 +120,8 @@ impl Gate {
             }
             _ => Cure::Allow(Vec::new()),
         };
-        let words = refusal.message.clone();
+        let is_text = matches!(required.subject, Subject::Code { path: "", .. });
+        let words = if is_text { TEXT_REFUSED.to_owned() } else { refusal.message.clone() };
         self.inner.refusals.note(caller.extension(), Refusal { words, subjects, is_request, cure });
     }
 
