@@ -5,14 +5,15 @@
 //! it parses. So the bytecode depends on the specifier, the source and the engine build alone. The
 //! source text is stripped, line information stays: the host maps positions back through source maps.
 //!
-//! `extc` calls this. So does `dynamic_code`, for what an extension imports while it runs and was allowed to.
+//! `extc` calls this. So do `dynamic_code`, for what an extension imports while it runs and was allowed to, and `text_code`, for
+//! what it gives `Function` and `eval`: a script, compiled only.
 
 use crate::text;
 use pijs_protocol::artifact::EngineBuild;
 use rquickjs::context::intrinsic;
 use rquickjs::loader::{ImportAttributes, Loader, Resolver};
 use rquickjs::module::{Declared, ModuleDef};
-use rquickjs::{Context, Ctx, Module, Runtime, WriteOptions, qjs};
+use rquickjs::{Context, Ctx, Module, Runtime, Value, WriteOptions, qjs};
 use std::cell::RefCell;
 use std::ffi::{CStr, CString};
 use std::rc::Rc;
@@ -103,8 +104,51 @@ pub fn compile(modules: &[ModuleSource<'_>]) -> Result<Vec<Vec<u8>>, CompileErro
     modules.iter().map(compile_one).collect()
 }
 
-/// Memory of the parser of one module that is compiled while a realm runs.
+/// Memory of the parser of one text that is compiled while a realm runs.
 const PARSER_BYTES: usize = 128 << 20;
+
+/// The name of scripts that are compiled while a realm runs, in stacks and in positions. No module has it.
+pub(crate) const SCRIPT_NAME: &str = "<anonymous>";
+
+/// A text that has to be right before a script around it is compiled: the script alone could be right because the text closes
+/// what stands around it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Part<'a> {
+    /// Parses by itself.
+    Script(&'a str),
+    /// Declares a name twice in one scope, before and after a part of the script: the parser gets as far as the second one, and
+    /// refuses that, where the part closes no more than it opens.
+    Enclosing(&'a str),
+}
+
+/// Beginning of what the parser says of a name that is declared twice.
+const DECLARED_TWICE: &str = "invalid redefinition";
+
+/// Compiles a sloppy script where a realm runs, once its parts are right. The bytecode keeps the text, which functions of it are
+/// asked for.
+pub(crate) fn compile_script_beside_realm(parts: &[Part<'_>], script: &str) -> Result<Vec<u8>, CompileError> {
+    let runtime = runtime_with(StandIns::default())?;
+    runtime.set_memory_limit(PARSER_BYTES);
+    let context = Context::custom::<(intrinsic::Eval, intrinsic::RegExpCompiler)>(&runtime);
+    let context = context.map_err(failed_in(SCRIPT_NAME))?;
+    let how = qjs::JS_EVAL_TYPE_GLOBAL | qjs::JS_EVAL_FLAG_COMPILE_ONLY;
+    let parse = |text: &str| in_context(&context, SCRIPT_NAME, |ctx| parsed(ctx, SCRIPT_NAME, text, how).map(drop));
+    for part in parts {
+        match part {
+            Part::Script(text) => parse(text)?,
+            Part::Enclosing(text) => match parse(text) {
+                Err(error) if error.message.starts_with(DECLARED_TWICE) => {}
+                // The places that are told are those of the script.
+                Err(error) => return Err(parse(script).err().unwrap_or(error)),
+                Ok(()) => return Err(CompileError::without_position(SCRIPT_NAME, "Unexpected token '}'")),
+            },
+        }
+    }
+    in_context(&context, SCRIPT_NAME, |ctx| {
+        let compiled = parsed(ctx, SCRIPT_NAME, script, how)?;
+        written(ctx, compiled.as_raw(), WriteOptions::default())
+    })
+}
 
 /// Compiles one module where a realm runs: its bytecode, and the specifiers of its static imports in their order.
 pub(crate) fn compile_beside_realm(module: ModuleSource<'_>) -> Result<(Vec<u8>, Vec<String>), CompileError> {
@@ -131,32 +175,55 @@ fn failed_in(specifier: &str) -> impl Fn(rquickjs::Error) -> CompileError {
 }
 
 fn compile_in(context: &Context, module: ModuleSource<'_>) -> Result<Vec<u8>, CompileError> {
-    let failed = failed_in(module.specifier);
-    context.with(|ctx| match bytecode_of(&ctx, module) {
-        Ok(bytecode) => Ok(bytecode),
-        Err(rquickjs::Error::Exception) => Err(syntax_error(&ctx, module.specifier)),
-        Err(error) => Err(failed(error)),
+    in_context(context, module.specifier, |ctx| bytecode_of(ctx, module))
+}
+
+fn in_context<T>(
+    context: &Context,
+    name: &str,
+    work: impl FnOnce(&Ctx<'_>) -> rquickjs::Result<T>,
+) -> Result<T, CompileError> {
+    context.with(|ctx| match work(&ctx) {
+        Ok(done) => Ok(done),
+        Err(rquickjs::Error::Exception) => Err(syntax_error(&ctx, name)),
+        Err(error) => Err(failed_in(name)(error)),
     })
 }
 
 /// `Module::declare` and `write`, but of any text: JavaScript may hold NUL, and rquickjs makes a C string of it.
 fn bytecode_of(ctx: &Ctx<'_>, module: ModuleSource<'_>) -> rquickjs::Result<Vec<u8>> {
-    let name = CString::new(module.specifier)?;
-    // The engine may look at the byte behind the text.
-    let source = [module.source.as_bytes(), b"\0"].concat();
     let how = qjs::JS_EVAL_TYPE_MODULE | qjs::JS_EVAL_FLAG_STRICT | qjs::JS_EVAL_FLAG_COMPILE_ONLY;
-    let raw = ctx.as_raw().as_ptr();
-    // SAFETY: `source` holds one byte more than its length says, `name` ends with NUL, and both outlive the call.
-    let compiled =
-        unsafe { qjs::JS_Eval(raw, source.as_ptr().cast(), module.source.len() as _, name.as_ptr(), how as i32) };
+    let options = WriteOptions { strip_source: true, ..WriteOptions::default() };
+    let compiled = evaluated(ctx, module.specifier, module.source, how)?;
+    // The context keeps a module that was not evaluated; the value has no reference of its own.
+    written(ctx, compiled, options)
+}
+
+/// Parses a script without running it.
+fn parsed<'js>(ctx: &Ctx<'js>, name: &str, source: &str, how: u32) -> rquickjs::Result<Value<'js>> {
+    let compiled = evaluated(ctx, name, source, how)?;
+    // SAFETY: the function was just returned to us with its reference.
+    Ok(unsafe { Value::from_raw(ctx.clone(), compiled) })
+}
+
+fn evaluated(ctx: &Ctx<'_>, name: &str, source: &str, how: u32) -> rquickjs::Result<qjs::JSValue> {
+    let name = CString::new(name)?;
+    // The engine may look at the byte behind the text.
+    let text = [source.as_bytes(), b"\0"].concat();
+    // SAFETY: `text` holds one byte more than its length says, `name` ends with NUL, and both outlive the call.
+    let compiled = unsafe {
+        qjs::JS_Eval(ctx.as_raw().as_ptr(), text.as_ptr().cast(), source.len() as _, name.as_ptr(), how as i32)
+    };
     // SAFETY: only the tag is read.
-    if unsafe { qjs::JS_IsException(compiled) } {
-        return Err(rquickjs::Error::Exception);
-    }
+    if unsafe { qjs::JS_IsException(compiled) } { Err(rquickjs::Error::Exception) } else { Ok(compiled) }
+}
+
+/// The bytecode of a module or a script that was not evaluated.
+fn written(ctx: &Ctx<'_>, compiled: qjs::JSValue, options: WriteOptions) -> rquickjs::Result<Vec<u8>> {
+    let raw = ctx.as_raw().as_ptr();
     let mut size = 0;
-    let flags = WriteOptions { strip_source: true, ..WriteOptions::default() }.to_flag();
-    // SAFETY: `compiled` is a module that was not evaluated; its context keeps it. `size` is written before the call ends.
-    let written = unsafe { qjs::JS_WriteObject(raw, &raw mut size, compiled, flags) };
+    // SAFETY: `compiled` was not evaluated and lives: its context or its owner keeps it. `size` is written before the call ends.
+    let written = unsafe { qjs::JS_WriteObject(raw, &raw mut size, compiled, options.to_flag()) };
     if written.is_null() {
         return Err(rquickjs::Error::Exception);
     }

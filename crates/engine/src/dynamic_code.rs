@@ -24,9 +24,9 @@ use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
 
 /// Longest text that is compiled. A parser is not interrupted, and this takes it tens of milliseconds.
-const LONGEST_TEXT: usize = 1 << 20;
+pub(crate) const LONGEST_TEXT: usize = 1 << 20;
 /// Text that one realm compiles in all: bytecode stays as long as the realm does.
-const MOST_TEXT: usize = 16 << 20;
+pub(crate) const MOST_TEXT: usize = 16 << 20;
 
 /// Names of such modules begin so, and no other modules do.
 const PREFIX: &str = "file://";
@@ -54,7 +54,8 @@ pub(crate) fn compile_module<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
         );
         return Err(Exception::throw_range(ctx, &message));
     }
-    request_consent(call, &path, &text)?;
+    let request = consent_request(call, Some(&path), &text);
+    answer_now(call, request)?;
     shared.compiled_text.set(compiled);
     let source = if call.flag(3) { wrapped(&text) } else { text };
     let module = ModuleSource { specifier: &url, source: source.strip_prefix('\u{feff}').unwrap_or(&source) };
@@ -70,29 +71,29 @@ pub(crate) fn compile_module<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     Ok(specifiers.into_value())
 }
 
-/// Asks the host, or throws its refusal.
-fn request_consent(call: &Call<'_, '_>, path: &str, text: &str) -> Result<()> {
+/// The question whether a text may be compiled; a text of no file has no path.
+pub(crate) fn consent_request(call: &Call<'_, '_>, path: Option<&str>, text: &str) -> HostCall {
     let mut digest = "sha256:".to_owned();
     for byte in Sha256::digest(text.as_bytes()) {
         let _ = write!(digest, "{byte:02x}");
     }
-    let params = [
-        ("op", Json::from("compile")),
-        ("path", Json::from(path)),
-        ("bytes", Json::from(text.len())),
-        ("digest", Json::from(digest)),
-    ];
-    let request = HostCall {
+    let mut params = Map::new();
+    params.insert("op".to_owned(), Json::from("compile"));
+    if let Some(path) = path {
+        params.insert("path".to_owned(), Json::from(path));
+    }
+    params.insert("bytes".to_owned(), Json::from(text.len()));
+    params.insert("digest".to_owned(), Json::from(digest));
+    HostCall {
         capability: Capability::new("eval"),
         method: Method::new("module"),
         call_id: call.shared().next_call_id(),
-        params: params.into_iter().map(|(name, value)| (name.to_owned(), value)).collect::<Map<_, _>>(),
+        params,
         timeout_ms: None,
         cancel_token: None,
         context: None,
         bytes: Vec::new(),
-    };
-    answer_now(call, request).map(drop)
+    }
 }
 
 /// A CommonJS module as Node wraps it, on the same lines.

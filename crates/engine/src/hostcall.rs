@@ -76,6 +76,15 @@ pub(crate) fn call_sync<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
 
 /// Waits for the answer of a request, or throws its error.
 pub(crate) fn answer_now(call: &Call<'_, '_>, request: HostCall) -> Result<HostResult> {
+    let result = result_now(call, request)?;
+    match &result.error {
+        Some(error) => Err(throw_hostcall_error(call.ctx(), error)),
+        None => Ok(result),
+    }
+}
+
+/// Waits for the result of a request, which may be an error.
+pub(crate) fn result_now(call: &Call<'_, '_>, request: HostCall) -> Result<HostResult> {
     let (ctx, shared) = (call.ctx(), call.shared());
     let call_id = request.call_id.clone();
     trace::keep(ctx, shared, Traced::Call);
@@ -84,9 +93,6 @@ pub(crate) fn answer_now(call: &Call<'_, '_>, request: HostCall) -> Result<HostR
     shared.clock.set(reply.now);
     if let Some(delta) = &reply.state {
         shared.state.apply(ctx, delta)?;
-    }
-    if let Some(error) = &reply.result.error {
-        return Err(throw_hostcall_error(ctx, error));
     }
     Ok(reply.result)
 }
@@ -117,7 +123,7 @@ fn refuse(ctx: &Ctx<'_>, unfit: &Unfit) -> rquickjs::Error {
 }
 
 /// Throws an `Error` that carries the taxonomy: `code`, `retryable`, `details`.
-fn throw_hostcall_error(ctx: &Ctx<'_>, error: &HostcallError) -> rquickjs::Error {
+pub(crate) fn throw_hostcall_error(ctx: &Ctx<'_>, error: &HostcallError) -> rquickjs::Error {
     match hostcall_error(ctx, error) {
         Ok(thrown) => ctx.throw(thrown),
         Err(error) => error,

@@ -1,8 +1,9 @@
 //! What a fresh context has too much, and what has to read the driver instead of the machine.
 //!
-//! Left out when the context is made: `eval` and everything like it, `performance`, `WeakRef`,
+//! Left out when the context is made: the compiler, `performance`, `WeakRef`,
 //! `FinalizationRegistry` (`pi:web/weak` has a pair that shows nothing of the collector). Removed here, because they come with the typed arrays: `SharedArrayBuffer`
-//! and `Atomics`. Replaced: `Date` without arguments, `Date.now`, `Math.random`. Adapted: `stack` of
+//! and `Atomics`. Replaced: `Date` without arguments, `Date.now`, `Math.random`, and what
+//! compiles text (`text_code`). Adapted: `stack` of
 //! errors starts with `Name: message`, as extensions know it from Node.
 //!
 //! Local time is the process's: the engine asks the C library. The driver that promises a time zone
@@ -10,8 +11,8 @@
 
 use crate::natives::{Call, Native, function};
 use crate::shared::Shared;
-use crate::text;
 use crate::values::string_to_js;
+use crate::{text, text_code};
 use rquickjs::context::intrinsic;
 use rquickjs::function::This;
 use rquickjs::{Ctx, Exception, Function, Object, Persistent, Result, Value, qjs};
@@ -56,6 +57,7 @@ pub(crate) fn install(ctx: &Ctx<'_>, shared: &Rc<Shared>) -> Result<()> {
     let math: Object<'_> = globals.get("Math")?;
     define(&math, "random", function(ctx, shared, "random", random)?.into_value())?;
 
+    text_code::install(ctx, shared)?;
     let date = install_date(ctx, shared, &globals)?;
     let error: Object<'_> = globals.get("Error")?;
     let prototype: Object<'_> = error.get("prototype")?;
@@ -125,7 +127,7 @@ fn install_date<'js>(ctx: &Ctx<'js>, shared: &Rc<Shared>, globals: &Object<'js>)
 }
 
 /// Defines a property as built-ins are: writable, configurable, not enumerable.
-fn define<'js>(object: &Object<'js>, name: &str, value: Value<'js>) -> Result<()> {
+pub(crate) fn define<'js>(object: &Object<'js>, name: &str, value: Value<'js>) -> Result<()> {
     object.prop(name, rquickjs::object::Property::from(value).writable().configurable())
 }
 

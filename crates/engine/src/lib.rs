@@ -6,7 +6,7 @@
 //!
 //! | type | is |
 //! |---|---|
-//! | [`EngineRealm`] | one runtime and one context without `eval`, from start to termination |
+//! | [`EngineRealm`] | one runtime and one context without a compiler, from start to termination |
 //! | [`SyncHost`] | answers the synchronous hostcalls of a running turn |
 //! | [`Interrupter`] | stops a running turn from another thread |
 //! | [`RegExpVm`] | the engine's regular expressions alone, in bounded steps |
@@ -54,7 +54,9 @@ mod shared;
 mod sqlite;
 mod stack;
 mod state;
+mod syntax_words;
 mod text;
+mod text_code;
 mod trace;
 mod url;
 mod values;

@@ -9,12 +9,14 @@
 //! host module lacks is `undefined`, not a failure to link.
 //!
 //! A module that was compiled while the realm ran (`dynamic_code`) is an artifact of its own. It imports what an extension may
-//! name, and modules of the same kind; nothing of the host's own (`pi:...`) and nothing of a bundle.
+//! name, and modules of the same kind; nothing of the host's own (`pi:...`) and nothing of a bundle. So does a script of
+//! `text_code`.
 //!
 //! `extc` writes facades. Their source is `export * from "NAME"; export { default } from "NAME"; export let missing1, missing2;`.
 //!
 //! `import.meta.url` is `pijs:///SPECIFIER`, or the specifier itself when it has a scheme.
 
+use crate::compile::SCRIPT_NAME;
 use crate::natives::{Call, EngineModule, contained};
 use crate::shared::Shared;
 use pijs_artifact::{Artifact, Module as Content, Verified};
@@ -104,7 +106,9 @@ impl Modules {
 
     /// What a dynamic module means by `name`, where that is another dynamic module or must not be looked for.
     fn resolve_dynamic(&self, base: &str, name: &str) -> Option<std::result::Result<String, String>> {
-        self.dynamic.get(base)?;
+        if base != SCRIPT_NAME {
+            self.dynamic.get(base)?;
+        }
         if let Some(found) = dynamic_name(base, name).filter(|found| self.dynamic.contains_key(found)) {
             return Some(Ok(found));
         }

@@ -4,7 +4,7 @@
 //! bug, and is never resumed in some later, unrelated exception.
 
 use crate::shared::{Shared, SharedHandle};
-use crate::{compute, dynamic_code, hostcall, loader, panics, text, trace, url, values, webassembly, zones};
+use crate::{compute, dynamic_code, hostcall, loader, panics, text, text_code, trace, url, values, webassembly, zones};
 use rquickjs::function::{Params, RustFunction};
 use rquickjs::module::{Declarations, Exports, ModuleDef};
 use rquickjs::promise::PromiseState;
@@ -47,6 +47,7 @@ const EXPORTS: &[(&str, Native)] = &[
     ("prefilters", text::prefilters),
     ("promiseState", promise_state),
     ("proxyParts", proxy_parts),
+    ("quoteText", text_code::quote),
     ("random", |call| Ok(Value::new_float(call.ctx().clone(), call.shared().random()))),
     ("readKey", compute::read_key),
     ("send", hostcall::send),

@@ -45,7 +45,7 @@ const MAX_REJECTIONS: usize = 50;
 /// How often one delta may alternate between *drain* and *resume*: more than any realm has handlers.
 const MAX_RESUMES: u32 = 10_000;
 
-/// One QuickJS runtime and context without `eval`, from start to termination.
+/// One QuickJS runtime and context without a compiler, from start to termination.
 ///
 /// Lives on one thread. Created with [`RealmOptions`], given its modules, started once, and then
 /// entered with one macrotask at a time:

@@ -61,6 +61,8 @@ pub(crate) struct Shared {
     pub(crate) webassembly: RefCell<Option<Rc<Machine>>>,
     /// Stacks of the running turn, where they are kept.
     pub(crate) trace: RefCell<Option<Trace>>,
+    /// How many texts of no file it asked to compile.
+    pub(crate) compiled_scripts: Cell<u32>,
     calls: Cell<u64>,
 }
 
@@ -108,6 +110,7 @@ impl Shared {
             compiled_text: Cell::new(0),
             webassembly: RefCell::new(None),
             trace: RefCell::new(None),
+            compiled_scripts: Cell::new(0),
             calls: Cell::new(0),
         }
     }

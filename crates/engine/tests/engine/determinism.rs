@@ -6,10 +6,12 @@ use serde_json::json;
 const CLEAN: Sources<'static> = &[("main.js", include_str!("../fixtures/guests/clean.js"))];
 
 #[test]
-fn no_text_becomes_code() {
-    let answers = Guest::new(CLEAN).ask("codeFromText", &[]);
+fn no_text_becomes_code_without_a_grant() {
+    let mut guest = Guest::new(CLEAN);
+    let answers = guest.ask("codeFromText", &[]);
     let answers = answers.as_array().expect("a list");
-    assert_eq!(answers.len(), 7);
+    assert_eq!(answers.len(), 15);
+    assert_eq!(guest.host.calls.len(), 15, "each is asked for");
     for answer in answers {
         assert!(answer.as_str().is_some_and(|text| text.contains("eval is not supported")), "{answer}");
     }

@@ -9,3 +9,4 @@ mod limits;
 mod loading;
 mod streaming;
 mod support;
+mod text_code;

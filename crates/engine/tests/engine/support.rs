@@ -65,6 +65,8 @@ pub(crate) fn options(limits: Limits) -> RealmOptions {
 #[derive(Default)]
 pub(crate) struct Answers {
     pub(crate) calls: Vec<HostCall>,
+    /// Whether text may be compiled.
+    pub(crate) compiles: bool,
 }
 
 impl SyncHost for Answers {
@@ -80,6 +82,10 @@ impl SyncHost for Answers {
             Some("append") => {
                 let entries = EntriesDelta { keep: 1, append: vec![json!({"id": "new"}).into()] };
                 reply.state = Some(StateDelta { version: 9, entries: Some(entries), ..StateDelta::default() });
+            }
+            Some("compile") if !self.compiles => {
+                let error = pijs_protocol::HostcallError::denied("no_grant", "compiling is not granted");
+                reply.result = HostResult::failed(call.call_id.clone(), error);
             }
             Some("deny") => {
                 let error = pijs_protocol::HostcallError::denied("no_grant", "reading /etc/shadow is not granted");

@@ -7,7 +7,7 @@
  * none, or the place is not plain, the engine's words stay. The text of `stack` is made when it is first read: the error has its name by then.
  */
 
-import { callSync, importSync } from "pi:engine";
+import { callSync, importSync, quoteText } from "pi:engine";
 import { defineHidden, defineLazy } from "pi:web/lazy";
 
 /** What the engine says, and what Node says. Where V8 names a value that the engine does not tell, the nearest words. */
@@ -134,6 +134,7 @@ const quotations: Record<string, string | null> = Object.create(null);
 /** `config.load is not a function`, for an error with these words that comes from this place. */
 function quotation(words: string, site: CallSite | undefined): string | null {
   if (site === undefined || call(isNative, site, [])) return null;
+  if (call(getFileName, site, []) === TEXT) return quotationOfText(words, site);
   const place = placeOf(site);
   const known = quotations[place];
   if (known !== undefined) return known;
@@ -154,6 +155,32 @@ function quotation(words: string, site: CallSite | undefined): string | null {
   }
   quotations[place] = found;
   return found;
+}
+
+/** The file of code that the extension made of text. */
+const TEXT = "<anonymous>";
+const textOf = Function.prototype.toString;
+const beginning = (name: string) => getOwnPropertyDescriptor(Function.prototype, name)!.get!;
+const [firstLineOf, firstColumnOf] = [beginning("lineNumber"), beginning("columnNumber")];
+
+/** The same in such code, whose functions have their text. */
+function quotationOfText(words: string, site: CallSite): string | null {
+  const made = call(getFunction, site, []);
+  if (typeof made !== "function") return null;
+  const line: number = call(getLineNumber, site, []) - call(firstLineOf, made, []) + 1;
+  const column: number = call(getColumnNumber, site, []);
+  return quoteText(words, call(textOf, made, []), line, line === 1 ? column - call(firstColumnOf, made, []) + 1 : column);
+}
+
+const READ_ONLY = /^'([^]*)' is read-only$/;
+const { indexOf } = String.prototype;
+
+/** Whether such code assigns to a constant of its own; of a bundle the compiler has seen to that. */
+function isConstantOfText(message: string, site: CallSite): boolean {
+  const found = call(exec, READ_ONLY, [message]);
+  if (found === null || call(getFileName, site, []) !== TEXT) return false;
+  const made = call(getFunction, site, []);
+  return typeof made === "function" && call(indexOf, call(textOf, made, []), [`const ${found[1]}`]) >= 0;
 }
 
 interface CallSite {
@@ -245,6 +272,7 @@ function wordsOf(error: unknown, message: string, sites: Sites): string | undefi
   if (error instanceof URIError) return "URI malformed";
   if (message === CLASS_CALLED) return `Class constructor ${nameOf(sites[0])} cannot be invoked without 'new'`;
   const site = sites[0];
+  if (site !== undefined && isConstantOfText(message, site)) return "Assignment to constant variable.";
   const name = site !== undefined && call(isNative, site, []) ? nameOf(site) : "";
   const ofFunction = `${name}: ${message}`;
   const named = name !== "" && hasOwn(WITH_NAME, message) ? WITH_NAME[message]!(name) : undefined;

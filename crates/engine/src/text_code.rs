@@ -1,0 +1,245 @@
+//! Code that an extension makes of text: `Function`, the constructors of async, generator and async generator functions, `eval`.
+//!
+//! ```text
+//! new Function("a", "return a + 1")  →  (function anonymous(a\n) {\nreturn a + 1\n})    a function of global scope
+//! eval("var a = 1; a + 1")           →  the text itself, as a sloppy script            a direct `eval` sees no local names
+//! ```
+//!
+//! Each text is compiled as `dynamic_code` does it: the host is asked for the capability `eval`, with length and digest of the
+//! very script, and records it; then a runtime that is thrown away parses it in this process. The realm reads the bytecode
+//! and runs it. Without the grant all of them throw what an engine without a compiler throws, which libraries probe for. A
+//! text that computes nothing is such a probe: nobody is asked for it, it tells whether the grant is there.
+//!
+//! `let`, `const` and `class` of an evaluated text are its own, as the language has it; its `var`s cannot be deleted again, and in
+//! strict mode they are global ones.
+
+use crate::compile::{Part, SCRIPT_NAME, compile_script_beside_realm};
+use crate::dynamic_code::{LONGEST_TEXT, MOST_TEXT, consent_request};
+use crate::hostcall::{result_now, throw_hostcall_error};
+use crate::intrinsics::define;
+use crate::natives::{Call, Native, function};
+use crate::shared::Shared;
+use crate::syntax_words;
+use crate::values::string_to_js;
+use pijs_artifact::quoted;
+use pijs_protocol::{ErrorCode, guard};
+use rquickjs::object::Property;
+use rquickjs::{Ctx, Exception, Function, Object, Result, Value, qjs};
+use std::rc::Rc;
+use std::sync::OnceLock;
+
+/// Texts that one realm asks to compile.
+const MOST_TEXTS: u32 = 10_000;
+
+/// What an engine without a compiler says.
+const REFUSED: &str = "eval is not supported";
+
+/// Constructors beside `Function`, in the order in which [`PROTOTYPES`] has their functions.
+const SIBLINGS: &[(&str, Native)] = &[
+    ("AsyncFunction", |call| function_of(call, "async function")),
+    ("GeneratorFunction", |call| function_of(call, "function*")),
+    ("AsyncGeneratorFunction", |call| function_of(call, "async function*")),
+];
+
+/// One function of each kind, whose prototypes the language names nowhere else.
+const PROTOTYPES: &str = "[async function () {}, function* () {}, async function* () {}]";
+
+/// Puts the functions of this module in the place of the engine's own.
+pub(crate) fn install(ctx: &Ctx<'_>, shared: &Rc<Shared>) -> Result<()> {
+    static BYTECODE: OnceLock<Vec<u8>> = OnceLock::new();
+    let globals = ctx.globals();
+    let own: Function<'_> = globals.get("Function")?;
+    let base = constructor(ctx, shared, "Function", |call| function_of(call, "function"))?;
+    let prototype: Object<'_> = own.get("prototype")?;
+    base.prop("prototype", prototype.clone())?;
+    define(&prototype, "constructor", base.clone().into_value())?;
+
+    let bytecode =
+        BYTECODE.get_or_init(|| compile_script_beside_realm(&[], PROTOTYPES).expect("a list of functions parses"));
+    let functions: Vec<Function<'_>> = run(ctx, bytecode)?.get()?;
+    for ((name, native), of_kind) in SIBLINGS.iter().zip(functions) {
+        let prototype = of_kind.get_prototype().ok_or(rquickjs::Error::Unknown)?;
+        let sibling = constructor(ctx, shared, name, *native)?;
+        sibling.set_prototype(Some(&base))?;
+        sibling.prop("prototype", prototype.clone())?;
+        prototype.prop("constructor", Property::from(sibling.into_value()).configurable())?;
+    }
+
+    define(&globals, "Function", base.into_value())?;
+    let eval = function(ctx, shared, "eval", eval)?;
+    eval.set_length(1)?;
+    define(&globals, "eval", eval.into_value())
+}
+
+fn constructor<'js>(ctx: &Ctx<'js>, shared: &Rc<Shared>, name: &str, native: Native) -> Result<Function<'js>> {
+    let constructor = function(ctx, shared, name, native)?;
+    constructor.set_constructor(true);
+    constructor.set_length(1)?;
+    Ok(constructor)
+}
+
+/// `new Function(...parameters, body)` and its siblings; `head` is how their functions begin.
+fn function_of<'js>(call: &Call<'_, 'js>, head: &str) -> Result<Value<'js>> {
+    let texts = (0..call.len()).map(|index| call.text(index)).collect::<Result<Vec<_>>>()?;
+    let (body, parameters) = texts.split_last().map_or(("", String::new()), |(body, rest)| (body, rest.join(",")));
+    let script = format!("({head} anonymous({parameters}\n) {{\n{body}\n}})");
+    let twice = absent_name(&script);
+    let around_body = format!("({head} anonymous(\n) {{ let {twice};\n{body}\n; let {twice} }})");
+    let around_parameters = format!("({head} anonymous({twice}, {parameters}\n) {{ let {twice} }})");
+    let parts = [Part::Enclosing(&around_body), Part::Enclosing(&around_parameters)];
+    // Names alone close nothing.
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '$' | ',' | ' ');
+    let parts = if parameters.chars().all(is_plain) { &parts[..1] } else { &parts[..] };
+    let is_probe = parameters.is_empty() && computes_nothing(body);
+    let made = compile_text(call, parts, &script, is_probe)?;
+    if call.is_constructor()
+        && let (Some(class), Some(made)) = (call.this().as_object(), made.as_object())
+        && let Some(prototype) = class.get::<_, Value<'js>>("prototype")?.into_object()
+    {
+        made.set_prototype(Some(&prototype))?;
+    }
+    Ok(made)
+}
+
+/// `eval(text)`, always with global scope.
+fn eval<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+    let given = call.arg(0);
+    if !given.is_string() {
+        return Ok(given);
+    }
+    let text = call.text(0)?;
+    let is_probe = computes_nothing(&text);
+    // In a block of its own what it declares lexically ends with it.
+    let declares = ["let", "const", "class"].iter().any(|word| text.contains(word));
+    if !declares {
+        return compile_text(call, &[], &text, is_probe);
+    }
+    let start = text.trim_start();
+    let directive = ["'use strict'", "\"use strict\""].into_iter().find(|directive| start.starts_with(directive));
+    let script = format!("{}{{{text}\n}}", directive.map(|directive| format!("{directive};")).unwrap_or_default());
+    compile_text(call, &[Part::Script(&text)], &script, is_probe)
+}
+
+/// A name that a text does not have.
+fn absent_name(text: &str) -> String {
+    (0..).map(|number| format!("$end{number}")).find(|name| !text.contains(name.as_str())).unwrap_or_default()
+}
+
+/// Asks for a script, compiles it and runs it; returns what it comes to.
+fn compile_text<'js>(call: &Call<'_, 'js>, parts: &[Part<'_>], script: &str, is_probe: bool) -> Result<Value<'js>> {
+    let (ctx, shared) = (call.ctx(), call.shared());
+    let asked = shared.compiled_scripts.get() + 1;
+    let compiled = shared.compiled_text.get() + script.len();
+    let is_over = script.len() > LONGEST_TEXT || compiled > MOST_TEXT || asked > MOST_TEXTS;
+    if is_over && guard::is_up("engine.text-code") {
+        let message = format!(
+            "Cannot compile text: at run time up to {} MB are compiled per text, {} MB and {MOST_TEXTS} texts in all",
+            LONGEST_TEXT >> 20,
+            MOST_TEXT >> 20
+        );
+        return Err(Exception::throw_range(ctx, &message));
+    }
+    let mut request = consent_request(call, None, script);
+    if is_probe {
+        request.params.insert("probe".to_owned(), true.into());
+    }
+    shared.compiled_scripts.set(asked);
+    match result_now(call, request)?.error {
+        Some(error) if error.code == ErrorCode::Denied => return Err(Exception::throw_type(ctx, REFUSED)),
+        Some(error) => return Err(throw_hostcall_error(ctx, &error)),
+        None => {}
+    }
+    shared.compiled_text.set(compiled);
+    let bytecode = compile_script_beside_realm(parts, script).map_err(|error| {
+        let text = match parts {
+            [Part::Script(text)] => text,
+            _ => script,
+        };
+        let words = syntax_words::of_node(&error, text);
+        let place = match error.line {
+            0 => SCRIPT_NAME.to_owned(),
+            line => format!("{SCRIPT_NAME}:{line}:{}", error.column),
+        };
+        throw_syntax_error(ctx, &words, &place)
+    })?;
+    run(ctx, &bytecode)
+}
+
+/// `quoteText(message, text, line, column)`: what V8 says of an error at a place of a text that was compiled here, or null.
+pub(crate) fn quote<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+    let place = |index: usize| call.whole(index).map(|number| u32::try_from(number).unwrap_or(u32::MAX));
+    let (message, text, line, column) = (call.text(0)?, call.text(1)?, place(2)?, place(3)?);
+    let words = quoted(&message, &text, line, column).or_else(|| constructed(&message, &text, line, column));
+    words.map_or_else(|| Ok(Value::new_null(call.ctx().clone())), |words| string_to_js(call.ctx(), &words))
+}
+
+/// The same for `new x.y` without arguments, as no bundle has it.
+fn constructed(message: &str, text: &str, line: u32, column: u32) -> Option<String> {
+    if !matches!(message, "not a function" | "not a constructor") {
+        return None;
+    }
+    let (before, rest) = text.split_at_checked(syntax_words::offset(text, line, column)?)?;
+    let is_chain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '$' | '.');
+    let chain = &rest[..rest.find(|c| !is_chain(c)).unwrap_or(rest.len())];
+    let is_new = before.trim_end().ends_with("new") && before.ends_with(char::is_whitespace);
+    (is_new && !chain.is_empty()).then(|| format!("{chain} is not a constructor"))
+}
+
+/// Runs a script that this process has compiled.
+fn run<'js>(ctx: &Ctx<'js>, bytecode: &[u8]) -> Result<Value<'js>> {
+    let raw = ctx.as_raw().as_ptr();
+    // SAFETY: the bytes are of `compile_script_beside_realm`, for this engine; it copies what it keeps of them. The script is
+    // owned by the call that runs it, and its value is ours.
+    let value = unsafe {
+        let script = qjs::JS_ReadObject(raw, bytecode.as_ptr(), bytecode.len() as _, qjs::JS_READ_OBJ_BYTECODE as i32);
+        if qjs::JS_IsException(script) {
+            return Err(rquickjs::Error::Exception);
+        }
+        Value::from_raw(ctx.clone(), qjs::JS_EvalFunction(raw, script))
+    };
+    if value.is_exception() { Err(rquickjs::Error::Exception) } else { Ok(value) }
+}
+
+/// Throws a `SyntaxError` whose stack begins where the text is wrong.
+fn throw_syntax_error(ctx: &Ctx<'_>, words: &str, place: &str) -> rquickjs::Error {
+    let thrown = Exception::throw_syntax(ctx, words);
+    let caught = ctx.catch();
+    if let Some(error) = caught.as_object() {
+        let frames: String = error.get("stack").unwrap_or_default();
+        let frames = frames.split_once('\n').map_or("", |(_, frames)| frames);
+        // Without the place it is an error all the same.
+        let _ = define_stack(error, &format!("SyntaxError: {words}\n    at {place}\n{frames}"));
+    }
+    match thrown {
+        rquickjs::Error::Exception => ctx.throw(caught),
+        other => other,
+    }
+}
+
+fn define_stack<'js>(error: &Object<'js>, stack: &str) -> Result<()> {
+    define(error, "stack", string_to_js(error.ctx(), stack)?)
+}
+
+/// Whether a text is empty or one value that is written there: what libraries compile to learn whether they may.
+fn computes_nothing(text: &str) -> bool {
+    let text = text.trim().trim_end_matches(';').trim_end();
+    let returned = text.strip_prefix("return").filter(|rest| !rest.starts_with(|c: char| c.is_alphanumeric()));
+    let value = returned.map_or(text, str::trim);
+    let is_number = !value.is_empty() && value.chars().all(|c| c.is_ascii_digit());
+    is_number || matches!(value, "" | "true" | "false" | "null" | "this" | "''" | "\"\"")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::computes_nothing;
+
+    #[test]
+    fn probes_are_texts_that_compute_nothing() {
+        for probe in ["", " ", "return true", "return this;", "return 1", "1", "return ''", "true"] {
+            assert!(computes_nothing(probe), "{probe}");
+        }
+        for text in ["return a", "f()", "return true && f()", "1 + 1", "returntrue", "this.x"] {
+            assert!(!computes_nothing(text), "{text}");
+        }
+    }
+}
