@@ -124,9 +124,9 @@ impl Code {
         match self {
             Code::Syntax | Code::Resolve | Code::Escape | Code::Limit => Severity::Error,
             Code::Entry | Code::Read | Code::Artifact | Code::Component | Code::Link | Code::Emit => Severity::Error,
-            Code::Eval | Code::Native | Code::Worker => Severity::Blocked,
+            Code::Native | Code::Worker => Severity::Blocked,
             Code::DefaultExport | Code::Api | Code::Schema => Severity::Blocked,
-            Code::DynamicImport | Code::Patch | Code::Unresolved | Code::Event => Severity::Warning,
+            Code::Eval | Code::DynamicImport | Code::Patch | Code::Unresolved | Code::Event => Severity::Warning,
             Code::MissingExport | Code::HiddenText | Code::Cache => Severity::Warning,
         }
     }

@@ -100,7 +100,7 @@ fn build_at(package: &Path, options: &BuildOptions) -> BuildOutput {
 #[track_caller]
 fn assert_runs(built: BuildOutput, root: &Path, prints: &[&str]) {
     let lines = prints.iter().map(|&line| line.to_owned()).collect();
-    assert_eq!(run(built.artifact, root), Ran { lines, failures: Vec::new() });
+    assert_eq!(run(built.artifact, root, &[]), Ran { lines, failures: Vec::new() });
 }
 
 #[test]

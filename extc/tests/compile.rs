@@ -49,6 +49,9 @@ struct Case {
     #[serde(default)]
     dependencies: Vec<PathBuf>,
     prints: Option<Vec<String>>,
+    /// Capabilities that it holds when it runs.
+    #[serde(default)]
+    grants: Vec<String>,
     #[serde(default)]
     fails: Vec<String>,
     #[serde(default)]
@@ -135,7 +138,7 @@ fn check(folder: &Path) -> Result<(), Failed> {
             }
             if let Some(prints) = &case.prints {
                 let root = if root.is_file() { at } else { &root };
-                let ran = run(built.artifact, root);
+                let ran = run(built.artifact, root, &case.grants);
                 equal("what it does", &ran, &Ran { lines: prints.clone(), failures: case.fails.clone() })?;
             }
             Ok(())

@@ -130,7 +130,7 @@ fn grants(metadata: &ArtifactMetadata) -> Vec<Grant> {
     let inside = Scope { paths: Some(inside), ..Scope::default() };
     let mut grants = Grant::for_named_file(&capabilities);
     grants.extend(["read", "write"].map(|capability| Grant::scoped("snapshot", capability, inside.clone())));
-    grants.extend(["exec", "env"].map(|capability| Grant::any("snapshot", capability)));
+    grants.extend(["exec", "env", "eval"].map(|capability| Grant::any("snapshot", capability)));
     grants
 }
 

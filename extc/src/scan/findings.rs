@@ -1,5 +1,6 @@
 //! Messages of the scan, one constructor each: what was found, and what to do instead.
 
+use super::compiled_text::Place;
 use crate::diagnostics::{Code, Diagnostic, is_hidden};
 use pijs_protocol::guard;
 use std::collections::BTreeSet;
@@ -26,12 +27,11 @@ impl Findings<'_> {
         self.found.push(if self.dependency { diagnostic.soften() } else { diagnostic });
     }
 
-    pub(super) fn eval(&mut self, what: &str, at: (usize, usize)) {
-        self.push(
-            Diagnostic::new(Code::Eval, format!("`{what}` runs text as code; a realm has no compiler"))
-                .help("import a file of the package instead, or interpret the text; at run time this throws"),
-            at,
-        );
+    pub(super) fn compiled_text(&mut self, place: &Place, at: (usize, usize)) {
+        let unseen = if place.is_direct { "; it does not see the local names around it" } else { "" };
+        let message = format!("`{}` compiles text while the extension runs{unseen}", place.what);
+        let help = "this needs the capability `eval` (`pi ext grants allow EXTENSION eval`) and throws without it; code in a file of the package needs none";
+        self.push(Diagnostic::new(Code::Eval, message).help(help), at);
     }
 
     pub(super) fn native(&mut self, what: &str, at: (usize, usize)) {

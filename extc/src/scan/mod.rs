@@ -8,7 +8,7 @@
 //! import { execFile } from "child_process";       imports: child_process {execFile}
 //! execFile("git", ["status"]);                    uses:    exec, commands ["git"]
 //! await fetch(`https://api.example.com/${id}`);   uses:    http, hosts ["api.example.com"]
-//! new Function(code);                             finding: BD_EVAL at line 4
+//! new Function(code);                             uses:    eval; finding: BD_EVAL at line 4
 //! ```
 //!
 //! The same walk notes the places that [`rewrite`](crate::rewrite) edits, so that each module is
@@ -18,6 +18,7 @@ mod api;
 mod awaits;
 mod bindings;
 mod calls;
+mod compiled_text;
 mod constants;
 mod findings;
 mod growing;
@@ -31,7 +32,6 @@ mod throwing;
 mod umd;
 mod uses;
 mod walk;
-mod written;
 
 pub(crate) use api::{ApiUse, ApiUses, Used};
 pub(crate) use uses::Uses;

@@ -1,5 +1,6 @@
 //! What modules may do, summed up: capabilities with the literals that were seen.
 
+use super::compiled_text::CompiledText;
 use pijs_protocol::artifact::Offers;
 use pijs_protocol::hostcall::Capability;
 use pijs_protocol::manifest::{CAPABILITY_SCHEMA, CapabilityManifest, CapabilityRequest, Scope};
@@ -59,6 +60,7 @@ pub(crate) struct Uses {
     /// Events whose answers decide what they need, and the words of such answers; they may stand in different modules.
     pub(crate) answered: BTreeSet<&'static str>,
     pub(crate) words: BTreeSet<&'static str>,
+    pub(crate) compiled_text: CompiledText,
     pub(crate) offers: Offers,
     /// Whether it makes tools like pi's own (`createBashTool`), which it may register under their names.
     pub(crate) makes_own_tools: bool,
@@ -74,6 +76,7 @@ impl Uses {
         self.plain.extend(&other.plain);
         self.answered.extend(&other.answered);
         self.words.extend(&other.words);
+        self.compiled_text.merge(other.compiled_text);
         self.offers.merge(&other.offers);
         self.makes_own_tools |= other.makes_own_tools;
         self.connects |= other.connects;
@@ -120,6 +123,9 @@ impl Uses {
         }
         if self.env.is_used() {
             add("env", self.env.closed().map(|names| Scope { env: Some(names), ..Scope::default() }));
+        }
+        if self.compiled_text.needs_grant() {
+            add("eval", None);
         }
         let answers = super::pi::of_answers(&self.answered, &self.words);
         let places = self.takes_places().then_some("tool.shadow");

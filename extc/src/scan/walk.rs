@@ -6,8 +6,8 @@ use super::growing::{self, Growing};
 use super::sets;
 use super::uses::Uses;
 use super::{
-    Edit, ImportSite, ImportedName, ModuleScan, ScanOptions, Template, api, awaits, calls, constants, helpers, offers,
-    patches, pi, throwing, umd, written,
+    Edit, ImportSite, ImportedName, ModuleScan, ScanOptions, Template, api, awaits, calls, compiled_text, constants,
+    helpers, offers, patches, pi, throwing, umd,
 };
 use crate::parse::Parsed;
 use crate::rewrite::{Location, computed_import, location};
@@ -44,6 +44,12 @@ pub(super) fn walk(mut parsed: Parsed, options: ScanOptions<'_>) -> ModuleScan {
         };
         walker.findings.hidden_text();
         parsed.program.visit_with(&mut walker);
+        let (compiled, places) = compiled_text::compiled_text(&parsed, &names.bindings);
+        walker.uses.compiled_text = compiled;
+        for place in places {
+            let at = walker.at(place.span);
+            walker.findings.compiled_text(&place, at);
+        }
         for patch in patches::patches(&parsed, &names.bindings) {
             let at = walker.at(patch.span);
             walker.findings.patch(&patch.class, at);
@@ -55,9 +61,6 @@ pub(super) fn walk(mut parsed: Parsed, options: ScanOptions<'_>) -> ModuleScan {
         insertions.extend(throwing::throwing(&parsed, &names.bindings));
         edits.extend(more);
         edits.extend(constants::assigned(&parsed));
-        if options.dependency {
-            edits.extend(written::other_names(&parsed, &names.bindings));
-        }
         edits.extend(umd::given(&parsed, &names.bindings));
         let edits = super::joined(edits, helpers::own_names(&parsed, unresolved));
         let awaits = awaits::awaits(&parsed);
@@ -355,10 +358,6 @@ impl Walker<'_> {
         }
     }
 
-    fn is_written(&self, arguments: Option<&[ExprOrSpread]>) -> bool {
-        arguments.is_some_and(|arguments| written::is_written(arguments, self.options.dependency))
-    }
-
     fn created(&self, ident: &Ident) -> bool {
         self.names.created.contains(&ident.to_id())
     }
@@ -405,17 +404,9 @@ impl Walker<'_> {
         if let Expr::Ident(ident) = callee
             && bindings.is_global(ident)
         {
-            match &*ident.sym {
-                "Function" if self.is_written(Some(&call.args)) => self.edit(ident.span, written::INTERPRET),
-                "eval" | "Function" => {
-                    let at = self.at(call.span);
-                    self.findings.eval(&ident.sym, at);
-                }
-                "fetch" => {
-                    let first = self.text(call.args.first());
-                    self.uses.http.see(first.as_ref().and_then(calls::host));
-                }
-                _ => {}
+            if ident.sym == *"fetch" {
+                let first = self.text(call.args.first());
+                self.uses.http.see(first.as_ref().and_then(calls::host));
             }
         }
         if let Expr::Member(member) = callee {
@@ -507,10 +498,6 @@ impl Visit for Walker<'_> {
         let at = self.at(new.span);
         if self.is_global(&new.callee, "Function") && new.args.as_deref().is_some_and(calls::is_global_object) {
             self.edit(new.span, calls::GLOBAL_OBJECT);
-        } else if self.is_global(&new.callee, "Function") && self.is_written(new.args.as_deref()) {
-            self.edit(new.callee.span(), written::INTERPRET);
-        } else if self.is_global(&new.callee, "Function") {
-            self.findings.eval("new Function", at);
         } else if self.is_global(&new.callee, "Worker") {
             self.findings.worker(at);
         } else if self.is_global(&new.callee, "WebSocket") || self.is_global(&new.callee, "EventSource") {

@@ -1,5 +1,5 @@
-//! Runs what was compiled: the real engine without `eval`, the real host modules, the real gate and files, no one
-//! to ask and nothing granted. What an extension may see is its own package.
+//! Runs what was compiled: the real engine, the real host modules, the real gate and files, no one
+//! to ask and nothing granted but what a test names. What an extension may see is its own package.
 //!
 //! Used by `compile.rs` for each fixture that runs, and by `cache.rs` to see that what was rebuilt works.
 
@@ -9,8 +9,8 @@ use pijs_connectors::system::OsFileSystem;
 use pijs_environment::Timer;
 use pijs_environment::simulated::CountingTimer;
 use pijs_extc::{SourceMaps, host_modules};
-use pijs_host::{Host, Package, ReportKind};
-use pijs_hostcall::{Dispatcher, Gate, Ledger, LedgerOptions, MemorySink, Places, Policy, Profile};
+use pijs_host::{Host, Package, Quotes, ReportKind};
+use pijs_hostcall::{Dispatcher, Evidence, Gate, Grant, Ledger, LedgerOptions, MemorySink, Places, Policy, Profile};
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
@@ -24,25 +24,30 @@ pub(crate) struct Ran {
     pub(crate) failures: Vec<String>,
 }
 
-/// Loads all entries of an artifact; `root` is what its modules find around them.
-pub(crate) fn run(artifact: Verified, root: &Path) -> Ran {
+/// Loads all entries of an artifact; `root` is what its modules find around them, `grants` are capabilities that it holds.
+pub(crate) fn run(artifact: Verified, root: &Path, grants: &[String]) -> Ran {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime for a test");
-    runtime.block_on(load(artifact, root))
+    runtime.block_on(load(artifact, root, grants))
 }
 
-async fn load(artifact: Verified, root: &Path) -> Ran {
+async fn load(artifact: Verified, root: &Path, grants: &[String]) -> Ran {
     let timer: Arc<dyn Timer> = Arc::new(CountingTimer::new(1_767_323_045_000, 0));
     let ledger = Ledger::new(LedgerOptions::default(), MemorySink::new());
     let gate = Gate::builder(Policy::default(), Places::new("/project", "/home", "/home/.pi/agent", "/tmp")).build();
     let connectors = Connectors::new().fs(Arc::new(OsFileSystem::new())).timer(Arc::clone(&timer));
-    let dispatcher =
-        Dispatcher::builder(gate, ledger, Arc::clone(&timer)).connectors(connectors.into_methods()).build();
+    let profile = Profile::new("path:fixture").at(root);
+    let grants: Vec<_> = grants.iter().map(|capability| Grant::any(capability.as_str(), capability.as_str())).collect();
+    gate.set_grants(&profile, &grants, Evidence::default()).expect("capabilities without a scope");
+    let dispatcher = Dispatcher::builder(gate, ledger, Arc::clone(&timer))
+        .connectors(connectors.into_methods())
+        .connector("module", Arc::new(Quotes::default()))
+        .build();
     let host = Host::builder(host_set(), Arc::new(dispatcher), timer).build();
     host.set_state("cwd", "/project");
     let reports = host.reports();
 
     let maps = Rc::new(SourceMaps::new(artifact.artifact()));
-    let package = Package::new(Profile::new("path:fixture").at(root), Arc::new(artifact)).with_positions(maps);
+    let package = Package::new(profile, Arc::new(artifact)).with_positions(maps);
     let loaded = host.run(host.load(package)).await.expect("the realm opens");
 
     let mut ran = Ran::default();

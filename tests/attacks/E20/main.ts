@@ -5,9 +5,8 @@ export default (pi: any) => {
     description: "attacks",
     handler: async (_args: string, ctx: any) => {
       attemptSync("eval", () => pi.constructor.constructor("return 1")());
-      const names = { scope: "scope" };
-      const interpreted: any = new Function(`${names.scope}`, "return [scope.constructor, (() => 0).constructor, eval]");
-      for (const [at, made] of interpreted(interpreted).entries()) attemptSync(`interpreted ${at}`, () => made("return 1"));
+      const makers = [Function, (() => 0).constructor, eval] as ((text: string) => unknown)[];
+      for (const [at, make] of makers.entries()) attemptSync(`text ${at}`, () => make("return 1 + 1"));
       attemptSync("frozen", () => {
         for (const key of Object.keys(pi)) pi[key] = () => "mine";
         for (const target of [ctx, ctx.ui, Object.getPrototypeOf(ctx) ?? {}]) {

@@ -71,7 +71,6 @@ fn part(finding: &Finding, depends: &dyn Fn(&str, &str) -> bool) -> Option<Strin
     let part = match finding.code.as_str() {
         "BD_NATIVE" => "native code",
         "BD_WORKER" => "worker threads",
-        "BD_EVAL" => "code made from text",
         _ => return None,
     };
     Some(part.to_owned())

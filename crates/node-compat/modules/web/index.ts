@@ -64,7 +64,6 @@ const LAZY: Record<string, string[]> = {
   "pi:web/compression": ["CompressionStream", "DecompressionStream"],
   "pi:web/intl": ["Intl"],
   "pi:web/growing": ["__pi_growing"],
-  "pi:web/interpret": ["__pi_interpret"],
   "pi:web/weak": ["WeakRef", "FinalizationRegistry"],
   "pi:web/atomics": ["SharedArrayBuffer", "Atomics"],
   "pi:web/fetch": ["fetch", "Request", "Response"],

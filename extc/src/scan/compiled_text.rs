@@ -1,0 +1,298 @@
+//! Places where a module compiles text while it runs: `Function` and its siblings, and `eval`.
+//!
+//! ```text
+//! new Function("it", text)            needs `eval`
+//! Function.apply(this, parameters)    needs `eval`
+//! const F = Function; new F(text)     needs `eval`, unless the package also probes: then it does without where it may not
+//! eval(text)                          needs `eval`; local names are not seen, which is said
+//! try { eval(text) } catch {}         a remark: whoever catches does without
+//! new Function("return a + b")        a remark: a literal is most often a test of what the language can do
+//! new Function("")                    a probe
+//! ```
+//!
+//! The realm asks for the text itself when it runs (`pijs-engine`, `text_code`), so what is missed here is asked for then.
+
+use super::bindings::{Bindings, member_name, text_of};
+use super::calls::is_global_object;
+use super::walk::plain;
+use crate::parse::Parsed;
+use std::collections::HashSet;
+use swc_core::common::{Span, Spanned};
+use swc_core::ecma::ast::*;
+use swc_core::ecma::visit::{Visit, VisitWith};
+
+/// What the compiled text of a package comes to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct CompiledText {
+    /// It compiles text that is put together at run time.
+    is_computed: bool,
+    /// The same, through another name of `Function`, as libraries do that probe first.
+    is_by_other_name: bool,
+    is_probed: bool,
+}
+
+impl CompiledText {
+    pub(crate) fn merge(&mut self, other: Self) {
+        self.is_computed |= other.is_computed;
+        self.is_by_other_name |= other.is_by_other_name;
+        self.is_probed |= other.is_probed;
+    }
+
+    /// Whether the capability is asked for.
+    pub(crate) fn needs_grant(self) -> bool {
+        self.is_computed || (self.is_by_other_name && !self.is_probed)
+    }
+}
+
+/// A place that is remarked on.
+pub(super) struct Place {
+    /// `new Function`, `Function` or `eval`.
+    pub(super) what: &'static str,
+    pub(super) span: Span,
+    /// A direct `eval`, whose text may mean names around it.
+    pub(super) is_direct: bool,
+}
+
+/// What a module does, and where.
+pub(super) fn compiled_text(parsed: &Parsed, bindings: &Bindings) -> (CompiledText, Vec<Place>) {
+    let mut names = Names { bindings, functions: HashSet::new(), evals: HashSet::new() };
+    if !["Function", "eval", "constructor"].iter().any(|word| parsed.source.contains(word)) {
+        return (CompiledText::default(), Vec::new());
+    }
+    parsed.program.visit_with(&mut names);
+    let mut finder = Finder { names, found: CompiledText::default(), places: Vec::new(), is_caught: false };
+    parsed.program.visit_with(&mut finder);
+    (finder.found, finder.places)
+}
+
+/// Names that hold `Function`, one of its siblings, or `eval`. The sets are looked up, never iterated.
+struct Names<'a> {
+    bindings: &'a Bindings,
+    functions: HashSet<Id>,
+    evals: HashSet<Id>,
+}
+
+/// What a callee is, by how it is written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Compiler {
+    Function,
+    FunctionByOtherName,
+    Eval,
+    DirectEval,
+}
+
+impl Names<'_> {
+    fn given(&mut self, name: &Ident, value: &Expr) {
+        // Of a global object by any name.
+        let is_member =
+            matches!(plain(value), Expr::Member(member) if member_name(&member.prop).as_deref() == Some("Function"));
+        match self.callee(value) {
+            None if is_member => {
+                self.functions.insert(name.to_id());
+            }
+            Some(Compiler::Function | Compiler::FunctionByOtherName) => {
+                self.functions.insert(name.to_id());
+            }
+            Some(Compiler::Eval | Compiler::DirectEval) => {
+                self.evals.insert(name.to_id());
+            }
+            None => {}
+        }
+    }
+
+    fn callee(&self, expr: &Expr) -> Option<Compiler> {
+        match plain(expr) {
+            Expr::Ident(name) if self.bindings.is_global(name) => match &*name.sym {
+                "Function" => Some(Compiler::Function),
+                "eval" => Some(Compiler::DirectEval),
+                _ => None,
+            },
+            Expr::Ident(name) if self.functions.contains(&name.to_id()) => Some(Compiler::FunctionByOtherName),
+            Expr::Ident(name) if self.evals.contains(&name.to_id()) => Some(Compiler::Eval),
+            Expr::Seq(sequence) => match self.callee(sequence.exprs.last()?)? {
+                Compiler::DirectEval => Some(Compiler::Eval),
+                other => Some(other),
+            },
+            Expr::Member(member) => match member_name(&member.prop)?.as_str() {
+                "Function" if self.is_global_object(&member.obj) => Some(Compiler::Function),
+                "eval" if self.is_global_object(&member.obj) => Some(Compiler::Eval),
+                "constructor" if is_function_or_its_prototype(&member.obj) => Some(Compiler::FunctionByOtherName),
+                _ => None,
+            },
+            Expr::Cond(either) => self.callee(&either.cons).or_else(|| self.callee(&either.alt)),
+            _ => None,
+        }
+    }
+
+    fn is_global_object(&self, expr: &Expr) -> bool {
+        matches!(plain(expr), Expr::Ident(name)
+            if matches!(&*name.sym, "globalThis" | "global" | "window" | "self") && self.bindings.is_global(name))
+    }
+}
+
+/// `(async () => {})`, or `Object.getPrototypeOf(async function () {})`.
+fn is_function_or_its_prototype(expr: &Expr) -> bool {
+    match plain(expr) {
+        Expr::Arrow(_) | Expr::Fn(_) => true,
+        Expr::Call(call) => match (&call.callee, call.args.as_slice()) {
+            (Callee::Expr(callee), [of]) => {
+                matches!(plain(callee), Expr::Member(member) if member_name(&member.prop).as_deref() == Some("getPrototypeOf"))
+                    && matches!(plain(&of.expr), Expr::Arrow(_) | Expr::Fn(_))
+            }
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+impl Visit for Names<'_> {
+    fn visit_var_declarator(&mut self, declarator: &VarDeclarator) {
+        if let (Pat::Ident(name), Some(value)) = (&declarator.name, &declarator.init) {
+            self.given(name, value);
+        }
+        declarator.visit_children_with(self);
+    }
+
+    fn visit_assign_expr(&mut self, assignment: &AssignExpr) {
+        if let AssignTarget::Simple(SimpleAssignTarget::Ident(name)) = &assignment.left {
+            self.given(name, &assignment.right);
+        }
+        assignment.visit_children_with(self);
+    }
+}
+
+struct Finder<'a> {
+    names: Names<'a>,
+    found: CompiledText,
+    places: Vec<Place>,
+    /// Inside of a `try` whose `catch` ends the matter.
+    is_caught: bool,
+}
+
+impl Finder<'_> {
+    fn see(&mut self, callee: &Expr, arguments: &[ExprOrSpread], is_new: bool, span: Span) {
+        let Some(callee) = self.names.callee(callee) else { return };
+        let what = match callee {
+            Compiler::Function | Compiler::FunctionByOtherName if is_new => "new Function",
+            Compiler::Function | Compiler::FunctionByOtherName => "Function",
+            Compiler::Eval | Compiler::DirectEval => "eval",
+        };
+        self.note(callee, what, arguments, span);
+    }
+
+    fn note(&mut self, callee: Compiler, what: &'static str, arguments: &[ExprOrSpread], span: Span) {
+        let is_function = what != "eval";
+        if is_function && is_global_object(arguments) {
+            // The compiler replaces it.
+            return;
+        }
+        let is_literal = arguments.iter().all(|argument| argument.spread.is_none() && is_constant(&argument.expr));
+        if is_literal && is_probe(arguments) {
+            self.found.is_probed = true;
+            return;
+        }
+        if !is_literal && (!self.is_caught || is_of_ajv(arguments)) {
+            match callee {
+                Compiler::FunctionByOtherName => self.found.is_by_other_name = true,
+                _ => self.found.is_computed = true,
+            }
+        }
+        self.places.push(Place { what, span, is_direct: callee == Compiler::DirectEval });
+    }
+}
+
+impl Visit for Finder<'_> {
+    fn visit_new_expr(&mut self, new: &NewExpr) {
+        self.see(&new.callee, new.args.as_deref().unwrap_or_default(), true, new.span);
+        new.visit_children_with(self);
+    }
+
+    fn visit_call_expr(&mut self, call: &CallExpr) {
+        if let Callee::Expr(callee) = &call.callee {
+            match plain(callee) {
+                // Its arguments come as a list.
+                Expr::Member(member)
+                    if matches!(member_name(&member.prop).as_deref(), Some("apply" | "call" | "bind"))
+                        && matches!(self.names.callee(&member.obj), Some(Compiler::Function)) =>
+                {
+                    self.note(Compiler::Function, "Function", call.args.get(1..).unwrap_or_default(), call.span);
+                }
+                Expr::Seq(_) if is_this(&call.args) => {}
+                callee => self.see(callee, &call.args, false, call.span()),
+            }
+        }
+        call.visit_children_with(self);
+    }
+
+    fn visit_try_stmt(&mut self, statement: &TryStmt) {
+        let before = self.is_caught;
+        self.is_caught |= statement.handler.as_ref().is_some_and(|handler| !throws(&handler.body));
+        statement.block.visit_with(self);
+        self.is_caught = before;
+        statement.handler.visit_with(self);
+        statement.finalizer.visit_with(self);
+    }
+}
+
+/// Whether a `catch` may throw on.
+fn throws(block: &BlockStmt) -> bool {
+    struct Throws(bool);
+    impl Visit for Throws {
+        fn visit_throw_stmt(&mut self, _: &ThrowStmt) {
+            self.0 = true;
+        }
+        fn visit_function(&mut self, _: &Function) {}
+        fn visit_arrow_expr(&mut self, _: &ArrowExpr) {}
+    }
+    let mut found = Throws(false);
+    block.visit_with(&mut found);
+    found.0
+}
+
+/// `"this"` and nothing else, as in `(0, eval)("this")`, which the compiler replaces.
+fn is_this(arguments: &[ExprOrSpread]) -> bool {
+    matches!(arguments, [only] if matches!(&*only.expr, Expr::Lit(Lit::Str(text)) if text_of(text) == "this"))
+}
+
+fn is_constant(expr: &Expr) -> bool {
+    match plain(expr) {
+        Expr::Lit(_) => true,
+        Expr::Tpl(template) => template.exprs.is_empty(),
+        Expr::Bin(sum) => is_constant(&sum.left) && is_constant(&sum.right),
+        _ => false,
+    }
+}
+
+/// Whether a literal text computes nothing, as in the engine.
+fn is_probe(arguments: &[ExprOrSpread]) -> bool {
+    let text = match arguments {
+        [] => String::new(),
+        [only] => match plain(&only.expr) {
+            Expr::Lit(Lit::Str(text)) => text_of(text),
+            _ => return false,
+        },
+        _ => return false,
+    };
+    let text = text.trim().trim_end_matches(';').trim_end();
+    let value = text.strip_prefix("return").map_or(text, str::trim);
+    matches!(value, "" | "true" | "false" | "null" | "this") || value.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Ajv's own call, by its parameters: it compiles wherever it stands, and throws what it caught.
+fn is_of_ajv(arguments: &[ExprOrSpread]) -> bool {
+    let name = |argument: &ExprOrSpread| match plain(&argument.expr) {
+        Expr::Tpl(template) => match template.exprs.as_slice() {
+            [of] => match plain(of) {
+                Expr::Member(member) => member_name(&member.prop),
+                _ => None,
+            },
+            _ => None,
+        },
+        Expr::Lit(Lit::Str(text)) => Some(text_of(text)),
+        _ => None,
+    };
+    let Some((_, parameters)) = arguments.split_last() else { return false };
+    let parameters: Vec<_> = parameters.iter().filter_map(name).collect();
+    let parameters: Vec<&str> = parameters.iter().map(String::as_str).collect();
+    matches!(parameters.as_slice(), ["scope"] | ["self", "scope"] | ["self", "RULES", "formats", ..])
+}
