@@ -73,12 +73,12 @@ fn an_artifact_runs_as_what_it_was_built_of() {
     let lab = Lab::new();
     let built = lab.built();
     let bytes = built.encoded().unwrap().clone();
-    let here = run(built.artifact, &lab.path("package"));
+    let here = run(built.artifact, &lab.path("package"), &[]);
     assert_eq!(here.lines, ["a late undefined /"]);
     assert_eq!(here.failures.len(), 1, "{:?}", here.failures);
     let again = lab.again(&bytes, &BuildOptions::default()).unwrap_or_else(|error| panic!("{error}"));
     assert!(here.failures[0].contains("(b.ts:3:"), "{:?}", here.failures);
-    assert_eq!(run(again.artifact, &lab.path("out")), here);
+    assert_eq!(run(again.artifact, &lab.path("out"), &[]), here);
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn damage_is_an_error_and_never_a_panic() {
     for map in ["", "{}", r#"{"version":3,"sources":[],"names":[],"mappings":"AAgggggggggB"}"#] {
         let built =
             lab.changed(|artifact| artifact.modules.iter_mut().for_each(|it| it.source_map = Some(map.to_owned())));
-        let ran = run(built.unwrap_or_else(|error| panic!("{error}")).artifact, &lab.path("out"));
+        let ran = run(built.unwrap_or_else(|error| panic!("{error}")).artifact, &lab.path("out"), &[]);
         assert_eq!(ran.failures.len(), 1, "{map}");
     }
 }
