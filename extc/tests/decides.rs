@@ -69,7 +69,7 @@ impl World {
 
     #[track_caller]
     fn prints(&self, built: BuildOutput, line: &str) {
-        assert_eq!(run(built.artifact, &self.root()), Ran { lines: vec![line.to_owned()], failures: Vec::new() });
+        assert_eq!(run(built.artifact, &self.root(), &[]), Ran { lines: vec![line.to_owned()], failures: Vec::new() });
     }
 }
 
