@@ -76,7 +76,8 @@ const GOOD: &[(&str, &str)] = &[
 ];
 
 const WARNED: &[(&str, &str)] = &[("index.ts", "export default () => { try { require('not-there'); } catch {} };\n")];
-const BLOCKED: &[(&str, &str)] = &[("index.ts", "export default () => WebAssembly.compile(new Uint8Array());\n")];
+const BLOCKED: &[(&str, &str)] =
+    &[("index.ts", "import { Worker } from \"node:worker_threads\";\nexport default () => new Worker(\"./w.js\");\n")];
 const BROKEN: &[(&str, &str)] = &[("index.ts", "const = 1;\n")];
 
 #[test]
