@@ -48,7 +48,6 @@ pub mod host;
 mod incoming;
 mod model_lists;
 mod one_reply;
-mod overflow;
 pub mod ports;
 mod queued;
 mod replace;

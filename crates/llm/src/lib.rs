@@ -29,6 +29,7 @@ pub mod message;
 pub mod models;
 pub mod models_json;
 pub mod one_reply;
+pub mod overflow;
 pub mod partial;
 pub mod pi_context;
 pub mod provider;

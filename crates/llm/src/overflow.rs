@@ -44,7 +44,7 @@ fn set(patterns: &[&str]) -> RegexSet {
 }
 
 /// What `message`, the failure of a reply, means.
-pub(crate) fn says_too_long(provider: &str, message: &str) -> bool {
+pub fn says_too_long(provider: &str, message: &str) -> bool {
     let said = TOO_LONG.is_match(message) || (provider == "cerebras" && WITHOUT_A_WORD.is_match(message));
     said && !OF_LOAD.is_match(message)
 }
