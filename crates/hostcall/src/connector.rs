@@ -7,6 +7,7 @@
 use crate::flight::Flight;
 use crate::gate::{Decision, Permit};
 use crate::places::normal;
+pub use pijs_protocol::hostcall::bytes_index;
 use pijs_protocol::{CallId, ErrorCode, ExtensionId, HostcallError, Method, guard};
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
@@ -107,15 +108,6 @@ pub fn bytes_ref(index: usize) -> Value {
     let mut members = Map::new();
     members.insert("$bytes".to_owned(), Value::from(index));
     Value::Object(members)
-}
-
-/// The index in `{"$bytes": index}`, if `value` is that and nothing else.
-pub fn bytes_index(value: &Value) -> Option<usize> {
-    let members = value.as_object()?;
-    if members.len() != 1 {
-        return None;
-    }
-    usize::try_from(members.get("$bytes")?.as_u64()?).ok()
 }
 
 /// Who calls, and from where.

@@ -30,7 +30,6 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-mod canonical;
 mod counted;
 mod file;
 mod line;
@@ -39,9 +38,9 @@ mod resume;
 mod verify;
 mod writer;
 
-pub use canonical::canonical_call;
 pub use file::{FileLimits, FileSink, MARKS, finish_all, parts};
 pub use memory::MemorySink;
+pub use pijs_protocol::canonical::canonical_call;
 pub use resume::{OpenCall, Resumed};
 pub use verify::{Audit, BrokenLine, Verified, audit, verify, verify_parts};
 pub use writer::LedgerWriter;
@@ -441,7 +440,8 @@ impl Ledger {
 
     pub(crate) fn hash_params(&self, call: &HostCall) -> ParamsHash {
         let inner = &*self.inner;
-        let write = |out: &mut Vec<u8>| canonical::write_call(&call.method, &call.params, &call.bytes, out);
+        let write =
+            |out: &mut Vec<u8>| pijs_protocol::canonical::write_call(&call.method, &call.params, &call.bytes, out);
         match &inner.options.hash_key {
             Some(key)
                 if guard::is_up("ledger.keyed-hash")

@@ -206,3 +206,11 @@ impl fmt::Display for HostcallError {
 }
 
 impl std::error::Error for HostcallError {}
+/// The index in `{"$bytes": index}`, if `value` is that and nothing else.
+pub fn bytes_index(value: &Value) -> Option<usize> {
+    let members = value.as_object()?;
+    if members.len() != 1 {
+        return None;
+    }
+    usize::try_from(members.get("$bytes")?.as_u64()?).ok()
+}

@@ -25,6 +25,7 @@
 #![warn(missing_docs)]
 
 pub mod artifact;
+pub mod canonical;
 pub mod chat_markup;
 pub mod globs;
 pub mod guard;

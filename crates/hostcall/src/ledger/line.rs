@@ -4,10 +4,10 @@
 //! are known. What an extension supplied is escaped as JSON strings and redacted. What lines that follow each other have
 //! in common, which is most of them, is made once: the thread that writes lines sets the pace of cheap calls.
 
-use super::canonical::string;
 use super::{Body, CallEnd, CallFacts, CallStart, ChainHead, Decided, EventBody, LONGEST_LINE, OpenCall, Record};
 use crate::connector::Profile;
 use crate::loss::ExpectedLoss;
+use pijs_protocol::canonical::string;
 use pijs_protocol::log::{LOG_SCHEMA, Level};
 use pijs_redact::Redactor;
 use serde_json::{Map, Value};

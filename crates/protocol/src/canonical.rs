@@ -4,7 +4,7 @@
 //! covers what is dispatched. Members are sorted by UTF-16 units, numbers are written as
 //! ECMAScript writes doubles; integers beyond 2^53 become the double they stand for.
 
-use crate::connector::bytes_index;
+use crate::hostcall::bytes_index;
 use serde_json::{Map, Number, Value};
 use sha2::{Digest, Sha256};
 use std::io::Write;
@@ -20,7 +20,7 @@ pub fn canonical_call(method: &str, params: &Map<String, Value>, attachments: &[
 }
 
 /// Appends the canonical form of a call.
-pub(crate) fn write_call(method: &str, params: &Map<String, Value>, attachments: &[Vec<u8>], out: &mut Vec<u8>) {
+pub fn write_call(method: &str, params: &Map<String, Value>, attachments: &[Vec<u8>], out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"method\":");
     string(method, out);
     out.extend_from_slice(b",\"params\":");
@@ -111,7 +111,7 @@ fn number(n: &Number, out: &mut Vec<u8>) {
 }
 
 /// Appends a JSON string: RFC 8785 escapes what JSON requires and nothing else, as serde_json does.
-pub(crate) fn string(text: &str, out: &mut Vec<u8>) {
+pub fn string(text: &str, out: &mut Vec<u8>) {
     if text.bytes().all(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\') {
         out.push(b'"');
         out.extend_from_slice(text.as_bytes());
