@@ -330,9 +330,11 @@ fn read(environment: &Environment, run: Option<&str>) -> Result<(pijs_rummy::Sto
             ask("get_latest_run", json!({ "project_id": project["id"] }))?["id"].as_i64()
         }
     };
-    let name = run.unwrap_or("the last one");
-    let id = id.ok_or_else(|| Failure::usage(format!("there is no run {}", clean(name))))?;
-    Ok((store, id))
+    let missing = || match run {
+        Some(alias) => Failure::failed(format!("there is no run {}", clean(alias))),
+        None => Failure::failed("there is no run of this folder yet").help("begin one with: pi rummy run PROMPT"),
+    };
+    Ok((store, id.ok_or_else(missing)?))
 }
 
 fn asked(store: &mut pijs_rummy::StoreService, method: &str, args: &[Value]) -> Result<Vec<Value>> {
