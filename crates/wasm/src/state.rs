@@ -242,7 +242,7 @@ impl Memory {
     fn admits(&mut self, current: usize, desired: usize, element: u64) -> bool {
         let more = (desired.saturating_sub(current) as u64).saturating_mul(element);
         let total = self.used.saturating_add(more);
-        if total > self.most && pijs_protocol::guard::is_up("wasm.memory") {
+        if total > self.most {
             self.refused = true;
             return false;
         }
