@@ -223,7 +223,7 @@ fn another_engine_build_is_rebuilt_even_when_this_installation_signed_it() {
         assert!(rebuilt.encoded().unwrap() == good.encoded().unwrap());
     }
     // The forgery is right in everything but the engine: with that it is taken.
-    fs::write(&path, &good.encoded().unwrap()).unwrap();
+    fs::write(&path, good.encoded().unwrap()).unwrap();
     fs::write(path.with_extension("mac"), sign(&good.encoded().unwrap(), &good.metadata().engine)).unwrap();
     assert!(lab.build().cached);
 }

@@ -49,7 +49,7 @@ fn a_component_becomes_an_artifact_and_the_artifact_the_same_component() {
     assert_eq!((artifact.metadata.name.as_str(), artifact.metadata.version.as_str()), ("verdicts", "1.2.3"));
     assert!(artifact.metadata.inputs.contains_key("verdict.wasm"));
 
-    let again = Folder::with("extension.artifact", &pijs_artifact::encode(built.artifact.artifact()));
+    let again = Folder::with("extension.artifact", &built.encoded().unwrap());
     let rebuilt = build(&Input::at(again.0.path()), &BuildOptions::default()).unwrap_or_else(|error| panic!("{error}"));
     let rebuilt = rebuilt.artifact.artifact().component().cloned();
     assert_eq!(rebuilt.as_ref(), Some(module));

@@ -43,7 +43,7 @@ fn same_bytes() -> Result<(), String> {
         }
         // The folder that was built, as input.
         let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
-        std::fs::write(folder.path().join("extension.artifact"), &here.encoded().unwrap())
+        std::fs::write(folder.path().join("extension.artifact"), here.encoded().unwrap())
             .map_err(|error| error.to_string())?;
         let input = Input::at(folder.path());
         let here = build(&input, &BuildOptions::default()).map_err(|error| error.to_string())?;

@@ -451,7 +451,7 @@ pub(crate) struct RemoveArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum McpCommand {
     /// Add a server: pi mcp add NAME -- COMMAND ARGS..., or pi mcp add NAME --url URL
-    Add(McpAddArgs),
+    Add(Box<McpAddArgs>),
     /// Remove a server
     Remove {
         /// Its name

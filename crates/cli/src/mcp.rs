@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// Runs one command.
 pub(crate) async fn run(environment: &Environment, command: McpCommand) -> Result<()> {
     match command {
-        McpCommand::Add(args) => add(environment, args),
+        McpCommand::Add(args) => add(environment, *args),
         McpCommand::Remove { name, local } => remove(environment, &name, local),
         McpCommand::List { probe: true, json } => probe(environment, json).await,
         McpCommand::List { probe: false, json } => list(environment, json),

@@ -21,7 +21,7 @@ fn out(world: &World, shared: &str) {
     world.write("ext/two.ts", entry("two"));
     world.write("ext/shared.ts", shared);
     let built = build(&Input::at(world.path().join("ext")), &BuildOptions::default()).expect("it builds");
-    world.write("project/out/extension.artifact", &built.encoded().unwrap());
+    world.write("project/out/extension.artifact", built.encoded().unwrap());
     std::fs::remove_dir_all(world.path().join("ext")).expect("removed");
 }
 
@@ -68,7 +68,7 @@ fn what_fails_is_shown_where_its_author_wrote_it() {
     let world = World::new();
     world.write("ext/broken.ts", "type Nothing = never;\nexport default () => {\n  throw new Error('broken');\n};\n");
     let built = build(&Input::at(world.path().join("ext/broken.ts")), &BuildOptions::default()).expect("it builds");
-    world.write("project/out/extension.artifact", &built.encoded().unwrap());
+    world.write("project/out/extension.artifact", built.encoded().unwrap());
     let model = world.script(&[&["hi"]]);
     world.pi(&["-p", "x", "--model", &model, "-e", "out"]).failed(1, &["Failed to load extension", "broken.ts:3:"]);
     world.write("project/out/extension.artifact", "PIJSXART");

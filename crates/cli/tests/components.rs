@@ -61,7 +61,7 @@ fn a_file_a_package_and_an_artifact_judge_the_models_text() {
 
     let input = pijs_extc::Input::at(world.path().join("package"));
     let built = pijs_extc::build(&input, &pijs_extc::BuildOptions::default()).expect("it builds");
-    world.write("project/out/extension.artifact", &pijs_artifact::encode(built.artifact.artifact()));
+    world.write("project/out/extension.artifact", built.encoded().unwrap());
     stops_a_heading(&world, &["-e", "out"]);
 
     world.pi(&["install", "--yes", "../package"]).succeeded();

@@ -3,7 +3,7 @@
 
 use pijs_environment::simulated::StandingTimer;
 use pijs_hostcall::vocabulary::{
-    CAPABILITIES, EXEC_OPS_ON_A_PROGRAM, EXEC_OPS_THAT_TELL, FREE, FS_OPS, HTTP_OPS_ON_A_REQUEST, METHODS,
+    CAPABILITIES, EXEC_OPS_ON_A_PROGRAM, EXEC_OPS_THAT_TELL, FREE, FS_OPS, HTTP_OPS_ON_A_REQUEST, MCP_OPS, METHODS,
     NET_OPS_ON_A_CONNECTION, RUMMY_DB_OPS, SESSION_OPS, SQLITE_OPS_ON_A_DATABASE, UI_OPS,
     WEBSOCKET_OPS_ON_A_CONNECTION,
 };
@@ -36,6 +36,7 @@ fn ops(method: &str) -> Vec<Option<&'static str>> {
         "module" => with(&["quote", "source", "compile"], &[]),
         "timer" => with(&["sleep"], &[]),
         "rummy.db" => with(RUMMY_DB_OPS, &[]),
+        "mcp" => MCP_OPS.iter().map(|(op, _)| Some(*op)).collect(),
         "tool" | "log" | "rummy.entries" => vec![None],
         other => panic!("the ops of {other:?} belong into this test"),
     }
@@ -58,6 +59,10 @@ fn params(method: &str, op: Option<&str>) -> Map<String, Value> {
     }
     if method == "websocket" {
         params["url"] = json!("wss://example.org/");
+    }
+    if method == "mcp" {
+        let about = MCP_OPS.iter().find(|(known, _)| op == Some(known)).and_then(|(_, about)| *about);
+        params["target"] = json!(format!("server/{}", about.unwrap_or("tool")));
     }
     params["pid"] = json!(1);
     if let Some(op) = op {

@@ -175,6 +175,7 @@ async fn connection(
     said: mpsc::Sender<Said>,
     late: BoxFuture<'static, ()>,
 ) {
+    #[expect(clippy::result_large_err, reason = "tungstenite says what the refusal is")]
     let check = move |request: &Request, response: Response| match may_connect(request, &token) {
         Ok(()) => Ok(response),
         Err(why) => {

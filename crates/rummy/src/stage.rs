@@ -86,7 +86,7 @@ impl PluginSet {
         };
         let to = format!("bundle{}", self.bundles.len());
         let mut found = Vec::new();
-        scan(&base, &base, true, 0, &mut found)?;
+        scan(&base, true, 0, &mut found)?;
         for path in found {
             let relative = path.strip_prefix(&base).unwrap_or(&path);
             let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
@@ -264,7 +264,7 @@ fn name_of(path: &Path) -> String {
 }
 
 /// Collects the plugin files below a folder.
-fn scan(base: &Path, folder: &Path, is_top: bool, level: usize, found: &mut Vec<PathBuf>) -> Result<(), RummyError> {
+fn scan(folder: &Path, is_top: bool, level: usize, found: &mut Vec<PathBuf>) -> Result<(), RummyError> {
     if level > MOST_LEVELS {
         return Err(RummyError::TooMuch { what: "levels of folders", most: MOST_LEVELS });
     }
@@ -274,7 +274,7 @@ fn scan(base: &Path, folder: &Path, is_top: bool, level: usize, found: &mut Vec<
         if kind.is_dir() {
             let is_left_out = name == "node_modules" || name.starts_with('.') || path.join("DISABLED").exists();
             if !is_left_out {
-                scan(base, &path, false, level + 1, found)?;
+                scan(&path, false, level + 1, found)?;
             }
         } else if kind.is_file() && name.ends_with(".js") && !name.ends_with(".test.js") {
             let is_own = name == "index.js" || name.strip_suffix(".js") == Some(&name_of(folder));

@@ -313,6 +313,7 @@ fn bundled_plugins_are_there_unless_the_users_have_their_names() {
 /// The plugins of rummy 0.5.0 load and register unmodified. `RUMMY_UPSTREAM` names a checkout with its dependencies
 /// installed; it is no part of this repository.
 #[test]
+#[expect(clippy::print_stderr, reason = "why it was left out, and which plugins were loaded")]
 fn upstreams_bundled_plugins_load_unmodified() {
     let Some(folder) = std::env::var_os("RUMMY_UPSTREAM") else {
         eprintln!("skipped: RUMMY_UPSTREAM names no checkout of rummy");

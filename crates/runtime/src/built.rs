@@ -19,6 +19,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
 
+/// What a package is granted, and refused, before its code is known.
+pub type GrantsBeforeBuild = (Vec<Grant>, Vec<Grant>);
+
 /// A package as `extc` compiled it. Cheap to clone.
 #[derive(Clone)]
 pub struct Built {
@@ -48,7 +51,7 @@ impl Built {
     pub fn all_in_session(
         compiler: &Compiler,
         dispatcher: &Dispatcher,
-        packages: &[(&PackageEntry, (Vec<Grant>, Vec<Grant>))],
+        packages: &[(&PackageEntry, GrantsBeforeBuild)],
     ) -> Vec<Result<Self>> {
         let compilers: Vec<Result<Compiler>> = packages
             .iter()

@@ -322,8 +322,8 @@ fn gap(
     aligned: &mut Vec<Aligned>,
 ) {
     let mut free: Vec<usize> = (at..end).collect();
-    for i in from..to {
-        let of_kind = free.iter().position(|j| replayed[*j].kind() == recorded[i].kind());
+    for (i, output) in recorded.iter().enumerate().take(to).skip(from) {
+        let of_kind = free.iter().position(|j| replayed[*j].kind() == output.kind());
         match of_kind {
             Some(found) => {
                 let j = free.remove(found);

@@ -83,8 +83,7 @@ pub fn locate<R: Read>(
         return None;
     }
     let realm = latest.borrow().clone()?;
-    let position = realm.borrow().position(again.deliveries, again.output);
-    position
+    realm.borrow().position(again.deliveries, again.output)
 }
 
 /// Services of a replay whose realms keep stacks.

@@ -82,7 +82,7 @@ impl Spans {
         let mut spans = Self { header: tape.header().clone(), realms: BTreeMap::new(), spans: Vec::new() };
         let mut open: BTreeMap<RealmNumber, Open> = BTreeMap::new();
         let mut tick = 0_u64;
-        while let Some(record) = tape.next() {
+        for record in tape.by_ref() {
             let record = match record {
                 Err(error) if error.is_cut() => break,
                 record => record?,

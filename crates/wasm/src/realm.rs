@@ -186,7 +186,8 @@ impl ComponentRealm {
         if let Some(ended) = &self.ended {
             return Err(ended.clone());
         }
-        self.store.set_fuel(fuel.saturating_mul(INSTRUCTIONS_PER_FUEL)).expect("the engine counts fuel");
+        let instructions = fuel.saturating_mul(INSTRUCTIONS_PER_FUEL);
+        self.store.set_fuel(instructions).expect("the engine counts fuel");
         self.store.set_epoch_deadline(1);
         let data = self.store.data_mut();
         data.clock.begin(now);

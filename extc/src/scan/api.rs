@@ -251,18 +251,16 @@ impl Names {
             Some(plain(&argument.expr))
         } else {
             let object = tool_literal(&argument.expr);
-            let found =
-                object.into_iter().flat_map(|object| &object.props).find_map(|prop| match prop.as_prop()?.as_ref() {
-                    Prop::Method(method) if property_name(&method.key).as_deref() == Some(*inside) => {
-                        see(parameters(&method.function));
-                        None
-                    }
-                    Prop::KeyValue(pair) if property_name(&pair.key).as_deref() == Some(*inside) => {
-                        Some(plain(&pair.value))
-                    }
-                    _ => None,
-                });
-            found
+            object.into_iter().flat_map(|object| &object.props).find_map(|prop| match prop.as_prop()?.as_ref() {
+                Prop::Method(method) if property_name(&method.key).as_deref() == Some(*inside) => {
+                    see(parameters(&method.function));
+                    None
+                }
+                Prop::KeyValue(pair) if property_name(&pair.key).as_deref() == Some(*inside) => {
+                    Some(plain(&pair.value))
+                }
+                _ => None,
+            })
         };
         match handler {
             Some(Expr::Arrow(arrow)) => see(arrow.params.iter().map(name_of).collect()),

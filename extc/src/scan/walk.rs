@@ -403,11 +403,10 @@ impl Walker<'_> {
         }
         if let Expr::Ident(ident) = callee
             && bindings.is_global(ident)
+            && ident.sym == *"fetch"
         {
-            if ident.sym == *"fetch" {
-                let first = self.text(call.args.first());
-                self.uses.http.see(first.as_ref().and_then(calls::host));
-            }
+            let first = self.text(call.args.first());
+            self.uses.http.see(first.as_ref().and_then(calls::host));
         }
         if let Expr::Member(member) = callee {
             self.see_method(member, &call.args);

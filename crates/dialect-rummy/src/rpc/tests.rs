@@ -37,7 +37,7 @@ fn calls_of_clients() {
     let mut wrong = Vec::new();
     for case in cases.as_array().expect("cases") {
         let mut store = Store::in_memory(Options::default()).unwrap();
-        let mut clients = vec![Connection::default(), Connection::default()];
+        let mut clients = [Connection::default(), Connection::default()];
         for (number, line) in case["calls"].as_array().expect("calls").iter().enumerate() {
             let client = usize::try_from(line["client"].as_u64().unwrap_or(0)).unwrap();
             let incoming = Incoming {

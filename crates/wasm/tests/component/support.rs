@@ -12,11 +12,14 @@ use pijs_wasm::{ComponentRealm, Hostcalls, compile, text};
 use serde_json::{Map, Value, json};
 use std::collections::VecDeque;
 
+/// A value and its attachments, or an error.
+pub(crate) type Answer = Result<(Value, Vec<Vec<u8>>), HostcallError>;
+
 /// Answers calls in order; what nothing was prepared for is denied.
 #[derive(Default)]
 pub(crate) struct Host {
     pub(crate) calls: Vec<HostCall>,
-    pub(crate) answers: VecDeque<Result<(Value, Vec<Vec<u8>>), HostcallError>>,
+    pub(crate) answers: VecDeque<Answer>,
 }
 
 impl Hostcalls for Host {
