@@ -88,7 +88,7 @@ fn artifact(bytes: &[u8], known: ArtifactMetadata, file: &str) -> Result<Artifac
     Ok(Artifact { metadata, modules: vec![module] })
 }
 
-/// What the imports can ask for.
+/// Returns what the imports can ask for.
 fn needs(imports: &BTreeMap<String, Vec<String>>) -> CapabilityManifest {
     let takes = |(interface, function, _): &&(&str, &str, &str)| {
         let functions = imports.get(&format!("pi:extension/{interface}"));

@@ -35,7 +35,7 @@ impl SourceMaps {
         Self::of(&Arc::new(Verified::compiled_here(artifact.clone())))
     }
 
-    /// The same of an artifact whose maps may be elsewhere; reads none of them yet.
+    /// Takes the maps of an artifact whose maps may be elsewhere; reads none of them yet.
     pub fn of(artifact: &Arc<Verified>) -> Self {
         let modules = &artifact.artifact().modules;
         let tables = modules.iter().map(|module| (module.specifier.clone(), OnceLock::new())).collect();

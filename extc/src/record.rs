@@ -5,7 +5,7 @@
 //! A lookup asks all of it again. If every answer is the same, then so is what every import means, and the artifact is
 //! the one a build would make now.
 //!
-//! What a [stamp](crate::stamps) shows to be the same is not read for it.
+//! Files and folders that a [stamp](crate::stamps) shows to be the same are not read for it.
 //!
 //! Files are asked for through the tree, so that one that may not be read any more, under another policy or because another
 //! file is protected, makes no hit. Files that were refused are asked for as well: the refusal is evidence each time, and
@@ -129,7 +129,7 @@ impl Record {
         stamps.map_or(Ok(()), |stamps| cache.store_stamps(&request, &stamps))
     }
 
-    /// What no stamp shows to be as it was. Each file is judged anew: what may be read is not the files' to say.
+    /// Returns what no stamp shows to be as it was. Each file is judged anew: what may be read is not the files' to say.
     fn unsure(&self, tree: &SourceTree, check: &Check<'_>) -> Unsure {
         let manifests = self.manifests.iter().filter(|(_, digest)| digest.is_some()).map(|(path, _)| path);
         let is_unsure = |path: &&PathBuf| !(check.is_same_file(path) && tree.admits(path));
@@ -255,7 +255,7 @@ pub(crate) fn lookup(
     if let Some(anew) = anew {
         let anew = anew.of(digest_of(&note), key.hex());
         if anew != known {
-            // What cannot be kept is read again at the next start.
+            // Files whose stamps cannot be kept are read again at the next start.
             let _ = cache.store_stamps(&request, &anew);
         }
     }

@@ -30,7 +30,7 @@ use std::path::{Path, PathBuf};
 const MARGIN: i128 = 2_000_000_000;
 const NANOSECONDS: i128 = 1_000_000_000;
 
-/// What the system says of a file or folder, links not followed.
+/// The system's account of a file or folder, links not followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Stamp {
     device: u64,
@@ -40,7 +40,7 @@ pub(crate) struct Stamp {
     changed: i128,
 }
 
-/// What lies at a path, as far as it can be stamped.
+/// The kind of item at a path, as far as it can be stamped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     File,
@@ -262,7 +262,7 @@ impl Stamps {
     }
 }
 
-/// What has to be read, since no stamp shows that it is what it was.
+/// The files and folders that have to be read, since no stamp shows that they are what they were.
 #[derive(Debug, Default)]
 pub(crate) struct Unsure {
     pub(crate) files: BTreeSet<PathBuf>,

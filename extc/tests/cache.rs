@@ -463,7 +463,7 @@ fn a_lock_file_vouches_for_dependencies_until_it_changes() {
     };
     build("npm:sample");
     assert_eq!(build("npm:sample").read, 0);
-    // What no install did: the artifact of what was installed stays.
+    // A change that no install made: the artifact of what was installed stays.
     lab.write("node_modules/old/one.js", "module.exports = () => 'old 111';\n");
     let trusted = build("npm:sample");
     assert_eq!((trusted.cached, trusted.read), (true, 0));

@@ -13,7 +13,7 @@ const SERVER: &str = env!("CARGO_BIN_EXE_mcp-server");
 
 struct World(tempfile::TempDir);
 
-/// What a run printed.
+/// The exit code and the output of a run.
 struct Ran {
     code: Option<i32>,
     stdout: String,
@@ -146,7 +146,7 @@ fn a_tool_that_nobody_granted_is_refused_and_only_what_was_granted_passes() {
     assert!(texts[1].contains("capability `mcp`"), "{texts:?}");
     let (_, texts) = world.session(&[echo("x")], &["--allow", "mcp", "--deny", "mcp"]);
     assert!(texts[0].contains("policy"), "{texts:?}");
-    // What the server says of itself changes nothing: `echo` claims that it only reads.
+    // The server's word about itself changes nothing: `echo` claims that it only reads.
     let (_, texts) = world.session_without(&calls, &["--allow", "mcp:s/echo"], Some("mcp.scope"));
     assert_eq!(texts[1], "it went wrong", "without the check any tool passes, so the check is needed");
 }

@@ -27,7 +27,7 @@ struct Cli {
 enum Task {
     /// Measure streamed rules or starts, in a release build.
     Bench {
-        /// What is measured.
+        /// The subject to measure.
         #[arg(value_enum, default_value_t = Subject::Rules)]
         subject: Subject,
         /// Of starts: the program, in place of a release build.
@@ -72,7 +72,7 @@ enum Task {
     },
 }
 
-/// What `bench` measures.
+/// The subjects that `bench` measures.
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Subject {
     /// Streamed rules.

@@ -27,7 +27,7 @@ const REPLY: &str = concat!(
     "\n\ndata: [DONE]\n\n",
 );
 
-/// What is measured.
+/// The options of a measurement.
 pub struct Options {
     /// The program; built for release where none is given.
     pub pi: Option<PathBuf>,
@@ -42,11 +42,11 @@ struct Side {
     program: Vec<PathBuf>,
     home: PathBuf,
     project: PathBuf,
-    /// What it keeps of earlier starts.
+    /// The folders that it keeps of earlier starts.
     kept: Vec<PathBuf>,
 }
 
-/// What the file system was asked for in one start.
+/// Counts of the calls and bytes that the file system was asked for in one start.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Counts {
     calls: u64,

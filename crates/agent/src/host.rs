@@ -34,7 +34,7 @@ pub struct HostExtensions {
     provenance: RefCell<BTreeMap<String, Value>>,
     /// Where the profile has some events wait their turn.
     queue: Rc<Queue>,
-    /// What the session has beside extensions.
+    /// The source of tools that the session has beside extensions.
     beside: Option<Rc<dyn ToolSource>>,
 }
 

@@ -154,7 +154,7 @@ pub(crate) fn decode_vouched(bytes: &[u8]) -> Result<Artifact, ArtifactError> {
     read(bytes, Digests::VouchedFor, Bytes::copy_from_slice)
 }
 
-/// The same of bytes that stay: bytecode is a part of them, and is not copied.
+/// Does so for bytes that stay: bytecode is a part of them, and is not copied.
 pub(crate) fn decode_shared(bytes: &Bytes) -> Result<Artifact, ArtifactError> {
     read(bytes, Digests::VouchedFor, |code| bytes.slice_ref(code))
 }

@@ -21,7 +21,7 @@ use std::sync::OnceLock;
 #[derive(Debug)]
 pub struct Verified {
     artifact: Artifact,
-    /// Where sources and maps are, if not in the artifact.
+    /// The place of sources and maps, if not in the artifact.
     texts: Option<Texts>,
 }
 
@@ -56,7 +56,7 @@ impl Verified {
         compiled(decode_vouched(bytes)?)
     }
 
-    /// The same of bytes that are kept: bytecode stays where it is.
+    /// Does so for bytes that are kept: bytecode stays where it is.
     ///
     /// # Errors
     ///

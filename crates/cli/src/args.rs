@@ -503,16 +503,16 @@ pub(crate) struct McpAddArgs {
     /// Variable of the program: NAME=VALUE, where VALUE may be ${NAME}; repeatable
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) env: Vec<String>,
-    /// Where the program works
+    /// Folder that the program works in
     #[arg(long, value_name = "FOLDER")]
     pub(crate) cwd: Option<String>,
-    /// What a request may take, in seconds
+    /// Time that a request may take, in seconds
     #[arg(long, value_name = "SECONDS")]
     pub(crate) timeout: Option<f64>,
     /// How its tools reach the model: direct, deferred (found by tool_search) or hidden
     #[arg(long, value_parser = ["direct", "deferred", "codemode", "hidden"])]
     pub(crate) exposure: Option<String>,
-    /// What it offers, in a sentence
+    /// A sentence about what it offers
     #[arg(long)]
     pub(crate) description: Option<String>,
     /// Into this project (.pi/) instead of the user's servers

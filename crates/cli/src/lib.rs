@@ -70,7 +70,7 @@ pub fn main() -> ExitCode {
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
-    // What an MCP server does wrong is told by notices; the client's own log would quote it as it is.
+    // Faults of an MCP server are told by notices; the client's own log would quote them as they are.
     tracing_subscriber::fmt()
         .with_writer(|| output::Stderr)
         .with_env_filter(

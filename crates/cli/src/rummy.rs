@@ -77,10 +77,10 @@ pub(crate) struct CommonArgs {
     /// Refuse a capability; repeatable
     #[arg(long, value_name = "CAP")]
     deny: Vec<String>,
-    /// Where the code of plugins runs
+    /// Place where the code of plugins runs
     #[arg(long, value_parser = crate::args::isolation(), default_value_t)]
     isolation: Isolation,
-    /// Which model answers: PROVIDER/ID, an id or a part of one, or script:FILE for a recorded reply
+    /// Model that answers: PROVIDER/ID, an id or a part of one, or script:FILE for a recorded reply
     #[arg(long, value_name = "PROVIDER/ID")]
     model: Option<String>,
     /// Key for the model's provider
@@ -94,7 +94,7 @@ pub(crate) struct CommonArgs {
 /// `pi rummy run PROMPT`
 #[derive(Debug, Args)]
 pub(crate) struct RunCommand {
-    /// What to do
+    /// Task to do
     prompt: String,
     /// Name of the run; one that exists continues
     #[arg(long, value_name = "NAME")]
@@ -196,7 +196,7 @@ impl RunClient for AtTerminal {
             let asks = if is_question { "answer; Enter is none: " } else { "accept? y or n; Enter is no: " };
             let question =
                 format!("\n== {} ({})\n{}\n== {asks}", proposal.action, proposal.alias, indented(&clean(&shown)));
-            // What grants power is no line that was typed ahead; an answer to the model is taken as it is.
+            // A line that was typed ahead grants no power; an answer to the model is taken as it is.
             let line = tokio::task::spawn_blocking(move || match is_question {
                 true => terminal.ask(&question),
                 false => terminal.answer(&question),

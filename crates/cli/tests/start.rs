@@ -55,7 +55,7 @@ fn a_cached_start_makes_few_file_system_calls_a_package() {
     let model = world.script(&[&["fine"]]);
     let with = ["-p", "x", "--model", &model];
     let without = ["-p", "x", "--model", &model, "--no-extensions"];
-    // What was installed a moment ago is read at the first start, and perhaps at the second.
+    // Files that were installed a moment ago are read at the first start, and perhaps at the second.
     for _ in 0..3 {
         world.pi(&with).succeeded();
     }

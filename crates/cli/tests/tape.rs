@@ -184,7 +184,7 @@ fn a_difference_is_located_in_the_source_of_the_extension() {
         ("pi.log(\"info\", text, {})", "pi.log(\"warn\", text, {})", "statement", 5),
         ("\"long\"", "\"longer\"", "statement", 20),
         ("\"late\"", "\"later\"", "statement", 21),
-        // What a function returned, and what it is registered with.
+        // The values that a function returned, and those that it is registered with.
         ("be brief", "be verbose", "function", 13),
         ("content: \"again\"", "content: \"once more\"", "function", 23),
         ("description: \"counts\"", "description: \"adds\"", "function", 9),
@@ -562,7 +562,7 @@ fn a_credential_in_the_source_is_not_on_the_tape_and_it_replays() {
     };
     assert!(!has_key());
     replay(&tape, &["--isolation", "thread"]).succeeded();
-    // What is written again has none, either.
+    // A tape that is written again has none, either.
     fs::write(&entry, fs::read_to_string(&entry).expect("a file").replace("\"info\"", "\"warn\"")).expect("a file");
     extc(&world, &["test", "keyed.ts", "keyed.tape", "--accept"]).succeeded();
     assert!(!has_key());

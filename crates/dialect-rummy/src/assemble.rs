@@ -53,9 +53,9 @@ impl ContextRow {
 /// Both views of a row.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Projection {
-    /// What the view for visible entries returns.
+    /// The text that the view for visible entries returns.
     pub visible: String,
-    /// What the view for summarized entries returns.
+    /// The text that the view for summarized entries returns.
     pub summarized: String,
 }
 
@@ -66,7 +66,7 @@ pub struct AssembledRow {
     pub row: ContextRow,
     /// Both views.
     pub projection: Projection,
-    /// What it costs.
+    /// Its cost.
     pub cost: Cost,
 }
 

@@ -37,6 +37,6 @@ pub struct AuditLine {
 pub struct AuditRefusal {
     /// The verb.
     pub verb: &'static str,
-    /// What the audit says.
+    /// The reason that the audit gives.
     pub reason: String,
 }

@@ -32,7 +32,7 @@ impl Limits {
 pub struct Cost {
     /// Scheme; `file` for bare paths.
     pub scheme: String,
-    /// What the model sees of it.
+    /// The part of it that the model sees.
     pub visibility: Visibility,
     /// Tokens when it is visible.
     pub visible_tokens: i64,
@@ -131,7 +131,7 @@ impl Numbers {
     }
 }
 
-/// What is done before a request to the model.
+/// The step before a request to the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BeforeDispatch {
     /// The message fits.
@@ -169,7 +169,7 @@ pub fn before_dispatch(
     }
 }
 
-/// What is done after all commands of a turn were dispatched.
+/// The step after all commands of a turn were dispatched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AfterDispatch {
     /// The next message will fit.

@@ -57,7 +57,7 @@ macro_rules! words {
 pub(crate) use words;
 
 words! {
-    /// Where an entry is in its lifecycle.
+    /// The place of an entry in its lifecycle.
     State, "state" {
         /// It waits to be accepted or rejected.
         Proposed = "proposed",

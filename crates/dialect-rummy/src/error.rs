@@ -14,9 +14,9 @@ pub enum StoreError {
     Permission {
         /// Scheme of the path; `file` for bare paths.
         scheme: String,
-        /// Who wrote.
+        /// The writer.
         writer: Writer,
-        /// Who may.
+        /// The writers that are allowed.
         allowed: Vec<String>,
     },
     /// The call asked to write as somebody that its path does not allow.

@@ -89,7 +89,7 @@ impl std::error::Error for PatternError {}
 pub struct Found {
     /// The text that matched.
     pub text: String,
-    /// Where it begins, in bytes; 0 for JSONPath, whose values have no place.
+    /// Its beginning, in bytes; 0 for JSONPath, whose values have no place.
     pub offset: usize,
 }
 

@@ -48,7 +48,7 @@ pub struct SchemeRow {
     pub model_visible: bool,
     /// One of data, logging, unknown, prompt.
     pub category: &'static str,
-    /// Who may write.
+    /// The writers that are allowed.
     pub writable_by: &'static [&'static str],
 }
 

@@ -57,7 +57,7 @@ pub struct Resolution {
     entry: Entry,
 }
 
-/// What a resolution came to.
+/// The result of a resolution.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settled {
     /// The state that the entry is in.

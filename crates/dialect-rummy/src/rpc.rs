@@ -74,7 +74,7 @@ pub fn notification(method: &str, params: &Value) -> Value {
     json!({ "jsonrpc": "2.0", "method": method, "params": params })
 }
 
-/// What a call comes to.
+/// The result of a call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Reply {
     /// It is done.

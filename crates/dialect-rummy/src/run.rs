@@ -84,7 +84,7 @@ pub struct Loop {
     pub config: Value,
 }
 
-/// What a run begins with.
+/// The values that a run begins with.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Start {
     /// The project.

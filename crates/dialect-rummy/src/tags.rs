@@ -103,7 +103,7 @@ struct Open {
     name: String,
     attributes: Map<String, Value>,
     is_closed: bool,
-    /// Where what follows it begins.
+    /// The beginning of what follows it.
     end: usize,
     was_repaired: bool,
 }

@@ -58,7 +58,7 @@ pub struct Turn {
 pub enum Verdict {
     /// The next turn begins.
     Continue {
-        /// What the model is told.
+        /// The text that the model is told.
         reason: Option<String>,
     },
     /// The loop ends.

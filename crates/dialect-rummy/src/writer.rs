@@ -1,4 +1,4 @@
-//! Who writes an entry, and who may.
+//! The writer of an entry, and the writers that are allowed.
 //!
 //! The ceiling of a call comes from its path: a handler that acts for the model has the model's, a call over JSON-RPC the
 //! client's, a hook of a plugin the plugin's, the host its own. A call names a writer at or below its ceiling; a plugin that
@@ -21,7 +21,7 @@ words! {
     }
 }
 
-/// Which holds where rummy's documents and its code disagree.
+/// The side that holds where rummy's documents and its code disagree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Conduct {
     /// The documents: every verb that changes content or lifecycle is checked, the ceiling holds, and a change of visibility

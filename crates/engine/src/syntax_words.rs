@@ -1,4 +1,4 @@
-//! What V8 says where the engine's parser refuses a text that an extension has made.
+//! V8's words where the engine's parser refuses a text that an extension has made.
 //!
 //! ```text
 //! return a b     expecting ';'                          →  Unexpected identifier 'b'

@@ -31,7 +31,7 @@ use std::sync::OnceLock;
 /// Texts that one realm asks to compile.
 const MOST_TEXTS: u32 = 10_000;
 
-/// What an engine without a compiler says.
+/// The words of an engine without a compiler.
 const REFUSED: &str = "eval is not supported";
 
 /// Constructors beside `Function`, in the order in which [`PROTOTYPES`] has their functions.
@@ -173,7 +173,7 @@ pub(crate) fn quote<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     words.map_or_else(|| Ok(Value::new_null(call.ctx().clone())), |words| string_to_js(call.ctx(), &words))
 }
 
-/// The same for `new x.y` without arguments, as no bundle has it.
+/// Returns V8's words for `new x.y` without arguments, as no bundle has it.
 fn constructed(message: &str, text: &str, line: u32, column: u32) -> Option<String> {
     if !matches!(message, "not a function" | "not a constructor") {
         return None;

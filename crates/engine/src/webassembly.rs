@@ -25,7 +25,7 @@ use std::mem;
 use std::ptr::{self, NonNull};
 use std::rc::{Rc, Weak};
 
-/// What `webAssembly` returns.
+/// The functions that `webAssembly` returns.
 const FUNCTIONS: &[(&str, Native)] = &[
     ("compile", compile),
     ("customSections", custom_sections),
@@ -56,7 +56,7 @@ pub(crate) struct Machine {
     hooks: Persistent<Object<'static>>,
     imports: RefCell<Vec<(Persistent<Function<'static>>, Rc<FuncType>)>>,
     buffers: RefCell<BTreeMap<MemoryId, Buffer>>,
-    /// What an imported function has thrown, on its way through WebAssembly code.
+    /// The value that an imported function has thrown, on its way through WebAssembly code.
     thrown: RefCell<Option<Persistent<Value<'static>>>>,
     context: NonNull<qjs::JSContext>,
 }
@@ -162,7 +162,7 @@ impl Machine {
         }
     }
 
-    /// The same for what may fail.
+    /// Uses the store for a body that may fail.
     fn attempt<R>(
         &self,
         ctx: &Ctx<'_>,

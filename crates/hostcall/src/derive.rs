@@ -76,12 +76,12 @@ pub enum Subject<'a> {
     Mcp {
         /// `SERVER/TOOL`, `SERVER/@prompts` or `SERVER/@resources`.
         target: &'a str,
-        /// What it is called with.
+        /// The arguments that it is called with.
         arguments: Option<&'a Value>,
     },
     /// A file, or a text of the extension's own, that is compiled while the extension runs.
     Code {
-        /// Where it was read; empty for a text.
+        /// The path that it was read from; empty for a text.
         path: &'a str,
         /// Its length in bytes.
         bytes: u64,

@@ -65,7 +65,7 @@ pub type BlockOn = dyn Fn(crate::connector::BoxFuture<'_, ()>) + Send + Sync;
 /// Where a command of a call in this working folder leads, if anywhere; for people who are asked about it.
 pub type LocateProgram = dyn Fn(&str, Option<&str>) -> Option<PathBuf> + Send + Sync;
 
-/// What an MCP server says of a tool of its own, each a line for people who are asked about it.
+/// The lines in which an MCP server describes a tool of its own, for people who are asked about it.
 pub type DescribeMcpTool = dyn Fn(&str) -> Vec<String> + Send + Sync;
 
 /// Decides calls. Cheap to clone.

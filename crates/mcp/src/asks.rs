@@ -1,5 +1,5 @@
-//! What a server asks of the user and of the session's model, as hostcalls of the server's own caller: dialogs by `ui`, replies by `session`,
-//! which needs `session.inject`.
+//! Questions of a server to the user and to the session's model, as hostcalls of the server's own caller: dialogs by `ui`,
+//! replies by `session`, which needs `session.inject`.
 
 use crate::calls::Calls;
 use crate::names::visible;
@@ -15,7 +15,7 @@ const MOST_FIELDS: usize = 16;
 /// Most tokens of a reply for a server.
 const MOST_TOKENS: u32 = 8192;
 
-/// What the user made of a question.
+/// The user's response to a question.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Asked {
     /// The user gave this.
@@ -74,7 +74,7 @@ fn choices(field: &Value) -> Vec<String> {
     plain.chain(titled).filter_map(Value::as_str).map(|text| visible(text, 200)).take(64).collect()
 }
 
-/// What an answer stands for; `None` when it is none.
+/// Returns the value that an answer stands for; `None` when it is none.
 fn read(field: &Value, answer: Value) -> Option<Value> {
     let text = answer.as_str()?.trim().to_owned();
     match field.get("type").and_then(Value::as_str) {

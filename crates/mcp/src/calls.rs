@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use tokio::sync::mpsc;
 
-/// Where hostcalls go. It is open from when the session is put together until it ends.
+/// The door that hostcalls go through. It is open from when the session is put together until it ends.
 #[derive(Clone, Default)]
 pub(crate) struct Door(Arc<Opening>);
 

@@ -18,9 +18,9 @@ pub const MOST_FILE_BYTES: u64 = 1 << 20;
 pub const MOST_SERVERS: usize = 64;
 /// Longest name of a server.
 const LONGEST_NAME: usize = 64;
-/// What a request may take where the file does not say.
+/// The time that a request may take where the file does not say.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// What it may take whatever the file says.
+/// The time that it may take at most, whatever the file says.
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// `mcp.json`.
@@ -48,7 +48,7 @@ pub struct ServerEntry {
     /// Its variables beside the plain ones. A value may hold `${NAME}`, or be `!command` in the user's own file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub env: Option<BTreeMap<String, String>>,
-    /// Where it works; relative to the session's folder.
+    /// The folder that it works in; relative to the session's folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
     /// The address of a server that speaks Streamable HTTP.
@@ -60,7 +60,7 @@ pub struct ServerEntry {
     /// How to sign in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oauth: Option<Value>,
-    /// What a request may take, in seconds; 60 without it. A report of progress begins it anew.
+    /// The time that a request may take, in seconds; 60 without it. A report of progress begins it anew.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<f64>,
     /// Set to `false` to keep the entry without using it.
@@ -69,10 +69,10 @@ pub struct ServerEntry {
     /// How its tools reach the model: `direct`, `deferred` (found by `tool_search`), `codemode` (the same here) or `hidden`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exposure: Option<Exposure>,
-    /// The same for single tools: by name, or by a pattern with `*`.
+    /// The exposure of single tools: by name, or by a pattern with `*`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_exposure: Option<Map<String, Value>>,
-    /// What it offers, in a sentence.
+    /// A sentence about what it offers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
 }
@@ -111,15 +111,15 @@ pub struct ServerConfig {
     pub source: Source,
     /// How it is reached.
     pub reach: Reach,
-    /// What a request may take.
+    /// The time that a request may take.
     pub timeout: Duration,
     /// Whether it is used.
     pub enabled: bool,
     /// How its tools reach the model.
     pub exposure: Exposure,
-    /// The same for single tools, in the order of the file.
+    /// The exposure of single tools, in the order of the file.
     pub tool_exposure: Vec<(String, Exposure)>,
-    /// What it offers.
+    /// A description of what it offers.
     pub description: Option<String>,
 }
 
@@ -134,7 +134,7 @@ pub enum Reach {
         args: Vec<String>,
         /// Its variables.
         env: BTreeMap<String, String>,
-        /// Where it works.
+        /// The folder that it works in.
         cwd: Option<String>,
     },
     /// An address.
@@ -164,7 +164,7 @@ impl ServerConfig {
         }
     }
 
-    /// What a user agrees to with it, as text that changes when it does: program, arguments, names of variables, folder, address.
+    /// Returns what a user agrees to, as text that changes when it does: program, arguments, names of variables, folder, address.
     pub fn identity(&self) -> String {
         match &self.reach {
             Reach::Stdio { command, args, env, cwd } => {
@@ -203,11 +203,11 @@ fn matches(pattern: &str, name: &str) -> bool {
     last.map_or(rest.is_empty(), |last| rest.ends_with(last))
 }
 
-/// What a file says.
+/// The contents of a file.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Parsed {
     entries: Vec<(String, ServerEntry)>,
-    /// What is wrong with it, each in a sentence that names file and server.
+    /// The problems found in it, each in a sentence that names file and server.
     pub problems: Vec<String>,
 }
 

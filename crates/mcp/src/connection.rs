@@ -25,7 +25,7 @@ pub const MOST_PROMPTS: usize = 256;
 const MOST_PAGES: usize = 64;
 /// Longest schema of a tool, as JSON.
 pub const MOST_SCHEMA_BYTES: usize = 64 << 10;
-/// What a request may take in all, however much progress it reports.
+/// The longest time a request may take in all, however much progress it reports.
 const MOST_TOTAL: Duration = Duration::from_secs(6 * 60 * 60);
 
 /// Why a connection is no more; the first reason counts.
@@ -98,7 +98,7 @@ impl Connection {
         Err(said.map_or(words.clone(), |said| format!("{words}; it wrote: {said}")))
     }
 
-    /// The same with another limit for each request.
+    /// Returns the connection with another limit for each request.
     pub(crate) fn with_timeout(self, timeout: Duration) -> Self {
         Self { timeout, ..self }
     }
@@ -265,7 +265,7 @@ impl Connection {
     }
 }
 
-/// What a server said of itself in the handshake.
+/// The facts that a server told of itself in the handshake.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct PeerFacts {
     pub(crate) protocol: String,

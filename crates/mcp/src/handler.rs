@@ -1,4 +1,4 @@
-//! What a server may ask of the client, and what it tells it.
+//! The requests that a server may make of the client, and the notices that it sends.
 
 use crate::asks::{self, Asked};
 use crate::calls::Calls;

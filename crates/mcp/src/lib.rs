@@ -21,7 +21,7 @@
 //! | [`servers`] | the servers of a session: states, calls, back-off, quarantine |
 //! | [`connector`] | the hostcall `mcp` |
 //!
-//! What always holds: a server that hangs, floods, dies, lies about lengths or changes its tools ends its own connection and nothing else;
+//! The guarantees: a server that hangs, floods, dies, lies about lengths or changes its tools ends its own connection and nothing else;
 //! a message is at most [`flow::MOST_MESSAGE_BYTES`] long, a server has at most [`servers::MOST_TOOLS`] tools; and what a server says of
 //! itself (`readOnlyHint`) is shown to users and decides nothing.
 

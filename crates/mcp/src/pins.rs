@@ -1,4 +1,4 @@
-//! What servers said of their tools when somebody last agreed to it.
+//! The words of servers about their tools, as somebody last agreed to them.
 //!
 //! A tool that says something else in a later session may be another tool: it is left out until a person has seen what it says now.
 //! Pins belong to a server's key, which names its file and its program or address ([`ServerConfig::identity`](crate::config::ServerConfig)):
@@ -24,12 +24,12 @@ pub struct Pins {
     /// In the order they were noted.
     #[serde(default)]
     servers: Vec<(String, ToolDigests)>,
-    /// What went wrong with a server when it was last used, by key.
+    /// The problems that servers had when they were last used, by key.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     problems: BTreeMap<String, String>,
 }
 
-/// What became of a server's tools since the last time.
+/// The changes of a server's tools since the last time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Changes {
     /// Tools that were not there.
@@ -101,7 +101,7 @@ impl Pins {
         true
     }
 
-    /// What went wrong with a server when it was last used.
+    /// Returns the problem that a server had when it was last used.
     pub fn problem(&self, key: &str) -> Option<&str> {
         self.problems.get(key).map(String::as_str)
     }

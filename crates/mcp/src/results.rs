@@ -1,4 +1,4 @@
-//! What a tool answered, as the model gets it.
+//! The answer of a tool, as the model gets it.
 //!
 //! Text beyond [`MOST_TEXT`] is cut in the middle, and the whole goes to a file that the text names.
 

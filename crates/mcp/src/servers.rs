@@ -45,7 +45,7 @@ const MOST_DESCRIPTION: usize = 8 << 10;
 /// Times that a server may announce other tools in a session.
 const MOST_REFRESHES: u32 = 100;
 
-/// What servers need of a session.
+/// The part of a session that servers need.
 pub trait SessionPort: Send + Sync {
     /// Folders that servers are told of.
     fn roots(&self) -> Vec<PathBuf>;
@@ -69,7 +69,7 @@ pub trait SessionPort: Send + Sync {
     }
 }
 
-/// What servers are made of.
+/// The parts that servers are made of.
 pub struct ServersOptions {
     /// Tells the time and waits.
     pub timer: Arc<dyn Timer>,
@@ -102,7 +102,7 @@ struct Server {
     connecting: tokio::sync::Mutex<()>,
 }
 
-/// What a server needs of the whole.
+/// The part of the whole that a server needs.
 #[derive(Clone)]
 struct ServersPart {
     timer: Arc<dyn Timer>,
@@ -124,7 +124,7 @@ struct State {
     problem: Option<String>,
 }
 
-/// Where a server is on its way.
+/// The stage that a server has reached on its way.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Phase {
     /// Not started, or switched off.
@@ -156,7 +156,7 @@ impl Phase {
     }
 }
 
-/// What a server offers.
+/// The offer of a server.
 #[derive(Debug, Clone, Default)]
 struct Known {
     facts: PeerFacts,
@@ -176,11 +176,11 @@ pub struct ServerTool {
     pub server: String,
     /// The server's own name for it.
     pub tool: String,
-    /// What it does.
+    /// Its description: what it does.
     pub description: String,
     /// JSON Schema of its arguments.
     pub parameters: Value,
-    /// What the server says of its effects; shown, and never believed.
+    /// The server's own claims about its effects; shown, and never believed.
     pub annotations: Value,
     /// How it reaches the model.
     pub exposure: Exposure,
@@ -202,7 +202,7 @@ pub struct ServerPrompt {
     pub server: String,
     /// The server's own name for it.
     pub prompt: String,
-    /// What it is for.
+    /// Its purpose.
     pub description: String,
     /// Names of its arguments, and whether each is needed.
     pub arguments: Vec<(String, bool)>,
@@ -219,7 +219,7 @@ pub struct Status {
     pub reach: String,
     /// Whether it is used.
     pub enabled: bool,
-    /// Where it is on its way.
+    /// The stage that it has reached on its way.
     pub phase: Phase,
     /// The version of the protocol that it speaks.
     pub protocol: String,
@@ -227,9 +227,9 @@ pub struct Status {
     pub tools: Vec<String>,
     /// Names of those that wait for consent.
     pub withheld: Vec<String>,
-    /// What is wrong.
+    /// The problem that it has.
     pub problem: Option<String>,
-    /// What was left out.
+    /// Notes of things that were left out.
     pub notes: Vec<String>,
     /// The sentence that says what it offers.
     pub summary: Option<String>,
@@ -408,7 +408,7 @@ impl Servers {
         self.list().iter().filter(has).map(|server| server.config.name.clone()).collect()
     }
 
-    /// What a server says of the effects of a target `SERVER/TOOL`, each a line for the user.
+    /// Returns what a server says of the effects of a target `SERVER/TOOL`, each a line for the user.
     pub fn describe(&self, target: &str) -> Vec<String> {
         let Some((server, tool)) = target.split_once('/').and_then(|(name, tool)| Some((self.find(name)?, tool)))
         else {
@@ -535,7 +535,7 @@ pub fn extension_of(server: &str) -> String {
     format!("mcp:{server}")
 }
 
-/// What a server's answers and pins are kept under: whose file, which name, and what it is.
+/// Returns the key that a server's answers and pins are kept under: whose file, which name, and what it is.
 pub fn key_of(config: &ServerConfig, project: &std::path::Path) -> String {
     let place = match &config.source {
         Source::User => String::new(),
@@ -676,7 +676,7 @@ impl Server {
         }
     }
 
-    /// What an answered or failed request says of the server.
+    /// Records what an answered or failed request says of the server.
     fn done<T>(&self, outcome: Result<T, Fault>, connection: &Arc<Connection>) -> Result<T, HostcallError> {
         match outcome {
             Ok(result) => {
@@ -889,7 +889,7 @@ fn value_or(value: Result<String, String>, name: &str) -> Result<String, String>
     value.map_err(|problem| format!("{name}: {problem}"))
 }
 
-/// What a server of the user's own file may do without a question: start as it is written there, work in its folder, reach its address, and
+/// Grants what a server of the user's own file may do unasked: start as it is written there, work in its folder, reach its address, and
 /// read the variables that its values name. What it is called with is asked about all the same.
 pub fn grants_for(config: &ServerConfig) -> Vec<Grant> {
     let id = |capability: &str| format!("mcp.json:{}:{capability}", config.name);

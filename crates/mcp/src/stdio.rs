@@ -19,7 +19,7 @@ pub(crate) type StdioTransport = AsyncRwTransport<RoleClient, ReadHalf<DuplexStr
 
 /// A program that was started. Dropping it ends the program.
 pub(crate) struct Program {
-    /// What it last wrote on standard error.
+    /// The last words it wrote on standard error.
     pub(crate) stderr: Tail,
     _stop: DropGuard,
 }
@@ -64,7 +64,7 @@ pub(crate) async fn start(
     tokio::spawn(async move {
         tokio::select! {
             () = reading => {}
-            // What is dropped here is the wait for the program, which ends it.
+            // The wait for the program is dropped here, which ends it.
             () = stopped.cancelled() => {}
         }
         ends.cancel();

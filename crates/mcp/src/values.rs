@@ -68,7 +68,7 @@ impl<'a> Written<'a> {
     }
 }
 
-/// What a value stands for. `variable` tells what a variable holds, as far as the server may know.
+/// Returns what a value stands for. `variable` tells what a variable holds, as far as the server may know.
 ///
 /// # Errors
 ///

@@ -367,7 +367,7 @@ pub enum Termination {
     },
     /// The code of a component trapped: it panicked, left its memory, or called an import that is refused.
     Trapped {
-        /// Which trap.
+        /// The trap.
         detail: String,
     },
     /// A bug of ours, contained.

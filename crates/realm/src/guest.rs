@@ -49,7 +49,7 @@ pub fn is_component(modules: &[Arc<Verified>]) -> bool {
     matches!(modules, [module] if module.artifact().component().is_some())
 }
 
-/// The same of an artifact of which only the specifiers are there yet.
+/// Whether an artifact of which only the specifiers are there yet is a component.
 #[cfg(target_os = "linux")]
 pub(crate) fn is_component_code(specifiers: &[String]) -> bool {
     matches!(specifiers, [specifier] if specifier.starts_with(COMPONENT_SCHEME))

@@ -64,7 +64,7 @@ export function storeOf(onChanged: OnChanged, ticket?: string): EntryStore {
   }) as EntryStore;
 }
 
-/** What crosses to the host: no functions, and sets as lists. */
+/** Returns what crosses to the host: no functions, and sets as lists. */
 function argument(value: any): unknown {
   if (value instanceof Set) return [...value];
   if (typeof value !== "object" || value === null || Array.isArray(value)) return value ?? null;

@@ -88,7 +88,7 @@ export function dialect(options: Options, sources: readonly Source[]): (api: Api
     return value === undefined ? known : Object.assign(known, revive(value));
   }
 
-  /** What crosses to the host: objects of the realm as what they were named by. */
+  /** Returns what crosses to the host: objects of the realm as what they were named by. */
   function outgoing(value: any, above: object[] = []): any {
     if (value === null || typeof value !== "object") return typeof value === "function" ? undefined : value;
     if (value instanceof RummyContext || value === db || value === hooks || value instanceof Entries || above.includes(value)) return undefined;

@@ -17,7 +17,7 @@ export interface Source {
   load(): Promise<{ default?: any }>;
 }
 
-/** What became of one. */
+/** The outcome of loading one. */
 export interface Loaded {
   name: string;
   path: string;

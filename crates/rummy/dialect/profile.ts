@@ -16,7 +16,7 @@ export interface Profile {
   readonly views: readonly [string, string];
   /** The member of an entry that names its view. */
   readonly viewMember: string;
-  /** What an unregistered second view falls back to: a member of the attributes, or nothing. */
+  /** The fallback of an unregistered second view: a member of the attributes, or nothing. */
   readonly viewFallback: string | undefined;
   /** Whether a view of a scheme that has none is an error. */
   readonly missingViewThrows: boolean;

@@ -3,7 +3,7 @@
 import type { EntryStore } from "./entries.ts";
 import type { Hooks } from "./hooks.ts";
 
-/** What the host says of a turn. */
+/** The facts that the host tells of a turn. */
 export interface TurnFacts {
   project?: any;
   projectId?: number;

@@ -14,13 +14,13 @@ pub enum RummyError {
     File {
         /// Which.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
     /// The plugins are more than one session loads.
     #[error("{what}: at most {most} are loaded; leave some out with a file called DISABLED in their folder")]
     TooMuch {
-        /// What there is too much of.
+        /// The things there are too many of.
         what: &'static str,
         /// How much is loaded.
         most: usize,
@@ -30,7 +30,7 @@ pub enum RummyError {
     Missing {
         /// The variable.
         variable: String,
-        /// What it says.
+        /// Its value.
         value: String,
     },
     /// The session could not be put together.
@@ -50,7 +50,7 @@ pub enum RummyError {
     Answer {
         /// The delivery.
         op: String,
-        /// What is wrong with it.
+        /// The fault found in it.
         detail: String,
     },
     /// Nobody assigned the function, or registered the method, that was called.

@@ -19,7 +19,7 @@
 //! | [`RunClient`] | who is told of a run, and decides about its proposals |
 //! | [`CallPath`] | on whose behalf the realm writes; the host decides it for each delivery |
 //!
-//! What always holds: all plugins of a session share one realm, one hook tree and one tool registry; whatever they do
+//! The guarantees: all plugins of a session share one realm, one hook tree and one tool registry; whatever they do
 //! outside of it passes the gate that pi's extensions pass; no argument of theirs raises the writer that a call counts as.
 
 #![warn(missing_docs)]

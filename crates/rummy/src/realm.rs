@@ -25,13 +25,13 @@ const COMMAND: &str = "rummy";
 /// Settings of a realm of plugins.
 #[derive(Debug, Clone)]
 pub struct RealmOptions {
-    /// Which line of rummy the plugins meet: `2.x` or `0.5`.
+    /// The line of rummy that the plugins meet: `2.x` or `0.5`.
     pub profile: String,
     /// Adds the plugins that come with the dialect: the model's tools, and what it sees.
     pub bundled: bool,
     /// Set to let errors of plugins end what they happen in, as under rummy; otherwise they are isolated.
     pub faithful: bool,
-    /// Where the package of plugins is written; what was there is replaced.
+    /// The folder that the package of plugins is written to; what was there is replaced.
     pub stage: PathBuf,
     /// The session around it. Which extensions it loads is decided here.
     pub session: SessionConfig,
@@ -52,11 +52,11 @@ pub struct Fault {
     pub plugin: String,
     /// The hook.
     pub hook: String,
-    /// What it threw.
+    /// The message of what it threw.
     pub message: String,
 }
 
-/// What a delivery came to.
+/// The result of a delivery.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Delivered {
     /// The value.
@@ -65,12 +65,12 @@ pub struct Delivered {
     pub faults: Vec<Fault>,
 }
 
-/// What became of one plugin.
+/// The outcome of loading one plugin.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct PluginReport {
     /// Its name.
     pub name: String,
-    /// Where it was found.
+    /// The place where it was found.
     pub path: String,
     /// `class`, `register`, `none` (no plugin) or `failed`.
     pub kind: String,
@@ -80,7 +80,7 @@ pub struct PluginReport {
     pub schemes: Vec<String>,
 }
 
-/// What is loaded.
+/// The plugins, tools and hooks that are loaded.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Loaded {
     /// The plugins, in the order in which they were constructed.
@@ -93,7 +93,7 @@ pub struct Loaded {
     pub hooks: BTreeMap<String, u64>,
 }
 
-/// What the dialect answers.
+/// The answer of the dialect.
 #[derive(Deserialize)]
 struct Answer {
     #[serde(default)]
@@ -299,12 +299,12 @@ pub struct TurnContext<'a> {
 }
 
 impl TurnContext<'_> {
-    /// What stands for it in arguments.
+    /// Returns what stands for it in arguments.
     pub fn reference(&self) -> Value {
         json!({ "$rummy": self.name })
     }
 
-    /// What stands for the store in arguments, with this context's writer.
+    /// Returns what stands for the store in arguments, with this context's writer.
     pub fn store(&self) -> Value {
         json!({ "$entries": self.ticket.0 })
     }

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-/// What a run may do: a run that asks changes nothing.
+/// The rights of a run: a run that asks changes nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunMode {
     /// Questions only; files and commands that change something are rejected.
@@ -55,15 +55,15 @@ pub struct RunFlags {
 pub struct RunRequest {
     /// Its name; an existing one continues.
     pub alias: String,
-    /// What the user wants.
+    /// The request of the user.
     pub prompt: String,
-    /// What it may do.
+    /// The mode, which says what it may do.
     pub mode: RunMode,
-    /// What is left out.
+    /// The parts that are left out.
     pub flags: RunFlags,
 }
 
-/// What a run came to.
+/// The outcome of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunOutcome {
     /// Its name.
@@ -72,7 +72,7 @@ pub struct RunOutcome {
     pub status: u16,
     /// Turns of this loop.
     pub turns: u64,
-    /// What the model said in the end.
+    /// The last words of the model.
     pub summary: Option<String>,
     /// Why it was given up.
     pub reason: Option<String>,
@@ -87,13 +87,13 @@ pub struct Proposal {
     pub path: String,
     /// The tool.
     pub action: String,
-    /// What is shown: a difference, a question.
+    /// The text that is shown: a difference, a question.
     pub body: String,
     /// Attributes of its entry.
     pub attributes: Map<String, Value>,
 }
 
-/// What becomes of a proposal.
+/// The decision about a proposal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
     /// Accepted, with what the user answered.
@@ -104,7 +104,7 @@ pub enum Decision {
     Elsewhere,
 }
 
-/// Who is at the other side of a run.
+/// The client at the other side of a run.
 pub trait RunClient {
     /// Takes a notification of the client protocol: `run/state`, `run/progress`, `run/proposal`.
     fn notify(&self, method: &str, params: &Value);
@@ -170,7 +170,7 @@ pub(crate) struct Loop<'r> {
     pub(crate) judge: Judge,
 }
 
-/// What a turn came to.
+/// The outcome of a turn.
 pub(crate) struct TurnEnd {
     pub(crate) goes_on: bool,
     pub(crate) status: u16,
@@ -207,7 +207,7 @@ impl<'a> RunDriver<'a> {
         &self.cancel
     }
 
-    /// The same driver with another token, which ends its runs alone.
+    /// Returns the same driver with another token, which ends its runs alone.
     #[must_use]
     pub fn with_cancel(&self, cancel: CancellationToken) -> Self {
         Self { cancel, ..self.clone() }
@@ -452,7 +452,7 @@ impl<'a> RunDriver<'a> {
         let mut accepted = ctx;
         accepted["resolvedBody"] = content;
         let faults = self.emit("proposal.accepted", accepted).await?;
-        // What was accepted and did not happen is no success.
+        // A proposal that was accepted and did not happen is no success.
         if let Some(fault) = faults.iter().find(|fault| fault.hook == "proposal.accepted") {
             set(json!({ "state": "failed", "outcome": "error" }))?;
             self.rewrite(run_id, path, &fault.message)?;

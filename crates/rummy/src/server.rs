@@ -43,7 +43,7 @@ const MOST_RUNS: usize = 32;
 /// How long a client may take to say who it is.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// What a connection has to say to the server.
+/// The messages of a connection to the server.
 enum Said {
     Opened(u64, mpsc::Sender<String>),
     Text(u64, String),
@@ -70,7 +70,7 @@ struct Hub {
 impl RunClient for Hub {
     fn notify(&self, method: &str, params: &Value) {
         let text = json!({ "jsonrpc": "2.0", "method": method, "params": params }).to_string();
-        // Who does not read is let go.
+        // A client that does not read is let go.
         self.connections.borrow_mut().retain(|_, one| !one.greeted || one.out.try_send(text.clone()).is_ok());
     }
 
@@ -123,7 +123,7 @@ pub async fn serve(
                     let ended = driver.run(&request).await;
                     hub.runs.borrow_mut().remove(&request.alias);
                     match ended {
-                        // What one run does wrong ends no other.
+                        // A fault of one run ends no other.
                         Err(error) if !matches!(error, RummyError::Ended(_)) => {
                             let text = format!("the run {} failed: {error}", request.alias);
                             hub.notify("ui/notify", &json!({ "text": text, "level": "error" }));
@@ -153,7 +153,7 @@ pub async fn serve(
                 }
             }
             Some(done) = work.next(), if !work.is_empty() => done?,
-            // What clients ask for beyond this waits in their sockets.
+            // The requests of clients beyond this wait in their sockets.
             Some(event) = heard.recv(), if work.len() < MOST_WORK => match event {
                 Said::Opened(id, out) => drop(hub.connections.borrow_mut().insert(id, Connection { out, greeted: false })),
                 Said::Closed(id) => drop(hub.connections.borrow_mut().remove(&id)),

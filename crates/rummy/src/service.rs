@@ -36,7 +36,7 @@ impl CallPath {
     }
 }
 
-/// What a method of the store returned, and what it changed.
+/// The value that a method of the store returned, and what it changed.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct EntryAnswer {
     /// The value.

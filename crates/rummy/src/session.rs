@@ -33,7 +33,7 @@ pub struct SessionOptions {
     pub config: SessionConfig,
     /// Folders of plugins beside the user's and the project's.
     pub plugins: Vec<PathBuf>,
-    /// Which line of rummy the plugins meet.
+    /// The line of rummy that the plugins meet.
     pub profile: String,
     /// Whether the bundled plugins are loaded.
     pub bundled: bool,
@@ -129,7 +129,7 @@ pub fn open_store(
     let folder = path.parent().unwrap_or(Path::new("."));
     let mut maker = fs::DirBuilder::new();
     maker.recursive(true);
-    // What a model and its user said is nobody else's to read.
+    // The words of a model and its user are nobody else's to read.
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut maker, 0o700);
     maker.create(folder).map_err(|source| RummyError::File { path: folder.to_owned(), source })?;

@@ -50,9 +50,9 @@ const DIALECT: &[(&str, &str)] = &[
 pub struct PluginSource {
     /// Its name: the file's, or the variable's ending in lower case.
     pub name: String,
-    /// Where it was found, as the user knows it.
+    /// The path where it was found, as the user knows it.
     pub found: PathBuf,
-    /// What the entry imports: a path in the package, or the name of an installed one.
+    /// The specifier that the entry imports: a path in the package, or the name of an installed one.
     import: String,
 }
 

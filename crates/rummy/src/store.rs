@@ -56,7 +56,7 @@ impl EntryService for StoreService {
     fn entries(&mut self, method: &str, args: &[Value], path: CallPath) -> Result<EntryAnswer, ServiceError> {
         self.store.set_now(millis(&self.ambient));
         let done = self.store.entries(method, &Value::Array(args.to_vec()), writer(path));
-        // Who waits looks at the entry itself.
+        // Waiters look at the entry itself.
         self.store.take_woken();
         let changes = self.store.take_changes();
         let changes = changes.iter().filter_map(|change| serde_json::to_value(change).ok()).collect();

@@ -24,13 +24,13 @@ struct Turn<'t> {
     /// Its row.
     id: Value,
     hooks: TurnContext<'t>,
-    /// What handlers get: it writes as the model.
+    /// The context that handlers get: it writes as the model.
     handlers: TurnContext<'t>,
     /// Errors that belong to no action.
     errors: u32,
 }
 
-/// What the model is shown.
+/// The input that the model is shown.
 struct Packet {
     ctx: Value,
     system: String,

@@ -49,7 +49,7 @@ const RUNS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/rummy/ru
 #[derive(Default)]
 struct Client {
     rejects: Option<&'static str>,
-    /// What the project marks as read-only.
+    /// The pattern of the files that the project marks as read-only.
     read_only: Option<&'static str>,
     heard: RefCell<Vec<(String, Value)>>,
     asked: RefCell<Vec<Proposal>>,
@@ -333,7 +333,7 @@ fn clients_start_runs_and_resolve_proposals() {
         ran.unwrap_or_else(|error| panic!("{error}"));
         session.close();
         assert_eq!(std::fs::read_to_string(root.join("notes.txt")).expect("read"), "first\n2nd\nthird\n");
-        // What was acknowledged is there for the next process.
+        // Changes that were acknowledged are there for the next process.
         let mut store = session::open_store(&environment, "2.x", false, &Ambient::system()).expect("opened");
         let runs =
             store.statement("get_run_by_alias", "get", &json!({ "alias": "edit" }), CallPath::System).expect("read");

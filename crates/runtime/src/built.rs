@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
 
-/// What a package is granted, and refused, before its code is known.
+/// The grants and refusals of a package before its code is known.
 pub type GrantsBeforeBuild = (Vec<Grant>, Vec<Grant>);
 
 /// A package as `extc` compiled it. Cheap to clone.
@@ -177,7 +177,7 @@ fn side_by_side<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) ->
     std::thread::scope(|scope| {
         for number in 1..threads {
             let (run, sender) = (&run, sender.clone());
-            // Where none can be had, this thread does it all.
+            // This thread does it all where no other can be had.
             let _ =
                 std::thread::Builder::new().name(format!("pi-build-{number}")).spawn_scoped(scope, move || run(sender));
         }

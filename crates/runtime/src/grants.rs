@@ -160,7 +160,7 @@ impl Decided {
         Ok(Self { policy, asks, max_memory_mb, max_turn_ms, profile, allowed: Vec::new() })
     }
 
-    /// What `--allow` grants to every extension.
+    /// Returns what `--allow` grants to every extension.
     pub fn allowed(&self) -> &[Grant] {
         &self.allowed
     }

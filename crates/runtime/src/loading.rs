@@ -233,7 +233,7 @@ impl Loader {
         Built::in_session(&self.compiler, &self.dispatcher, found, (&grants, never))
     }
 
-    /// What is granted and refused to a package whose code is not known yet.
+    /// Returns what is granted and refused to a package whose code is not known yet.
     fn granted_before_build(&self, found: &PackageEntry) -> (Vec<Grant>, Vec<Grant>) {
         let book = self.book.borrow();
         // Of a local path, whose answers hold for other code, too.

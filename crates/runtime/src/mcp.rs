@@ -1,7 +1,7 @@
 //! Servers of `mcp.json` in a session: which there are, what they hold, and their tools for the model.
 //!
-//! What a server of the user's own file needs to start is granted by that file; what one of a project's file needs is asked about, as what an
-//! extension needs is. Each use of a tool is asked about in both. Answers are kept with those about extensions, under `mcp:NAME` or
+//! The user's own file grants what its servers need to start; the needs of a server of a project's file are asked about, as those of an
+//! extension are. Each use of a tool is asked about in both. Answers are kept with those about extensions, under `mcp:NAME` or
 //! `mcp:FOLDER#NAME`, and hold for the program or the address that they were given for.
 
 use crate::builder::{Interface, SessionBuilder};
@@ -104,7 +104,7 @@ pub struct McpSession {
     tools: OsToolSystemHandle,
 }
 
-/// Where long texts go.
+/// The place for long texts.
 type OsToolSystemHandle = Arc<OsToolSystem>;
 
 impl McpSession {
@@ -154,7 +154,7 @@ impl McpSession {
         Self { servers: Servers::new(configs, options), tools }
     }
 
-    /// What servers say of their tools, for questions to the user.
+    /// Returns what servers say of their tools, for questions to the user.
     pub(crate) fn describe(&self) -> Arc<pijs_hostcall::gate::DescribeMcpTool> {
         let servers = self.servers.clone();
         Arc::new(move |target| servers.describe(target))
@@ -261,12 +261,12 @@ pub fn accept_tools(environment: &Environment, config: &ServerConfig) -> Result<
     Ok(known)
 }
 
-/// What went wrong with a server when it was last used.
+/// Returns what went wrong with a server when it was last used.
 pub fn problem_of(environment: &Environment, config: &ServerConfig) -> Option<String> {
     PinFile::new(environment).read().problem(&key_of(config, &environment.dirs.cwd)).map(str::to_owned)
 }
 
-/// What answers about a server are bound to.
+/// Returns what answers about a server are bound to.
 fn present_of(config: &ServerConfig) -> (CapabilityManifest, String) {
     let hex: String = Sha256::digest(config.identity()).iter().map(|byte| format!("{byte:02x}")).collect();
     let asked = CapabilityManifest { schema: CAPABILITY_SCHEMA.to_owned(), capabilities: Vec::new() };
@@ -287,7 +287,7 @@ pub fn record_of(environment: &Environment, which: &str) -> Result<Option<(Strin
     Ok(Some((key_of(&config, &environment.dirs.cwd), record)))
 }
 
-/// What servers need of the session.
+/// The parts of the session that servers need.
 struct Port {
     roots: Vec<PathBuf>,
     notices: Notices,
@@ -358,7 +358,7 @@ impl PinFile {
         self.folder.join(pins::FILE_NAME)
     }
 
-    /// What stands in it. One that cannot be read holds nothing that was agreed to.
+    /// Returns what stands in the file. One that cannot be read holds nothing that was agreed to.
     pub fn read(&self) -> Pins {
         let bytes = Disk::system().read(&self.path(), pins::MOST_FILE_BYTES).ok().flatten();
         bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
@@ -515,7 +515,7 @@ impl McpTools {
         let answered = self.servers.hostcall((&prompt.server, None), params, &CancelToken::new(), |_| {}).await;
         let text = results::of_prompt(&prompt.server, answered.map_err(|error| error.message)?);
         let text = text.filter(|text| !text.is_empty()).ok_or("the server answered with an empty prompt")?;
-        // What a server says is no command, whatever it begins with.
+        // Text of a server is no command, whatever it begins with.
         self.control.send_user_message(Content::Text(text), None, false).map_err(|error| error.to_string())
     }
 }

@@ -158,7 +158,7 @@ impl Output {
             }
             _ => {}
         }
-        // Where code stands in a bundle changes with every line before it.
+        // The place of code in a bundle changes with every line before it.
         let error = if kind == "error" { Some(&mut value) } else { None };
         if let Some(error) = error.and_then(Value::as_object_mut) {
             without_positions(error);

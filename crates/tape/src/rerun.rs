@@ -5,7 +5,7 @@
 //! An input for which the extension no longer has a receiver is left out. A call that was not recorded gets the answer of an
 //! equal one, where there is one; otherwise a synchronous call fails, and an asynchronous one stays without an answer.
 //!
-//! What a turn consumed is no output. Realms of other extensions are not run.
+//! The consumption of a turn is no output. Realms of other extensions are not run.
 
 use crate::align::{Aligned, Found, Names, Output, align};
 use crate::compare::{Output as Place, brief, differences};

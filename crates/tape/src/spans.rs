@@ -20,7 +20,7 @@ use std::io::Read;
 /// Hexadecimal digits of a trace id.
 const TRACE_ID: usize = 32;
 
-/// What the extensions of a tape did, in spans of time.
+/// The work of the extensions of a tape, in spans of time.
 #[derive(Debug, Clone)]
 pub struct Spans {
     header: TapeHeader,

@@ -17,11 +17,11 @@ const WORLD: &str = "pi:extension";
 /// Why bytes are no extension.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// Which kind of mistake.
+    /// The kind of the mistake.
     pub kind: RefusalKind,
-    /// What is wrong.
+    /// The mistake, in words.
     pub message: String,
-    /// What to do about it.
+    /// The remedy.
     pub help: String,
 }
 

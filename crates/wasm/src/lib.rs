@@ -10,7 +10,7 @@
 //! | [`Interrupter`] | stops a running turn from another thread |
 //! | [`compile()`] | turns an author's `.wasm` into native code; feature `compile` |
 //!
-//! What always holds: native code comes from a [`Verified`](pijs_artifact::Verified) artifact; time and randomness are inputs, so
+//! Invariants: native code comes from a [`Verified`](pijs_artifact::Verified) artifact; time and randomness are inputs, so
 //! the same deliveries give the same yields, fuel included; a component that trapped runs nothing again; WASI gives a component
 //! nothing that a hostcall would not.
 

@@ -4,7 +4,7 @@
 //! turn ─ fuel, clock, host lent ─ export of the task ─ host taken back ─ yield, or the end of the realm
 //! ```
 //!
-//! What always holds: an export runs to its end before the next one begins; a trap ends the realm, since what it left behind in the
+//! Invariants: an export runs to its end before the next one begins; a trap ends the realm, since what it left behind in the
 //! component's memory is anybody's guess; a realm that ended answers every later entry with the same [`Termination`].
 
 use crate::bindings::{Extension, ExtensionPre, pi::extension::types};
@@ -287,7 +287,7 @@ impl ComponentRealm {
                 self.say(Message::CallbackResult(result));
                 Ok(())
             }
-            // What runs in it may end; a component holds no `pi`.
+            // Anything that runs in it may end; a component holds no `pi`.
             Message::Retired {} => {
                 self.stream = None;
                 Ok(())

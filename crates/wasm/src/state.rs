@@ -1,4 +1,4 @@
-//! What the imports of one component share: the host of the turn, the outbox, time, randomness, limits.
+//! The state that the imports of one component share: the host of the turn, the outbox, time, randomness, limits.
 
 use crate::slot::HostSlot;
 use pijs_protocol::hostcall::HostcallError;
@@ -22,7 +22,7 @@ const MOST_PARTS: usize = 64;
 /// Elements of one table.
 const TABLE_ELEMENTS: usize = 1_000_000;
 
-/// What waits for `answers.finish`.
+/// The kind of entry that waits for `answers.finish`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Awaited {
     Event,

@@ -56,7 +56,7 @@ pub fn core_module(text: &str) -> Vec<u8> {
     core_module_with(text, &[])
 }
 
-/// The same for a world that has further imports, each a package of one interface: `("wasi:random/random@0.2.3", TEXT)`.
+/// Does so for a world that has further imports, each a package of one interface: `("wasi:random/random@0.2.3", TEXT)`.
 ///
 /// # Panics
 ///

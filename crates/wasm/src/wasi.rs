@@ -188,7 +188,7 @@ fn define(at: &mut LinkerInstance<'_, State>, interface: &str) -> Result<()> {
                 Ok((Err::<Resource<Unobtainable>, _>(SocketError::AccessDenied),))
             })
         }
-        // What is left is refused when it is called.
+        // The rest is refused when it is called.
         _ => Ok(()),
     }
 }
@@ -387,7 +387,7 @@ fn poll(at: &mut LinkerInstance<'_, State>) -> Result<()> {
         for pollable in &list {
             times.push(at.data().table.get(pollable)?.0);
         }
-        // What has no time is ready.
+        // Pollables that have no time are ready.
         let first = times.iter().map(|when| when.unwrap_or_default()).min();
         wait_until(&mut at, first)?;
         let now = monotonic_ns(&mut at).max(first.unwrap_or_default());

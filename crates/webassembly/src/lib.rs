@@ -11,7 +11,7 @@
 //! | [`Value`] | an argument or a result; references are numbers of the store |
 //! | [`Failure`], [`Trap`] | why an operation did not succeed |
 //!
-//! What always holds: running time is counted in fuel, so it is the same on every machine, and [`Embedder::poll`] is asked
+//! Invariants: running time is counted in fuel, so it is the same on every machine, and [`Embedder::poll`] is asked
 //! before each portion; linear memories, tables, modules and instances are counted through [`Embedder::take_memory`]; no
 //! byte of machine code is made. The same function, memory, table or global has the same number, whichever way it comes out
 //! of a module, because the embedder keeps one object for each.

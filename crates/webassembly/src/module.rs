@@ -1,4 +1,4 @@
-//! What a module imports and exports, and its start function made callable.
+//! The imports and exports of a module, and its start function made callable.
 //!
 //! The interpreter runs a start function while it instantiates, in a way that cannot be continued after its fuel ran out. So
 //! the start section is replaced by an export under a name that nobody else uses:
@@ -141,12 +141,12 @@ pub struct Export {
 pub(crate) struct Module {
     pub(crate) code: wasmi::Module,
     pub(crate) imports: Vec<Import>,
-    /// Where the interpreter has each import: it puts functions first, then tables, memories and globals.
+    /// The interpreter's place of each import: it puts functions first, then tables, memories and globals.
     pub(crate) import_places: Vec<usize>,
     pub(crate) exports: Vec<Export>,
     /// The export that stands for the start section.
     pub(crate) start: Option<String>,
-    /// What one instance takes beside its memories and tables, in bytes.
+    /// The bytes that one instance takes beside its memories and tables.
     pub(crate) instance_bytes: usize,
 }
 

@@ -62,7 +62,7 @@ impl std::fmt::Display for Stopped {
 impl std::error::Error for Stopped {}
 impl wasmi::errors::HostError for Stopped {}
 
-/// What a store needs of the realm around it.
+/// The services that a store needs of the realm around it.
 pub trait Embedder {
     /// Calls an imported function; the results have the types of its declaration.
     fn call_import(&self, context: Context<'_>, import: ImportId, arguments: &[Value]) -> Result<Vec<Value>, Stopped>;
@@ -150,7 +150,7 @@ impl wasmi::ResourceLimiter for Limiter {
     }
 }
 
-/// What an instance imports or exports.
+/// An import or export of an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum External {
     /// A function.

@@ -115,7 +115,7 @@ impl Trap {
 pub enum Failure {
     /// The bytes are no module that can be run here.
     Compile(String),
-    /// What is imported does not fit.
+    /// An import does not fit.
     Link(String),
     /// Running code ended.
     Trap(Trap),

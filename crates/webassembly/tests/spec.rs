@@ -145,7 +145,7 @@ impl Script {
                     other => Err(format!("{other:?} instead of an error of linking")),
                 }
             }
-            // What a custom section holds is nobody's business here.
+            // The content of a custom section is nobody's business here.
             WastDirective::AssertMalformedCustom { .. } | WastDirective::AssertInvalidCustom { .. } => Ok(()),
             _ => Err("a directive of a feature that is off".to_owned()),
         }
@@ -282,7 +282,7 @@ fn is_wanted(value: Value, wanted: &WastRetCore<'_>) -> bool {
     }
 }
 
-/// The same pattern over bits.
+/// Returns the same pattern over bits.
 fn pattern<T, B>(pattern: &NanPattern<T>, bits: impl Fn(&T) -> B) -> NanPattern<B> {
     match pattern {
         NanPattern::CanonicalNan => NanPattern::CanonicalNan,
@@ -333,7 +333,7 @@ fn is_vector(bytes: [u8; 16], wanted: &V128Pattern) -> bool {
     }
 }
 
-/// What went wrong in one file first.
+/// Returns what went wrong first in one file.
 fn failure_of(file: &TestFile<'_>) -> Option<String> {
     let buffer = match file.wast() {
         Ok(buffer) => buffer,

@@ -30,17 +30,17 @@ const MAX_FILE_BYTES: u64 = 128 << 20;
 
 const MAC_LENGTH: usize = 32;
 
-/// What the MAC of bytecode is bound to, beside the artifact that it is a part of.
+/// Returns what the MAC of bytecode is bound to, beside the artifact that it is a part of.
 fn code_id(id: &str, digest: &str) -> String {
     format!("{id} of {digest}")
 }
 
-/// What the MAC of sources and maps is bound to.
+/// Returns what the MAC of sources and maps is bound to.
 fn texts_id(id: &str) -> String {
     format!("texts of {id}")
 }
 
-/// What the MAC of stamps is bound to.
+/// Returns what the MAC of stamps is bound to.
 fn stamps_id(key: &Key) -> String {
     format!("stamps:{key}")
 }

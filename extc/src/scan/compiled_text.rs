@@ -21,7 +21,7 @@ use swc_core::common::{Span, Spanned};
 use swc_core::ecma::ast::*;
 use swc_core::ecma::visit::{Visit, VisitWith};
 
-/// What the compiled text of a package comes to.
+/// The findings about the compiled text of a package.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct CompiledText {
     /// It compiles text that is put together at run time.
@@ -53,7 +53,7 @@ pub(super) struct Place {
     pub(super) is_direct: bool,
 }
 
-/// What a module does, and where.
+/// Returns what a module does, and where.
 pub(super) fn compiled_text(parsed: &Parsed, bindings: &Bindings) -> (CompiledText, Vec<Place>) {
     let mut names = Names { bindings, functions: HashSet::new(), evals: HashSet::new() };
     if !["Function", "eval", "constructor"].iter().any(|word| parsed.source.contains(word)) {
@@ -72,7 +72,7 @@ struct Names<'a> {
     evals: HashSet<Id>,
 }
 
-/// What a callee is, by how it is written.
+/// The kind of a callee, by how it is written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Compiler {
     Function,

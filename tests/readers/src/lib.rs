@@ -324,7 +324,7 @@ pub fn sse(data: &[u8]) {
     assert_eq!(whole, cut);
 }
 
-/// What an MCP server writes on its standard output: limits hold however it is cut, and what a message holds is told in blocks of text.
+/// Reads the standard output of an MCP server: limits hold however it is cut, and what a message holds is told in blocks of text.
 pub fn mcp(data: &[u8]) {
     let taken = |size: usize| {
         let mut flow = pijs_mcp::flow::Flow::default();

@@ -122,7 +122,7 @@ impl World {
         self.program(env!("CARGO_BIN_EXE_pi"), args)
     }
 
-    /// The same with another program.
+    /// The command of another program, in the same surroundings.
     pub(crate) fn program(&self, program: &str, args: &[impl AsRef<OsStr>]) -> Command {
         let mut command = Command::new(program);
         command

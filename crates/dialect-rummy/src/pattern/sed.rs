@@ -35,7 +35,7 @@ pub fn parse_sed(text: &str) -> Vec<Sed> {
         let (replace, after) = until(after, separator);
         let tail = after.unwrap_or_default();
         let flags: String = tail.chars().take_while(|flag| "gimsv".contains(*flag)).collect();
-        // What begins the next command is no flag.
+        // The beginning of the next command is no flag.
         let flags = if flags.ends_with('s') && tail[flags.len()..].starts_with(separator) {
             flags[..flags.len() - 1].to_owned()
         } else {

@@ -1,4 +1,4 @@
-//! What each method does.
+//! The effect of each method.
 
 use super::catalogue::{self, Call, Tool, catalogue};
 use super::{Connection, Incoming, PROTOCOL, Project, Reply};
@@ -12,7 +12,7 @@ use crate::text;
 use crate::writer::Writer;
 use serde_json::{Map, Value, json};
 
-/// What the host does for a call.
+/// The work that the host does for a call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Work {
     /// Works off the queue of a run; one that is at work goes on with its loop.

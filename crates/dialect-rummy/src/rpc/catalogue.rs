@@ -174,7 +174,7 @@ pub struct Update {
     pub attributes: Option<Map<String, Value>>,
 }
 
-/// Which rows of a list are returned.
+/// The rows of a list that are returned.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Page {
     /// Most rows.
@@ -321,7 +321,7 @@ pub enum Notification {
         /// Use of tokens; null in the middle of a turn.
         telemetry: Option<Value>,
     },
-    /// What a turn is doing.
+    /// The progress of a turn.
     #[serde(rename = "run/progress")]
     RunProgress {
         /// Alias of the run.

@@ -11,7 +11,7 @@ use rusqlite::{Params, Row, params};
 const COLUMNS: &str = "v.id, e.path, e.scheme, e.scope, e.body, e.attributes, v.state, v.outcome, v.visibility, v.turn,
     v.loop_id, v.write_count, e.hash";
 
-/// Which of the matching entries are returned.
+/// The part of the matching entries that is returned.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Page {
     pub(crate) limit: Option<usize>,

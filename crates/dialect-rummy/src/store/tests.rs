@@ -1,4 +1,4 @@
-//! What the facade's cases cannot show: opening, audit, and the disk.
+//! Cases that the facade's cannot show: opening, audit, and the disk.
 
 use super::{Options, Set, Store};
 use crate::{Audit, AuditLine, AuditRefusal, Removal, State, StoreError, Target, Writer};

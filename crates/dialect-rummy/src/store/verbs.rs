@@ -139,7 +139,7 @@ pub struct Removal {
 pub struct Relocate {
     /// Path of the source; nothing happens when there is none.
     pub from: String,
-    /// What is written: the path is the destination, the body is the source's.
+    /// The entry that is written: the path is the destination, the body is the source's.
     pub to: Set,
 }
 

@@ -1,14 +1,14 @@
-//! Where the body of a command ends.
+//! The end of a command's body.
 
 use super::edits;
 
 /// The end of a body.
 pub(super) struct Close {
-    /// Where the body ends.
+    /// The end of the body.
     pub(super) body_end: usize,
-    /// Where what follows begins.
+    /// The beginning of what follows.
     pub(super) end: usize,
-    /// What was repaired.
+    /// The repair that was made, if any.
     pub(super) warning: Option<String>,
 }
 

@@ -22,9 +22,9 @@ pub enum Edit {
     Delete(String),
     /// The first text is replaced by the second.
     Search {
-        /// What is looked for.
+        /// The text that is looked for.
         search: String,
-        /// What it becomes.
+        /// The text that it becomes.
         replace: String,
     },
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-/// What a foreign form means.
+/// The meaning of a foreign form.
 pub(super) enum Call {
     /// A call.
     Command { name: String, arguments: Map<String, Value> },

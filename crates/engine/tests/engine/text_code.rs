@@ -1,4 +1,4 @@
-//! What a guest makes of text, where the host lets it.
+//! Code that a guest makes of text, where the host lets it.
 
 use crate::support::{Answers, Guest, Sources};
 use pijs_protocol::HostCall;

@@ -21,7 +21,7 @@ use std::sync::{Mutex, PoisonError};
 const MOST_KEPT: usize = 64;
 /// Digits of a number that a process or a moment may have given; fewer may be a version.
 const SHORTEST_NUMBER: usize = 3;
-/// What a realm throws where a text may not be compiled.
+/// The message that a realm throws where a text may not be compiled.
 const TEXT_REFUSED: &str = "eval is not supported";
 /// Longest grant that is told.
 const LONGEST_GRANT: usize = 1000;

@@ -177,7 +177,7 @@ declare module "pi:engine" {
    * Returns the specifiers of its static imports. Refused: throws like `callSync`.
    */
   export function compileModule(url: string, path: string, text: string, isCommonJs: boolean, meta: object): string[];
-  /** What V8 says of an error with these words at a place of a text that the extension has compiled, or null. */
+  /** Returns what V8 says of an error with these words at a place of a text that the extension has compiled, or null. */
   export function quoteText(message: string, text: string, line: number, column: number): string | null;
   /** Makes a namespace what a module that was so compiled means by a specifier. */
   export function bridgeModule(url: string, specifier: string, namespace: unknown): void;

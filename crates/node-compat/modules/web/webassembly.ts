@@ -183,7 +183,7 @@ function instantiate(compiled: Compiled, imports: unknown, name: string): object
   return exports;
 }
 
-/** What is passed for one import: a number of the native side, or a function. */
+/** Returns what is passed for one import: a number of the native side, or a function. */
 function resolved([from, name, kind, type, mutable]: Compiled["imports"][number], index: number, imports: Record<string, any>, call: string): number | Fn {
   const module = imports[from];
   if (!isObject(module)) throw new TypeError(`${call}: Import #${index} module="${from}": module is not an object or function`);
@@ -404,7 +404,7 @@ function validate(source: unknown): boolean {
 }
 
 async function compileBytes(source: unknown, name: string): Promise<Module> {
-  // What is compiled is what the bytes were when it was asked for.
+  // The bytes are compiled as they were when compilation was asked for.
   const bytes = bytesOf(source, name).slice();
   await undefined;
   return new Module(undefined, SECRET, compile(bytes, name));

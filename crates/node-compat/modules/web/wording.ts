@@ -163,7 +163,7 @@ const textOf = Function.prototype.toString;
 const beginning = (name: string) => getOwnPropertyDescriptor(Function.prototype, name)!.get!;
 const [firstLineOf, firstColumnOf] = [beginning("lineNumber"), beginning("columnNumber")];
 
-/** The same in such code, whose functions have their text. */
+/** Does so in such code, whose functions have their text. */
 function quotationOfText(words: string, site: CallSite): string | null {
   const made = call(getFunction, site, []);
   if (typeof made !== "function") return null;

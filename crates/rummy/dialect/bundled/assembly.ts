@@ -1,4 +1,4 @@
-/** What the model sees: instructions, known entries, the log, unknowns, the budget and the prompt; and what it may not do. */
+/** The view of the model: instructions, known entries, the log, unknowns, the budget and the prompt; and what it may not do. */
 
 import { attributes, block, type Core, escaped, isFile, statusOf, tag } from "./shared.ts";
 

@@ -55,7 +55,7 @@ function matched(text: string, pattern: string, flags: string): [number, number]
   return found ? [found.index, found.index + found[0].length] : undefined;
 }
 
-/** Where words stand in a text: exactly, else line by line without regard to white space at the ends of lines. */
+/** Finds where words stand in a text: exactly, else line by line without regard to white space at the ends of lines. */
 function find(text: string, words: string): [number, number] | undefined {
   const exact = text.indexOf(words);
   if (words !== "" && exact >= 0) return [exact, exact + words.length];

@@ -1,4 +1,4 @@
-/** What several bundled plugins use. */
+/** The helpers that several bundled plugins use. */
 
 import type { PluginContext } from "../plugin_context.ts";
 import { attributesOf } from "../tool_registry.ts";

@@ -261,7 +261,7 @@ export class Update {
       if (!last) return { summaryText: null, updateText: null };
       const status = Number(attributes(last).status ?? 102);
       const hasFailed = recorded.some((entry: any) => entry.state === "failed" && entry.scheme !== "update");
-      // Who claims to be done while something failed is not.
+      // A model that claims to be done while something failed is not.
       return TERMINAL.has(status) && !(status === 200 && hasFailed)
         ? { summaryText: last.body, updateText: null, status }
         : { summaryText: null, updateText: last.body, status };

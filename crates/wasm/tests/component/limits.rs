@@ -1,4 +1,4 @@
-//! What ends a component, and what nothing ends: other components, the host.
+//! Tests of what ends a component, and of what nothing ends: other components, the host.
 
 use crate::support::Guest;
 use pijs_protocol::Termination;
