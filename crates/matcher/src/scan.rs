@@ -83,7 +83,7 @@ struct Reader {
 
 /// What was found.
 struct Log {
-    /// Where the last settled match of each part ended, and the parts that have one.
+    /// The end of the last settled match of each part, and the parts that have one.
     settled: Vec<Option<u64>>,
     found: Vec<usize>,
     /// Parts of each pattern that have a settled match.

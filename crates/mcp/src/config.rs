@@ -91,7 +91,7 @@ pub enum Exposure {
     Hidden,
 }
 
-/// Whose file a server comes from.
+/// The owner of the file that a server comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     /// The user's: what it says is what the user wants.
@@ -107,7 +107,7 @@ pub enum Source {
 pub struct ServerConfig {
     /// Its name.
     pub name: String,
-    /// Whose it is.
+    /// The owner of its file.
     pub source: Source,
     /// How it is reached.
     pub reach: Reach,

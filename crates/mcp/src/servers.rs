@@ -213,7 +213,7 @@ pub struct ServerPrompt {
 pub struct Status {
     /// Its name.
     pub name: String,
-    /// Whose file it comes from.
+    /// The owner of the file it comes from.
     pub source: Source,
     /// How it is reached.
     pub reach: String,

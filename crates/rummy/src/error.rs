@@ -12,7 +12,7 @@ pub enum RummyError {
     /// A plugin folder or file cannot be read, or the package of plugins cannot be written.
     #[error("{}: {source}", path.display())]
     File {
-        /// Which.
+        /// The folder or file.
         path: PathBuf,
         /// The error of the system.
         source: std::io::Error,

@@ -288,7 +288,7 @@ impl Names {
 /// An output of one side or of both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Aligned {
-    /// The same, of both sides.
+    /// Does so for both sides.
     Equal(usize, usize),
     /// One stands for the other.
     Changed(usize, usize),

@@ -85,7 +85,7 @@ pub enum ModuleError {
     Compile(String),
     /// They compile to something else than was recorded.
     Differs {
-        /// Whose modules.
+        /// The realm that has these modules.
         name: String,
         /// The digest on the tape.
         recorded: String,

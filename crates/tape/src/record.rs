@@ -33,7 +33,7 @@ pub struct RealmNumber(pub u32);
 /// Something that crossed the wire of one realm, or that the tape says of itself.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
-    /// Whose wire.
+    /// The realm of this wire.
     pub realm: RealmNumber,
     /// The message that crossed.
     pub event: Event,
@@ -193,7 +193,7 @@ struct LineRef<'a, V> {
 #[derive(Deserialize, JsonSchema)]
 #[schemars(rename = "TapeRecord")]
 struct Line {
-    /// Whose wire; 0 for what the tape says of itself.
+    /// The realm of this wire; 0 for what the tape says of itself.
     realm: RealmNumber,
     #[serde(flatten)]
     event: Event,
