@@ -49,11 +49,11 @@ impl FileAccess {
             return if read.area == Area::Elsewhere { Err(Refusal::Outside) } else { Ok(Admission::default()) };
         };
         let own = (read.area != Area::Elsewhere).then_some(read.root);
-        if places.protection(read.path, own) == Protection::All && guard::is_up("build.protected") {
+        if places.protection(read.path, own) == Protection::All && guard!(BuildProtected) {
             return Err(Refusal::Protected);
         }
         let asks = read.needs_question(places);
-        if asks && !self.may_read(places, read) && guard::is_up("build.outside") {
+        if asks && !self.may_read(places, read) && guard!(BuildOutside) {
             return Err(if read.area == Area::Elsewhere { Refusal::Outside } else { Refusal::NotOwn });
         }
         let secrets = may_hold_secrets(&read.path.to_string_lossy()) && !read.is_own_code(places);

@@ -55,7 +55,7 @@ pub(crate) fn with_large_stack<T: Send>(work: impl FnOnce() -> T + Send) -> Resu
 /// count. That errs by a few levels on real code, against a cap ten times what real code needs, and
 /// a quote inside a regular expression is closed by the end of its line.
 pub(crate) fn check_nesting(file: &str, source: &Arc<str>, limits: &Limits) -> Result<(), Diagnostic> {
-    if !guard::is_up("build.nesting") {
+    if !guard!(BuildNesting) {
         return Ok(());
     }
     Nesting { bytes: source.as_bytes(), at: 0, frames: vec![Frame::default()], operators: 0 }.scan(limits).map_err(

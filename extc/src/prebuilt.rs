@@ -113,12 +113,12 @@ fn compile_again(
         .map_err(|(code, why)| Diagnostic::new(code, why).help(BUILD_AGAIN).in_file(file))?;
     let mut imports = check_sources(&modules, file, options)?;
     modules.extend(facades(&options.host, &mut imports, None));
-    if guard::is_up("artifact.sources") {
+    if guard!(ArtifactSources) {
         modules.iter_mut().for_each(|module| module.bytecode = None);
     }
     compile_without_bytecode(&mut modules)?;
     let findings: Vec<_> = claimed.findings.iter().filter_map(Diagnostic::from_finding).collect();
-    let inputs = if guard::is_up("artifact.inputs") { known.inputs.clone() } else { claimed.inputs };
+    let inputs = if guard!(ArtifactInputs) { known.inputs.clone() } else { claimed.inputs };
     let entries = claimed.entries.iter().map(|name| bounded(name, LONGEST_FILE)).collect();
     let metadata = ArtifactMetadata {
         entries,
@@ -191,7 +191,7 @@ fn check_sources(modules: &[Module], file: &str, options: &BuildOptions) -> Resu
     let imports = host_imports(&chunks, &limits);
     for specifier in imports.keys() {
         let is_host = matches!(HostName::of(specifier), Some(HostName::Builtin(_) | HostName::Package(_)));
-        if !is_host && guard::is_up("build.schemes") {
+        if !is_host && guard!(BuildSchemes) {
             let message =
                 format!("it imports `{specifier}`, which is neither one of its modules nor one of the host's");
             return Err(Diagnostic::new(Code::Escape, message).help(BUILD_AGAIN).in_file(file));

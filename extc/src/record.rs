@@ -184,9 +184,9 @@ impl Record {
         let mut files = self.files.iter().filter(|(path, _)| unsure.files.contains(*path));
         self.entries == package.entries
             && self.manifest == manifest_of(package)
-            && (!guard::is_up("build.looked") || resolves_alike())
+            && (!guard!(BuildLooked) || resolves_alike())
             && files.all(|(path, known)| digest(path).as_ref() == Some(known))
-            && (!guard::is_up("build.refusals") || self.refused.iter().all(|path| tree.is_refused(path)))
+            && (!guard!(BuildRefusals) || self.refused.iter().all(|path| tree.is_refused(path)))
     }
 
     /// The key of what is made of this.

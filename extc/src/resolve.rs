@@ -217,7 +217,7 @@ fn read_manifest(root: &Path, loose: bool, access: &FileAccess) -> Result<Vec<u8
     if access.judge(&read).is_err() {
         return Err(refused("protected"));
     }
-    if !path.starts_with(root) && guard::is_up("build.manifest") {
+    if !path.starts_with(root) && guard!(BuildManifest) {
         return if loose { Ok(Vec::new()) } else { Err(refused("outside the package")) };
     }
     Ok(read_regular(&path, LONGEST_MANIFEST).unwrap_or_default())
@@ -233,7 +233,7 @@ fn contained(root: &Path, entry: PathBuf) -> Result<PathBuf, Diagnostic> {
     let canonical = entry.canonicalize().map_err(|error| {
         Diagnostic::new(Code::Entry, format!("the entry `{shown}` cannot be opened: {error}")).help("check the path")
     })?;
-    if !canonical.starts_with(root) && guard::is_up("build.entry") {
+    if !canonical.starts_with(root) && guard!(BuildEntry) {
         return Err(Diagnostic::new(Code::Escape, format!("the entry `{shown}` is outside the package"))
             .help("entries are files of the package; a link that leads out of it does not count"));
     }
@@ -255,13 +255,10 @@ fn folders_around(root: &Path) -> Result<Vec<PathBuf>, Diagnostic> {
     for around in root.ancestors().skip(1) {
         let is_one = around.file_name().is_some_and(|name| name == "node_modules");
         let folder = if is_one { around.to_owned() } else { around.join("node_modules") };
-        if folders.contains(&folder)
-            || !folder.is_dir()
-            || (!holds_dependencies(&folder) && guard::is_up("build.modules"))
-        {
+        if folders.contains(&folder) || !folder.is_dir() || (!holds_dependencies(&folder) && guard!(BuildModules)) {
             continue;
         }
-        if folders.len() == MOST_FOLDERS_AROUND && guard::is_up("build.folders-around") {
+        if folders.len() == MOST_FOLDERS_AROUND && guard!(BuildFoldersAround) {
             let message =
                 format!("more than {MOST_FOLDERS_AROUND} folders called `node_modules` lie around the package");
             return Err(Diagnostic::new(Code::Limit, message).help("move it out of the folders that it is nested in"));

@@ -136,7 +136,7 @@ pub(crate) fn compile(
         Answer::Failed(diagnostics) => Err(BuildFailure::new(diagnostics)),
         Answer::Built(diagnostics) => {
             let artifact = decode(&bytes).map_err(|_| broken())?;
-            if !is_true(&artifact, package, &tree) && guard::is_up("build.served") {
+            if !is_true(&artifact, package, &tree) && guard!(BuildServed) {
                 return Err(broken());
             }
             let (record, evidence) = (Record::new(package, &tree), tree.evidence());
@@ -252,7 +252,7 @@ mod walls {
             // Fails only when a lower hard limit is in force already, which is as good.
             let _ = setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) });
         }
-        if guard::is_up("build.files") {
+        if guard!(BuildFiles) {
             let _ = restrict_files();
         }
         let _ = refuse_calls();

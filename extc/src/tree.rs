@@ -154,7 +154,7 @@ impl SourceTree {
         for path in &folders.dependencies {
             match path.canonicalize() {
                 // Who chose it saw where it led then.
-                Ok(real) if real.file_name() != path.file_name() && guard::is_up("build.root-handles") => {
+                Ok(real) if real.file_name() != path.file_name() && guard!(BuildRootHandles) => {
                     return Err(io::Error::other(format!("{} leads to another folder now", path.display())));
                 }
                 Ok(real) => dependencies.push(real),
@@ -163,7 +163,7 @@ impl SourceTree {
             }
         }
         let tree = Self::new(Folders { dependencies, ..folders }, limits, Files::Here(Vec::new(), access.clone()));
-        let open = |path: &Path| match guard::is_up("build.root-handles") {
+        let open = |path: &Path| match guard!(BuildRootHandles) {
             // What is decided about a path holds for what lies below the handle: no part of it is a link by now.
             true => opened::folder_without_links(path),
             false => Dir::open_ambient_dir(path, ambient_authority()),
@@ -306,7 +306,7 @@ impl SourceTree {
         let plain = || {
             let (folder, inside) = dependency_folder(relative)?;
             let Claims { name, version } = self.claims(root, folder);
-            if !guard::is_up("build.names") {
+            if !guard!(BuildNames) {
                 return Some(format!("dep:{}@{version}/{}", name?, portable(inside)));
             }
             let shadowed = self.nearer(root).any(|nearer| self.look(&nearer.path.join(folder)) != Found::Nothing);
@@ -525,7 +525,7 @@ impl SourceTree {
     /// Reads a file and counts it as an input.
     pub(crate) fn read(&self, path: &Path) -> Result<Vec<u8>, Diagnostic> {
         let Some((root, relative)) = self.root_of(path) else {
-            if !guard::is_up("build.tree") {
+            if !guard!(BuildTree) {
                 return std::fs::read(path).map_err(|error| Diagnostic::new(Code::Read, error.to_string()));
             }
             return Err(Diagnostic::new(Code::Escape, format!("`{}` is outside the package", path.display())));
@@ -543,7 +543,7 @@ impl SourceTree {
         let file = InputFile { path: path.to_owned(), sha256: Sha256::digest(&bytes).into() };
         match seen.files.insert(name.clone(), file.clone()) {
             None => seen.total_bytes += bytes.len(),
-            Some(before) if before != file && guard::is_up("build.names") => {
+            Some(before) if before != file && guard!(BuildNames) => {
                 let message = match before.path == file.path {
                     true => "changed while it was compiled",
                     false => "another file of the package has this name",
@@ -553,7 +553,7 @@ impl SourceTree {
             Some(_) => {}
         }
         let too_much = seen.total_bytes > self.limits.total_bytes || seen.files.len() > self.limits.files;
-        if too_much && guard::is_up("build.size") {
+        if too_much && guard!(BuildSize) {
             let message = format!(
                 "the package imports more than {} MB or {} files",
                 self.limits.total_bytes >> 20,
@@ -622,7 +622,7 @@ impl SourceTree {
         if !file.metadata()?.is_file() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file").into());
         }
-        let cap = if guard::is_up("build.size") { self.limits.file_bytes } else { self.limits.total_bytes };
+        let cap = if guard!(BuildSize) { self.limits.file_bytes } else { self.limits.total_bytes };
         let mut bytes = Vec::new();
         file.take(cap as u64 + 1).read_to_end(&mut bytes)?;
         if bytes.len() > cap {
@@ -649,7 +649,7 @@ impl SourceTree {
     pub(crate) fn sources(&self) -> BTreeMap<String, String> {
         // A name is made of what another manifest says, which counts then as well: also where it is asked for only here.
         self.manifests().keys().for_each(|path| drop(self.locate(path)));
-        let manifests = if guard::is_up("build.manifests") { self.manifests() } else { BTreeMap::new() };
+        let manifests = if guard!(BuildManifests) { self.manifests() } else { BTreeMap::new() };
         let manifests = manifests.into_iter().filter_map(|(path, digest)| Some((self.locate(&path)?.name, digest?)));
         let files = self.inputs().into_iter().map(|(name, file)| (name, file.sha256));
         let mut sources: BTreeMap<String, [u8; 32]> = files.collect();
@@ -704,7 +704,7 @@ impl<E: Into<io::Error>> From<E> for ReadFailure {
 
 /// Whether a file of the package would have the name of one that is not its own.
 fn is_taken(name: &str) -> bool {
-    name.starts_with("dep:") && guard::is_up("build.names")
+    name.starts_with("dep:") && guard!(BuildNames)
 }
 
 /// The folder of a dependency, `NAME` or `@SCOPE/NAME`, and what of the path lies in it. `None` for a file that lies in

@@ -60,13 +60,13 @@ impl Asked {
         let AskLimits { at_once, tokens } = self.limits;
         let mut all = self.by_extension.borrow_mut();
         let spent = all.entry(extension.clone()).or_default();
-        if spent.at_once >= at_once && guard::is_up("quota.model-requests") {
+        if spent.at_once >= at_once && guard!(QuotaModelRequests) {
             let message = format!(
                 "{at_once} requests of this extension to models are under way; the next may follow one of them"
             );
             return Err(used_up(message, "model_requests", at_once).retryable());
         }
-        if spent.tokens >= tokens && guard::is_up("quota.model-tokens") {
+        if spent.tokens >= tokens && guard!(QuotaModelTokens) {
             let message = format!(
                 "this extension has had {tokens} tokens of models; `extensions.policy.max_model_tokens` in the settings allows more"
             );

@@ -231,7 +231,7 @@ impl Agent {
                     _ => images,
                 });
                 let mut content = content.with_content(blocks.into());
-                if guard::is_up("door.author") {
+                if guard!(DoorAuthor) {
                     content.authors.extend(authors);
                 }
                 Some(content)
@@ -274,7 +274,7 @@ impl Agent {
             if let Some(forced) = outcome.field("systemPrompt").and_then(Value::as_str) {
                 options.force_system_prompt = Some(forced.to_owned());
             }
-            if options != base && guard::is_up("system.markup") {
+            if options != base && guard!(SystemMarkup) {
                 options.neutralise();
             }
             let added = outcome.field("messages").and_then(Value::as_array).cloned().unwrap_or_default();

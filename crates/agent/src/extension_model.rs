@@ -251,7 +251,7 @@ impl Reading {
         call.is_begun |= name.is_some() || kind == "toolcall_end";
         let begins = name.is_some();
         // Nothing of it is told before it has a name; what stands in for it is counted like all else.
-        call.is_begun |= call.arguments.len() > LONGEST_NAMELESS && guard::is_up("reply.size");
+        call.is_begun |= call.arguments.len() > LONGEST_NAMELESS && guard!(ReplySize);
         if !call.is_begun || (!begins && call.arguments.is_empty()) {
             return Vec::new();
         }

@@ -455,7 +455,7 @@ impl Extensions for HostExtensions {
                     tokio::select! {
                         biased;
                         answer = &mut streaming => answer,
-                        () = over, if guard::is_up("model.left") => return Err("the request was aborted".to_owned()),
+                        () = over, if guard!(ModelLeft) => return Err("the request was aborted".to_owned()),
                     }
                 }
             };
@@ -601,7 +601,7 @@ fn prepares(spec: &ToolSpec) -> Option<Handle> {
 
 /// Text of a tool that goes into the system prompt.
 fn in_prompt(text: String) -> String {
-    if guard::is_up("system.markup") { chat_markup::neutralise(&text).into_owned() } else { text }
+    if guard!(SystemMarkup) { chat_markup::neutralise(&text).into_owned() } else { text }
 }
 
 fn tool(info: ToolInfo, source_info: Value) -> ExtensionTool {

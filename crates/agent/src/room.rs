@@ -33,7 +33,7 @@ impl AgentControl {
     pub(crate) fn take_in(&self, size: usize) -> Result<(), HostcallError> {
         self.with_held(|held| {
             let most = held.entries.max(held.added);
-            if most.saturating_add(size) > SESSION_BYTES && guard::is_up("session.room") {
+            if most.saturating_add(size) > SESSION_BYTES && guard!(SessionRoom) {
                 let message = format!(
                     "the session holds {most} bytes, each value counted as {VALUE_ROOM} at least; extensions may add to it up \
                      to {SESSION_BYTES}"
@@ -51,6 +51,6 @@ impl AgentControl {
 pub(crate) fn room_of<'a>(values: impl IntoIterator<Item = &'a Value>) -> usize {
     let mut size = Size::default();
     values.into_iter().for_each(|value| size.add(value));
-    let of_values = if guard::is_up("session.values") { size.values.saturating_mul(VALUE_ROOM) } else { 0 };
+    let of_values = if guard!(SessionValues) { size.values.saturating_mul(VALUE_ROOM) } else { 0 };
     size.bytes.max(of_values)
 }

@@ -280,7 +280,7 @@ impl Agent {
         batch.terminate = (batch.results.is_empty() || batch.terminate) && result.terminate;
         let mut result = result;
         let mut authors = std::mem::take(&mut result.authors);
-        if !guard::is_up("door.author") {
+        if !guard!(DoorAuthor) {
             authors.clear();
         }
         let message = Message::ToolResult(self.result_message(call, result));
@@ -507,7 +507,7 @@ impl Agent {
         let counted = Arc::clone(&waiting);
         let on_update = Box::new(move |update: Value| {
             let bytes = bytes_of([&update]);
-            if counted.load(Ordering::Relaxed) + bytes > MOST_WAITING && guard::is_up("tool.updates") {
+            if counted.load(Ordering::Relaxed) + bytes > MOST_WAITING && guard!(ToolUpdates) {
                 return;
             }
             counted.fetch_add(bytes, Ordering::Relaxed);

@@ -82,7 +82,7 @@ pub(crate) fn system(message: &Message) -> Option<&SystemMessage> {
 
 /// A message of an extension: what a system message tells the model is without chat-template markers.
 pub(crate) fn neutralised(message: Message) -> Message {
-    if system(&message).is_none() || !guard::is_up("system.markup") {
+    if system(&message).is_none() || !guard!(SystemMarkup) {
         return message;
     }
     let mut value = message.to_value();

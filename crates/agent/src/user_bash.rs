@@ -79,7 +79,7 @@ impl Agent {
                     return Err(error);
                 }
                 answer = outcome.answer.unwrap_or_default();
-                if guard::is_up("door.author") {
+                if guard!(DoorAuthor) {
                     authors.extend(outcome.authors);
                 }
             }

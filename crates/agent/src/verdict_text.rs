@@ -80,7 +80,7 @@ impl Agent {
 
 /// Messages of an extension's answer in which no message passes for a verdict that was none before.
 pub(crate) fn without_forged(before: &[Message], after: Vec<Message>) -> Vec<Message> {
-    if !guard::is_up("system.forged") {
+    if !guard!(SystemForged) {
         return after;
     }
     let is_known = |custom: &CustomMessage| {
@@ -105,7 +105,7 @@ pub(crate) fn keeps_verdict(message: &Message, other: &Message) -> bool {
     let (Message::Custom(message), Message::Custom(other)) = (message, other) else { return true };
     let is_same = !is_verdict(message) && !is_verdict(other)
         || is_verdict(message) && is_verdict(other) && message.details == other.details;
-    is_same || !guard::is_up("system.forged")
+    is_same || !guard!(SystemForged)
 }
 
 #[cfg(test)]

@@ -123,7 +123,7 @@ impl Verdicts {
         let counts = self.extensions.entry(extension.to_owned()).or_default();
         let rule = counts.rules.get(content).copied().unwrap_or_default();
         let within = is_within_net && counts.all.is_within(caps.extension) && rule.is_within(caps.rule);
-        if within || !guard::is_up("verdict.caps") {
+        if within || !guard!(VerdictCaps) {
             counts.all.add();
             counts.rules.entry(content.to_owned()).or_default().add();
             return true;

@@ -169,7 +169,7 @@ fn authenticate(
     id: &str,
 ) -> Result<(), ArtifactError> {
     of_engine(bytes, engine)?;
-    if !verifies(key, mac, bytes, engine, id) && guard::is_up("artifact.mac") {
+    if !verifies(key, mac, bytes, engine, id) && guard!(ArtifactMac) {
         return Err(ArtifactError::new(Kind::Mac { id: id.to_owned() }));
     }
     Ok(())
@@ -178,7 +178,7 @@ fn authenticate(
 /// Bytecode of another engine build is no bytecode.
 fn of_engine(bytes: &[u8], engine: &EngineBuild) -> Result<(), ArtifactError> {
     let found = read_header(bytes)?;
-    if found != *engine && guard::is_up("artifact.engine") {
+    if found != *engine && guard!(ArtifactEngine) {
         return Err(ArtifactError::new(Kind::Engine { expected: Box::new(engine.clone()), found: Box::new(found) }));
     }
     Ok(())

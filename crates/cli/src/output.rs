@@ -60,7 +60,7 @@ pub(crate) struct Json<W>(pub(crate) W);
 impl<W: Write> Write for Json<W> {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         match std::str::from_utf8(bytes) {
-            Ok(text) if guard::is_up("output.json") => self.0.write_all(pijs_terminal::json(text).as_bytes())?,
+            Ok(text) if guard!(OutputJson) => self.0.write_all(pijs_terminal::json(text).as_bytes())?,
             _ => self.0.write_all(bytes)?,
         }
         Ok(bytes.len())

@@ -55,7 +55,7 @@ impl Terminal {
         for _ in 0..MOST_HASTY {
             let asked = Instant::now();
             let line = self.ask(&shown)?;
-            if asked.elapsed() >= DEAD_TIME || !guard::is_up("prompt.dead-time") {
+            if asked.elapsed() >= DEAD_TIME || !guard!(PromptDeadTime) {
                 return Some(line.to_lowercase());
             }
             shown = "that was typed before the question; once more: ".to_owned();

@@ -271,7 +271,7 @@ fn check_folder(request: &Request, real: &Path) -> Result<(), HostcallError> {
     let required = pijs_hostcall::derive(&request.method, &request.params)?;
     let Subject::Program { command, args, cwd: Some(named), given } = &required.subject else { return Ok(()) };
     let is_other = request.permit.places().node_path(named)? != real;
-    if !is_other || !pijs_programs::obeys_folder(command) || !guard::is_up("exec.linked-folder") {
+    if !is_other || !pijs_programs::obeys_folder(command) || !guard!(ExecLinkedFolder) {
         return Ok(());
     }
     match request.permit.runs_in(&Command { program: command, args, folder: real, given }) {
@@ -296,7 +296,7 @@ fn folder(request: &Request) -> Result<io::Result<(PathBuf, File)>, HostcallErro
         Err(error) => return Ok(Err(error)),
     };
     if let Some(named) = named
-        && guard::is_up("exec.cwd")
+        && guard!(ExecCwd)
     {
         let reading = permit.path(Access::Read, &real);
         reading.map_err(|reason| reason.refusal("read", "exec", &format!("cwd '{named}'")))?;

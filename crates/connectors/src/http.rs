@@ -208,7 +208,7 @@ impl Hop {
                 self.headers.remove(name);
             }
         }
-        if self.url.origin() != to.origin() && guard::is_up("http.credentials") {
+        if self.url.origin() != to.origin() && guard!(HttpCredentials) {
             let stay: Vec<HeaderName> =
                 self.headers.keys().filter(|name| !GO_ALONG.contains(&name.as_str())).cloned().collect();
             for name in stay {
@@ -332,7 +332,7 @@ impl Inner {
         let decode = params::flag(request, "decode")?;
         let mut followed = 0;
         let response = loop {
-            if followed == 0 || guard::is_up("http.redirect") {
+            if followed == 0 || guard!(HttpRedirect) {
                 self.check(request, &hop.url)?;
             }
             let mut headers = hop.headers.clone();
@@ -375,7 +375,7 @@ impl Inner {
                 .url
                 .join(location)
                 .map_err(|error| io("EREDIRECT", &format!("{} redirects to {location:?}: {error}", hop.url)))?;
-            if hop.url.scheme() == "https" && to.scheme() == "http" && guard::is_up("http.redirect") {
+            if hop.url.scheme() == "https" && to.scheme() == "http" && guard!(HttpRedirect) {
                 return Err(Reason::Scope.refusal("http", "http", &format!("a redirect from https to {to}")));
             }
             hop = hop.redirected(status, to);
@@ -411,7 +411,7 @@ impl Inner {
             Some(url::Host::Domain(LOCALHOST)) => !permit.names_localhost(target.port),
             _ => false,
         };
-        if blocked && guard::is_up("http.address") {
+        if blocked && guard!(HttpAddress) {
             return Err(Reason::BlockedAddress.refusal("http", "http", &subject()));
         }
         Ok(())
@@ -452,7 +452,7 @@ impl Inner {
             }
             if let Some(Ok(Some(piece))) = &next {
                 size += piece.len();
-                if size > self.options.body_bytes && guard::is_up("http.size") {
+                if size > self.options.body_bytes && guard!(HttpSize) {
                     return Err(arriving.too_much());
                 }
                 body.extend_from_slice(piece);
@@ -497,9 +497,7 @@ impl Inner {
                     Some(refused) => refused.refusal("http"),
                     None => missing("ENOTFOUND"),
                 })?;
-                if guard::is_up("http.address")
-                    && found.iter().any(|address| !self.options.resolver.is_elsewhere(*address))
-                {
+                if guard!(HttpAddress) && found.iter().any(|address| !self.options.resolver.is_elsewhere(*address)) {
                     return Err(Reason::BlockedAddress.refusal("http", "http", url));
                 }
                 found
@@ -548,7 +546,7 @@ impl Arriving<'_> {
                     let Some(piece) = piece else { return Ok(None) };
                     // A coding may make nothing of whatever comes.
                     self.came += piece.len();
-                    if self.came > self.inner.options.body_bytes && guard::is_up("http.size") {
+                    if self.came > self.inner.options.body_bytes && guard!(HttpSize) {
                         return Err(self.too_much());
                     }
                     self.decoding.feed(piece);

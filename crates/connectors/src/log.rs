@@ -55,7 +55,7 @@ impl LogConnector {
                 budget.left = left;
                 Some(std::mem::take(&mut budget.dropped))
             }
-            None if !pijs_protocol::guard::is_up("log.rate") => Some(0),
+            None if !pijs_protocol::guard!(LogRate) => Some(0),
             None => {
                 budget.dropped += 1;
                 None

@@ -386,7 +386,7 @@ async fn addresses(
             || (this_machine && address.ip().is_loopback())
             || (named.is_some() && (permit.names_address(address.ip(), port) || permit.is_own_server(*address)))
     };
-    if guard::is_up("net.public") && !found.iter().all(allowed) {
+    if guard!(NetPublic) && !found.iter().all(allowed) {
         return Err(Reason::BlockedAddress.refusal("net", "http", &format!("{host}:{port}")));
     }
     Ok(found)
@@ -411,7 +411,7 @@ async fn listen(
         (Listener::Unix(listener), None, json!({ "path": path }), Some(bound))
     } else {
         let (host, port) = net_host(&request.params)?;
-        let address = literal(&host).filter(|address| address.is_loopback() || !guard::is_up("net.loopback"));
+        let address = literal(&host).filter(|address| address.is_loopback() || !guard!(NetLoopback));
         let Some(address) = address else {
             return Err(Reason::BlockedAddress.refusal("net", "http", &format!("listening on {host}")));
         };

@@ -81,7 +81,7 @@ impl Sockets {
 
     /// Waits until the extension may have one more connection.
     pub(crate) async fn room(&self, extension: &ExtensionId) -> Room {
-        if !guard::is_up("net.files") {
+        if !guard!(NetFiles) {
             return Room::default();
         }
         // Its own first: who has enough holds up nobody else. Neither is ever closed.
@@ -92,7 +92,7 @@ impl Sockets {
 
     /// Room for one more connection, if there is some now.
     pub(crate) fn room_now(&self, extension: &ExtensionId) -> Option<Room> {
-        if !guard::is_up("net.files") {
+        if !guard!(NetFiles) {
             return Some(Room::default());
         }
         let own = self.of(extension).open.try_acquire_owned().ok()?;
@@ -102,7 +102,7 @@ impl Sockets {
 
     /// Waits until there is memory for a decoder that takes so many bytes.
     pub(crate) async fn decoder(&self, extension: &ExtensionId, bytes: usize) -> Option<OwnedSemaphorePermit> {
-        if !guard::is_up("http.decoders") {
+        if !guard!(HttpDecoders) {
             return None;
         }
         let units = u32::try_from(bytes.div_ceil(UNIT).min(DECODERS / UNIT)).expect("few units");
@@ -112,7 +112,7 @@ impl Sockets {
 
     /// Connections to one server that may stay open when no request uses them. Nobody counts these.
     pub(crate) fn idle(&self) -> usize {
-        if self.files < MANY && guard::is_up("net.files") { 0 } else { usize::MAX }
+        if self.files < MANY && guard!(NetFiles) { 0 } else { usize::MAX }
     }
 
     /// All addresses of a name. A look-up that its asker no longer waits for keeps its turn until it ends.
@@ -123,7 +123,7 @@ impl Sockets {
         name: &str,
     ) -> io::Result<Vec<IpAddr>> {
         self.lookups.note(extension, name).map_err(io::Error::other)?;
-        let turn = match guard::is_up("net.look-ups") {
+        let turn = match guard!(NetLookUps) {
             true => self.of(extension).look_ups.acquire_owned().await.ok(),
             false => None,
         };

@@ -156,7 +156,7 @@ impl SqliteConnector {
             Database::GivenUp => all,
         });
         let Some(database) = table.get_mut(key) else { return Ok(()) };
-        if all <= MAX_KEPT || !guard::is_up("sqlite.kept") {
+        if all <= MAX_KEPT || !guard!(SqliteKept) {
             return Ok(());
         }
         *database = Database::GivenUp;
@@ -173,7 +173,7 @@ impl SqliteConnector {
         let mut all = self.stuck.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(stuck) = all.get_mut(extension) else { return Ok(()) };
         stuck.retain(|life| life.strong_count() > 0);
-        if stuck.len() < MAX_STUCK || !guard::is_up("sqlite.stuck") {
+        if stuck.len() < MAX_STUCK || !guard!(SqliteStuck) {
             return Ok(());
         }
         let message = format!("sqlite: {MAX_STUCK} statements of this extension run on that could not be stopped");

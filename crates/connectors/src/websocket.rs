@@ -259,7 +259,7 @@ async fn carry(
 /// would have the answers pile up here.
 async fn next(socket: &mut Socket, sink: &ChunkSink) -> Option<Result<Message, Error>> {
     sink.ready().await;
-    if guard::is_up("websocket.pings")
+    if guard!(WebsocketPings)
         && let Err(error) = socket.flush().await
     {
         return Some(Err(error));

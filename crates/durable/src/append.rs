@@ -45,7 +45,7 @@ impl Appender {
     pub fn open(disk: &Disk, path: &Path) -> io::Result<Opened> {
         disk.create_dirs(folder_of(path)?)?;
         match disk.stat(path) {
-            Ok(stat) if stat.kind != Kind::File && guard::is_up("durable.regular-file") => {
+            Ok(stat) if stat.kind != Kind::File && guard!(DurableRegularFile) => {
                 return Err(not_a_file(path, stat.kind));
             }
             _ => {}
@@ -53,7 +53,7 @@ impl Appender {
         let created = !disk.exists(path)?;
         let mut file = disk.open(path, Open::Append(PRIVATE))?;
         let stat = file.stat()?;
-        if guard::is_up("durable.regular-file") {
+        if guard!(DurableRegularFile) {
             if stat.kind != Kind::File {
                 return Err(not_a_file(path, stat.kind));
             }
@@ -62,7 +62,7 @@ impl Appender {
                 return Err(io::Error::new(ErrorKind::PermissionDenied, message));
             }
         }
-        if !crate::lock::try_lock(&*file)? && guard::is_up("durable.single-writer") {
+        if !crate::lock::try_lock(&*file)? && guard!(DurableSingleWriter) {
             let message = format!("{} is being written by another process", path.display());
             return Err(io::Error::new(ErrorKind::ResourceBusy, message));
         }

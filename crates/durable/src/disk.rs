@@ -369,7 +369,7 @@ pub fn write_all(file: &mut dyn VfsFile, mut bytes: &[u8]) -> io::Result<()> {
 ///
 /// What the system says; `FileTooLarge` past the limit.
 pub fn read_regular(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
-    if !guard::is_up("files.regular") {
+    if !guard!(FilesRegular) {
         return std::fs::read(path);
     }
     Disk::system().read(path, limit)?.ok_or_else(|| ErrorKind::NotFound.into())
@@ -412,7 +412,7 @@ pub fn read_judged<E: From<io::Error>>(
     let mut file = OsVfs.open_file(path, Open::Read)?;
     judge(&file.real_path(path)?)?;
     let stat = file.stat()?;
-    if stat.kind != Kind::File && guard::is_up("files.regular") {
+    if stat.kind != Kind::File && guard!(FilesRegular) {
         return Err(not_a_file(path, stat.kind).into());
     }
     Ok(read_to_end(&mut file, stat.len, limit)?)

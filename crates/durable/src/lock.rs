@@ -80,7 +80,7 @@ impl Lock {
         let mut file = disk.open(path, Open::Append(PRIVATE)).map_err(failed)?;
         let started = Instant::now();
         let mut waiting = Some(waiting);
-        while !try_lock(&*file).map_err(failed)? && guard::is_up("durable.lock") {
+        while !try_lock(&*file).map_err(failed)? && guard!(DurableLock) {
             let holder = holder(disk, path);
             if started.elapsed() >= patience {
                 return Err(LockError::Held { path: path.to_owned(), holder });
@@ -93,7 +93,7 @@ impl Lock {
         // A word for those who wait; the lock itself does not depend on it. A file with a second name may be somebody's
         // that is nothing to us.
         let ours = file.stat().is_ok_and(|stat| stat.kind == Kind::File && stat.links == 1);
-        if !ours && guard::is_up("durable.regular-file") {
+        if !ours && guard!(DurableRegularFile) {
             return Ok(Self { _file: file });
         }
         let _ = file.set_len(0).and_then(|()| write_all(&mut *file, std::process::id().to_string().as_bytes()));

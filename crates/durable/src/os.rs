@@ -35,7 +35,7 @@ impl OsVfs {
             let mut flags = OFlags::NONBLOCK | OFlags::NOCTTY;
             if let Open::CreateNew(mode) | Open::Append(mode) = open {
                 options.mode(mode);
-                if guard::is_up("durable.no-follow") {
+                if guard!(DurableNoFollow) {
                     flags |= OFlags::NOFOLLOW;
                 }
             }

@@ -32,7 +32,7 @@ fn check(folder: &Path, stat: &Stat) -> io::Result<()> {
         let message = format!("{} {why}; what lies in it is not believed", folder.display());
         Err(io::Error::new(ErrorKind::PermissionDenied, message))
     };
-    if !guard::is_up("durable.private-dir") {
+    if !guard!(DurablePrivateDir) {
         return Ok(());
     }
     match stat.kind {

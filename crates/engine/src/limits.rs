@@ -127,7 +127,7 @@ impl Meter {
         self.polls.set(self.polls.get().saturating_add(polls));
         if self.interrupter.state.load(Ordering::Relaxed) == STOPPED {
             self.stop.set(Some(Stop::Deadline));
-        } else if self.polls.get() > self.fuel_limit.get() && guard::is_up("engine.fuel") {
+        } else if self.polls.get() > self.fuel_limit.get() && guard!(EngineFuel) {
             self.stop.set(Some(Stop::Fuel));
         }
         self.must_stop()
@@ -135,7 +135,7 @@ impl Meter {
 
     /// Counts a microtask; `false` when the turn has used up its jobs.
     pub(crate) fn take_job(&self) -> bool {
-        if self.jobs.get() >= self.jobs_limit && guard::is_up("engine.jobs") {
+        if self.jobs.get() >= self.jobs_limit && guard!(EngineJobs) {
             self.stop.set(Some(Stop::Jobs));
             return false;
         }
@@ -175,7 +175,7 @@ impl Meter {
     pub(crate) fn take_memory(&self, bytes: usize) -> bool {
         let total = self.heap.used.get().saturating_add(bytes);
         let limit = self.heap.limit.get();
-        let fits = total <= limit - limit / 8 || !guard::is_up("engine.memory");
+        let fits = total <= limit - limit / 8 || !guard!(EngineMemory);
         if fits {
             self.heap.used.set(total);
         }
@@ -216,8 +216,8 @@ struct Heap {
 impl Heap {
     /// Whether `more` bytes beside what is used stay under the limit; marks a refusal.
     fn admits(&self, more: usize) -> bool {
-        let fits = self.used.get().checked_add(more).is_some_and(|total| total <= self.limit.get())
-            || !guard::is_up("engine.memory");
+        let fits =
+            self.used.get().checked_add(more).is_some_and(|total| total <= self.limit.get()) || !guard!(EngineMemory);
         if !fits {
             self.refused.set(true);
         }

@@ -113,7 +113,7 @@ impl Modules {
             return Some(Ok(found));
         }
         let is_internal = ["pi:", "pijs:", "ext:"].iter().any(|scheme| name.starts_with(scheme));
-        let why = if is_internal && guard::is_up("engine.dynamic-imports") {
+        let why = if is_internal && guard!(EngineDynamicImports) {
             "is a module of pi or of a bundle; use Node's modules and pi's packages"
         } else if name.starts_with(['.', '/']) || name.starts_with("file:") {
             "was not compiled with the extension; put the code into one file, or have the extension import it first"

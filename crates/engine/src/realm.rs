@@ -104,7 +104,7 @@ impl EngineRealm {
         let shared = Rc::new(Shared::new(options));
         let failed = |error: rquickjs::Error| EngineError::new(format!("cannot create a realm: {error}"));
         let runtime = Runtime::new_with_alloc(shared.meter.allocator()).map_err(failed)?;
-        if guard::is_up("engine.stack") {
+        if guard!(EngineStack) {
             runtime.set_max_stack_size(stack::room_for(options.limits.stack_bytes));
         } else {
             // 0 is without a limit; what the engine sets by itself is one.
@@ -412,7 +412,7 @@ impl EngineRealm {
             if self.shared.rejections.is_empty() || exports.is_none() {
                 return Ok(());
             }
-            let most = if guard::is_up("engine.rejections") { MAX_REJECTIONS } else { usize::MAX };
+            let most = if guard!(EngineRejections) { MAX_REJECTIONS } else { usize::MAX };
             let (reasons, more) = self.settled(ctx, self.shared.rejections.take(ctx, most))?;
             for reason in reasons {
                 self.report(ctx, exports, reason)?;

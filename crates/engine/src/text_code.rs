@@ -131,7 +131,7 @@ fn compile_text<'js>(call: &Call<'_, 'js>, parts: &[Part<'_>], script: &str, is_
     let asked = shared.compiled_scripts.get() + 1;
     let compiled = shared.compiled_text.get() + script.len();
     let is_over = script.len() > LONGEST_TEXT || compiled > MOST_TEXT || asked > MOST_TEXTS;
-    if is_over && guard::is_up("engine.text-code") {
+    if is_over && guard!(EngineTextCode) {
         let message = format!(
             "Cannot compile text: at run time up to {} MB are compiled per text, {} MB and {MOST_TEXTS} texts in all",
             LONGEST_TEXT >> 20,

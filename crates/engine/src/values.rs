@@ -435,7 +435,7 @@ fn length(array: &Object<'_>) -> Result<u32, Unfit> {
 fn take(left: &mut usize, much: usize) -> Result<(), Unfit> {
     match left.checked_sub(much) {
         Some(rest) => *left = rest,
-        None if guard::is_up("engine.size") => return Err(Unfit::TooLarge),
+        None if guard!(EngineSize) => return Err(Unfit::TooLarge),
         None => {}
     }
     Ok(())

@@ -47,7 +47,7 @@ impl Backlog {
     pub(crate) fn admit(&self, bytes: usize) -> Option<Rc<Ticket>> {
         let Waiting { emissions, bytes: held, .. } = &*self.0;
         let fits = emissions.get() < MOST && held.get().saturating_add(bytes) <= MOST_BYTES;
-        if !fits && emissions.get() > 0 && pijs_protocol::guard::is_up("bus.backlog") {
+        if !fits && emissions.get() > 0 && pijs_protocol::guard!(BusBacklog) {
             return None;
         }
         emissions.set(emissions.get() + 1);

@@ -79,14 +79,14 @@ impl Host {
     pub(crate) fn fate(&self, slot: &Rc<Slot>, kind: &ReportKind) -> Fate {
         let budget = self.0.options.reports;
         match slot.cell.borrow_mut().reported.take(kind, budget) {
-            _ if !guard::is_up("report.budget") => Fate::Passes,
+            _ if !guard!(ReportBudget) => Fate::Passes,
             fate => fate,
         }
     }
 
     /// Whether one more error is passed on. Nothing is counted.
     fn passes_error(&self, slot: &Rc<Slot>) -> bool {
-        slot.cell.borrow().reported.has_room_for_an_error(self.0.options.reports) || !guard::is_up("report.budget")
+        slot.cell.borrow().reported.has_room_for_an_error(self.0.options.reports) || !guard!(ReportBudget)
     }
 
     /// Reports what an extension threw, with its place in the source; that is not looked up for what is left out anyway.

@@ -338,7 +338,7 @@ impl Host {
         };
         // The same for all extensions: their realms may begin as copies of one process.
         let mut facts = core.options.facts.clone();
-        if guard::is_up("realm.timers") {
+        if guard!(RealmTimers) {
             // So that a timer too many is an error where it is made.
             facts.insert("limits".to_owned(), json!({ "timers": core.options.limits.timers }));
         }

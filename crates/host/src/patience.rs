@@ -167,7 +167,7 @@ impl Host {
             let others_move = movers > usize::from(slot.cell.borrow().moves());
             let due = self.due(&slot, now_us, others_move, has_person);
             match due {
-                Some(at) if at <= now_us && guard::is_up("hook.deadline") => {
+                Some(at) if at <= now_us && guard!(HookDeadline) => {
                     self.end(&slot, &Termination::Timeout { quota: Termination::UNSETTLED.to_owned() });
                     acted = true;
                     continue;
@@ -175,7 +175,7 @@ impl Host {
                 Some(at) => next = earlier(next, at),
                 None => {}
             }
-            if let Some(asked_us) = self.0.hurried.get().filter(|_| guard::is_up("hook.abort")) {
+            if let Some(asked_us) = self.0.hurried.get().filter(|_| guard!(HookAbort)) {
                 let patience_us = self.0.options.waits.abort_us;
                 let orders = (&self.0.handler_order, &self.0.tool_order);
                 let (late, left) = slot.cell.borrow_mut().pending.give_up(asked_us, patience_us, now_us, orders);

@@ -80,7 +80,7 @@ impl Host {
 
     /// Whether a definition is withheld until a person has agreed to it: it is not the one that was agreed to.
     pub(crate) fn withholds(&self, slot: &Rc<Slot>, entry: EntryIndex, spec: &ToolSpec) -> bool {
-        if !guard::is_up("door.definition") {
+        if !guard!(DoorDefinition) {
             return false;
         }
         let mut pins = self.0.pins.borrow_mut();
@@ -106,7 +106,7 @@ impl Host {
 /// the system prompt comes first, since the end of a long text is not shown.
 fn told(spec: &ToolSpec) -> String {
     let description = spec.description.clone().unwrap_or_default();
-    if !guard::is_up("prompt.definition") {
+    if !guard!(PromptDefinition) {
         return description;
     }
     let rules = spec.prompt_guidelines.iter().flatten().map(|rule| format!("rule: {rule}"));

@@ -66,11 +66,11 @@ impl Ends {
         self.0.push_back(end);
         self.forget_old(end.at_us, policy.window_us);
         let recent = self.recent();
-        if recent >= policy.ends && guard::is_up("realm.quarantine") {
+        if recent >= policy.ends && guard!(RealmQuarantine) {
             return Sequel::Quarantine;
         }
         let at_start = self.0.iter().filter(|end| end.at_start);
-        if at_start.map(|end| end.took_us).sum::<u64>() >= policy.start_us && guard::is_up("realm.start") {
+        if at_start.map(|end| end.took_us).sum::<u64>() >= policy.start_us && guard!(RealmStart) {
             return Sequel::Quarantine;
         }
         // Doubled at most sixteen times: nobody waits longer than the window.

@@ -41,7 +41,7 @@ impl Host {
     fn system_role_of(&self, caller: &Caller) -> SystemRole {
         let decision = self.0.dispatcher.gate().holds(caller, CAPABILITY);
         match decision.rule {
-            _ if decision.allowed || !guard::is_up("system.role") => SystemRole::Granted,
+            _ if decision.allowed || !guard!(SystemRole) => SystemRole::Granted,
             Rule::DenyList => SystemRole::Denied,
             _ => SystemRole::NotGranted,
         }
@@ -90,7 +90,7 @@ fn is_system(message: &Value) -> bool {
 
 /// Neutralises every text that a system message tells the model.
 fn neutralise_system(message: &mut Value) {
-    if !guard::is_up("system.markup") {
+    if !guard!(SystemMarkup) {
         return;
     }
     for key in ["content", "sections"] {

@@ -171,7 +171,7 @@ impl Record {
 
     /// Whether the answers hold for what is there now.
     pub fn standing(&self, present: Present<'_>) -> Standing {
-        if !guard::is_up("grants.bound") || (self.code == present.code && self.manifest == digest(present.asked)) {
+        if !guard!(GrantsBound) || (self.code == present.code && self.manifest == digest(present.asked)) {
             return Standing::Holds;
         }
         let more = widening(&self.manifest(), present.asked);

@@ -580,10 +580,7 @@ fn given<'a>(params: &'a Map<String, Value>, command: &str, args: &[&str]) -> Re
                 let value = value
                     .ok_or_else(|| HostcallError::invalid("schema", format!("exec: `env.{name}` is not a string")))?;
                 let is_unreadable = name.contains(|c: char| c.is_whitespace() || c.is_control() || "\"'`#".contains(c));
-                if name.is_empty()
-                    || name.contains(['=', '\0'])
-                    || (is_unreadable && guard::is_up("exec.variable-names"))
-                {
+                if name.is_empty() || name.contains(['=', '\0']) || (is_unreadable && guard!(ExecVariableNames)) {
                     return Err(HostcallError::invalid("schema", format!("exec: {name:?} is not a variable's name")));
                 }
                 variables.push(Variable::new(command, name, value));
@@ -692,7 +689,7 @@ impl HttpTarget {
 /// A star is no character of any server's name, although URLs take it. In a grant it means others, and what a person
 /// allows becomes one.
 fn no_pattern(method: &str, host: &str) -> Result<(), HostcallError> {
-    if host.contains('*') && pijs_protocol::guard::is_up("gate.star") {
+    if host.contains('*') && pijs_protocol::guard!(GateStar) {
         return Err(HostcallError::invalid("url", format!("{method}: {host:?} is no host's name")));
     }
     Ok(())
@@ -718,7 +715,7 @@ fn code(params: &Map<String, Value>) -> Derived<'_> {
     // A text of no file has no path.
     let path = if params.contains_key("path") { text("module", params, "path")? } else { "" };
     let subject = Subject::Code { path, bytes, digest: text("module", params, "digest")? };
-    Ok((if guard::is_up("gate.eval") { "eval" } else { "module" }, subject))
+    Ok((if guard!(GateEval) { "eval" } else { "module" }, subject))
 }
 
 fn names(params: &Map<String, Value>) -> Result<Subject<'_>, HostcallError> {
@@ -791,7 +788,7 @@ fn session(params: &Map<String, Value>) -> Result<&'static str, HostcallError> {
 fn appended(entry: Option<&Value>) -> Option<&'static str> {
     let entry = entry?;
     match entry.get("type")?.as_str()? {
-        _ if !pijs_protocol::guard::is_up("gate.entries") => None,
+        _ if !pijs_protocol::guard!(GateEntries) => None,
         "compaction" | "branch_summary" => Some("compaction"),
         "context_edit" => Some("context.modify"),
         "model_change" | "thinking_level_change" => Some("session.control"),

@@ -399,7 +399,7 @@ impl Inner {
             return Err(HostcallError::invalid("schema", format!("a cancel token has 1 to {LONGEST_ID} characters")));
         }
         let required = required?;
-        if call.capability.as_str() != required.capability && guard::is_up("gate.claimed") {
+        if call.capability.as_str() != required.capability && guard!(GateClaimed) {
             return Err(HostcallError::invalid(
                 "capability_mismatch",
                 format!(
@@ -422,7 +422,7 @@ impl Inner {
     /// Counts what takes a person's attention: an extension cannot wear it out with dialogs.
     fn dialog(&self, caller: &Caller, call: &HostCall, now: Now) -> Result<(), HostcallError> {
         let is_dialog = || DIALOGS.contains(&op(call));
-        if call.method != "ui" || !is_dialog() || !guard::is_up("quota.dialogs") {
+        if call.method != "ui" || !is_dialog() || !guard!(QuotaDialogs) {
             return Ok(());
         }
         let mut dialogs = self.dialogs.lock().unwrap_or_else(PoisonError::into_inner);
@@ -499,9 +499,7 @@ impl Inner {
             return Ok(());
         }
         match self.ledger.flush() {
-            Err(error) if self.gate.policy().mode == Mode::Strict && guard::is_up("ledger.first") => {
-                Err(unrecorded(&error))
-            }
+            Err(error) if self.gate.policy().mode == Mode::Strict && guard!(LedgerFirst) => Err(unrecorded(&error)),
             _ => Ok(()),
         }
     }
@@ -510,11 +508,11 @@ impl Inner {
     fn has_room(&self, flight: &Flight) -> Result<(), HostcallError> {
         let in_flight = self.in_flight();
         let Some(calls) = in_flight.get(flight.caller.extension()) else { return Ok(()) };
-        if calls.len() >= self.quotas.in_flight && guard::is_up("quota.in-flight") {
+        if calls.len() >= self.quotas.in_flight && guard!(QuotaInFlight) {
             return Err(used_up("in_flight", self.quotas.in_flight));
         }
         let bytes = calls.values().fold(flight.size, |sum, call| sum.saturating_add(call.size));
-        if bytes > self.quotas.in_flight_bytes && guard::is_up("quota.in-flight") {
+        if bytes > self.quotas.in_flight_bytes && guard!(QuotaInFlight) {
             return Err(used_up("in_flight_bytes", self.quotas.in_flight_bytes));
         }
         if calls.contains_key(&flight.call_id) {

@@ -440,7 +440,7 @@ impl Gate {
         if !may_ask {
             return Ok(Judgement::Settled(decision));
         }
-        if caller.during == During::Verdict && guard::is_up("gate.verdict") {
+        if caller.during == During::Verdict && guard!(GateVerdict) {
             return Ok(Judgement::Settled(decision.because(Reason::NonInteractive, Rule::Verdict)));
         }
         let says_more = decision.rule == Rule::AfterSecret || decision.reason == Some(Reason::BlockedAddress);
@@ -527,7 +527,7 @@ impl Gate {
         if let Some(refusal) = case.denied_outright("egress") {
             return Some(refusal);
         }
-        if case.by_grant("egress", |_| true).is_ok() || !guard::is_up("gate.after-secret") {
+        if case.by_grant("egress", |_| true).is_ok() || !guard!(GateAfterSecret) {
             return None;
         }
         Some(case::Refusal { reason: Reason::AfterSecret, rule: Rule::AfterSecret })

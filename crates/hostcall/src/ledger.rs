@@ -444,7 +444,7 @@ impl Ledger {
             |out: &mut Vec<u8>| pijs_protocol::canonical::write_call(&call.method, &call.params, &call.bytes, out);
         match &inner.options.hash_key {
             Some(key)
-                if guard::is_up("ledger.keyed-hash")
+                if guard!(LedgerKeyedHash)
                     && (call.method == "env" || pijs_redact::are_in(&call.params, &inner.redactor)) =>
             {
                 let mut canonical = Vec::new();

@@ -149,7 +149,7 @@ impl Places {
     pub fn protection(&self, path: &Path, own: Option<&Path>) -> Protection {
         let found = self.protected(path).max(self.own_protection(path, own));
         let is_own = || own.is_some_and(|folder| path.starts_with(folder) && self.is_installed(folder));
-        if found == Protection::All && (is_own() || !pijs_protocol::guard::is_up("gate.own")) {
+        if found == Protection::All && (is_own() || !pijs_protocol::guard!(GateOwn)) {
             return Protection::Write;
         }
         found
@@ -274,7 +274,7 @@ impl Places {
 
 /// Reads the rest of a path behind a folder's name and a slash. A further slash would begin again at the root.
 fn below_folder(rest: &str) -> String {
-    if guard::is_up("scope.home") { rest.trim_start_matches('/').to_owned() } else { rest.to_owned() }
+    if guard!(ScopeHome) { rest.trim_start_matches('/').to_owned() } else { rest.to_owned() }
 }
 
 /// Whether a name in the home is one of a file or folder that programs obey, or find programs in. A pattern may begin so.

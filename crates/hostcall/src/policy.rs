@@ -84,7 +84,7 @@ impl Grant {
             "mcp" => &mut scope.tools,
             _ => return Some(scope),
         };
-        if guard::is_up("gate.empty-scope") {
+        if guard!(GateEmptyScope) {
             list.get_or_insert_default();
         } else if list.as_ref().is_some_and(Vec::is_empty) {
             *list = None;

@@ -59,7 +59,7 @@ impl Question {
 
     /// Who asks, as it can be shown: an extension may be named by its file, and a file's name can hold anything.
     pub fn who(&self) -> String {
-        if guard::is_up("prompt.name") { shown(self.extension.as_str(), 400) } else { self.extension.to_string() }
+        if guard!(PromptName) { shown(self.extension.as_str(), 400) } else { self.extension.to_string() }
     }
 }
 
@@ -114,7 +114,7 @@ pub fn shown(text: &str, limit: usize) -> String {
     let mut out = String::with_capacity(text.len().min(limit));
     let mut characters = text.chars();
     for character in characters.by_ref().take(limit) {
-        if is_hidden(character) && guard::is_up("prompt.sanitised") {
+        if is_hidden(character) && guard!(PromptSanitised) {
             out.extend(character.escape_unicode());
         } else {
             out.push(character);

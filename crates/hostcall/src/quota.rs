@@ -56,7 +56,7 @@ impl Quotas {
     /// Measures a call before anything else looks at it; stops as soon as a limit is passed. Answers its size.
     pub(crate) fn check(&self, params: &Map<String, Value>, bytes: &[Vec<u8>]) -> Result<usize, HostcallError> {
         let attached: usize = bytes.iter().map(Vec::len).sum();
-        if !guard::is_up("quota.size") {
+        if !guard!(QuotaSize) {
             return Ok(attached);
         }
         if attached > self.attachment_bytes {
@@ -74,7 +74,7 @@ impl Quotas {
             return Err(used_up("result_bytes", self.result_bytes));
         }
         let size = Size::of(&output.value);
-        if guard::is_up("quota.answer") {
+        if guard!(QuotaAnswer) {
             if size.bytes.saturating_add(attached) > self.piece_bytes {
                 return Err(used_up("piece_bytes", self.piece_bytes));
             }

@@ -102,7 +102,7 @@ pub(crate) fn exact_command(variables: &[(String, String)], command: &str, args:
         return None;
     }
     let mut words: Vec<&str> = assignments.iter().map(String::as_str).chain(words).collect();
-    if guard::is_up("exec.exact") {
+    if guard!(ExecExact) {
         words.push(NOTHING_MORE);
     }
     Some(words.join(" "))
@@ -404,12 +404,12 @@ impl HostPattern {
 }
 
 fn is_steering(variable: &Variable<'_>) -> bool {
-    variable.effect == Effect::Steering && guard::is_up("exec.env")
+    variable.effect == Effect::Steering && guard!(ExecEnv)
 }
 
 /// Whether a grant of plain uses, or of one command line, has to name a variable.
 fn is_part_of_grant(variable: &Variable<'_>) -> bool {
-    is_steering(variable) || (variable.effect == Effect::Open && guard::is_up("exec.variables"))
+    is_steering(variable) || (variable.effect == Effect::Open && guard!(ExecVariables))
 }
 
 /// Whether a host is this machine or in its networks, by what is written: such a one has to be named.
@@ -465,14 +465,14 @@ impl CommandPattern {
     /// Whether what a call gives the program beside its arguments is what the pattern says.
     fn takes(&self, given: &Given<'_>) -> bool {
         let has_all = self.variables.iter().all(|pattern| pattern.is_met(&given.variables));
-        let is_asked = has_all || !guard::is_up("exec.variables");
+        let is_asked = has_all || !guard!(ExecVariables);
         // The bare name of an interpreter covers anything.
         let is_meant = match self.rest {
             Rest::Any => true,
             Rest::None => false,
             Rest::Plain => self.leading.is_empty() && programs::kind_of(&self.program) != Kind::Options,
         };
-        let is_same = is_meant || self.input == given.input || !guard::is_up("exec.input");
+        let is_same = is_meant || self.input == given.input || !guard!(ExecInput);
         is_asked && is_same && given.asked().all(|variable| self.permits(variable))
     }
 
@@ -486,7 +486,7 @@ impl CommandPattern {
     fn is_in(&self, program: &str, folder: &Path) -> bool {
         match &self.folder {
             Folder::Any => true,
-            Folder::One(one) => one == folder || !guard::is_up("exec.folder"),
+            Folder::One(one) => one == folder || !guard!(ExecFolder),
             Folder::Project { project, own } => {
                 let is_meant = self.leading.is_empty() && programs::kind_of(program) == Kind::Interpreter;
                 let is_own = own.as_deref().is_some_and(|own| folder.starts_with(own));
@@ -496,7 +496,7 @@ impl CommandPattern {
                 is_meant
                     || (folder.starts_with(project) && !is_own && !is_packages)
                     || !programs::obeys_folder(program)
-                    || !guard::is_up("exec.obeyed-folder")
+                    || !guard!(ExecObeyedFolder)
             }
         }
     }
@@ -515,9 +515,8 @@ impl CommandPattern {
                     let runs_others =
                         programs::kind_of(command) == Kind::Options && !programs::is_plain(command, args, named);
                     let is_elsewhere = named > 0 && programs::names_folder(command, &args[named..]);
-                    let is_other =
-                        guard::is_up("exec.named-options") && !programs::stays_as_named(command, args, named);
-                    !is_other && (!(runs_others || is_elsewhere) || !guard::is_up("exec.plain-use"))
+                    let is_other = guard!(ExecNamedOptions) && !programs::stays_as_named(command, args, named);
+                    !is_other && (!(runs_others || is_elsewhere) || !guard!(ExecPlainUse))
                 }
             }
     }

@@ -137,7 +137,7 @@ impl Pile {
 
     /// Waits until little enough is untaken that a stream may go on, or until it is cancelled.
     pub(crate) async fn streams(&self, limit: usize, cancel: &CancelToken) {
-        if guard::is_up("quota.streams") {
+        if guard!(QuotaStreams) {
             self.eased(limit, PIECES, cancel).await;
         }
     }
@@ -164,13 +164,13 @@ impl Pile {
 
     fn is_little(&self, bytes: usize, results: usize) -> bool {
         self.bytes.load(Ordering::SeqCst) < bytes && self.results.load(Ordering::SeqCst) < results
-            || !guard::is_up("quota.untaken")
+            || !guard!(QuotaUntaken)
     }
 }
 
 /// Whether a call is one of those of which few are carried out side by side.
 fn is_one_of_few(call: &HostCall) -> bool {
-    call.method == "fs" && member(&call.params, "op").is_none_or(|op| op != "watch") && guard::is_up("quota.untaken")
+    call.method == "fs" && member(&call.params, "op").is_none_or(|op| op != "watch") && guard!(QuotaUntaken)
 }
 
 /// Roughly what a value takes.

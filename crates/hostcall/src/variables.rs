@@ -185,7 +185,7 @@ impl HostVariables {
     /// Whether a search path is the host's own with nothing added but pi's tools.
     pub(crate) fn is_search_path(&self, value: &str) -> bool {
         // By its one name: the program gets the text, and may read a relative name or a link as another folder.
-        let is_tools = |folder: &&str| match guard::is_up("exec.tools-path") {
+        let is_tools = |folder: &&str| match guard!(ExecToolsPath) {
             true => Path::new(folder) == self.tools,
             false => std::fs::canonicalize(folder).is_ok_and(|folder| folder == self.tools),
         };

@@ -146,7 +146,7 @@ pub fn has_system_role(custom: &CustomMessage) -> bool {
 /// The text of a verdict, neutralised and cut.
 pub fn verdict_text(custom: &CustomMessage) -> String {
     let text = custom.content.text();
-    if !guard::is_up("system.markup") {
+    if !guard!(SystemMarkup) {
         return text;
     }
     let kept = chat_markup::cut(&text, LONGEST_VERDICT);

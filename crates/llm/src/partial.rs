@@ -204,7 +204,7 @@ impl Partial {
     pub fn has_room_for(&mut self, event: &ProviderEvent) -> Result<usize, ProviderError> {
         let bytes = weight(event);
         self.bytes = self.bytes.saturating_add(bytes);
-        if self.bytes > MOST_BYTES && guard::is_up("reply.size") {
+        if self.bytes > MOST_BYTES && guard!(ReplySize) {
             let message = format!("the reply is larger than {} MB", MOST_BYTES >> 20);
             return Err(ProviderError::new(ErrorKind::TooLarge, message));
         }
@@ -552,7 +552,7 @@ const MOST_VALUES: usize = 100_000;
 /// How many there may still be.
 fn room(message: &AssistantMessage) -> usize {
     let taken: usize = message.tool_calls().map(|call| count_values(&call.arguments)).sum();
-    if guard::is_up("reply.values") { MOST_VALUES.saturating_sub(taken) } else { usize::MAX }
+    if guard!(ReplyValues) { MOST_VALUES.saturating_sub(taken) } else { usize::MAX }
 }
 
 #[cfg(test)]

@@ -556,7 +556,7 @@ impl Server {
     }
 
     fn hides(&self, withheld: &BTreeSet<String>, tool: &str) -> bool {
-        (withheld.contains(tool) && guard::is_up("mcp.pins")) || self.config.exposure_of(tool) == Exposure::Hidden
+        (withheld.contains(tool) && guard!(McpPins)) || self.config.exposure_of(tool) == Exposure::Hidden
     }
 
     fn described(&self, tool: Tool) -> ServerTool {

@@ -90,7 +90,7 @@ impl Unpacked {
         let mut names = Names::default();
         for (raw, bytes) in files {
             // No tool writes such an entry into a tree.
-            if guard::is_up("archive.path") && raw.split(|byte| *byte == b'/').any(|component| component == b".") {
+            if guard!(ArchivePath) && raw.split(|byte| *byte == b'/').any(|component| component == b".") {
                 return Err(refuse(InstallCode::Path, &String::from_utf8_lossy(&raw), "an entry that is called `.`"));
             }
             let start = this.tar.len();
@@ -144,7 +144,7 @@ impl Unpacked {
             {
                 use cap_std::fs::OpenOptionsExt;
                 // Umask or not, nobody may write what is installed but its owner.
-                options.mode(if guard::is_up("archive.modes") { 0o644 } else { 0o777 });
+                options.mode(if guard!(ArchiveModes) { 0o644 } else { 0o777 });
             }
             let mut file = dir.open_with(path, &options).map_err(failed)?;
             file.write_all(bytes).map_err(failed)?;
@@ -185,7 +185,7 @@ fn refuse(code: InstallCode, entry: &str, why: impl Into<String>) -> PackageErro
 /// Exactly one gzip member, nothing behind it.
 fn gunzip(tgz: &[u8], limits: &Limits) -> Result<Vec<u8>> {
     let archive = "archive";
-    if tgz.len() > limits.compressed && guard::is_up("archive.caps") {
+    if tgz.len() > limits.compressed && guard!(ArchiveCaps) {
         return Err(refuse(InstallCode::Size, archive, format!("more than {} bytes compressed", limits.compressed)));
     }
     // Headers and padding come on top of the files' bytes.
@@ -202,10 +202,10 @@ fn gunzip(tgz: &[u8], limits: &Limits) -> Result<Vec<u8>> {
             break;
         }
         tar.extend_from_slice(&chunk[..got]);
-        if tar.len() > cap && guard::is_up("archive.caps") {
+        if tar.len() > cap && guard!(ArchiveCaps) {
             return Err(refuse(InstallCode::Size, archive, format!("more than {} bytes unpacked", limits.unpacked)));
         }
-        if tar.len() > RATIO_FLOOR && tar.len() / limits.ratio > tgz.len() && guard::is_up("archive.caps") {
+        if tar.len() > RATIO_FLOOR && tar.len() / limits.ratio > tgz.len() && guard!(ArchiveCaps) {
             return Err(refuse(
                 InstallCode::Size,
                 archive,
@@ -214,7 +214,7 @@ fn gunzip(tgz: &[u8], limits: &Limits) -> Result<Vec<u8>> {
         }
     }
     drop(gz);
-    if !rest.is_empty() && guard::is_up("archive.one-member") {
+    if !rest.is_empty() && guard!(ArchiveOneMember) {
         return Err(refuse(InstallCode::Format, archive, "bytes after the end of the gzip stream"));
     }
     Ok(tar)
@@ -252,22 +252,22 @@ impl<'a> Reader<'a> {
                 continue;
             }
             let Extended { path, size: pax_size, .. } = std::mem::take(&mut pending);
-            if pax_size.is_some_and(|pax| pax != size) && guard::is_up("archive.sizes") {
+            if pax_size.is_some_and(|pax| pax != size) && guard!(ArchiveSizes) {
                 return Err(refuse(InstallCode::Format, &name, "the header and its PAX record give different sizes"));
             }
             let raw = path.unwrap_or_else(|| header.path_bytes().into_owned());
             let shown = String::from_utf8_lossy(&raw).into_owned();
             self.entries += 1;
-            if self.entries > self.limits.entries && guard::is_up("archive.caps") {
+            if self.entries > self.limits.entries && guard!(ArchiveCaps) {
                 return Err(refuse(InstallCode::Size, "archive", format!("more than {} files", self.limits.entries)));
             }
             let directory = match kind {
                 b'5' => true,
                 b'0' | 0 => raw.ends_with(b"/"),
-                b'1' | b'2' | b'K' if guard::is_up("archive.links") => {
+                b'1' | b'2' | b'K' if guard!(ArchiveLinks) => {
                     return Err(refuse(InstallCode::Link, &shown, "links are not taken from packages"));
                 }
-                other if guard::is_up("archive.kinds") => {
+                other if guard!(ArchiveKinds) => {
                     let kind = char::from(other).escape_default();
                     return Err(refuse(
                         InstallCode::Format,
@@ -285,7 +285,7 @@ impl<'a> Reader<'a> {
             }
             let data = self.data(&shown, size)?;
             bytes += data.len();
-            if bytes > self.limits.unpacked && guard::is_up("archive.caps") {
+            if bytes > self.limits.unpacked && guard!(ArchiveCaps) {
                 return Err(refuse(
                     InstallCode::Size,
                     "archive",
@@ -296,12 +296,12 @@ impl<'a> Reader<'a> {
                 && let Some(before) = files.insert(path, data.clone())
                 // The same bytes under one name are harmless, and some packers do it (agent-base 7.1.4).
                 && self.tar[before] != self.tar[data]
-                && guard::is_up("archive.duplicates")
+                && guard!(ArchiveDuplicates)
             {
                 return Err(refuse(InstallCode::Format, &shown, "two different files of one name"));
             }
         }
-        if pending.seen && guard::is_up("archive.extensions") {
+        if pending.seen && guard!(ArchiveExtensions) {
             return Err(refuse(InstallCode::Format, "archive", "an extension header with no entry behind it"));
         }
         if files.is_empty() {
@@ -314,14 +314,14 @@ impl<'a> Reader<'a> {
     fn header(&mut self) -> Result<Option<&'a tar::Header>> {
         let tar = self.tar;
         let Some(block) = tar.get(self.at..self.at + BLOCK) else {
-            if !guard::is_up("archive.end") {
+            if !guard!(ArchiveEnd) {
                 return Ok(None);
             }
             return Err(refuse(InstallCode::Format, "archive", "it ends without an end marker"));
         };
         if block.iter().all(|byte| *byte == 0) {
             let clean = tar[self.at..].iter().all(|byte| *byte == 0);
-            return if clean || !guard::is_up("archive.end") {
+            return if clean || !guard!(ArchiveEnd) {
                 Ok(None)
             } else {
                 Err(refuse(InstallCode::Format, "archive", "bytes after the end marker"))
@@ -353,7 +353,7 @@ impl<'a> Reader<'a> {
     }
 
     fn extension_data(&mut self, name: &str, size: u64) -> Result<&'a [u8]> {
-        if size > MAX_EXTENSION_BYTES as u64 && guard::is_up("archive.extensions") {
+        if size > MAX_EXTENSION_BYTES as u64 && guard!(ArchiveExtensions) {
             return Err(refuse(InstallCode::Format, name, format!("an extension header of {size} bytes")));
         }
         let range = self.data(name, size)?;
@@ -362,23 +362,23 @@ impl<'a> Reader<'a> {
 
     fn extend(&mut self, kind: u8, name: &str, data: &[u8], pending: &mut Extended) -> Result<()> {
         let format = |why: &str| Err(refuse(InstallCode::Format, name, why));
-        if pending.seen && guard::is_up("archive.extensions") {
+        if pending.seen && guard!(ArchiveExtensions) {
             return format("two extension headers for one entry");
         }
         match kind {
             b'g' => {
                 // `git archive` puts the commit there. Anything else would change entries we cannot see yet.
-                if self.entries > 0 && guard::is_up("archive.extensions") {
+                if self.entries > 0 && guard!(ArchiveExtensions) {
                     return format("a global header in the middle of the archive");
                 }
                 let records = pax_records(name, data, self.limits)?;
-                if records.iter().any(|(key, _)| *key != b"comment") && guard::is_up("archive.pax") {
+                if records.iter().any(|(key, _)| *key != b"comment") && guard!(ArchivePax) {
                     return format("a global header that changes entries");
                 }
             }
             b'L' => {
                 let end = data.iter().position(|byte| *byte == 0).unwrap_or(data.len());
-                if data[end..].iter().any(|byte| *byte != 0) && guard::is_up("archive.extensions") {
+                if data[end..].iter().any(|byte| *byte != 0) && guard!(ArchiveExtensions) {
                     return format("bytes after the end of a long name");
                 }
                 *pending = Extended { path: Some(data[..end].to_vec()), size: None, seen: true };
@@ -392,13 +392,13 @@ impl<'a> Reader<'a> {
                             Some(size) => pending.size = Some(size),
                             None => return format("a PAX size that is no number"),
                         },
-                        b"path" | b"size" if guard::is_up("archive.pax") => {
+                        b"path" | b"size" if guard!(ArchivePax) => {
                             return format("the same PAX record twice");
                         }
-                        b"linkpath" if guard::is_up("archive.links") => {
+                        b"linkpath" if guard!(ArchiveLinks) => {
                             return Err(refuse(InstallCode::Link, name, "links are not taken from packages"));
                         }
-                        key if is_harmless(key) || !guard::is_up("archive.pax") => {}
+                        key if is_harmless(key) || !guard!(ArchivePax) => {}
                         key => {
                             let key = printable(&String::from_utf8_lossy(key));
                             return format(&format!("the PAX record {key} is not understood"));
@@ -427,7 +427,7 @@ type PaxRecord<'a> = (&'a [u8], &'a [u8]);
 
 fn pax_records<'a>(name: &str, data: &'a [u8], limits: &Limits) -> Result<Vec<PaxRecord<'a>>> {
     match parse_pax(name, data, limits) {
-        Err(_) if !guard::is_up("archive.pax") => Ok(Vec::new()),
+        Err(_) if !guard!(ArchivePax) => Ok(Vec::new()),
         parsed => parsed,
     }
 }
@@ -437,7 +437,7 @@ fn parse_pax<'a>(name: &str, mut data: &'a [u8], limits: &Limits) -> Result<Vec<
     let broken = || refuse(InstallCode::Format, name, "a malformed PAX record");
     let mut records = Vec::new();
     while !data.is_empty() {
-        if records.len() == limits.pax_records && guard::is_up("archive.pax") {
+        if records.len() == limits.pax_records && guard!(ArchivePax) {
             return Err(refuse(InstallCode::Format, name, format!("more than {} PAX records", limits.pax_records)));
         }
         let blank = data.iter().take(8).position(|byte| *byte == b' ').ok_or_else(broken)?;
@@ -479,7 +479,7 @@ impl Names {
         let text = if directory { text.strip_suffix('/').unwrap_or(text) } else { text };
         // `package/./dist/index.js` is how some packers write it (agent-base 7.1.4).
         let components: Vec<&str> = text.split('/').filter(|component| *component != ".").collect();
-        if components.len() > limits.depth + 1 && guard::is_up("archive.caps") {
+        if components.len() > limits.depth + 1 && guard!(ArchiveCaps) {
             return Err(refuse(InstallCode::Size, &shown, format!("more than {} folders deep", limits.depth)));
         }
         if directory && components.iter().all(|component| component.is_empty()) {
@@ -488,13 +488,13 @@ impl Names {
         if components.is_empty() {
             return Err(refuse(InstallCode::Path, &shown, "an empty name, or an absolute path"));
         }
-        if guard::is_up("archive.path") {
+        if guard!(ArchivePath) {
             for component in &components {
                 check(component).map_err(|(code, why)| refuse(code, &shown, why))?;
             }
         }
         let top = self.top.get_or_insert_with(|| components[0].to_owned());
-        if top != components[0] && guard::is_up("archive.top") {
+        if top != components[0] && guard!(ArchiveTop) {
             return Err(refuse(
                 InstallCode::Format,
                 &shown,
@@ -502,7 +502,7 @@ impl Names {
             ));
         }
         if components.len() == 1 {
-            return if directory || !guard::is_up("archive.top") {
+            return if directory || !guard!(ArchiveTop) {
                 Ok(None)
             } else {
                 Err(refuse(InstallCode::Format, &shown, "a file beside the top folder"))
@@ -513,11 +513,11 @@ impl Names {
             let path = inner[..end].join("/");
             let kind = if end < inner.len() || directory { Kind::Folder } else { Kind::File };
             let (spelling, before) = self.taken.entry(fold(&path)).or_insert_with(|| (path.clone(), kind));
-            if *spelling != path && guard::is_up("archive.twins") {
+            if *spelling != path && guard!(ArchiveTwins) {
                 let why = format!("cannot be told from {} on every file system", printable(spelling));
                 return Err(refuse(InstallCode::Path, &shown, why));
             }
-            if *before != kind && guard::is_up("archive.duplicates") {
+            if *before != kind && guard!(ArchiveDuplicates) {
                 return Err(refuse(InstallCode::Format, &shown, "both a file and a folder"));
             }
         }

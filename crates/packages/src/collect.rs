@@ -87,7 +87,7 @@ struct Walk {
 
 impl Walk {
     fn folder(&mut self, folder: &Path, depth: usize) {
-        if self.folders >= MAX_FOLDERS && guard::is_up("packages.walk") {
+        if self.folders >= MAX_FOLDERS && guard!(PackagesWalk) {
             return;
         }
         self.folders += 1;

@@ -212,7 +212,7 @@ impl<'a> Declared<'a> {
 
     /// Whether an entry stays in the package, and out of what that borrows: dependencies that came with it are its own.
     pub(crate) fn is_inside(&self, pattern: &str) -> bool {
-        let Some(path) = lexical(pattern) else { return !guard::is_up("manifest.inside") };
+        let Some(path) = lexical(pattern) else { return !guard!(ManifestInside) };
         let mut names = path.iter().map(|name| name.to_str().unwrap_or_default());
         if names.next() != Some("node_modules") {
             return true;
@@ -224,7 +224,7 @@ impl<'a> Declared<'a> {
             first.to_owned()
         };
         let any = has_glob(&name) && !matches!(self.bundled, Bundled::All(false));
-        self.bundled.contains(&name) || any || !guard::is_up("manifest.inside")
+        self.bundled.contains(&name) || any || !guard!(ManifestInside)
     }
 
     fn check_inside(&self, pattern: &str) -> Result<()> {
@@ -239,7 +239,7 @@ impl<'a> Declared<'a> {
 }
 
 fn check_globs(root: &Path, globs: usize) -> Result<()> {
-    if globs <= MOST_GLOBS || !guard::is_up("manifest.glob") {
+    if globs <= MOST_GLOBS || !guard!(ManifestGlob) {
         return Ok(());
     }
     let why = format!("more than {MOST_GLOBS} patterns in one list");
@@ -417,7 +417,7 @@ fn is_declaration(name: &str) -> bool {
 }
 
 fn is_inside(path: &str) -> bool {
-    lexical(path).is_some() || !guard::is_up("manifest.inside")
+    lexical(path).is_some() || !guard!(ManifestInside)
 }
 
 /// A path of a package with `.` and `..` resolved; `None` when it leaves.
@@ -445,7 +445,7 @@ fn clean(root: &Path, relative: &str) -> PathBuf {
 
 fn compile(root: &Path, pattern: &str) -> Result<GlobMatcher> {
     let refuse = |why: String| PackageError::new(InstallCode::Manifest, root.display().to_string(), why);
-    if pattern.len() > 512 && guard::is_up("manifest.glob") {
+    if pattern.len() > 512 && guard!(ManifestGlob) {
         return Err(refuse("a glob of more than 512 characters".to_owned()));
     }
     if !globs::fits(pattern) {

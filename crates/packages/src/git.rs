@@ -127,19 +127,19 @@ impl GitSource {
             return Err(refuse("that is no host"));
         }
         let loopback = name.parse::<std::net::Ipv4Addr>().is_ok_and(|address| address.is_loopback());
-        if transport == Transport::Http && !(loopback && port.is_some()) && guard::is_up("git.transport") {
+        if transport == Transport::Http && !(loopback && port.is_some()) && guard!(GitTransport) {
             return Err(refuse("plain http is not taken").help("write https://"));
         }
         let written = path.trim_end_matches('/');
         let path = written.trim_end_matches(".git");
-        if !path.split('/').all(is_part) && guard::is_up("git.arguments") {
+        if !path.split('/').all(is_part) && guard!(GitArguments) {
             return Err(refuse("that is no path of a repository"));
         }
         // Its parts are folders below the scope's.
         if let Some((code, why)) = path.split('/').find_map(|part| check(part).err()) {
             return Err(PackageError::new(code, printable(text), why));
         }
-        if reference.is_some_and(|reference| !is_reference(reference)) && guard::is_up("git.arguments") {
+        if reference.is_some_and(|reference| !is_reference(reference)) && guard!(GitArguments) {
             return Err(refuse("that is no tag, branch or commit"));
         }
         let host = match port {
@@ -419,7 +419,7 @@ fn entries(source: &GitSource, list: &[u8], limits: &Limits) -> Result<Entries> 
         let size = fields.next().and_then(|size| size.parse().ok()).unwrap_or(0);
         match mode {
             "100644" | "100755" | "100664" => {}
-            "120000" if guard::is_up("git.links") => {
+            "120000" if guard!(GitLinks) => {
                 if size > LONGEST_TARGET {
                     return refuse(InstallCode::Link, path, "a link to a path that is too long");
                 }
@@ -429,14 +429,14 @@ fn entries(source: &GitSource, list: &[u8], limits: &Limits) -> Result<Entries> 
                 entries.warnings.push(format!("the submodule {name} was not fetched"));
                 continue;
             }
-            _ if !guard::is_up("git.links") => {}
+            _ if !guard!(GitLinks) => {}
             _ => return refuse(InstallCode::Format, path, "neither file nor folder"),
         }
         bytes += size;
         if entries.listed.len() >= limits.entries || bytes > limits.unpacked as u64 {
             return refuse(InstallCode::Size, path, "more files or bytes than a package may have");
         }
-        let is_link = mode == "120000" && guard::is_up("git.links");
+        let is_link = mode == "120000" && guard!(GitLinks);
         entries.listed.push(Entry { path: path.to_vec(), object, size, is_link });
     }
     Ok(entries)

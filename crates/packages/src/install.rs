@@ -266,7 +266,7 @@ impl Installer {
     /// Keeps what became of a package.
     fn note(&self, attempts: &mut Vec<Attempt>, attempt: Attempt) -> Result<()> {
         match attempt.outcome {
-            Err(error) if !guard::is_up("packages.each") => Err(error),
+            Err(error) if !guard!(PackagesEach) => Err(error),
             outcome => {
                 attempts.push(Attempt { outcome, ..attempt });
                 Ok(())
@@ -384,7 +384,7 @@ impl Installer {
 
     /// A new name that a person reads as one that is installed already is most likely not the one that was meant.
     fn check_similar(&self, name: &PackageName) -> Result<()> {
-        if self.similar_names || !guard::is_up("name.similar") {
+        if self.similar_names || !guard!(NameSimilar) {
             return Ok(());
         }
         for listed in self.list()? {
@@ -445,7 +445,7 @@ impl Installer {
         }
         let staged = self.fetch(&store, &format!("npm:{name}"), None, &plan).await?;
         let same = staged.tree == entry.tree && staged.manifest.hash == entry.manifest;
-        if !same && guard::is_up("lock.tree") {
+        if !same && guard!(LockTree) {
             return Err(PackageError::new(
                 InstallCode::Integrity,
                 source.to_string(),
@@ -471,7 +471,7 @@ impl Installer {
         let config = self.registry.config();
         let now = config.registry(name).as_str();
         match lock.registries.get(name.scope().unwrap_or_default()) {
-            Some(recorded) if recorded != now && !config.is_explicit() && guard::is_up("lock.registries") => {
+            Some(recorded) if recorded != now && !config.is_explicit() && guard!(LockRegistries) => {
                 let which = name.scope().unwrap_or("packages without a scope");
                 Err(PackageError::new(
                     InstallCode::Source,
@@ -507,7 +507,7 @@ impl Installer {
         let entries = package_entries(staged.package(), false).map_err(|error| at_package(error, source))?;
         let place = Store::place_of(root, source);
         let replaces = self.in_place(store, scope, &place)?;
-        if replaces.is_some() && guard::is_up("install.review") {
+        if replaces.is_some() && guard!(InstallReview) {
             check_brings(source, staged.package(), &place)?;
         }
         let missing = missing_entries(staged.package());
@@ -607,12 +607,12 @@ fn refuse_step_back(lock: &LockFile, source: &Source, range: &str, info: &crate:
     };
     let integrity = locked.packages.get("").map(|package| package.integrity.as_str());
     let other_bytes = info.dist.integrity.as_deref().is_some_and(|now| Some(now) != integrity);
-    if locked.version == info.version && other_bytes && guard::is_up("lock.same-bytes") {
+    if locked.version == info.version && other_bytes && guard!(LockSameBytes) {
         return refuse(format!("the registry has other bytes for {} than the lock file", info.version));
     }
     let (Ok(before), Ok(now)) = (Version::parse(&locked.version), Version::parse(&info.version)) else { return Ok(()) };
     let tag = matches!(Wanted::parse(range), Some(Wanted::Tag(tag)) if tag != "latest");
-    if now < before && !tag && crate::source::allows(range, &before) && guard::is_up("lock.step-back") {
+    if now < before && !tag && crate::source::allows(range, &before) && guard!(LockStepBack) {
         return refuse(format!("the registry offers {now}, older than the installed {before}"));
     }
     Ok(())

@@ -10,7 +10,7 @@ use ssri::{Algorithm, Integrity, IntegrityOpts};
 pub(crate) fn verify(subject: &str, bytes: &[u8], integrity: Option<&str>) -> Result<String> {
     let refuse = |why: String| PackageError::new(InstallCode::Integrity, subject, why);
     let text = integrity.map(str::trim).filter(|text| !text.is_empty());
-    if text.is_none() && !guard::is_up("integrity.present") {
+    if text.is_none() && !guard!(IntegrityPresent) {
         return Ok(sha512(bytes));
     }
     let text = text.ok_or_else(|| {
@@ -19,11 +19,11 @@ pub(crate) fn verify(subject: &str, bytes: &[u8], integrity: Option<&str>) -> Re
     })?;
     let expected: Integrity = text.parse().map_err(|_| refuse("its integrity cannot be read".to_owned()))?;
     let strong = matches!(expected.pick_algorithm(), Algorithm::Sha512 | Algorithm::Sha384);
-    if !strong && guard::is_up("integrity.strength") {
+    if !strong && guard!(IntegrityStrength) {
         return Err(refuse("its integrity is weaker than sha384".to_owned())
             .help("ask the registry's operator, or publish the package again"));
     }
-    if expected.check(bytes).is_err() && guard::is_up("integrity.match") {
+    if expected.check(bytes).is_err() && guard!(IntegrityMatch) {
         return Err(refuse("the downloaded bytes do not match the registry's digest".to_owned())
             .help("nothing was unpacked; try again, and if it stays, the registry or a proxy changed the file"));
     }

@@ -128,7 +128,7 @@ impl LockFile {
             return Err(refuse(format!("lock file version {} is not known", lock.lockfile_version)));
         }
         for (identity, locked) in &lock.packages {
-            if !guard::is_up("lock.entries") {
+            if !guard!(LockEntries) {
                 continue;
             }
             locked
@@ -193,7 +193,7 @@ fn unique<'de, D: Deserializer<'de>, V: Deserialize<'de>>(deserializer: D) -> Re
         fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Self::Value, A::Error> {
             let mut map = BTreeMap::new();
             while let Some((key, value)) = access.next_entry::<String, V>()? {
-                if map.contains_key(&key) && guard::is_up("lock.unique") {
+                if map.contains_key(&key) && guard!(LockUnique) {
                     return Err(A::Error::custom(format!("the key {key:?} stands twice")));
                 }
                 map.insert(key, value);

@@ -151,7 +151,7 @@ impl Manifest {
         let path = dir.join("package.json");
         let is_outside =
             || path.canonicalize().is_ok_and(|real| dir.canonicalize().is_ok_and(|dir| !real.starts_with(dir)));
-        if path.is_symlink() && is_outside() && guard::is_up("manifest.inside") {
+        if path.is_symlink() && is_outside() && guard!(ManifestInside) {
             let why = "it is a link that leads out of the package";
             return Err(PackageError::new(InstallCode::Path, path.display().to_string(), why)
                 .help("put a manifest of the package in its place"));
@@ -218,7 +218,7 @@ impl Manifest {
         };
         let inside = required(&self.dependencies, &self.optional_dependencies);
         let outside = required(&info.dependencies, &info.optional_dependencies);
-        if inside != outside && guard::is_up("manifest.agrees") {
+        if inside != outside && guard!(ManifestAgrees) {
             return refuse("the dependencies in its package.json are not those the registry lists".to_owned());
         }
         Ok(())
@@ -228,7 +228,7 @@ impl Manifest {
     pub(crate) fn is_named(&self, name: &str, version: &str) -> Result<()> {
         let parse = |text: &str| nodejs_semver::Version::parse(text.trim_start_matches(['v', '=', ' '])).ok();
         let same_version = self.version.as_deref().and_then(parse) == parse(version);
-        if self.name.as_deref() == Some(name) && same_version || !guard::is_up("manifest.named") {
+        if self.name.as_deref() == Some(name) && same_version || !guard!(ManifestNamed) {
             return Ok(());
         }
         let named = format!(

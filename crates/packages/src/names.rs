@@ -89,7 +89,7 @@ pub(crate) fn check(name: &str) -> std::result::Result<(), (InstallCode, &'stati
         ".." => return path("it leaves the package"),
         _ => {}
     }
-    if is_repository(name) && guard::is_up("names.repository") {
+    if is_repository(name) && guard!(NamesRepository) {
         return path("a version control system would take it for a repository with settings of its own");
     }
     if name.chars().any(|c| c.is_control() || matches!(c, '\\' | ':')) {
@@ -101,7 +101,7 @@ pub(crate) fn check(name: &str) -> std::result::Result<(), (InstallCode, &'stati
     if !unicode_normalization::is_nfc(name) {
         return path("the name is not in Unicode normal form C");
     }
-    if guard::is_up("names.portable") {
+    if guard!(NamesPortable) {
         if name.contains(['<', '>', '"', '|', '?', '*']) {
             return path("one of the characters < > \" | ? * in the name, which Windows cannot write");
         }
@@ -162,7 +162,7 @@ pub(crate) fn check_declared(path: &str) -> std::result::Result<(), (InstallCode
 /// outside of the folder. Any other repository inside is refused. What lies in `node_modules` was put there by a package
 /// manager and is checked for repositories only.
 pub(crate) fn check_folder(root: &Path) -> Result<()> {
-    if !guard::is_up("names.folder") {
+    if !guard!(NamesFolder) {
         return Ok(());
     }
     let mut folders = vec![(root.to_path_buf(), false)];
@@ -185,7 +185,7 @@ pub(crate) fn check_folder(root: &Path) -> Result<()> {
                 return Err(refuse(&path, "the name is not UTF-8"));
             };
             if is_repository(name) {
-                if folder != root && !is_users_submodule(&path, root) && guard::is_up("names.repository") {
+                if folder != root && !is_users_submodule(&path, root) && guard!(NamesRepository) {
                     return Err(refuse(&path, "a repository inside of the package, whose settings name programs")
                         .help("move it out of the folder, or add it as a submodule of your own repository"));
                 }
@@ -196,7 +196,7 @@ pub(crate) fn check_folder(root: &Path) -> Result<()> {
                     PackageError::new(code, printable(&path.to_string_lossy()), why).help("rename it")
                 })?;
                 if let Some(other) = taken.insert(fold(name), name.to_owned())
-                    && guard::is_up("archive.twins")
+                    && guard!(ArchiveTwins)
                 {
                     let why = format!("cannot be told from {} on every file system", printable(&other));
                     return Err(refuse(&path, &why).help("rename one of the two"));
@@ -230,7 +230,7 @@ fn is_users_submodule(path: &Path, root: &Path) -> bool {
                 let repository =
                     target.ancestors().find(|folder| folder.file_name().is_some_and(|name| name == ".git"));
                 let above = repository.and_then(Path::parent);
-                above.is_some_and(|above| root.starts_with(above)) || !guard::is_up("names.outside-repository")
+                above.is_some_and(|above| root.starts_with(above)) || !guard!(NamesOutsideRepository)
             }
         })
     };

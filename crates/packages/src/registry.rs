@@ -148,7 +148,7 @@ impl Registry {
             return Err(broken(format!("{base} did not answer with a package document")));
         };
         if let Some(latest) = self.not_newer_than
-            && guard::is_up("registry.age")
+            && guard!(RegistryAge)
         {
             versions.retain(|version, _| is_older(times.as_ref(), version, latest));
         }
@@ -224,7 +224,7 @@ impl Registry {
             Want::Tarball(_) => self.limits.compressed,
         };
         let too_big = || want.refuse(InstallCode::Size, format!("{} sent more than {cap} bytes", place(url)));
-        let cap = if guard::is_up("registry.size") { cap } else { usize::MAX / 2 };
+        let cap = if guard!(RegistrySize) { cap } else { usize::MAX / 2 };
         if response.content_length().is_some_and(|length| length > cap as u64) {
             return Err(too_big());
         }
@@ -299,7 +299,7 @@ impl Document {
             .caused_by(error)
         })?;
         let is_it = info.name == self.name.as_str() && info.version == version && Version::parse(version).is_ok();
-        if !is_it && guard::is_up("manifest.named") {
+        if !is_it && guard!(ManifestNamed) {
             let named = format!("{}@{}", printable(&info.name), printable(&info.version));
             return Err(PackageError::new(
                 InstallCode::Manifest,
@@ -335,7 +335,7 @@ impl Want<'_> {
     }
 
     fn may_ask(&self, url: &Url, base: &Url) -> Result<()> {
-        if url.origin() == base.origin() || !guard::is_up("registry.origin") {
+        if url.origin() == base.origin() || !guard!(RegistryOrigin) {
             return Ok(());
         }
         let elsewhere = matches!(self, Self::Tarball(_))

@@ -96,7 +96,7 @@ impl Store {
     /// `IN_LINK` when a project has a link there, or on the way: it would give other code the name of the package, and
     /// with it what its user agreed to.
     pub(crate) fn holds(disk: &Disk, root: &Path, scope: Scope, place: &Path) -> Result<bool> {
-        if scope == Scope::User || !guard::is_up("packages.no-links") {
+        if scope == Scope::User || !guard!(PackagesNoLinks) {
             return Ok(place.is_dir());
         }
         match Self::at(disk, root, scope)?.disk.stat(place).map(|stat| stat.kind) {
@@ -110,7 +110,7 @@ impl Store {
     /// Looks only; nothing is created.
     pub(crate) fn at(disk: &Disk, root: &Path, scope: Scope) -> Result<Self> {
         let root = root.to_owned();
-        if !guard::is_up("packages.no-links") {
+        if !guard!(PackagesNoLinks) {
             return Ok(Self { disk: disk.clone(), files: disk.clone(), root });
         }
         let roots = match scope {
@@ -132,7 +132,7 @@ impl Store {
     pub(crate) fn open(disk: &Disk, root: &Path, scope: Scope) -> Result<Self> {
         let this = Self::at(disk, root, scope)?;
         let npm = this.npm();
-        if scope == Scope::Project && guard::is_up("packages.no-links") {
+        if scope == Scope::Project && guard!(PackagesNoLinks) {
             for path in [root.join("settings.json"), LockFile::path(root), this.pending(), root.join("git")] {
                 match this.files.stat(&path) {
                     Ok(stat) if stat.kind == Kind::Link => return Err(PackageError::link(&path)),

@@ -20,7 +20,7 @@ pub const MOST_BRACES: usize = 64;
 /// ```
 pub fn fits(pattern: &str) -> bool {
     let fits = pattern.len() <= LONGEST && pattern.bytes().filter(|byte| *byte == b'{').count() <= MOST_BRACES;
-    fits || !guard::is_up("glob.bounds")
+    fits || !guard!(GlobBounds)
 }
 
 /// What is wrong with a pattern that does not fit, in words that follow *is* or a colon.

@@ -428,7 +428,7 @@ impl ProcessRealm {
     fn yielded(&mut self, done: Yield) -> Result<Yield, Termination> {
         self.stop.disarm();
         self.turn = None;
-        if self.link.has_unread() && guard::is_up("realm.turns") {
+        if self.link.has_unread() && guard!(RealmTurns) {
             let detail = "the worker went on talking after the end of its turn".to_owned();
             return Err(self.end(Termination::Protocol { detail }));
         }
@@ -483,7 +483,7 @@ impl ProcessRealm {
             return match self.link.peek() {
                 _ if dies => Progress::Ended(self.lost(&LinkError::GaveUp)),
                 Err(error) => Progress::Ended(self.lost(&error)),
-                Ok(true) if guard::is_up("realm.turns") => {
+                Ok(true) if guard!(RealmTurns) => {
                     let detail = "the worker went on talking while it waited for an answer".to_owned();
                     Progress::Ended(self.end(Termination::Protocol { detail }))
                 }
@@ -564,7 +564,7 @@ impl Realm for ProcessRealm {
         if self.ended.is_none() {
             // What it says between turns is neither an answer nor anything else.
             match self.link.peek() {
-                Ok(true) if guard::is_up("realm.turns") => {
+                Ok(true) if guard!(RealmTurns) => {
                     let detail = "the worker talked between turns".to_owned();
                     return Progress::Ended(self.end(Termination::Protocol { detail }));
                 }

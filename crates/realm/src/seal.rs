@@ -80,11 +80,7 @@ impl Walls {
 
     /// Every wall whose guard is up: all, except in a test build.
     pub fn standing() -> Self {
-        Self {
-            limits: guard::is_up("realm.limits"),
-            landlock: guard::is_up("realm.landlock"),
-            seccomp: guard::is_up("realm.seccomp"),
-        }
+        Self { limits: guard!(RealmLimits), landlock: guard!(RealmLandlock), seccomp: guard!(RealmSeccomp) }
     }
 }
 

@@ -133,7 +133,7 @@ mod linux {
         // A message on stderr would be a forbidden call; what panics under the engine is reported.
         std::panic::set_hook(Box::new(|_| {}));
         begin();
-        if guard::is_up("realm.oom-score") {
+        if guard!(RealmOomScore) {
             // Anybody may raise their own; without a `/proc` the system's own order holds.
             let _ = std::fs::write("/proc/self/oom_score_adj", OOM_SCORE);
         }
@@ -147,11 +147,11 @@ mod linux {
 
     /// What each process does first, copies too.
     fn begin() {
-        if guard::is_up("realm.inherited-files") {
+        if guard!(RealmInheritedFiles) {
             // What stays open on a system that cannot close it is behind the filter.
             let _ = close_inherited_files();
         }
-        if guard::is_up("realm.death-signal") {
+        if guard!(RealmDeathSignal) {
             // Should the parent be gone already, the socket is at its end and the first read says so.
             let _ = set_parent_process_death_signal(Some(Signal::KILL));
         }

@@ -35,7 +35,7 @@ const WORDS_OF_SENTENCES: &[&str] = &[
 
 /// Whether text may hold one; a quick look.
 pub(crate) fn may_be_in(text: &str) -> bool {
-    pijs_protocol::guard::is_up("ledger.redact-flags") && found(text).next().is_some()
+    pijs_protocol::guard!(LedgerRedactFlags) && found(text).next().is_some()
 }
 
 /// Where the values of options are, in order and apart.
@@ -72,7 +72,7 @@ pub(crate) fn is_value(items: &[Value], index: usize) -> bool {
         Value::Number(_) => true,
         _ => false,
     };
-    is_secret && before.is_some_and(takes_secret) && pijs_protocol::guard::is_up("ledger.redact-flags")
+    is_secret && before.is_some_and(takes_secret) && pijs_protocol::guard!(LedgerRedactFlags)
 }
 
 /// A word that may be a secret: another option is none, and what was taken out already is none any more.

@@ -99,7 +99,7 @@ pub(crate) const LONGEST_NAME: usize = 64;
 
 /// Whether a member of this name holds a secret.
 pub fn is_secret_key(key: &str) -> bool {
-    if !pijs_protocol::guard::is_up("ledger.redact-key") {
+    if !pijs_protocol::guard!(LedgerRedactKey) {
         return false;
     }
     if !is_hinted(key) {
@@ -215,7 +215,7 @@ impl Redactor {
     /// Text without secrets.
     pub fn text(&self, text: &str) -> String {
         let mut out = text.to_owned();
-        if !pijs_protocol::guard::is_up("ledger.redact-value") {
+        if !pijs_protocol::guard!(LedgerRedactValue) {
             return out;
         }
         let known = self.known();
@@ -230,8 +230,7 @@ impl Redactor {
             }
             out = without_places(&out, private_keys(&out));
         }
-        if !known.all.is_empty() && unescaped::is_escaped(&out) && pijs_protocol::guard::is_up("ledger.redact-escaped")
-        {
+        if !known.all.is_empty() && unescaped::is_escaped(&out) && pijs_protocol::guard!(LedgerRedactEscaped) {
             out = without_places(&out, unescaped::places(&out, &known.escaped));
         }
         if out.contains(SCHEME) {

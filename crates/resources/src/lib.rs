@@ -128,7 +128,7 @@ const MOST_NAMED: usize = 4096;
 
 impl Named {
     fn is_new(&mut self, kind: ResourceKind, place: &Path) -> bool {
-        if !guard::is_up("resources.room") {
+        if !guard!(ResourcesRoom) {
             return true;
         }
         self.0.len() < MOST_NAMED && self.0.insert((kind.key(), place.to_owned()))
@@ -262,7 +262,7 @@ impl Resources {
                 }
                 let bytes: usize = self.prompts.iter().map(|known| known.content.len()).sum();
                 let has_room = self.prompts.len() < MOST_PROMPTS && bytes + template.content.len() <= LARGEST_PROMPTS;
-                if has_room || !guard::is_up("resources.room") {
+                if has_room || !guard!(ResourcesRoom) {
                     self.prompts.push(template);
                 } else {
                     let message = format!(
@@ -368,7 +368,7 @@ impl From<std::io::Error> for Unread {
 /// Reads a text of at most `limit` bytes, unless it lies where nobody reads: where the file lies that was opened counts, and
 /// not what it was called.
 fn read(protected: Option<&Places>, path: &Path, limit: u64) -> Result<String, Unread> {
-    let protected = protected.filter(|_| guard::is_up("resources.protected"));
+    let protected = protected.filter(|_| guard!(ResourcesProtected));
     let bytes = read_judged(path, limit, |real| match protected {
         Some(places) if is_withheld(places, real) => {
             let message = format!("it is a link to {}, which is protected", real.display());
@@ -398,7 +398,7 @@ fn context_files(places: &ResourcePlaces) -> (Vec<ContextFile>, Vec<Problem>) {
             continue;
         };
         match read(places.protected.as_ref(), &path, longest_context()) {
-            Ok(_) if is_foreign && leads_out(folder, &path, home) && guard::is_up("resources.context-links") => {
+            Ok(_) if is_foreign && leads_out(folder, &path, home) && guard!(ResourcesContextLinks) => {
                 let message =
                     "it is a link that leads out of the project, and is read once you run: pi trust".to_owned();
                 problems.push(Problem { path, message });
@@ -422,7 +422,7 @@ fn context_files(places: &ResourcePlaces) -> (Vec<ContextFile>, Vec<Problem>) {
 /// user's home is kept in is nobody's in particular.
 fn leads_out(folder: &Path, path: &Path, home: Option<&Path>) -> bool {
     let is_home = |above: &Path| home.is_some_and(|home| home.starts_with(above));
-    let mut own = folder.ancestors().take_while(|above| !is_home(above) || !guard::is_up("packages.around-home"));
+    let mut own = folder.ancestors().take_while(|above| !is_home(above) || !guard!(PackagesAroundHome));
     let top = own.find(|above| above.join(".git").exists()).unwrap_or(folder);
     match (fs::canonicalize(top), fs::canonicalize(path)) {
         (Ok(top), Ok(real)) => !real.starts_with(top),
@@ -432,7 +432,7 @@ fn leads_out(folder: &Path, path: &Path, home: Option<&Path>) -> bool {
 
 /// Bytes of a context file, at most.
 fn longest_context() -> u64 {
-    if guard::is_up("resources.context-size") { LONGEST_CONTEXT } else { u64::MAX }
+    if guard!(ResourcesContextSize) { LONGEST_CONTEXT } else { u64::MAX }
 }
 
 #[cfg(test)]

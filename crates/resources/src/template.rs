@@ -57,7 +57,7 @@ pub(super) fn expand<'a>(line: &str, templates: &'a [PromptTemplate]) -> Result<
         None => (rest, ""),
     };
     let Some(template) = templates.iter().find(|template| template.name == name) else { return Ok(None) };
-    let most = if guard::is_up("resources.template-size") { LONGEST } else { usize::MAX };
+    let most = if guard!(ResourcesTemplateSize) { LONGEST } else { usize::MAX };
     fill(&template.content, &arguments(args), most).map(Some).ok_or(template)
 }
 

@@ -83,7 +83,7 @@ impl Applicant {
     /// As grants are bound to it.
     pub fn present(&self) -> Present<'_> {
         // Nobody works on an artifact: answers about it are about its bytes.
-        let is_worked_on = !self.is_artifact || !guard::is_up("grants.artifact");
+        let is_worked_on = !self.is_artifact || !guard!(GrantsArtifact);
         Present { code: &self.code, asked: &self.asked, local: self.id.starts_with("path:") && is_worked_on }
     }
 }
@@ -94,11 +94,7 @@ impl Applicant {
 pub fn grant_key(dirs: &Dirs, id: &str, installed: Option<Scope>) -> String {
     // A path says by itself which code it is.
     let is_projects = !id.starts_with("path:") && installed == Some(Scope::Project);
-    if is_projects && guard::is_up("grants.project") {
-        format!("{id} in {}", dirs.cwd.display())
-    } else {
-        id.to_owned()
-    }
+    if is_projects && guard!(GrantsProject) { format!("{id} in {}", dirs.cwd.display()) } else { id.to_owned() }
 }
 
 /// Checks that the manifest of a package can be read, whatever it asks for.

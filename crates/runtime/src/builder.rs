@@ -488,7 +488,7 @@ impl SessionBuilder {
 fn exec_connector(environment: &Environment, decided: &Decided, replaced: &mut Replaced) -> Arc<ExecConnector> {
     let child = replaced.child_environment.take();
     let mut options = ExecOptions::new(child.unwrap_or_else(|| plain_environment(environment))).supervised();
-    if decided.policy.mode == Mode::Strict && guard::is_up("exec.writable") {
+    if decided.policy.mode == Mode::Strict && guard!(ExecWritable) {
         options.writable = Some(vec![environment.dirs.cwd.clone(), environment.temp.clone()]);
     }
     Arc::new(ExecConnector::new(options))

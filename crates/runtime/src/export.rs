@@ -26,7 +26,7 @@ pub enum Name {
 pub fn put(to: &Path, text: &str, name: Name) -> std::io::Result<()> {
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create(true).truncate(true);
-    if name == Name::Ours && guard::is_up("export.link") {
+    if name == Name::Ours && guard!(ExportLink) {
         // The bits of a flag, whatever type the system's call has for them.
         options.custom_flags(OFlags::NOFOLLOW.bits() as i32);
     }

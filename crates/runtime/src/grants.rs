@@ -66,7 +66,7 @@ impl TryFrom<Value> for Extensions {
             };
         match read.and_then(PolicySettings::of_known_capabilities) {
             Ok(policy) => Ok(Self::Policy { policy }),
-            Err(_) if !guard::is_up("policy.readable") => Ok(Self::Other),
+            Err(_) if !guard!(PolicyReadable) => Ok(Self::Other),
             Err(error) => Err(format!("extensions.policy: {error}")),
         }
     }
@@ -238,7 +238,7 @@ impl Decided {
     pub fn readable(&self, gate: &Gate, profile: &Profile, grants: Vec<Grant>) -> (Vec<Grant>, Vec<String>) {
         let mut notes = Vec::new();
         let mut is_readable = |grant: &Grant| match gate.check(profile, grant) {
-            Err(error) if !self.allowed.contains(grant) && guard::is_up("grants.readable") => {
+            Err(error) if !self.allowed.contains(grant) && guard!(GrantsReadable) => {
                 let capability = &grant.capability;
                 let extension = &profile.extension;
                 notes.push(format!("{extension}: what it was granted of {capability} counts for nothing: {error}"));
@@ -344,7 +344,7 @@ fn all_capabilities() -> String {
 
 /// A word that names no capability is an error: a rule about it would be one that nobody follows.
 fn must_exist(capability: &str) -> Result<()> {
-    if exists(capability) || !guard::is_up("policy.readable") {
+    if exists(capability) || !guard!(PolicyReadable) {
         return Ok(());
     }
     let message = format!("{}: no such capability", clean(capability));

@@ -30,7 +30,7 @@ pub(crate) fn open(environment: &Environment, session_id: &str, mode: Mode, time
     let disk = Disk::system();
     let folder = folder(environment);
     // The folder may be one that others write to, such as a cloned project: a link in it leads nowhere.
-    let files = match guard::is_up("ledger.beneath") {
+    let files = match guard!(LedgerBeneath) {
         true => disk.beneath(std::slice::from_ref(&folder)).unwrap_or_else(|_| disk.clone()),
         false => disk.clone(),
     };
@@ -71,7 +71,7 @@ pub(crate) fn open(environment: &Environment, session_id: &str, mode: Mode, time
 fn name_of(session_id: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     let is_plain = (1..=LONGEST_NAME).contains(&session_id.len()) && session_id.bytes().all(plain);
-    if is_plain || !guard::is_up("ledger.name") {
+    if is_plain || !guard!(LedgerName) {
         return session_id.to_owned();
     }
     let digest: String = Sha256::digest(session_id.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();

@@ -157,7 +157,7 @@ impl Failures<'_> {
     /// Reports why `found` does not run. An error when the session cannot go on: the user named the extension for this
     /// run, wants no session without it, or it is not to blame.
     fn take(&self, found: &PackageEntry, NotLoaded { failure, ends_run }: NotLoaded) -> Result<()> {
-        if ends_run || found.origin == Origin::Named || !guard::is_up("load.continues") {
+        if ends_run || found.origin == Origin::Named || !guard!(LoadContinues) {
             return Err(failure);
         }
         if self.are_fatal {

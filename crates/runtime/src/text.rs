@@ -9,7 +9,7 @@ pub fn clean(text: &str) -> String {
 
 /// Indents the later lines of foreign text: what begins at the left edge is pi's own, its questions above all.
 pub fn indented(text: &str) -> String {
-    if guard::is_up("prompt.frame") { text.replace('\n', "\n  ") } else { text.to_owned() }
+    if guard!(PromptFrame) { text.replace('\n', "\n  ") } else { text.to_owned() }
 }
 
 /// An option of `ctx.ui.select` as a person reads it: extensions that give objects get them back, and show none.

@@ -37,7 +37,7 @@ impl Trust {
 
     /// Whether a folder's own settings and extensions count.
     pub fn covers(&self, folder: &Path) -> bool {
-        self.this_run.unwrap_or_else(|| self.folders.contains(folder)) || !guard::is_up("trust.folder")
+        self.this_run.unwrap_or_else(|| self.folders.contains(folder)) || !guard!(TrustFolder)
     }
 
     /// Trusts a folder, or no longer, and writes that down.

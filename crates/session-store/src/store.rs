@@ -159,7 +159,7 @@ impl Storage {
                 Err(error) => return Err(failed(error)),
             }
         }
-        if place.holds(&line) || !guard::is_up("session.unchanged") { Ok(line) } else { Err(changed(path)) }
+        if place.holds(&line) || !guard!(SessionUnchanged) { Ok(line) } else { Err(changed(path)) }
     }
 
     /// Writes everything now: for a session that begins with entries of another one.
@@ -328,7 +328,7 @@ fn by_author<'a>(
     own: &'a mut Vec<LineDigest>,
     foreign: &'a mut Vec<LineDigest>,
 ) -> &'a mut Vec<LineDigest> {
-    if entries.index.node(at).is_foreign && guard::is_up("session.copied") { foreign } else { own }
+    if entries.index.node(at).is_foreign && guard!(SessionCopied) { foreign } else { own }
 }
 
 fn changed(path: &Path) -> SessionError {
@@ -349,7 +349,7 @@ pub(super) fn repair(
     good: u64,
     line_break: bool,
 ) -> io::Result<Option<PathBuf>> {
-    if good < appender.length() && guard::is_up("session.damaged") {
+    if good < appender.length() && guard!(SessionDamaged) {
         return set_aside(disk, path, appender, good).map(Some);
     }
     if !line_break {

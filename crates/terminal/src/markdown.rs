@@ -40,7 +40,7 @@ const DEEPEST: usize = 12;
 const LONGEST_LINK: usize = 1 << 12;
 
 fn deepest() -> usize {
-    if guard::is_up("terminal.nesting") { DEEPEST } else { usize::MAX }
+    if guard!(TerminalNesting) { DEEPEST } else { usize::MAX }
 }
 
 /// Markdown of unknown origin as lines of at most `columns`.

@@ -78,7 +78,7 @@ impl Stream {
 
     /// Appends what may be shown of `text` to `out`.
     pub fn push(&mut self, text: &str, out: &mut String) {
-        if !guard::is_up("terminal.sanitise") {
+        if !guard!(TerminalSanitise) {
             out.push_str(text);
             return;
         }

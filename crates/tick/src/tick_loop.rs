@@ -212,8 +212,7 @@ impl<T> TickLoop<T> {
     ///
     /// [`TimerQuota`] when the realm has as many live timers as [`TickOptions::max_timers`]; nothing changes then.
     pub fn set_timer(&mut self, id: TimerId, delay_ms: f64, repeat: bool, now: Now) -> Result<Seq, TimerQuota> {
-        if !self.timers.contains_key(&id) && self.timers.len() >= self.options.max_timers && guard::is_up("tick.timers")
-        {
+        if !self.timers.contains_key(&id) && self.timers.len() >= self.options.max_timers && guard!(TickTimers) {
             return Err(TimerQuota { max_timers: self.options.max_timers });
         }
         self.clear_timer(id);

@@ -52,7 +52,7 @@ pub fn arguments(tool: &str, schema: &Value, converts: bool, arguments: &Value) 
 pub async fn arguments_of(tool: &str, schema: &Value, converts: bool, given: &Value) -> Result<Value, String> {
     /// Checks that are done aside, also those that nobody waits for any more.
     static ASIDE: AtomicUsize = AtomicUsize::new(0);
-    if is_too_large(schema) || effort(schema, given) <= EASY || !guard::is_up("schema.aside") {
+    if is_too_large(schema) || effort(schema, given) <= EASY || !guard!(SchemaAside) {
         return arguments(tool, schema, converts, given);
     }
     let late = || format!("The arguments of tool \"{tool}\" take too long to be checked against its parameters");
@@ -135,7 +135,7 @@ fn patterns(schema: &Value) -> usize {
 pub(super) fn validator(schema: &Value) -> Result<jsonschema::Validator, jsonschema::ValidationError<'static>> {
     let is_url = |text: &str| url::Url::parse(text).is_ok();
     let mut options = jsonschema::options().should_validate_formats(true).with_format("url", is_url);
-    if guard::is_up("schema.patterns") {
+    if guard!(SchemaPatterns) {
         options = options.with_pattern_options(
             jsonschema::PatternOptions::fancy_regex()
                 .backtrack_limit(MOST_STEPS_BACK)
@@ -167,7 +167,7 @@ const MOST_PARTS: usize = 20_000;
 const MOST_NAMED: usize = 16;
 
 fn is_too_large(schema: &Value) -> bool {
-    if patterns(schema) > MOST_PATTERNS && guard::is_up("schema.patterns") {
+    if patterns(schema) > MOST_PATTERNS && guard!(SchemaPatterns) {
         return true;
     }
     match named_references(schema) {

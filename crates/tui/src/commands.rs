@@ -259,7 +259,7 @@ impl Commands {
             let gives_way = BESIDE_PI.contains(&name) && self.is_command(trimmed);
             if OWN.iter().any(|(own, _)| *own == name) && !gives_way {
                 if let Some(by) = by.filter(|_| REACHING.contains(&name) && !rest.trim().is_empty())
-                    && guard::is_up("tui.own-command")
+                    && guard!(TuiOwnCommand)
                     && !self.session.host.lets_command(&by, trimmed).await
                 {
                     return self.inform(&format!("not done: {by} wrote this command"));

@@ -64,7 +64,7 @@ pub(super) fn frame(view: &mut View, now: Instant) -> (Vec<String>, Vec<Work>) {
     lines.extend(middle);
     lines.extend(lower);
     lines.truncate(room);
-    if !asks || !guard::is_up("tui.question-frame") {
+    if !asks || !guard!(TuiQuestionFrame) {
         overlays(view, &mut lines, &mut work);
     }
     lines.push(row(view, columns, asks));

@@ -234,7 +234,7 @@ impl Asked {
     /// Returns the answer that a key is. A key of a text that goes on is none, whatever it is; a pause has to come first.
     pub(super) fn key(&mut self, name: &str, now: Instant) -> Option<Answer> {
         let read = self.since.is_some_and(|since| now.duration_since(since) >= self.pause);
-        if !read && guard::is_up("prompt.dead-time") {
+        if !read && guard!(PromptDeadTime) {
             if self.since.is_some() {
                 (self.since, self.pause) = (Some(now), TYPING_PAUSE);
             }
@@ -263,7 +263,7 @@ impl Asked {
         let room = rows.saturating_sub(7).max(1);
         // The extension chooses how long its words are. What pi says of them is not what has to give way.
         self.is_whole.set(wrap(subject, inner).len() + notes.len() <= room);
-        let inside = if guard::is_up("prompt.notes") {
+        let inside = if guard!(PromptNotes) {
             let room_for_subject = room.saturating_sub(notes.len()).max(room / 2).max(1);
             let mut inside = both_ends(wrap(subject, inner), room_for_subject);
             inside.extend(notes);

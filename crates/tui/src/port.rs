@@ -250,7 +250,7 @@ impl TuiPort {
                     Some(view.act(&key, now))
                 }
                 _ => {
-                    let is_meant = std::mem::take(&mut view.may_submit) || !guard::is_up("tui.editor-submit");
+                    let is_meant = std::mem::take(&mut view.may_submit) || !guard!(TuiEditorSubmit);
                     let line = text("text").to_owned();
                     // A command of the shell was decided with this call; who wrote one of pi's own is asked about there.
                     let by = line.trim_start().starts_with('/').then(|| caller.extension().clone());
@@ -418,7 +418,7 @@ impl TuiPort {
         let by = caller.extension().clone();
         let has_room = self.screen.change(|view| {
             let asked = view.suggestions.values().filter(|asked| asked.by == by).count();
-            let has_room = asked < MOST_SUGGESTIONS || !guard::is_up("tui.room");
+            let has_room = asked < MOST_SUGGESTIONS || !guard!(TuiRoom);
             has_room.then(|| view.suggestions.insert(number, Suggested { by, answer })).is_some()
         });
         if !has_room {
@@ -513,7 +513,7 @@ impl View {
         let is_own = self.own_editor.as_ref().is_some_and(|editor| editor.0 == *extension);
         let other = self.own_editor.clone().filter(|_| !is_own);
         let is_paste = op == UiOp::PasteToEditor;
-        if is_paste && self.editor.size() + text.len() > MOST_BYTES && guard::is_up("tui.put-size") {
+        if is_paste && self.editor.size() + text.len() > MOST_BYTES && guard!(TuiPutSize) {
             return Err(too_large("editor_bytes", MOST_BYTES));
         }
         let work = match other {
@@ -547,7 +547,7 @@ impl View {
 
 /// Whether an editor takes a text from an extension.
 fn is_short(text: &str, most: usize) -> Result<(), HostcallError> {
-    match text.len() > most && guard::is_up("tui.put-size") {
+    match text.len() > most && guard!(TuiPutSize) {
         true => Err(too_large("editor_text", most)),
         false => Ok(()),
     }

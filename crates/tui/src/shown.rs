@@ -50,7 +50,7 @@ pub(super) fn last(text: &str, most: usize) -> Cow<'_, str> {
 }
 
 fn is_short(text: &str, most: usize) -> bool {
-    text.len() <= most || !guard::is_up("tui.text-size")
+    text.len() <= most || !guard!(TuiTextSize)
 }
 
 #[cfg(test)]

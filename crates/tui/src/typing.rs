@@ -80,14 +80,12 @@ impl View {
     fn is_exit_chord(&mut self, input: &Input, now: Instant) -> bool {
         let is_interrupt = matches!(input, Input::Key(data) if input::name(data).as_deref() == Some("ctrl+c"));
         let before = std::mem::replace(&mut self.interrupted, is_interrupt.then_some(now));
-        is_interrupt
-            && before.is_some_and(|before| now.duration_since(before) <= CHORD)
-            && guard::is_up("tui.exit-chord")
+        is_interrupt && before.is_some_and(|before| now.duration_since(before) <= CHORD) && guard!(TuiExitChord)
     }
 
     /// Hands a key to those that listen, where it is for the editor or for a component of theirs.
     fn listen(&mut self, input: &Input) -> Option<Work> {
-        if !self.questions.is_empty() && guard::is_up("tui.question-keys") {
+        if !self.questions.is_empty() && guard!(TuiQuestionKeys) {
             return None;
         }
         let listeners: Vec<ComponentId> = match self.focus().map(|at| &self.layers[at]) {
@@ -140,7 +138,7 @@ impl View {
 
     /// Keys that are not the person's.
     fn take_changed(&mut self, data: &str, now: Instant) -> Vec<Work> {
-        let is_up = guard::is_up("tui.changed-size");
+        let is_up = guard!(TuiChangedSize);
         let mut splitter = input::Splitter::default();
         let most = if is_up { LONGEST_CHANGED } else { usize::MAX };
         let mut inputs = splitter.push(clipped(data, most).as_bytes());
@@ -157,7 +155,7 @@ impl View {
                 Input::Paste(_) => None,
             };
             let says = matches!(name.as_deref(), Some("enter" | "alt+enter" | "ctrl+d"));
-            if says && self.focus().is_none() && guard::is_up("tui.changed-keys") {
+            if says && self.focus().is_none() && guard!(TuiChangedKeys) {
                 self.say(Style::Warning, "a key that an extension changed does not say anything in your place");
                 continue;
             }

@@ -275,7 +275,7 @@ impl Modules {
 
     /// What is refused by its spelling alone.
     fn refuse_by_name(&self, args: &HookResolveIdArgs<'_>) -> Option<HookResolveIdOutput> {
-        if !guard::is_up("build.schemes") {
+        if !guard!(BuildSchemes) {
             return None;
         }
         let specifier = args.specifier;
@@ -306,7 +306,7 @@ impl Modules {
         if is_virtual(path) {
             return None;
         }
-        if self.tree.locate(Path::new(path)).is_none() && guard::is_up("build.escape") {
+        if self.tree.locate(Path::new(path)).is_none() && guard!(BuildEscape) {
             let diagnostic = Diagnostic::new(Code::Escape, format!("`{}` leads out of the package", args.specifier))
                 .help("copy the file into the package, or publish it as a package and depend on it");
             return Some(self.refuse(args, diagnostic, "ERR_ACCESS_DENIED"));

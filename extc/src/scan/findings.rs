@@ -89,7 +89,7 @@ impl Findings<'_> {
             points.insert(format!("U+{:04X}", character as u32));
             first.get_or_insert((at, at + character.len_utf8()));
         }
-        if let Some(at) = first.filter(|_| guard::is_up("build.hidden-text")) {
+        if let Some(at) = first.filter(|_| guard!(BuildHiddenText)) {
             let list = points.into_iter().collect::<Vec<_>>().join(", ");
             self.push(
                 Diagnostic::new(Code::HiddenText, format!("invisible or reordering characters in the source: {list}"))

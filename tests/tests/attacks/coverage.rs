@@ -2,6 +2,7 @@
 
 use crate::case::{self, Case};
 use libtest_mimic::{Failed, Trial};
+use pijs_protocol::guard::Guard;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -80,16 +81,18 @@ fn every_attack(folders: &BTreeSet<String>) -> Result<Vec<String>, String> {
 
 fn every_guard(lowered: &BTreeSet<String>) -> Result<Vec<String>, String> {
     let ids = ids()?;
-    let pattern = regex::Regex::new(r#"is_up\(\s*"([a-z0-9.-]+)"\s*\)"#).expect("a constant");
-    let mut there = BTreeSet::new();
+    let pattern = regex::Regex::new(r"guard!\((\w+)\)").expect("a constant");
+    let mut used = BTreeSet::new();
     for folder in ["crates", "extc"] {
         sources(&root().join(folder), &mut |path, text| {
             if !path.ends_with("guard.rs") {
-                there.extend(pattern.captures_iter(text).map(|found| found[1].to_owned()));
+                used.extend(pattern.captures_iter(text).map(|found| found[1].to_owned()));
             }
         });
     }
-    let mut problems = Vec::new();
+    let there: BTreeSet<String> = Guard::ALL.iter().map(|guard| guard.name().to_owned()).collect();
+    let unused = Guard::ALL.iter().filter(|guard| !used.contains(guard.variant()));
+    let mut problems: Vec<String> = unused.map(|guard| format!("no code asks for the guard {}", guard.name())).collect();
     for guard in &there {
         match (lowered.contains(guard), ids.pending_guards.contains(guard)) {
             (false, false) => problems.push(format!("no case lowers the guard {guard}")),

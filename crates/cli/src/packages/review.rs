@@ -169,7 +169,7 @@ impl Builder for Reviewer {
         let BuildInput { id, root, entries, scope, .. } = input;
         let package = Reviewed { id, root, entries, scope: *scope };
         let built = self.compile(&package).map_err(|failure| not_built(input, &failure))?;
-        if guard::is_up("install.review") {
+        if guard!(InstallReview) {
             let review = self
                 .review(&package, &built, input.replaces.is_some())
                 .map_err(|failure| refusal(input, failure))?

@@ -78,7 +78,7 @@ impl RpcUi {
         // Under one lock, so that the response cannot come before it is waited for.
         let mut dialogs = self.lock();
         let id = self.request(op.as_str(), members);
-        if !dialogs.is_closed || !guard::is_up("rpc.closed") {
+        if !dialogs.is_closed || !guard!(RpcClosed) {
             dialogs.waiting.insert(id.clone(), sender);
         }
         Open { id, op, timeout, response }

@@ -26,7 +26,7 @@ pub(super) fn put(base: &Path, files: &BTreeMap<String, String>, fill: &Fill, is
         // A scenario comes from anywhere; its files stay in the folders made for it.
         let is_below =
             Path::new(name).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
-        if !is_below && guard::is_up("drive.inside") {
+        if !is_below && guard!(DriveInside) {
             return Err(Failure::failed(format!("{}: a file of a scenario has a name below its folder", clean(name))));
         }
         let failed = |error: std::io::Error| Failure::failed(format!("{}: {error}", path.display()));

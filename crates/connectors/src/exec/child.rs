@@ -239,10 +239,10 @@ mod supervised {
             closed: start.view.closed,
             unwritten: start.view.unwritten,
             walls: Walls {
-                no_new_privileges: !start.is_own && guard::is_up("exec.no-new-privileges"),
-                session: guard::is_up("exec.session"),
-                tree: guard::is_up("exec.tree"),
-                kill: guard::is_up("exec.kill"),
+                no_new_privileges: !start.is_own && guard!(ExecNoNewPrivileges),
+                session: guard!(ExecSession),
+                tree: guard!(ExecTree),
+                kill: guard!(ExecKill),
             },
         };
         let mut files = vec![start.folder.as_fd(), pipes.stdout.as_fd(), pipes.stderr.as_fd()];

@@ -13,7 +13,7 @@ use std::path::Path;
 pub(super) fn visible(options: &ExecOptions) -> BTreeMap<String, String> {
     let visible =
         |name: &str| PLAIN_ENV.contains(&name) || name.starts_with("LC_") || name == "TZ" || name == "LOGNAME";
-    let all = !guard::is_up("exec.env");
+    let all = !guard!(ExecEnv);
     options.env.iter().filter(|(name, _)| all || visible(name)).map(|(n, v)| (n.clone(), v.clone())).collect()
 }
 
@@ -32,7 +32,7 @@ pub(super) fn of(
         let variable = Variable { name, value, effect };
         let is_own = options.env.get(name).map(String::as_str) == Some(value);
         let permitted = request.permit.variable(command, &variable);
-        if name == "PATH" && !is_own && guard::is_up("exec.env") && request.permit.keeps_search_path(value) {
+        if name == "PATH" && !is_own && guard!(ExecEnv) && request.permit.keeps_search_path(value) {
             // The host's own is put in below.
             continue;
         }
@@ -55,7 +55,7 @@ pub(super) fn of(
 /// the extension's. Whoever granted every use of the program meant that it runs anything.
 pub(super) fn leave_out_written(request: &Request, command: &str, args: &[String], env: &mut BTreeMap<String, String>) {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
-    if request.permit.covers_every_use(command, &words) || !guard::is_up("exec.written-path") {
+    if request.permit.covers_every_use(command, &words) || !guard!(ExecWrittenPath) {
         return;
     }
     if let Some(path) = env.get_mut("PATH") {

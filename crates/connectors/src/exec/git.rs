@@ -153,7 +153,7 @@ pub(super) fn restrict(
     };
     let command = request.params.get("command").and_then(serde_json::Value::as_str).unwrap_or_default();
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
-    let is_every_use = request.permit.covers_every_use(command, &words) || !guard::is_up("exec.git-settings");
+    let is_every_use = request.permit.covers_every_use(command, &words) || !guard!(ExecGitSettings);
     if !is_every_use && is_called("hg") {
         // The configuration of a repository can name hooks and extensions.
         env.insert("HGRCSKIPREPO".to_owned(), "1".to_owned());
@@ -165,14 +165,13 @@ pub(super) fn restrict(
         return Ok(());
     }
     let mut settings = Settings(env);
-    if guard::is_up("exec.bare-repository") {
+    if guard!(ExecBareRepository) {
         settings.add("safe.bareRepository", "explicit");
     }
     if !is_every_use {
         settings.add_fixed();
     }
-    let is_pushing =
-        words.contains(&"push") && !request.permit.means_program(command, &words) && guard::is_up("exec.local-push");
+    let is_pushing = words.contains(&"push") && !request.permit.means_program(command, &words) && guard!(ExecLocalPush);
     if is_pushing {
         settings.add("protocol.file.allow", "never");
     }
@@ -181,16 +180,16 @@ pub(super) fn restrict(
     }
     let mut listed = list(program, &words, cwd, settings.0)?;
     check_work_tree(&listed, cwd)?;
-    if guard::is_up("exec.git-submodules") {
+    if guard!(ExecGitSubmodules) {
         listed.extend(list_submodules(program, &words, cwd, settings.0)?);
     }
-    if words.iter().any(|word| CHANGE_FILES.contains(word)) && guard::is_up("exec.git-nested") {
+    if words.iter().any(|word| CHANGE_FILES.contains(word)) && guard!(ExecGitNested) {
         listed.extend(list_nested(program, cwd, settings.0)?);
     }
     let includes = listed
         .iter()
         .any(|entry| !entry.is_users && (entry.key.starts_with("include.") || entry.key.starts_with("includeif.")));
-    if includes && words.iter().any(|word| CHANGE_FILES.contains(word)) && guard::is_up("exec.git-includes") {
+    if includes && words.iter().any(|word| CHANGE_FILES.contains(word)) && guard!(ExecGitIncludes) {
         return Err(Reason::Scope
             .refusal("exec", "exec", "git in a repository whose settings include others")
             .with("hint", "they can change while git runs; exec:git * permits it"));
@@ -226,7 +225,7 @@ fn check_work_tree(listed: &[Entry], folder: &Path) -> Result<(), HostcallError>
     let repository = Repository::around(folder);
     let is_here = |entry: &Entry| repository.as_ref().is_some_and(|found| found.works_in(&entry.value));
     let is_elsewhere = |entry: &Entry| !entry.is_users && entry.key == "core.worktree" && !is_here(entry);
-    if listed.iter().any(is_elsewhere) && guard::is_up("exec.git-work-tree") {
+    if listed.iter().any(is_elsewhere) && guard!(ExecGitWorkTree) {
         return Err(Reason::Scope
             .refusal("exec", "exec", "git in a repository whose work tree is elsewhere (core.worktree)")
             .with("hint", "it would write its files there; exec:git * permits it"));
@@ -306,13 +305,13 @@ fn override_setting(settings: &mut Settings<'_>, entry: &Entry, users: Option<&s
         ("core", "gitproxy") | ("gpg", "program") | ("credential", "helper") => return true,
         _ if is_fixed(&entry.key) => return true,
         // The first value counts here, too.
-        ("pull", "twohead" | "octopus") if guard::is_up("exec.git-harmless") => {
+        ("pull", "twohead" | "octopus") if guard!(ExecGitHarmless) => {
             return users.is_some() || entry.value.split_whitespace().all(|name| STRATEGIES.contains(&name));
         }
-        ("rebase", "instructionformat") if guard::is_up("exec.git-harmless") => "%s",
+        ("rebase", "instructionformat") if guard!(ExecGitHarmless) => "%s",
         ("protocol", "allow") => "never",
         (_, "cmd" | "command" | "defaultkeycommand" | "driver" | "helper" | "program") => "false",
-        _ if harmless::is_harmless(section, variable) || !guard::is_up("exec.git-harmless") => return true,
+        _ if harmless::is_harmless(section, variable) || !guard!(ExecGitHarmless) => return true,
         // Of a later git, perhaps.
         _ if harmless::is_gits_own(section) => return users.is_some(),
         // Of another tool.

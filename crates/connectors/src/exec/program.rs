@@ -61,9 +61,7 @@ fn unnamed(program: &Program) -> HostcallError {
 /// Whether a name leads to a file that the extension may write by a grant, elsewhere than where all may.
 fn is_written(program: &Program, permit: &Permit) -> bool {
     let named = permit.names_program(&program.file) || permit.names_program(&program.found);
-    guard::is_up("exec.program")
-        && !named
-        && (permit.may_have_written(&program.file) || permit.may_have_written(&program.found))
+    guard!(ExecProgram) && !named && (permit.may_have_written(&program.file) || permit.may_have_written(&program.found))
 }
 
 /// Where a command leads for an extension that no grant names a program for: what [`find`] answers then.
@@ -92,7 +90,7 @@ fn look_at(path: &Path) -> Option<Program> {
 }
 
 fn may_run(program: &Program, permit: &Permit) -> bool {
-    !guard::is_up("exec.program")
+    !guard!(ExecProgram)
         // Both names count: a link inside can be pointed elsewhere, one outside can lead in.
         || (!is_within_reach(&program.file, permit) && !is_within_reach(&program.found, permit))
         || permit.names_program(&program.file)

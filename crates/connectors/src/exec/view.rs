@@ -18,7 +18,7 @@ use std::path::Path;
 
 /// Returns what a program is kept from.
 pub(super) fn of(permit: &Permit, command: &str, program: &Program, options: &ExecOptions) -> ProgramView {
-    if is_pi(program, options) || !guard::is_up("exec.view") {
+    if is_pi(program, options) || !guard!(ExecView) {
         return ProgramView::default();
     }
     let mut view = permit.places().program_view();
@@ -45,7 +45,7 @@ pub(super) fn check_arguments(
 ) -> Result<(), HostcallError> {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     let runs_anything = kind_of(command) == Kind::Interpreter || permit.covers_every_use(command, &words);
-    if runs_anything || permit.means_program(command, &words) || !guard::is_up("exec.arguments") {
+    if runs_anything || permit.means_program(command, &words) || !guard!(ExecArguments) {
         return Ok(());
     }
     let is_identity = |at: usize| {

@@ -59,7 +59,7 @@ impl Share {
         let all: usize = handles.values().map(Handles::held).sum();
         let own = handles.entry(self.extension.clone()).or_default();
         let full = own.held() >= limit / SHARE_OF_ONE || all >= limit / SHARE_OF_ALL;
-        if full && guard::is_up("fs.watched") {
+        if full && guard!(FsWatched) {
             return Err(code(EMFILE).into());
         }
         own.watched += 1;
@@ -118,7 +118,7 @@ impl Inner {
         let all: usize = handles.values().map(Handles::held).sum();
         let handles = handles.entry(request.caller.extension().clone()).or_default();
         let full = handles.open.len() >= MOST_OPEN.min(limit / SHARE_OF_ONE) || all >= limit / SHARE_OF_ALL;
-        if full && guard::is_up("fs.handles") {
+        if full && guard!(FsHandles) {
             return Err(at.io(&code(EMFILE)));
         }
         // The lowest free number, as the system would give.

@@ -305,7 +305,7 @@ fn allowed(request: &Request, access: Access, path: &Path) -> Result<(), Failure
 
 /// A folder or a link at `to` must bring nothing protected to its place: an `extensions` that becomes `.pi/extensions`.
 fn brings(request: &Request, to: &Path) -> Result<(), Failure> {
-    if request.permit.places().is_above_protected(to) && guard::is_up("gate.brought") {
+    if request.permit.places().is_above_protected(to) && guard!(GateBrought) {
         return Err(Failure::Denied("write", Reason::ProtectedPath));
     }
     Ok(())

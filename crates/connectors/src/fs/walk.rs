@@ -69,7 +69,7 @@ impl Inner {
     pub(super) fn walk(&self, permit: &Permit, path: &Path, access: Access, last: Last) -> Result<Reached, Failure> {
         let named = path;
         let allowed = |path: &Path| match permit.path(access, path) {
-            Err(reason) if guard::is_up("fs.beneath") => {
+            Err(reason) if guard!(FsBeneath) => {
                 if reason.can_be_asked() {
                     permit.refuses_place(named, access, path);
                 }

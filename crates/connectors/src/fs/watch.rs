@@ -143,7 +143,7 @@ impl Inner {
         // Gone with its last watcher.
         all.retain(|_, watches| watches.strong_count() > 0);
         if let Some(watches) = all.get(extension).and_then(Weak::upgrade)
-            && guard::is_up("fs.instances")
+            && guard!(FsInstances)
         {
             return watches.watcher();
         }

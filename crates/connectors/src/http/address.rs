@@ -155,8 +155,8 @@ impl dyn Resolver {
     /// Whether an address is public, and neither this machine's nor a neighbour's.
     pub(crate) fn is_elsewhere(&self, address: IpAddr) -> bool {
         is_public(address)
-            && !(guard::is_up("http.own") && self.is_own(address))
-            && !(guard::is_up("http.neighbours") && self.is_neighbour(address))
+            && !(guard!(HttpOwn) && self.is_own(address))
+            && !(guard!(HttpNeighbours) && self.is_neighbour(address))
     }
 }
 
@@ -198,7 +198,7 @@ impl Resolve for PublicResolver {
                 Err(error) if too_many_names(&error).is_some() => return Err(TooManyNames.into()),
                 found => found.map_err(|_| Unresolved)?,
             };
-            if guard::is_up("http.address") && found.iter().any(|address| !resolver.is_elsewhere(*address)) {
+            if guard!(HttpAddress) && found.iter().any(|address| !resolver.is_elsewhere(*address)) {
                 return Err(Blocked.into());
             }
             let addresses: Addrs = Box::new(found.into_iter().map(|address| SocketAddr::new(address, 0)));

@@ -88,7 +88,7 @@ impl Decoding {
         let lists = headers.get_all(CONTENT_ENCODING).iter().map(|value| String::from_utf8_lossy(value.as_bytes()));
         let all = lists.collect::<Vec<_>>().join(",").to_ascii_lowercase();
         let names: Vec<&str> = if all.is_empty() { Vec::new() } else { all.split(',').map(str::trim).collect() };
-        if names.len() > MOST && guard::is_up("http.codings") {
+        if names.len() > MOST && guard!(HttpCodings) {
             let words = format!("too many content-encodings in response: {}, maximum allowed is {MOST}", names.len());
             return Err(super::io("EPROTO", &words).with("words", words));
         }
@@ -124,7 +124,7 @@ impl Decoding {
         }
         let piece = Bytes::from(stage.step()?);
         stage.given += piece.len();
-        if stage.given > self.most && guard::is_up("http.size") {
+        if stage.given > self.most && guard!(HttpSize) {
             return Err(Failure::TooMuch);
         }
         Ok(match self.stages.get_mut(at + 1) {

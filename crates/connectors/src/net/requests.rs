@@ -71,7 +71,7 @@ impl Requests {
 
     /// What of these bytes, and of those held back before, may go out now.
     pub(super) fn take(&mut self, bytes: &[u8]) -> Result<Vec<u8>, HostcallError> {
-        if !guard::is_up("net.requests") {
+        if !guard!(NetRequests) {
             return Ok(bytes.to_vec());
         }
         let mut out = Vec::with_capacity(bytes.len());

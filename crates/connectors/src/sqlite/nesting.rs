@@ -16,7 +16,7 @@ pub(super) const LONGEST_SCHEMA: i32 = 1 << 20;
 
 /// Whether `sql` is nested deeper than SQLite should go.
 pub(super) fn is_too_deep(sql: &str) -> bool {
-    deepest(sql.as_bytes()) > DEEPEST && guard::is_up("sqlite.nesting")
+    deepest(sql.as_bytes()) > DEEPEST && guard!(SqliteNesting)
 }
 
 /// Brackets inside of one another, but for those in texts, names and comments.

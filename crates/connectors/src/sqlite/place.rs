@@ -41,7 +41,7 @@ thread_local! {
 fn may_remove(path: &Path) -> bool {
     let is_own = || OWN.try_with(|own| own.borrow().iter().any(|journal| journal == path)).unwrap_or(false);
     let is_temporary = || path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(TEMPORARY));
-    is_own() || is_temporary() || !guard::is_up("sqlite.removes")
+    is_own() || is_temporary() || !guard!(SqliteRemoves)
 }
 
 /// What stands before a database: nothing is removed that was not asked about, and of this thread's stack no more is used
@@ -50,7 +50,7 @@ pub(super) fn begin(stack: usize) -> Result<(), HostcallError> {
     #[cfg(unix)]
     {
         pijs_engine::guard_sqlite(may_remove).then_some(()).ok_or_else(cannot_open)?;
-        if guard::is_up("sqlite.stack") {
+        if guard!(SqliteStack) {
             pijs_engine::bound_sqlite_stack(stack);
         }
     }
@@ -84,7 +84,7 @@ impl Place {
         let Some(name) = &found.name else { return Err(cannot_open()) };
         let beside = journals_of(&found.real);
         let journals = beside.iter().try_for_each(|journal| request.permit.path(Access::Write, journal));
-        if !read_only && guard::is_up("sqlite.place") {
+        if !read_only && guard!(SqlitePlace) {
             journals.map_err(denied)?;
         }
         request.permit.reads_content(&found.real);
@@ -206,7 +206,7 @@ mod walls {
 
     /// Takes from this thread every file that no rule names. Where the kernel cannot, nothing changes.
     pub(super) fn restrict(rules: &[Rule<'_>]) -> Result<(), HostcallError> {
-        if !guard::is_up("sqlite.walls") {
+        if !guard!(SqliteWalls) {
             return Ok(());
         }
         confine(rules).map_err(|error| {

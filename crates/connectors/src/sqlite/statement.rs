@@ -88,18 +88,18 @@ fn bound(database: &Connection, request: &Request) {
 /// Takes away what reaches beyond the database.
 pub(super) fn guarded(database: &Connection, request: &Request) -> rusqlite::Result<()> {
     database.set_limit(Limit::SQLITE_LIMIT_LENGTH, MAX_BYTES)?;
-    let longest = if guard::is_up("sqlite.nesting") { LONGEST_SCHEMA } else { MAX_BYTES };
+    let longest = if guard!(SqliteNesting) { LONGEST_SCHEMA } else { MAX_BYTES };
     database.set_limit(Limit::SQLITE_LIMIT_SQL_LENGTH, longest)?;
     database
         .busy_timeout(Duration::from_millis(params::whole_or_none(request, "timeout").ok().flatten().unwrap_or(0)))?;
     database.pragma_update(None, "temp_store", "MEMORY")?;
     database.pragma_update(None, "mmap_size", 0)?;
-    if guard::is_up("sqlite.heap") {
+    if guard!(SqliteHeap) {
         // A statement can lower it and never raise it.
         database.pragma_update(None, "hard_heap_limit", HEAP)?;
     }
     database.pragma_update(None, "foreign_keys", !params::flag(request, "noForeignKeys").unwrap_or(false))?;
-    if guard::is_up("sqlite.authorizer") {
+    if guard!(SqliteAuthorizer) {
         database.authorizer(Some(authorize));
     }
     Ok(())
@@ -111,10 +111,10 @@ fn authorize(context: AuthContext<'_>) -> Authorization {
         AuthAction::Attach { filename: "" | ":memory:" } => Authorization::Allow,
         AuthAction::Attach { .. } => Authorization::Deny,
         // A file whose name is no literal is attached without a name here.
-        AuthAction::Unknown { .. } if guard::is_up("sqlite.attach") => Authorization::Deny,
+        AuthAction::Unknown { .. } if guard!(SqliteAttach) => Authorization::Deny,
         AuthAction::Pragma { pragma_name, pragma_value } => match pragma_name.to_ascii_lowercase().as_str() {
             // They hold for every database of the process.
-            "hard_heap_limit" | "soft_heap_limit" if pragma_value.is_some() && guard::is_up("sqlite.process") => {
+            "hard_heap_limit" | "soft_heap_limit" if pragma_value.is_some() && guard!(SqliteProcess) => {
                 Authorization::Deny
             }
             "temp_store_directory" | "data_store_directory" | "lock_proxy_file" | "mmap_size" | "temp_store"
@@ -199,7 +199,7 @@ fn query(database: &Connection, request: &Request, rows: usize) -> Result<Output
             let cell = to_json(row.get_ref(index)?, &mut attachments);
             size.add(&cell);
             size.bytes += attachments[attached..].iter().map(Vec::len).sum::<usize>();
-            if size.is_too_large() && guard::is_up("sqlite.answer") {
+            if size.is_too_large() && guard!(SqliteAnswer) {
                 return Err(too_much(MESSAGE_VALUES, &format!("values, or {MESSAGE_BYTES} bytes of them")).into());
             }
             cells.push(cell);

@@ -59,7 +59,7 @@ impl Worker {
                 Err(error) => drop(report.send(Err(error))),
             }
         };
-        let stack = if guard::is_up("sqlite.stack") { STACK } else { 2 << 20 };
+        let stack = if guard!(SqliteStack) { STACK } else { 2 << 20 };
         let spawned = std::thread::Builder::new().name("sqlite".to_owned()).stack_size(stack).spawn(work);
         spawned.map_err(|error| HostcallError::io("EAGAIN", "sqlite", format!("sqlite: no thread: {error}")))?;
         opened.recv().map_err(|_| broken())??;
@@ -105,7 +105,7 @@ impl Worker {
                 is_cancelled = true;
                 end = end.min(now() + GRACE);
             }
-            if now() >= end && guard::is_up("sqlite.answered") {
+            if now() >= end && guard!(SqliteAnswered) {
                 let limit = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
                 return Err(if is_cancelled { cancelled("sqlite") } else { deadline("sqlite", limit) });
             }
@@ -139,7 +139,7 @@ fn met_cut_file() -> bool {
 fn open(place: Option<Place>, request: &Request) -> Result<Connection, HostcallError> {
     place::begin(STACK / 16)?;
     #[cfg(target_os = "linux")]
-    if guard::is_up("sqlite.cut") {
+    if guard!(SqliteCut) {
         pijs_engine::survive_cut_files();
     }
     let database = match &place {

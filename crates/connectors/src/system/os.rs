@@ -101,7 +101,7 @@ impl Dir for OsDir {
             // A folder may be opened and looked at; reading it gives EISDIR, as in Node.
             Kind::Dir => {}
             // Pipes, sockets and devices are doors to other processes.
-            _ if guard::is_up("fs.special") => return Err(Errno::OPNOTSUPP.into()),
+            _ if guard!(FsSpecial) => return Err(Errno::OPNOTSUPP.into()),
             _ => {}
         }
         if flags.truncate && found.kind() == Kind::File {
@@ -322,7 +322,7 @@ fn descend(from: &OwnedFd, names: &[&OsStr], mounts: Mounts) -> io::Result<Optio
 /// Opens below a folder: no link is followed, nothing leads out, and where `mounts` says so no other file
 /// system is entered. `path` consists of [`single`] names.
 fn open_beneath(from: &OwnedFd, path: &Path, bits: OFlags, mode: Mode, mounts: Mounts) -> io::Result<OwnedFd> {
-    let stays = mounts == Mounts::Stay && guard::is_up("fs.mounts");
+    let stays = mounts == Mounts::Stay && guard!(FsMounts);
     #[cfg(target_os = "linux")]
     {
         use rustix::fs::ResolveFlags;

@@ -30,7 +30,7 @@ impl Unfinished {
     /// Counts what has come; whether that is still little enough.
     fn add(&self, bytes: usize) -> bool {
         self.own.fetch_add(bytes, Ordering::AcqRel);
-        self.all.fetch_add(bytes, Ordering::AcqRel) + bytes <= MOST || !guard::is_up("websocket.unfinished")
+        self.all.fetch_add(bytes, Ordering::AcqRel) + bytes <= MOST || !guard!(WebsocketUnfinished)
     }
 
     /// A message is complete. What has come of the next one by then is one read at most, and not counted.

@@ -44,7 +44,7 @@ impl Answer {
                 if matches!(value.get("trusted").and_then(Value::as_str), Some("yes" | "no")) {
                     let mut value = value;
                     // What is remembered is the person's word alone.
-                    if let Some(members) = value.as_object_mut().filter(|_| guard::is_up("trust.remembered")) {
+                    if let Some(members) = value.as_object_mut().filter(|_| guard!(TrustRemembered)) {
                         members.remove("remember");
                     }
                     self.value = Some(value);

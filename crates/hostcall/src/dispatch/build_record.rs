@@ -27,7 +27,7 @@ pub struct BuildRecord {
 impl Dispatcher {
     /// Records a build in the ledger, and counts the files that may hold secrets as read by the extension.
     pub fn record_build(&self, profile: &Profile, record: &BuildRecord) {
-        if !guard::is_up("build.recorded") {
+        if !guard!(BuildRecorded) {
             return;
         }
         for (path, _) in record.read.iter().filter(|(_, secrets)| *secrets) {

@@ -102,7 +102,7 @@ impl<'a> Place<'a> {
     fn take(asking: &'a Asking, extension: &'a ExtensionId) -> Option<Self> {
         let free = asking.with(extension, |asked| {
             let full = asked.muted || asked.waiting >= MOST_WAITING;
-            if full && guard::is_up("gate.questions") {
+            if full && guard!(GateQuestions) {
                 return false;
             }
             asked.waiting += 1;
@@ -467,7 +467,7 @@ impl Gate {
     /// Whether a later session can read what is written down now: a path can be longer, or have more of what means
     /// something in patterns, than a pattern may.
     pub(super) fn can_be_kept(&self, scope: Option<&Scope>) -> bool {
-        CompiledScope::compile(scope, &self.inner.places, None).is_ok() || !guard::is_up("gate.kept")
+        CompiledScope::compile(scope, &self.inner.places, None).is_ok() || !guard!(GateKept)
     }
 
     fn remember(&self, caller: &Caller, remembered: Remembered) {
@@ -497,7 +497,7 @@ impl Gate {
             Subject::Paths(first, second) => {
                 let mut paths: Vec<(&'static str, Vec<PathBuf>)> = Vec::new();
                 for used in std::iter::once(first).chain(second) {
-                    let apart = guard::is_up("gate.both-ends");
+                    let apart = guard!(GateBothEnds);
                     let of = if apart { used.access.capability() } else { required.capability };
                     let Ok(path) = self.inner.places.absolute(*used) else { continue };
                     match paths.iter_mut().find(|(known, _)| *known == of) {
@@ -587,7 +587,7 @@ impl Gate {
         if let Subject::Program { cwd: Some(cwd), .. } = &required.subject
             && let Ok(folder) = self.inner.places.node_path(cwd)
             && folder != self.inner.places.project
-            && guard::is_up("prompt.whole")
+            && guard!(PromptWhole)
         {
             warnings.push(format!("it runs in '{}'", shown(&folder.to_string_lossy(), 200)));
         }
@@ -645,7 +645,7 @@ impl Gate {
             matches!(used.form, PathForm::TargetOf(_)) || used.path.split('/').any(|name| name == "..")
         };
         let place = |used: &PathUse<'_>| {
-            let is_up = guard::is_up("prompt.whole");
+            let is_up = guard!(PromptWhole);
             let meant = self.inner.places.absolute(*used).ok().filter(|_| is_up && climbs(used));
             let text = meant.map_or_else(|| used.path.into(), |place| place.to_string_lossy().into_owned());
             // One that holds a quotation mark could look like two.
@@ -682,9 +682,9 @@ impl ExactScope {
                 let paths = paths.iter().map(|path| crate::scope::escaped_path(path)).collect();
                 Some(Scope { paths: Some(paths), ..Scope::default() })
             }
-            Self::Tool(_) if guard::is_up("gate.named-tool") => return None,
+            Self::Tool(_) if guard!(GateNamedTool) => return None,
             Self::Tool(_) => None,
-            Self::Program { folder: Some(folder), .. } if folder != project && guard::is_up("exec.folder") => {
+            Self::Program { folder: Some(folder), .. } if folder != project && guard!(ExecFolder) => {
                 return None;
             }
             Self::Program { line, .. } => Some(Scope { commands: Some(vec![line.clone()?]), ..Scope::default() }),

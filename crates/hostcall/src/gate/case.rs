@@ -63,12 +63,8 @@ impl Case<'_> {
         Ok(match &required.subject {
             Subject::Handle => Ok(Allowed::Handle),
             Subject::None | Subject::Code { .. } => self.plain(capability),
-            Subject::Tool(name) => {
-                self.by_grant(capability, |scope| scope.tool(name) || !guard::is_up("gate.named-tool"))
-            }
-            Subject::Mcp { target, .. } => {
-                self.by_grant(capability, |scope| scope.mcp(target) || !guard::is_up("mcp.scope"))
-            }
+            Subject::Tool(name) => self.by_grant(capability, |scope| scope.tool(name) || !guard!(GateNamedTool)),
+            Subject::Mcp { target, .. } => self.by_grant(capability, |scope| scope.mcp(target) || !guard!(McpScope)),
             Subject::Paths(first, second) => {
                 let mut verdict = self.path_use(*first)?;
                 if let (Ok(_), Some(second)) = (&verdict, second) {
@@ -130,7 +126,7 @@ impl Case<'_> {
     /// Whether a variable names an index of git that the caller may write anyway, for a use of git that takes no file out
     /// of it: git writes to whatever paths an index names.
     pub(super) fn is_own_index(&self, command: &str, args: &[&str], variable: &Variable<'_>) -> bool {
-        if !programs::leaves_work_tree(args) && guard::is_up("exec.index") {
+        if !programs::leaves_work_tree(args) && guard!(ExecIndex) {
             return false;
         }
         let path = Path::new(variable.value);
@@ -154,7 +150,7 @@ impl Case<'_> {
 
     /// Returns the refusal of a whole capability: by the policy, or because the user said *never*.
     pub(super) fn denied_outright(&self, capability: &str) -> Option<Refusal> {
-        if !guard::is_up("gate.deny-list") {
+        if !guard!(GateDenyList) {
             return None;
         }
         let is_it = |denied: &Capability| denied.as_str() == capability;
@@ -197,7 +193,7 @@ impl Case<'_> {
 
     /// Returns the answers *never* about a capability whose scope covers something.
     pub(super) fn nevers_about(&self, capability: &str, covers: impl Fn(&CompiledScope) -> bool) -> Vec<&Never> {
-        if !guard::is_up("gate.deny-list") {
+        if !guard!(GateDenyList) {
             return Vec::new();
         }
         let all = self.authority.never.iter().filter(|never| never.capability.as_str() == capability);
@@ -216,7 +212,7 @@ impl Case<'_> {
                 _ => true,
             })
         };
-        if guard::is_up("gate.deny-list") { all.filter(stands_against).collect() } else { Vec::new() }
+        if guard!(GateDenyList) { all.filter(stands_against).collect() } else { Vec::new() }
     }
 
     fn plain(&self, capability: &str) -> Result<Allowed, Refusal> {
@@ -264,22 +260,19 @@ impl Case<'_> {
         }
         match (protection, access) {
             (Protection::All, _) | (Protection::Write, Access::Write | Access::Speak | Access::Make)
-                if guard::is_up("gate.protected") =>
+                if guard!(GateProtected) =>
             {
                 Err(Refusal { reason: Reason::ProtectedPath, rule: Rule::Protected })
             }
             (_, Access::Read | Access::Look) if self.inner.places.reads_freely(path, own) => Ok(Allowed::Free),
-            (_, Access::Speak) if !self.speaks_freely(path) && guard::is_up("gate.socket") => self
+            (_, Access::Speak) if !self.speaks_freely(path) && guard!(GateSocket) => self
                 .by_grant(access.capability(), |scope| scope.names_path(path))
                 .map_err(|_| Refusal { reason: Reason::Scope, rule: Rule::OutOfScope }),
-            (Protection::RunsLater, Access::Write | Access::Speak | Access::Make)
-                if guard::is_up("gate.runs-later") =>
-            {
-                self.by_grant(access.capability(), |scope| scope.names_path(path))
-                    .map_err(|_| Refusal { reason: Reason::Scope, rule: Rule::RunsLater })
-            }
+            (Protection::RunsLater, Access::Write | Access::Speak | Access::Make) if guard!(GateRunsLater) => self
+                .by_grant(access.capability(), |scope| scope.names_path(path))
+                .map_err(|_| Refusal { reason: Reason::Scope, rule: Rule::RunsLater }),
             (_, Access::Write | Access::Make)
-                if !is_own_data && self.inner.places.is_in_settings(path) && guard::is_up("gate.home-settings") =>
+                if !is_own_data && self.inner.places.is_in_settings(path) && guard!(GateHomeSettings) =>
             {
                 let home = &self.inner.places.home;
                 self.by_grant(access.capability(), |scope| scope.names_in_home(path, home))
@@ -339,7 +332,7 @@ impl Case<'_> {
         if self.inner.policy.mode == Mode::Permissive {
             return Ok(Allowed::Permissive);
         }
-        let stands = if held { guard::is_up("gate.scope") } else { guard::is_up("gate.grant") };
+        let stands = if held { guard!(GateScope) } else { guard!(GateGrant) };
         if !stands {
             return Ok(Allowed::Permissive);
         }
@@ -383,6 +376,6 @@ impl CompiledGrant {
     fn serves(&self, method: &str) -> bool {
         let listed =
             self.methods.as_ref().is_none_or(|methods| method.is_empty() || methods.iter().any(|m| m == method));
-        listed || !guard::is_up("gate.methods")
+        listed || !guard!(GateMethods)
     }
 }

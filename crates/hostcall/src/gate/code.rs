@@ -31,7 +31,7 @@ impl Code {
         let folders = self.folders.read().unwrap_or_else(PoisonError::into_inner);
         let in_folder = || path.ancestors().any(|above| folders.get(above).is_some_and(is_others));
         (below.take_while(|(file, _)| affected(file)).any(|(_, owners)| is_others(owners)) || in_folder())
-            && guard::is_up("gate.code")
+            && guard!(GateCode)
     }
 }
 

@@ -56,7 +56,7 @@ impl Permit {
         once: impl Fn(&CompiledScope) -> bool,
     ) -> Result<(), Reason> {
         // What was allowed of something else says nothing here: a scope that is about programs names no paths.
-        let is_of_it = |grant: &&CompiledGrant| grant.capability.as_str() == capability || !guard::is_up("gate.once");
+        let is_of_it = |grant: &&CompiledGrant| grant.capability.as_str() == capability || !guard!(GateOnce);
         let allowed_once = || self.once.iter().filter(is_of_it).any(|grant| once(&grant.scope));
         match verdict {
             Ok(_) => Ok(()),
@@ -104,13 +104,13 @@ impl Permit {
     pub fn only_new(&self, path: &Path) -> bool {
         self.places().session_folder_of(path).is_some()
             && self.path(Access::Write, path).is_err()
-            && guard::is_up("gate.only-new")
+            && guard!(GateOnlyNew)
     }
 
     /// Whether the session may become that of a file. What is in it every extension sees, and what is said from then on is
     /// written there: it was the session's before, or its name says that it is one and its content may be read and written.
     pub fn session(&self, file: &Path) -> Result<(), Reason> {
-        if self.gate.inner.sessions.is_known(file) || !guard::is_up("gate.switch") {
+        if self.gate.inner.sessions.is_known(file) || !guard!(GateSwitch) {
             return Ok(());
         }
         if file.extension().is_none_or(|ending| ending != "jsonl") {

@@ -96,7 +96,7 @@ impl Case<'_> {
             return self.in_session_folder(&root, access, path);
         }
         let Some((_, files)) = &self.inner.sessions.known else { return found };
-        if !guard::is_up("gate.session-files") {
+        if !guard!(GateSessionFiles) {
             return found;
         }
         let (file, now) = (without_aside(path), files.now());
@@ -137,7 +137,7 @@ impl Case<'_> {
         let may_make = || {
             let is_inside = folder.starts_with(root) && *folder != usual && path.starts_with(folder);
             let is_inside = is_inside || (root == usual && is_nobodys(root, path));
-            let injects = self.by_grant("session.inject", |_| true).is_ok() || !guard::is_up("gate.sessions");
+            let injects = self.by_grant("session.inject", |_| true).is_ok() || !guard!(GateSessions);
             (is_above || is_inside) && injects && sessions.may_make_more(extension)
         };
         match access {

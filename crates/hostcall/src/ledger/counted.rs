@@ -133,7 +133,7 @@ pub(super) struct Counts {
 impl Counts {
     /// Takes a record; adds to `out` what is to be written, which may be nothing.
     pub(super) fn take(&mut self, record: Record, out: &mut Vec<Record>) {
-        if !guard::is_up("ledger.counts") {
+        if !guard!(LedgerCounts) {
             return out.push(record);
         }
         let now = record.now;

@@ -168,7 +168,7 @@ fn read(
             place.1 += 1;
         }
     }
-    match owed.filter(|_| pijs_protocol::guard::is_up("ledger.chain")) {
+    match owed.filter(|_| pijs_protocol::guard!(LedgerChain)) {
         None => Ok(verified),
         Some(owed) => Err(BrokenLine {
             part: 0,
@@ -213,7 +213,7 @@ impl Link {
             return Err("does not end with its hash".to_owned());
         }
         let digest: [u8; 32] = Sha256::digest(covered).into();
-        if hex::encode(digest) != hash && pijs_protocol::guard::is_up("ledger.hash") {
+        if hex::encode(digest) != hash && pijs_protocol::guard!(LedgerHash) {
             return Err("was changed: its hash does not fit".to_owned());
         }
         let before = ChainHead { next_seq: seq, hash: prev };
@@ -221,7 +221,7 @@ impl Link {
     }
 
     fn follows(&self, expected: &ChainHead) -> Result<(), String> {
-        if !pijs_protocol::guard::is_up("ledger.chain") {
+        if !pijs_protocol::guard!(LedgerChain) {
             return Ok(());
         }
         if self.before.next_seq != expected.next_seq {

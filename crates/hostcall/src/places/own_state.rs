@@ -69,13 +69,13 @@ impl Places {
 
     fn other_session_folder_of(&self, path: &Path) -> Option<&PathBuf> {
         let found = self.own.sessions.iter().find(|folder| self.is_kept_in(path, folder));
-        found.filter(|_| guard::is_up("places.sessions"))
+        found.filter(|_| guard!(PlacesSessions))
     }
 
     /// Whether a path is a session file that lies outside of all folders of sessions.
     pub(crate) fn is_session_file(&self, path: &Path) -> bool {
         let files = &self.own.session_files;
-        !files.is_empty() && guard::is_up("places.sessions") && {
+        !files.is_empty() && guard!(PlacesSessions) && {
             let path = without_aside(path);
             files.iter().any(|file| below(&path, file).is_some())
         }
@@ -84,7 +84,7 @@ impl Places {
     /// Whether a path is closed for another reason than that sessions are kept there.
     pub(crate) fn is_closed(&self, path: &Path) -> bool {
         let own = &self.own;
-        guard::is_up("places.own-state")
+        guard!(PlacesOwnState)
             && (is_temporary(path)
                 || is_inside(path, &own.closed)
                 || is_inside(path, &own.stores)
@@ -100,14 +100,14 @@ impl Places {
         }
         let is_link = || own.links.iter().any(|link| is_same(path, link));
         let unwritten = is_inside(path, &own.unwritten) || is_inside(path, &own.extensions) || is_link();
-        if unwritten && guard::is_up("places.own-state") {
+        if unwritten && guard!(PlacesOwnState) {
             return Protection::Write;
         }
         let is_beside = own.session_files.iter().any(|file| file.parent() == path.parent());
-        let is_beside = is_beside && path.file_name().is_some_and(is_lines) && guard::is_up("places.sessions");
+        let is_beside = is_beside && path.file_name().is_some_and(is_lines) && guard!(PlacesSessions);
         let is_whose_own = |kept: &Path| own_folder.is_some_and(|folder| folder.starts_with(kept));
         let runs_later = || own.runs_later.iter().any(|kept| self.is_loaded_from(path, kept) && !is_whose_own(kept));
-        match is_beside || (runs_later() && guard::is_up("places.loaded")) {
+        match is_beside || (runs_later() && guard!(PlacesLoaded)) {
             true => Protection::RunsLater,
             false => Protection::None,
         }

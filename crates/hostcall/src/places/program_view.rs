@@ -68,9 +68,7 @@ impl Places {
     pub fn holds_own_files(&self, folder: &Path) -> bool {
         let is_worked_in = [&self.project, &self.home, &self.temp].into_iter().any(|used| used.starts_with(folder));
         let ProgramView { closed, unwritten } = self.program_view();
-        !is_worked_in
-            && guard::is_up("exec.cwd-own")
-            && closed.iter().chain(&unwritten).any(|kept| kept.starts_with(folder))
+        !is_worked_in && guard!(ExecCwdOwn) && closed.iter().chain(&unwritten).any(|kept| kept.starts_with(folder))
     }
 }
 

@@ -205,7 +205,7 @@ impl Model {
 /// An address that has a user or a password in it, without them: they are the user's, and extensions see models.
 fn without_password(address: &str) -> Option<String> {
     let mut url = reqwest::Url::parse(address).ok()?;
-    if (url.username().is_empty() && url.password().is_none()) || !guard::is_up("provider.address") {
+    if (url.username().is_empty() && url.password().is_none()) || !guard!(ProviderAddress) {
         return None;
     }
     url.set_username("").ok()?;

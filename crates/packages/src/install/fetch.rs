@@ -268,7 +268,7 @@ fn check_bundled(manifest: &Manifest, subject: &str, files: &Unpacked) -> Result
         } else {
             first.to_owned()
         };
-        if !guard::is_up("manifest.bundled") {
+        if !guard!(ManifestBundled) {
             continue;
         }
         if PackageName::parse(&bundled).is_ok_and(|name| name.is_host_supplied()) {

@@ -51,7 +51,7 @@ impl Installer {
         let plan = Plan::from_lock(&locked)?.without_root();
         let root = root(&git, checkout)?;
         let staged = self.fetch(&store, &git.identity(), Some(root), &plan).await?;
-        if staged.tree != locked.tree && guard::is_up("lock.tree") {
+        if staged.tree != locked.tree && guard!(LockTree) {
             let why = "its files are not those of the lock file";
             return Err(PackageError::new(InstallCode::Integrity, git.identity(), why)
                 .help("install it again by name to lock what the repository has now"));
@@ -65,7 +65,7 @@ impl Installer {
         let place = git.place();
         for other in self.repositories(store)? {
             let beside = other.place();
-            let why = if beside == place || !guard::is_up("packages.nested") {
+            let why = if beside == place || !guard!(PackagesNested) {
                 continue;
             } else if place.starts_with(&beside) {
                 format!("its folder would lie in the one of {}", other.identity())
@@ -83,9 +83,10 @@ impl Installer {
     /// A folder is not taken away with another package in it.
     pub(super) fn check_holds_none(&self, store: &Store, git: &GitSource) -> Result<()> {
         let place = git.place();
-        let inner = self.repositories(store)?.into_iter().find(|other| {
-            other.place() != place && other.place().starts_with(&place) && guard::is_up("packages.nested")
-        });
+        let inner = self
+            .repositories(store)?
+            .into_iter()
+            .find(|other| other.place() != place && other.place().starts_with(&place) && guard!(PackagesNested));
         match inner {
             Some(inner) => {
                 let why = format!("the folder of {} lies in its own", inner.identity());
@@ -122,7 +123,7 @@ fn is_state_of(locked: &Locked, git: &GitSource) -> bool {
 /// A tag, or the state that the lock holds, is one commit for ever.
 fn same_commit(git: &GitSource, locked: &Locked, now: &str) -> Result<()> {
     match &locked.commit {
-        Some(commit) if commit != now && guard::is_up("lock.commit") => {
+        Some(commit) if commit != now && guard!(LockCommit) => {
             let why = format!("it points to {now} now, the lock file has {commit}");
             Err(PackageError::new(InstallCode::Integrity, git.to_settings(), why)
                 .help("if that is what you want, remove it first and install it again"))

@@ -46,7 +46,7 @@ pub(super) fn is_deep(head: &[u8]) -> Result<bool, FrameError> {
             _ => {}
         }
     }
-    if guard::is_up("realm.head-size") {
+    if guard!(RealmHeadSize) {
         if deepest > MAX_DEPTH {
             return Err(FrameError::TooDeep);
         }

@@ -43,7 +43,7 @@ impl Worker {
             let (ours, theirs) = sockets(look_every)?;
             let mut command = Command::new(&options.program);
             command.arg0(NAME).arg(ARGUMENT);
-            if guard::is_up("realm.environment") {
+            if guard!(RealmEnvironment) {
                 command.env_clear();
             }
             if !guard::down().is_empty() {

@@ -73,7 +73,7 @@ impl Turn {
     /// Looks at the clock: `Break` when the worker has to die.
     pub(super) fn look(&mut self, stop: &Stop, grace: Duration) -> ControlFlow<()> {
         let now = Instant::now();
-        let late = self.owing.is_none() && now >= self.deadline && pijs_protocol::guard::is_up("realm.deadline");
+        let late = self.owing.is_none() && now >= self.deadline && pijs_protocol::guard!(RealmDeadline);
         if self.kill.is_none() && (late || stop.is_requested()) {
             self.kill = Some(now + grace);
         }

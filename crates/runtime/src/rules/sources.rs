@@ -226,7 +226,7 @@ fn is_rule_file(path: &Path) -> bool {
 /// A trusted project says where its rules lie, and its user has not read where its links lead.
 fn read_bytes(path: &Path, protected: Option<&Places>) -> io::Result<Vec<u8>> {
     let (mut file, real) = open_real(path)?;
-    if protected.is_some_and(|places| places.is_withheld(&real)) && guard::is_up("rules.protected") {
+    if protected.is_some_and(|places| places.is_withheld(&real)) && guard!(RulesProtected) {
         return Err(io::Error::other(format!("it is a link to {}, which is protected", real.display())));
     }
     let mut bytes = Vec::new();

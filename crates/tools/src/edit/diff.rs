@@ -22,7 +22,7 @@ struct Part<'a> {
 /// `{diff, patch, firstChangedLine}`. `replaced`: lines of the replacements, what went and what came.
 pub(super) fn details(path: &str, before: &str, after: &str, replaced: usize) -> Value {
     let mut changes = TextDiff::configure();
-    if steps(before, after, replaced) > MOST_STEPS && guard::is_up("edit.diff") {
+    if steps(before, after, replaced) > MOST_STEPS && guard!(EditDiff) {
         // The library looks for the shortest way until then.
         let long_ago = Instant::now().checked_sub(Duration::from_secs(1));
         changes.deadline(long_ago.unwrap_or_else(Instant::now));

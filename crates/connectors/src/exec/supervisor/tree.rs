@@ -64,7 +64,7 @@ pub(in super::super) fn signal_below(ancestor: Pid, pid: Pid, signal: Signal) ->
         }
         false
     };
-    (!guard::is_up("exec.lineage") || is_below()) && pidfd_send_signal(process, signal).is_ok()
+    (!guard!(ExecLineage) || is_below()) && pidfd_send_signal(process, signal).is_ok()
 }
 
 /// The processes from `pid` up to `ancestor`; `None` when it is not an ancestor.

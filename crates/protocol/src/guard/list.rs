@@ -1,0 +1,646 @@
+//! The list of guards: each security check of PiJS that a test lowers, with what it does.
+
+super::guards! {
+    /// Waits for extensions that are being restarted before the next model reply begins.
+    AgentReturning = "agent.returning",
+    /// Replaces an oversized answer, error or message of an extension before it is passed on.
+    AnswerSize = "answer.size",
+    /// Limits the updates of a call that its caller has not taken yet.
+    AnswerWaiting = "answer.waiting",
+    /// Limits the size, number of files, depth and name length of an archive.
+    ArchiveCaps = "archive.caps",
+    /// Refuses an archive that holds a path twice.
+    ArchiveDuplicates = "archive.duplicates",
+    /// Refuses an archive without an end, or with bytes after it.
+    ArchiveEnd = "archive.end",
+    /// Refuses GNU extension headers that are repeated, oversized or belong to no entry.
+    ArchiveExtensions = "archive.extensions",
+    /// Refuses devices and entries of unknown kinds in an archive.
+    ArchiveKinds = "archive.kinds",
+    /// Refuses links in an archive.
+    ArchiveLinks = "archive.links",
+    /// Installs files with modes that only their owner may write.
+    ArchiveModes = "archive.modes",
+    /// Refuses a gzip stream with bytes after its member.
+    ArchiveOneMember = "archive.one-member",
+    /// Refuses paths with `.` components and names that no tool writes.
+    ArchivePath = "archive.path",
+    /// Refuses malformed PAX records and those that change an entry.
+    ArchivePax = "archive.pax",
+    /// Refuses an entry whose headers state two sizes.
+    ArchiveSizes = "archive.sizes",
+    /// Refuses an archive without exactly one folder at its top.
+    ArchiveTop = "archive.top",
+    /// Refuses two names that some file system treats as one.
+    ArchiveTwins = "archive.twins",
+    /// Rejects bytecode of another engine build.
+    ArtifactEngine = "artifact.engine",
+    /// Rejects an artifact whose input list differs from what a new build reads.
+    ArtifactInputs = "artifact.inputs",
+    /// Rejects bytecode that is not authenticated with the installation's key.
+    ArtifactMac = "artifact.mac",
+    /// Compiles a foreign artifact again instead of trusting its bytecode.
+    ArtifactSources = "artifact.sources",
+    /// Refuses a package whose requests cannot be shown whole.
+    AskedWhole = "asked.whole",
+    /// Refuses an entry module outside of the package.
+    BuildEntry = "build.entry",
+    /// Refuses a resolved file that does not belong to the package.
+    BuildEscape = "build.escape",
+    /// Restricts the build process to the folders it was given.
+    BuildFiles = "build.files",
+    /// Limits how many `node_modules` folders around a package are searched.
+    BuildFoldersAround = "build.folders-around",
+    /// Reports source with hidden or bidirectional characters.
+    BuildHiddenText = "build.hidden-text",
+    /// Rebuilds when a path that was probed during resolution has changed.
+    BuildLooked = "build.looked",
+    /// Refuses a package manifest that a link leads out of the package.
+    BuildManifest = "build.manifest",
+    /// Counts dependency manifests among the sources that a grant is bound to.
+    BuildManifests = "build.manifests",
+    /// Searches only folders that are named `node_modules` after links are resolved.
+    BuildModules = "build.modules",
+    /// Names a dependency by its folder, not by what its manifest claims.
+    BuildNames = "build.names",
+    /// Limits how deeply source may nest before it is parsed.
+    BuildNesting = "build.nesting",
+    /// Refuses files outside of the extension's folder that it may not read at run time.
+    BuildOutside = "build.outside",
+    /// Refuses to read protected files during a build.
+    BuildProtected = "build.protected",
+    /// Records files that a build read in the ledger and counts them for `egress`.
+    BuildRecorded = "build.recorded",
+    /// Rebuilds when a file that a cached build was refused would be admitted now.
+    BuildRefusals = "build.refusals",
+    /// Opens the roots of a build without following links that appear later.
+    BuildRootHandles = "build.root-handles",
+    /// Refuses imports by URL or absolute path.
+    BuildSchemes = "build.schemes",
+    /// Checks the inputs that a build process reports against the files it was served.
+    BuildServed = "build.served",
+    /// Limits the source bytes of one build.
+    BuildSize = "build.size",
+    /// Opens source files beneath their root without following links.
+    BuildTree = "build.tree",
+    /// Limits event bus emissions that listeners have not handled yet.
+    BusBacklog = "bus.backlog",
+    /// Keeps the installed version when an unattended update asks for more.
+    ConsentHeld = "consent.held",
+    /// Attributes messages to the extensions that wrote them.
+    DoorAuthor = "door.author",
+    /// Attributes a tool call to the extension that changed it.
+    DoorCall = "door.call",
+    /// Refuses a model-facing registration without its capability.
+    DoorCapability = "door.capability",
+    /// Withholds a tool whose definition differs from the one the user agreed to.
+    DoorDefinition = "door.definition",
+    /// Binds a built-in tool to the file that was judged, not to its path.
+    DoorHandles = "door.handles",
+    /// Ignores a model that an extension chose when its session is opened again.
+    DoorLeft = "door.left",
+    /// Refuses an extension's model request to an address that it may not reach.
+    DoorReach = "door.reach",
+    /// Judges built-in tool calls by the path after links are resolved.
+    DoorReal = "door.real",
+    /// Refuses tools and commands whose names or definitions attack the host.
+    DoorRegistration = "door.registration",
+    /// Attributes a tool call to the extension that produced the reply.
+    DoorReply = "door.reply",
+    /// Attributes a tool call to the extension whose message led to it.
+    DoorTaint = "door.taint",
+    /// Attributes the next model request to extensions whose messages are unanswered.
+    DoorWaiting = "door.waiting",
+    /// Refuses scenario files outside of the scenario's folder.
+    DriveInside = "drive.inside",
+    /// Holds one exclusive lock while state is changed.
+    DurableLock = "durable.lock",
+    /// Opens state files without following links.
+    DurableNoFollow = "durable.no-follow",
+    /// Refuses a state folder that others own or may write.
+    DurablePrivateDir = "durable.private-dir",
+    /// Refuses state files that are not regular files.
+    DurableRegularFile = "durable.regular-file",
+    /// Allows one writer for an append-only file.
+    DurableSingleWriter = "durable.single-writer",
+    /// Limits the work of computing an edit's difference.
+    EditDiff = "edit.diff",
+    /// Refuses dynamic imports of internal and unknown modules.
+    EngineDynamicImports = "engine.dynamic-imports",
+    /// Ends a turn that has used up its execution budget.
+    EngineFuel = "engine.fuel",
+    /// Ends a turn that has used up its microtasks.
+    EngineJobs = "engine.jobs",
+    /// Counts memory outside of the engine's heap toward the realm's limit.
+    EngineMemory = "engine.memory",
+    /// Limits unhandled rejections reported in one turn.
+    EngineRejections = "engine.rejections",
+    /// Limits the size of a value that leaves a realm.
+    EngineSize = "engine.size",
+    /// Limits the engine's stack.
+    EngineStack = "engine.stack",
+    /// Limits size and number of texts that are compiled at run time.
+    EngineTextCode = "engine.text-code",
+    /// Refuses program arguments that name protected files.
+    ExecArguments = "exec.arguments",
+    /// Stops git from treating a plain folder as a bare repository.
+    ExecBareRepository = "exec.bare-repository",
+    /// Starts a program only in a working folder the gate judged.
+    ExecCwd = "exec.cwd",
+    /// Refuses working folders that hold PiJS's own files.
+    ExecCwdOwn = "exec.cwd-own",
+    /// Passes an allow list of environment variables to programs.
+    ExecEnv = "exec.env",
+    /// Matches a remembered command by its program and every argument.
+    ExecExact = "exec.exact",
+    /// Keeps no answer about a program in another folder than the project.
+    ExecFolder = "exec.folder",
+    /// Overrides repository settings that are not known to be harmless.
+    ExecGitHarmless = "exec.git-harmless",
+    /// Refuses repository settings that include other files while git changes files.
+    ExecGitIncludes = "exec.git-includes",
+    /// Refuses nested repositories while git changes files.
+    ExecGitNested = "exec.git-nested",
+    /// Overrides repository settings that name programs.
+    ExecGitSettings = "exec.git-settings",
+    /// Stops git from running programs that a submodule's settings name.
+    ExecGitSubmodules = "exec.git-submodules",
+    /// Refuses a repository whose work tree lies elsewhere.
+    ExecGitWorkTree = "exec.git-work-tree",
+    /// Refuses git commands that take files from an index the extension wrote.
+    ExecIndex = "exec.index",
+    /// Matches a remembered command by its standard input as well.
+    ExecInput = "exec.input",
+    /// Kills a program that does not end when asked.
+    ExecKill = "exec.kill",
+    /// Signals only processes that the extension's own programs started.
+    ExecLineage = "exec.lineage",
+    /// Refuses a linked working folder for programs that execute files found there.
+    ExecLinkedFolder = "exec.linked-folder",
+    /// Refuses a plain `git push` to a local folder.
+    ExecLocalPush = "exec.local-push",
+    /// Refuses options behind a granted subcommand that name other commands.
+    ExecNamedOptions = "exec.named-options",
+    /// Starts programs without the ability to gain privileges.
+    ExecNoNewPrivileges = "exec.no-new-privileges",
+    /// Limits programs that execute files of their folder to the project.
+    ExecObeyedFolder = "exec.obeyed-folder",
+    /// Asks about uses of a program that are not known to be plain.
+    ExecPlainUse = "exec.plain-use",
+    /// Refuses programs from folders that the extension may write.
+    ExecProgram = "exec.program",
+    /// Starts a program in a session of its own, without inherited files.
+    ExecSession = "exec.session",
+    /// Accepts only absolute tool folders in a search path.
+    ExecToolsPath = "exec.tools-path",
+    /// Ends the process tree of a program together with its host.
+    ExecTree = "exec.tree",
+    /// Refuses environment variables whose names read like commands.
+    ExecVariableNames = "exec.variable-names",
+    /// Requires a grant to name variables that change what a program runs.
+    ExecVariables = "exec.variables",
+    /// Closes protected files to programs that an extension starts.
+    ExecView = "exec.view",
+    /// Confines writes of programs to the project and the temporary folder in strict mode.
+    ExecWritable = "exec.writable",
+    /// Leaves folders that extensions may write out of the search path.
+    ExecWrittenPath = "exec.written-path",
+    /// Refuses to export a session through a link.
+    ExportLink = "export.link",
+    /// Reads only regular files, up to a limit, from foreign folders.
+    FilesRegular = "files.regular",
+    /// Refuses paths that leave the folder the gate allowed.
+    FsBeneath = "fs.beneath",
+    /// Limits open files of one extension.
+    FsHandles = "fs.handles",
+    /// Limits file watchers to one system instance for each extension.
+    FsInstances = "fs.instances",
+    /// Stays on the file system that the gate judged.
+    FsMounts = "fs.mounts",
+    /// Refuses pipes, sockets and devices.
+    FsSpecial = "fs.special",
+    /// Limits watched paths of one extension.
+    FsWatched = "fs.watched",
+    /// Asks before the first request after a file that may hold secrets was read.
+    GateAfterSecret = "gate.after-secret",
+    /// Gives each path of a copy or move the capability that its access needs.
+    GateBothEnds = "gate.both-ends",
+    /// Refuses to move a folder to where its content becomes protected.
+    GateBrought = "gate.brought",
+    /// Derives the required capability from the call, not from its claim.
+    GateClaimed = "gate.claimed",
+    /// Protects the code of other extensions from changes.
+    GateCode = "gate.code",
+    /// Applies the policy's and the user's refusals before any grant.
+    GateDenyList = "gate.deny-list",
+    /// Treats an empty scope as covering nothing.
+    GateEmptyScope = "gate.empty-scope",
+    /// Requires a session entry to have the capability of what it changes: context, model, prompt.
+    GateEntries = "gate.entries",
+    /// Requires the capability `eval` for text that becomes code.
+    GateEval = "gate.eval",
+    /// Requires a grant for the capability.
+    GateGrant = "gate.grant",
+    /// Protects settings files in the home directory that programs execute.
+    GateHomeSettings = "gate.home-settings",
+    /// Offers to remember only answers that a later session can read.
+    GateKept = "gate.kept",
+    /// Gives a loose file only itself and files that bear its name, not its whole folder.
+    GateLoose = "gate.loose",
+    /// Reads back a file under a write grant only if nobody changed it.
+    GateMade = "gate.made",
+    /// Limits a capability to the hostcalls that it names.
+    GateMethods = "gate.methods",
+    /// Keeps no answer about one tool call beyond the session.
+    GateNamedTool = "gate.named-tool",
+    /// Uses a one-time answer for exactly the call it was given for.
+    GateOnce = "gate.once",
+    /// Lets a create grant touch no file that exists.
+    GateOnlyNew = "gate.only-new",
+    /// Limits an extension's exemption to its own folder.
+    GateOwn = "gate.own",
+    /// Refuses protected paths whatever is granted.
+    GateProtected = "gate.protected",
+    /// Limits questions that wait for the user.
+    GateQuestions = "gate.questions",
+    /// Protects files that a later session executes or tells a model.
+    GateRunsLater = "gate.runs-later",
+    /// Requires the call's subject to match the grant's scope.
+    GateScope = "gate.scope",
+    /// Protects session files above every grant.
+    GateSessionFiles = "gate.session-files",
+    /// Requires `session.inject` to create files in session folders.
+    GateSessions = "gate.sessions",
+    /// Asks before connecting to another program's socket.
+    GateSocket = "gate.socket",
+    /// Refuses a literal `*` in the host name of a call.
+    GateStar = "gate.star",
+    /// Switches the session only to files that are known sessions.
+    GateSwitch = "gate.switch",
+    /// Refuses to ask the user while a stream waits for a verdict.
+    GateVerdict = "gate.verdict",
+    /// Refuses parts of a git source that git reads as options.
+    GitArguments = "git.arguments",
+    /// Refuses symbolic links in a git package that leave it.
+    GitLinks = "git.links",
+    /// Refuses git over plain HTTP.
+    GitTransport = "git.transport",
+    /// Limits length and nesting of glob patterns.
+    GlobBounds = "glob.bounds",
+    /// Binds grants to the digest of a prebuilt artifact.
+    GrantsArtifact = "grants.artifact",
+    /// Binds grants to the code and manifest that the user agreed to.
+    GrantsBound = "grants.bound",
+    /// Keeps grants of a project's packages apart from those of the user's.
+    GrantsProject = "grants.project",
+    /// Refuses to install a package whose scopes cannot be parsed.
+    GrantsReadable = "grants.readable",
+    /// Searches expensive patterns on a thread that can be abandoned.
+    GrepAside = "grep.aside",
+    /// Ends a handler that continues after the user aborted.
+    HookAbort = "hook.abort",
+    /// Ends a handler that exceeds its deadline.
+    HookDeadline = "hook.deadline",
+    /// Limits the text that a verdict injects.
+    HookRetrySize = "hook.retry-size",
+    /// Refuses an event while the extension that decides about it is gone.
+    HostMissed = "host.missed",
+    /// Reports a command of a stopped extension instead of sending it to the model.
+    HostMissedCommands = "host.missed-commands",
+    /// Runs no other tool in place of one whose extension is gone.
+    HostMissedTools = "host.missed-tools",
+    /// Refuses an event whose deciding extension was replaced meanwhile.
+    HostReplaced = "host.replaced",
+    /// Waits for the restart of an extension that handles the event.
+    HostReturning = "host.returning",
+    /// Refuses private, loopback and link-local addresses at each redirect.
+    HttpAddress = "http.address",
+    /// Limits content codings and the size of decoded bodies.
+    HttpCodings = "http.codings",
+    /// Drops credentials when a redirect leaves the origin.
+    HttpCredentials = "http.credentials",
+    /// Limits the memory of concurrent decoders.
+    HttpDecoders = "http.decoders",
+    /// Refuses addresses of this machine's own networks.
+    HttpNeighbours = "http.neighbours",
+    /// Refuses public addresses that belong to this machine.
+    HttpOwn = "http.own",
+    /// Judges each redirect like a request.
+    HttpRedirect = "http.redirect",
+    /// Limits the size of response bodies.
+    HttpSize = "http.size",
+    /// Checks an update completely before it replaces the installed version.
+    InstallReview = "install.review",
+    /// Requires the strongest stated digest to match.
+    IntegrityMatch = "integrity.match",
+    /// Refuses a package without a digest.
+    IntegrityPresent = "integrity.present",
+    /// Refuses digests that can be forged.
+    IntegrityStrength = "integrity.strength",
+    /// Opens ledger files beneath their folder.
+    LedgerBeneath = "ledger.beneath",
+    /// Detects lines of a ledger that were removed, moved or repeated.
+    LedgerChain = "ledger.chain",
+    /// Counts free and refused calls past a rate instead of recording each.
+    LedgerCounts = "ledger.counts",
+    /// Records an effect before it begins.
+    LedgerFirst = "ledger.first",
+    /// Detects edited lines of a ledger.
+    LedgerHash = "ledger.hash",
+    /// Hashes parameters with a key, so that guesses cannot be checked.
+    LedgerKeyedHash = "ledger.keyed-hash",
+    /// Derives a ledger's file name from plain session ids only.
+    LedgerName = "ledger.name",
+    /// Redacts secrets in escaped and encoded text.
+    LedgerRedactEscaped = "ledger.redact-escaped",
+    /// Redacts values of secret command-line options.
+    LedgerRedactFlags = "ledger.redact-flags",
+    /// Redacts members whose names say that they are secret.
+    LedgerRedactKey = "ledger.redact-key",
+    /// Redacts known secrets wherever they stand.
+    LedgerRedactValue = "ledger.redact-value",
+    /// Continues without an installed extension that fails to load.
+    LoadContinues = "load.continues",
+    /// Refuses a tag that names another commit than the locked one.
+    LockCommit = "lock.commit",
+    /// Checks the entries of a lock file.
+    LockEntries = "lock.entries",
+    /// Refuses another registry for a scope without a setting that names it.
+    LockRegistries = "lock.registries",
+    /// Refuses other bytes under a locked version.
+    LockSameBytes = "lock.same-bytes",
+    /// Refuses an older version than the locked one for the same request.
+    LockStepBack = "lock.step-back",
+    /// Compares the restored tree with the lock file.
+    LockTree = "lock.tree",
+    /// Refuses duplicate keys in a lock file.
+    LockUnique = "lock.unique",
+    /// Limits log lines of one extension.
+    LogRate = "log.rate",
+    /// Compares an archive's manifest with the registry's.
+    ManifestAgrees = "manifest.agrees",
+    /// Refuses bundled copies of what the host provides.
+    ManifestBundled = "manifest.bundled",
+    /// Limits glob patterns of a manifest.
+    ManifestGlob = "manifest.glob",
+    /// Refuses manifest entries outside of the package.
+    ManifestInside = "manifest.inside",
+    /// Compares an archive's name and version with the requested ones.
+    ManifestNamed = "manifest.named",
+    /// Withholds MCP tools whose definitions changed since the user agreed.
+    McpPins = "mcp.pins",
+    /// Matches a call of an MCP tool against the granted server and tool.
+    McpScope = "mcp.scope",
+    /// Abandons an extension's model request at shutdown.
+    ModelLeft = "model.left",
+    /// Refuses malformed package names.
+    NameForm = "name.form",
+    /// Refuses a name that resembles an installed package's.
+    NameSimilar = "name.similar",
+    /// Checks the names of files in a local folder.
+    NamesFolder = "names.folder",
+    /// Refuses a `.git` file that names a repository outside of the package.
+    NamesOutsideRepository = "names.outside-repository",
+    /// Refuses file names that some system cannot represent.
+    NamesPortable = "names.portable",
+    /// Refuses version-control folders inside of a package.
+    NamesRepository = "names.repository",
+    /// Limits open connections of one extension.
+    NetFiles = "net.files",
+    /// Refers to an open folder by its handle.
+    NetHeld = "net.held",
+    /// Limits concurrent name resolutions of one extension.
+    NetLookUps = "net.look-ups",
+    /// Limits how many different names are resolved under a wildcard.
+    NetLookups = "net.lookups",
+    /// Refuses plain connections to this machine.
+    NetLoopback = "net.loopback",
+    /// Judges a socket by its path after links are resolved.
+    NetPlace = "net.place",
+    /// Refuses names that resolve to an address that is not public.
+    NetPublic = "net.public",
+    /// Checks HTTP requests written to raw sockets against the granted host.
+    NetRequests = "net.requests",
+    /// Escapes control characters in JSON printed to a terminal.
+    OutputJson = "output.json",
+    /// Gives a project's package no right to read the folder that encloses the project.
+    PackagesAround = "packages.around",
+    /// Gives a project's package no right to read a home that encloses it.
+    PackagesAroundHome = "packages.around-home",
+    /// Restores each package independently of failing ones.
+    PackagesEach = "packages.each",
+    /// Refuses repositories whose folders would contain each other.
+    PackagesNested = "packages.nested",
+    /// Refuses links in a project's package store.
+    PackagesNoLinks = "packages.no-links",
+    /// Limits how many folders a search for resources visits.
+    PackagesWalk = "packages.walk",
+    /// Protects code that was loaded from a local folder.
+    PlacesLoaded = "places.loaded",
+    /// Protects PiJS's own state wherever links put it.
+    PlacesOwnState = "places.own-state",
+    /// Protects the folders of sessions wherever they lie.
+    PlacesSessions = "places.sessions",
+    /// Refuses to start with a policy that cannot be parsed.
+    PolicyReadable = "policy.readable",
+    /// Ends print mode on a signal although an extension continues.
+    PrintStop = "print.stop",
+    /// Ignores input typed before a permission question could be read.
+    PromptDeadTime = "prompt.dead-time",
+    /// Shows every part of a changed tool definition.
+    PromptDefinition = "prompt.definition",
+    /// Indents foreign text, so that it cannot imitate PiJS's own lines.
+    PromptFrame = "prompt.frame",
+    /// Sanitises the extension's name in a permission question.
+    PromptName = "prompt.name",
+    /// Keeps room for PiJS's own notes beside a long command.
+    PromptNotes = "prompt.notes",
+    /// Removes control, bidirectional and invisible characters from questions.
+    PromptSanitised = "prompt.sanitised",
+    /// Shows the resolved path and folder that a question is about.
+    PromptWhole = "prompt.whole",
+    /// Removes credentials from provider addresses that extensions see.
+    ProviderAddress = "provider.address",
+    /// Limits messages that wait for the model.
+    QueuesWaiting = "queues.waiting",
+    /// Limits the size of a hostcall's result.
+    QuotaAnswer = "quota.answer",
+    /// Limits dialogs of one extension.
+    QuotaDialogs = "quota.dialogs",
+    /// Limits hostcalls in flight.
+    QuotaInFlight = "quota.in-flight",
+    /// Limits concurrent model requests of one extension.
+    QuotaModelRequests = "quota.model-requests",
+    /// Limits model tokens that one extension spends.
+    QuotaModelTokens = "quota.model-tokens",
+    /// Limits the size of a hostcall.
+    QuotaSize = "quota.size",
+    /// Applies back-pressure to streams that the realm does not read.
+    QuotaStreams = "quota.streams",
+    /// Limits completed results that the realm has not taken.
+    QuotaUntaken = "quota.untaken",
+    /// Kills a worker that exceeds its turn's deadline.
+    RealmDeadline = "realm.deadline",
+    /// Kills workers when their host dies.
+    RealmDeathSignal = "realm.death-signal",
+    /// Starts workers with an empty environment.
+    RealmEnvironment = "realm.environment",
+    /// Limits size and depth of message headers from a worker.
+    RealmHeadSize = "realm.head-size",
+    /// Closes inherited files in workers.
+    RealmInheritedFiles = "realm.inherited-files",
+    /// Denies file access to workers with Landlock.
+    RealmLandlock = "realm.landlock",
+    /// Sets resource limits for workers.
+    RealmLimits = "realm.limits",
+    /// Makes workers the first processes to be killed when memory is short.
+    RealmOomScore = "realm.oom-score",
+    /// Stops restarting an extension that ends repeatedly.
+    RealmQuarantine = "realm.quarantine",
+    /// Denies system calls to workers with seccomp.
+    RealmSeccomp = "realm.seccomp",
+    /// Stops restarting an extension that is slow at each start.
+    RealmStart = "realm.start",
+    /// Counts each timer of a realm once.
+    RealmTimers = "realm.timers",
+    /// Ends a worker that sends a message outside of its turn.
+    RealmTurns = "realm.turns",
+    /// Delays updates to versions that are too young.
+    RegistryAge = "registry.age",
+    /// Refuses archives from another origin than the registry's.
+    RegistryOrigin = "registry.origin",
+    /// Limits the total size of an extension's registrations.
+    RegistryRoom = "registry.room",
+    /// Limits the size of a registry's answers.
+    RegistrySize = "registry.size",
+    /// Limits the reply of an extension's model.
+    ReplySize = "reply.size",
+    /// Limits the number of values in a reply's tool arguments.
+    ReplyValues = "reply.values",
+    /// Limits error reports of one extension.
+    ReportBudget = "report.budget",
+    /// Refuses context files of a project that link out of it.
+    ResourcesContextLinks = "resources.context-links",
+    /// Limits the size of context files.
+    ResourcesContextSize = "resources.context-size",
+    /// Limits nesting of front matter.
+    ResourcesFront = "resources.front",
+    /// Refuses resources that link to protected files.
+    ResourcesProtected = "resources.protected",
+    /// Limits the total size of an extension's resources.
+    ResourcesRoom = "resources.room",
+    /// Limits the text that a prompt template expands to.
+    ResourcesTemplateSize = "resources.template-size",
+    /// Answers dialogs at once when the RPC client has gone.
+    RpcClosed = "rpc.closed",
+    /// Refuses rule files that link to protected files.
+    RulesProtected = "rules.protected",
+    /// Validates expensive schemas on a thread that can be abandoned.
+    SchemaAside = "schema.aside",
+    /// Limits regular expressions in tool schemas.
+    SchemaPatterns = "schema.patterns",
+    /// Resolves a declared home path below the home directory.
+    ScopeHome = "scope.home",
+    /// Preserves the foreign authorship of copied session lines.
+    SessionCopied = "session.copied",
+    /// Stops custom messages from passing as verdicts.
+    SessionCustom = "session.custom",
+    /// Repairs a damaged end of a session file before appending.
+    SessionDamaged = "session.damaged",
+    /// Detects session lines that PiJS did not write.
+    SessionForeign = "session.foreign",
+    /// Limits how much of a session file is kept in memory.
+    SessionHeld = "session.held",
+    /// Limits what extensions add to a session.
+    SessionRoom = "session.room",
+    /// Limits the part of a session that extensions see at once.
+    SessionShown = "session.shown",
+    /// Detects a session file that changed after it was indexed.
+    SessionUnchanged = "session.unchanged",
+    /// Limits events that an extension causes and that are not delivered yet.
+    SessionUntold = "session.untold",
+    /// Counts the values of session entries toward their size.
+    SessionValues = "session.values",
+    /// Limits one answer of `read_entries`.
+    SessionWhole = "session.whole",
+    /// Limits the size of a query's result.
+    SqliteAnswer = "sqlite.answer",
+    /// Answers a call whose statement does not end.
+    SqliteAnswered = "sqlite.answered",
+    /// Refuses to attach a database whose name is not a literal.
+    SqliteAttach = "sqlite.attach",
+    /// Denies statements that reach beyond the database.
+    SqliteAuthorizer = "sqlite.authorizer",
+    /// Survives a database file that is truncated while it is mapped into memory.
+    SqliteCut = "sqlite.cut",
+    /// Limits the memory of SQLite.
+    SqliteHeap = "sqlite.heap",
+    /// Closes databases that keep too much in memory.
+    SqliteKept = "sqlite.kept",
+    /// Limits nesting of SQL.
+    SqliteNesting = "sqlite.nesting",
+    /// Opens a database by the path that the gate judged.
+    SqlitePlace = "sqlite.place",
+    /// Refuses pragmas that change the whole process.
+    SqliteProcess = "sqlite.process",
+    /// Limits which files SQLite may remove.
+    SqliteRemoves = "sqlite.removes",
+    /// Limits the stack that a statement uses.
+    SqliteStack = "sqlite.stack",
+    /// Limits threads whose statements do not end.
+    SqliteStuck = "sqlite.stuck",
+    /// Denies other files to the thread of a database with Landlock.
+    SqliteWalls = "sqlite.walls",
+    /// Ends the process when shutdown takes too long.
+    StopsPatience = "stops.patience",
+    /// Removes forged verdicts and system messages from an extension's context.
+    SystemForged = "system.forged",
+    /// Neutralises chat-template markers in text for the system role.
+    SystemMarkup = "system.markup",
+    /// Grants the system role only with `prompt.modify`.
+    SystemRole = "system.role",
+    /// Limits nesting of rendered Markdown.
+    TerminalNesting = "terminal.nesting",
+    /// Removes control sequences from text printed to a terminal.
+    TerminalSanitise = "terminal.sanitise",
+    /// Limits timers of one realm.
+    TickTimers = "tick.timers",
+    /// Limits the size of events delivered to a realm.
+    ToldSize = "told.size",
+    /// Limits a tool's updates that nobody has taken yet.
+    ToolUpdates = "tool.updates",
+    /// Ignores settings and extensions of an untrusted project.
+    TrustFolder = "trust.folder",
+    /// Remembers only the user's own answer about trust.
+    TrustRemembered = "trust.remembered",
+    /// Ignores an Enter that a listener made of another key.
+    TuiChangedKeys = "tui.changed-keys",
+    /// Limits the input that a listener makes of one key.
+    TuiChangedSize = "tui.changed-size",
+    /// Submits an extension's editor only on the user's Enter.
+    TuiEditorSubmit = "tui.editor-submit",
+    /// Exits on Ctrl+C twice, whatever has the keys.
+    TuiExitChord = "tui.exit-chord",
+    /// Runs PiJS's own commands only when the user typed them.
+    TuiOwnCommand = "tui.own-command",
+    /// Limits text that extensions put into the editor.
+    TuiPutSize = "tui.put-size",
+    /// Attributes text that an extension put into the editor.
+    TuiPutText = "tui.put-text",
+    /// Draws permission questions over everything else.
+    TuiQuestionFrame = "tui.question-frame",
+    /// Delivers no keys to listeners during a permission question.
+    TuiQuestionKeys = "tui.question-keys",
+    /// Limits components and suggestion providers of extensions.
+    TuiRoom = "tui.room",
+    /// Limits path suggestions for extensions to the project.
+    TuiSuggestPlace = "tui.suggest-place",
+    /// Limits text that the terminal lays out.
+    TuiTextSize = "tui.text-size",
+    /// Limits retries of verdicts by rule, extension and session.
+    VerdictCaps = "verdict.caps",
+    /// Limits unanswered pings.
+    WebsocketPings = "websocket.pings",
+    /// Limits the total size of unfinished messages.
+    WebsocketUnfinished = "websocket.unfinished",
+}
