@@ -184,7 +184,7 @@ impl Record {
         let mut files = self.files.iter().filter(|(path, _)| unsure.files.contains(*path));
         self.entries == package.entries
             && self.manifest == manifest_of(package)
-            && (!guard!(BuildLooked) || resolves_alike())
+            && (!guard!(BuildLookups) || resolves_alike())
             && files.all(|(path, known)| digest(path).as_ref() == Some(known))
             && (!guard!(BuildRefusals) || self.refused.iter().all(|path| tree.is_refused(path)))
     }

@@ -136,7 +136,7 @@ pub(crate) fn compile(
         Answer::Failed(diagnostics) => Err(BuildFailure::new(diagnostics)),
         Answer::Built(diagnostics) => {
             let artifact = decode(&bytes).map_err(|_| broken())?;
-            if !is_true(&artifact, package, &tree) && guard!(BuildServed) {
+            if !is_true(&artifact, package, &tree) && guard!(BuildInputList) {
                 return Err(broken());
             }
             let (record, evidence) = (Record::new(package, &tree), tree.evidence());

@@ -306,7 +306,7 @@ impl SourceTree {
         let plain = || {
             let (folder, inside) = dependency_folder(relative)?;
             let Claims { name, version } = self.claims(root, folder);
-            if !guard!(BuildNames) {
+            if !guard!(BuildDependencyNames) {
                 return Some(format!("dep:{}@{version}/{}", name?, portable(inside)));
             }
             let shadowed = self.nearer(root).any(|nearer| self.look(&nearer.path.join(folder)) != Found::Nothing);
@@ -543,7 +543,7 @@ impl SourceTree {
         let file = InputFile { path: path.to_owned(), sha256: Sha256::digest(&bytes).into() };
         match seen.files.insert(name.clone(), file.clone()) {
             None => seen.total_bytes += bytes.len(),
-            Some(before) if before != file && guard!(BuildNames) => {
+            Some(before) if before != file && guard!(BuildDependencyNames) => {
                 let message = match before.path == file.path {
                     true => "changed while it was compiled",
                     false => "another file of the package has this name",
@@ -704,7 +704,7 @@ impl<E: Into<io::Error>> From<E> for ReadFailure {
 
 /// Whether a file of the package would have the name of one that is not its own.
 fn is_taken(name: &str) -> bool {
-    name.starts_with("dep:") && guard!(BuildNames)
+    name.starts_with("dep:") && guard!(BuildDependencyNames)
 }
 
 /// The folder of a dependency, `NAME` or `@SCOPE/NAME`, and what of the path lies in it. `None` for a file that lies in

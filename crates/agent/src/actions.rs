@@ -305,7 +305,7 @@ impl Agent {
         if options.custom_instructions.as_ref().is_some_and(|text| !text.is_empty()) {
             authors.extend(asker.map(ToString::to_string));
         }
-        authors.retain(|_| guard!(DoorAuthor));
+        authors.retain(|_| guard!(AttributionAuthor));
         let branch = Branch { old_leaf, common, left, authors };
         let result = self.navigate_from(&entry, branch, options, &cancel).await;
         self.control.end_summary();
@@ -341,7 +341,7 @@ impl Agent {
             if outcome.field("cancel").is_some_and(|cancel| *cancel == Value::Bool(true)) {
                 return Ok(Navigation { cancelled: true, ..Navigation::default() });
             }
-            if guard!(DoorAuthor) {
+            if guard!(AttributionAuthor) {
                 authors.extend(outcome.authors.iter().cloned());
             }
             let text = |key: &str| outcome.field(key).and_then(Value::as_str).map(str::to_owned);

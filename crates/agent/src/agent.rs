@@ -622,7 +622,7 @@ impl Agent {
     /// Returns the extension whose own words the replies of a provider are.
     pub(crate) fn answers_as(&self, provider: &str) -> Option<String> {
         let by = self.model.offered.borrow().uninvited(provider).map(str::to_owned);
-        by.filter(|by| self.extensions.answers_unasked(by) && guard!(DoorAuthor))
+        by.filter(|by| self.extensions.answers_unasked(by) && guard!(AttributionAuthor))
     }
 
     /// Ends a reply that is these extensions' own, or another message that they changed before.
@@ -637,7 +637,7 @@ impl Agent {
         if let Some(replaced) = replaced {
             let mut authors = message.authors_mut().map(std::mem::take).unwrap_or_default();
             let before = std::mem::replace(&mut message, transcript::neutralised(replaced));
-            let is_new = guard!(DoorAuthor) && says_more(&before, &message);
+            let is_new = guard!(AttributionAuthor) && says_more(&before, &message);
             let new = outcome.authors.iter().filter(|_| is_new).cloned();
             match message.authors_mut() {
                 Some(noted) => {

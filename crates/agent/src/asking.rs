@@ -231,7 +231,7 @@ impl Agent {
                     _ => images,
                 });
                 let mut content = content.with_content(blocks.into());
-                if guard!(DoorAuthor) {
+                if guard!(AttributionAuthor) {
                     content.authors.extend(authors);
                 }
                 Some(content)

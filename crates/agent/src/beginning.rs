@@ -152,7 +152,7 @@ impl Agent {
         self.control.take_model(model.clone());
         // Nobody has agreed to it because the session is opened again.
         let is_left = left.last_model.as_ref() == Some(&(model.provider.clone(), model.id.clone()));
-        if is_left && left.is_imposed && !insists && guard!(DoorLeft) {
+        if is_left && left.is_imposed && !insists && guard!(SessionImposedModel) {
             self.model.offered.borrow_mut().chose(true);
         }
         let level = left.thinking.filter(|_| !initial.insists).unwrap_or(initial.thinking);

@@ -112,7 +112,7 @@ impl Agent {
         }
         let Ok(drafted) = drafted else { return Ok(false) };
         for mut entry in drafted {
-            if guard!(DoorAuthor) {
+            if guard!(AttributionAuthor) {
                 entry.authors.extend(answered.authors.iter().cloned());
             }
             let id = self.control.append_drafted(entry)?;

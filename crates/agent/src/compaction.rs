@@ -271,7 +271,7 @@ impl Agent {
         drop(seen);
         let mut theirs = None;
         let mut authors = BTreeSet::new();
-        if instructions.is_some_and(|text| !text.is_empty()) && guard!(DoorAuthor) {
+        if instructions.is_some_and(|text| !text.is_empty()) && guard!(AttributionAuthor) {
             authors.extend(asker.map(ToString::to_string));
         }
         if self.extensions.has_handlers("session_before_compact") {
@@ -287,7 +287,7 @@ impl Agent {
             if outcome.field("cancel").is_some_and(|cancel| *cancel == Value::Bool(true)) {
                 return Err("Compaction cancelled".to_owned());
             }
-            if guard!(DoorAuthor) {
+            if guard!(AttributionAuthor) {
                 authors.extend(outcome.authors.iter().cloned());
             }
             theirs = outcome.field("compaction").filter(|compaction| compaction.is_object()).cloned();

@@ -455,7 +455,7 @@ impl Extensions for HostExtensions {
                     tokio::select! {
                         biased;
                         answer = &mut streaming => answer,
-                        () = over, if guard!(ModelLeft) => return Err("the request was aborted".to_owned()),
+                        () = over, if guard!(ShutdownModelRequest) => return Err("the request was aborted".to_owned()),
                     }
                 }
             };

@@ -125,7 +125,7 @@ impl SessionPort for AgentControl {
                     .map_err(|error| HostcallError::invalid("schema", format!("session.append: {error}")))?;
                 // Of one form, as all others have it: what holds of it is asked once.
                 let body = match body {
-                    Body::Message { message: Message::Custom(custom) } if guard!(SessionCustom) => {
+                    Body::Message { message: Message::Custom(custom) } if guard!(SessionCustomRole) => {
                         Body::of_custom(custom)
                     }
                     other => other,

@@ -33,7 +33,7 @@ impl AgentControl {
     pub(crate) fn take_in(&self, size: usize) -> Result<(), HostcallError> {
         self.with_held(|held| {
             let most = held.entries.max(held.added);
-            if most.saturating_add(size) > SESSION_BYTES && guard!(SessionRoom) {
+            if most.saturating_add(size) > SESSION_BYTES && guard!(SessionSize) {
                 let message = format!(
                     "the session holds {most} bytes, each value counted as {VALUE_ROOM} at least; extensions may add to it up \
                      to {SESSION_BYTES}"

@@ -269,7 +269,7 @@ impl Agent {
 
     /// Waits for extensions that are being restarted, unless the run is aborted before.
     pub(crate) async fn all_back(&self, cancel: &CancellationToken) {
-        if guard!(AgentReturning) {
+        if guard!(AgentAwaitRestart) {
             tokio::select! {
                 biased;
                 () = cancel.cancelled() => {}
@@ -443,7 +443,7 @@ impl Agent {
             details.extend(more);
         }
         let mut authors = BTreeSet::new();
-        if !is_of_rules && guard!(DoorAuthor) {
+        if !is_of_rules && guard!(AttributionAuthor) {
             authors.insert(injected.extension.clone());
         }
         let message = Message::Custom(CustomMessage {

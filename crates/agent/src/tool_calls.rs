@@ -280,7 +280,7 @@ impl Agent {
         batch.terminate = (batch.results.is_empty() || batch.terminate) && result.terminate;
         let mut result = result;
         let mut authors = std::mem::take(&mut result.authors);
-        if !guard!(DoorAuthor) {
+        if !guard!(AttributionAuthor) {
             authors.clear();
         }
         let message = Message::ToolResult(self.result_message(call, result));

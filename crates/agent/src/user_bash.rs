@@ -79,7 +79,7 @@ impl Agent {
                     return Err(error);
                 }
                 answer = outcome.answer.unwrap_or_default();
-                if guard!(DoorAuthor) {
+                if guard!(AttributionAuthor) {
                     authors.extend(outcome.authors);
                 }
             }

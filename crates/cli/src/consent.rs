@@ -84,7 +84,7 @@ pub(crate) fn decide(
         None => offered(&applicant.offers),
     };
     brought.extend(also_brought(&book, &applicant.offers));
-    if let (Who::Nobody, true, Some(record)) = (who, replaces && guard!(ConsentHeld), &before) {
+    if let (Who::Nobody, true, Some(record)) = (who, replaces && guard!(InstallKeepWorking), &before) {
         let lost = lost(record, applicant);
         if !lost.is_empty() {
             return Err(Refused::Widened(lost.iter().map(words).collect()));

@@ -48,7 +48,7 @@ pub(crate) async fn run(environment: &Environment, args: RunArgs, flags: Vec<Ext
         is_interrupted.set(true);
         control.abort();
         // The run winds down, whatever extensions wait for; a second signal does not wait for that.
-        if guard!(PrintStop) {
+        if guard!(ShutdownPrint) {
             host.hurry();
             let _ = tokio::time::timeout(WIND_DOWN + GOODBYE, stops.next()).await;
         } else {

@@ -48,7 +48,7 @@ impl Lookups {
         let name = name.trim_end_matches('.').to_ascii_lowercase();
         let mut all = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         let names = all.entry(extension.clone()).or_default();
-        if names.len() >= LOOKUPS && !names.contains(&name) && guard!(NetLookups) {
+        if names.len() >= LOOKUPS && !names.contains(&name) && guard!(NetResolvedNames) {
             return Err(TooManyNames);
         }
         names.insert(name);

@@ -81,7 +81,7 @@ impl Sockets {
 
     /// Waits until the extension may have one more connection.
     pub(crate) async fn room(&self, extension: &ExtensionId) -> Room {
-        if !guard!(NetFiles) {
+        if !guard!(NetConnections) {
             return Room::default();
         }
         // Its own first: who has enough holds up nobody else. Neither is ever closed.
@@ -92,7 +92,7 @@ impl Sockets {
 
     /// Room for one more connection, if there is some now.
     pub(crate) fn room_now(&self, extension: &ExtensionId) -> Option<Room> {
-        if !guard!(NetFiles) {
+        if !guard!(NetConnections) {
             return Some(Room::default());
         }
         let own = self.of(extension).open.try_acquire_owned().ok()?;
@@ -112,7 +112,7 @@ impl Sockets {
 
     /// Connections to one server that may stay open when no request uses them. Nobody counts these.
     pub(crate) fn idle(&self) -> usize {
-        if self.files < MANY && guard!(NetFiles) { 0 } else { usize::MAX }
+        if self.files < MANY && guard!(NetConnections) { 0 } else { usize::MAX }
     }
 
     /// All addresses of a name. A look-up that its asker no longer waits for keeps its turn until it ends.
@@ -123,7 +123,7 @@ impl Sockets {
         name: &str,
     ) -> io::Result<Vec<IpAddr>> {
         self.lookups.note(extension, name).map_err(io::Error::other)?;
-        let turn = match guard!(NetLookUps) {
+        let turn = match guard!(NetResolverThreads) {
             true => self.of(extension).look_ups.acquire_owned().await.ok(),
             false => None,
         };

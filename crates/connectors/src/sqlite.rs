@@ -156,7 +156,7 @@ impl SqliteConnector {
             Database::GivenUp => all,
         });
         let Some(database) = table.get_mut(key) else { return Ok(()) };
-        if all <= MAX_KEPT || !guard!(SqliteKept) {
+        if all <= MAX_KEPT || !guard!(SqliteRetained) {
             return Ok(());
         }
         *database = Database::GivenUp;
@@ -173,7 +173,7 @@ impl SqliteConnector {
         let mut all = self.stuck.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(stuck) = all.get_mut(extension) else { return Ok(()) };
         stuck.retain(|life| life.strong_count() > 0);
-        if stuck.len() < MAX_STUCK || !guard!(SqliteStuck) {
+        if stuck.len() < MAX_STUCK || !guard!(SqliteStuckThreads) {
             return Ok(());
         }
         let message = format!("sqlite: {MAX_STUCK} statements of this extension run on that could not be stopped");

@@ -49,7 +49,7 @@ impl Updates {
     /// function speaks.
     pub(crate) fn send(&self, update: Value) -> Option<ErrorReport> {
         let waiting = self.waiting.get() + size(&update);
-        if waiting > WAITING_BYTES && guard!(AnswerWaiting) {
+        if waiting > WAITING_BYTES && guard!(EventsUpdateBacklog) {
             let error = too_large("what a function says before anybody takes it", WAITING_BYTES);
             return Some(report(None, "answer", &error));
         }
@@ -90,7 +90,7 @@ pub const RETRY_BYTES: usize = 1 << 20;
 impl Host {
     /// A message as it may go on: what it carries too much of is replaced by an error, or left out with a warning.
     pub(crate) fn fitting(&self, slot: &Rc<Slot>, message: Message) -> Option<Message> {
-        let Some((what, limit)) = oversized(&message).filter(|_| guard!(AnswerSize)) else {
+        let Some((what, limit)) = oversized(&message).filter(|_| guard!(EventsAnswerSize)) else {
             return Some(message);
         };
         let error = report(None, "answer", &too_large(what, limit));
@@ -126,7 +126,7 @@ impl Host {
 impl Host {
     /// A message as a realm takes it. One that is too large is answered in its place: `None`.
     pub(crate) fn tellable(&self, slot: &Rc<Slot>, message: Message) -> Option<Message> {
-        let Some((what, size)) = told(&message).filter(|(_, size)| size.is_too_large() && guard!(ToldSize)) else {
+        let Some((what, size)) = told(&message).filter(|(_, size)| size.is_too_large() && guard!(EventsSize)) else {
             return Some(message);
         };
         let answer = in_its_place(message, &more_than_told(what, size));

@@ -198,7 +198,7 @@ impl Host {
             let extension = slot.cell.borrow();
             if extension.generation != target.generation {
                 let decides = extension.status != Status::Retired && events::is_decided(event.name());
-                return (decides && guard!(HostReplaced)).then(|| Ok(self.answered(missed(target, event))));
+                return (decides && guard!(HostReplacedRealm)).then(|| Ok(self.answered(missed(target, event))));
             }
             if !extension.registry.knows_handler(handle) {
                 return None;

@@ -295,7 +295,7 @@ impl Extension {
         match self.status {
             Status::Live => self.registry.has_handler(event) || self.is_missed(event),
             Status::Loading | Status::Stopped | Status::Reviving => {
-                self.missing.entries(event).next().is_some() && guard!(HostReturning)
+                self.missing.entries(event).next().is_some() && guard!(HostAwaitDecider)
             }
             Status::Disabled => self.is_missed(event),
             Status::Retired => false,
@@ -308,13 +308,13 @@ impl Extension {
         matches!(self.status, Status::Live | Status::Disabled)
             && self.missing.entries(event).any(|entry| self.registry.handlers(event).all(|(other, _)| other != entry))
             && events::is_decided(event)
-            && guard!(HostMissed)
+            && guard!(HostMissingDecider)
     }
 
     /// Tools that it had before its realm ended, and has not now: nobody else's of the same name is run in their place.
     pub(crate) fn missed_tools(&self) -> impl Iterator<Item = &String> {
         let is_there = |name: &&String| self.registry.tools().any(|(_, spec)| spec.name == **name);
-        let is_away = self.status != Status::Retired && guard!(HostMissedTools);
+        let is_away = self.status != Status::Retired && guard!(HostMissingTools);
         self.missing.tools.iter().filter(move |name| is_away && !is_there(name))
     }
 

@@ -268,7 +268,7 @@ impl Host {
         let is_missed = |slot: &Rc<Slot>| {
             let extension = slot.cell.borrow();
             let had = names.iter().flatten().any(|name| extension.missing.commands.contains(*name));
-            had && extension.status != Status::Retired && guard!(HostMissedCommands)
+            had && extension.status != Status::Retired && guard!(HostMissingCommands)
         };
         self.0.slots.borrow().iter().any(is_missed)
     }

@@ -80,7 +80,7 @@ impl Host {
 
     /// Whether a definition is withheld until a person has agreed to it: it is not the one that was agreed to.
     pub(crate) fn withholds(&self, slot: &Rc<Slot>, entry: EntryIndex, spec: &ToolSpec) -> bool {
-        if !guard!(DoorDefinition) {
+        if !guard!(ToolsPinnedDefinition) {
             return false;
         }
         let mut pins = self.0.pins.borrow_mut();

@@ -18,7 +18,7 @@ impl Host {
     /// Whether a request to a model at this address, for which no person asked, is one that the extension may send there.
     /// The error says why not.
     pub async fn reaches(&self, extension: &ExtensionId, address: &str) -> Result<(), String> {
-        if !guard!(DoorReach) {
+        if !guard!(EgressModelAddress) {
             return Ok(());
         }
         let caller = self.caller_of(extension);

@@ -58,7 +58,7 @@ pub(crate) fn verdict(core: &Core, caller: &Caller, abort: &Abort<'_>) -> Result
 /// Whether an extension holds a model-facing capability; a refusal is recorded.
 pub(crate) fn may(core: &Core, caller: &Caller, capability: &'static str) -> bool {
     let decision = core.dispatcher.gate().holds(caller, capability);
-    if !guard!(DoorCapability) {
+    if !guard!(RegistrationCapability) {
         return true;
     }
     if !decision.allowed {
@@ -82,7 +82,7 @@ pub(crate) fn registration(core: &Core, caller: &Caller, registration: &Registra
         Registration::Flag(spec) => ("flag", spec.name.as_str(), flag(spec).or_else(|| oversized(registration))),
         _ => ("registration", "", oversized(registration)),
     };
-    let Some(problem) = problem.filter(|_| guard!(DoorRegistration)) else { return Ok(()) };
+    let Some(problem) = problem.filter(|_| guard!(RegistrationValid)) else { return Ok(()) };
     let name = shown(name, LONGEST_NAME);
     let data = json!({ "kind": kind, "name": name, "code": "invalid_request", "problem": problem });
     event(core, caller, Level::Warn, "extension.register.refused", "a registration does not count", data);

@@ -155,7 +155,7 @@ impl Registry {
     pub(crate) fn has_room_for(&self, registration: &Registration, others: usize) -> Result<(), &'static str> {
         let removes =
             matches!(registration, Registration::HandlerRemoved { .. } | Registration::ProviderRemoved { .. });
-        if removes || !guard!(RegistryRoom) {
+        if removes || !guard!(RegistrationSize) {
             return Ok(());
         }
         let count: usize = self.entries.iter().map(|entry| entry.weight.count).sum();
@@ -177,7 +177,7 @@ impl Registry {
     /// Whether this is no handler of `stream_text`, or one more may be written down.
     pub(crate) fn may_listen(&self, registration: &Registration) -> bool {
         let Registration::Handler(HandlerSpec { event, .. }) = registration else { return true };
-        event != STREAM_TEXT || self.handlers(STREAM_TEXT).count() < MOST_EARS || !guard!(RegistryRoom)
+        event != STREAM_TEXT || self.handlers(STREAM_TEXT).count() < MOST_EARS || !guard!(RegistrationSize)
     }
 
     /// Drops everything a failed entry registered.

@@ -70,7 +70,7 @@ impl Ends {
             return Sequel::Quarantine;
         }
         let at_start = self.0.iter().filter(|end| end.at_start);
-        if at_start.map(|end| end.took_us).sum::<u64>() >= policy.start_us && guard!(RealmStart) {
+        if at_start.map(|end| end.took_us).sum::<u64>() >= policy.start_us && guard!(RealmSlowStart) {
             return Sequel::Quarantine;
         }
         // Doubled at most sixteen times: nobody waits longer than the window.

@@ -56,12 +56,14 @@ impl Host {
         let caller = self.caller_of(extension);
         let gate = self.0.dispatcher.gate();
         let (is_up, asks, how) = match behind {
-            Behind::Message { asks } => (guard!(DoorTaint), asks, "a message of it led to this call"),
+            Behind::Message { asks } => (guard!(AttributionMessage), asks, "a message of it led to this call"),
             Behind::Call(by) => {
                 let unasked = gate.holds_unasked(&caller.profile, by);
-                (unasked && guard!(DoorCall), true, "it changed what the model wanted")
+                (unasked && guard!(AttributionChangedCall), true, "it changed what the model wanted")
             }
-            Behind::Reply => (self.answers_unasked(extension) && guard!(DoorReply), true, "the reply is its own"),
+            Behind::Reply => {
+                (self.answers_unasked(extension) && guard!(AttributionReply), true, "the reply is its own")
+            }
         };
         if !is_up {
             return Ok(None);
@@ -73,10 +75,12 @@ impl Host {
             return Ok(Some(Bound { permit: gate.permit(&caller, "tool"), is_own_program: true }));
         };
         let (decision, permit) = match self.real_input(input) {
-            Some(real) if decision.allowed && guard!(DoorReal) => match self.judged(&caller, tool, &real, asks).await {
-                Some((at_real, by_real)) => (at_real, permit.with_once_of(by_real)),
-                None => (decision, permit),
-            },
+            Some(real) if decision.allowed && guard!(AttributionRealPath) => {
+                match self.judged(&caller, tool, &real, asks).await {
+                    Some((at_real, by_real)) => (at_real, permit.with_once_of(by_real)),
+                    None => (decision, permit),
+                }
+            }
             _ => (decision, permit),
         };
         let nobody = decision.rule == Rule::NoPerson && is_led;
@@ -94,7 +98,7 @@ impl Host {
                 matches!(by_itself, Some(Judgement::Settled(decision)) if decision.allowed)
             };
             let bound = Bound { permit: permit.of_model(call), is_own_program };
-            return Ok(guard!(DoorHandles).then_some(bound));
+            return Ok(guard!(AttributionBoundPaths).then_some(bound));
         }
         let reason = decision.reason.map_or("denied", Reason::as_str);
         let is_loaded = self.slots().iter().any(|slot| slot.cell.borrow().package.id() == extension);

@@ -323,7 +323,7 @@ pub fn words(request: &CapabilityRequest) -> String {
             // Nobody agrees to what is not shown; whoever agrees to this has agreed to no less.
             let is_whole = |entry: &String| fits(entry, SHOWN_ENTRY);
             let hides = entries.len() > SHOWN_ENTRIES || !entries.iter().all(is_whole);
-            if hides && guard!(AskedWhole) {
+            if hides && guard!(PromptWholeRequest) {
                 out.push_str(&format!(" - not all of it can be shown, so take it for {any}"));
             }
         }
@@ -340,7 +340,7 @@ fn place(path: &str) -> String {
         "<package>" => "its own package".to_owned(),
         "<pi>" => "the .pi folders".to_owned(),
         "<temp>" => "temporary files".to_owned(),
-        other if guard!(AskedWhole) => match without_climbing(other).as_str() {
+        other if guard!(PromptWholeRequest) => match without_climbing(other).as_str() {
             "." => "this project".to_owned(),
             counts => shown(counts, SHOWN_ENTRY),
         },

@@ -225,7 +225,7 @@ impl Profile {
     pub fn own_folder(&self, path: &Path) -> Option<PathBuf> {
         let of_dependency = || self.dependencies.iter().find(|folder| path.starts_with(folder)).cloned();
         let root = self.package_root.as_deref().filter(|root| path.starts_with(root));
-        let Some(files) = self.files.as_ref().filter(|_| guard!(GateLoose)) else {
+        let Some(files) = self.files.as_ref().filter(|_| guard!(GateLooseFolder)) else {
             return root.map(Path::to_path_buf).or_else(of_dependency);
         };
         let bears_its_name = || {

@@ -164,13 +164,13 @@ impl Pile {
 
     fn is_little(&self, bytes: usize, results: usize) -> bool {
         self.bytes.load(Ordering::SeqCst) < bytes && self.results.load(Ordering::SeqCst) < results
-            || !guard!(QuotaUntaken)
+            || !guard!(QuotaUndelivered)
     }
 }
 
 /// Whether a call is one of those of which few are carried out side by side.
 fn is_one_of_few(call: &HostCall) -> bool {
-    call.method == "fs" && member(&call.params, "op").is_none_or(|op| op != "watch") && guard!(QuotaUntaken)
+    call.method == "fs" && member(&call.params, "op").is_none_or(|op| op != "watch") && guard!(QuotaUndelivered)
 }
 
 /// Roughly what a value takes.

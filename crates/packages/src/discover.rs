@@ -318,14 +318,14 @@ impl Finder<'_> {
             Origin::Settings(Scope::Project) | Origin::Folder(Scope::Project) | Origin::Package(Scope::Project)
         );
         let loose = matches!(entries, [file] if *id == path_id(file));
-        if !brought || loose || !guard!(PackagesAround) {
+        if !brought || loose || !guard!(PackagesEnclosingFolder) {
             return None;
         }
         let (root, project) = (std::fs::canonicalize(root).ok()?, std::fs::canonicalize(&self.dirs.cwd).ok()?);
         let home = std::fs::canonicalize(&self.dirs.home).unwrap_or_else(|_| self.dirs.home.clone());
         // Its own repository is the project's already, wherever in it pi was started. A home that is kept in a repository is
         // not that of everything that lies in it.
-        let is_no_home = |folder: &&Path| !home.starts_with(folder) || !guard!(PackagesAroundHome);
+        let is_no_home = |folder: &&Path| !home.starts_with(folder) || !guard!(PackagesEnclosingHome);
         let top = project.ancestors().take_while(is_no_home).find(|folder| folder.join(".git").exists());
         let top = top.unwrap_or(&project);
         if root == top || !top.starts_with(&root) {

@@ -384,7 +384,7 @@ impl Installer {
 
     /// A new name that a person reads as one that is installed already is most likely not the one that was meant.
     fn check_similar(&self, name: &PackageName) -> Result<()> {
-        if self.similar_names || !guard!(NameSimilar) {
+        if self.similar_names || !guard!(PackagesSimilarName) {
             return Ok(());
         }
         for listed in self.list()? {

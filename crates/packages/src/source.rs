@@ -23,7 +23,7 @@ impl PackageName {
     /// Checks a name; `IN_NAME` says what is wrong with it.
     pub fn parse(name: &str) -> Result<Self> {
         let refuse = |why: &str| Err(PackageError::new(InstallCode::Name, printable(name), why.to_owned()));
-        if (name.is_empty() || name.len() > 214) && guard!(NameForm) {
+        if (name.is_empty() || name.len() > 214) && guard!(PackagesNameForm) {
             return refuse("a package name has 1 to 214 characters");
         }
         let parts: Vec<&str> = match name.strip_prefix('@') {
@@ -34,7 +34,7 @@ impl PackageName {
             None => vec![name],
         };
         for part in &parts {
-            if !guard!(NameForm) {
+            if !guard!(PackagesNameForm) {
                 break;
             }
             if part.is_empty() || part.starts_with(['.', '_', '-']) {

@@ -128,7 +128,7 @@ const MOST_NAMED: usize = 4096;
 
 impl Named {
     fn is_new(&mut self, kind: ResourceKind, place: &Path) -> bool {
-        if !guard!(ResourcesRoom) {
+        if !guard!(ResourcesTotalSize) {
             return true;
         }
         self.0.len() < MOST_NAMED && self.0.insert((kind.key(), place.to_owned()))
@@ -262,7 +262,7 @@ impl Resources {
                 }
                 let bytes: usize = self.prompts.iter().map(|known| known.content.len()).sum();
                 let has_room = self.prompts.len() < MOST_PROMPTS && bytes + template.content.len() <= LARGEST_PROMPTS;
-                if has_room || !guard!(ResourcesRoom) {
+                if has_room || !guard!(ResourcesTotalSize) {
                     self.prompts.push(template);
                 } else {
                     let message = format!(
@@ -422,7 +422,7 @@ fn context_files(places: &ResourcePlaces) -> (Vec<ContextFile>, Vec<Problem>) {
 /// user's home is kept in is nobody's in particular.
 fn leads_out(folder: &Path, path: &Path, home: Option<&Path>) -> bool {
     let is_home = |above: &Path| home.is_some_and(|home| home.starts_with(above));
-    let mut own = folder.ancestors().take_while(|above| !is_home(above) || !guard!(PackagesAroundHome));
+    let mut own = folder.ancestors().take_while(|above| !is_home(above) || !guard!(PackagesEnclosingHome));
     let top = own.find(|above| above.join(".git").exists()).unwrap_or(folder);
     match (fs::canonicalize(top), fs::canonicalize(path)) {
         (Ok(top), Ok(real)) => !real.starts_with(top),

@@ -24,7 +24,7 @@ impl Document {
         let Some(end) = end else { return Ok(Self { front: Yaml::Null, body: text }) };
         let yaml = text.get(4..end).unwrap_or_default();
         let words = |why: String| format!("its front matter is no YAML: {why}");
-        if guard!(ResourcesFront) {
+        if guard!(ResourcesFrontMatter) {
             is_plain(yaml).map_err(words)?;
         }
         let front = YamlLoader::load_from_str(yaml).map_err(|error| words(error.to_string()))?;

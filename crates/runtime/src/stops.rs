@@ -30,7 +30,7 @@ impl Stops {
     pub fn listen(last: impl FnOnce() + Send + 'static) -> Result<Self> {
         let failed = |error| Failure::failed(format!("signals cannot be heard: {error}"));
         let heard = Self::new().map_err(failed)?;
-        if guard!(StopsPatience)
+        if guard!(ShutdownDeadline)
             && std::thread::Builder::new().name("stops".to_owned()).spawn(move || end_late(last)).is_err()
         {
             tracing::warn!("no thread for an end that comes late");

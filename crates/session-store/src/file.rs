@@ -124,7 +124,7 @@ pub(super) fn read(path: &Path, options: &SessionOptions, links: Links) -> Resul
         migrate(version, &mut header, &mut values, &options.ambient);
         notices.push(format!("the session file was of format version {version} and is now of version {VERSION}"));
         values.into_iter().zip(writers).for_each(|(value, writer)| scan.take(value, None, writer));
-    } else if length <= MOST_HELD || !guard!(SessionHeld) {
+    } else if length <= MOST_HELD || !guard!(SessionCachedBytes) {
         scan.each(&mut lines, path, |scan, line| {
             let place = Place::of(line.from, line.bytes);
             let writer = scan.writer(line.bytes);
@@ -241,7 +241,7 @@ impl Scan {
 
     /// Returns who wrote a line, by the digests that PiJS recorded.
     fn writer(&self, line: &[u8]) -> Writer {
-        let Some(noted) = self.noted.as_ref().filter(|_| guard!(SessionForeign)) else { return Writer::Own };
+        let Some(noted) = self.noted.as_ref().filter(|_| guard!(SessionForeignLines)) else { return Writer::Own };
         let line = digest(line);
         match () {
             () if noted.is_own(&line) => Writer::Own,

@@ -34,7 +34,7 @@ impl Held {
     /// Lets go of the oldest entries until the others fit, and stops before one that can be read nowhere.
     pub(super) fn let_go(&mut self, is_written: impl Fn(usize) -> bool) {
         while self.bytes > MOST_HELD
-            && guard!(SessionHeld)
+            && guard!(SessionCachedBytes)
             && let Some(oldest) = self.order.front().copied().filter(|oldest| is_written(*oldest))
         {
             self.order.pop_front();

@@ -328,7 +328,7 @@ fn by_author<'a>(
     own: &'a mut Vec<LineDigest>,
     foreign: &'a mut Vec<LineDigest>,
 ) -> &'a mut Vec<LineDigest> {
-    if entries.index.node(at).is_foreign && guard!(SessionCopied) { foreign } else { own }
+    if entries.index.node(at).is_foreign && guard!(SessionCopiedAuthorship) { foreign } else { own }
 }
 
 fn changed(path: &Path) -> SessionError {

@@ -103,7 +103,7 @@ impl Search {
     /// Searches a file on another thread: each byte takes as many steps as the pattern is large, and others wait.
     async fn aside(mut self, context: &ToolContext<'_>, name: String, bytes: Vec<u8>) -> Result<Self, String> {
         static SEARCHING: Semaphore = Semaphore::const_new(LANES);
-        if !guard!(GrepAside) {
+        if !guard!(GrepWorker) {
             self.file(&name, &bytes, &context.cancel);
             return Ok(self);
         }

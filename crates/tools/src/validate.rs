@@ -52,7 +52,7 @@ pub fn arguments(tool: &str, schema: &Value, converts: bool, arguments: &Value) 
 pub async fn arguments_of(tool: &str, schema: &Value, converts: bool, given: &Value) -> Result<Value, String> {
     /// Checks that are done aside, also those that nobody waits for any more.
     static ASIDE: AtomicUsize = AtomicUsize::new(0);
-    if is_too_large(schema) || effort(schema, given) <= EASY || !guard!(SchemaAside) {
+    if is_too_large(schema) || effort(schema, given) <= EASY || !guard!(SchemaWorker) {
         return arguments(tool, schema, converts, given);
     }
     let late = || format!("The arguments of tool \"{tool}\" take too long to be checked against its parameters");

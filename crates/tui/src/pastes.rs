@@ -72,7 +72,7 @@ impl Pastes {
             whole.push_str(&text[behind..place.start]);
             let number = mark(&text[place.clone()]).map_or(0, |(number, _)| number);
             let pasted = self.0.get(number.wrapping_sub(1)).map_or("", |pasted| pasted);
-            let has_room = whole.len() + pasted.len() + text.len() <= MOST_BYTES || !guard!(TuiPutSize);
+            let has_room = whole.len() + pasted.len() + text.len() <= MOST_BYTES || !guard!(TuiInsertedSize);
             whole.push_str(if has_room { pasted } else { &text[place.clone()] });
             behind = place.end;
         }

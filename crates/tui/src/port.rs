@@ -418,7 +418,7 @@ impl TuiPort {
         let by = caller.extension().clone();
         let has_room = self.screen.change(|view| {
             let asked = view.suggestions.values().filter(|asked| asked.by == by).count();
-            let has_room = asked < MOST_SUGGESTIONS || !guard!(TuiRoom);
+            let has_room = asked < MOST_SUGGESTIONS || !guard!(TuiComponents);
             has_room.then(|| view.suggestions.insert(number, Suggested { by, answer })).is_some()
         });
         if !has_room {
@@ -513,7 +513,7 @@ impl View {
         let is_own = self.own_editor.as_ref().is_some_and(|editor| editor.0 == *extension);
         let other = self.own_editor.clone().filter(|_| !is_own);
         let is_paste = op == UiOp::PasteToEditor;
-        if is_paste && self.editor.size() + text.len() > MOST_BYTES && guard!(TuiPutSize) {
+        if is_paste && self.editor.size() + text.len() > MOST_BYTES && guard!(TuiInsertedSize) {
             return Err(too_large("editor_bytes", MOST_BYTES));
         }
         let work = match other {
@@ -547,7 +547,7 @@ impl View {
 
 /// Whether an editor takes a text from an extension.
 fn is_short(text: &str, most: usize) -> Result<(), HostcallError> {
-    match text.len() > most && guard!(TuiPutSize) {
+    match text.len() > most && guard!(TuiInsertedSize) {
         true => Err(too_large("editor_text", most)),
         false => Ok(()),
     }

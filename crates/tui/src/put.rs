@@ -34,7 +34,7 @@ impl View {
 
     /// Whether Enter says what is in the editor: `None` for not yet, and whose text it is.
     pub(super) fn says(&mut self, now: Instant) -> Option<Option<ExtensionId>> {
-        let Some(put) = self.put.as_ref().filter(|_| guard!(TuiPutText)) else { return Some(None) };
+        let Some(put) = self.put.as_ref().filter(|_| guard!(TuiInsertedText)) else { return Some(None) };
         if put.since.is_none_or(|since| now.duration_since(since) < DEAD_TIME) {
             let words = format!("{} has just changed the text; press Enter again to say it", put.by);
             self.say(Style::Warning, &words);

@@ -226,7 +226,7 @@ fn path(cwd: &Path, token: &str, asker: Asker) -> Value {
         (Ok(cwd), Ok(place)) => place.starts_with(cwd),
         _ => false,
     };
-    if asker == Asker::Extension && !is_inside(&place) && guard!(TuiSuggestPlace) {
+    if asker == Asker::Extension && !is_inside(&place) && guard!(TuiSuggestPath) {
         return Value::Null;
     }
     let mut names: Vec<String> = std::fs::read_dir(place)

@@ -335,7 +335,7 @@ impl View {
         let owns = |layer: &&Layer| matches!(layer, Layer::Custom(custom) if custom.id.0 == id.0);
         let layers = self.layers.iter().filter(owns).count();
         match () {
-            () if !guard!(TuiRoom) => Ok(()),
+            () if !guard!(TuiComponents) => Ok(()),
             () if !is_known && components >= MOST_COMPONENTS => Err(used_up("components", MOST_COMPONENTS)),
             () if is_layer && layers >= MOST_KEPT => Err(used_up("layers", MOST_KEPT)),
             () => Ok(()),
@@ -350,7 +350,7 @@ impl View {
         });
         let (count, bytes) = open.fold((0, asked.bytes), |(count, sum), bytes| (count + 1, sum + bytes));
         match () {
-            () if !guard!(TuiRoom) => Ok(()),
+            () if !guard!(TuiComponents) => Ok(()),
             () if count >= MOST_KEPT => Err(used_up("dialogs", MOST_KEPT)),
             () if bytes > MOST_ASKED => Err(used_up("dialog_bytes", MOST_ASKED)),
             () => Ok(()),
@@ -364,7 +364,7 @@ impl View {
             return Ok(());
         }
         let own = self.providers.iter().filter(|known| known.id.0 == provider.id.0).count();
-        if own >= MOST_KEPT && guard!(TuiRoom) {
+        if own >= MOST_KEPT && guard!(TuiComponents) {
             return Err(used_up("autocomplete_providers", MOST_KEPT));
         }
         self.providers.push(provider);
@@ -373,7 +373,7 @@ impl View {
 
     /// A text of one extension goes to the editor of another one.
     pub(super) fn hand(&mut self, to: ComponentId, text: &str, is_paste: bool) -> Result<Vec<Work>, HostcallError> {
-        if self.handed + text.len() > MOST_HANDED && guard!(TuiPutSize) {
+        if self.handed + text.len() > MOST_HANDED && guard!(TuiInsertedSize) {
             return Err(used_up("handed_bytes", MOST_HANDED));
         }
         self.handed += text.len();

@@ -92,7 +92,8 @@ fn every_guard(lowered: &BTreeSet<String>) -> Result<Vec<String>, String> {
     }
     let there: BTreeSet<String> = Guard::ALL.iter().map(|guard| guard.name().to_owned()).collect();
     let unused = Guard::ALL.iter().filter(|guard| !used.contains(guard.variant()));
-    let mut problems: Vec<String> = unused.map(|guard| format!("no code asks for the guard {}", guard.name())).collect();
+    let mut problems: Vec<String> =
+        unused.map(|guard| format!("no code asks for the guard {}", guard.name())).collect();
     for guard in &there {
         match (lowered.contains(guard), ids.pending_guards.contains(guard)) {
             (false, false) => problems.push(format!("no case lowers the guard {guard}")),

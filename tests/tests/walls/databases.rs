@@ -72,7 +72,7 @@ pub(crate) fn a_database_is_the_one_that_was_found() -> bool {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
     use std::sync::atomic::AtomicBool;
     // The race is lost within some ten when nothing stands in the way, and later where two threads seldom run side by side.
-    let rounds = if pijs_protocol::guard::is_up("sqlite.walls") { 1_000 } else { 50_000 };
+    let rounds = if pijs_protocol::guard!(SqliteLandlock) { 1_000 } else { 50_000 };
     /// Folders to the database: SQLite looks at each by its name, and has looked at the first long before it opens the file.
     const DEEP: usize = 180;
     let folder = tempfile::tempdir().expect("a folder");

@@ -46,7 +46,7 @@ impl AgentControl {
     /// Attributes the request that is made next to the extensions whose words no reply has followed.
     pub(crate) fn attribute_request(&self) -> Result<(), ControlError> {
         let mut inner = self.lock();
-        if guard!(DoorWaiting) {
+        if guard!(AttributionPendingMessage) {
             for (extension, asks) in Session::waiting_words(&inner.session)? {
                 *inner.led.now.entry(extension).or_default() |= asks;
             }

@@ -83,7 +83,7 @@ impl AgentControl {
             return Err(ControlError::Refused(format!("the custom type {VERDICT_TYPE:?} is reserved")));
         }
         let mut message = CustomMessage { timestamp: self.0.ambient.epoch_ms(), ..message };
-        message.authors.extend(asker.filter(|_| guard!(DoorAuthor)).map(ToString::to_string));
+        message.authors.extend(asker.filter(|_| guard!(AttributionAuthor)).map(ToString::to_string));
         let mut inner = self.lock();
         let running = inner.is_running();
         match deliver_as {
@@ -114,7 +114,7 @@ impl AgentControl {
     pub(crate) fn may_wait(&self) -> Result<(), HostcallError> {
         let inner = self.lock();
         let waiting = inner.queues.count() + inner.unseen;
-        if waiting >= MOST_WAITING && guard!(QueuesWaiting) {
+        if waiting >= MOST_WAITING && guard!(QueuesPendingMessages) {
             let error = HostcallError::denied("quota", format!("{waiting} messages wait for the model already"));
             return Err(error.with("quota", "waiting_messages").with("limit", MOST_WAITING));
         }
@@ -128,7 +128,7 @@ impl AgentControl {
     /// `denied`, quota `untold_events`: those before it have not been told yet, since it goes on without a pause.
     pub(crate) fn may_tell(&self) -> Result<(), HostcallError> {
         let untold = self.lock().telling;
-        if untold >= MOST_UNTOLD && guard!(SessionUntold) {
+        if untold >= MOST_UNTOLD && guard!(SessionUndeliveredEvents) {
             let error = HostcallError::denied("quota", format!("{untold} events have not been told yet"));
             return Err(error.with("quota", "untold_events").with("limit", MOST_UNTOLD));
         }
@@ -231,7 +231,7 @@ impl AgentControl {
         deliver_as: Option<DeliverAs>,
         expand: bool,
     ) -> Result<(), ControlError> {
-        let author = asker.filter(|_| guard!(DoorAuthor));
+        let author = asker.filter(|_| guard!(AttributionAuthor));
         let content = Authored::by(author, content.as_typed());
         let mut inner = self.lock();
         let running = inner.is_running();

@@ -36,7 +36,7 @@ pub(super) struct Shown {
 
 /// The entries that are shown of a session, and whether some are missing that the model sees.
 fn shown(session: &Session) -> Result<(Vec<Arc<Entry>>, bool), SessionError> {
-    if session.bytes() <= MOST_SHOWN || !guard!(SessionShown) {
+    if session.bytes() <= MOST_SHOWN || !guard!(SessionVisibleBytes) {
         return Ok((session.entries().collect::<Result<_, _>>()?, false));
     }
     let mut seen = session.seen()?;
@@ -104,7 +104,7 @@ impl AgentControl {
     pub(crate) fn read_entries(&self, from: usize) -> Result<Value, HostcallError> {
         self.with_session(|session| {
             let (bytes, most) = (session.bytes(), SESSION_BYTES as u64);
-            if bytes > most && guard!(SessionWhole) {
+            if bytes > most && guard!(SessionAnswerSize) {
                 let message = format!(
                     "the session holds {bytes} bytes, and an extension is given all of it up to {most}; \
                      buildSessionContext() has what the model sees, getEntry() any one entry"

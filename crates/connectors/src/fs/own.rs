@@ -29,7 +29,7 @@ fn denied(reason: Reason) -> Failure {
 pub(super) fn check_left(permit: &Permit, real: &Path, stat: impl FnOnce() -> io::Result<Stat>) -> Result<(), Failure> {
     match permit.reads(real).map_err(denied)? {
         ReadBy::Grant => Ok(()),
-        ReadBy::Making(left) if left == stamp(&stat()?) || !guard!(GateMade) => Ok(()),
+        ReadBy::Making(left) if left == stamp(&stat()?) || !guard!(GateUnchangedSinceWrite) => Ok(()),
         ReadBy::Making(_) | ReadBy::Writing => Err(denied(Reason::Scope)),
     }
 }

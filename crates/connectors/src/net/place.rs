@@ -47,7 +47,7 @@ impl Place {
         if let Ok(followed) = std::fs::canonicalize(&real) {
             real = followed;
         }
-        if guard!(NetPlace) {
+        if guard!(NetSocketPath) {
             request.permit.path(access, &real).map_err(denied)?;
         }
         let folder = crate::system::open_folder(real.parent().unwrap_or(&real)).map_err(missing)?;
@@ -81,7 +81,7 @@ impl Place {
 
 /// Whether an open folder has a path by which it stays what it is.
 fn is_held() -> bool {
-    cfg!(target_os = "linux") && guard!(NetHeld)
+    cfg!(target_os = "linux") && guard!(NetStablePath)
 }
 
 fn of_descriptor(open: &impl AsFd) -> PathBuf {
@@ -90,7 +90,7 @@ fn of_descriptor(open: &impl AsFd) -> PathBuf {
 
 impl Drop for Bound {
     fn drop(&mut self) {
-        if !guard!(NetHeld) {
+        if !guard!(NetStablePath) {
             let _ = std::fs::remove_file(&self.place.real);
         } else if self.identity.is_some() && self.place.identity() == self.identity {
             let _ = rustix::fs::unlinkat(&self.place.folder, &self.place.name, AtFlags::empty());

@@ -41,7 +41,7 @@ thread_local! {
 fn may_remove(path: &Path) -> bool {
     let is_own = || OWN.try_with(|own| own.borrow().iter().any(|journal| journal == path)).unwrap_or(false);
     let is_temporary = || path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(TEMPORARY));
-    is_own() || is_temporary() || !guard!(SqliteRemoves)
+    is_own() || is_temporary() || !guard!(SqliteUnlink)
 }
 
 /// What stands before a database: nothing is removed that was not asked about, and of this thread's stack no more is used
@@ -84,7 +84,7 @@ impl Place {
         let Some(name) = &found.name else { return Err(cannot_open()) };
         let beside = journals_of(&found.real);
         let journals = beside.iter().try_for_each(|journal| request.permit.path(Access::Write, journal));
-        if !read_only && guard!(SqlitePlace) {
+        if !read_only && guard!(SqlitePath) {
             journals.map_err(denied)?;
         }
         request.permit.reads_content(&found.real);
@@ -206,7 +206,7 @@ mod walls {
 
     /// Takes from this thread every file that no rule names. Where the kernel cannot, nothing changes.
     pub(super) fn restrict(rules: &[Rule<'_>]) -> Result<(), HostcallError> {
-        if !guard!(SqliteWalls) {
+        if !guard!(SqliteLandlock) {
             return Ok(());
         }
         confine(rules).map_err(|error| {

@@ -199,7 +199,7 @@ fn query(database: &Connection, request: &Request, rows: usize) -> Result<Output
             let cell = to_json(row.get_ref(index)?, &mut attachments);
             size.add(&cell);
             size.bytes += attachments[attached..].iter().map(Vec::len).sum::<usize>();
-            if size.is_too_large() && guard!(SqliteAnswer) {
+            if size.is_too_large() && guard!(SqliteRows) {
                 return Err(too_much(MESSAGE_VALUES, &format!("values, or {MESSAGE_BYTES} bytes of them")).into());
             }
             cells.push(cell);

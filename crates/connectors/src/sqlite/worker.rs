@@ -105,7 +105,7 @@ impl Worker {
                 is_cancelled = true;
                 end = end.min(now() + GRACE);
             }
-            if now() >= end && guard!(SqliteAnswered) {
+            if now() >= end && guard!(SqliteDeadline) {
                 let limit = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
                 return Err(if is_cancelled { cancelled("sqlite") } else { deadline("sqlite", limit) });
             }
@@ -139,7 +139,7 @@ fn met_cut_file() -> bool {
 fn open(place: Option<Place>, request: &Request) -> Result<Connection, HostcallError> {
     place::begin(STACK / 16)?;
     #[cfg(target_os = "linux")]
-    if guard!(SqliteCut) {
+    if guard!(SqliteTruncatedMap) {
         pijs_engine::survive_cut_files();
     }
     let database = match &place {

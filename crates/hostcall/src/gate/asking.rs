@@ -467,7 +467,7 @@ impl Gate {
     /// Whether a later session can read what is written down now: a path can be longer, or have more of what means
     /// something in patterns, than a pattern may.
     pub(super) fn can_be_kept(&self, scope: Option<&Scope>) -> bool {
-        CompiledScope::compile(scope, &self.inner.places, None).is_ok() || !guard!(GateKept)
+        CompiledScope::compile(scope, &self.inner.places, None).is_ok() || !guard!(GateStorableAnswer)
     }
 
     fn remember(&self, caller: &Caller, remembered: Remembered) {

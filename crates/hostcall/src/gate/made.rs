@@ -155,7 +155,7 @@ impl Case<'_> {
             return false;
         }
         match self.inner.made.stamp(&self.profile.extension, path) {
-            Some(left) if Stamp::at(path) == Some(left) || !guard!(GateMade) => true,
+            Some(left) if Stamp::at(path) == Some(left) || !guard!(GateUnchangedSinceWrite) => true,
             _ => {
                 let is_absent = || std::fs::symlink_metadata(path).is_err_and(|error| is_missing(&error));
                 self.path_without_made(Access::Write, path).is_ok() && is_absent()

@@ -104,7 +104,7 @@ impl Permit {
     pub fn only_new(&self, path: &Path) -> bool {
         self.places().session_folder_of(path).is_some()
             && self.path(Access::Write, path).is_err()
-            && guard!(GateOnlyNew)
+            && guard!(GateCreateOnly)
     }
 
     /// Whether the session may become that of a file. What is in it every extension sees, and what is said from then on is

@@ -137,7 +137,7 @@ impl Case<'_> {
         let may_make = || {
             let is_inside = folder.starts_with(root) && *folder != usual && path.starts_with(folder);
             let is_inside = is_inside || (root == usual && is_nobodys(root, path));
-            let injects = self.by_grant("session.inject", |_| true).is_ok() || !guard!(GateSessions);
+            let injects = self.by_grant("session.inject", |_| true).is_ok() || !guard!(GateSessionFolders);
             (is_above || is_inside) && injects && sessions.may_make_more(extension)
         };
         match access {

@@ -107,7 +107,7 @@ impl Places {
         let is_beside = is_beside && path.file_name().is_some_and(is_lines) && guard!(PlacesSessions);
         let is_whose_own = |kept: &Path| own_folder.is_some_and(|folder| folder.starts_with(kept));
         let runs_later = || own.runs_later.iter().any(|kept| self.is_loaded_from(path, kept) && !is_whose_own(kept));
-        match is_beside || (runs_later() && guard!(PlacesLoaded)) {
+        match is_beside || (runs_later() && guard!(PlacesLoadedCode)) {
             true => Protection::RunsLater,
             false => Protection::None,
         }

@@ -2,11 +2,7 @@
 
 super::guards! {
     /// Waits for extensions that are being restarted before the next model reply begins.
-    AgentReturning = "agent.returning",
-    /// Replaces an oversized answer, error or message of an extension before it is passed on.
-    AnswerSize = "answer.size",
-    /// Limits the updates of a call that its caller has not taken yet.
-    AnswerWaiting = "answer.waiting",
+    AgentAwaitRestart = "agent.await-restart",
     /// Limits the size, number of files, depth and name length of an archive.
     ArchiveCaps = "archive.caps",
     /// Refuses an archive that holds a path twice.
@@ -41,8 +37,22 @@ super::guards! {
     ArtifactMac = "artifact.mac",
     /// Compiles a foreign artifact again instead of trusting its bytecode.
     ArtifactSources = "artifact.sources",
-    /// Refuses a package whose requests cannot be shown whole.
-    AskedWhole = "asked.whole",
+    /// Attributes messages to the extensions that wrote them.
+    AttributionAuthor = "attribution.author",
+    /// Binds a built-in tool to the file that was judged, not to its path.
+    AttributionBoundPaths = "attribution.bound-paths",
+    /// Attributes a tool call to the extension that changed it.
+    AttributionChangedCall = "attribution.changed-call",
+    /// Attributes a tool call to the extension whose message led to it.
+    AttributionMessage = "attribution.message",
+    /// Attributes the next model request to extensions whose messages are unanswered.
+    AttributionPendingMessage = "attribution.pending-message",
+    /// Judges built-in tool calls by the path after links are resolved.
+    AttributionRealPath = "attribution.real-path",
+    /// Attributes a tool call to the extension that produced the reply.
+    AttributionReply = "attribution.reply",
+    /// Names a dependency by its folder, not by what its manifest claims.
+    BuildDependencyNames = "build.dependency-names",
     /// Refuses an entry module outside of the package.
     BuildEntry = "build.entry",
     /// Refuses a resolved file that does not belong to the package.
@@ -53,16 +63,16 @@ super::guards! {
     BuildFoldersAround = "build.folders-around",
     /// Reports source with hidden or bidirectional characters.
     BuildHiddenText = "build.hidden-text",
+    /// Checks the inputs that a build process reports against the files it was served.
+    BuildInputList = "build.input-list",
     /// Rebuilds when a path that was probed during resolution has changed.
-    BuildLooked = "build.looked",
+    BuildLookups = "build.lookups",
     /// Refuses a package manifest that a link leads out of the package.
     BuildManifest = "build.manifest",
     /// Counts dependency manifests among the sources that a grant is bound to.
     BuildManifests = "build.manifests",
     /// Searches only folders that are named `node_modules` after links are resolved.
     BuildModules = "build.modules",
-    /// Names a dependency by its folder, not by what its manifest claims.
-    BuildNames = "build.names",
     /// Limits how deeply source may nest before it is parsed.
     BuildNesting = "build.nesting",
     /// Refuses files outside of the extension's folder that it may not read at run time.
@@ -77,40 +87,12 @@ super::guards! {
     BuildRootHandles = "build.root-handles",
     /// Refuses imports by URL or absolute path.
     BuildSchemes = "build.schemes",
-    /// Checks the inputs that a build process reports against the files it was served.
-    BuildServed = "build.served",
     /// Limits the source bytes of one build.
     BuildSize = "build.size",
     /// Opens source files beneath their root without following links.
     BuildTree = "build.tree",
     /// Limits event bus emissions that listeners have not handled yet.
     BusBacklog = "bus.backlog",
-    /// Keeps the installed version when an unattended update asks for more.
-    ConsentHeld = "consent.held",
-    /// Attributes messages to the extensions that wrote them.
-    DoorAuthor = "door.author",
-    /// Attributes a tool call to the extension that changed it.
-    DoorCall = "door.call",
-    /// Refuses a model-facing registration without its capability.
-    DoorCapability = "door.capability",
-    /// Withholds a tool whose definition differs from the one the user agreed to.
-    DoorDefinition = "door.definition",
-    /// Binds a built-in tool to the file that was judged, not to its path.
-    DoorHandles = "door.handles",
-    /// Ignores a model that an extension chose when its session is opened again.
-    DoorLeft = "door.left",
-    /// Refuses an extension's model request to an address that it may not reach.
-    DoorReach = "door.reach",
-    /// Judges built-in tool calls by the path after links are resolved.
-    DoorReal = "door.real",
-    /// Refuses tools and commands whose names or definitions attack the host.
-    DoorRegistration = "door.registration",
-    /// Attributes a tool call to the extension that produced the reply.
-    DoorReply = "door.reply",
-    /// Attributes a tool call to the extension whose message led to it.
-    DoorTaint = "door.taint",
-    /// Attributes the next model request to extensions whose messages are unanswered.
-    DoorWaiting = "door.waiting",
     /// Refuses scenario files outside of the scenario's folder.
     DriveInside = "drive.inside",
     /// Holds one exclusive lock while state is changed.
@@ -125,6 +107,8 @@ super::guards! {
     DurableSingleWriter = "durable.single-writer",
     /// Limits the work of computing an edit's difference.
     EditDiff = "edit.diff",
+    /// Refuses an extension's model request to an address that it may not reach.
+    EgressModelAddress = "egress.model-address",
     /// Refuses dynamic imports of internal and unknown modules.
     EngineDynamicImports = "engine.dynamic-imports",
     /// Ends a turn that has used up its execution budget.
@@ -141,6 +125,12 @@ super::guards! {
     EngineStack = "engine.stack",
     /// Limits size and number of texts that are compiled at run time.
     EngineTextCode = "engine.text-code",
+    /// Replaces an oversized answer, error or message of an extension before it is passed on.
+    EventsAnswerSize = "events.answer-size",
+    /// Limits the size of events delivered to a realm.
+    EventsSize = "events.size",
+    /// Limits the updates of a call that its caller has not taken yet.
+    EventsUpdateBacklog = "events.update-backlog",
     /// Refuses program arguments that name protected files.
     ExecArguments = "exec.arguments",
     /// Stops git from treating a plain folder as a bare repository.
@@ -231,6 +221,8 @@ super::guards! {
     GateClaimed = "gate.claimed",
     /// Protects the code of other extensions from changes.
     GateCode = "gate.code",
+    /// Lets a create grant touch no file that exists.
+    GateCreateOnly = "gate.create-only",
     /// Applies the policy's and the user's refusals before any grant.
     GateDenyList = "gate.deny-list",
     /// Treats an empty scope as covering nothing.
@@ -243,20 +235,14 @@ super::guards! {
     GateGrant = "gate.grant",
     /// Protects settings files in the home directory that programs execute.
     GateHomeSettings = "gate.home-settings",
-    /// Offers to remember only answers that a later session can read.
-    GateKept = "gate.kept",
     /// Gives a loose file only itself and files that bear its name, not its whole folder.
-    GateLoose = "gate.loose",
-    /// Reads back a file under a write grant only if nobody changed it.
-    GateMade = "gate.made",
+    GateLooseFolder = "gate.loose-folder",
     /// Limits a capability to the hostcalls that it names.
     GateMethods = "gate.methods",
     /// Keeps no answer about one tool call beyond the session.
     GateNamedTool = "gate.named-tool",
     /// Uses a one-time answer for exactly the call it was given for.
     GateOnce = "gate.once",
-    /// Lets a create grant touch no file that exists.
-    GateOnlyNew = "gate.only-new",
     /// Limits an extension's exemption to its own folder.
     GateOwn = "gate.own",
     /// Refuses protected paths whatever is granted.
@@ -270,13 +256,17 @@ super::guards! {
     /// Protects session files above every grant.
     GateSessionFiles = "gate.session-files",
     /// Requires `session.inject` to create files in session folders.
-    GateSessions = "gate.sessions",
+    GateSessionFolders = "gate.session-folders",
     /// Asks before connecting to another program's socket.
     GateSocket = "gate.socket",
     /// Refuses a literal `*` in the host name of a call.
     GateStar = "gate.star",
+    /// Offers to remember only answers that a later session can read.
+    GateStorableAnswer = "gate.storable-answer",
     /// Switches the session only to files that are known sessions.
     GateSwitch = "gate.switch",
+    /// Reads back a file under a write grant only if nobody changed it.
+    GateUnchangedSinceWrite = "gate.unchanged-since-write",
     /// Refuses to ask the user while a stream waits for a verdict.
     GateVerdict = "gate.verdict",
     /// Refuses parts of a git source that git reads as options.
@@ -296,23 +286,23 @@ super::guards! {
     /// Refuses to install a package whose scopes cannot be parsed.
     GrantsReadable = "grants.readable",
     /// Searches expensive patterns on a thread that can be abandoned.
-    GrepAside = "grep.aside",
+    GrepWorker = "grep.worker",
     /// Ends a handler that continues after the user aborted.
     HookAbort = "hook.abort",
     /// Ends a handler that exceeds its deadline.
     HookDeadline = "hook.deadline",
     /// Limits the text that a verdict injects.
     HookRetrySize = "hook.retry-size",
-    /// Refuses an event while the extension that decides about it is gone.
-    HostMissed = "host.missed",
-    /// Reports a command of a stopped extension instead of sending it to the model.
-    HostMissedCommands = "host.missed-commands",
-    /// Runs no other tool in place of one whose extension is gone.
-    HostMissedTools = "host.missed-tools",
-    /// Refuses an event whose deciding extension was replaced meanwhile.
-    HostReplaced = "host.replaced",
     /// Waits for the restart of an extension that handles the event.
-    HostReturning = "host.returning",
+    HostAwaitDecider = "host.await-decider",
+    /// Reports a command of a stopped extension instead of sending it to the model.
+    HostMissingCommands = "host.missing-commands",
+    /// Refuses an event while the extension that decides about it is gone.
+    HostMissingDecider = "host.missing-decider",
+    /// Runs no other tool in place of one whose extension is gone.
+    HostMissingTools = "host.missing-tools",
+    /// Refuses an event whose deciding extension was replaced meanwhile.
+    HostReplacedRealm = "host.replaced-realm",
     /// Refuses private, loopback and link-local addresses at each redirect.
     HttpAddress = "http.address",
     /// Limits content codings and the size of decoded bodies.
@@ -329,6 +319,8 @@ super::guards! {
     HttpRedirect = "http.redirect",
     /// Limits the size of response bodies.
     HttpSize = "http.size",
+    /// Keeps the installed version when an unattended update asks for more.
+    InstallKeepWorking = "install.keep-working",
     /// Checks an update completely before it replaces the installed version.
     InstallReview = "install.review",
     /// Requires the strongest stated digest to match.
@@ -391,12 +383,6 @@ super::guards! {
     McpPins = "mcp.pins",
     /// Matches a call of an MCP tool against the granted server and tool.
     McpScope = "mcp.scope",
-    /// Abandons an extension's model request at shutdown.
-    ModelLeft = "model.left",
-    /// Refuses malformed package names.
-    NameForm = "name.form",
-    /// Refuses a name that resembles an installed package's.
-    NameSimilar = "name.similar",
     /// Checks the names of files in a local folder.
     NamesFolder = "names.folder",
     /// Refuses a `.git` file that names a repository outside of the package.
@@ -406,45 +392,47 @@ super::guards! {
     /// Refuses version-control folders inside of a package.
     NamesRepository = "names.repository",
     /// Limits open connections of one extension.
-    NetFiles = "net.files",
-    /// Refers to an open folder by its handle.
-    NetHeld = "net.held",
-    /// Limits concurrent name resolutions of one extension.
-    NetLookUps = "net.look-ups",
-    /// Limits how many different names are resolved under a wildcard.
-    NetLookups = "net.lookups",
+    NetConnections = "net.connections",
     /// Refuses plain connections to this machine.
     NetLoopback = "net.loopback",
-    /// Judges a socket by its path after links are resolved.
-    NetPlace = "net.place",
     /// Refuses names that resolve to an address that is not public.
     NetPublic = "net.public",
     /// Checks HTTP requests written to raw sockets against the granted host.
     NetRequests = "net.requests",
+    /// Limits how many different names are resolved under a wildcard.
+    NetResolvedNames = "net.resolved-names",
+    /// Limits concurrent name resolutions of one extension.
+    NetResolverThreads = "net.resolver-threads",
+    /// Judges a socket by its path after links are resolved.
+    NetSocketPath = "net.socket-path",
+    /// Refers to an open folder by its handle.
+    NetStablePath = "net.stable-path",
     /// Escapes control characters in JSON printed to a terminal.
     OutputJson = "output.json",
-    /// Gives a project's package no right to read the folder that encloses the project.
-    PackagesAround = "packages.around",
-    /// Gives a project's package no right to read a home that encloses it.
-    PackagesAroundHome = "packages.around-home",
     /// Restores each package independently of failing ones.
     PackagesEach = "packages.each",
+    /// Gives a project's package no right to read the folder that encloses the project.
+    PackagesEnclosingFolder = "packages.enclosing-folder",
+    /// Gives a project's package no right to read a home that encloses it.
+    PackagesEnclosingHome = "packages.enclosing-home",
+    /// Refuses malformed package names.
+    PackagesNameForm = "packages.name-form",
     /// Refuses repositories whose folders would contain each other.
     PackagesNested = "packages.nested",
     /// Refuses links in a project's package store.
     PackagesNoLinks = "packages.no-links",
+    /// Refuses a name that resembles an installed package's.
+    PackagesSimilarName = "packages.similar-name",
     /// Limits how many folders a search for resources visits.
     PackagesWalk = "packages.walk",
     /// Protects code that was loaded from a local folder.
-    PlacesLoaded = "places.loaded",
+    PlacesLoadedCode = "places.loaded-code",
     /// Protects PiJS's own state wherever links put it.
     PlacesOwnState = "places.own-state",
     /// Protects the folders of sessions wherever they lie.
     PlacesSessions = "places.sessions",
     /// Refuses to start with a policy that cannot be parsed.
     PolicyReadable = "policy.readable",
-    /// Ends print mode on a signal although an extension continues.
-    PrintStop = "print.stop",
     /// Ignores input typed before a permission question could be read.
     PromptDeadTime = "prompt.dead-time",
     /// Shows every part of a changed tool definition.
@@ -459,10 +447,12 @@ super::guards! {
     PromptSanitised = "prompt.sanitised",
     /// Shows the resolved path and folder that a question is about.
     PromptWhole = "prompt.whole",
+    /// Refuses a package whose requests cannot be shown whole.
+    PromptWholeRequest = "prompt.whole-request",
     /// Removes credentials from provider addresses that extensions see.
     ProviderAddress = "provider.address",
     /// Limits messages that wait for the model.
-    QueuesWaiting = "queues.waiting",
+    QueuesPendingMessages = "queues.pending-messages",
     /// Limits the size of a hostcall's result.
     QuotaAnswer = "quota.answer",
     /// Limits dialogs of one extension.
@@ -478,7 +468,7 @@ super::guards! {
     /// Applies back-pressure to streams that the realm does not read.
     QuotaStreams = "quota.streams",
     /// Limits completed results that the realm has not taken.
-    QuotaUntaken = "quota.untaken",
+    QuotaUndelivered = "quota.undelivered",
     /// Kills a worker that exceeds its turn's deadline.
     RealmDeadline = "realm.deadline",
     /// Kills workers when their host dies.
@@ -500,17 +490,21 @@ super::guards! {
     /// Denies system calls to workers with seccomp.
     RealmSeccomp = "realm.seccomp",
     /// Stops restarting an extension that is slow at each start.
-    RealmStart = "realm.start",
+    RealmSlowStart = "realm.slow-start",
     /// Counts each timer of a realm once.
     RealmTimers = "realm.timers",
     /// Ends a worker that sends a message outside of its turn.
     RealmTurns = "realm.turns",
+    /// Refuses a model-facing registration without its capability.
+    RegistrationCapability = "registration.capability",
+    /// Limits the total size of an extension's registrations.
+    RegistrationSize = "registration.size",
+    /// Refuses tools and commands whose names or definitions attack the host.
+    RegistrationValid = "registration.valid",
     /// Delays updates to versions that are too young.
     RegistryAge = "registry.age",
     /// Refuses archives from another origin than the registry's.
     RegistryOrigin = "registry.origin",
-    /// Limits the total size of an extension's registrations.
-    RegistryRoom = "registry.room",
     /// Limits the size of a registry's answers.
     RegistrySize = "registry.size",
     /// Limits the reply of an extension's model.
@@ -524,75 +518,81 @@ super::guards! {
     /// Limits the size of context files.
     ResourcesContextSize = "resources.context-size",
     /// Limits nesting of front matter.
-    ResourcesFront = "resources.front",
+    ResourcesFrontMatter = "resources.front-matter",
     /// Refuses resources that link to protected files.
     ResourcesProtected = "resources.protected",
-    /// Limits the total size of an extension's resources.
-    ResourcesRoom = "resources.room",
     /// Limits the text that a prompt template expands to.
     ResourcesTemplateSize = "resources.template-size",
+    /// Limits the total size of an extension's resources.
+    ResourcesTotalSize = "resources.total-size",
     /// Answers dialogs at once when the RPC client has gone.
     RpcClosed = "rpc.closed",
     /// Refuses rule files that link to protected files.
     RulesProtected = "rules.protected",
-    /// Validates expensive schemas on a thread that can be abandoned.
-    SchemaAside = "schema.aside",
     /// Limits regular expressions in tool schemas.
     SchemaPatterns = "schema.patterns",
+    /// Validates expensive schemas on a thread that can be abandoned.
+    SchemaWorker = "schema.worker",
     /// Resolves a declared home path below the home directory.
     ScopeHome = "scope.home",
+    /// Limits one answer of `read_entries`.
+    SessionAnswerSize = "session.answer-size",
+    /// Limits how much of a session file is kept in memory.
+    SessionCachedBytes = "session.cached-bytes",
     /// Preserves the foreign authorship of copied session lines.
-    SessionCopied = "session.copied",
+    SessionCopiedAuthorship = "session.copied-authorship",
     /// Stops custom messages from passing as verdicts.
-    SessionCustom = "session.custom",
+    SessionCustomRole = "session.custom-role",
     /// Repairs a damaged end of a session file before appending.
     SessionDamaged = "session.damaged",
     /// Detects session lines that PiJS did not write.
-    SessionForeign = "session.foreign",
-    /// Limits how much of a session file is kept in memory.
-    SessionHeld = "session.held",
+    SessionForeignLines = "session.foreign-lines",
+    /// Ignores a model that an extension chose when its session is opened again.
+    SessionImposedModel = "session.imposed-model",
     /// Limits what extensions add to a session.
-    SessionRoom = "session.room",
-    /// Limits the part of a session that extensions see at once.
-    SessionShown = "session.shown",
+    SessionSize = "session.size",
     /// Detects a session file that changed after it was indexed.
     SessionUnchanged = "session.unchanged",
     /// Limits events that an extension causes and that are not delivered yet.
-    SessionUntold = "session.untold",
+    SessionUndeliveredEvents = "session.undelivered-events",
     /// Counts the values of session entries toward their size.
     SessionValues = "session.values",
-    /// Limits one answer of `read_entries`.
-    SessionWhole = "session.whole",
-    /// Limits the size of a query's result.
-    SqliteAnswer = "sqlite.answer",
-    /// Answers a call whose statement does not end.
-    SqliteAnswered = "sqlite.answered",
+    /// Limits the part of a session that extensions see at once.
+    SessionVisibleBytes = "session.visible-bytes",
+    /// Ends the process when shutdown takes too long.
+    ShutdownDeadline = "shutdown.deadline",
+    /// Abandons an extension's model request at shutdown.
+    ShutdownModelRequest = "shutdown.model-request",
+    /// Ends print mode on a signal although an extension continues.
+    ShutdownPrint = "shutdown.print",
     /// Refuses to attach a database whose name is not a literal.
     SqliteAttach = "sqlite.attach",
     /// Denies statements that reach beyond the database.
     SqliteAuthorizer = "sqlite.authorizer",
-    /// Survives a database file that is truncated while it is mapped into memory.
-    SqliteCut = "sqlite.cut",
+    /// Answers a call whose statement does not end.
+    SqliteDeadline = "sqlite.deadline",
     /// Limits the memory of SQLite.
     SqliteHeap = "sqlite.heap",
-    /// Closes databases that keep too much in memory.
-    SqliteKept = "sqlite.kept",
+    /// Denies other files to the thread of a database with Landlock.
+    SqliteLandlock = "sqlite.landlock",
     /// Limits nesting of SQL.
     SqliteNesting = "sqlite.nesting",
     /// Opens a database by the path that the gate judged.
-    SqlitePlace = "sqlite.place",
+    SqlitePath = "sqlite.path",
     /// Refuses pragmas that change the whole process.
     SqliteProcess = "sqlite.process",
-    /// Limits which files SQLite may remove.
-    SqliteRemoves = "sqlite.removes",
+    /// Closes databases that keep too much in memory.
+    SqliteRetained = "sqlite.retained",
+    /// Limits the size of a query's result.
+    SqliteRows = "sqlite.rows",
     /// Limits the stack that a statement uses.
     SqliteStack = "sqlite.stack",
     /// Limits threads whose statements do not end.
-    SqliteStuck = "sqlite.stuck",
-    /// Denies other files to the thread of a database with Landlock.
-    SqliteWalls = "sqlite.walls",
-    /// Ends the process when shutdown takes too long.
-    StopsPatience = "stops.patience",
+    SqliteStuckThreads = "sqlite.stuck-threads",
+    /// Survives a database file that is truncated while it is mapped into memory.
+    SqliteTruncatedMap = "sqlite.truncated-map",
+    /// Limits which files SQLite may remove.
+    SqliteUnlink = "sqlite.unlink",
     /// Removes forged verdicts and system messages from an extension's context.
     SystemForged = "system.forged",
     /// Neutralises chat-template markers in text for the system role.
@@ -605,10 +605,10 @@ super::guards! {
     TerminalSanitise = "terminal.sanitise",
     /// Limits timers of one realm.
     TickTimers = "tick.timers",
-    /// Limits the size of events delivered to a realm.
-    ToldSize = "told.size",
     /// Limits a tool's updates that nobody has taken yet.
     ToolUpdates = "tool.updates",
+    /// Withholds a tool whose definition differs from the one the user agreed to.
+    ToolsPinnedDefinition = "tools.pinned-definition",
     /// Ignores settings and extensions of an untrusted project.
     TrustFolder = "trust.folder",
     /// Remembers only the user's own answer about trust.
@@ -617,24 +617,24 @@ super::guards! {
     TuiChangedKeys = "tui.changed-keys",
     /// Limits the input that a listener makes of one key.
     TuiChangedSize = "tui.changed-size",
+    /// Limits components and suggestion providers of extensions.
+    TuiComponents = "tui.components",
     /// Submits an extension's editor only on the user's Enter.
     TuiEditorSubmit = "tui.editor-submit",
     /// Exits on Ctrl+C twice, whatever has the keys.
     TuiExitChord = "tui.exit-chord",
+    /// Limits text that extensions put into the editor.
+    TuiInsertedSize = "tui.inserted-size",
+    /// Attributes text that an extension put into the editor.
+    TuiInsertedText = "tui.inserted-text",
     /// Runs PiJS's own commands only when the user typed them.
     TuiOwnCommand = "tui.own-command",
-    /// Limits text that extensions put into the editor.
-    TuiPutSize = "tui.put-size",
-    /// Attributes text that an extension put into the editor.
-    TuiPutText = "tui.put-text",
     /// Draws permission questions over everything else.
     TuiQuestionFrame = "tui.question-frame",
     /// Delivers no keys to listeners during a permission question.
     TuiQuestionKeys = "tui.question-keys",
-    /// Limits components and suggestion providers of extensions.
-    TuiRoom = "tui.room",
     /// Limits path suggestions for extensions to the project.
-    TuiSuggestPlace = "tui.suggest-place",
+    TuiSuggestPath = "tui.suggest-path",
     /// Limits text that the terminal lays out.
     TuiTextSize = "tui.text-size",
     /// Limits retries of verdicts by rule, extension and session.

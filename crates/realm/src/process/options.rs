@@ -56,7 +56,7 @@ impl ProcessOptions {
             },
             Task::Stream(_) => false,
         };
-        if is_start && guard!(RealmStart) { self.start.min(self.turn) } else { self.turn }
+        if is_start && guard!(RealmSlowStart) { self.start.min(self.turn) } else { self.turn }
     }
 }
 
