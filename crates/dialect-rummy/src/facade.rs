@@ -6,6 +6,7 @@
 use crate::entry::{Entry, State, Visibility};
 use crate::error::StoreError;
 use crate::store::{Relocate, Removal, Set, Store, Target};
+use crate::stream::End;
 use crate::text;
 use crate::writer::Writer;
 use serde_json::{Map, Value, json};
@@ -30,6 +31,7 @@ impl Store {
             | "demoteTurnEntries"
             | "demoteRunVisibleEntries"
             | "archivePriorPromptArtifacts" => self.change(&args, ceiling),
+            "openStream" | "appendStream" | "endStream" => self.stream(&args, ceiling),
             "upsert"
             | "promote"
             | "demote"
@@ -77,6 +79,42 @@ impl Store {
             _ => {
                 let status = integer(object, "status").unwrap_or(102);
                 self.update(&self.set_of(object)?, status, writer).map(Value::String)
+            }
+        }
+    }
+
+    /// Channels of a command: `openStream(runId, path, command, channels)`, `appendStream(runId, path, channel, chunk)`,
+    /// `endStream(runId, path, {exitCode} or {aborted} or {cancelled})`.
+    ///
+    /// Fails for channels of a scheme that the caller may not write.
+    fn stream(&mut self, args: &Args<'_>, ceiling: Writer) -> Result<Value, StoreError> {
+        let (run_id, path) = (args.integer(0)?, args.string(1)?);
+        let writer = Writer::under(None, ceiling, self.options().conduct)?;
+        self.permit_path(&text::log_path_to_data_base(&text::normalize_path(&path)), writer)?;
+        match args.method {
+            "openStream" => {
+                let numbers = args.value(3).as_array().into_iter().flatten().filter_map(Value::as_u64);
+                let channels: Vec<u32> = numbers.filter_map(|number| number.try_into().ok()).collect();
+                let log = self.entry(run_id, &path)?;
+                let (turn, loop_id) = log.map_or((None, None), |log| (Some(log.turn), log.loop_id));
+                let paths = self.open_channels(run_id, &path, &args.string(2)?, &channels, turn, loop_id)?;
+                Ok(paths.into())
+            }
+            "appendStream" => {
+                let channel = u32::try_from(args.integer(2)?).unwrap_or_default();
+                self.append_chunk(run_id, &path, channel, &args.string(3)?).map(|()| Value::Null)
+            }
+            _ => {
+                let how = args.value(2).as_object().cloned().unwrap_or_default();
+                let end = if let Some(exit_code) = integer(&how, "exitCode") {
+                    End::Completed { exit_code }
+                } else if how.contains_key("aborted") {
+                    End::Aborted { reason: string(&how, "aborted") }
+                } else {
+                    End::Cancelled { reason: string(&how, "cancelled") }
+                };
+                let channels = self.end_stream(run_id, &path, &end, string(&how, "duration").as_deref())?;
+                Ok(channels.into())
             }
         }
     }

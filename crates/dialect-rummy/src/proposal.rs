@@ -125,8 +125,10 @@ impl Store {
         self.end(resolution, State::Failed, Some(&veto.outcome), &veto.body, None)
     }
 
-    /// Ends a resolution. For an accepted one the body is what the filter `content` returned.
+    /// Ends a resolution. For an accepted one the body is what the filter `content` returned; an empty one leaves the
+    /// body of the proposal.
     pub fn settle(&mut self, resolution: &Resolution, body: &str) -> Result<Settled, StoreError> {
+        let body = if body.is_empty() && resolution.action != Action::Reject { &resolution.entry.body } else { body };
         match resolution.action {
             Action::Accept => self.end(resolution, State::Resolved, None, body, Some(Action::Accept)),
             Action::Error => self.end(resolution, State::Failed, Some("error"), body, None),
@@ -180,7 +182,7 @@ impl Store {
             {
                 let pattern = Pattern::parse(pattern)?;
                 for file in &files {
-                    if pattern.matches(file)? {
+                    if pattern.matches(&plain(file))? {
                         return Ok(Some(file.clone()));
                     }
                 }
@@ -193,6 +195,19 @@ impl Store {
     pub(crate) fn writer_of(&self, path: &str) -> Writer {
         if self.admits(path, Writer::Plugin) { Writer::Plugin } else { Writer::System }
     }
+}
+
+/// Returns a path of a file without its `.` and `..`, as patterns name it.
+fn plain(path: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/').filter(|part| !part.is_empty() && *part != ".") {
+        if part == ".." && parts.last().is_some_and(|last| *last != "..") {
+            parts.pop();
+        } else {
+            parts.push(part);
+        }
+    }
+    parts.join("/")
 }
 
 #[cfg(test)]
@@ -242,10 +257,13 @@ mod tests {
         let (mut store, run) = demo();
         let constraint = json!({"project_id": 1, "pattern": "src/**", "visibility": "readonly"});
         store.statement("upsert_file_constraint", "run", &constraint).unwrap();
-        proposed(&mut store, run, "log://turn_2/set/src/a.js", json!({"path": "src/a.js"}));
-        let settled =
-            store.begin_resolution(run, "log://turn_2/set/src/a.js", Action::Accept, None).unwrap().unwrap_err();
-        assert_eq!((settled.state, settled.outcome.as_deref(), settled.event), (State::Failed, Some("readonly"), None));
+        for file in ["src/a.js", "./src/a.js", "lib/../src/./a.js"] {
+            proposed(&mut store, run, "log://turn_2/set/src/a.js", json!({ "path": file }));
+            let settled =
+                store.begin_resolution(run, "log://turn_2/set/src/a.js", Action::Accept, None).unwrap().unwrap_err();
+            let told = (settled.state, settled.outcome.as_deref(), settled.event);
+            assert_eq!(told, (State::Failed, Some("readonly"), None), "{file}");
+        }
     }
 
     #[test]

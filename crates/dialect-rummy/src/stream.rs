@@ -76,6 +76,13 @@ impl Store {
         duration: Option<&str>,
     ) -> Result<usize, StoreError> {
         let (log, base) = ends(path);
+        let channels = self.channels(run_id, &base)?;
+        let is_log = log.starts_with("log://") || self.options().profile.has_numeric_status;
+        if channels.is_empty() || !is_log {
+            return Err(StoreError::invalid(format!(
+                "stream: {path} has no channels: name the log entry of a command"
+            )));
+        }
         let (state, outcome) = match end {
             End::Completed { exit_code: 0 } => (State::Resolved, None),
             End::Completed { exit_code } => (State::Failed, Some(format!("exit:{exit_code}"))),
@@ -84,7 +91,6 @@ impl Store {
                 (State::Cancelled, Some(reason.clone().unwrap_or_else(|| "cancelled".to_owned())))
             }
         };
-        let channels = self.channels(run_id, &base)?;
         for channel in channels.iter().filter(|channel| channel.state == State::Streaming) {
             let set = Set { outcome: outcome.clone(), ..Set::new(run_id, &channel.path).state(state) };
             self.set(&set, self.writer_of(&channel.path))?;
@@ -185,6 +191,22 @@ mod tests {
         );
         let error = store.append_chunk(run, "log://turn_1/sh/npm_test", 1, "late").unwrap_err();
         assert!(error.to_string().contains("it is failed"), "{error}");
+    }
+
+    /// An entry that is no log of a command is nobody's to rewrite.
+    #[test]
+    fn what_has_no_channels_is_left_alone() {
+        let (mut store, run) = demo();
+        store.set(&Set::new(run, "known://x").body("kept"), Writer::Plugin).unwrap();
+        store.set(&Set::new(run, "known://x_1").body("kept"), Writer::Plugin).unwrap();
+        for path in ["known://x", "log://turn_1/sh/none"] {
+            let error = store.end_stream(run, path, &End::Completed { exit_code: 0 }, None).unwrap_err();
+            assert!(error.to_string().contains("has no channels"), "{error}");
+        }
+        assert_eq!(body(&store, run, "known://x"), "kept");
+        let args = json!([run, "log://turn_1/instructions/x", "c", [1]]);
+        let error = store.entries("openStream", &args, Writer::Plugin).unwrap_err();
+        assert!(error.to_string().starts_with("403"), "{error}");
     }
 
     /// Document 002, "Streaming" methods: aborted by the client, cancelled by the server.

@@ -74,6 +74,11 @@ impl Store {
     }
 
     /// Fails unless the writer may write entries of the path's scheme.
+    pub(crate) fn permit_path(&self, path: &str, writer: Writer) -> Result<(), StoreError> {
+        self.permit(path, &self.rule(path), writer)
+    }
+
+    /// Fails unless a rule allows the writer.
     pub(super) fn permit(&self, path: &str, rule: &Rule, writer: Writer) -> Result<(), StoreError> {
         if rule.writers.iter().any(|one| one == writer.as_str()) {
             return Ok(());
