@@ -76,7 +76,8 @@ impl AssembledRow {
         let row = &self.row;
         json!({
             "ordinal": row.ordinal, "path": row.path, "scheme": text::scheme_of(&row.path), "visibility": row.visibility,
-            "state": row.state, "outcome": row.outcome, "body": row.body, "attributes": row.attributes,
+            "state": row.state, "outcome": row.outcome, "body": row.body,
+            "attributes": serde_json::from_str::<Value>(&row.attributes).unwrap_or_default(),
             "category": row.category, "source_turn": row.turn, "tokens": self.cost.premium(),
             "vTokens": self.cost.visible_tokens, "sTokens": self.cost.summarized_tokens, "aTokens": self.cost.premium(),
             "vBody": self.projection.visible, "sBody": self.projection.summarized,
@@ -108,20 +109,28 @@ impl Store {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    /// Takes the snapshot of a turn: each row's views, what they cost, and their place.
+    /// Takes the snapshot of a turn: each row's views, what they cost, and their place. Views come in the order of the rows;
+    /// a row without one is empty.
     ///
-    /// A turn that is assembled again replaces its snapshot. Nothing is kept when a view fails.
-    pub fn materialize<E: From<StoreError>>(
+    /// A turn that is assembled again replaces its snapshot.
+    pub fn materialize(
         &mut self,
         run_id: i64,
         loop_id: Option<i64>,
         turn: i64,
-        mut view: impl FnMut(&ContextRow) -> Result<Projection, E>,
-    ) -> Result<Vec<AssembledRow>, E> {
+        rows: Vec<ContextRow>,
+        views: Vec<Projection>,
+    ) -> Result<Vec<AssembledRow>, StoreError> {
+        let rows = self.assembled(rows, views);
+        self.keep_context(run_id, loop_id, turn, &rows)?;
+        Ok(rows)
+    }
+
+    /// Puts rows and their views together, with what they cost.
+    pub fn assembled(&self, rows: Vec<ContextRow>, views: Vec<Projection>) -> Vec<AssembledRow> {
         let divisor = self.options().token_divisor;
-        let mut rows = Vec::new();
-        for mut row in self.context_rows(run_id)? {
-            let projection = view(&row)?;
+        let views = views.into_iter().chain(std::iter::repeat_with(Projection::default));
+        let assembled = rows.into_iter().zip(views).map(|(mut row, projection)| {
             let cost = Cost {
                 scheme: row.scheme.clone(),
                 visibility: row.visibility,
@@ -131,10 +140,9 @@ impl Store {
             let shown =
                 if row.visibility == Visibility::Visible { &projection.visible } else { &projection.summarized };
             row.body.clone_from(shown);
-            rows.push(AssembledRow { row, projection, cost });
-        }
-        self.keep_context(run_id, loop_id, turn, &rows)?;
-        Ok(rows)
+            AssembledRow { row, projection, cost }
+        });
+        assembled.collect()
     }
 
     fn keep_context(
@@ -189,8 +197,12 @@ mod tests {
     use crate::store::tests::demo;
     use crate::{Set, Writer};
 
-    fn view(row: &ContextRow) -> Result<Projection, StoreError> {
-        Ok(Projection { visible: row.body.clone(), summarized: row.body.chars().take(2).collect() })
+    fn assembled(store: &mut Store, run: i64, turn: i64) -> Vec<AssembledRow> {
+        let rows = store.context_rows(run).unwrap();
+        let view =
+            |row: &ContextRow| Projection { visible: row.body.clone(), summarized: row.body.chars().take(2).collect() };
+        let views = rows.iter().map(view).collect();
+        store.materialize(run, None, turn, rows, views).unwrap()
     }
 
     /// Document 002, "Materialization" and "Token Accounting".
@@ -202,25 +214,14 @@ mod tests {
         store.set(&set("known://b"), Writer::Model).unwrap();
         store.set(&set("known://c").visibility(Visibility::Archived), Writer::Model).unwrap();
         store.set(&set("prompt://2"), Writer::Plugin).unwrap();
-        let rows = store.materialize(run, None, 2, view).unwrap();
+        let rows = assembled(&mut store, run, 2);
         let seen: Vec<_> = rows.iter().map(|one| (one.row.path.as_str(), one.row.body.as_str())).collect();
         assert_eq!(seen, [("known://b", "01"), ("known://a", "0123456789"), ("prompt://2", "0123456789")]);
         assert_eq!(rows[0].to_json()["tokens"], 4);
         assert_eq!((rows[1].cost.visible_tokens, rows[1].cost.summarized_tokens), (5, 1));
         assert_eq!(loop_start_turn(&rows), 2);
-        store.materialize(run, None, 2, view).unwrap();
+        assembled(&mut store, run, 2);
         let kept = store.statement("get_turn_context", "all", &json!({"run_id": run, "turn": 2})).unwrap();
         assert_eq!(kept.as_array().unwrap().len(), 3);
-    }
-
-    #[test]
-    fn a_view_that_fails_leaves_the_snapshot_alone() {
-        let (mut store, run) = demo();
-        store.set(&Set::new(run, "known://a").body("x"), Writer::Model).unwrap();
-        store.materialize(run, None, 1, view).unwrap();
-        let failing = |_: &ContextRow| Err::<Projection, _>(StoreError::Invalid("no view".to_owned()));
-        assert!(store.materialize(run, None, 1, failing).is_err());
-        let kept = store.statement("get_turn_context", "all", &json!({"run_id": run, "turn": 1})).unwrap();
-        assert_eq!(kept.as_array().unwrap().len(), 1);
     }
 }

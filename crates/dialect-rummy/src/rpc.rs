@@ -13,7 +13,7 @@ mod call;
 mod catalogue;
 
 pub use call::{ToolCall, Work};
-pub use catalogue::{Call, Notification, Tool, catalogue};
+pub use catalogue::{Call, Notification, Offered, Tool, catalogue};
 
 use crate::error::StoreError;
 use crate::store::Store;
@@ -40,7 +40,7 @@ impl Incoming {
     ///
     /// Fails with the error response to send.
     pub fn read(text: &str) -> Result<Self, Value> {
-        let refuse = |id: &Value, what: &str| error(id, &StoreError::invalid(what));
+        let refuse = error;
         let message: Value = serde_json::from_str(text).map_err(|_| refuse(&Value::Null, "the message is not JSON"))?;
         let id = message.get("id").cloned();
         let of_error = id.clone().unwrap_or_default();
@@ -65,13 +65,17 @@ pub fn result(id: &Value, value: &Value) -> Value {
 }
 
 /// Returns an error response.
-pub fn error(id: &Value, error: &StoreError) -> Value {
-    json!({ "jsonrpc": "2.0", "id": id, "error": { "code": INTERNAL, "message": error.to_string() } })
+pub fn error(id: &Value, message: &str) -> Value {
+    json!({ "jsonrpc": "2.0", "id": id, "error": { "code": INTERNAL, "message": message } })
 }
 
-/// Returns a notification.
-pub fn notification(method: &str, params: &Value) -> Value {
-    json!({ "jsonrpc": "2.0", "method": method, "params": params })
+impl Notification {
+    /// Returns the message.
+    pub fn message(&self) -> Value {
+        let mut message = serde_json::to_value(self).unwrap_or_default();
+        message["jsonrpc"] = "2.0".into();
+        message
+    }
 }
 
 /// The result of a call.
@@ -106,8 +110,7 @@ impl Connection {
         self.project.as_ref()
     }
 
-    /// Performs a call. `tools` are names that a client may call like methods; `now` is the time in milliseconds, which names
-    /// runs that a client begins without a name.
+    /// Performs a call. `now` is the time in milliseconds, which names runs that a client begins without a name.
     ///
     /// Returns the number of the call in the log besides; the caller gives the end of [`Reply::Work`] to
     /// [`Store::log_rpc_end`].
@@ -117,7 +120,7 @@ impl Connection {
         &mut self,
         store: &mut Store,
         incoming: &Incoming,
-        tools: &[String],
+        offered: &Offered,
         now: i64,
     ) -> Result<(i64, Result<Reply, StoreError>), StoreError> {
         store.set_now(now);
@@ -127,7 +130,7 @@ impl Connection {
             "project_id": project_id, "method": incoming.method, "rpc_id": rpc_id, "params": incoming.params,
         });
         let log = store.statement("log_rpc_call", "get", &values)?["id"].as_i64().unwrap_or_default();
-        let reply = self.perform(store, incoming, tools, now);
+        let reply = self.perform(store, incoming, offered, now);
         match &reply {
             Ok(Reply::Done(value) | Reply::Begun(value, _)) => store.log_rpc_end(log, Ok(value))?,
             Ok(Reply::Work(_)) => {}

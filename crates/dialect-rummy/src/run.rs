@@ -177,17 +177,45 @@ impl Store {
         self.statement("complete_loop", "run", &values).map(drop)
     }
 
+    /// Returns the numbers of the turns in which a loop has heard from the model, in order.
+    pub fn turns_of_loop(&self, loop_id: i64) -> Result<Vec<i64>, StoreError> {
+        let sql = "SELECT sequence FROM turns WHERE loop_id = ?1 AND context_tokens > 0 ORDER BY sequence";
+        let mut statement = self.connection().prepare_cached(sql)?;
+        let rows = statement.query_map([loop_id], |row| row.get(0))?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// Returns the run that was begun last.
+    pub fn latest_run(&self) -> Result<Option<i64>, StoreError> {
+        Ok(self.runs_with("SELECT id FROM runs ORDER BY created_at DESC, id DESC LIMIT 1")?.pop())
+    }
+
+    /// Ends what a run was at: its loops, those that wait included, its open proposals, and what streams.
+    pub fn interrupt(&mut self, run_id: i64, why: &str) -> Result<(), StoreError> {
+        self.connection()
+            .prepare_cached("UPDATE loops SET status = 499 WHERE run_id = ?1 AND status IN (100, 102)")?
+            .execute([run_id])?;
+        self.cancel_proposals(run_id, why)?;
+        self.cancel_streams(run_id)
+    }
+
+    /// Cancels what streams in a run and has no producer any more.
+    fn cancel_streams(&mut self, run_id: i64) -> Result<(), StoreError> {
+        for entry in self.entries_where("v.run_id = ?1 AND v.state = 'streaming' ORDER BY v.id", [run_id])? {
+            if entry.scheme.as_deref() != Some("run") {
+                let set = Set::new(run_id, &entry.path).state(State::Cancelled).outcome("interrupted");
+                self.set(&set, self.writer_of(&entry.path))?;
+            }
+        }
+        Ok(())
+    }
+
     /// Makes a database usable again whose process was killed: loops that were at work wait again, channels that nobody fills
     /// any more are cancelled. Proposals stay open. Returns the runs that have loops to do.
     pub fn recover(&mut self) -> Result<Vec<i64>, StoreError> {
         self.statement("reset_active_loops", "run", &Value::Null)?;
         for run_id in self.runs_with("SELECT DISTINCT run_id FROM run_views WHERE state = 'streaming' ORDER BY 1")? {
-            for entry in self.entries_where("v.run_id = ?1 AND v.state = 'streaming' ORDER BY v.id", [run_id])? {
-                if entry.scheme.as_deref() != Some("run") {
-                    let set = Set::new(run_id, &entry.path).state(State::Cancelled).outcome("interrupted");
-                    self.set(&set, self.writer_of(&entry.path))?;
-                }
-            }
+            self.cancel_streams(run_id)?;
         }
         self.runs_with("SELECT DISTINCT run_id FROM loops WHERE status = 100 ORDER BY 1")
     }

@@ -1,6 +1,6 @@
 //! The effect of each method.
 
-use super::catalogue::{self, Call, Tool, catalogue};
+use super::catalogue::{self, Call, Offered, Tool, catalogue};
 use super::{Connection, Incoming, PROTOCOL, Project, Reply};
 use crate::entry::{Entry, State, Visibility};
 use crate::error::StoreError;
@@ -33,6 +33,13 @@ pub enum Work {
     Resolve(Box<Resolution>),
     /// Dispatches a tool to its handlers.
     Tool(ToolCall),
+    /// Calls a method of a plugin.
+    Plugin {
+        /// Its name.
+        method: String,
+        /// Its parameters.
+        params: Map<String, Value>,
+    },
     /// Tells clients that a producer was cancelled.
     Cancelled {
         /// Alias of the run.
@@ -67,7 +74,7 @@ impl Connection {
         &mut self,
         store: &mut Store,
         incoming: &Incoming,
-        tools: &[String],
+        offered: &Offered,
         now: i64,
     ) -> Result<Reply, StoreError> {
         let method = incoming.method.as_str();
@@ -75,7 +82,15 @@ impl Connection {
         let call = serde_json::from_value::<Call>(json!({ "method": method, "params": params }));
         let call = match call {
             Ok(call) => call,
-            Err(_) if tools.iter().any(|tool| tool == method) && !is_method(method) => {
+            Err(_) if offered.methods.contains_key(method) && !is_method(method) => {
+                let needs_project = offered.methods[method]["requiresInit"] == Value::Bool(true);
+                if needs_project && self.project.is_none() {
+                    return Err(no_project(method));
+                }
+                let params = incoming.params.clone();
+                return Ok(Reply::Work(Work::Plugin { method: method.to_owned(), params }));
+            }
+            Err(_) if offered.tools.iter().any(|tool| tool == method) && !is_method(method) => {
                 return self.tool(store, method, params);
             }
             Err(_) if !is_method(method) => {
@@ -87,7 +102,7 @@ impl Connection {
         };
         match call {
             Call::Ping(_) => return Ok(Reply::Done(json!({}))),
-            Call::Discover(_) => return Ok(Reply::Done(catalogue(tools))),
+            Call::Discover(_) => return Ok(Reply::Done(catalogue(offered))),
             Call::Hello(hello) => return self.hello(store, &hello).map(Reply::Done),
             Call::GetModels(page) => {
                 let page = json!({ "limit": page.limit, "offset": page.offset });
@@ -108,11 +123,10 @@ impl Connection {
             _ => {}
         }
         let Some(project) = self.project.clone() else {
-            return Err(StoreError::invalid(format!(
-                "{method}: the connection has no project: call rummy/hello first"
-            )));
+            return Err(no_project(method));
         };
-        InProject { store, project, now }.perform(call)
+        let model = offered.model.as_deref();
+        InProject { store, project, now, model }.perform(call)
     }
 
     fn hello(&mut self, store: &mut Store, hello: &catalogue::Hello) -> Result<Value, StoreError> {
@@ -134,11 +148,11 @@ impl Connection {
 
     fn tool(&self, store: &mut Store, name: &str, params: Value) -> Result<Reply, StoreError> {
         let Some(project) = self.project.clone() else {
-            return Err(StoreError::invalid(format!("{name}: the connection has no project: call rummy/hello first")));
+            return Err(no_project(name));
         };
         let tool: Tool =
             serde_json::from_value(params).map_err(|error| StoreError::invalid(format!("{name}: {error}")))?;
-        let run_id = InProject { store, project, now: 0 }.run(Some(&tool.run))?;
+        let run_id = InProject { store, project, now: 0, model: None }.run(Some(&tool.run))?;
         let mut attributes = tool.attributes.unwrap_or_default();
         if let Some(to) = tool.to {
             attributes.insert("to".to_owned(), to.into());
@@ -153,9 +167,13 @@ impl Connection {
     }
 }
 
-/// Reports whether the catalogue has the method.
+/// Reports whether the protocol has the method.
 fn is_method(method: &str) -> bool {
-    catalogue(&[])["methods"].get(method).is_some()
+    catalogue(&Offered::default())["methods"].get(method).is_some()
+}
+
+fn no_project(method: &str) -> StoreError {
+    StoreError::invalid(format!("{method}: the connection has no project: call rummy/hello first"))
 }
 
 /// A call after the handshake.
@@ -163,6 +181,8 @@ struct InProject<'a> {
     store: &'a mut Store,
     project: Project,
     now: i64,
+    /// The model of runs that name none.
+    model: Option<&'a str>,
 }
 
 impl InProject<'_> {
@@ -375,7 +395,7 @@ impl InProject<'_> {
         let existing = if named.is_empty() { None } else { self.known(&named)? };
         let is_fork = attributes.get("fork") == Some(&Value::Bool(true));
         let Some(run_id) = existing.filter(|_| !is_fork) else {
-            let Some(model) = model else {
+            let Some(model) = model.or_else(|| self.model.map(str::to_owned)) else {
                 return Err(StoreError::invalid("set run://: attributes.model is required for a new run"));
             };
             if is_fork && existing.is_none() {
@@ -387,7 +407,7 @@ impl InProject<'_> {
         let answer = json!({ "ok": true, "alias": named });
         match set.state.as_deref().map(State::parse).transpose()? {
             Some(State::Cancelled) => {
-                self.store.cancel_proposals(run_id, set.outcome.as_deref().unwrap_or("the run was cancelled"))?;
+                self.store.interrupt(run_id, set.outcome.as_deref().unwrap_or("the run was cancelled"))?;
                 return Ok(Reply::Begun(answer, Work::Abort { run_id, alias: named }));
             }
             Some(state) => {
@@ -491,8 +511,37 @@ impl InProject<'_> {
     }
 }
 
+impl Store {
+    /// Returns the state of a run as clients are told of it.
+    pub fn run_state(
+        &mut self,
+        run_id: i64,
+        (turn, status): (i64, i64),
+        summary: &str,
+        has_ended_turn: bool,
+    ) -> Result<catalogue::Notification, StoreError> {
+        let of_run = json!({ "run_id": run_id });
+        let row = self.statement("get_run_by_id", "get", &json!({ "id": run_id }))?;
+        let history = self.rows("get_results", &of_run)?;
+        let unknowns = self.rows("get_unknowns", &of_run)?;
+        let telemetry = match has_ended_turn {
+            true => Some(self.statement("get_run_usage", "get", &of_run)?),
+            false => None,
+        };
+        Ok(catalogue::Notification::RunState {
+            run: row["alias"].as_str().unwrap_or_default().to_owned(),
+            turn,
+            status,
+            summary: summary.to_owned(),
+            history: history.as_array().into_iter().flatten().map(history_line).collect(),
+            unknowns: unknowns.as_array().cloned().unwrap_or_default(),
+            telemetry,
+        })
+    }
+}
+
 /// Returns a line of the log as clients get it: the action, and a status instead of state and outcome.
-pub(crate) fn history_line(row: &Value) -> Value {
+fn history_line(row: &Value) -> Value {
     let state = row["state"].as_str().and_then(|state| State::parse(state).ok());
     let status = state.map(|state| text::state_to_status(state, row["outcome"].as_str()));
     let path = row["path"].as_str().unwrap_or_default();

@@ -367,15 +367,35 @@ pub enum Notification {
     },
 }
 
+/// The offer of a server beside the methods of the protocol: what plugins register, and the model of runs that name none.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Offered {
+    /// Names that a client may call like methods.
+    pub tools: Vec<String>,
+    /// Methods of plugins: `{description, params, requiresInit}` by name. A method of the protocol comes first.
+    pub methods: Map<String, Value>,
+    /// Notifications of plugins.
+    pub notifications: Map<String, Value>,
+    /// Alias of the model that a new run gets; none when each has to name one.
+    pub model: Option<String>,
+}
+
 /// Returns what `discover` returns: methods with their parameters, tools that are methods as well, and notifications.
-pub fn catalogue(tools: &[String]) -> Value {
+pub fn catalogue(offered: &Offered) -> Value {
     let mut methods = described(&schemars::schema_for!(Call).to_value());
-    for tool in tools {
+    for (name, method) in &offered.methods {
+        methods.entry(name.clone()).or_insert_with(|| method.clone());
+    }
+    for tool in &offered.tools {
         methods.entry(tool.clone()).or_insert_with(|| {
             json!({ "description": format!("Dispatches the tool {tool}."), "params": ["run", "path", "body", "to", "attributes"] })
         });
     }
-    json!({ "methods": methods, "notifications": described(&schemars::schema_for!(Notification).to_value()) })
+    let mut notifications = described(&schemars::schema_for!(Notification).to_value());
+    for (name, notification) in &offered.notifications {
+        notifications.entry(name.clone()).or_insert_with(|| notification.clone());
+    }
+    json!({ "methods": methods, "notifications": notifications })
 }
 
 /// Reads names, descriptions and parameters off the schema of a list of messages.

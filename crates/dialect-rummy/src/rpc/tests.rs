@@ -3,7 +3,7 @@
 //! A line is `{"client": N, "method", "params"}` with one of `result` (objects may have more members), `error` (part of the
 //! message), and `work`, the name of what the host is to do.
 
-use super::{Connection, Incoming, Reply, Work, catalogue};
+use super::{Connection, Incoming, Offered, Reply, Work, catalogue};
 use crate::{Options, Store};
 use serde_json::{Value, json};
 
@@ -25,6 +25,7 @@ fn name(work: &Work) -> &'static str {
         Work::Abort { .. } => "abort",
         Work::Resolve(_) => "resolve",
         Work::Tool(_) => "tool",
+        Work::Plugin { .. } => "plugin",
         Work::Cancelled { .. } => "cancelled",
     }
 }
@@ -33,7 +34,12 @@ fn name(work: &Work) -> &'static str {
 fn calls_of_clients() {
     let cases: Value =
         serde_json::from_str(include_str!("../../../../fixtures/rummy/rpc/methods.json")).expect("the fixture is JSON");
-    let tools = ["sh".to_owned(), "get".to_owned()];
+    let methods = json!({ "remote/double": { "description": "Doubles.", "params": {}, "requiresInit": true } });
+    let offered = Offered {
+        tools: vec!["sh".to_owned(), "get".to_owned()],
+        methods: methods.as_object().cloned().unwrap_or_default(),
+        ..Offered::default()
+    };
     let mut wrong = Vec::new();
     for case in cases.as_array().expect("cases") {
         let mut store = Store::in_memory(Options::default()).unwrap();
@@ -45,7 +51,7 @@ fn calls_of_clients() {
                 method: line["method"].as_str().expect("a method").to_owned(),
                 params: line["params"].as_object().cloned().unwrap_or_default(),
             };
-            let (_, reply) = clients[client].call(&mut store, &incoming, &tools, 1_700_000_000_000).unwrap();
+            let (_, reply) = clients[client].call(&mut store, &incoming, &offered, 1_700_000_000_000).unwrap();
             let (value, work, error) = match &reply {
                 Ok(Reply::Done(value)) => (value.clone(), None, None),
                 Ok(Reply::Begun(value, work)) => (value.clone(), Some(name(work)), None),
@@ -88,7 +94,7 @@ fn messages_are_read_or_refused() {
 /// Document 003, "RPC Methods": every method and notification of the tables is in the catalogue.
 #[test]
 fn the_catalogue_is_whole() {
-    let catalogue = catalogue(&["sh".to_owned()]);
+    let catalogue = catalogue(&Offered { tools: vec!["sh".to_owned()], ..Offered::default() });
     for method in [
         "rummy/hello",
         "ping",
