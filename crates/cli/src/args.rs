@@ -10,6 +10,7 @@ mod similar;
 pub(crate) use flags::{ExtensionFlag, split_extension_flags};
 pub(crate) use similar::{misspelt_command, similar_option};
 
+use crate::inspect::InspectArgs;
 use crate::rules::{RuleArgs, RulesCommand};
 use crate::rummy::RummyCommand;
 use crate::tape::{ReplayArgs, TapeCommand};
@@ -360,6 +361,8 @@ pub(crate) enum Command {
     /// Recorded sessions
     #[command(subcommand)]
     Tape(TapeCommand),
+    /// Write a page of a recorded session: what each extension did, the replies and the verdicts on them
+    Inspect(InspectArgs),
     /// Let this folder's own .pi settings and extensions count
     Trust {
         /// No longer

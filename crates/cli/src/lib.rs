@@ -14,6 +14,7 @@ mod demo;
 mod export;
 mod grant_commands;
 mod help;
+mod inspect;
 mod ledger;
 mod limits;
 mod mcp;
@@ -165,6 +166,7 @@ fn run(cli: Cli, flags: Vec<ExtensionFlag>, helps: bool) -> Result<()> {
             Some(Command::Rummy(command)) => rummy::run(&environment, command).await,
             Some(Command::Replay(args)) => tape::replay(&environment, &args).await,
             Some(Command::Tape(command)) => tape::run(&environment, command).await,
+            Some(Command::Inspect(args)) => inspect::run(&environment, &args),
             Some(Command::Config { .. }) => Err(help::no_config()),
             Some(Command::Auth { .. }) => Err(help::no_auth()),
             Some(Command::Demo { json }) => demo::run(&environment, json).await,

@@ -42,5 +42,5 @@ pub mod wire;
 pub use hostcall::{Capability, Chunk, ErrorCode, HostCall, HostResult, HostcallError, Method};
 pub use ids::{CallId, EntryIndex, EventId, ExtensionId, Handle, Seq, TimerId};
 pub use message::{Envelope, Message, PROTOCOL_VERSION};
-pub use stream::{StreamDelta, StreamSource, StreamVerdict};
+pub use stream::{Injection, InjectionRole, StreamDelta, StreamSource, StreamVerdict};
 pub use wire::{Delivery, Now, SyncReply, Termination, Usage, Yield};

@@ -65,6 +65,6 @@ pub use recorder::{FLUSH_EVERY, OnFailure, RecordedHost, RecordedRealm, Recorder
 pub use replay::{Outcome, RealmState, Replay, ReplayError, ReplayOptions, ReplayServices};
 pub use rerun::{Change, Changes, changes, cut, rerecord};
 pub use source::{Relation, SourcePosition, locate};
-pub use spans::Spans;
+pub use spans::{Span, SpanKind, Spans};
 pub use summary::{KindCount, RealmSummary, Summary};
 pub use writer::TapeWriter;

@@ -28,22 +28,33 @@ pub struct Spans {
     spans: Vec<Span>,
 }
 
+/// A piece of time on a tape.
 #[derive(Debug, Clone)]
-struct Span {
-    realm: RealmNumber,
+pub struct Span {
+    /// The realm it belongs to.
+    pub realm: RealmNumber,
     /// Index of the span in which it began.
-    parent: Option<usize>,
-    kind: Kind,
-    name: String,
-    start: Now,
-    end: Now,
-    attributes: Map<String, Value>,
-    is_error: bool,
+    pub parent: Option<usize>,
+    /// Its kind.
+    pub kind: SpanKind,
+    /// Name of the delivery or call.
+    pub name: String,
+    /// Its beginning.
+    pub start: Now,
+    /// Its end.
+    pub end: Now,
+    /// Everything else that is known of it: `tick`, `capability`, `error`, ...
+    pub attributes: Map<String, Value>,
+    /// Whether it failed.
+    pub is_error: bool,
 }
 
+/// The kind of a [`Span`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub enum SpanKind {
+    /// A realm, from its opening to its last turn.
     Realm,
+    /// A turn.
     Turn,
     /// A synchronous call: it lies in its turn.
     Call,
@@ -51,7 +62,7 @@ enum Kind {
     Pending,
 }
 
-impl Kind {
+impl SpanKind {
     fn category(self) -> &'static str {
         match self {
             Self::Realm => "realm",
@@ -73,6 +84,21 @@ struct Open {
 }
 
 impl Spans {
+    /// The header of the tape.
+    pub fn header(&self) -> &TapeHeader {
+        &self.header
+    }
+
+    /// The extension of each realm.
+    pub fn realms(&self) -> &BTreeMap<RealmNumber, ExtensionId> {
+        &self.realms
+    }
+
+    /// The spans in the order in which they began.
+    pub fn iter(&self) -> impl Iterator<Item = &Span> {
+        self.spans.iter()
+    }
+
     /// Reads a tape to its end. One that was cut off is read as far as it is good.
     ///
     /// # Errors
@@ -90,7 +116,8 @@ impl Spans {
             tick += u64::from(record.event.begins_tick());
             if let Event::Open(opening) = &record.event {
                 spans.realms.insert(record.realm, opening.extension().clone());
-                let root = spans.begin(record.realm, None, Kind::Realm, opening.extension().to_string(), opening.now);
+                let root =
+                    spans.begin(record.realm, None, SpanKind::Realm, opening.extension().to_string(), opening.now);
                 let (calls, timers) = (BTreeMap::new(), BTreeMap::new());
                 let state = Open { root, turn: None, call: None, now: opening.now, calls, timers };
                 open.insert(record.realm, state);
@@ -102,7 +129,7 @@ impl Spans {
         Ok(spans)
     }
 
-    fn begin(&mut self, realm: RealmNumber, parent: Option<usize>, kind: Kind, name: String, now: Now) -> usize {
+    fn begin(&mut self, realm: RealmNumber, parent: Option<usize>, kind: SpanKind, name: String, now: Now) -> usize {
         let attributes = Map::new();
         self.spans.push(Span { realm, parent, kind, name, start: now, end: now, attributes, is_error: false });
         self.spans.len() - 1
@@ -122,7 +149,7 @@ impl Spans {
     fn take(&mut self, realm: RealmNumber, state: &mut Open, event: Event, tick: u64) {
         match event {
             Event::Open(_) => {
-                let turn = self.begin(realm, Some(state.root), Kind::Turn, "open".to_owned(), state.now);
+                let turn = self.begin(realm, Some(state.root), SpanKind::Turn, "open".to_owned(), state.now);
                 self.set(turn, "tick", tick);
                 state.turn = Some(turn);
             }
@@ -131,7 +158,7 @@ impl Spans {
                 // Deltas that passed together are one turn.
                 let turn = match state.turn {
                     Some(turn) => turn,
-                    None => self.begin(realm, Some(state.root), Kind::Turn, name(&delivery.task), delivery.now),
+                    None => self.begin(realm, Some(state.root), SpanKind::Turn, name(&delivery.task), delivery.now),
                 };
                 state.turn = Some(turn);
                 self.set(turn, "tick", tick);
@@ -139,7 +166,7 @@ impl Spans {
                 self.arrived(state, &delivery.task);
             }
             Event::Call(call) => {
-                let span = self.begin(realm, state.turn, Kind::Call, call_name(&call), state.now);
+                let span = self.begin(realm, state.turn, SpanKind::Call, call_name(&call), state.now);
                 self.set(span, "capability", call.capability.as_str());
                 state.call = Some(span);
             }
@@ -202,13 +229,14 @@ impl Spans {
         for message in &done.messages {
             match message {
                 Message::HostCall(call) => {
-                    let span = self.begin(realm, Some(turn), Kind::Pending, call_name(call), state.now);
+                    let span = self.begin(realm, Some(turn), SpanKind::Pending, call_name(call), state.now);
                     self.set(span, "capability", call.capability.as_str());
                     self.set(span, "host_call_id", call.call_id.as_str());
                     state.calls.insert(call.call_id.clone(), span);
                 }
                 Message::TimerSet { timer, delay_ms, repeat } => {
-                    let span = self.begin(realm, Some(turn), Kind::Pending, format!("timer {}", timer.0), state.now);
+                    let span =
+                        self.begin(realm, Some(turn), SpanKind::Pending, format!("timer {}", timer.0), state.now);
                     self.set(span, "delay_ms", *delay_ms);
                     state.timers.insert(*timer, (span, *repeat));
                 }
@@ -229,11 +257,11 @@ impl Spans {
             let name = json!({ "name": extension.as_str() });
             events.push(json!({ "name": "thread_name", "ph": "M", "pid": 1, "tid": realm.0, "args": name }));
         }
-        for (id, span) in self.spans.iter().enumerate().filter(|(_, span)| span.kind != Kind::Realm) {
+        for (id, span) in self.spans.iter().enumerate().filter(|(_, span)| span.kind != SpanKind::Realm) {
             let Span { realm, kind, name, start, end, attributes, .. } = span;
             let (from, to) = (start.elapsed_us, end.elapsed_us);
             let (tid, cat) = (realm.0, kind.category());
-            if *kind == Kind::Pending {
+            if *kind == SpanKind::Pending {
                 let ends = [("b", from, json!(attributes)), ("e", to, json!({}))];
                 events.extend(ends.map(|(ph, ts, args)| {
                     json!({ "name": name, "cat": cat, "ph": ph, "id": id, "ts": ts, "pid": 1, "tid": tid, "args": args })

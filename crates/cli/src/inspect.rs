@@ -1,0 +1,60 @@
+//! `pi inspect`: a tape as a page.
+
+use crate::output::stdout;
+use clap::Args;
+use pijs_inspector::{Report, decisions, page};
+use pijs_runtime::tape::unreadable;
+use pijs_runtime::{Environment, Failure, Result};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufReader, Write};
+use std::path::{Path, PathBuf};
+
+/// `pi inspect TAPE`
+#[derive(Debug, Args)]
+pub(crate) struct InspectArgs {
+    /// Recording, made by `pi --tape FILE`
+    tape: PathBuf,
+    /// The page to write
+    #[arg(short, long, value_name = "REPORT.html")]
+    out: PathBuf,
+    /// Ledger of the same session, whose decisions are shown beside the calls
+    #[arg(long, value_name = "FILE")]
+    ledger: Option<PathBuf>,
+}
+
+/// Writes the page. It takes the place of an older one when it is whole.
+pub(crate) fn run(environment: &Environment, args: &InspectArgs) -> Result<()> {
+    let at = |path: &Path| environment.dirs.cwd.join(path);
+    let (tape, out) = (at(&args.tape), at(&args.out));
+    let decisions = match &args.ledger {
+        None => BTreeMap::new(),
+        Some(ledger) => {
+            let path = at(ledger);
+            let text = std::fs::read_to_string(&path)
+                .map_err(|error| Failure::failed(format!("{} cannot be read: {error}", path.display())))?;
+            let found = decisions(&text);
+            if found.is_empty() {
+                return Err(Failure::failed(format!("{} holds no decision about a call", path.display()))
+                    .help("the ledger of a session is a file below ~/.pi/agent/logs/extensions"));
+            }
+            found
+        }
+    };
+    let file = File::open(&tape).map_err(|error| Failure::failed(format!("{}: {error}", tape.display())))?;
+    let report = Report::of(&mut BufReader::new(file), &decisions).map_err(|error| unreadable(&tape, &error))?;
+    let document = page(&report).map_err(|error| Failure::failed(format!("the report cannot be written: {error}")))?;
+    replace(&out, document.as_bytes())
+        .map_err(|error| Failure::failed(format!("{} cannot be written: {error}", out.display())))?;
+    let (realms, events, verdicts) = (report.lanes.len(), report.rows.len(), report.verdicts.len());
+    stdout(&format!("{}: {realms} realms, {events} events, {verdicts} verdicts; open it in a browser", out.display()));
+    Ok(())
+}
+
+fn replace(out: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    file.write_all(bytes)?;
+    file.persist(out)?;
+    Ok(())
+}

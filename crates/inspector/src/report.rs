@@ -1,0 +1,182 @@
+//! The data of the page.
+
+use crate::ledger::Decision;
+use crate::stream::{Chunk, Stream, Verdict};
+use pijs_protocol::wire::Task;
+use pijs_protocol::{ExtensionId, Now};
+use pijs_tape::{Event, RealmNumber, Span, SpanKind, Spans, TapeError, TapeReader};
+use serde::Serialize;
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use std::io::{Read, Seek, SeekFrom};
+
+/// Error code of a call that the gate refused.
+const DENIED: &str = "denied";
+
+/// Everything that the page shows. Times are microseconds since the start of the session.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Report {
+    /// Version of pi that recorded the tape.
+    pub pi: String,
+    /// Wall clock at the start, milliseconds since 1970.
+    pub started_ms: u64,
+    /// Policy of the gate.
+    pub policy: String,
+    /// Whether the recording ended by itself.
+    pub complete: bool,
+    /// The end of the last span.
+    pub end: u64,
+    /// The number of turns.
+    pub ticks: u64,
+    /// One lane for each realm, in the order in which they were opened.
+    pub lanes: Vec<Lane>,
+    /// Turns, calls and timers in the order in which they began.
+    pub rows: Vec<Row>,
+    /// The streamed text.
+    pub chunks: Vec<Chunk>,
+    /// The verdicts on it.
+    pub verdicts: Vec<Verdict>,
+    /// Whether decisions of a ledger were joined.
+    pub has_ledger: bool,
+}
+
+/// A realm.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Lane {
+    /// Its number on the tape.
+    pub realm: u32,
+    /// Its extension.
+    pub extension: ExtensionId,
+}
+
+/// A turn, a call or a timer.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Row {
+    /// Number of the lane.
+    pub lane: u32,
+    /// `turn`, `call` for one inside its turn, `pending` for a call or timer that ends in a later turn.
+    pub kind: &'static str,
+    /// What was delivered or called.
+    pub name: String,
+    /// Beginning and end.
+    pub from: u64,
+    /// See `from`.
+    pub to: u64,
+    /// The turn in which it began.
+    pub tick: u64,
+    /// Capability of a call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capability: Option<String>,
+    /// Whether it failed.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub failed: bool,
+    /// Whether the gate refused it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub denied: bool,
+    /// The gate's decision, from the ledger.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decision: Option<Decision>,
+    /// Everything else the tape says of it.
+    pub more: Map<String, Value>,
+}
+
+impl Report {
+    /// Reads a tape, twice, and joins the decisions of a ledger. A tape that was cut off is read as far as it is good.
+    ///
+    /// # Errors
+    ///
+    /// Bytes that are no tape, or a tape that is damaged elsewhere than at its end.
+    pub fn of(
+        tape: &mut (impl Read + Seek),
+        decisions: &BTreeMap<(ExtensionId, String), Decision>,
+    ) -> Result<Self, TapeError> {
+        let spans = Spans::of(&mut TapeReader::new(&mut *tape)?)?;
+        tape.seek(SeekFrom::Start(0)).map_err(TapeError::from)?;
+        let mut reader = TapeReader::new(&mut *tape)?;
+        let (stream, ticks) = read_stream(&mut reader)?;
+        let header = spans.header();
+        let extensions = spans.realms();
+        let rows: Vec<Row> = rows(spans.iter(), extensions, decisions);
+        Ok(Self {
+            pi: header.pi.clone(),
+            started_ms: header.epoch_ms,
+            policy: header.policy.clone(),
+            complete: reader.is_complete(),
+            end: rows.iter().map(|row| row.to).max().unwrap_or_default(),
+            ticks,
+            lanes: extensions.iter().map(|(realm, id)| Lane { realm: realm.0, extension: id.clone() }).collect(),
+            rows,
+            chunks: stream.chunks,
+            verdicts: stream.verdicts,
+            has_ledger: !decisions.is_empty(),
+        })
+    }
+}
+
+fn rows<'a>(
+    spans: impl Iterator<Item = &'a Span>,
+    extensions: &BTreeMap<RealmNumber, ExtensionId>,
+    decisions: &BTreeMap<(ExtensionId, String), Decision>,
+) -> Vec<Row> {
+    let mut ticks: Vec<u64> = Vec::new();
+    let mut rows = Vec::new();
+    for span in spans {
+        let mut more = span.attributes.clone();
+        let own = more.remove("tick").and_then(|tick| tick.as_u64());
+        let tick = own.or_else(|| ticks.get(span.parent?).copied()).unwrap_or_default();
+        ticks.push(tick);
+        let kind = match span.kind {
+            SpanKind::Realm => continue,
+            SpanKind::Turn => "turn",
+            SpanKind::Call => "call",
+            SpanKind::Pending => "pending",
+        };
+        let call = more.get("host_call_id").and_then(Value::as_str);
+        let decision = call.and_then(|call| {
+            let extension = extensions.get(&span.realm)?.clone();
+            decisions.get(&(extension, call.to_owned())).cloned()
+        });
+        let capability = more.remove("capability").and_then(|value| value.as_str().map(str::to_owned));
+        rows.push(Row {
+            lane: span.realm.0,
+            kind,
+            name: span.name.clone(),
+            from: span.start.elapsed_us,
+            to: span.end.elapsed_us,
+            tick,
+            capability,
+            failed: span.is_error,
+            denied: more.get("error").is_some_and(|code| code == DENIED),
+            decision,
+            more,
+        });
+    }
+    rows
+}
+
+fn read_stream(tape: &mut TapeReader<impl Read>) -> Result<(Stream, u64), TapeError> {
+    let mut stream = Stream::default();
+    let mut now: BTreeMap<RealmNumber, (Now, u64)> = BTreeMap::new();
+    let mut tick = 0;
+    for record in tape.by_ref() {
+        let record = match record {
+            Err(error) if error.is_cut() => break,
+            record => record?,
+        };
+        tick += u64::from(record.event.begins_tick());
+        match &record.event {
+            Event::Delivery(delivery) => {
+                now.insert(record.realm, (delivery.now, tick));
+                if let Task::Stream(delta) = &delivery.task {
+                    stream.delta(record.realm, delta, delivery.now, tick);
+                }
+            }
+            Event::Yield(done) => {
+                let (now, tick) = now.get(&record.realm).copied().unwrap_or_default();
+                stream.answered(record.realm, &done.stream, now, tick);
+            }
+            _ => {}
+        }
+    }
+    Ok((stream, tick))
+}
