@@ -39,7 +39,7 @@ pub const LAYERS: &[&[&str]] = &[
     &["pijs-engine", "pijs-hostcall", "pijs-wasm"],
     &["pijs-connectors", "pijs-mcp", "pijs-packages", "pijs-realm", "pijs-rules"],
     &["pijs-extc", "pijs-llm", "pijs-resources", "pijs-tape"],
-    &["pijs-dialect-rummy", "pijs-host", "pijs-inspector", "pijs-session-store", "pijs-tools"],
+    &["pijs-dialect-rummy", "pijs-host", "pijs-inputs", "pijs-inspector", "pijs-session-store", "pijs-tools"],
     &["pijs-agent"],
     &["pijs-runtime"],
     &["pijs-conformance", "pijs-rummy", "pijs-tui"],

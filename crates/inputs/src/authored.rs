@@ -1,0 +1,42 @@
+//! Content as the user gave it, or as extensions wrote or changed it.
+//!
+//! Handlers of `input` and `sendUserMessage` make lines that the model reads as the user's. [`Authored`] carries the names
+//! of those extensions to the message that the session keeps, so that tool calls that follow are judged by them.
+
+use pijs_llm::message::{Content, UserMessage};
+use pijs_protocol::ExtensionId;
+use std::collections::BTreeSet;
+
+/// Content and the extensions that wrote or changed it; none where the user did.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Authored {
+    /// Text and images.
+    pub content: Content,
+    /// Names of the extensions.
+    pub authors: BTreeSet<String>,
+}
+
+impl From<Content> for Authored {
+    /// Returns what the user gave.
+    fn from(content: Content) -> Self {
+        Self { content, authors: BTreeSet::new() }
+    }
+}
+
+impl Authored {
+    /// Returns what an extension gave, or without one the user.
+    pub fn by(author: Option<&ExtensionId>, content: Content) -> Self {
+        Self { content, authors: author.iter().map(ToString::to_string).collect() }
+    }
+
+    /// Returns other content in the place of this one, of the same authors.
+    #[must_use]
+    pub fn with_content(self, content: Content) -> Self {
+        Self { content, ..self }
+    }
+
+    /// Returns the message that says it.
+    pub fn message(&self, timestamp: u64) -> UserMessage {
+        UserMessage { content: self.content.blocks().into(), timestamp, authors: self.authors.clone() }
+    }
+}

@@ -1,0 +1,270 @@
+//! The events that the machine takes, and the effects that it returns.
+
+use crate::{Authored, DeliverAs};
+use pijs_llm::message::{BashExecution, CustomMessage, Message};
+use pijs_protocol::ExtensionId;
+use std::collections::BTreeSet;
+use std::fmt;
+
+/// Something that happened to the inputs of a session.
+#[derive(Debug, Clone, PartialEq)]
+pub enum InputEvent {
+    /// The user submits a prompt: the runs that extensions trigger are counted anew.
+    Prompt,
+    /// An extension has triggered a run, and it begins.
+    Triggered,
+    /// `sendMessage`.
+    Message {
+        /// The message.
+        message: CustomMessage,
+        /// The queue that it names.
+        deliver_as: Option<DeliverAs>,
+        /// Whether it asks for a turn.
+        trigger_turn: Option<bool>,
+        /// The extension that sends it.
+        sender: Option<ExtensionId>,
+    },
+    /// `sendUserMessage`.
+    UserMessage {
+        /// Its content.
+        content: Authored,
+        /// The queue that it names.
+        deliver_as: Option<DeliverAs>,
+        /// Whether commands and templates count in it.
+        expand: bool,
+        /// The extension that sends it.
+        sender: Option<ExtensionId>,
+    },
+    /// A message is ready for the run that is on: handlers of `input` have heard it.
+    Queue {
+        /// The message.
+        message: Message,
+        /// Its queue.
+        deliver_as: DeliverAs,
+    },
+    /// A shell command of the user has ended.
+    Bash {
+        /// Extensions that answered in the place of the shell.
+        authors: BTreeSet<String>,
+        /// The command and its output.
+        execution: BashExecution,
+    },
+    /// The run, and all summaries, are to end.
+    Abort,
+    /// The run is not to ask the model again.
+    AbortRetry,
+    /// The user takes the waiting messages back.
+    Clear,
+    /// The agent takes messages out of a queue: the next one of those for a run, all of another.
+    Take(Queue),
+    /// A message that a run has taken begins: it waits no longer.
+    Spoken {
+        /// Its text.
+        text: String,
+    },
+    /// Front ends were shown the queues.
+    Shown {
+        /// Size that [`InputEffect::ShowQueues`] had.
+        bytes: usize,
+    },
+    /// Another session is in place of this one.
+    SessionReplaced,
+    /// A run begins.
+    RunBegan,
+    /// The turns are over, and the run goes on without waiting for the handlers of `agent_end`.
+    AgentEndBegan,
+    /// Handlers of `agent_end` have been called.
+    AgentEndEnded,
+    /// The run pauses before it asks the model again.
+    RetryBegan,
+    /// The pause is over.
+    RetryEnded,
+    /// The run has ended.
+    RunEnded,
+    /// The run that was scheduled first is over, or dropped.
+    TriggeredRunEnded,
+    /// A compaction or a summary of a branch begins.
+    SummaryBegan,
+    /// A compaction or a summary of a branch has ended.
+    SummaryEnded,
+    /// An input enters a stage.
+    Begin(Stage),
+    /// An input leaves a stage.
+    End(Stage),
+    /// Somebody joins a line.
+    Enter(Line),
+    /// Somebody leaves a line, first or not.
+    Leave(Line, u64),
+}
+
+impl InputEvent {
+    /// Reports whether somebody who waits may go on after it.
+    pub fn releases(&self) -> bool {
+        matches!(
+            self,
+            Self::AbortRetry
+                | Self::RunEnded
+                | Self::TriggeredRunEnded
+                | Self::SummaryEnded
+                | Self::Leave(..)
+                | Self::End(
+                    Stage::Rejecting
+                        | Stage::Contending
+                        | Stage::Starting
+                        | Stage::Settling
+                        | Stage::Delivering
+                        | Stage::Announcing
+                )
+        )
+    }
+}
+
+/// Stages in which an input, or an event that it causes, waits for extensions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// A message was sent that the agent has not read.
+    Unread,
+    /// Handlers of `input` hear a message that names no queue; it is refused afterwards.
+    Rejecting,
+    /// A prompt came while another one was about to begin; handlers of `input` hear it.
+    Contending,
+    /// A prompt is about to begin: handlers of `before_agent_start` run.
+    Starting,
+    /// Handlers of `agent_settled` run: whoever waits for the end of the run waits for them, too.
+    Settling,
+    /// A message was sent for a queue and is not in it yet.
+    Delivering,
+    /// An event was caused by a call of an extension, and its handlers have not all run.
+    Announcing,
+}
+
+impl Stage {
+    /// All stages.
+    pub const ALL: [Self; 7] = [
+        Self::Unread,
+        Self::Rejecting,
+        Self::Contending,
+        Self::Starting,
+        Self::Settling,
+        Self::Delivering,
+        Self::Announcing,
+    ];
+    pub(crate) const COUNT: usize = Self::ALL.len();
+}
+
+/// Things that are done one at a time, in the order in which they were asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Line {
+    /// Handlers of `input` hear a prompt of an extension.
+    Input,
+    /// A prompt begins. The prompt whose handlers of `before_agent_start` ran first runs first.
+    Start,
+    /// A run that an extension triggered is on.
+    Run,
+}
+
+impl Line {
+    /// All lines.
+    pub const ALL: [Self; 3] = [Self::Input, Self::Start, Self::Run];
+}
+
+/// Queues of messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Queue {
+    /// For the next request of the run.
+    Steering,
+    /// For the end of the run.
+    FollowUp,
+    /// For the next prompt.
+    NextTurn,
+    /// Messages without a turn of their own, for the end of the turn.
+    AfterTurn,
+    /// Shell commands of the user, for the end of the run.
+    AfterRun,
+}
+
+/// Something that the caller of the machine carries out.
+#[derive(Debug, Clone, PartialEq)]
+pub enum InputEffect {
+    /// The message goes into the session, and nobody answers it.
+    Append(CustomMessage),
+    /// The shell command goes into the session.
+    AppendBash {
+        /// Extensions that answered in the place of the shell.
+        authors: BTreeSet<String>,
+        /// The command and its output.
+        execution: BashExecution,
+    },
+    /// The input is refused.
+    Refuse(Refusal),
+    /// A run is scheduled for this extension, or for nobody.
+    ScheduleRun {
+        /// The extension.
+        sender: Option<ExtensionId>,
+    },
+    /// Handlers of `input` hear the message; then it goes into its queue, or is refused where it names none.
+    Hear {
+        /// Its content.
+        content: Authored,
+        /// The queue that it names.
+        deliver_as: Option<DeliverAs>,
+        /// Whether commands and templates count in it.
+        expand: bool,
+    },
+    /// Handlers of `input` hear a prompt that came while another one was about to begin. Both go the same way, and the first
+    /// that arrives is answered.
+    Contend {
+        /// Its content.
+        content: Authored,
+        /// Whether commands and templates count in it.
+        expand: bool,
+        /// The extension that sends it.
+        sender: Option<ExtensionId>,
+    },
+    /// The message was taken out of its queue.
+    Give(Message),
+    /// The run is cancelled.
+    CancelRun,
+    /// All summaries are cancelled.
+    CancelSummaries,
+    /// Extensions read this as `isIdle`.
+    PublishIdle(bool),
+    /// Extensions read this as `hasPendingMessages`.
+    PublishPending(bool),
+    /// Front ends are shown the queues.
+    ShowQueues {
+        /// Texts that steer.
+        steering: Vec<String>,
+        /// Texts that follow.
+        follow_up: Vec<String>,
+        /// Their size.
+        bytes: usize,
+    },
+    /// The place in a line.
+    Ticket(u64),
+}
+
+/// Reasons to refuse a user message, in pi's words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// It names the queue of the next turn.
+    NoSuchQueue,
+    /// It names no queue while a run is on.
+    Undelivered,
+    /// Another one is about to begin.
+    PromptInProgress,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoSuchQueue => "sendUserMessage takes \"steer\" or \"followUp\"",
+            Self::Undelivered => {
+                "Agent is already processing. Specify streamingBehavior ('steer' or 'followUp') to queue the message."
+            }
+            Self::PromptInProgress => {
+                "Agent is already processing a prompt. Use steer() or followUp() to queue messages, or wait for completion."
+            }
+        })
+    }
+}

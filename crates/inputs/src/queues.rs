@@ -1,0 +1,145 @@
+//! Messages that wait for the model.
+
+use crate::{Authored, Queue};
+use pijs_llm::message::{BashExecution, CustomMessage, Message};
+use std::collections::{BTreeSet, VecDeque};
+
+/// A run that was triggered and has not begun.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Pending {
+    /// `sendUserMessage`, and whether commands and templates count in it.
+    User(Authored, bool),
+    /// `sendMessage` with `triggerTurn`.
+    Custom(CustomMessage),
+}
+
+/// When a message of an extension reaches the model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeliverAs {
+    /// Before the next request of the run.
+    Steer,
+    /// When the run would end.
+    FollowUp,
+    /// With the next prompt.
+    NextTurn,
+}
+
+impl DeliverAs {
+    /// Returns pi's word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Steer => "steer",
+            Self::FollowUp => "followUp",
+            Self::NextTurn => "nextTurn",
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Queues {
+    steering: VecDeque<Message>,
+    follow_up: VecDeque<Message>,
+    pub(crate) next_turn: Vec<CustomMessage>,
+    /// Messages without a turn of their own that came while the model was at work.
+    pub(crate) after_turn: Vec<CustomMessage>,
+    /// Shell commands of the user that ended while the model was at work.
+    pub(crate) after_run: Vec<(BTreeSet<String>, BashExecution)>,
+    /// Runs that were triggered; the first stays until it is over.
+    pub(crate) scheduled: VecDeque<Pending>,
+    /// Texts of the user that a run has taken and not begun to say: they still count as waiting.
+    taken: Vec<(DeliverAs, String)>,
+}
+
+impl Queues {
+    /// Appends a message for a run.
+    pub(crate) fn push(&mut self, message: Message, deliver_as: DeliverAs) {
+        match deliver_as {
+            DeliverAs::FollowUp => self.follow_up.push_back(message),
+            _ => self.steering.push_back(message),
+        }
+    }
+
+    /// Takes the next message for a run.
+    pub(crate) fn take_next(&mut self, queue: Queue) -> Option<Message> {
+        let (how, message) = match queue {
+            Queue::FollowUp => (DeliverAs::FollowUp, self.follow_up.pop_front()),
+            _ => (DeliverAs::Steer, self.steering.pop_front()),
+        };
+        if let Some(Message::User(user)) = &message {
+            self.taken.push((how, user.content.text()));
+        }
+        message
+    }
+
+    /// Forgets a text that a run has taken, or all of them. Returns whether there was one.
+    pub(crate) fn forget_taken(&mut self, text: Option<&str>) -> bool {
+        let is_meant = |known: &str| text.is_none_or(|text| text == known);
+        let Some(at) = self.taken.iter().position(|(_, known)| is_meant(known)) else { return false };
+        match text {
+            Some(_) => drop(self.taken.remove(at)),
+            None => self.taken.clear(),
+        }
+        true
+    }
+
+    pub(crate) fn has_taken(&self, text: &str) -> bool {
+        self.taken.iter().any(|(_, known)| known == text)
+    }
+
+    /// Removes the messages for a run.
+    pub(crate) fn clear(&mut self) {
+        self.steering.clear();
+        self.follow_up.clear();
+        self.taken.clear();
+    }
+
+    /// Returns the texts of what waits to steer, and to follow.
+    pub(crate) fn texts(&self) -> (Vec<String>, Vec<String>) {
+        let texts = |how: DeliverAs, queue: &VecDeque<Message>| {
+            let text = |message: &Message| match message {
+                Message::User(user) => Some(user.content.text()),
+                Message::Custom(custom) => Some(custom.content.text()),
+                _ => None,
+            };
+            let taken = self.taken.iter().filter(|(kind, _)| *kind == how).map(|(_, text)| text.clone());
+            taken.chain(queue.iter().filter_map(text)).collect()
+        };
+        (texts(DeliverAs::Steer, &self.steering), texts(DeliverAs::FollowUp, &self.follow_up))
+    }
+
+    /// Returns what the next request would take, and what was said without one.
+    pub(crate) fn next(&self, steer_all: bool, follow_up_all: bool) -> (Vec<Message>, Vec<Message>) {
+        let next = |queue: &VecDeque<Message>, all: bool| -> Vec<Message> {
+            queue.iter().take(if all { usize::MAX } else { 1 }).cloned().collect()
+        };
+        let steering = next(&self.steering, steer_all);
+        let taken = if steering.is_empty() { next(&self.follow_up, follow_up_all) } else { steering };
+        (taken, self.after_turn.iter().cloned().map(Message::Custom).collect())
+    }
+
+    /// Counts the messages that wait, of whatever kind.
+    pub(crate) fn count(&self) -> usize {
+        let for_run = self.steering.len() + self.follow_up.len() + self.scheduled.len();
+        for_run + self.next_turn.len() + self.after_turn.len()
+    }
+
+    /// Reports whether a triggered message is scheduled.
+    pub(crate) fn has_triggered(&self) -> bool {
+        self.scheduled.iter().any(|run| matches!(run, Pending::Custom(_)))
+    }
+
+    /// Reports whether a prompt of an extension is scheduled.
+    pub(crate) fn has_scheduled_prompt(&self) -> bool {
+        self.scheduled.iter().any(|run| matches!(run, Pending::User(..)))
+    }
+
+    pub(crate) fn has_queued(&self) -> bool {
+        !self.steering.is_empty() || !self.follow_up.is_empty()
+    }
+
+    /// Reports whether messages wait as pi counts them: those of the user, and not those that extensions put in.
+    pub(crate) fn has_waiting(&self) -> bool {
+        let said = |message: &Message| matches!(message, Message::User(_));
+        !self.taken.is_empty() || self.steering.iter().chain(&self.follow_up).any(said)
+    }
+}
