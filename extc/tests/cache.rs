@@ -398,6 +398,37 @@ fn a_changed_dependency_and_what_begins_to_shadow_another_are_noticed() {
 
 #[test]
 #[cfg(unix)]
+fn a_file_that_is_swapped_between_check_and_load_changes_nothing_and_is_noticed_next() {
+    let lab = stamped();
+    let checked = lab.build();
+    assert_eq!((checked.cached, checked.read), (true, 0));
+    let (file, other) = (lab.package().join("later.ts"), lab.folder.path().join("other.ts"));
+    fs::write(&other, "export const name: string = 'other';\n").unwrap();
+    fs::rename(&other, &file).unwrap();
+    assert_runs(checked, &lab.package(), &PRINTS);
+    let next = lab.build();
+    assert!(!next.cached);
+    assert_runs(next, &lab.package(), &["b 1 High 2 old one fresh other undefined", "a 1"]);
+}
+
+#[test]
+#[cfg(unix)]
+fn a_file_of_the_cache_that_is_swapped_after_its_check_is_not_loaded() {
+    let lab = stamped();
+    let code = lab.the_cached("artifact");
+    let checked = lab.build();
+    // The file that was read has other bytes now.
+    let bytes = fs::read(&code).unwrap();
+    let changed: Vec<u8> = bytes.iter().map(|byte| !byte).collect();
+    fs::write(&code, &changed).unwrap();
+    assert_runs(checked, &lab.package(), &PRINTS);
+    let next = lab.build();
+    assert!(!next.cached, "what is not authentic is made anew");
+    assert_runs(next, &lab.package(), &PRINTS);
+}
+
+#[test]
+#[cfg(unix)]
 fn a_folder_in_place_of_another_is_noticed() {
     let lab = stamped();
     let (old, kept) = (lab.package().join("node_modules/old"), lab.folder.path().join("kept"));
