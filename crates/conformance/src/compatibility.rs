@@ -91,6 +91,7 @@ const DEVIATIONS: &str = "\n## On purpose\n\n\
     | any extension that fails to load ends the program (pi 0.87; pi 1.5 goes on without a package that it cannot install) | an installed one is reported and the session goes on without it, in every mode; one named by `-e` ends the program, and with `--fail-on-extension-error` so does any |\n\
     | extensions share one process and its objects | each package has a realm of its own; what crosses is copied; a prototype of pi's that one changes is changed for that package, which `extc check` says (`BD_PATCH`) |\n\
     | `.default` of a namespace, or of what `import()` or `require` gave, is the module itself where it has none | `undefined` there; a default that is imported by name is the module, as in pi |\n\
+    | extensions load one after the other | at the same time, where realms are processes; names, conflicts, reports and emissions on the bus are those of one after the other, and files, programs and requests of a factory may come before those of the factory in front |\n\
     | what an extension puts on `globalThis` outlives `/reload` | it outlives a change of session; `/reload` begins anew |\n\
     | extensions may do whatever the user may | files outside, programs, servers and variables need a grant |\n\
     | a file imports whatever it names | a single file imports from its own folder, the project and `node_modules` around it, and what `read` grants; a protected file never |\n\

@@ -18,6 +18,7 @@ use crate::bulk::Updates;
 use crate::ears::{self, Ears};
 use crate::events;
 use crate::flood::Reported;
+use crate::load_order::Ahead;
 use crate::options::{OpenedRealm, Watch};
 use crate::package::Package;
 use crate::patience::{Listening, LoadWaiter, Lull, Waiter};
@@ -106,6 +107,8 @@ pub(crate) struct Extension {
     pub(crate) status: Status,
     /// It is retired, and what it kept works on, with the listeners of its realm.
     pub(crate) lingers: bool,
+    /// It loads before those in front of it have; until they have, the host keeps back what comes in load order.
+    pub(crate) ahead: Option<Ahead>,
     pub(crate) registry: Registry,
     pub(crate) missing: Missing,
     pub(crate) ears: Ears,
@@ -216,6 +219,7 @@ impl Extension {
             generation: 0,
             status: Status::Loading,
             lingers: false,
+            ahead: None,
             missing: Missing::default(),
             ears: Ears::default(),
             backlog: Backlog::default(),
@@ -269,6 +273,9 @@ impl Extension {
         self.open_calls = 0;
         self.listening.clear();
         self.lull = Lull::default();
+        if let Some(ahead) = &mut self.ahead {
+            *ahead = Ahead::default();
+        }
         if self.status == Status::Live {
             self.missing.events.extend(self.registry.events().map(|(entry, event)| (event.to_owned(), entry)));
             self.missing.commands.extend(self.registry.commands().map(|(_, spec)| spec.name.clone()));

@@ -39,6 +39,7 @@ mod extension;
 mod flood;
 mod host;
 mod load;
+mod load_order;
 mod options;
 mod outcome;
 mod package;
@@ -68,7 +69,7 @@ pub use events::Event;
 pub use flood::ReportBudget;
 pub use host::Host;
 pub use options::{
-    HostBuilder, HostOptions, InThread, OpenError, OpenRealm, OpenedRealm, VerdictBudget, Watch, Watchdog,
+    HostBuilder, HostOptions, InThread, OpenError, OpenRealm, OpenedRealm, OpeningRealm, VerdictBudget, Watch, Watchdog,
 };
 pub use outcome::{
     CallbackOutcome, CommandInfo, CommandOutcome, FlagInfo, Outcome, Owner, StreamOutcome, ToolInfo, ToolOutcome,

@@ -1,19 +1,21 @@
 //! Loading a package, and loading it again after its realm was stopped.
 //!
-//! Entries are loaded strictly one after the other, each factory awaited, as pi does it. An entry that
+//! Entries of a package are loaded strictly one after the other, each factory awaited, as pi does it; packages at the same time
+//! where realms are processes ([`load_order`](crate::load_order)). An entry that
 //! fails has registered nothing and the others live; a realm that ends while it loads takes the whole
 //! package with it.
 
 use crate::events::Event;
 use crate::extension::{Extension, Loaded, Missing, Slot, Status};
 use crate::host::Host;
-use crate::options::OpenError;
+use crate::options::{OpenError, OpeningRealm};
 use crate::package::{EntryReport, LoadError, LoadReport, Package};
 use crate::patience::LoadWaiter;
 use crate::record;
 use crate::report::ReportKind;
 use crate::restart::{End, RestartPolicy, Sequel};
 use crate::turn::SyncDoor;
+use pijs_artifact::Verified;
 use pijs_environment::Wait;
 use pijs_hostcall::During;
 use pijs_protocol::message::{Load, Message};
@@ -45,6 +47,12 @@ impl Host {
     }
 
     pub(crate) async fn load_shared(&self, package: Rc<Package>) -> Result<LoadReport, LoadError> {
+        let slot = self.add_slot(package)?;
+        self.load_into(&slot, FirstLoad::Opens).await
+    }
+
+    /// Adds a package behind those that are there.
+    pub(crate) fn add_slot(&self, package: Rc<Package>) -> Result<Rc<Slot>, LoadError> {
         let id = package.id().clone();
         let taken = |slot: &Rc<Slot>| {
             let extension = slot.cell.borrow();
@@ -62,15 +70,17 @@ impl Host {
             changed: Notify::new(),
         });
         self.0.slots.borrow_mut().push(Rc::clone(&slot));
-        self.load_into(&slot, false).await
+        Ok(slot)
     }
 
-    /// Loads a slot's package, into the realm that is there or into a new one.
-    pub(crate) async fn load_into(&self, slot: &Rc<Slot>, stays: bool) -> Result<LoadReport, LoadError> {
+    /// Loads a slot's package, beginning with `first`.
+    pub(crate) async fn load_into(&self, slot: &Rc<Slot>, first: FirstLoad) -> Result<LoadReport, LoadError> {
         let id = slot.cell.borrow().package.id().clone();
         let conflicts = self.reports();
-        self.0.dispatcher.gate().begin_load(&id);
-        let loaded = self.load_persistently(slot, stays).await;
+        if !matches!(first, FirstLoad::IsUnderWay(_)) {
+            self.0.dispatcher.gate().begin_load(&id);
+        }
+        let loaded = self.load_persistently(slot, first).await;
         let conflicts = conflicts
             .drain()
             .into_iter()
@@ -176,6 +186,7 @@ impl Host {
     ) {
         let policy = self.0.options.restarts;
         let now_us = self.0.timer.now().elapsed_us;
+        self.report_kept_back(slot);
         let (id, sequel, ends) = {
             let mut extension = slot.cell.borrow_mut();
             let end = extension.end_of(reason, now_us);
@@ -264,12 +275,15 @@ impl Host {
 
     /// Loads for a session. A worker that dies meanwhile may have died of something else than its extension (the
     /// system was short of memory), so it is tried again, as a restart would be.
-    async fn load_persistently(&self, slot: &Rc<Slot>, stays: bool) -> Result<Vec<EntryReport>, LoadError> {
-        let mut stays = stays;
+    async fn load_persistently(&self, slot: &Rc<Slot>, first: FirstLoad) -> Result<Vec<EntryReport>, LoadError> {
+        self.take_turn(slot);
+        let mut first = Some(first);
         loop {
-            let loaded = match std::mem::take(&mut stays) {
-                true => self.load_entries(slot).await,
-                false => self.load_realm(slot).await,
+            let loaded = match first.take() {
+                Some(FirstLoad::Stays) => self.load_entries(slot, None).await,
+                Some(FirstLoad::IsUnderWay(Ok(answer))) => self.load_entries(slot, answer).await,
+                Some(FirstLoad::IsUnderWay(Err(error))) => Err(error),
+                Some(FirstLoad::Opens) | None => self.load_realm(slot).await,
             };
             let sequel = match &loaded {
                 Err(LoadError::Ended { reason: Termination::Crashed { .. }, .. }) => slot.cell.borrow().sequel,
@@ -285,39 +299,20 @@ impl Host {
 
     /// Opens a realm for a slot and loads all entries into it.
     async fn load_realm(&self, slot: &Rc<Slot>) -> Result<Vec<EntryReport>, LoadError> {
-        let extension = slot.cell.borrow().package.id().clone();
-        self.open_realm(slot).map_err(|error| LoadError::Realm { extension, error })?;
-        self.load_entries(slot).await
+        self.open_realm(slot, None)?;
+        self.load_entries(slot, None).await
     }
 
-    /// Loads all entries into the realm of a slot.
-    async fn load_entries(&self, slot: &Rc<Slot>) -> Result<Vec<EntryReport>, LoadError> {
+    /// Loads all entries into the realm of a slot. `first` brings the answer for the first one, if that is under way.
+    async fn load_entries(&self, slot: &Rc<Slot>, first: Option<LoadAnswer>) -> Result<Vec<EntryReport>, LoadError> {
         let package = Rc::clone(&slot.cell.borrow().package);
         let extension = package.id().clone();
-        let root = {
-            let held = slot.cell.borrow();
-            let own = held.caller.profile.package_root.as_deref();
-            package.place.as_deref().or(own).and_then(Path::to_str).map(str::to_owned)
-        };
-        let mut reports = Vec::new();
+        let (mut first, mut reports) = (first, Vec::new());
         for (index, entry) in (0..).zip(&package.entries) {
             let index = EntryIndex(index);
-            let (sender, receiver) = oneshot::channel();
-            let since_us = self.0.timer.now().elapsed_us;
-            slot.cell.borrow_mut().pending.load = Some(LoadWaiter { entry: index, done: sender, since_us });
-            let load = Load {
-                entry: index,
-                module: entry.module.clone(),
-                path: entry.path.clone(),
-                extension: extension.clone(),
-                // Where `import.meta.url` and `__dirname` of the package's modules are.
-                root: root.clone(),
-            };
-            self.post(slot, Message::Load(load));
-            self.ingest();
-            self.run_ready(slot);
+            let answer = first.take().unwrap_or_else(|| self.begin_entry(slot, index));
             let ended = |reason| LoadError::Ended { extension: extension.clone(), path: entry.path.clone(), reason };
-            let (error, manifest) = match receiver.await {
+            let (error, manifest) = match answer.await {
                 Ok(Loaded::Ready(manifest)) => (None, manifest),
                 Ok(Loaded::Failed(error)) => (Some(error), None),
                 Ok(Loaded::Ended(reason)) => return Err(ended(reason)),
@@ -330,12 +325,47 @@ impl Host {
         Ok(reports)
     }
 
-    fn open_realm(&self, slot: &Rc<Slot>) -> Result<(), OpenError> {
-        let core = &*self.0;
-        let (caller, package) = {
-            let extension = slot.cell.borrow();
-            (extension.caller_in(During::Turn), Rc::clone(&extension.package))
+    /// Has the realm of a slot load one of its entries.
+    pub(crate) fn begin_entry(&self, slot: &Rc<Slot>, index: EntryIndex) -> LoadAnswer {
+        let (done, answer) = oneshot::channel();
+        let since_us = self.0.timer.now().elapsed_us;
+        let load = {
+            let mut extension = slot.cell.borrow_mut();
+            extension.pending.load = Some(LoadWaiter { entry: index, done, since_us });
+            let package = &extension.package;
+            let own = extension.caller.profile.package_root.as_deref();
+            let entry = &package.entries[index.0 as usize];
+            Load {
+                entry: index,
+                module: entry.module.clone(),
+                path: entry.path.clone(),
+                extension: package.id().clone(),
+                // Where `import.meta.url` and `__dirname` of the package's modules are.
+                root: package.place.as_deref().or(own).and_then(Path::to_str).map(str::to_owned),
+            }
         };
+        self.post(slot, Message::Load(load));
+        self.ingest();
+        self.run_ready(slot);
+        answer
+    }
+
+    /// Begins to open a realm for a slot, where realms are made concurrently.
+    pub(crate) fn begin_realm(&self, slot: &Rc<Slot>) -> Option<Result<Box<dyn OpeningRealm>, LoadError>> {
+        let (options, modules) = self.parts_of(slot);
+        let begun = self.0.opener.begin(&options, &modules, self.0.timer.now())?;
+        Some(begun.map_err(|error| not_opened(slot, error)))
+    }
+
+    /// Opens a realm for a slot: the one that was begun, or a new one.
+    pub(crate) fn open_realm(&self, slot: &Rc<Slot>, begun: Option<Box<dyn OpeningRealm>>) -> Result<(), LoadError> {
+        self.try_open(slot, begun).map_err(|error| not_opened(slot, error))
+    }
+
+    /// What a realm is made of.
+    fn parts_of(&self, slot: &Rc<Slot>) -> (RealmOptions, Vec<Arc<Verified>>) {
+        let core = &*self.0;
+        let extension = slot.cell.borrow();
         // The same for all extensions: their realms may begin as copies of one process.
         let mut facts = core.options.facts.clone();
         if guard!(RealmTimers) {
@@ -345,13 +375,25 @@ impl Host {
         facts.insert("profile".to_owned(), core.options.profile.version().into());
         facts.insert("time_zone".to_owned(), core.options.time_zone.as_str().into());
         let options = RealmOptions {
-            extension: caller.extension().clone(),
+            extension: extension.caller.extension().clone(),
             limits: core.options.limits.clone(),
             seed: core.options.seed,
             clock_step_us: core.options.clock_step_us,
             time_zone: core.options.time_zone.clone(),
             facts,
         };
+        let package = &extension.package;
+        // Of two modules of one name the earlier counts, so that an extension replaces none of ours.
+        let modules = match package.artifact.artifact().component() {
+            Some(_) => vec![Arc::clone(&package.artifact)],
+            None => [&core.modules].into_iter().chain(&package.supplied).chain([&package.artifact]).cloned().collect(),
+        };
+        (options, modules)
+    }
+
+    fn try_open(&self, slot: &Rc<Slot>, begun: Option<Box<dyn OpeningRealm>>) -> Result<(), OpenError> {
+        let core = &*self.0;
+        let caller = slot.cell.borrow().caller_in(During::Turn);
         let mut seen_state = 0;
         let mut door = SyncDoor {
             caller: &caller,
@@ -363,12 +405,13 @@ impl Host {
             patience: None,
             bell: None,
         };
-        // Of two modules of one name the earlier counts, so that an extension replaces none of ours.
-        let modules = match package.artifact.artifact().component() {
-            Some(_) => vec![Arc::clone(&package.artifact)],
-            None => [&core.modules].into_iter().chain(&package.supplied).chain([&package.artifact]).cloned().collect(),
+        let mut opened = match begun {
+            Some(opening) => opening.finish(&mut door)?,
+            None => {
+                let (options, modules) = self.parts_of(slot);
+                core.opener.open(&options, modules, core.timer.now(), &mut door)?
+            }
         };
-        let mut opened = core.opener.open(&options, modules, core.timer.now(), &mut door)?;
         let booted = std::mem::take(&mut opened.booted);
         let watch = core.watchdog.as_ref().map(|watchdog| watchdog.watch(Arc::clone(&opened.stop)));
         {
@@ -383,4 +426,21 @@ impl Host {
         }
         Ok(())
     }
+}
+
+/// Brings the answer of a realm to the load of one entry.
+pub(crate) type LoadAnswer = oneshot::Receiver<Loaded>;
+
+/// How the load of a package begins.
+pub(crate) enum FirstLoad {
+    /// A realm is opened for it.
+    Opens,
+    /// The realm that is there loads it once more.
+    Stays,
+    /// A realm was opened for it, and the load of its first entry is under way; or that failed.
+    IsUnderWay(Result<Option<LoadAnswer>, LoadError>),
+}
+
+fn not_opened(slot: &Rc<Slot>, error: OpenError) -> LoadError {
+    LoadError::Realm { extension: slot.cell.borrow().package.id().clone(), error }
 }

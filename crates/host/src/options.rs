@@ -37,8 +37,34 @@ pub trait OpenRealm {
         host: &mut dyn SyncHost,
     ) -> Result<OpenedRealm, OpenError>;
 
-    /// So many realms will be opened soon, one after the other: what can be prepared may be. Nothing has to come of it.
+    /// So many realms will be opened soon, in this order: what can be prepared may be. Nothing has to come of it.
     fn expect(&self, _realms: usize) {}
+
+    /// How many realms run code at the same time. With 1, the default, packages are loaded one after the other.
+    fn concurrency(&self) -> usize {
+        1
+    }
+
+    /// Begins to open a realm that makes its modules importable while its host does something else. `None`: it is opened by
+    /// [`OpenRealm::open`].
+    fn begin(
+        &self,
+        _options: &RealmOptions,
+        _modules: &[Arc<Verified>],
+        _now: Now,
+    ) -> Option<Result<Box<dyn OpeningRealm>, OpenError>> {
+        None
+    }
+}
+
+/// A realm that is being opened: see [`OpenRealm::begin`].
+pub trait OpeningRealm {
+    /// Waits until it is ready for deliveries.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`OpenRealm::open`].
+    fn finish(self: Box<Self>, host: &mut dyn SyncHost) -> Result<OpenedRealm, OpenError>;
 }
 
 /// A realm that is ready for deliveries.

@@ -12,6 +12,7 @@ use crate::answer_order::AnswerOrder;
 use crate::emit::plain_error;
 use crate::extension::{Answered, Extension, Loaded, Pending, Slot, Status};
 use crate::host::Host;
+use crate::load_order::Ahead;
 use pijs_protocol::message::{CallbackResult, EventResult, SlashResult, ToolResult};
 use pijs_protocol::registration::Registration;
 use pijs_protocol::{CallId, EntryIndex, HostCall, Termination, guard};
@@ -224,7 +225,7 @@ impl Extension {
 
     fn prospect(&self, others_move: bool, has_person: bool) -> Prospect {
         let is_asked = has_person && self.status == Status::Live && self.hears_a_person();
-        if self.moves() {
+        if self.moves() || self.ahead.as_ref().is_some_and(Ahead::has_answered) {
             Prospect::Moves
         } else if is_asked {
             Prospect::Person

@@ -2,15 +2,17 @@
 //!
 //! A process starts before its realm is needed ([`OpenRealm::expect`](crate::OpenRealm::expect)): the first one while the host reads the
 //! modules, each further one while the one before it evaluates the runtime. Where more than one realm is expected, the first process is a
-//! zygote and the workers are copies of it. Extensions are still loaded one after the other.
+//! zygote and the workers are copies of it. As many extensions are loaded at the same time as there are cores, and one more.
 
-use crate::options::{OpenError, OpenRealm, OpenedRealm};
+use crate::options::{OpenError, OpenRealm, OpenedRealm, OpeningRealm};
 use pijs_artifact::Verified;
 use pijs_protocol::Now;
 use pijs_protocol::wire::RealmOptions;
 use pijs_realm::seal::Sealed;
-use pijs_realm::{ProcessError, ProcessOptions, Shelf, Spare, SyncHost, Zygote, is_component};
+use pijs_realm::{Opening, ProcessError, ProcessOptions, Shelf, Spare, SyncHost, Zygote, is_component};
 use std::cell::{Cell, RefCell};
+use std::num::NonZero;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// Opens realms in sealed processes. `main` has to begin with [`pijs_realm::worker::enter`], and the tokio runtime
@@ -34,8 +36,14 @@ pub struct InProcess {
     spare: RefCell<Option<Spare>>,
     /// What processes are copies of.
     zygote: RefCell<Option<Zygote>>,
-    sealed_only: bool,
-    on_incomplete: Option<Box<dyn Fn(Sealed)>>,
+    walls: Rc<WallPolicy>,
+}
+
+/// What is done about a worker that the kernel cannot seal.
+#[derive(Default)]
+struct WallPolicy {
+    sealed_only: Cell<bool>,
+    on_incomplete: RefCell<Option<Box<dyn Fn(Sealed)>>>,
     told: Cell<bool>,
 }
 
@@ -51,23 +59,21 @@ impl InProcess {
             expected: Cell::new(0),
             spare: RefCell::new(None),
             zygote: RefCell::new(None),
-            sealed_only: false,
-            on_incomplete: None,
-            told: Cell::new(false),
+            walls: Rc::default(),
         }
     }
 
     /// Refuses to open a realm where the kernel cannot seal it.
     #[must_use]
-    pub fn sealed_only(mut self, sealed_only: bool) -> Self {
-        self.sealed_only = sealed_only;
+    pub fn sealed_only(self, sealed_only: bool) -> Self {
+        self.walls.sealed_only.set(sealed_only);
         self
     }
 
     /// Called once, when the kernel lacks something and the session goes on without it.
     #[must_use]
-    pub fn on_incomplete(mut self, tell: impl Fn(Sealed) + 'static) -> Self {
-        self.on_incomplete = Some(Box::new(tell));
+    pub fn on_incomplete(self, tell: impl Fn(Sealed) + 'static) -> Self {
+        self.walls.on_incomplete.replace(Some(Box::new(tell)));
         self
     }
 
@@ -101,6 +107,21 @@ impl InProcess {
         }
     }
 
+    /// Gives a process what it needs to make a realm, and starts the next one.
+    fn begin_process(
+        &self,
+        options: &RealmOptions,
+        modules: &[Arc<Verified>],
+        now: Now,
+    ) -> Result<Box<OpeningProcess>, OpenError> {
+        self.raise(options, modules, now);
+        self.expected.set(self.expected.get().saturating_sub(1));
+        let opening = self.process().and_then(|process| process.open(options, modules, now));
+        self.prepare();
+        let opening = opening.map_err(OpenError::Process)?;
+        Ok(Box::new(OpeningProcess { opening, walls: Rc::clone(&self.walls) }))
+    }
+
     /// Starts the process of the realm after this one. That it cannot be had is that one's error, if it still is by then.
     fn prepare(&self) {
         if self.expected.get() == 0 {
@@ -112,6 +133,36 @@ impl InProcess {
     }
 }
 
+/// A realm that its process is making.
+struct OpeningProcess {
+    opening: Opening,
+    walls: Rc<WallPolicy>,
+}
+
+impl OpeningRealm for OpeningProcess {
+    fn finish(self: Box<Self>, host: &mut dyn SyncHost) -> Result<OpenedRealm, OpenError> {
+        let Self { opening, walls } = *self;
+        let (realm, booted) = opening.finish(host).map_err(OpenError::Process)?;
+        walls.check(realm.sealed())?;
+        Ok(OpenedRealm { stop: Arc::new(realm.stopper()), realm: Box::new(realm), booted })
+    }
+}
+
+impl WallPolicy {
+    fn check(&self, sealed: Sealed) -> Result<(), OpenError> {
+        if self.sealed_only.get() && !sealed.holds() {
+            return Err(OpenError::Unsealed(sealed));
+        }
+        if !sealed.is_complete()
+            && let Some(tell) = &*self.on_incomplete.borrow()
+            && !self.told.replace(true)
+        {
+            tell(sealed);
+        }
+        Ok(())
+    }
+}
+
 impl OpenRealm for InProcess {
     fn open(
         &self,
@@ -120,22 +171,21 @@ impl OpenRealm for InProcess {
         now: Now,
         host: &mut dyn SyncHost,
     ) -> Result<OpenedRealm, OpenError> {
-        self.raise(options, &modules, now);
-        self.expected.set(self.expected.get().saturating_sub(1));
-        let opening = self.process().and_then(|process| process.open(options, &modules, now));
-        self.prepare();
-        let (realm, booted) = opening.and_then(|opening| opening.finish(host)).map_err(OpenError::Process)?;
-        let sealed = realm.sealed();
-        if self.sealed_only && !sealed.holds() {
-            return Err(OpenError::Unsealed(sealed));
-        }
-        if !sealed.is_complete()
-            && let Some(tell) = &self.on_incomplete
-            && !self.told.replace(true)
-        {
-            tell(sealed);
-        }
-        Ok(OpenedRealm { stop: Arc::new(realm.stopper()), realm: Box::new(realm), booted })
+        self.begin_process(options, &modules, now)?.finish(host)
+    }
+
+    fn begin(
+        &self,
+        options: &RealmOptions,
+        modules: &[Arc<Verified>],
+        now: Now,
+    ) -> Option<Result<Box<dyn OpeningRealm>, OpenError>> {
+        Some(self.begin_process(options, modules, now).map(|opening| opening as _))
+    }
+
+    /// One more than there are cores: while one waits for its host, another one runs.
+    fn concurrency(&self) -> usize {
+        std::thread::available_parallelism().map_or(2, NonZero::get) + 1
     }
 
     fn expect(&self, realms: usize) {

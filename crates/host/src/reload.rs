@@ -11,6 +11,7 @@
 
 use crate::extension::{Slot, Status};
 use crate::host::Host;
+use crate::load::FirstLoad;
 use crate::package::{LoadAgain, LoadError, LoadReport, Package};
 use crate::registry::Registry;
 use pijs_protocol::message::Message;
@@ -44,7 +45,7 @@ impl Host {
         self.0.session_started.set(false);
         let mut reports = Vec::new();
         for slot in slots {
-            reports.push(self.load_into(&slot, true).await);
+            reports.push(self.load_into(&slot, FirstLoad::Stays).await);
         }
         reports
     }

@@ -20,7 +20,7 @@ use crate::trust::Trust;
 use pijs_agent::host::{EARLIER_STAYS, Reloaded};
 use pijs_durable::Disk;
 use pijs_extc::BuildFailure;
-use pijs_host::{Digests, Host, LoadError, Observer, OpenError, Package, Report, ReportKind};
+use pijs_host::{Digests, Host, LoadError, LoadReport, Observer, OpenError, Package, Report, ReportKind};
 use pijs_hostcall::book::{Book, Record};
 use pijs_hostcall::{Dispatcher, Grant};
 use pijs_packages::{DiscoverOptions, Discovery, Origin, PackageEntry, Scope, recover, resolve_extensions};
@@ -30,7 +30,9 @@ use pijs_redact::Redactor;
 use serde_json::Value;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::future::poll_fn;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -137,10 +139,14 @@ impl From<LoadError> for NotLoaded {
 
 /// Compiles extensions or finds them in the cache; says so when that takes long, `at_terminal` sooner.
 pub(crate) fn preparing<R>(notices: &Notices, at_terminal: bool, compile: impl FnOnce() -> R) -> R {
+    let _slow = slow(notices, at_terminal);
+    compile()
+}
+
+fn slow(notices: &Notices, at_terminal: bool) -> Slow {
     const SOON: Duration = Duration::from_millis(500);
     let what = "loading extensions";
-    let _slow = if at_terminal { Slow::after(notices, SOON, what) } else { Slow::begin(notices, what) };
-    compile()
+    if at_terminal { Slow::after(notices, SOON, what) } else { Slow::begin(notices, what) }
 }
 
 /// Reports extensions that cannot be loaded: to the front end, else on stderr.
@@ -154,6 +160,12 @@ pub(crate) struct Failures<'a> {
 }
 
 impl Failures<'_> {
+    /// Whether the session cannot go on without `found`.
+    fn ends_session(&self, found: &PackageEntry, failure: &NotLoaded) -> bool {
+        let is_needed = failure.ends_run || found.origin == Origin::Named || !guard::is_up("load.continues");
+        is_needed || self.are_fatal
+    }
+
     /// Reports why `found` does not run. An error when the session cannot go on: the user named the extension for this
     /// run, wants no session without it, or it is not to blame.
     fn take(&self, found: &PackageEntry, NotLoaded { failure, ends_run }: NotLoaded) -> Result<()> {
@@ -177,7 +189,8 @@ impl Failures<'_> {
 }
 
 impl Loader {
-    /// Loads packages in their order. One that fails is reported, and the others are loaded.
+    /// Loads packages, at the same time where they may, and reports in their order. One that fails is reported, and the others are
+    /// loaded.
     ///
     /// # Errors
     ///
@@ -189,34 +202,54 @@ impl Loader {
             let readable: Vec<_> = packages.iter().map(|found| (found, self.granted_before_build(found))).collect();
             Built::all_in_session(&self.compiler, &self.dispatcher, &readable)
         });
+        let mut prepared = Vec::new();
         for (found, built) in packages.iter().zip(built) {
-            match self.load(found, built).await {
-                Ok(entries) => entries.into_iter().try_for_each(|entry| failures.take(found, entry.into()))?,
+            let package = self.prepare(found, built).await;
+            let ends_run = package.as_ref().is_err_and(|failure| failures.ends_session(found, failure));
+            prepared.push((found, package));
+            if ends_run {
+                break;
+            }
+        }
+        let (mut names, mut ready) = (Vec::new(), Vec::new());
+        for (found, package) in prepared {
+            names.push((found, package.map(|package| ready.push(package))));
+        }
+        // A factory may wait for a timer or a call; somebody has to bring it the answer.
+        let loads = self.host.run(self.told(failures, self.host.load_all(ready)));
+        let mut reports = loads.await.into_iter();
+        for (found, prepared) in names {
+            let report = prepared.and_then(|()| Ok(reports.next().expect("each package has a report")?));
+            match report {
+                Ok(report) => failed_entries(&report).try_for_each(|entry| failures.take(found, entry.into()))?,
                 Err(failure) => failures.take(found, failure)?,
             }
         }
-        self.host.expect(0);
         Ok(())
     }
 
-    /// Loads one package. Answers what is wrong with entries of it; the others of the package run.
-    async fn load(&self, found: &PackageEntry, built: Result<Built>) -> Result<Vec<Failure>, NotLoaded> {
+    /// Waits for `loads`, and says which packages it waits for when that takes long.
+    async fn told<R>(&self, failures: &Failures<'_>, loads: impl Future<Output = R>) -> R {
+        let slow = slow(failures.notices, failures.observer.is_some());
+        let mut loads = pin!(loads);
+        // Polled after each turn of an extension.
+        poll_fn(|context| {
+            let loaded = loads.as_mut().poll(context);
+            let left: Vec<String> = self.host.still_loading().iter().map(ToString::to_string).collect();
+            if !left.is_empty() {
+                slow.set_task(format!("loading {}", left.join(", ")));
+            }
+            loaded
+        })
+        .await
+    }
+
+    /// Grants a package what it holds, and returns it ready to load.
+    async fn prepare(&self, found: &PackageEntry, built: Result<Built>) -> Result<Package, NotLoaded> {
         let built = built?;
         let notes = self.admit(found, &built)?;
         notes.iter().for_each(|note| self.environment.notices.warn(note));
-        let package = built.package(&self.supplier).await?;
-        // A factory may wait for a timer or a call; somebody has to bring it the answer.
-        let report = self.host.run(self.host.load(package)).await?;
-        let failed = |(path, error): (&str, &ErrorReport)| {
-            let place = error
-                .position
-                .as_ref()
-                .map(|at| format!("\n  at {}:{}:{}", at.file, at.line, at.column))
-                .unwrap_or_default();
-            let message = error.message.strip_prefix("Failed to load extension: ").unwrap_or(&error.message);
-            Failure::failed(clean(&format!("Failed to load extension \"{path}\": {message}{place}")))
-        };
-        Ok(report.failures().map(failed).collect())
+        Ok(built.package(&self.supplier).await?)
     }
 
     /// Tells the gate what a package holds, and the host what its tools said before. Answers what its user should know.
@@ -365,6 +398,19 @@ impl Loader {
             }
         }
     }
+}
+
+/// The entries of a package that are wrong; the others run.
+fn failed_entries(report: &LoadReport) -> impl Iterator<Item = Failure> {
+    report.failures().map(|(path, error)| {
+        let place = error
+            .position
+            .as_ref()
+            .map(|at| format!("\n  at {}:{}:{}", at.file, at.line, at.column))
+            .unwrap_or_default();
+        let message = error.message.strip_prefix("Failed to load extension: ").unwrap_or(&error.message);
+        Failure::failed(clean(&format!("Failed to load extension \"{path}\": {message}{place}")))
+    })
 }
 
 /// The name in place of an extension's where a reload as a whole failed.

@@ -12,7 +12,7 @@ use crate::isolation::{Terms, opener};
 use crate::supply::Supplier;
 use pijs_artifact::{Artifact, PositionMap, Verified};
 use pijs_extc::{SourceMaps, Supply};
-use pijs_host::{HostOptions, OpenError, OpenRealm, OpenedRealm};
+use pijs_host::{HostOptions, OpenError, OpenRealm, OpenedRealm, OpeningRealm};
 use pijs_hostcall::Mode;
 use pijs_protocol::artifact::EngineBuild;
 use pijs_protocol::wire::RealmOptions;
@@ -20,7 +20,7 @@ use pijs_protocol::{Now, Yield};
 use pijs_realm::{Realm, SyncHost};
 use pijs_redact::Redactor;
 use pijs_tape::{
-    Event, ModuleSet, RecordedRealm, Recorder, ReplayError, ReplayServices, TapeError, TapeHeader, TapeReader,
+    Event, ModuleSet, RecordedRealm, Recorder, ReplayError, ReplayServices, TapeError, TapeHeader, TapeReader, Wire,
     code_digest,
 };
 use std::collections::BTreeMap;
@@ -152,14 +152,56 @@ impl OpenRealm for RecordedRealms {
     ) -> Result<OpenedRealm, OpenError> {
         let mut wire = self.recorder.begin(options, &modules, now);
         let opened = self.opener.open(options, modules, now, &mut wire.host(host));
-        wire.opened(opened.as_ref().map(|opened| &opened.booted).map_err(ToString::to_string));
-        let opened = opened?;
-        Ok(OpenedRealm { realm: Box::new(RecordedRealm::new(opened.realm, wire)), ..opened })
+        recorded(opened, wire)
     }
 
     fn expect(&self, realms: usize) {
         self.opener.expect(realms);
     }
+
+    fn concurrency(&self) -> usize {
+        self.opener.concurrency()
+    }
+
+    fn begin(
+        &self,
+        options: &RealmOptions,
+        modules: &[Arc<Verified>],
+        now: Now,
+    ) -> Option<std::result::Result<Box<dyn OpeningRealm>, OpenError>> {
+        let begun = self.opener.begin(options, modules, now)?;
+        let mut wire = self.recorder.begin(options, modules, now);
+        Some(match begun {
+            Ok(opening) => Ok(Box::new(RecordedOpening { opening, wire })),
+            Err(error) => {
+                wire.opened(Err(error.to_string()));
+                Err(error)
+            }
+        })
+    }
+}
+
+/// A realm that is being opened and recorded.
+struct RecordedOpening {
+    opening: Box<dyn OpeningRealm>,
+    wire: Wire,
+}
+
+impl OpeningRealm for RecordedOpening {
+    fn finish(self: Box<Self>, host: &mut dyn SyncHost) -> std::result::Result<OpenedRealm, OpenError> {
+        let Self { opening, mut wire } = *self;
+        recorded(opening.finish(&mut wire.host(host)), wire)
+    }
+}
+
+/// Records how a realm was opened.
+fn recorded(
+    opened: std::result::Result<OpenedRealm, OpenError>,
+    mut wire: Wire,
+) -> std::result::Result<OpenedRealm, OpenError> {
+    wire.opened(opened.as_ref().map(|opened| &opened.booted).map_err(ToString::to_string));
+    let opened = opened?;
+    Ok(OpenedRealm { realm: Box::new(RecordedRealm::new(opened.realm, wire)), ..opened })
 }
 
 /// Opens a tape for reading.

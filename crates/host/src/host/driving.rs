@@ -307,6 +307,9 @@ impl Host {
         }
         let is_over = extension.running.is_none();
         extension.turns_over += usize::from(is_over) + output.passed;
+        if let Some(ahead) = extension.ahead.as_mut().filter(|_| is_over) {
+            ahead.leave_core();
+        }
         let ahead = output.passed + usize::from(output.goes_on);
         if ahead > 0 {
             extension.ticks.number(ahead);

@@ -27,7 +27,11 @@ impl Host {
                 // One of them ended the realm; what it asked for after that is void.
                 return;
             }
-            let Some(message) = self.fitting(slot, message) else { continue };
+            let message = match &mut slot.cell.borrow_mut().ahead {
+                Some(ahead) => ahead.keep_back(message),
+                None => Some(message),
+            };
+            let Some(message) = message.and_then(|message| self.fitting(slot, message)) else { continue };
             match message {
                 Message::HostCall(call) => self.start_call(slot, call, alone),
                 Message::HostCallCancel { call_id } => {
@@ -283,7 +287,8 @@ impl Host {
             return;
         }
         let Some(Message::BusEvent(event)) = self.tellable(from, Message::BusEvent(event)) else { return };
-        let hears = |slot: &Rc<Slot>| slot.index != from.index && !retired(slot);
+        // Who loads ahead of its turn would not be there yet.
+        let hears = |slot: &Rc<Slot>| slot.index != from.index && !retired(slot) && slot.cell.borrow().ahead.is_none();
         let listeners: Vec<Rc<Slot>> = self.slots().into_iter().filter(hears).collect();
         let bytes = bulk::size(&event).saturating_mul(listeners.len());
         let Some(ticket) = from.cell.borrow().backlog.admit(bytes) else {

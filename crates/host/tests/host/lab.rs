@@ -156,9 +156,23 @@ impl Lab {
     /// The same under a name of its own, so that one fixture can be loaded many times.
     pub(crate) async fn load_as(&self, id: &str, names: &[&str]) -> Result<LoadReport, LoadError> {
         let package = package(id, names);
+        self.grant(&package);
+        self.host.load(package).await
+    }
+
+    /// Loads packages of one file each, as a session does that starts.
+    pub(crate) async fn load_all(&self, sources: &[(&str, &str)]) -> Vec<Result<LoadReport, LoadError>> {
+        let packages = sources.iter().map(|(id, source)| {
+            let package = package_of(id, &[(format!("{id}/index.ts"), (*source).to_owned())]);
+            self.grant(&package);
+            package
+        });
+        self.host.load_all(packages.collect()).await
+    }
+
+    fn grant(&self, package: &Package) {
         let grants: Vec<Grant> = self.grants.iter().map(|name| Grant::any(format!("test:{name}"), *name)).collect();
         self.gate.set_grants(&package.profile, &grants, Evidence::default()).expect("valid grants");
-        self.host.load(package).await
     }
 
     /// Everything reported so far.

@@ -24,6 +24,16 @@ fn what_an_async_factory_registers_is_listed_in_order() {
 }
 
 #[test]
+fn packages_of_realms_in_the_thread_are_loaded_one_after_the_other() {
+    let lab = Lab::new();
+    let waits = r#"export default async (pi: any) => { await pi.exec("first", []); console.log("first"); };"#;
+    let is_quick = r#"export default async (pi: any) => { console.log("second"); };"#;
+    let reports = lab.run(lab.load_all(&[("waits", waits), ("is-quick", is_quick)]));
+    assert!(reports.iter().all(Result::is_ok), "{reports:?}");
+    assert_eq!(lab.logs(), ["first", "second"]);
+}
+
+#[test]
 fn a_factory_that_throws_is_reported_with_its_place_in_the_source() {
     let lab = Lab::new();
     lab.run(async {

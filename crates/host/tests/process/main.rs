@@ -7,6 +7,7 @@ mod deaths;
 #[path = "../host/lab.rs"]
 #[expect(dead_code, reason = "shared with the tests of realms in the thread, which use all of it")]
 mod lab;
+mod load_order;
 mod neighbours;
 mod soak;
 mod together;
@@ -18,8 +19,13 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     pijs_realm::worker::enter();
-    let trials =
-        neighbours::TESTS.iter().chain(deaths::TESTS).chain(soak::TESTS).chain(together::TESTS).map(|(name, test)| {
+    let trials = neighbours::TESTS
+        .iter()
+        .chain(deaths::TESTS)
+        .chain(soak::TESTS)
+        .chain(together::TESTS)
+        .chain(load_order::TESTS)
+        .map(|(name, test)| {
             Trial::test(*name, move || {
                 test();
                 Ok(())

@@ -1,0 +1,197 @@
+//! Loads several packages at the same time, in the order of one after the other.
+//!
+//! Where realms are processes they open, evaluate modules and run factories concurrently, as many as there are cores
+//! ([`OpenRealm::concurrency`](crate::OpenRealm::concurrency)). A factory can do little that others see before it has ended: the methods of
+//! `pi` that act on the session throw. What is left comes from each package in its turn, that is when those in front of it have loaded:
+//!
+//! ```text
+//! registrations, with the end of the load     names, conflicts and the ledger are those of one after the other
+//! emissions on the bus                        heard by those in front, and by none behind
+//! log lines and errors                        reported in load order
+//! ```
+//!
+//! [`Ahead`] keeps them back meanwhile. Hostcalls and timers go on as ever, so that a package which waits holds up itself alone.
+
+use crate::extension::{Extension, Slot, Status};
+use crate::host::Host;
+use crate::load::FirstLoad;
+use crate::options::OpeningRealm;
+use crate::package::{LoadError, LoadReport, Package};
+use crate::report::ReportKind;
+use pijs_protocol::message::Message;
+use pijs_protocol::{EntryIndex, ExtensionId};
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Poll;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+
+/// Most messages that are kept back of one package. What it sends beyond that is taken as it comes.
+const MOST: usize = 256;
+
+/// Messages of a package that loads ahead of its turn.
+#[derive(Default)]
+pub(crate) struct Ahead {
+    messages: Vec<Message>,
+    /// Its share of the cores, while its first turn runs.
+    core: Option<OwnedSemaphorePermit>,
+}
+
+impl Ahead {
+    /// Keeps a message until it is the package's turn, if it is one that comes in load order.
+    pub(crate) fn keep_back(&mut self, message: Message) -> Option<Message> {
+        let comes_in_order =
+            matches!(message, Message::Register(_) | Message::BusEmit(_) | Message::Log(_) | Message::Error(_));
+        if !comes_in_order || self.messages.len() >= MOST {
+            return Some(message);
+        }
+        self.messages.push(message);
+        None
+    }
+
+    /// Whether the load has ended, and only the host is behind.
+    pub(crate) fn has_answered(&self) -> bool {
+        self.messages.iter().any(|message| match message {
+            Message::Register(register) => register.ready,
+            Message::Error(error) => error.phase == "load",
+            _ => false,
+        })
+    }
+
+    /// Lets another package begin.
+    pub(crate) fn leave_core(&mut self) {
+        self.core = None;
+    }
+}
+
+/// The turn of a package: it comes when the one in front is through, and is over when this is dropped.
+struct LoadTurn {
+    before: Option<oneshot::Receiver<()>>,
+    _over: oneshot::Sender<()>,
+}
+
+impl LoadTurn {
+    async fn comes(&mut self) {
+        if let Some(before) = self.before.take() {
+            // Nothing is ever sent.
+            let _ = before.await;
+        }
+    }
+}
+
+impl Host {
+    /// Loads packages: at the same time, where realms are processes. All answers are those of [`Host::load`] for one after the
+    /// other, in this order. It needs [`Host::drive`] beside it.
+    pub async fn load_all(&self, packages: Vec<Package>) -> Vec<Result<LoadReport, LoadError>> {
+        self.expect(packages.len());
+        let at_once = self.0.opener.concurrency();
+        let mut loaded = Vec::new();
+        if at_once > 1 && packages.len() > 1 {
+            let cores = Arc::new(Semaphore::new(at_once));
+            let slots: Vec<_> = packages.into_iter().map(|package| self.add_slot(Rc::new(package))).collect();
+            let mut in_front = None;
+            let mut loads = Vec::new();
+            for slot in slots {
+                let (over, next) = oneshot::channel();
+                let turn = LoadTurn { before: in_front.replace(next), _over: over };
+                if let Ok(slot) = &slot {
+                    slot.cell.borrow_mut().ahead = Some(Ahead::default());
+                }
+                loads.push(
+                    Box::pin(self.load_in_turn(slot, turn, Arc::clone(&cores))) as Pin<Box<dyn Future<Output = _>>>
+                );
+            }
+            loaded = all(loads).await;
+        } else {
+            for package in packages {
+                loaded.push(self.load(package).await);
+            }
+        }
+        self.expect(0);
+        loaded
+    }
+
+    /// The packages whose load has not ended, in load order: those that a start waits for.
+    pub fn still_loading(&self) -> Vec<ExtensionId> {
+        let is_loading = |extension: &Extension| {
+            extension.status == Status::Loading && !extension.ahead.as_ref().is_some_and(Ahead::has_answered)
+        };
+        let slots = self.slots().into_iter().filter(|slot| is_loading(&slot.cell.borrow()));
+        slots.map(|slot| slot.cell.borrow().package.id().clone()).collect()
+    }
+
+    async fn load_in_turn(
+        &self,
+        slot: Result<Rc<Slot>, LoadError>,
+        mut turn: LoadTurn,
+        cores: Arc<Semaphore>,
+    ) -> Result<LoadReport, LoadError> {
+        let slot = slot?;
+        let core = cores.acquire_owned().await.ok();
+        if let Some(ahead) = &mut slot.cell.borrow_mut().ahead {
+            ahead.core = core;
+        }
+        let id = slot.cell.borrow().package.id().clone();
+        self.0.dispatcher.gate().begin_load(&id);
+        let begun = self.begin_realm(&slot).transpose();
+        // The others begin, too, while this one's process does.
+        tokio::task::yield_now().await;
+        let first = begun.and_then(|begun| self.load_first(&slot, begun));
+        if first.is_err() {
+            slot.cell.borrow_mut().ahead = Some(Ahead::default());
+        }
+        turn.comes().await;
+        self.load_into(&slot, FirstLoad::IsUnderWay(first)).await
+    }
+
+    /// Opens a realm and has it load the first entry, if there is one.
+    fn load_first(
+        &self,
+        slot: &Rc<Slot>,
+        begun: Option<Box<dyn OpeningRealm>>,
+    ) -> Result<Option<crate::load::LoadAnswer>, LoadError> {
+        self.open_realm(slot, begun)?;
+        let has_entries = !slot.cell.borrow().package.entries.is_empty();
+        Ok(has_entries.then(|| self.begin_entry(slot, EntryIndex(0))))
+    }
+
+    /// Takes what was kept back of a package whose turn has come.
+    pub(crate) fn take_turn(&self, slot: &Rc<Slot>) {
+        let ahead = slot.cell.borrow_mut().ahead.take();
+        let messages = ahead.map(|ahead| ahead.messages).unwrap_or_default();
+        if !messages.is_empty() {
+            self.carry_out(slot, messages);
+            self.flush_ledger();
+        }
+    }
+
+    /// Reports what a realm logged that has ended ahead of its turn. Nothing else of it counts.
+    pub(crate) fn report_kept_back(&self, slot: &Rc<Slot>) {
+        let kept = slot.cell.borrow_mut().ahead.as_mut().map(std::mem::take);
+        for message in kept.into_iter().flat_map(|ahead| ahead.messages) {
+            if let Message::Log(entry) = message {
+                self.report(slot, None, ReportKind::Log(Box::new(entry)));
+            }
+        }
+    }
+}
+
+/// Waits for all of these, and begins them in their order.
+async fn all<T>(mut work: Vec<Pin<Box<dyn Future<Output = T> + '_>>>) -> Vec<T> {
+    let mut done: Vec<Option<T>> = work.iter().map(|_| None).collect();
+    poll_fn(move |cx| {
+        for (future, done) in work.iter_mut().zip(&mut done) {
+            if done.is_none()
+                && let Poll::Ready(output) = future.as_mut().poll(cx)
+            {
+                *done = Some(output);
+            }
+        }
+        match done.iter().all(Option::is_some) {
+            true => Poll::Ready(done.iter_mut().filter_map(Option::take).collect()),
+            false => Poll::Pending,
+        }
+    })
+    .await
+}

@@ -1,0 +1,164 @@
+//! Packages that load at the same time: who waits for whom, and what everybody sees of it.
+
+use crate::lab::Lab;
+use pijs_host::{Event, HostOptions, InProcess, InThread, LoadError, LoadReport, OpenRealm};
+use pijs_protocol::Termination;
+use pijs_realm::ProcessOptions;
+use serde_json::Value;
+
+pub(crate) const TESTS: &[(&str, fn())] = &[
+    ("a_package_that_waits_holds_up_none_behind_it", a_package_that_waits_holds_up_none_behind_it),
+    ("a_package_that_never_ends_its_load_is_left_out_alone", a_package_that_never_ends_its_load_is_left_out_alone),
+    (
+        "a_package_that_ends_ahead_of_its_turn_is_left_out_alone",
+        a_package_that_ends_ahead_of_its_turn_is_left_out_alone,
+    ),
+    ("what_is_seen_is_that_of_one_after_the_other", what_is_seen_is_that_of_one_after_the_other),
+];
+
+fn lab(realms: impl OpenRealm + 'static) -> Lab {
+    Lab::over(HostOptions::default(), &["exec"], realms)
+}
+
+fn processes() -> Lab {
+    lab(InProcess::new(ProcessOptions::default()))
+}
+
+/// Takes its time, then claims names and speaks.
+const SLOW: &str = r#"
+export default async function (pi: any) {
+  pi.events.on("news", (from: string) => console.log(`slow hears ${from}`));
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  await pi.exec("slow", []);
+  pi.registerTool({ name: "greet", parameters: {}, execute: () => ({ content: [] }) });
+  pi.registerFlag("deep", { type: "boolean", default: false });
+  pi.registerCommand("hi", { handler: () => {} });
+  console.log("slow is there");
+  pi.events.emit("news", "slow");
+}
+"#;
+
+/// Claims these names at once, and speaks before.
+const QUICK: &str = r#"
+export default async function (pi: any) {
+  pi.events.on("news", (from: string) => console.log(`quick hears ${from}`));
+  await pi.exec("quick", []);
+  pi.registerTool({ name: "greet", parameters: {}, execute: () => ({ content: [] }) });
+  pi.registerFlag("deep", { type: "boolean", default: true });
+  pi.registerCommand("hi", { handler: () => {} });
+  pi.on("nonsense", () => {});
+  console.log("quick is there");
+  pi.events.emit("news", "quick");
+}
+"#;
+
+/// Fails after it has spoken.
+const FAILS: &str = r#"
+export default async function (pi: any) {
+  console.log("fails soon");
+  await null;
+  pi.registerTool({ name: "void", parameters: {}, execute: () => ({ content: [] }) });
+  throw new Error("boom");
+}
+"#;
+
+const NEVER: &str = "export default () => new Promise(() => {});";
+
+/// Logs in one turn and computes without end in another.
+const ENDLESS: &str = r#"
+export default async function (pi: any) {
+  console.log("begins to compute");
+  await pi.exec("anything", []);
+  for (;;);
+}
+"#;
+
+fn commands_of_programs(lab: &Lab) -> Vec<String> {
+    let calls = lab.calls.lock().expect("no test panics here");
+    calls
+        .iter()
+        .filter_map(|call| call.strip_prefix("exec "))
+        .filter_map(|params| serde_json::from_str::<Value>(params).ok()?["command"].as_str().map(str::to_owned))
+        .collect()
+}
+
+fn a_package_that_waits_holds_up_none_behind_it() {
+    let lab = processes();
+    let reports = lab.run(lab.load_all(&[("slow", SLOW), ("quick", QUICK)]));
+    assert!(reports.iter().all(Result::is_ok), "{reports:?}");
+    assert_eq!(commands_of_programs(&lab), ["quick", "slow"]);
+    assert_eq!(lab.host.tools()[0].owner.path, "slow/index.ts");
+}
+
+fn a_package_that_never_ends_its_load_is_left_out_alone() {
+    let lab = processes();
+    let reports = lab.run(lab.load_all(&[("first", QUICK), ("never", NEVER), ("last", QUICK)]));
+    assert!(reports[0].is_ok() && reports[2].is_ok(), "{reports:?}");
+    assert!(
+        matches!(&reports[1], Err(LoadError::Ended { reason: Termination::Timeout { quota }, .. }) if quota == Termination::UNSETTLED),
+        "{:?}",
+        reports[1]
+    );
+    assert_eq!(lab.host.packages().len(), 3, "it is known, and takes no part");
+    let owners: Vec<String> = lab.host.commands().into_iter().map(|command| command.owner.path).collect();
+    assert_eq!(owners, ["first/index.ts", "last/index.ts"]);
+}
+
+fn a_package_that_ends_ahead_of_its_turn_is_left_out_alone() {
+    let lab = processes();
+    let reports = lab.run(lab.load_all(&[("slow", SLOW), ("endless", ENDLESS), ("quick", QUICK)]));
+    assert!(reports[0].is_ok() && reports[2].is_ok(), "{reports:?}");
+    assert!(matches!(&reports[1], Err(LoadError::Ended { .. })), "{:?}", reports[1]);
+    assert!(lab.logs().contains(&"begins to compute".to_owned()), "what it said is kept: {:?}", lab.logs());
+}
+
+/// Everything that users and other extensions see of a start.
+#[derive(Debug, PartialEq)]
+struct Seen {
+    answers: Vec<String>,
+    registrations: Vec<String>,
+    ledger: Vec<String>,
+    reported: Vec<String>,
+    heard: Vec<String>,
+    flags: Vec<Option<Value>>,
+}
+
+fn seen(lab: &Lab, reports: &[Result<LoadReport, LoadError>]) -> Seen {
+    let of_load = |line: &Value| {
+        let event = line["event"].as_str().filter(|event| event.starts_with("extension."))?;
+        let (kind, name, path) = (&line["data"]["kind"], &line["data"]["name"], &line["data"]["path"]);
+        ["extension.register", "extension.ready", "extension.error"]
+            .contains(&event)
+            .then(|| format!("{event} {kind} {name} {path}"))
+    };
+    let reported = lab.reported().into_iter().map(|report| report.to_string());
+    // Extensions hear at the same time, each in its order.
+    let (mut heard, reported): (Vec<String>, Vec<String>) = reported.partition(|line| line.contains(" hears "));
+    heard.sort_by(|one, other| one.split(' ').next().cmp(&other.split(' ').next()));
+    Seen {
+        answers: reports.iter().map(|report| format!("{report:?}")).collect(),
+        registrations: lab.host.registrations().iter().map(|registered| format!("{registered:?}")).collect(),
+        ledger: lab.ledger.lines().iter().filter_map(of_load).collect(),
+        reported,
+        heard,
+        flags: lab.host.flags().into_iter().map(|flag| flag.value).collect(),
+    }
+}
+
+fn what_is_seen_is_that_of_one_after_the_other() {
+    let sources = [("quick", QUICK), ("slow", SLOW), ("fails", FAILS), ("quick-too", QUICK), ("quick", QUICK)];
+    let start = |lab: Lab| {
+        let reports = lab.run(async {
+            let reports = lab.load_all(&sources).await;
+            lab.host.emit(Event::new("session_start").with("reason", "startup")).await;
+            lab.host.at_rest().await;
+            reports
+        });
+        seen(&lab, &reports)
+    };
+    let alone = start(lab(InThread));
+    assert!(matches!(alone.answers.last(), Some(last) if last.contains("Duplicate")), "{:?}", alone.answers);
+    for _ in 0..5 {
+        assert_eq!(start(processes()), alone);
+    }
+}
