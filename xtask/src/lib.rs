@@ -2,6 +2,7 @@
 
 pub mod bench;
 pub mod codegen;
+pub mod links;
 pub mod nightly;
 pub mod notice;
 pub mod references;

@@ -31,9 +31,8 @@ pub fn violations(metadata: &Metadata) -> Result<Vec<Violation>> {
     for name in LAYERS.iter().flat_map(|layer| *layer).filter(|name| !crates.contains(*name)) {
         found.push(violation("xtask/src/rules.rs", format!("LAYERS names {name}, which does not exist")));
     }
-    let docs = fs::read_dir(crate::root().join("docs"))?.map(|entry| Ok(entry?.file_name()));
-    let docs: BTreeSet<_> = docs.collect::<Result<_>>()?;
-    let docs = docs.iter().map(|name| format!("docs/{}", name.to_string_lossy())).filter(|name| name.ends_with(".md"));
+    let docs = crate::links::pages(&crate::root().join("docs"))?;
+    let docs = docs.iter().map(|page| format!("docs/{}", page.display()));
     for page in PAGES.iter().map(|page| (*page).to_owned()).chain(docs) {
         let text = read(&page)?;
         found.extend(unknown_crates(&page, &text, &crates));

@@ -7,6 +7,7 @@
 //! - **Switches.** Only `pijs-tests` turns `guard-switches` on, and it is no default member of the workspace. Only tests
 //!   turn `test-hooks` on.
 //! - **Names.** Pages and lists name crates and files that exist, and indexes are complete ([`references`](crate::references)).
+//! - **Links.** Links between pages lead somewhere, and the book has every page ([`links`](crate::links)).
 //! - **Own modules.** No source of one crate includes a file of another by `#[path]`.
 //! - **Size.** No crate is larger than a reader can take in ([`size`](crate::size)).
 //! - **Dead weight.** Each dependency is used ([`unused`](crate::unused)).
@@ -136,6 +137,7 @@ impl Workspace {
             found.extend(crate::size::violations(package)?);
         }
         found.extend(crate::references::violations(&self.metadata)?);
+        found.extend(crate::links::violations()?);
         found.extend(crate::unused::violations(&self.metadata)?);
         let names: Vec<&str> = self.metadata.packages.iter().map(|package| package.name.as_str()).collect();
         found.extend(foreign(&names));

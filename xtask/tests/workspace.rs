@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use xtask::links::{anchors, links, unlisted};
 use xtask::references::{map, paths, unindexed, unknown_crates};
 use xtask::rules::{BANNED, LICENCES, Violation, Workspace, directions, foreign, leaves, licensed, says_unsafe};
 use xtask::unused::{shared, uses};
@@ -155,4 +156,23 @@ fn a_folder_of_fixtures_has_a_row_with_its_runner() {
     assert_eq!(unindexed(index, "fixtures/a/"), None);
     assert!(unindexed(index, "fixtures/b/").is_some());
     assert!(unindexed(index, "fixtures/c/").is_some());
+}
+
+#[test]
+fn links_are_found_outside_of_code() {
+    let page = "See [a](a.md#one) and ![b](b.svg \"title\"), not `[c](c.md)`.\n```md\n[d](d.md)\n```\n";
+    assert_eq!(links(page), ["a.md#one", "b.svg"]);
+}
+
+#[test]
+fn headings_become_anchors() {
+    let found = anchors("# Tapes\n## `pi tape`, step 1\n```sh\n# not a heading\n```\n");
+    assert_eq!(found.into_iter().collect::<Vec<_>>(), ["pi-tape-step-1", "tapes"]);
+}
+
+#[test]
+fn a_page_that_the_book_leaves_out_is_named() {
+    let pages = ["README.md", "docs/SUMMARY.md", "docs/a.md", "docs/spec/b.md"].map(std::path::PathBuf::from);
+    let found = unlisted("- [A](a.md)\n", &pages);
+    assert!(matches!(&found[..], [one] if one.what.contains("docs/spec/b.md")), "{found:?}");
 }

@@ -224,7 +224,7 @@ fn linted(text: &str) -> String {
 
 #[test]
 fn rules_in_documents_have_no_findings() {
-    for page in [include_str!("../../../../docs/rules.md"), include_str!("../../../../README.md")] {
+    for page in [include_str!("../../../../docs/guide/rules.md"), include_str!("../../../../README.md")] {
         let files = rule_files(page);
         assert!(!files.is_empty());
         for text in files {
@@ -235,7 +235,7 @@ fn rules_in_documents_have_no_findings() {
 
 #[test]
 fn the_table_of_keys_has_every_key_and_no_other() {
-    let page = include_str!("../../../../docs/rules.md");
+    let page = include_str!("../../../../docs/guide/rules.md");
     let rows = page.lines().skip_while(|line| !line.starts_with("| key | value |")).skip(2);
     let cells = rows.take_while(|line| line.starts_with('|')).filter_map(|row| row.split('|').nth(1));
     let mut named: Vec<&str> = cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
