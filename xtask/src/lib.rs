@@ -5,6 +5,7 @@ pub mod codegen;
 pub mod links;
 pub mod nightly;
 pub mod notice;
+pub mod picture;
 pub mod references;
 pub mod release;
 pub mod rules;

@@ -7,6 +7,7 @@
 //! | `deps` | checks the directions between crates, the rules on foreign ones, unused dependencies and names in pages ([`xtask::rules`]) |
 //! | `conformance` | builds `pi` and compares it with the real one (package `pijs-conformance`) |
 //! | `codegen` | writes `schema/` from the types and the notice of supplied packages ([`xtask::codegen`]); with `--check` only compares |
+//! | `picture` | draws the picture of the README from a run of `pi demo` ([`xtask::picture`]) |
 //! | `release` | builds `pi` and `extc` with everything inside that pi supplies ([`xtask::release`]) |
 //! | `nightly` | runs the long forms of tests ([`xtask::nightly`]); with names only those |
 //!
@@ -63,6 +64,12 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
+    /// Draw `docs/demo.svg` from what `pi demo` prints.
+    Picture {
+        /// The program, in place of a release build.
+        #[arg(long, value_name = "FILE")]
+        pi: Option<std::path::PathBuf>,
+    },
     /// Build `pi` and `extc` with everything inside that pi supplies to extensions: their first start is offline and quick.
     Release,
     /// Run the long forms of the tests that CI runs short.
@@ -109,6 +116,7 @@ fn main() -> Result<()> {
                 println!("wrote {}", path.display());
             }
         }
+        Task::Picture { pi } => println!("wrote {}", xtask::picture::write(pi.as_deref())?.display()),
         Task::Nightly { names } => xtask::nightly::run(&names)?,
         Task::Conformance { arguments } => conformance(&arguments)?,
         Task::Release => {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 use xtask::links::{anchors, links, unlisted};
+use xtask::picture::{drawing, shown};
 use xtask::references::{map, paths, unindexed, unknown_crates};
 use xtask::rules::{BANNED, LICENCES, Violation, Workspace, directions, foreign, leaves, licensed, says_unsafe};
 use xtask::unused::{shared, uses};
@@ -175,4 +176,12 @@ fn a_page_that_the_book_leaves_out_is_named() {
     let pages = ["README.md", "docs/SUMMARY.md", "docs/a.md", "docs/spec/b.md"].map(std::path::PathBuf::from);
     let found = unlisted("- [A](a.md)\n", &pages);
     assert!(matches!(&found[..], [one] if one.what.contains("docs/spec/b.md")), "{found:?}");
+}
+
+#[test]
+fn the_picture_has_the_replies_and_what_stops_the_first() {
+    let printed = "ready\nthe model streams:\n  | a <b>\n\nthe next delta is \"c\"\n\nhostcalls: 4\n";
+    assert_eq!(shown(printed), ["the model streams:", "  | a <b>", "", "the next delta is \"c\""]);
+    let picture = drawing(printed);
+    assert!(picture.contains(">  | a &lt;b&gt;</text>") && !picture.contains("hostcalls"), "{picture}");
 }
