@@ -611,51 +611,6 @@ fn rules_read_the_streams_of_a_tape() {
     assert!(told.contains("no-stop would stop it") && told.contains("1 match"), "{told}");
 }
 
-/// Fenced blocks of a page: what stands behind the fence, and the lines.
-fn blocks(page: &str) -> Vec<(String, String)> {
-    let mut blocks = Vec::new();
-    let mut lines = page.lines();
-    while let Some(line) = lines.next() {
-        if let Some(kind) = line.strip_prefix("```") {
-            let text: Vec<&str> = lines.by_ref().take_while(|line| *line != "```").collect();
-            blocks.push((kind.to_owned(), text.join("\n")));
-        }
-    }
-    blocks
-}
-
-#[test]
-fn the_guide_to_tests_works_as_it_stands() {
-    let world = World::new();
-    let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/testing-extensions.md"));
-    let programs = Path::new(env!("CARGO_BIN_EXE_pi")).parent().expect("a folder");
-    let mut commands = 0;
-    for (kind, text) in blocks(&page.expect("the page")) {
-        if let Some((_, file)) = kind.split_once("file=") {
-            world.write(&format!("project/{file}"), text + "\n");
-            continue;
-        }
-        if kind != "console" {
-            continue;
-        }
-        let mut said = String::new();
-        for line in text.lines() {
-            let Some(command) = line.strip_prefix("$ ") else {
-                assert!(said.contains(line), "{line:?} is missing in:\n{said}");
-                continue;
-            };
-            let (command, note) = command.split_once("    # ").unwrap_or((command, "ends with 0"));
-            let mut shell = world.program("/bin/sh", &["-c", command]);
-            shell.env("PATH", format!("{}:/usr/bin:/bin", programs.display()));
-            let run = run(shell);
-            assert_eq!(format!("ends with {}", run.code), note, "{command}\n{}\n{}", run.stdout, run.stderr);
-            said = format!("{}{}", run.stdout, run.stderr);
-            commands += 1;
-        }
-    }
-    assert!(commands > 10, "{commands} commands");
-}
-
 /// Looks until something is recorded; a busy machine takes its time.
 fn until(is_there: impl Fn() -> bool) {
     let looks = (0..MOST_LOOKS).find(|_| {

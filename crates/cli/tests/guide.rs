@@ -1,0 +1,141 @@
+//! Runs the commands of `README.md` and of the pages of `docs/guide`, as a reader types them.
+//!
+//! A page is a script. A block with `file=NAME` behind its kind writes a file of the project. A block of the kind `console` has
+//! commands behind `$ `, each followed by lines that the output of the block's latest command contains. A command ends with 0
+//! unless `    # ends with N` follows it. Blocks of other kinds are not run: they need a network, a key or a person.
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use support::{World, run};
+
+/// Runs each page in a home and a project of its own.
+macro_rules! pages {
+    ($($test:ident: $page:literal),* $(,)?) => {
+        const PAGES: &[&str] = &[$($page),*];
+
+        $(
+            #[test]
+            fn $test() {
+                follow($page);
+            }
+        )*
+    };
+}
+
+pages! {
+    readme: "README.md",
+    mcp: "docs/guide/mcp.md",
+    models: "docs/guide/models.md",
+    permissions: "docs/guide/permissions.md",
+    rules: "docs/guide/rules.md",
+    rummy: "docs/guide/rummy.md",
+    tapes: "docs/guide/tapes.md",
+    testing_extensions: "docs/guide/testing-extensions.md",
+    troubleshooting: "docs/guide/troubleshooting.md",
+    using: "docs/guide/using.md",
+    writing_extensions: "docs/guide/writing-extensions.md",
+}
+
+/// Pages of the guide whose commands need what a test does not have.
+const NOT_RUN: &[(&str, &str)] = &[
+    ("docs/guide/components.md", "it builds a component with the tools of another language"),
+    ("docs/guide/embedding.md", "it runs examples of crates, which cargo builds with every test"),
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Returns the fenced blocks of a page: what stands behind the fence, and the lines.
+fn blocks(page: &str) -> Vec<(String, String)> {
+    let mut blocks = Vec::new();
+    let mut lines = page.lines();
+    while let Some(line) = lines.next() {
+        if let Some(kind) = line.strip_prefix("```") {
+            let text: Vec<&str> = lines.by_ref().take_while(|line| *line != "```").collect();
+            blocks.push((kind.to_owned(), text.join("\n")));
+        }
+    }
+    blocks
+}
+
+/// Writes the files of a page, runs its commands, and compares what they print.
+fn follow(page: &str) {
+    let world = World::new();
+    let text = fs::read_to_string(root().join(page)).expect("the page");
+    let mut commands = 0;
+    for (kind, block) in blocks(&text) {
+        if let Some((_, file)) = kind.split_once("file=") {
+            world.write(&format!("project/{file}"), block + "\n");
+        } else if kind == "console" {
+            commands += type_in(&world, page, &block);
+        }
+    }
+    assert!(commands > 0, "{page} has no `console` block");
+}
+
+/// Runs the commands of a block and returns how many there were.
+fn type_in(world: &World, page: &str, block: &str) -> usize {
+    let programs = Path::new(env!("CARGO_BIN_EXE_pi")).parent().expect("a folder");
+    let (mut commands, mut printed) = (0, String::new());
+    for line in block.lines() {
+        let Some(command) = line.strip_prefix("$ ") else {
+            assert!(printed.contains(line), "{page}: {line:?} is missing in:\n{printed}");
+            continue;
+        };
+        let (command, note) = command.split_once("    # ").unwrap_or((command, "ends with 0"));
+        let mut shell = world.program("/bin/sh", &["-c", command]);
+        shell.env("PATH", format!("{}:/usr/bin:/bin", programs.display()));
+        // Answers about a lack of network would differ from machine to machine.
+        shell.env("PI_OFFLINE", "1");
+        let run = run(shell);
+        assert_eq!(format!("ends with {}", run.code), note, "{page}: {command}\n{}\n{}", run.stdout, run.stderr);
+        printed = format!("{}{}", run.stdout, run.stderr);
+        commands += 1;
+    }
+    commands
+}
+
+#[test]
+fn every_page_of_the_guide_is_run() {
+    let listed: BTreeSet<String> =
+        PAGES.iter().chain(NOT_RUN.iter().map(|(page, _)| page)).map(|page| (*page).to_owned()).collect();
+    let folder = fs::read_dir(root().join("docs/guide")).expect("the guide");
+    let names = folder.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned());
+    let names = names.filter(|name| name.ends_with(".md")).map(|name| format!("docs/guide/{name}"));
+    let missing: Vec<String> = names.filter(|name| !listed.contains(name)).collect();
+    assert!(missing.is_empty(), "list them in PAGES: {missing:?}");
+}
+
+/// Replaces each number, which a run measures, by a zero.
+fn without_numbers(text: &str) -> String {
+    let mut out = String::new();
+    for c in text.chars() {
+        match c {
+            '0'..='9' if out.ends_with('0') => {}
+            '0'..='9' => out.push('0'),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+#[test]
+fn the_picture_of_the_readme_shows_what_the_demo_prints() {
+    let printed = without_numbers(&World::new().pi(&["demo"]).succeeded().stdout);
+    let picture = fs::read_to_string(root().join("docs/demo.svg")).expect("the picture");
+    let lines =
+        picture.lines().filter_map(|line| line.strip_prefix("<text ")?.strip_suffix("</text>")?.split_once('>'));
+    let lines: Vec<String> =
+        lines.map(|(_, text)| text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")).collect();
+    assert!(lines.len() > 10, "the picture is empty");
+    for line in lines.iter().filter(|line| *line != "$ pi demo") {
+        assert!(
+            printed.contains(&without_numbers(line)),
+            "`cargo xtask picture` draws it anew; {line:?} is not in:\n{printed}"
+        );
+    }
+}
