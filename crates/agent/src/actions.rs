@@ -155,6 +155,11 @@ impl Agent {
     }
 
     async fn open(&self, model: &Model, by_extension: bool) -> Result<Arc<dyn Provider>, ProviderError> {
+        let opened = self.open_unobserved(model, by_extension).await?;
+        Ok(self.observed(opened))
+    }
+
+    async fn open_unobserved(&self, model: &Model, by_extension: bool) -> Result<Arc<dyn Provider>, ProviderError> {
         let opening = self.model.offered.borrow().opening(model)?;
         match opening {
             Opening::Ready(provider) => Ok(provider),
@@ -176,7 +181,7 @@ impl Agent {
                 // The extension has said what becomes of these.
                 model.facts.shift_remove("headers");
                 let options = self.settings.borrow().provider.clone();
-                models::open_http(model, credentials, &options, &self.options.ambient)
+                models::open_http(model, credentials, &options, self.options.provider_ambient())
             }
             Opening::Known(model) => {
                 let known = self.model.offered.borrow().known().cloned().ok_or_else(|| models::no_key(&model))?;
@@ -184,7 +189,7 @@ impl Agent {
                 let credentials = credentials.map_err(|message| ProviderError::new(ErrorKind::Auth, message))?;
                 let credentials = credentials.ok_or_else(|| models::no_key(&model))?;
                 let options = self.settings.borrow().provider.clone();
-                models::open_http(model, credentials, &options, &self.options.ambient)
+                models::open_http(model, credentials, &options, self.options.provider_ambient())
             }
             Opening::Stream(offer, model) => {
                 self.hand_over(&offer).await?;
@@ -209,6 +214,7 @@ impl Agent {
     ///
     /// In pi's words, when its provider has no key or nobody offers it.
     pub async fn set_model(&self, model: &Model) -> Result<(), String> {
+        self.control.observe_act("set_model", || model.to_value());
         self.change_model(model, "set", false).await
     }
 
@@ -264,6 +270,7 @@ impl Agent {
     ///
     /// In pi's words: the entry is not there, a run is on, or the summary failed.
     pub async fn navigate_tree(&self, target: &str, options: NavigateOptions) -> Result<Navigation, String> {
+        self.control.observe_act("navigate_tree", || Value::Null);
         self.attend(self.navigate(None, target, options)).await
     }
 

@@ -14,6 +14,7 @@ use crate::events::AgentEvent;
 use crate::extensions::{CommandError, Event, EventOutcome, Extensions};
 use crate::front_end::FrontEnd;
 use crate::model_lists::Look;
+use crate::observer::PortObserver;
 use crate::replace::Held;
 use crate::rules::SessionRules;
 use crate::settings::Settings;
@@ -35,6 +36,7 @@ use pijs_resources::{ResourcePlaces, Resources};
 use pijs_session_store::Body;
 use pijs_tools::system::ToolSystem;
 use pijs_tools::words::Words;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -82,6 +84,10 @@ pub struct AgentOptions {
     pub words: Option<Arc<Words>>,
     /// Native rules that read the replies.
     pub rules: Option<SessionRules>,
+    /// Observes the ports of the agent, for a recording, or stands in for them, for a replay.
+    pub observer: Option<Rc<dyn PortObserver>>,
+    /// Time and randomness of providers, where they are other than the agent's.
+    pub provider_ambient: Option<Ambient>,
 }
 
 impl AgentOptions {
@@ -105,7 +111,13 @@ impl AgentOptions {
             places: ResourcePlaces::default(),
             words: None,
             rules: None,
+            observer: None,
+            provider_ambient: None,
         }
+    }
+
+    pub(crate) fn provider_ambient(&self) -> &Ambient {
+        self.provider_ambient.as_ref().unwrap_or(&self.ambient)
     }
 }
 
@@ -239,7 +251,7 @@ impl From<ControlError> for AgentError {
 }
 
 /// Where an input comes from, for the `input` event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum InputSource {
     /// The command line or a terminal.
     Interactive,
@@ -335,6 +347,7 @@ impl Agent {
     /// Opens the session: header to the front end, `session_start`, `resources_discover`, and the
     /// runs that handlers of these asked for. `reason` is `startup`, `resume`, ...
     pub async fn start(&self, reason: &str) -> Result<(), AgentError> {
+        self.control.observe_act("start", || json!(reason));
         self.attend(async {
             let facts = [
                 ("cwd", json!(self.options.cwd)),
@@ -452,6 +465,7 @@ impl Agent {
 
     /// Closes the session: `session_shutdown`. `reason` is `quit`, `reload`, ...
     pub async fn shutdown(&self, reason: &str) {
+        self.control.observe_act("shutdown", || json!(reason));
         let event = || Event::new("session_shutdown").with("reason", reason);
         self.attend(self.notify("session_shutdown", event)).await;
     }
@@ -489,6 +503,7 @@ impl Agent {
         deliver_as: Option<DeliverAs>,
         accepted: impl FnOnce(Disposition<'_>),
     ) -> Result<Outcome, AgentError> {
+        self.control.observe_act("prompt", || json!({"content": content, "source": source, "deliverAs": deliver_as}));
         self.attend(async {
             self.runs.triggered.set(0);
             self.control.person_spoke();
@@ -511,6 +526,7 @@ impl Agent {
         source: InputSource,
         deliver_as: DeliverAs,
     ) -> Result<Disposition<'static>, AgentError> {
+        self.control.observe_act("queue", || json!({"content": content, "source": source, "deliverAs": deliver_as}));
         let text = content.text();
         let name = text.strip_prefix('/').map(|line| line.split_once(' ').map_or(line, |(name, _)| name));
         let is_command = |name: &&str| self.extensions.has_command(name) || self.extensions.misses_command(name);

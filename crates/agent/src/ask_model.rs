@@ -134,7 +134,8 @@ impl Agent {
         reached.map_err(|message| ProviderError::new(ErrorKind::Auth, message))?;
         let credentials = Credentials { key: key.map(str::to_owned), headers, ..Credentials::default() };
         let limits = self.settings.borrow().provider.clone();
-        models::open_http(model.clone(), credentials, &limits, &self.options.ambient)
+        let opened = models::open_http(model.clone(), credentials, &limits, self.options.provider_ambient())?;
+        Ok(self.observed(opened))
     }
 
     fn failed(&self, model: &Model, error: &ProviderError) -> AssistantMessage {

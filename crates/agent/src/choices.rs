@@ -72,6 +72,7 @@ impl Agent {
         let current = self.control.model();
         let at = available.iter().position(|model| current.as_ref().is_some_and(|current| current.is(model)));
         let next = available[next(at, available.len())].clone();
+        self.control.observe_act("cycle_model", || next.to_value());
         self.attend(self.change_model(&next, "cycle", false)).await?;
         if let Some(level) = level(&next) {
             self.control.set_thinking(&level).map_err(|error| error.to_string())?;

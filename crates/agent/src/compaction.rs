@@ -189,6 +189,7 @@ impl Agent {
     ///
     /// pi's words: nothing to compact, cancelled by a handler, or what went wrong with the summary.
     pub async fn compact(&self, instructions: Option<&str>) -> Result<Value, String> {
+        self.control.observe_act("compact", || json!(instructions));
         self.compact_for(None, instructions).await
     }
 

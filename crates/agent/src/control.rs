@@ -40,7 +40,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tools::Tools;
@@ -62,7 +62,11 @@ struct Shared {
     left: CancellationToken,
     /// What a person is asked.
     prompts: Mutex<prompts::Prompts>,
+    /// Told what the user does.
+    acts: OnceLock<Box<ActObserver>>,
 }
+
+type ActObserver = dyn Fn(&'static str, Value) + Send + Sync;
 
 struct Inner {
     session: Session,
@@ -231,6 +235,7 @@ impl AgentControl {
             quieter: Notify::new(),
             left: CancellationToken::new(),
             prompts: Mutex::default(),
+            acts: OnceLock::new(),
         }));
         let mut inner = control.lock();
         inner.note_file();
@@ -238,6 +243,18 @@ impl AgentControl {
         control.publish_session(&inner);
         drop(inner);
         control
+    }
+
+    /// Has an observer told what the user does, for a recording: once, before anything is done.
+    pub fn observe_acts(&self, observer: impl Fn(&'static str, Value) + Send + Sync + 'static) {
+        // A second observer is not told.
+        let _ = self.0.acts.set(Box::new(observer));
+    }
+
+    pub(crate) fn observe_act(&self, act: &'static str, value: impl FnOnce() -> Value) {
+        if let Some(observer) = self.0.acts.get() {
+            observer(act, value());
+        }
     }
 
     /// Reads the session. Do not keep the closure long: extensions wait for it.
@@ -275,6 +292,7 @@ impl AgentControl {
 
     /// `setSessionName`: one line, trimmed. Extensions are told.
     pub fn set_session_name(&self, name: &str) -> Result<(), ControlError> {
+        self.observe_act("set_session_name", || json!(name));
         self.set_session_name_of(None, name).map(drop)
     }
 
@@ -344,6 +362,7 @@ impl AgentControl {
 
     /// `setThinkingLevel`: the nearest level the model takes. Extensions are told when it changes.
     pub fn set_thinking(&self, level: &str) -> Result<(), ControlError> {
+        self.observe_act("set_thinking", || json!(level));
         self.set_thinking_of(None, level).map(drop)
     }
 
@@ -597,6 +616,7 @@ impl AgentControl {
 
     /// Ends the run that is on, or that a message has asked for, if there is one.
     pub fn abort(&self) {
+        self.observe_act("abort", || Value::Null);
         let mut inner = self.lock();
         inner.aborts_next = inner.run.is_none() && inner.is_running();
         inner.run.iter().chain(&inner.summaries).for_each(CancellationToken::cancel);

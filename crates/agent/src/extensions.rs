@@ -18,6 +18,7 @@ use pijs_llm::provider::Model;
 use pijs_protocol::StreamSource;
 use pijs_protocol::stream::Injection;
 use pijs_protocol::{ExtensionId, StreamDelta};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::fmt;
 use tokio_util::sync::CancellationToken;
@@ -249,7 +250,7 @@ impl Event {
 }
 
 /// What became of an event.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct EventOutcome {
     /// The event object as the last handler left it, where changes in place count.
     pub payload: Map<String, Value>,
@@ -269,7 +270,7 @@ impl EventOutcome {
 }
 
 /// The fate of a streamed delta.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum StreamFate {
     /// It goes on.
     Continue,
@@ -278,7 +279,7 @@ pub enum StreamFate {
 }
 
 /// A handler asked for an abort.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Abort {
     /// Whose handler.
     pub extension: String,
@@ -301,7 +302,7 @@ pub trait ToolSource {
 }
 
 /// A tool of an extension.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ExtensionTool {
     /// Name the model uses.
     pub name: String,
@@ -340,7 +341,7 @@ pub struct ToolRun<'a> {
 }
 
 /// How a tool run ended.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum ToolFate {
     /// `{content, details, terminate?}`.
     Returned(Value),
@@ -349,7 +350,7 @@ pub enum ToolFate {
 }
 
 /// How a slash command ended.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum CommandFate {
     /// It is done.
     Done,
@@ -358,7 +359,7 @@ pub enum CommandFate {
 }
 
 /// What a slash command threw.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommandError {
     /// As the extension said it.
     pub message: String,

@@ -47,6 +47,7 @@ mod front_end;
 pub mod host;
 mod incoming;
 mod model_lists;
+mod observer;
 mod one_reply;
 pub mod ports;
 mod queued;
@@ -86,6 +87,7 @@ pub use extensions::{
     StateSink, StreamFate, SystemRole, ToolFate, ToolRun, ToolSource,
 };
 pub use front_end::{FrontEnd, JsonFrontEnd, NoFrontEnd, ToolCheck};
+pub use observer::{PortObserver, RunTool, ToolUpdates};
 pub use replace::Forked;
 pub use room::SESSION_BYTES;
 pub use rules::{ChangedRules, FIRED_TYPE, RuleSource, SessionRules, records_of};

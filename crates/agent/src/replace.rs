@@ -34,6 +34,7 @@ impl Agent {
     /// Loads extensions, skills, prompts and context files again. Flags, session and model stay. Answers which extensions
     /// could not be loaded.
     pub async fn reload(&self) -> Result<Vec<String>, AgentError> {
+        self.control.observe_act("reload", || Value::Null);
         self.attend(async {
             self.notify("session_shutdown", || Event::new("session_shutdown").with("reason", "reload")).await;
             let active = self.tools.borrow().active_names(&*self.extensions);
@@ -63,6 +64,7 @@ impl Agent {
     /// Begins an empty session. Answers whether a handler cancelled it. With `hold`, `session_start` waits
     /// for [`Agent::start_held`], so that entries can be put in first.
     pub async fn new_session(&self, parent: Option<String>, hold: bool) -> Result<bool, AgentError> {
+        self.control.observe_act("new_session", || Value::Null);
         self.attend(async {
             if self.cancelled(Event::new("session_before_switch").with("reason", "new")).await {
                 return Ok(true);
@@ -80,6 +82,7 @@ impl Agent {
     ///
     /// When the file cannot be read; the session that is open stays.
     pub async fn switch_session(&self, path: &Path) -> Result<bool, AgentError> {
+        self.control.observe_act("switch_session", || Value::Null);
         self.switch_session_to(path, Session::open).await
     }
 
@@ -120,6 +123,7 @@ impl Agent {
     /// A new session with the branch up to an entry: `at` it, or before it, where it must be something
     /// the person said.
     pub async fn fork(&self, entry: &str, at: bool) -> Result<Forked, AgentError> {
+        self.control.observe_act("fork", || Value::Null);
         self.attend(async {
             let position = if at { "at" } else { "before" };
             let event = Event::new("session_before_fork").with("entryId", entry).with("position", position);

@@ -2,7 +2,9 @@
 
 use crate::agent::AgentOptions;
 use crate::extensions::{ExtensionTool, Extensions, ToolFate, ToolRun};
+use crate::observer::{RunTool, ToolUpdates};
 use crate::tool_port::PermittedSystem;
+use futures_util::FutureExt;
 use pijs_host::Bound;
 use pijs_llm::provider::ToolDescription;
 use pijs_tools::system::ToolSystem;
@@ -132,21 +134,32 @@ impl Tool {
         tool_call_id: &str,
         input: Value,
         cancel: CancellationToken,
-        mut on_update: Box<dyn FnMut(Value) + Send + Sync>,
+        on_update: ToolUpdates,
     ) -> Result<ToolOutput, String> {
         match self {
             Tool::Builtin(tool, _) => {
                 let options = around.options;
                 let bound = around.bound.map(|bound| PermittedSystem::of_model(options, &bound));
-                let mut context = ToolContext {
-                    system: bound.as_ref().map_or(&*options.system, |bound| bound as &dyn ToolSystem),
-                    cwd: &options.cwd,
-                    cancel,
-                    about: around.about,
-                    tool_call_id,
-                    on_update: &mut *on_update,
+                let about = around.about;
+                let run = |mut on_update: ToolUpdates, input: Value| async move {
+                    let mut context = ToolContext {
+                        system: bound.as_ref().map_or(&*options.system, |bound| bound as &dyn ToolSystem),
+                        cwd: &options.cwd,
+                        cancel,
+                        about,
+                        tool_call_id,
+                        on_update: &mut *on_update,
+                    };
+                    tool.run(&mut context, input).await
                 };
-                tool.run(&mut context, input).await
+                match &options.observer {
+                    None => run(on_update, input).await,
+                    Some(observer) => {
+                        let asked = input.clone();
+                        let run: RunTool<'_> = Box::new(|on_update| run(on_update, input).boxed_local());
+                        observer.tool(tool.name(), &asked, on_update, run).await
+                    }
+                }
             }
             Tool::Extension(tool) => {
                 let run = ToolRun { name: &tool.name, tool_call_id, input, cancel, on_update };

@@ -65,6 +65,7 @@ impl Agent {
         exclude: Option<bool>,
         cancel: CancellationToken,
     ) -> Result<BashResult, String> {
+        self.control.observe_act("bash", || json!(command));
         self.attend(async {
             let mut answer = Value::Null;
             let mut authors = BTreeSet::new();

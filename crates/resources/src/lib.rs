@@ -81,6 +81,8 @@ pub struct ResourcePlaces {
     pub protected: Option<Places>,
     /// Folders, settings and packages that are searched; `None`: none is.
     pub found_by: Option<(DiscoverOptions, ResourceOptions)>,
+    /// Everything, read before: for a replay, which reads nothing.
+    pub read: Option<Box<Resources>>,
 }
 
 impl ResourcePlaces {
@@ -92,7 +94,7 @@ impl ResourcePlaces {
 }
 
 /// What a session has.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Resources {
     /// In the order they were found.
     pub skills: Vec<Skill>,
@@ -107,15 +109,21 @@ pub struct Resources {
     /// Theme files, in the order they were found.
     pub themes: Vec<PathBuf>,
     /// What was left out.
+    #[serde(skip)]
     pub problems: Vec<Problem>,
     /// What was left out of it since nobody may read it.
+    #[serde(skip)]
     withheld: Vec<Problem>,
+    #[serde(skip)]
     protected: Option<Places>,
     /// What extensions named.
+    #[serde(skip)]
     named: Named,
     /// Where the skills' files lie, links resolved.
+    #[serde(skip)]
     skill_places: BTreeSet<PathBuf>,
     /// The skills by their names.
+    #[serde(skip)]
     skill_names: BTreeMap<String, usize>,
 }
 
@@ -142,6 +150,9 @@ const LARGEST_PROMPTS: usize = 64 << 20;
 impl Resources {
     /// Reads everything. Nothing here fails: what cannot be read is a problem.
     pub fn load(places: &ResourcePlaces) -> Self {
+        if let Some(read) = &places.read {
+            return (**read).clone();
+        }
         let mut found = Self { protected: places.protected.clone(), ..Self::default() };
         if let Some((options, asked)) = &places.found_by {
             let files = resolve_resources(options, asked);

@@ -3,6 +3,7 @@
 use super::markdown::Document;
 use pijs_protocol::guard;
 use regex::Regex;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::Path;
 use std::sync::LazyLock;
@@ -13,7 +14,7 @@ const DESCRIBED: usize = 60;
 pub(super) const LONGEST: usize = 16 << 20;
 
 /// A text to fill in.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PromptTemplate {
     /// What follows the slash: the file's name.
     pub name: String,

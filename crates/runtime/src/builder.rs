@@ -12,6 +12,7 @@
 //!
 //! Whatever goes wrong before the model is asked ends the run with one [`Failure`].
 
+use crate::agent_tape::AgentTap;
 use crate::announced::Announced;
 use crate::compile::Compiler;
 use crate::config::SessionConfig;
@@ -299,6 +300,7 @@ impl SessionBuilder {
         environment.tape = tape::path_of(&environment, &config);
         let environment = &environment;
         let ambient = replaced.ambient.take().unwrap_or_else(Ambient::system);
+        let tap = AgentTap::new(&ambient);
         let timer = Arc::clone(&ambient.timer);
         let settings = grants::agent_settings_of(environment, models::provider_options(environment, &config.model));
         let ready = match replaced.provider.take() {
@@ -319,7 +321,7 @@ impl SessionBuilder {
             Some(session) => session,
             None => {
                 let records = SessionRecords::new(Disk::system(), &environment.dirs.agent_dir);
-                let kept = SessionOptions { records: Some(Arc::new(records)), ..ambient.clone().into() };
+                let kept = SessionOptions { records: Some(Arc::new(records)), ..tap.ambient().into() };
                 opening::open(environment, &config.store, &kept)?
             }
         };
@@ -338,7 +340,7 @@ impl SessionBuilder {
             Some(wrap) => wrap(published),
             None => published,
         };
-        let control = AgentControl::new(session, published, ambient.clone());
+        let control = AgentControl::new(session, tap.state(published), tap.ambient());
 
         let decided = Decided::new(environment, &config.permissions, config.profile)?;
         let ledger = match replaced.ledger.take() {
@@ -376,7 +378,7 @@ impl SessionBuilder {
         };
         let files = Arc::new(FsConnector::new(Arc::new(OsFileSystem::new())));
         let (connectors, tool_requests) =
-            connectors(environment, &mut interface, &mut replaced, &quotes, &files, parts);
+            connectors(environment, &mut interface, &mut replaced, &quotes, (&files, &tap), parts);
         let connectors = match &mcp {
             Some(mcp) => connectors.with("mcp", mcp.connector()),
             None => connectors,
@@ -464,6 +466,7 @@ impl SessionBuilder {
             loader,
             config,
             ambient,
+            tap,
             settings,
             asks,
             ready,
@@ -532,7 +535,7 @@ fn connectors(
     interface: &mut Interface,
     replaced: &mut Replaced,
     quotes: &Quotes,
-    files: &Arc<FsConnector>,
+    (files, tap): (&Arc<FsConnector>, &Arc<AgentTap>),
     parts: ConnectorParts,
 ) -> (Connectors, ToolRequests) {
     let ConnectorParts { exec, control, ledger, timer } = &parts;
@@ -555,7 +558,7 @@ fn connectors(
         .timer(Arc::clone(timer))
         .with("module", Arc::new(quotes.clone()))
         .ui(ui)
-        .session(Arc::new(control.clone()));
+        .session(tap.session(control.clone()));
     let connectors = match replaced.connectors.take() {
         Some(adapt) => adapt(connectors, parts),
         None => connectors,

@@ -17,6 +17,7 @@
 
 #![warn(missing_docs)]
 
+mod agent_tape;
 mod announced;
 pub mod applicant;
 mod builder;
@@ -60,6 +61,7 @@ mod unanswered;
 mod watchdog;
 pub mod words;
 
+pub use agent_tape::{AgentOutcome, replay_agent};
 pub use builder::{ConnectorParts, Interface, SessionBuilder, WrapState, realm_limits};
 pub use config::{
     ExtensionConfig, Isolation, ModelConfig, Permissions, RulesConfig, SessionChoice, SessionConfig, StoreConfig,

@@ -1,5 +1,6 @@
 //! A session that was put together: [`LoadedSession`] before its model is chosen, [`AgentSession`] after.
 
+use crate::agent_tape::{self, AgentTap, RecordedExtensions, RecordedFrontEnd, RecordedPorts};
 use crate::builder::Interface;
 use crate::compile::Compiler;
 use crate::config::SessionConfig;
@@ -26,7 +27,7 @@ use pijs_hostcall::{Dispatcher, Ledger};
 use pijs_llm::models::Models;
 use pijs_llm::provider::{Provider, Unopened};
 use pijs_resources::ResourcePlaces;
-use pijs_tape::Recorder;
+use pijs_tape::{AgentRecord, Recorder};
 use pijs_tools::Builtin;
 use pijs_tools::system::OsToolSystem;
 use pijs_tools::words::Words;
@@ -43,6 +44,8 @@ pub struct LoadedSession {
     pub(crate) loader: Rc<Loader>,
     pub(crate) config: SessionConfig,
     pub(crate) ambient: Ambient,
+    /// Records what crosses the ports of the agent.
+    pub(crate) tap: Arc<AgentTap>,
     pub(crate) settings: Settings,
     pub(crate) asks: AskLimits,
     /// A model that needs no choice: a script, or any name at an address of its own.
@@ -153,7 +156,8 @@ impl LoadedSession {
         };
         let trusted = Trust::read(environment)?.covers(&environment.dirs.cwd);
         let system = Arc::new(system.at_home(environment.dirs.home.clone()));
-        let options = AgentOptions {
+        let agent_ambient = self.recorder.as_ref().map_or_else(|| ambient.clone(), |_| self.tap.ambient());
+        let mut options = AgentOptions {
             system_prompt,
             append_system_prompt: appended(environment, &config.append_system_prompt)?,
             tools,
@@ -178,11 +182,25 @@ impl LoadedSession {
                 told_trusted: environment.trusts.unwrap_or_else(|| trusted || !trust::is_asked_for(environment)),
                 protected: Some(environment.places()),
                 found_by: Some((places(environment, &config, trusted), config.resources.clone())),
+                read: None,
             }),
             words: Some(words),
             rules: rules.map(|rules| rules.into_session(&environment.notices)),
-            ..AgentOptions::new(environment.dirs.cwd.clone(), system, files, ambient)
+            provider_ambient: Some(ambient),
+            ..AgentOptions::new(environment.dirs.cwd.clone(), system, files, agent_ambient)
         };
+        let (mut extensions, mut front_end): (Rc<dyn Extensions>, _) = (extensions, front_end);
+        if let Some(recorder) = &self.recorder
+            && let Some(parts) = agent_tape::describe(&options, &control, extensions.profile())
+        {
+            let wire = recorder.agent();
+            self.tap.begin(wire.clone(), parts);
+            let acts = wire.clone();
+            control.observe_acts(move |act, value| acts.record(AgentRecord::Act { act: act.to_owned(), value }));
+            options.observer = Some(Rc::new(RecordedPorts(wire.clone())));
+            extensions = Rc::new(RecordedExtensions::new(extensions, wire.clone()));
+            front_end = Box::new(RecordedFrontEnd { front_end, wire });
+        }
         let agent = Agent::new(options, extensions, provider, control, front_end);
         let cwd = environment.dirs.cwd.clone();
         Ok(AgentSession {

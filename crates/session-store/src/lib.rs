@@ -203,6 +203,19 @@ impl Session {
         Ok(self)
     }
 
+    /// A session that is never written, and holds these entries; those whose id is taken are left out.
+    pub fn in_memory_with(header: Header, entries: Vec<Entry>, options: impl Into<SessionOptions>) -> Self {
+        let options = options.into();
+        let (held, storage) = (Entries::default(), Storage::memory());
+        let mut session = Self { header, entries: held, leaf: None, storage, options, notices: Vec::new() };
+        for entry in entries {
+            if session.place(&entry.id).is_none() {
+                session.insert(entry);
+            }
+        }
+        session
+    }
+
     fn new(cwd: &Path, storage: Storage, options: SessionOptions) -> Self {
         let header = Header {
             kind: "session".to_owned(),

@@ -125,7 +125,9 @@ pub fn redact<R: Read, W: Write>(mut tape: TapeReader<R>, substitutes: Substitut
                 }
             }
         }
-        if let Some(event) = event.as_ref() {
+        if let Event::Agent(record) = event {
+            out.append_agent(*record)?;
+        } else if let Some(event) = event.as_ref() {
             out.append(realm, event)?;
         }
     }

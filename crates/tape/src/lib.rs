@@ -14,6 +14,7 @@
 //! {"realm":1,"kind":"call","value":{"call_id":"host-1","capability":"read",...}}
 //! {"realm":1,"kind":"reply","value":{...},"bytes":[["aGVsbG8="]]}
 //! {"realm":1,"kind":"yield","value":{"messages":[...],...},"heap":1056768,"digest":"..."}
+//! {"realm":0,"kind":"agent","value":{"what":"ask","id":1,"port":"request","value":{...}}}
 //! {"realm":0,"kind":"end","value":{"turns":2}}
 //! ```
 //!
@@ -21,6 +22,7 @@
 //! |---|---|
 //! | [`Recorder`], [`Wire`], [`RecordedRealm`] | observe realms while a session runs |
 //! | [`TapeWriter`], [`TapeReader`] | the format, over anything that takes or gives bytes |
+//! | [`AgentRecord`], [`AgentWire`] | the agent's level: what crossed the ports of the agent's loop |
 //! | [`Replay`], [`Divergence`] | plays a tape again; the first place where it went another way |
 //! | [`trim`], [`cut`], [`redact`] | make a small tape that can be given away |
 //! | [`changes`], [`rerecord`] | run the inputs of a tape through a changed extension |
@@ -36,6 +38,7 @@
 
 #![warn(missing_docs)]
 
+mod agent;
 mod align;
 mod block;
 mod compare;
@@ -54,6 +57,7 @@ mod spans;
 mod summary;
 mod writer;
 
+pub use agent::{AgentDivergence, AgentRecord, agent_records, outline};
 pub use compare::Divergence;
 pub use edit::{Kept, redact, trim};
 pub use error::TapeError;
@@ -61,7 +65,7 @@ pub use header::{TAPE_SCHEMA, TapeHeader};
 pub use modules::{ModuleError, code_digest};
 pub use reader::TapeReader;
 pub use record::{Blob, End, Event, EventRef, ModuleSet, Opening, RealmNumber, Record};
-pub use recorder::{FLUSH_EVERY, OnFailure, RecordedHost, RecordedRealm, Recorder, Wire};
+pub use recorder::{AgentWire, FLUSH_EVERY, OnFailure, RecordedHost, RecordedRealm, Recorder, Wire};
 pub use replay::{Outcome, RealmState, Replay, ReplayError, ReplayOptions, ReplayServices};
 pub use rerun::{Change, Changes, changes, cut, rerecord};
 pub use source::{Relation, SourcePosition, locate};

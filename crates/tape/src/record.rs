@@ -4,6 +4,7 @@
 //! size of the engine's heap: how much an allocator hands out says nothing about what an extension did. Behind it the
 //! written line of a turn's end has that size and the digest of all turns of the realm up to here.
 
+use crate::agent::AgentRecord;
 use crate::error::{TapeError, What};
 use crate::header::TapeHeader;
 use base64::Engine as _;
@@ -61,6 +62,8 @@ pub enum Event {
     Yield(Yield),
     /// The realm ended, in this turn or between turns.
     Termination(Termination),
+    /// Something crossed a port of the agent.
+    Agent(Box<AgentRecord>),
     /// The last record of a recording that was not cut off.
     End(End),
 }
@@ -124,7 +127,7 @@ pub enum EventRef<'a> {
 }
 
 impl Event {
-    /// Borrows the content; `None` for what the tape says of itself.
+    /// Borrows the content; `None` for what is of no realm.
     pub fn as_ref(&self) -> Option<EventRef<'_>> {
         Some(match self {
             Self::Open(opening) => EventRef::Open(opening),
@@ -133,7 +136,7 @@ impl Event {
             Self::Reply(reply) => EventRef::Reply(reply),
             Self::Yield(output) => EventRef::Yield(output),
             Self::Termination(termination) => EventRef::Termination(termination),
-            Self::Header(_) | Self::Blob(_) | Self::End(_) => return None,
+            Self::Header(_) | Self::Blob(_) | Self::Agent(_) | Self::End(_) => return None,
         })
     }
 
@@ -147,6 +150,7 @@ impl Event {
         match self {
             Self::Header(_) => "header",
             Self::Blob(_) => "blob",
+            Self::Agent(_) => "agent",
             Self::End(_) => "end",
             _ => self.as_ref().map_or("", EventRef::kind),
         }
@@ -262,7 +266,7 @@ fn line<V: Serialize>(
     serde_json::to_vec(&LineRef { realm, kind, value, bytes })
 }
 
-/// Writes what a tape says of itself.
+/// Writes what is of no realm.
 pub(crate) fn encode_own(event: &Event) -> serde_json::Result<Vec<u8>> {
     #[derive(Serialize)]
     struct Own<'a> {
@@ -370,7 +374,12 @@ fn attachments_mut(event: &mut Event) -> Vec<&mut Vec<Vec<u8>>> {
         Event::Call(call) => vec![&mut call.bytes],
         Event::Reply(reply) => vec![&mut reply.result.bytes],
         Event::Yield(output) => output.messages.iter_mut().filter_map(of).collect(),
-        Event::Header(_) | Event::Blob(_) | Event::Open(_) | Event::Termination(_) | Event::End(_) => Vec::new(),
+        Event::Header(_)
+        | Event::Blob(_)
+        | Event::Open(_)
+        | Event::Termination(_)
+        | Event::Agent(_)
+        | Event::End(_) => Vec::new(),
     }
 }
 

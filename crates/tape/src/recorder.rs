@@ -7,6 +7,7 @@
 //! is queued, at most [`FLUSH_EVERY`] later; nobody wakes it before, unless the queue is half full. A recording that
 //! cannot be written ends with one notice, and the session goes on.
 
+use crate::agent::AgentRecord;
 use crate::header::TapeHeader;
 use crate::modules;
 use crate::record::{Event, EventRef, ModuleSet, Opening, RealmNumber};
@@ -16,9 +17,11 @@ use pijs_protocol::wire::{RealmOptions, Size, Task};
 use pijs_protocol::{Delivery, HostCall, Message, Now, Seq, StreamDelta, SyncReply, Termination, Yield};
 use pijs_realm::{Patience, Progress, Realm, Streamed, SyncHost};
 use pijs_redact::Substitutes;
+use serde_json::Value;
 use std::cell::{Cell, RefCell};
 use std::io::{self, Write};
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -162,6 +165,11 @@ impl Recorder {
         wire
     }
 
+    /// Returns the ports of the agent, as they are recorded.
+    pub fn agent(&self) -> AgentWire {
+        AgentWire { queue: Arc::clone(&self.0.queue), asked: Arc::default() }
+    }
+
     /// Writes everything, says that nothing is missing, and ends the recording. Later records are dropped.
     pub fn finish(&self) {
         self.0.finish();
@@ -214,6 +222,10 @@ impl<W: Write> Tape<W> {
             Job::Open { realm, options, now, modules } => {
                 let modules = modules.iter().map(|modules| self.describe(modules)).collect::<io::Result<_>>()?;
                 self.record(realm, EventRef::Open(&Opening { options, now, modules }))
+            }
+            Job::Event(_, Event::Agent(record)) => {
+                let line = self.encoder.agent(*record)?;
+                self.blocks.append(&line)
             }
             Job::Event(realm, event) => event.as_ref().map_or(Ok(()), |event| self.record(realm, event)),
         }
@@ -301,6 +313,43 @@ impl Wire {
             Progress::Yielded(done) => self.yielded(done),
             Progress::Ended(reason) => self.ended(reason),
         }
+    }
+}
+
+/// The ports of the agent, as they are recorded. Copies record to the same tape, from any thread.
+#[derive(Clone)]
+pub struct AgentWire {
+    queue: Arc<Queue>,
+    /// The number of questions.
+    asked: Arc<AtomicU64>,
+}
+
+impl AgentWire {
+    /// Records something.
+    pub fn record(&self, record: AgentRecord) {
+        // An estimate: most records are a few members.
+        let bytes = match &record {
+            AgentRecord::Part { value, .. } | AgentRecord::Answer { value, .. } => Size::of(value).bytes,
+            _ => 0,
+        };
+        self.queue.push(Job::Event(RealmNumber(0), Event::Agent(Box::new(record))), bytes);
+    }
+
+    /// Records a question to a port and returns its number.
+    pub fn ask(&self, port: &str, value: Value) -> u64 {
+        let id = self.asked.fetch_add(1, Ordering::Relaxed) + 1;
+        self.record(AgentRecord::Ask { id, port: port.to_owned(), value });
+        id
+    }
+
+    /// Records a part of an answer.
+    pub fn part(&self, id: u64, value: Value) {
+        self.record(AgentRecord::Part { id, value });
+    }
+
+    /// Records the end of an answer.
+    pub fn answer(&self, id: u64, value: Value) {
+        self.record(AgentRecord::Answer { id, value });
     }
 }
 

@@ -185,7 +185,7 @@ impl Spans {
                 self.spans[turn].is_error = true;
                 self.set(turn, "ended", reason.to_string());
             }
-            Event::Header(_) | Event::Blob(_) | Event::End(_) => {}
+            Event::Header(_) | Event::Blob(_) | Event::Agent(_) | Event::End(_) => {}
         }
         self.end(state.root, state.now);
     }

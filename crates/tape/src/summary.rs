@@ -1,5 +1,6 @@
 //! Counts the content of a tape.
 
+use crate::agent::AgentRecord;
 use crate::error::TapeError;
 use crate::reader::TapeReader;
 use crate::record::{Event, RealmNumber};
@@ -114,6 +115,12 @@ fn name(event: &Event) -> String {
             Task::Stream(_) => "stream".to_owned(),
         },
         Event::Call(call) => call.method.to_string(),
+        Event::Agent(record) => match record.as_ref() {
+            AgentRecord::Part { .. } => "part".to_owned(),
+            AgentRecord::Answer { .. } => "answer".to_owned(),
+            AgentRecord::Fact { .. } => "fact".to_owned(),
+            record => record.name(),
+        },
         _ => return event.kind().to_owned(),
     };
     format!("{} {about}", event.kind())

@@ -1,5 +1,6 @@
 //! From what crosses the wires to lines, and from lines to blocks.
 
+use crate::agent::AgentRecord;
 use crate::block::{self, Chain};
 use crate::digest::TurnDigest;
 use crate::header::TapeHeader;
@@ -61,6 +62,17 @@ impl Encoder {
         let change = |bytes: &[u8]| self.substitutes.as_ref().and_then(|known| known.bytes(bytes));
         let Encoded { line, blobs } = record::encode(realm, event, change)?;
         Ok(Encoded { line: self.without_secrets(line)?, blobs })
+    }
+
+    /// Encodes what crossed a port of the agent.
+    pub(crate) fn agent(&mut self, mut record: AgentRecord) -> io::Result<Vec<u8>> {
+        if let (Some(substitutes), Some(value)) = (&mut self.substitutes, record.value_mut()) {
+            substitutes.refresh();
+            if substitutes.may_be_in(&serde_json::to_vec(value)?) {
+                *value = substitutes.value(value.take());
+            }
+        }
+        Ok(record::encode_own(&Event::Agent(Box::new(record.outlined())))?)
     }
 
     /// Writes a payload, unless it is on the tape already.
@@ -206,6 +218,16 @@ impl<W: Write> TapeWriter<W> {
     /// The error of `out`.
     pub fn append(&mut self, realm: RealmNumber, event: EventRef<'_>) -> io::Result<()> {
         self.encoder.encode(realm, event)?.iter().try_for_each(|line| self.blocks.append(line))
+    }
+
+    /// Adds what just crossed a port of the agent.
+    ///
+    /// # Errors
+    ///
+    /// The error of `out`.
+    pub fn append_agent(&mut self, record: AgentRecord) -> io::Result<()> {
+        let line = self.encoder.agent(record)?;
+        self.blocks.append(&line)
     }
 
     /// Adds a payload of another tape, ahead of the records that refer to it.

@@ -5,6 +5,7 @@ use crate::authored::Authored;
 use crate::work::Work;
 use pijs_llm::message::{BashExecution, Content, CustomMessage, Message};
 use pijs_protocol::{ExtensionId, HostcallError, guard};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::{BTreeSet, VecDeque};
 
@@ -40,7 +41,7 @@ pub enum Pending {
 }
 
 /// When a message of an extension reaches the model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DeliverAs {
     /// Before the next request of the run.
     Steer,

@@ -362,6 +362,7 @@ fn resource_places(dirs: &Dirs, all: bool, named: &[PathBuf]) -> ResourcePlaces 
         told_trusted: true,
         protected: None,
         found_by: Some((options, asked)),
+        read: None,
     }
 }
 

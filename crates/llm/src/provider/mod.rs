@@ -52,7 +52,7 @@ use async_stream::stream;
 use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
 use pijs_environment::Ambient;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -92,7 +92,7 @@ pub trait Provider: Send + Sync {
 pub type ProviderStream = BoxStream<'static, Result<ProviderEvent, ProviderError>>;
 
 /// What goes over the wire: the body and the headers, as handlers left them.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outgoing {
     /// The body.
     pub payload: Value,
@@ -208,7 +208,7 @@ pub struct ToolDescription {
 }
 
 /// One event of a reply.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum ProviderEvent {
     /// The request failed and will be sent again.
     Retrying {
@@ -268,7 +268,7 @@ impl ProviderEvent {
 }
 
 /// What a provider adds to a message that is no piece of it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Note {
     /// Text, thinking and calls of this reply take turns: text continues the one text block, thinking the one thinking
     /// block, wherever they stand, and all blocks end with the reply.
@@ -295,7 +295,7 @@ pub enum Note {
 }
 
 /// Which blocks [`Note::Signed`] means.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Signs {
     /// `textSignature`.
     Text,
@@ -304,7 +304,7 @@ pub enum Signs {
 }
 
 /// What kind of failure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ErrorKind {
     /// The key is missing or was refused: 401, 403. Never retried.
     Auth,
@@ -353,7 +353,7 @@ impl ErrorKind {
 }
 
 /// Why a reply failed: what, on which thing, whose move it is.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProviderError {
     kind: ErrorKind,
     message: String,

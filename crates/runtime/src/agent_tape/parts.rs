@@ -1,0 +1,206 @@
+//! The parts of an agent, as a tape names them.
+
+use super::questions::read;
+use pijs_agent::settings::{CompactionSettings, RetrySettings, Settings};
+use pijs_agent::{AgentControl, AgentOptions, FirstModel, ToolChoice};
+use pijs_host::PiProfile;
+use pijs_llm::choose::Chosen;
+use pijs_llm::provider::Model;
+use pijs_resources::{ResourcePlaces, Resources};
+use pijs_session_store::{Entry, Header};
+use pijs_tools::words::Words;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The parts of an agent.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Parts {
+    cwd: PathBuf,
+    mode: String,
+    has_ui: bool,
+    profile: String,
+    system_prompt: Option<String>,
+    append_system_prompt: Option<String>,
+    tools: Tools,
+    max_turns: u32,
+    model: First,
+    settings: Kept,
+    resources: Resources,
+    told_trusted: bool,
+    words: Option<Words>,
+    /// Native rules read the replies; these are not on the tape.
+    pub(super) rules: bool,
+    session: Header,
+    entries: Vec<Value>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Tools {
+    only: Option<Vec<String>>,
+    without: Vec<String>,
+    builtin: Option<Vec<String>>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct First {
+    model: Option<Value>,
+    thinking: Option<String>,
+    keeps_that_of_session: bool,
+    insists: bool,
+    insists_on_thinking: bool,
+    scope: Vec<(Value, Option<String>)>,
+}
+
+/// Settings of the loop.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Kept {
+    compacts: bool,
+    reserve_tokens: u64,
+    keep_recent_tokens: u64,
+    retries: bool,
+    max_retries: u32,
+    base_delay_ms: u64,
+    max_delay_ms: u64,
+    steer_all: bool,
+    follow_up_all: bool,
+}
+
+/// Describes an agent that is about to be made. `None` when its session cannot be read.
+pub(crate) fn describe(options: &AgentOptions, control: &AgentControl, profile: PiProfile) -> Option<Value> {
+    let (session, entries) = control.with_session(|session| {
+        let entries: Result<Vec<Value>, _> = session.entries().map(|entry| entry.map(|entry| entry.written())).collect();
+        Some((session.header().clone(), entries.ok()?))
+    })?;
+    let FirstModel { model, thinking, keeps_that_of_session, insists, insists_on_thinking, scope, .. } = &options.model;
+    let Settings { compaction, retry, steer_all, follow_up_all, .. } = &options.settings;
+    let parts = Parts {
+        cwd: options.cwd.clone(),
+        mode: options.mode.clone(),
+        has_ui: options.has_ui,
+        profile: profile.version().to_owned(),
+        system_prompt: options.system_prompt.clone(),
+        append_system_prompt: options.append_system_prompt.clone(),
+        tools: Tools {
+            only: options.tools.only.clone(),
+            without: options.tools.without.clone(),
+            builtin: options.tools.builtin.clone(),
+        },
+        max_turns: options.max_turns,
+        model: First {
+            model: model.as_ref().map(Model::to_value),
+            thinking: thinking.clone(),
+            keeps_that_of_session: *keeps_that_of_session,
+            insists: *insists,
+            insists_on_thinking: *insists_on_thinking,
+            scope: scope.iter().map(|chosen| (chosen.model.to_value(), chosen.thinking.clone())).collect(),
+        },
+        settings: Kept {
+            compacts: compaction.enabled,
+            reserve_tokens: compaction.reserve_tokens,
+            keep_recent_tokens: compaction.keep_recent_tokens,
+            retries: retry.enabled,
+            max_retries: retry.max_retries,
+            base_delay_ms: retry.base_delay_ms,
+            max_delay_ms: retry.max_delay_ms,
+            steer_all: *steer_all,
+            follow_up_all: *follow_up_all,
+        },
+        resources: Resources::load(&options.places),
+        told_trusted: options.places.told_trusted,
+        words: options.words.as_ref().map(|words| Words::clone(words)),
+        rules: options.rules.is_some(),
+        session,
+        entries,
+    };
+    Some(json!(parts))
+}
+
+impl Parts {
+    pub(super) fn profile(&self) -> PiProfile {
+        self.profile.parse().unwrap_or_default()
+    }
+
+    /// The session as it was when the agent was made.
+    pub(super) fn session(&self) -> (Header, Vec<Entry>) {
+        let entries = self.entries.iter().filter_map(|entry| Entry::from_value(entry.clone())).collect();
+        (self.session.clone(), entries)
+    }
+
+    /// The model that the session begins with.
+    pub(super) fn model(&self) -> Option<Model> {
+        self.model.model.as_ref().and_then(Model::from_value)
+    }
+
+    /// Models that the user could switch to.
+    pub(super) fn scope(&self) -> Vec<Chosen> {
+        let scope = self.model.scope.iter().cloned();
+        let chosen = scope.filter_map(|(model, thinking)| {
+            Some(Chosen { model: Model::from_value(&model)?, thinking, warning: None })
+        });
+        chosen.collect()
+    }
+
+    /// Fills the options of an agent in.
+    pub(super) fn fill(&self, options: &mut AgentOptions) {
+        let Self { model, settings, tools, .. } = self;
+        options.system_prompt.clone_from(&self.system_prompt);
+        options.append_system_prompt.clone_from(&self.append_system_prompt);
+        options.tools = ToolChoice {
+            only: tools.only.clone(),
+            without: tools.without.clone(),
+            builtin: tools.builtin.clone(),
+        };
+        options.mode.clone_from(&self.mode);
+        options.has_ui = self.has_ui;
+        options.max_turns = self.max_turns;
+        options.model = FirstModel {
+            model: self.model(),
+            thinking: model.thinking.clone(),
+            keeps_that_of_session: model.keeps_that_of_session,
+            insists: model.insists,
+            insists_on_thinking: model.insists_on_thinking,
+            scope: self.scope(),
+            network: false,
+        };
+        options.settings = Settings {
+            compaction: CompactionSettings {
+                enabled: settings.compacts,
+                reserve_tokens: settings.reserve_tokens,
+                keep_recent_tokens: settings.keep_recent_tokens,
+            },
+            retry: RetrySettings {
+                enabled: settings.retries,
+                max_retries: settings.max_retries,
+                base_delay_ms: settings.base_delay_ms,
+                max_delay_ms: settings.max_delay_ms,
+            },
+            steer_all: settings.steer_all,
+            follow_up_all: settings.follow_up_all,
+            ..Settings::default()
+        };
+        options.places = ResourcePlaces {
+            told_trusted: self.told_trusted,
+            read: Some(Box::new(self.resources.clone())),
+            ..ResourcePlaces::default()
+        };
+        options.words = self.words.clone().map(Arc::new);
+    }
+
+    /// The working folder.
+    pub(super) fn cwd(&self) -> PathBuf {
+        self.cwd.clone()
+    }
+
+    /// Reads the parts that a tape names.
+    pub(super) fn read(value: Value) -> Result<Self, String> {
+        serde_json::from_value(value).map_err(|error| error.to_string())
+    }
+}
+
+/// The model of a request on a tape, as far as the tape says.
+pub(super) fn model_of_request(value: &Value) -> Option<(String, String)> {
+    let text = |name: &str| value.get(name).cloned().map(read::<String>);
+    Some((text("provider")?, text("model")?))
+}

@@ -1,0 +1,266 @@
+//! Plays the agent's loop again.
+//!
+//! The agent is the one of every session; its ports are stand-ins. What the user did is done again when the tape comes to it. The
+//! replay ends at the first difference, at an act that is not replayed, when the tape is over, or when the agent does not go on
+//! although the tape does.
+
+use super::parts::{Parts, model_of_request};
+use super::questions::read;
+use super::stage::Stage;
+use super::stand_ins::{NoSystem, TapedAmbient, TapedExtensions, TapedFrontEnd, TapedPorts, TapedState};
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
+use pijs_agent::{Agent, AgentControl, AgentOptions, DeliverAs, InputSource, StateSink};
+use pijs_connectors::fs::FsConnector;
+use pijs_connectors::ports::{SessionCall, SessionOp, SessionPort};
+use pijs_connectors::system::OsFileSystem;
+use pijs_environment::{Ambient, SystemTimer, Timer, Wait};
+use pijs_hostcall::{Caller, CancelToken, Profile};
+use pijs_llm::message::Content;
+use pijs_llm::models::{Credentials, open_http};
+use pijs_llm::provider::script::Script;
+use pijs_llm::provider::{Model, Provider, ProviderOptions, Unopened};
+use pijs_session_store::Session;
+use pijs_tape::{AgentDivergence, AgentRecord};
+use serde::Serialize;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Turns of the executor without anything happening after which the replay looks less often.
+const BUSY_LOOKS: u32 = 2_000;
+
+/// Looks without anything happening after which the agent does not go on any more, a millisecond each.
+const IDLE_LOOKS: u32 = 2_000;
+
+/// Operations of extensions whose effect is beyond the loop of one session.
+const BEYOND: [SessionOp; 7] = [
+    SessionOp::NewSession,
+    SessionOp::StartSession,
+    SessionOp::Fork,
+    SessionOp::SwitchSession,
+    SessionOp::Reload,
+    SessionOp::AskModel,
+    SessionOp::AskModelAt,
+];
+
+/// Stands for the key of a provider: a replay sends nothing.
+const NO_KEY: &str = "replay";
+
+/// The result of a replay of the agent's loop.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct AgentOutcome {
+    /// Records of the agent's level.
+    pub records: u64,
+    /// Requests to models.
+    pub requests: u64,
+    /// Calls of tools.
+    pub tool_calls: u64,
+    /// Entries that the session got.
+    pub entries: u64,
+    /// The first difference; nothing is played after it.
+    pub divergence: Option<AgentDivergence>,
+    /// What the replay ended before, because it is not replayed: an act of the user, or `native rules`.
+    pub stopped_at: Option<String>,
+}
+
+/// Plays the agent's loop of a tape again. `None` when the tape has none: it was recorded by an older version, or is a part of
+/// another one.
+///
+/// # Errors
+///
+/// The parts of the agent cannot be read.
+pub async fn replay_agent(records: Vec<(u64, AgentRecord)>) -> Result<Option<AgentOutcome>, String> {
+    let mut outcome = count(&records);
+    let mut records = records.into_iter();
+    let Some((_, AgentRecord::Begin { parts })) = records.next() else { return Ok(None) };
+    let parts = Parts::read(parts)?;
+    if parts.rules {
+        outcome.stopped_at = Some("native rules".to_owned());
+        return Ok(Some(outcome));
+    }
+    let records: Vec<_> = records.collect();
+    let models = models(&parts, &records);
+    let stage = Stage::new(records);
+    let agent = make(&parts, models, &stage);
+    let played = play(&agent, &stage);
+    tokio::pin!(played);
+    let progress = SystemTimer::new();
+    // Whoever waits for an input when the replay is over waits for ever, so nobody waits for them.
+    tokio::select! {
+        biased;
+        () = &mut played => {}
+        () = watch(&stage, &progress) => {}
+    }
+    (outcome.divergence, outcome.stopped_at) = stage.end();
+    Ok(Some(outcome))
+}
+
+fn count(records: &[(u64, AgentRecord)]) -> AgentOutcome {
+    let mut outcome = AgentOutcome { records: records.len() as u64, ..AgentOutcome::default() };
+    for (_, record) in records {
+        match record {
+            AgentRecord::Ask { port, .. } if port == "request" => outcome.requests += 1,
+            AgentRecord::Ask { port, .. } if port == "tool" => outcome.tool_calls += 1,
+            AgentRecord::Shown { to, value } if to == "entries" => {
+                let append = value.get("append");
+                let items = append.and_then(|append| append.get("items")).and_then(Value::as_u64);
+                let listed = || append.and_then(Value::as_array).map_or(0, |append| append.len() as u64);
+                outcome.entries += items.unwrap_or_else(listed);
+            }
+            _ => {}
+        }
+    }
+    outcome
+}
+
+/// The models of a tape: that of the beginning first, those that are asked later, and those that the user could switch to.
+fn models(parts: &Parts, records: &[(u64, AgentRecord)]) -> Vec<Model> {
+    let mut models: Vec<Model> = parts.model().into_iter().collect();
+    models.extend(parts.scope().into_iter().map(|chosen| chosen.model));
+    let mut names = BTreeSet::new();
+    for (_, record) in records {
+        match record {
+            AgentRecord::Act { act, value } if act == "set_model" => models.extend(Model::from_value(value)),
+            AgentRecord::Act { act, value } if act == "session set_model" => {
+                models.extend(value.pointer("/params/model").and_then(Model::from_value));
+            }
+            AgentRecord::Ask { port, value, .. } if port == "request" => names.extend(model_of_request(value)),
+            _ => {}
+        }
+    }
+    for (provider, id) in names {
+        if !models.iter().any(|model| model.provider == provider && model.id == id) {
+            models.push(Model::new(provider, id, ""));
+        }
+    }
+    models
+}
+
+/// A provider that makes requests as it did, and is never asked.
+fn opened(model: &Model, ambient: &Ambient) -> Arc<dyn Provider> {
+    if model.provider == "script" {
+        if let Ok(script) = Script::parse(&model.id, "", ambient.clone()) {
+            return Arc::new(script);
+        }
+    }
+    let credentials = Credentials { key: Some(NO_KEY.to_owned()), ..Credentials::default() };
+    open_http(model.clone(), credentials, &ProviderOptions::default(), ambient)
+        .unwrap_or_else(|_| Arc::new(Unopened::new(model.clone())))
+}
+
+fn make(parts: &Parts, models: Vec<Model>, stage: &Arc<Stage>) -> Agent {
+    let ambient = TapedAmbient::of(stage);
+    let (header, entries) = parts.session();
+    let session = Session::in_memory_with(header, entries, ambient.clone());
+    let state = Arc::new(TapedState { stage: Arc::clone(stage), begun: AtomicBool::new(false) });
+    let control = AgentControl::new(session, Arc::clone(&state) as Arc<dyn StateSink>, ambient.clone());
+    let files = Arc::new(FsConnector::new(Arc::new(OsFileSystem::new())));
+    let mut options = AgentOptions::new(parts.cwd(), Arc::new(NoSystem), files, ambient.clone());
+    parts.fill(&mut options);
+    options.observer = Some(Rc::new(TapedPorts(Arc::clone(stage))));
+    let unseen = Ambient::system();
+    options.provider_ambient = Some(unseen.clone());
+    let first = models.first().cloned().unwrap_or_else(Model::unknown);
+    let extensions = Rc::new(TapedExtensions { stage: Arc::clone(stage), profile: parts.profile() });
+    let front_end = Box::new(TapedFrontEnd(Arc::clone(stage)));
+    let acting = control.clone();
+    let agent = Agent::new(options, extensions, opened(&first, &unseen), control, front_end);
+    for model in models.iter().skip(1) {
+        agent.add_model(opened(model, &unseen));
+    }
+    let stopping = Arc::downgrade(stage);
+    stage.set_of_extension(move |op, value| {
+        let found = SessionOp::ALL.iter().copied().find(|known| known.as_str() == op);
+        match found {
+            Some(op) if !BEYOND.contains(&op) => act_of_extension(&acting, op, value),
+            _ => {
+                if let Some(stage) = stopping.upgrade() {
+                    stage.stop_at(op);
+                }
+            }
+        }
+    });
+    state.begun.store(true, Ordering::Relaxed);
+    agent
+}
+
+/// Repeats a call of an extension. Its answer went to the realm, whose wire is replayed apart.
+fn act_of_extension(control: &AgentControl, op: SessionOp, value: &Value) {
+    let member = |name: &str| value.get(name).cloned().unwrap_or_default();
+    let extension: String = read(member("extension"));
+    let caller = Caller::new(Arc::new(Profile::new(extension.as_str())));
+    let call = SessionCall { op, params: read(member("params")) };
+    if member("form") == "sync" {
+        let _ = SessionPort::call_sync(control, &caller, call);
+    } else {
+        let answer = SessionPort::call(control, &caller, call, CancelToken::new());
+        tokio::task::spawn_local(answer.map(drop));
+    }
+}
+
+/// Does what the user did, until the tape is over.
+async fn play(agent: &Agent, stage: &Arc<Stage>) {
+    let acting = async {
+        let mut running = FuturesUnordered::new();
+        loop {
+            tokio::select! {
+                biased;
+                act = std::future::poll_fn(|cx| stage.poll_act(cx)) => running.push(perform(agent, stage, act)),
+                Some(()) = running.next(), if !running.is_empty() => {}
+            }
+        }
+    };
+    agent.attend::<_>(async { acting.await }).await
+}
+
+async fn perform(agent: &Agent, stage: &Arc<Stage>, (act, value): (String, Value)) {
+    let member = |name: &str| value.get(name).cloned().unwrap_or_default();
+    let content = || read::<Content>(member("content"));
+    let source = || serde_json::from_value(member("source")).unwrap_or(InputSource::Interactive);
+    let deliver_as = || serde_json::from_value::<Option<DeliverAs>>(member("deliverAs")).ok().flatten();
+    // How it ends was for the user; the tape has what came of it.
+    match act.as_str() {
+        "start" => drop(agent.start(value.as_str().unwrap_or_default()).await),
+        "shutdown" => agent.shutdown(value.as_str().unwrap_or_default()).await,
+        "prompt" => drop(agent.prompt_with(content(), source(), deliver_as()).await),
+        "queue" => {
+            let how = deliver_as().unwrap_or(DeliverAs::Steer);
+            drop(agent.queue_input(content(), source(), how).await);
+        }
+        "set_model" => match Model::from_value(&value) {
+            Some(model) => drop(agent.set_model(&model).await),
+            None => stage.stop_at(&act),
+        },
+        "set_thinking" => drop(agent.control().set_thinking(value.as_str().unwrap_or_default())),
+        "set_session_name" => drop(agent.control().set_session_name(value.as_str().unwrap_or_default())),
+        "compact" => drop(agent.compact(value.as_str()).await),
+        "abort" => agent.control().abort(),
+        _ => stage.stop_at(&act),
+    }
+}
+
+/// Ends a replay that is over, or whose agent does not go on.
+async fn watch(stage: &Stage, timer: &SystemTimer) {
+    let (mut seen, mut looks) = (stage.happened(), 0);
+    loop {
+        if looks < BUSY_LOOKS {
+            tokio::task::yield_now().await;
+        } else {
+            timer.sleep(Wait::Idle, Duration::from_millis(1)).await;
+        }
+        let happened = stage.happened();
+        looks = if happened == seen { looks + 1 } else { 0 };
+        seen = happened;
+        // What is over gets a moment in which the agent may do more than the recorded one did.
+        if stage.is_over() && (looks > BUSY_LOOKS / 10 || stage.end().0.is_some()) {
+            return;
+        }
+        if looks > BUSY_LOOKS + IDLE_LOOKS {
+            return stage.stuck();
+        }
+    }
+}
