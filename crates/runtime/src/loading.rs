@@ -162,7 +162,7 @@ pub(crate) struct Failures<'a> {
 impl Failures<'_> {
     /// Whether the session cannot go on without `found`.
     fn ends_session(&self, found: &PackageEntry, failure: &NotLoaded) -> bool {
-        let is_needed = failure.ends_run || found.origin == Origin::Named || !guard::is_up("load.continues");
+        let is_needed = failure.ends_run || found.origin == Origin::Named || !guard!(LoadContinues);
         is_needed || self.are_fatal
     }
 

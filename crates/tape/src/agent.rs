@@ -248,7 +248,8 @@ mod tests {
 
     #[test]
     fn a_divergence_points_into_the_output() {
-        let shown = |text: &str| AgentRecord::Shown { to: "entries".to_owned(), value: json!({"append": [{"text": text}]}) };
+        let shown =
+            |text: &str| AgentRecord::Shown { to: "entries".to_owned(), value: json!({"append": [{"text": text}]}) };
         assert_eq!(AgentDivergence::between(7, Some(&shown("a")), Some(&shown("a"))), None);
         let divergence = AgentDivergence::between(7, Some(&shown("a")), Some(&shown("b"))).expect("they differ");
         assert_eq!(divergence.at, "shown entries /append/0/text");

@@ -70,7 +70,8 @@ struct Kept {
 /// Describes an agent that is about to be made. `None` when its session cannot be read.
 pub(crate) fn describe(options: &AgentOptions, control: &AgentControl, profile: PiProfile) -> Option<Value> {
     let (session, entries) = control.with_session(|session| {
-        let entries: Result<Vec<Value>, _> = session.entries().map(|entry| entry.map(|entry| entry.written())).collect();
+        let entries: Result<Vec<Value>, _> =
+            session.entries().map(|entry| entry.map(|entry| entry.written())).collect();
         Some((session.header().clone(), entries.ok()?))
     })?;
     let FirstModel { model, thinking, keeps_that_of_session, insists, insists_on_thinking, scope, .. } = &options.model;
@@ -147,11 +148,8 @@ impl Parts {
         let Self { model, settings, tools, .. } = self;
         options.system_prompt.clone_from(&self.system_prompt);
         options.append_system_prompt.clone_from(&self.append_system_prompt);
-        options.tools = ToolChoice {
-            only: tools.only.clone(),
-            without: tools.without.clone(),
-            builtin: tools.builtin.clone(),
-        };
+        options.tools =
+            ToolChoice { only: tools.only.clone(), without: tools.without.clone(), builtin: tools.builtin.clone() };
         options.mode.clone_from(&self.mode);
         options.has_ui = self.has_ui;
         options.max_turns = self.max_turns;

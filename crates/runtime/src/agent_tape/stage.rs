@@ -204,7 +204,8 @@ impl Stage {
     pub(super) fn answer_now(&self, question: Option<u64>) -> Value {
         self.carry_out_acts();
         let mut state = self.lock();
-        let is_answer = |record: &AgentRecord| matches!(record, AgentRecord::Answer { id, .. } if Some(*id) == question);
+        let is_answer =
+            |record: &AgentRecord| matches!(record, AgentRecord::Answer { id, .. } if Some(*id) == question);
         let at = (state.head..state.records.len()).find(|at| !state.done[*at] && is_answer(&state.records[*at].1));
         let Some(at) = at else { return Value::Null };
         let value = match &state.records[at].1 {
