@@ -119,7 +119,7 @@ pub struct CheckOutput {
 }
 
 impl CheckOutput {
-    /// The worst of what was found; a package that cannot be built is blocked.
+    /// Returns the [`verdict`] on all of it.
     pub fn verdict(&self) -> Verdict {
         verdict(&self.diagnostics)
     }
@@ -326,7 +326,8 @@ fn content_key(package: &Package, linked: &[Vec<Chunk>], host: &HostInterface) -
     key.finish()
 }
 
-pub(crate) fn verdict(diagnostics: &[Diagnostic]) -> Verdict {
+/// Returns the worst of what was found; what cannot be built is blocked.
+pub fn verdict(diagnostics: &[Diagnostic]) -> Verdict {
     diagnostics
         .iter()
         .map(|diagnostic| match diagnostic.severity() {

@@ -1,49 +1,139 @@
 //! What an extension and pi owe one another, as far as the source shows a breach: an entry exports a function, calls members
-//! that the API has, listens to events that there are, and gives its tools schemas.
+//! that the API has, listens to events that there are, and gives its tools names and schemas.
 //!
 //! Each is found at run time, too, with the same meaning: a missing function when the extension is loaded, a member that is
-//! no function and a schema that is none where they stand, an unknown event as a warning. Members are those of the host
+//! no function and a schema that is none where they stand, an unknown event and a tool's name as warnings. Members are those of the host
 //! modules that make these objects, events those of [`pijs_node_compat::events`].
 
 use crate::diagnostics::{Code, Diagnostic, Severity};
 use crate::interface::HostInterface;
 use crate::link::Modules;
-use crate::scan::{ApiUse, ModuleScan, Used};
+use crate::parse::parse;
+use crate::scan::{ApiUse, ApiUses, Assumptions, Pass, Used, api_again};
 use pijs_node_compat::events;
-use std::collections::BTreeSet;
+use pijs_protocol::registration::tool_name_problem;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-/// Edits (a letter more, less, changed or moved by one) up to which a name counts as misspelt; one in a short name.
-const MOST_EDITS: usize = 2;
+/// Rounds of following calls from module to module: as many modules deep is followed.
+const MOST_ROUNDS: usize = 8;
+
+/// What a module does with pi's API, as far as it is known.
+struct Seen {
+    api: ApiUses,
+    source: Arc<str>,
+    assumed: Assumptions,
+    /// Calls of it that run whenever its factory does decide whether the extension is loaded.
+    is_called: bool,
+}
 
 /// Notes every breach in the modules that were linked; `entries` are names of modules.
 pub(crate) fn check(modules: &Modules, entries: &[String]) {
     let entries: BTreeSet<&str> = entries.iter().map(String::as_str).collect();
-    let mut found = Vec::new();
+    let mut seen: BTreeMap<String, Seen> = BTreeMap::new();
     modules.for_each_scan(|file, scan| {
         let is_entry = entries.contains(file);
-        if is_entry {
-            found.extend(default_export(file, scan));
-        }
-        let uses = scan.api.uses.iter().filter(|used| is_entry || !used.only_in_entry);
-        found.extend(uses.filter_map(|used| breach(modules.host(), (file, is_entry), scan, used)));
+        let assumed = Assumptions { is_entry, ..Assumptions::default() };
+        let (api, source) = (scan.api.clone(), Arc::clone(&scan.source));
+        seen.insert(file.to_owned(), Seen { api, source, assumed, is_called: is_entry });
     });
+    for _ in 0..MOST_ROUNDS {
+        let more = assumptions(&seen);
+        let changed: Vec<_> = more.into_iter().filter(|(file, assumed)| seen[file].assumed != *assumed).collect();
+        if changed.is_empty() {
+            break;
+        }
+        for (file, assumed) in changed {
+            let Some(known) = seen.get_mut(&file) else { continue };
+            if let Ok(parsed) = parse(&file, &known.source, modules.tree().limits()) {
+                known.api = api_again(parsed, &assumed);
+                known.is_called = true;
+            }
+            known.assumed = assumed;
+        }
+    }
+    let mut found = Vec::new();
+    for (file, Seen { api, source, assumed, is_called }) in &seen {
+        if assumed.is_entry {
+            found.extend(default_export(file, api, source));
+        }
+        let uses = api.uses.iter().filter(|used| assumed.is_entry || !used.only_in_entry);
+        found.extend(uses.filter_map(|used| breach(modules.host(), (file, *is_called), source, used)));
+    }
     found.into_iter().for_each(|diagnostic| modules.note(diagnostic));
 }
 
-fn default_export(file: &str, scan: &ModuleScan) -> Option<Diagnostic> {
-    let wrong = scan.api.default.as_ref()?;
+/// Says what modules of the package are given by others. What a library is given is its own affair.
+fn assumptions(seen: &BTreeMap<String, Seen>) -> BTreeMap<String, Assumptions> {
+    let mut calls: BTreeMap<(&str, &str), Vec<(&Pass, bool)>> = BTreeMap::new();
+    for (file, Seen { api, assumed, is_called, .. }) in seen {
+        let counts = |pass: &&Pass| assumed.is_entry || !pass.only_in_entry;
+        for pass in api.passes.iter().filter(counts) {
+            if let Some(target) = target(seen, file, &pass.specifier) {
+                calls.entry((target, &pass.name)).or_default().push((pass, *is_called && pass.is_straight));
+            }
+        }
+    }
+    let mut all: BTreeMap<String, Assumptions> = BTreeMap::new();
+    for ((file, export), passes) in calls {
+        let entry = all.entry(file.to_owned());
+        let assumed =
+            entry.or_insert_with(|| Assumptions { is_entry: seen[file].assumed.is_entry, ..Default::default() });
+        let most = passes.iter().map(|(pass, _)| pass.arguments.len()).max().unwrap_or_default();
+        for at in 0..most {
+            let mut objects = passes.iter().map(|(pass, _)| pass.arguments.get(at).copied().flatten());
+            if let Some(Some(object)) = objects.next()
+                && objects.all(|other| other == Some(object))
+            {
+                assumed.given.insert((export.to_owned(), at), object);
+            }
+        }
+        if passes.iter().any(|(_, is_straight)| *is_straight) {
+            assumed.straight.insert(export.to_owned());
+        }
+    }
+    all.retain(|_, assumed| !assumed.given.is_empty());
+    all
+}
+
+/// Endings that an import leaves out, and those that it writes for what they are compiled to.
+const ENDINGS: [&str; 9] = ["", ".ts", ".tsx", ".js", ".mjs", ".mts", "/index.ts", "/index.js", "/index.mjs"];
+
+/// The module of the package that a relative import means.
+fn target<'a>(seen: &'a BTreeMap<String, Seen>, from: &str, specifier: &str) -> Option<&'a str> {
+    if from.starts_with("dep:") || from.split('/').any(|part| part == "node_modules") {
+        return None;
+    }
+    let mut parts: Vec<&str> = from.split('/').collect();
+    parts.pop();
+    for part in specifier.split('/') {
+        match part {
+            "." => {}
+            ".." => _ = parts.pop()?,
+            part => parts.push(part),
+        }
+    }
+    let path = parts.join("/");
+    let written = ENDINGS.iter().map(|ending| format!("{path}{ending}"));
+    let compiled = path.strip_suffix("js").map(|start| format!("{start}ts"));
+    let found = written.chain(compiled).find_map(|name| seen.get_key_value(&name));
+    found.map(|(name, _)| name.as_str())
+}
+
+fn default_export(file: &str, api: &ApiUses, source: &Arc<str>) -> Option<Diagnostic> {
+    let wrong = api.default.as_ref()?;
     let message = match wrong.what {
         Some(what) => format!("this entry does not export a valid factory function: its default export is {what}"),
         None => "this entry does not export a valid factory function: it has no default export".to_owned(),
     };
     let help = "write `export default function (pi) { ... }`; it is called when the extension is loaded";
-    Some(Diagnostic::new(Code::DefaultExport, message).help(help).at(file, &scan.source, wrong.start, wrong.end))
+    Some(Diagnostic::new(Code::DefaultExport, message).help(help).at(file, source, wrong.start, wrong.end))
 }
 
 fn breach(
     host: &HostInterface,
-    (file, is_entry): (&str, bool),
-    scan: &ModuleScan,
+    (file, is_called): (&str, bool),
+    source: &Arc<str>,
     used: &ApiUse,
 ) -> Option<Diagnostic> {
     let diagnostic = match &used.what {
@@ -56,7 +146,7 @@ fn breach(
                 return None;
             }
             let message = format!("`{member}` is not a function: {} has no such member", object.name());
-            let help = match similar(member, members.iter().map(String::as_str)) {
+            let help = match events::most_like(member, members.iter().map(String::as_str)) {
                 Some(known) => format!("did you mean `{known}`?"),
                 None => {
                     "check the spelling; where other versions of pi have it, ask first: `OBJECT.NAME?.()`".to_owned()
@@ -69,8 +159,7 @@ fn breach(
                 return None;
             }
             let message = format!("`{event}` is an event that never fires: pi has none of this name");
-            let known = events::EVENTS.iter().map(|rule| rule.name).chain([events::STREAM_TEXT]);
-            let help = match similar(event, known) {
+            let help = match events::similar(event) {
                 Some(known) => format!("did you mean `{known}`?"),
                 None => "check the spelling; the handler is registered and never called".to_owned(),
             };
@@ -81,25 +170,24 @@ fn breach(
             // It registers all the same; what fails is the command, or the event.
             Diagnostic::new(Code::Api, message).help(*what).soften()
         }
+        Used::ToolName(name) => {
+            let problem = tool_name_problem(name)?;
+            Diagnostic::new(Code::Api, format!("the tool `{name}` is not registered: {problem}"))
+                .help("give it a name of letters, digits, `_` and `-`; models are told what it does by its description")
+        }
         Used::Parameters(what) => {
             let message = format!("a tool must define an object parameter schema: its `parameters` are {what}");
             let help = "give it a JSON schema, such as `Type.Object({ ... })` of typebox; `Type.Object({})` for none";
             Diagnostic::new(Code::Schema, message).help(help)
         }
     };
-    let diagnostic = diagnostic.at(file, &scan.source, used.start, used.end);
+    let diagnostic = diagnostic.at(file, source, used.start, used.end);
     Some(match diagnostic.severity() {
         _ if used.is_tried => diagnostic.soften(),
         // What the factory calls in any case.
-        Severity::Blocked if is_entry && used.is_straight => diagnostic.at_load(),
+        // A tool of a name that is refused is left out, and the extension is loaded.
+        _ if matches!(used.what, Used::ToolName(_)) => diagnostic,
+        Severity::Blocked if is_called && used.is_straight => diagnostic.at_load(),
         _ => diagnostic,
     })
-}
-
-/// The known name that is most like `name`, unless none is.
-fn similar<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let most = if name.len() < 6 { 1 } else { MOST_EDITS };
-    let edits = |known: &str| strsim::damerau_levenshtein(&name.to_lowercase(), &known.to_lowercase());
-    let found = known.map(|known| (edits(known), known)).filter(|(edits, _)| *edits <= most);
-    found.min_by_key(|(edits, known)| (*edits, known.len().abs_diff(name.len()), *known)).map(|(_, known)| known)
 }

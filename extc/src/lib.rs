@@ -37,14 +37,12 @@ mod access;
 mod build;
 mod cache;
 pub mod carried;
-pub mod cli;
 #[cfg(feature = "wasm")]
 mod component;
 #[cfg(not(feature = "wasm"))]
 #[path = "component_disabled.rs"]
 mod component;
 mod contract;
-mod diagnostics;
 mod emit;
 mod functions;
 mod host;
@@ -68,20 +66,23 @@ mod strip;
 mod supply;
 mod tree;
 
+use pijs_diagnostics as diagnostics;
+
 /// The side of a sealed build that compiles: this program once more.
 pub mod worker {
     pub use crate::sealed::enter;
 }
 
 pub use access::FileAccess;
-pub use build::{BuildOptions, BuildOutput, CheckOptions, CheckOutput, build, check};
+pub use build::{BuildOptions, BuildOutput, CheckOptions, CheckOutput, build, check, verdict};
 pub use cache::Cache;
-pub use diagnostics::{BuildFailure, Code, Diagnostic, Place, Severity, sanitise};
 pub use functions::Functions;
 pub use host::{HostSource, compile_host_modules, host_modules};
 pub use interface::HostInterface;
 pub use limits::Limits;
 pub use maps::SourceMaps;
+pub use pijs_diagnostics::{BuildFailure, Code, Diagnostic, Place, Severity, sanitise};
+pub use prebuilt::MOST_ARTIFACT_BYTES;
 pub use resolve::Input;
 pub use sealed::Seal;
 pub use supply::{Pinned, Supply, Unit};

@@ -42,7 +42,7 @@ use std::io;
 use std::path::Path;
 
 /// Bytes of an artifact that are read: four times what one build takes in, for sources, maps and bytecode.
-pub(crate) const MOST_BYTES: u64 = 128 << 20;
+pub const MOST_ARTIFACT_BYTES: u64 = 128 << 20;
 /// Bytes of what it says of itself.
 const MOST_METADATA: usize = 4 << 20;
 /// Entries of one artifact.
@@ -56,7 +56,7 @@ const BUILD_AGAIN: &str = "build it again from its sources: extc build FOLDER -o
 
 /// Caps on files of a package that is an artifact.
 pub(crate) fn limits(limits: Limits) -> Limits {
-    Limits { file_bytes: MOST_BYTES as usize, total_bytes: MOST_BYTES as usize, ..limits }
+    Limits { file_bytes: MOST_ARTIFACT_BYTES as usize, total_bytes: MOST_ARTIFACT_BYTES as usize, ..limits }
 }
 
 /// The name that an artifact gives itself.
@@ -73,7 +73,7 @@ pub(crate) fn claims(file: &Path, root: &Path, access: &FileAccess) -> Result<Cl
     if access.judge(&read).is_err() {
         return Err(Diagnostic::new(Code::Escape, "a protected file, which no extension reads").in_file(&shown));
     }
-    let bytes = read_regular(file, MOST_BYTES).map_err(|error| match error.kind() {
+    let bytes = read_regular(file, MOST_ARTIFACT_BYTES).map_err(|error| match error.kind() {
         io::ErrorKind::FileTooLarge => too_large(&shown),
         _ => Diagnostic::new(Code::Read, format!("cannot be read: {error}")).in_file(&shown),
     })?;
@@ -237,7 +237,7 @@ fn content_key(modules: &[Module], host: &HostInterface) -> Key {
 }
 
 fn too_large(file: &str) -> Diagnostic {
-    let message = format!("an artifact of more than {} MB", MOST_BYTES >> 20);
+    let message = format!("an artifact of more than {} MB", MOST_ARTIFACT_BYTES >> 20);
     Diagnostic::new(Code::Limit, message).help("load data with `fs.readFileSync`, not by import").in_file(file)
 }
 

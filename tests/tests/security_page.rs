@@ -79,6 +79,6 @@ fn codes_of_installs_and_builds() {
     let first = |head: &str| table(&page, head).iter().flat_map(|row| words(&row[0])).collect::<BTreeSet<_>>();
     let errors = fs::read_to_string(root().join("crates/packages/src/error.rs")).expect("text");
     assert_eq!(first("| code | refused because |"), literals(&errors, r#"=> "(IN_[A-Z]+)""#));
-    let diagnostics = fs::read_to_string(root().join("extc/src/diagnostics.rs")).expect("text");
+    let diagnostics = fs::read_to_string(root().join("crates/diagnostics/src/lib.rs")).expect("text");
     assert_eq!(first("| code | means |"), literals(&diagnostics, r#"=> "(BD_[A-Z_]+)""#));
 }

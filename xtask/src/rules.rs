@@ -28,6 +28,7 @@ pub const LAYERS: &[&[&str]] = &[
     &[
         "pijs-artifact",
         "pijs-compute",
+        "pijs-diagnostics",
         "pijs-durable",
         "pijs-matcher",
         "pijs-node-compat",

@@ -1,4 +1,4 @@
-//! The `extc` command; see `pijs_extc::cli`.
+//! The `extc` command; see [`pijs_cli::extc`].
 
 use std::process::ExitCode;
 

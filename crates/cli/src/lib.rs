@@ -12,6 +12,7 @@ mod args;
 mod consent;
 mod demo;
 mod export;
+mod extc_command;
 mod grant_commands;
 mod help;
 mod inspect;
@@ -95,7 +96,7 @@ pub fn main() -> ExitCode {
 pub fn extc() -> ExitCode {
     pijs_extc::worker::enter();
     let (out, mut err) = (std::io::stdout(), std::io::stderr());
-    match pijs_extc::cli::run(std::env::args_os(), &mut out.lock(), &mut err, &tape_tests::run) {
+    match extc_command::run(std::env::args_os(), &mut out.lock(), &mut err) {
         Ok(code) => ExitCode::from(code),
         // Nobody is left to tell: the reader of our output is gone.
         Err(_) => ExitCode::FAILURE,

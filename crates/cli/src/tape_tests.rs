@@ -4,8 +4,8 @@
 //! writes the tape again with the outputs of now. Extensions see the time zone of the recording, which belongs to a process;
 //! so tapes of another zone are tested by this program once more, under that zone.
 
+use crate::extc_command::TestArgs;
 use crate::output::{clean, stderr, stdout};
-use pijs_extc::cli::TestArgs;
 use pijs_runtime::tape::{ReplayStage, open, unplayable};
 use pijs_runtime::{Environment, Failure, Isolation, Result};
 use pijs_tape::{Changes, Replay, ReplayOptions};

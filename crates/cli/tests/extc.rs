@@ -150,7 +150,10 @@ fn exit_codes_tell_what_happened() {
         let is_blocked = checked.out.contains(": blocked: it cannot be loaded");
         assert_eq!((checked.code, is_blocked), (code, code != 0), "{body}: {} {}", checked.out, checked.err);
         assert!(code == 0 || body.contains("none") || checked.err.contains("did you mean `registerTool`?"), "{body}");
-        lab.extc(&["build", "package", "-o", "out"]).code(0);
+        // A build says the same as a check, and writes what it made in any case.
+        let built = lab.extc(&["build", "package", "-o", "out"]).code(code);
+        assert_eq!(built.err.lines().last(), checked.out.lines().next(), "{body}");
+        lab.extc(&["build", "package", "--json"]).code(code).json();
         lab.extc(&["check", "out"]).code(code);
     }
     let lab = Lab::with(GOOD);
@@ -161,6 +164,8 @@ fn exit_codes_tell_what_happened() {
     lab.extc(&["build", "nowhere"]).code(1);
     lab.extc(&["inspect", "package/a.ts"]).code(1);
     assert!(lab.extc(&["inspect", "package"]).code(1).err.contains("package/extension.artifact"));
+    let missing = lab.extc(&["inspect", "missing"]).code(1).err;
+    assert!(missing.starts_with("missing: No such file") && missing.contains("extension.artifact, or"), "{missing}");
     // Where a folder should go there is a file.
     assert!(lab.extc(&["build", "package", "-o", "package/a.ts"]).code(1).err.contains("package/a.ts"));
 }

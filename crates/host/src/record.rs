@@ -10,7 +10,7 @@ use pijs_hostcall::{Caller, Decision};
 use pijs_protocol::guard;
 use pijs_protocol::log::Level;
 use pijs_protocol::message::ErrorReport;
-use pijs_protocol::registration::{FlagSpec, Registration, ToolSpec};
+use pijs_protocol::registration::{FlagSpec, LONGEST_TOOL_NAME, Registration, ToolSpec, tool_name_problem};
 use pijs_protocol::stream::Injection;
 use pijs_protocol::{EntryIndex, StreamDelta, Termination};
 use serde_json::{Map, Value, json};
@@ -83,14 +83,12 @@ pub(crate) fn registration(core: &Core, caller: &Caller, registration: &Registra
         _ => ("registration", "", oversized(registration)),
     };
     let Some(problem) = problem.filter(|_| guard!(RegistrationValid)) else { return Ok(()) };
-    let name = shown(name, LONGEST_NAME);
+    let name = shown(name, LONGEST_TOOL_NAME);
     let data = json!({ "kind": kind, "name": name, "code": "invalid_request", "problem": problem });
     event(core, caller, Level::Warn, "extension.register.refused", "a registration does not count", data);
     Err(format!("the {kind} {name:?} is not registered: {problem}"))
 }
 
-/// Longest name of a tool; what models take is shorter.
-const LONGEST_NAME: usize = 128;
 /// Largest definition of a tool, as JSON: far above any that a model could read with profit.
 const LARGEST_DEFINITION: usize = 256 << 10;
 
@@ -112,12 +110,8 @@ fn flag(spec: &FlagSpec) -> Option<String> {
 /// What is wrong with a tool.
 fn tool(core: &Core, caller: &Caller, spec: &ToolSpec) -> Option<String> {
     let name = spec.name.as_str();
-    let plain = |character: char| character.is_ascii_alphanumeric() || "_-.:/".contains(character);
-    if name.is_empty() || name.len() > LONGEST_NAME || !name.chars().all(plain) {
-        return Some(format!("a tool's name has 1 to {LONGEST_NAME} characters of a-z, A-Z, 0-9 and _ - . : /"));
-    }
-    if ["__proto__", "constructor", "prototype"].contains(&name) {
-        return Some("the name is reserved".to_owned());
+    if let Some(problem) = tool_name_problem(name) {
+        return Some(problem);
     }
     let size = serde_json::to_vec(spec).map_or(usize::MAX, |bytes| bytes.len());
     if size > LARGEST_DEFINITION {
@@ -133,7 +127,7 @@ fn tool(core: &Core, caller: &Caller, spec: &ToolSpec) -> Option<String> {
 
 /// A person was asked, or could not be, about a tool that is described in another way than before.
 pub(crate) fn redefined(core: &Core, caller: &Caller, tool: &str, agreed: bool) {
-    let data = json!({ "tool": shown(tool, LONGEST_NAME), "agreed": agreed });
+    let data = json!({ "tool": shown(tool, LONGEST_TOOL_NAME), "agreed": agreed });
     let level = if agreed { Level::Info } else { Level::Warn };
     event(core, caller, level, "tool.redefined", "a tool is described in another way than before", data);
 }
@@ -143,7 +137,7 @@ pub(crate) fn tainted(core: &Core, caller: &Caller, tool: &str, decision: &Decis
     let level = if decision.allowed { Level::Debug } else { Level::Warn };
     let reason = decision.reason.map(pijs_hostcall::Reason::as_str);
     let data = json!({
-        "tool": shown(tool, LONGEST_NAME), "capability": decision.capability, "allowed": passes, "reason": reason,
+        "tool": shown(tool, LONGEST_TOOL_NAME), "capability": decision.capability, "allowed": passes, "reason": reason,
     });
     event(core, caller, level, "tool.tainted", "the model calls a tool after a message of the extension", data);
 }

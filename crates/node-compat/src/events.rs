@@ -151,6 +151,22 @@ fn find(name: &str) -> Option<&'static EventRule> {
     EVENTS.get(at)
 }
 
+/// Edits (a letter more, less, changed or moved by one) up to which a name counts as misspelt; one in a short name.
+const MOST_EDITS: usize = 2;
+
+/// Returns the event that is most like `name`, unless none is.
+pub fn similar(name: &str) -> Option<&'static str> {
+    most_like(name, EVENTS.iter().map(|rule| rule.name).chain([STREAM_TEXT]))
+}
+
+/// Returns the known name that is most like `name`, unless none is.
+pub fn most_like<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let most = if name.len() < 6 { 1 } else { MOST_EDITS };
+    let edits = |known: &str| strsim::damerau_levenshtein(&name.to_lowercase(), &known.to_lowercase());
+    let found = known.map(|known| (edits(known), known)).filter(|(edits, _)| *edits <= most);
+    found.min_by_key(|(edits, known)| (*edits, known.len().abs_diff(name.len()), *known)).map(|(_, known)| known)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

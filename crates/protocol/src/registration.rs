@@ -27,6 +27,18 @@ pub struct Register {
     pub registrations: Vec<Registration>,
 }
 
+/// Longest name of a tool; what models take is shorter.
+pub const LONGEST_TOOL_NAME: usize = 128;
+
+/// Says what is wrong with the name of a tool, if anything is.
+pub fn tool_name_problem(name: &str) -> Option<String> {
+    let plain = |character: char| character.is_ascii_alphanumeric() || "_-.:/".contains(character);
+    if name.is_empty() || name.len() > LONGEST_TOOL_NAME || !name.chars().all(plain) {
+        return Some(format!("a tool's name has 1 to {LONGEST_TOOL_NAME} characters of a-z, A-Z, 0-9 and _ - . : /"));
+    }
+    ["__proto__", "constructor", "prototype"].contains(&name).then(|| "the name is reserved".to_owned())
+}
+
 /// One call of a `register*` method or of `on`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]

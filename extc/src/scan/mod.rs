@@ -33,8 +33,9 @@ mod umd;
 mod uses;
 mod walk;
 
-pub(crate) use api::{ApiUse, ApiUses, Used};
+pub(crate) use api::{ApiUse, ApiUses, Assumptions, Pass, Used};
 pub(crate) use uses::Uses;
+pub(crate) use walk::api_again;
 
 use crate::diagnostics::{Code, Diagnostic};
 use crate::parse::Parsed;

@@ -1,7 +1,7 @@
 //! Calls that run whenever the factory of an entry does, and so decide whether the extension is loaded.
 //!
-//! Counted are calls in the factory's own body, and in functions of the module that it calls in the same way: outside of
-//! conditions, loops and inner functions, and before anything that may return or throw early.
+//! Counted are calls in the factory's own body, and in functions, constructors and methods of the module that it calls in the same
+//! way: outside of conditions, loops and inner functions, and before anything that may return or throw early.
 //!
 //! ```text
 //! export default (pi) => {
@@ -13,22 +13,30 @@
 //! };
 //! ```
 
+use super::api::{Names, id_of};
+use super::bindings::{member_name, property_name};
 use super::walk::plain;
 use std::collections::HashSet;
 use swc_core::common::Span;
 use swc_core::ecma::ast::*;
 use swc_core::ecma::visit::{Visit, VisitWith};
 
-/// Finds the calls; `factory` is the parameter of the entry's function, `is_fixed` says whether a name keeps its function.
-pub(super) fn straight_calls(program: &Program, factory: &Id, is_fixed: impl Fn(&Id) -> bool) -> HashSet<Span> {
-    let mut functions: HashSet<Id> = HashSet::new();
+/// Finds the calls; `factory` is the parameter of the entry's function, `functions` are others that are called whenever that is.
+pub(super) fn straight_calls(
+    program: &Program,
+    factory: Option<&Id>,
+    mut functions: HashSet<Id>,
+    names: &Names,
+) -> HashSet<Span> {
     loop {
+        let (calls, called, methods) = Default::default();
         let mut lines =
-            Lines { factory, functions: &functions, is_on: false, calls: HashSet::new(), called: Vec::new() };
+            Lines { factory, functions: &functions, names, is_on: false, class: None, calls, called, methods };
         program.visit_with(&mut lines);
-        let Lines { calls, called, .. } = lines;
+        let Lines { calls, called, methods, .. } = lines;
         let before = functions.len();
-        functions.extend(called.into_iter().filter(&is_fixed));
+        functions.extend(called.into_iter().filter(|name| names.is_fixed(name)));
+        functions.extend(methods);
         if functions.len() == before {
             return calls;
         }
@@ -36,13 +44,22 @@ pub(super) fn straight_calls(program: &Program, factory: &Id, is_fixed: impl Fn(
 }
 
 struct Lines<'a> {
-    factory: &'a Id,
-    /// Functions that are called on the straight line.
+    factory: Option<&'a Id>,
+    /// Functions, constructors and methods that are called on the straight line.
     functions: &'a HashSet<Id>,
+    names: &'a Names,
+    /// The class around.
+    class: Option<Id>,
     /// Whether what is visited runs whenever the factory does.
     is_on: bool,
     calls: HashSet<Span>,
     called: Vec<Id>,
+    methods: Vec<Id>,
+}
+
+/// The name of a method of a class.
+fn method(class: &Id, name: &str) -> Id {
+    (format!("{}.{name}", class.0).into(), class.1)
 }
 
 impl Lines<'_> {
@@ -58,7 +75,7 @@ impl Lines<'_> {
     }
 
     fn is_factory(&self, first: Option<&Pat>) -> bool {
-        first.and_then(Pat::as_ident).is_some_and(|name| name.to_id() == *self.factory)
+        self.factory.is_some_and(|factory| first.and_then(id_of).as_ref() == Some(factory))
     }
 
     fn is_called(&self, name: &Ident) -> bool {
@@ -101,6 +118,33 @@ impl Visit for Lines<'_> {
 
     fn visit_class(&mut self, class: &Class) {
         self.sometimes(&class.body);
+    }
+
+    fn visit_class_decl(&mut self, declaration: &ClassDecl) {
+        let name = declaration.ident.to_id();
+        let is_made = self.is_called(&declaration.ident);
+        let before = self.class.replace(name.clone());
+        for member in &declaration.class.body {
+            match member {
+                ClassMember::Constructor(constructor) => {
+                    self.with(is_made, |lines| constructor.body.visit_with(lines));
+                }
+                ClassMember::Method(ClassMethod { key, function, is_static: false, .. }) => {
+                    let is_called = property_name(key).is_some_and(|key| self.functions.contains(&method(&name, &key)));
+                    self.function(function, is_called);
+                }
+                member => self.sometimes(member),
+            }
+        }
+        self.class = before;
+    }
+
+    fn visit_new_expr(&mut self, new: &NewExpr) {
+        if self.is_on {
+            self.calls.insert(new.span);
+            self.called.extend(plain(&new.callee).as_ident().map(Ident::to_id));
+        }
+        new.visit_children_with(self);
     }
 
     fn visit_stmts(&mut self, statements: &[Stmt]) {
@@ -178,10 +222,19 @@ impl Visit for Lines<'_> {
     fn visit_call_expr(&mut self, call: &CallExpr) {
         if self.is_on {
             self.calls.insert(call.span);
-            if let Callee::Expr(callee) = &call.callee
-                && let Expr::Ident(name) = plain(callee)
-            {
-                self.called.push(name.to_id());
+            match call.callee.as_expr().map(|callee| plain(callee)) {
+                Some(Expr::Ident(name)) => self.called.push(name.to_id()),
+                Some(Expr::Member(member)) => {
+                    let class = match plain(&member.obj) {
+                        Expr::This(_) => self.class.clone(),
+                        Expr::Ident(instance) => self.names.class_of(&instance.to_id()).cloned(),
+                        Expr::New(new) => plain(&new.callee).as_ident().map(Ident::to_id),
+                        _ => None,
+                    };
+                    let called = class.zip(member_name(&member.prop)).map(|(class, name)| method(&class, &name));
+                    self.methods.extend(called);
+                }
+                _ => {}
             }
         }
         call.visit_children_with(self);

@@ -64,9 +64,20 @@ pub(super) fn walk(mut parsed: Parsed, options: ScanOptions<'_>) -> ModuleScan {
         edits.extend(umd::given(&parsed, &names.bindings));
         let edits = super::joined(edits, helpers::own_names(&parsed, unresolved));
         let awaits = awaits::awaits(&parsed);
-        let api = api::api_uses(&parsed, &names.bindings);
+        let api = api::api_uses(&parsed, &names.bindings, None);
         let findings = findings.found;
         ModuleScan { imports, uses, findings, api, edits, templates, insertions, awaits, source: source.clone() }
+    })
+}
+
+/// Finds the uses of pi's API in a module that was scanned before, now that more is known of it.
+pub(crate) fn api_again(mut parsed: Parsed, assumptions: &api::Assumptions) -> api::ApiUses {
+    GLOBALS.set(&Globals::new(), || {
+        let (unresolved, top_level) = (Mark::new(), Mark::new());
+        resolver(unresolved, top_level, true).process(&mut parsed.program);
+        let mut names = Names { bindings: Bindings::new(unresolved), created: HashSet::new(), api: HashSet::new() };
+        parsed.program.visit_with(&mut names);
+        api::api_uses(&parsed, &names.bindings, Some(assumptions))
     })
 }
 

@@ -9,6 +9,7 @@ use crate::record;
 use crate::registry::{Effect, MOST_EARS};
 use crate::report::ReportKind;
 use pijs_hostcall::{Called, During};
+use pijs_node_compat::events;
 use pijs_protocol::message::{BusEvent, CallbackResult, ErrorReport, Message};
 use pijs_protocol::registration::{FlagSpec, Register, Registration};
 use pijs_protocol::{EntryIndex, HostCall, HostResult, Termination};
@@ -210,7 +211,7 @@ impl Host {
                 Some(Effect::Tool(name)) => self.note_tool(slot, entry, &name),
                 Some(Effect::Flag(spec)) => self.note_flag(slot, entry, spec),
                 Some(Effect::UnknownEvent(event)) => {
-                    let message = format!("listens to \"{event}\", an event that never fires");
+                    let message = unknown_event(slot, &event);
                     self.report(slot, Some(entry), ReportKind::Warning { message });
                 }
             }
@@ -319,6 +320,21 @@ impl Host {
         })
     }
 }
+
+/// Says that an event never fires: where it is listened to, and which one may be meant. The scan knows the place of one that the
+/// source names.
+fn unknown_event(slot: &Rc<Slot>, event: &str) -> String {
+    let package = Rc::clone(&slot.cell.borrow().package);
+    let findings = &package.artifact.artifact().metadata.findings;
+    let named = format!("`{event}`");
+    let found = findings.iter().find(|found| found.code == UNKNOWN_EVENT && found.message.starts_with(&named));
+    let place = found.map(|found| format!(" ({}:{}:{})", found.file, found.line, found.column)).unwrap_or_default();
+    let meant = events::similar(event).map(|meant| format!("; did you mean \"{meant}\"?")).unwrap_or_default();
+    format!("listens to \"{event}\", an event that never fires{place}{meant}")
+}
+
+/// The scan's finding of an event that pi does not have.
+const UNKNOWN_EVENT: &str = "BD_EVENT";
 
 /// Answers whoever waits; an answer nobody asked for (a tool that reports twice) is no error.
 fn answer<T>(waiter: Option<Waiter<T>>, value: T) {

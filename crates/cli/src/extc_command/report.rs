@@ -1,6 +1,6 @@
 //! How results are shown.
 
-use crate::Diagnostic;
+use pijs_extc::Diagnostic;
 use pijs_protocol::artifact::{ArtifactMetadata, Verdict};
 use pijs_protocol::manifest::Scope;
 use serde::Serialize;
@@ -53,6 +53,6 @@ pub(super) fn capabilities(metadata: &ArtifactMetadata, out: &mut dyn Write) -> 
 
 fn words(scope: &Scope) -> Option<String> {
     let lists = [&scope.paths, &scope.hosts, &scope.env, &scope.commands];
-    let words: Vec<String> = lists.into_iter().flatten().flatten().map(|word| crate::sanitise(word)).collect();
+    let words: Vec<String> = lists.into_iter().flatten().flatten().map(|word| pijs_extc::sanitise(word)).collect();
     (!words.is_empty()).then(|| words.join(", "))
 }

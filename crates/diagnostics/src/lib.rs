@@ -1,10 +1,12 @@
-//! What the compiler has to say to the author, one shape for all phases.
+//! Remarks of the compiler to the author of an extension, one shape for all phases.
 //!
 //! A [`Diagnostic`] is collected, never thrown: a phase returns its value and its diagnostics, and
 //! only the pipeline decides whether an error among them ends the build. Each has a stable [`Code`],
 //! a place in a file of the package, and says what to do. Text that comes from a package is made
 //! harmless on the way in ([`sanitise`]), so that printing a diagnostic cannot move a cursor or
 //! reorder a line.
+
+#![warn(missing_docs)]
 
 use pijs_protocol::artifact::{Finding, Verdict};
 use serde::{Deserialize, Serialize};
@@ -240,7 +242,7 @@ impl Diagnostic {
     }
 
     /// Without the source text around it.
-    pub(crate) fn forget_excerpt(&mut self) {
+    pub fn forget_excerpt(&mut self) {
         self.excerpt = None;
     }
 
@@ -264,7 +266,7 @@ impl Diagnostic {
 
     /// Points at a 1-based line and column of a file's source.
     #[must_use]
-    pub(crate) fn at_line(self, file: &str, source: &Arc<str>, line: u32, column: u32) -> Self {
+    pub fn at_line(self, file: &str, source: &Arc<str>, line: u32, column: u32) -> Self {
         let before: usize = source.split_inclusive('\n').take(line.saturating_sub(1) as usize).map(str::len).sum();
         let units = column.saturating_sub(1) as usize;
         let mut seen = 0;
@@ -279,7 +281,7 @@ impl Diagnostic {
     }
 
     /// A JSON file that does not parse.
-    pub(crate) fn of_json(code: Code, file: &str, text: &str, error: &serde_json::Error) -> Self {
+    pub fn of_json(code: Code, file: &str, text: &str, error: &serde_json::Error) -> Self {
         let message = error.to_string();
         // The place is shown beside it.
         let message = message.split(" at line ").next().unwrap_or_default();
@@ -300,7 +302,7 @@ impl Diagnostic {
 
     /// Makes it a warning: the code may be there without ever running.
     #[must_use]
-    pub(crate) fn soften(mut self) -> Self {
+    pub fn soften(mut self) -> Self {
         self.severity = Severity::Warning;
         self.ends_load = false;
         self
@@ -308,7 +310,7 @@ impl Diagnostic {
 
     /// Makes a remark about one part one about the whole: it throws when the package is loaded.
     #[must_use]
-    pub(crate) fn at_load(mut self) -> Self {
+    pub fn at_load(mut self) -> Self {
         self.severity = self.severity.max(Severity::Blocked);
         self.ends_load = true;
         self
@@ -316,7 +318,7 @@ impl Diagnostic {
 
     /// Makes an error a remark about one part: the rest can run.
     #[must_use]
-    pub(crate) fn blocked(mut self) -> Self {
+    pub fn blocked(mut self) -> Self {
         self.severity = self.severity.min(Severity::Blocked);
         self
     }
@@ -342,7 +344,7 @@ impl Diagnostic {
     }
 
     /// A remark read back from an artifact; `None` for a code that this version does not know.
-    pub(crate) fn from_finding(finding: &Finding) -> Option<Self> {
+    pub fn from_finding(finding: &Finding) -> Option<Self> {
         let code = *Code::ALL.iter().find(|code| code.as_str() == finding.code)?;
         let severity = match finding.class {
             Verdict::Compatible | Verdict::Warning => Severity::Warning,
@@ -473,7 +475,7 @@ pub struct BuildFailure {
 
 impl BuildFailure {
     /// Wraps what was collected; errors come first, each group in the order it was found.
-    pub(crate) fn new(mut diagnostics: Vec<Diagnostic>) -> Self {
+    pub fn new(mut diagnostics: Vec<Diagnostic>) -> Self {
         diagnostics.sort_by_key(|diagnostic| std::cmp::Reverse(diagnostic.severity() == Severity::Error));
         Self { diagnostics }
     }
@@ -545,14 +547,14 @@ fn harmless(source: &Arc<str>) -> Arc<str> {
 
 /// Characters that change how a line reads without being seen: bidirectional controls, zero-width
 /// characters, tag characters.
-pub(crate) fn is_hidden(character: char) -> bool {
+pub fn is_hidden(character: char) -> bool {
     matches!(character,
         '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
         | '\u{200b}'..='\u{200d}' | '\u{2060}'..='\u{2064}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
 }
 
 /// 1-based line and UTF-16 column of a byte offset.
-pub(crate) fn line_column(source: &str, offset: usize) -> (u32, u32) {
+pub fn line_column(source: &str, offset: usize) -> (u32, u32) {
     let before = &source[..floor_boundary(source, offset)];
     let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
     let line = before.bytes().filter(|&byte| byte == b'\n').count() + 1;

@@ -1,17 +1,18 @@
 //! The `extc` command: arguments in, text or JSON out.
 //!
-//! Everything it does is a call of the library; this module parses arguments, prints, and chooses the
+//! Everything it does is a call of `pijs-extc`; this module parses arguments, prints, and chooses the
 //! exit code: 0 done, 1 the input has errors or cannot be loaded, or a test failed, 2 wrong usage, 3 refused by `--strict`. With `--json`
 //! one JSON document goes to standard output and nothing else; words for people go to standard error.
 
 mod inspect;
 mod report;
 
-use crate::{BuildOptions, Cache, CheckOptions, Code, Diagnostic, FileAccess, Input, build, check};
+use crate::tape_tests;
 use clap::{Args, Parser, Subcommand};
+use pijs_extc::{BuildOptions, Cache, CheckOptions, Code, Diagnostic, FileAccess, Input, build, check, verdict};
 use pijs_hostcall::Places;
 use pijs_packages::ARTIFACT_FILE;
-use pijs_protocol::artifact::Verdict;
+use pijs_protocol::artifact::{ArtifactMetadata, Verdict};
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -82,35 +83,34 @@ enum Command {
     },
 }
 
-/// `extc test`: to run a recording takes the crates above this one, so the caller of [`run`] brings the command.
+/// `extc test`
 #[derive(Debug, Args)]
-pub struct TestArgs {
+pub(crate) struct TestArgs {
     /// Package folder or extension file, this folder without one; then recordings, made by pi --tape FILE.
     #[arg(value_name = "[ENTRY] TAPE", required = true)]
-    pub inputs: Vec<PathBuf>,
+    pub(crate) inputs: Vec<PathBuf>,
     /// Write the outputs of now into the recordings.
     #[arg(long)]
-    pub accept: bool,
+    pub(crate) accept: bool,
     /// Write the results to this file, in the format of JUnit.
     #[arg(long, value_name = "FILE")]
-    pub junit: Option<PathBuf>,
+    pub(crate) junit: Option<PathBuf>,
     /// Print the results as JSON.
     #[arg(long)]
-    pub json: bool,
+    pub(crate) json: bool,
 }
 
 /// Runs the command and returns its exit code.
 ///
-/// `arguments` includes the program's name; `out` and `err` are standard output and standard error. `test` runs `extc test`.
+/// `arguments` includes the program's name; `out` and `err` are standard output and standard error.
 ///
 /// # Errors
 ///
 /// Only if `out` or `err` cannot be written.
-pub fn run(
+pub(crate) fn run(
     arguments: impl IntoIterator<Item = OsString>,
     out: &mut dyn Write,
     err: &mut dyn Write,
-    test: &dyn Fn(&TestArgs) -> u8,
 ) -> io::Result<u8> {
     let command = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments.command,
@@ -132,7 +132,7 @@ pub fn run(
             run_build(&input, folder.as_deref(), &options, remarks, json, out, err)
         }
         Command::Check { input, strict, json } => run_check(&input, strict, json, out, err),
-        Command::Test(args) => Ok(test(&args)),
+        Command::Test(args) => Ok(tape_tests::run(&args)),
         Command::Inspect { artifact, json } => inspect::run(&artifact, json, out, err),
     }
 }
@@ -188,6 +188,7 @@ fn run_build(
     };
     remarks.extend_from_slice(&built.diagnostics);
     let metadata = built.metadata();
+    let judged = Judged::new(Some(&metadata), &built.diagnostics, false);
     let encoded = built.encoded();
     let size = encoded.as_ref().map_or(0, Vec::len).div_ceil(1024);
     if let Some(folder) = folder
@@ -199,7 +200,7 @@ fn run_build(
     }
     if json {
         out.write_all(report::pretty(&metadata).as_bytes())?;
-        return Ok(0);
+        return Ok(judged.code);
     }
     report::diagnostics(&remarks, false, out, err)?;
     let modules = built.artifact.artifact().modules.len();
@@ -209,7 +210,32 @@ fn run_build(
     if let Some(folder) = folder {
         writeln!(err, "wrote {}", folder.join(ARTIFACT_FILE).display())?;
     }
-    Ok(0)
+    writeln!(err, "{} {}: {}", metadata.name, metadata.version, judged.words)?;
+    Ok(judged.code)
+}
+
+/// The verdict on what was built or checked.
+struct Judged {
+    verdict: Verdict,
+    words: &'static str,
+    /// Exit code of the command.
+    code: u8,
+}
+
+impl Judged {
+    /// Judges by the diagnostics; there is no `metadata` of what does not compile.
+    fn new(metadata: Option<&ArtifactMetadata>, diagnostics: &[Diagnostic], strict: bool) -> Self {
+        let verdict = verdict(diagnostics);
+        let is_loadable = !diagnostics.iter().any(Diagnostic::ends_load);
+        let words = if is_loadable { report::verdict(verdict) } else { "blocked: it cannot be loaded, see above" };
+        let code = match (metadata, verdict) {
+            (None, _) => FAILED,
+            (Some(_), Verdict::Blocked) if strict => REFUSED,
+            (Some(_), _) if !is_loadable => FAILED,
+            _ => 0,
+        };
+        Self { verdict, words, code }
+    }
 }
 
 /// Both files by temporary name and rename, so that a reader never sees half of one.
@@ -225,12 +251,11 @@ fn write_files(folder: &Path, artifact: &[u8], metadata: &str) -> io::Result<()>
 
 fn run_check(input: &Path, strict: bool, json: bool, out: &mut dyn Write, err: &mut dyn Write) -> io::Result<u8> {
     let checked = check(&Input::at(input), &CheckOptions { access: access()?, ..CheckOptions::default() });
-    let verdict = checked.verdict();
-    let is_loadable = !checked.diagnostics.iter().any(Diagnostic::ends_load);
+    let judged = Judged::new(checked.metadata.as_ref(), &checked.diagnostics, strict);
     if json {
         let diagnostics: Vec<_> = checked.diagnostics.iter().map(Diagnostic::to_json).collect();
         let value = serde_json::json!({
-            "verdict": verdict,
+            "verdict": judged.verdict,
             "name": checked.metadata.as_ref().map(|metadata| &metadata.name),
             "entries": checked.metadata.as_ref().map(|metadata| &metadata.entries),
             "capabilities": checked.metadata.as_ref().map(|metadata| &metadata.capabilities.capabilities),
@@ -241,15 +266,9 @@ fn run_check(input: &Path, strict: bool, json: bool, out: &mut dyn Write, err: &
     } else {
         report::diagnostics(&checked.diagnostics, false, out, err)?;
         if let Some(metadata) = &checked.metadata {
-            let words = if is_loadable { report::verdict(verdict) } else { "blocked: it cannot be loaded, see above" };
-            writeln!(out, "{} {}: {words}", metadata.name, metadata.version)?;
+            writeln!(out, "{} {}: {}", metadata.name, metadata.version, judged.words)?;
             report::capabilities(metadata, out)?;
         }
     }
-    Ok(match (&checked.metadata, verdict) {
-        (None, _) => FAILED,
-        (Some(_), Verdict::Blocked) if strict => REFUSED,
-        (Some(_), _) if !is_loadable => FAILED,
-        _ => 0,
-    })
+    Ok(judged.code)
 }

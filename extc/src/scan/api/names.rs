@@ -1,0 +1,652 @@
+//! First pass: the names of a module that hold an object of pi's, or a member of one.
+
+use super::super::bindings::{export_name, member_name, property_name, text_of};
+use super::super::walk::plain;
+use crate::interface::{GivenObject, HostName};
+use std::collections::{HashMap, HashSet};
+use swc_core::common::{Span, SyntaxContext};
+use swc_core::ecma::ast::*;
+use swc_core::ecma::visit::{Visit, VisitWith};
+
+/// Types of pi's package, by the object that they describe.
+const TYPES: [(&str, GivenObject); 3] = [
+    ("ExtensionAPI", GivenObject::Api),
+    ("ExtensionContext", GivenObject::Context),
+    ("ExtensionCommandContext", GivenObject::Context),
+];
+
+/// Methods of pi's API that take a function with a context: the method, its argument, the member of that argument that is
+/// the function (empty: the argument itself), and which of its parameters the context is.
+const TAKES_CONTEXT: [(&str, usize, &str, usize); 4] = [
+    ("on", 1, "", 1),
+    ("registerCommand", 1, "handler", 1),
+    ("registerShortcut", 1, "handler", 0),
+    ("registerTool", 0, "execute", 4),
+];
+
+/// pi's package.
+const PI: &str = "@earendil-works/pi-coding-agent";
+
+/// The names under which the module imports types of [`TYPES`] from pi.
+fn api_types(program: &Program) -> HashMap<String, GivenObject> {
+    let Program::Module(module) = program else { return HashMap::new() };
+    let imports = module.body.iter().filter_map(|item| item.as_module_decl()?.as_import());
+    let from_pi =
+        imports.filter(|import| HostName::of(&text_of(&import.src)) == Some(HostName::Package(PI.to_owned())));
+    let named = from_pi.flat_map(|import| &import.specifiers).filter_map(ImportSpecifier::as_named);
+    let described = named.filter_map(|named| {
+        let imported = named.imported.as_ref().map_or_else(|| named.local.sym.to_string(), export_name);
+        let (_, object) = TYPES.iter().find(|(name, _)| *name == imported)?;
+        Some((named.local.sym.to_string(), *object))
+    });
+    described.collect()
+}
+
+/// An object that a name holds.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Given {
+    pub(super) object: GivenObject,
+    /// It is that object if the module is an entry.
+    pub(super) only_in_entry: bool,
+}
+
+/// A name that holds a member of another one's object: `b` of `const { a: b } = pi`.
+struct Part {
+    of: Id,
+    member: String,
+    local: Id,
+}
+
+/// The names that hold objects of pi's, and members of them.
+#[derive(Default)]
+pub(super) struct Known {
+    objects: HashMap<Id, Given>,
+    members: HashMap<Id, (Given, String)>,
+}
+
+impl Known {
+    pub(super) fn object(&self, name: &Id) -> Option<Given> {
+        self.objects.get(name).copied()
+    }
+
+    pub(super) fn member(&self, name: &Id) -> Option<(Given, String)> {
+        self.members.get(name).cloned()
+    }
+}
+
+/// What the names of a module stand for. Sets and maps are looked up; what is iterated is a list.
+#[derive(Default)]
+pub(in crate::scan) struct Names {
+    types: HashMap<String, GivenObject>,
+    /// Parameters and fields of such a type.
+    typed: Vec<(Id, GivenObject)>,
+    /// Parameters that are contexts if the first name holds pi's API.
+    contexts: Vec<(Id, Id)>,
+    /// Functions that are given to a method of the first name, with the parameter that is the context if that is pi's API.
+    handlers: Vec<(Id, Id, usize)>,
+    /// `const a = b`
+    aliases: Vec<(Id, Id)>,
+    parts: Vec<Part>,
+    /// Positions of parts of patterns, by the name that holds one.
+    taken: HashMap<Id, usize>,
+    /// Fields that `this` is given.
+    fields: Vec<Id>,
+    /// Their values; `None` where one is no plain name.
+    values: HashMap<Id, Vec<Option<Id>>>,
+    /// Names that are assigned to, and so may be anything.
+    assigned: HashSet<Id>,
+    /// Parameters of functions and constructors, by the name of the function or the class; `None` where one cannot be followed.
+    pub(super) functions: HashMap<Id, Vec<Option<Id>>>,
+    /// Arguments of calls of a name; `None` where one is no plain name.
+    calls: Vec<(Id, Vec<Option<Id>>)>,
+    /// What constants, functions and classes are declared as.
+    declared: HashMap<Id, Kind>,
+    /// Tools in constants.
+    pub(super) tools: HashMap<Id, ObjectLit>,
+    /// Objects that are given more members.
+    extended: HashSet<Id>,
+    /// Names of imports of files, with the module and the export.
+    pub(super) imported: HashMap<Id, (String, String)>,
+    /// Constants that are instances of a class of the module.
+    instances: HashMap<Id, Id>,
+    place: ClassPlace,
+}
+
+/// The class that `this` is an instance of, while a program is visited.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct ClassPlace {
+    class: Option<Span>,
+    /// The next function is a method of it.
+    is_method: bool,
+}
+
+impl ClassPlace {
+    pub(super) fn enter_class(&mut self, class: &Class) -> Self {
+        std::mem::replace(self, Self { class: Some(class.span), is_method: false })
+    }
+
+    pub(super) fn expect_method(&mut self, is_static: bool) {
+        self.is_method = !is_static;
+    }
+
+    /// Enters a function that has a `this` of its own.
+    pub(super) fn enter_function(&mut self) -> Self {
+        let class = self.class.filter(|_| self.is_method);
+        std::mem::replace(self, Self { class, is_method: false })
+    }
+
+    /// Names the object that an expression is: a name, or a field of `this`.
+    pub(super) fn name(&self, expr: &Expr) -> Option<Id> {
+        match plain(expr) {
+            Expr::Ident(ident) => Some(ident.to_id()),
+            Expr::Member(member) if plain(&member.obj).is_this() => field(self.class?, &field_name(&member.prop)?),
+            _ => None,
+        }
+    }
+}
+
+/// The name of a field in a class.
+fn field(class: Span, name: &str) -> Option<Id> {
+    Some((format!("this.{name} at {}", class.lo.0).into(), SyntaxContext::empty()))
+}
+
+fn field_name(property: &MemberProp) -> Option<String> {
+    match property {
+        MemberProp::PrivateName(name) => Some(format!("#{}", name.name)),
+        property => member_name(property),
+    }
+}
+
+/// What a value is, as far as the source shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// With the parameters that can be followed.
+    Function(Vec<Option<Id>>),
+    /// In words.
+    Other(&'static str),
+    Unknown,
+}
+
+impl Names {
+    pub(super) fn of(program: &Program) -> Self {
+        let mut patterns = Patterns::default();
+        program.visit_with(&mut patterns);
+        let mut names = Self { types: api_types(program), parts: patterns.0, ..Self::default() };
+        names.taken = names.parts.iter().enumerate().map(|(at, part)| (part.local.clone(), at)).collect();
+        program.visit_with(&mut names);
+        names
+    }
+
+    /// The names that hold an object of pi's: the parameter of the factory, and those that are `given` one.
+    pub(super) fn known(&self, factory: Option<&Id>, given: Vec<(Option<Id>, usize, Id, GivenObject)>) -> Known {
+        let of_factory = |id: &Id| (id.clone(), Given { object: GivenObject::Api, only_in_entry: true });
+        let mut known: HashMap<Id, Given> = factory.map(of_factory).into_iter().collect();
+        let certain = |object: GivenObject| Given { object, only_in_entry: false };
+        known.extend(self.typed.iter().map(|(id, object)| (id.clone(), certain(*object))));
+        loop {
+            let before = known.len();
+            for (function, at, parameter, object) in &given {
+                if function.as_ref().is_none_or(|name| self.always_given(name, *at, *object, &known)) {
+                    known.entry(parameter.clone()).or_insert(certain(*object));
+                }
+            }
+            self.follow_names(&mut known);
+            self.follow_handlers(&mut known);
+            self.follow_calls(&mut known);
+            if known.len() == before {
+                break;
+            }
+        }
+        known.retain(|id, _| !self.assigned.contains(id) && !self.extended.contains(id));
+        let parts = self.parts.iter().filter(|part| !self.assigned.contains(&part.local));
+        let members = parts.filter_map(|part| Some((part.local.clone(), (*known.get(&part.of)?, part.member.clone()))));
+        Known { members: members.collect(), objects: known }
+    }
+
+    fn follow_names(&self, known: &mut HashMap<Id, Given>) {
+        for (alias, of) in &self.aliases {
+            if let Some(given) = known.get(of).copied() {
+                known.entry(alias.clone()).or_insert(given);
+            }
+        }
+        for part in self.parts.iter().filter(|part| part.member == "ui") {
+            if let Some(context) = known.get(&part.of).filter(|given| given.object == GivenObject::Context).copied() {
+                known.entry(part.local.clone()).or_insert(Given { object: GivenObject::Ui, ..context });
+            }
+        }
+        for field in &self.fields {
+            let held = |value: &Option<Id>| known.get(value.as_ref()?).copied();
+            let mut values = self.values.get(field).into_iter().flatten();
+            if let Some(Some(first)) = values.next().map(held)
+                && values.all(|value| held(value).is_some_and(|given| given.object == first.object))
+            {
+                known.entry(field.clone()).or_insert(first);
+            }
+        }
+    }
+
+    fn follow_handlers(&self, known: &mut HashMap<Id, Given>) {
+        let is_api = |given: &&Given| given.object == GivenObject::Api;
+        for (api, parameter) in &self.contexts {
+            if let Some(given) = known.get(api).filter(is_api).copied() {
+                known.entry(parameter.clone()).or_insert(Given { object: GivenObject::Context, ..given });
+            }
+        }
+        for (api, handler, at) in &self.handlers {
+            let parameter = self.functions.get(handler).and_then(|parameters| parameters.get(*at)?.as_ref());
+            // One that is called here, too, may be given anything.
+            let is_called = self.calls.iter().any(|(called, _)| called == handler);
+            if let (Some(given), Some(parameter), false) =
+                (known.get(api).filter(is_api).copied(), parameter, is_called)
+            {
+                known.entry(parameter.clone()).or_insert(Given { object: GivenObject::Context, ..given });
+            }
+        }
+    }
+
+    fn follow_calls(&self, known: &mut HashMap<Id, Given>) {
+        for (callee, arguments) in &self.calls {
+            let Some(parameters) = self.functions.get(callee) else { continue };
+            for (at, parameter) in parameters.iter().enumerate() {
+                let (Some(parameter), Some(Some(argument))) = (parameter, arguments.get(at)) else { continue };
+                if let Some(given) = known.get(argument).copied()
+                    && self.always_given(callee, at, given.object, known)
+                {
+                    known.entry(parameter.clone()).or_insert(given);
+                }
+            }
+        }
+    }
+
+    /// Whether a name keeps its function.
+    pub(in crate::scan) fn is_fixed(&self, name: &Id) -> bool {
+        self.functions.contains_key(name) && !self.assigned.contains(name)
+    }
+
+    /// The class of the module that a name holds an instance of.
+    pub(in crate::scan) fn class_of(&self, instance: &Id) -> Option<&Id> {
+        self.instances.get(instance).filter(|_| !self.assigned.contains(instance))
+    }
+
+    fn always_given(&self, callee: &Id, at: usize, object: GivenObject, known: &HashMap<Id, Given>) -> bool {
+        let mut calls = self.calls.iter().filter(|(called, _)| called == callee);
+        calls.all(|(_, arguments)| {
+            let argument = arguments.get(at).and_then(|argument| known.get(argument.as_ref()?));
+            argument.is_some_and(|given| given.object == object)
+        })
+    }
+
+    fn see_parameter(&mut self, pattern: &Pat) {
+        let annotation = match pattern {
+            Pat::Ident(name) => &name.type_ann,
+            Pat::Object(object) => &object.type_ann,
+            _ => return,
+        };
+        self.see_type(id_of(pattern), annotation.as_deref());
+    }
+
+    /// Notes what a type says of a name; whether it does.
+    fn see_type(&mut self, name: Option<Id>, annotation: Option<&TsTypeAnn>) -> bool {
+        let reference = annotation.and_then(|annotation| annotation.type_ann.as_ts_type_ref());
+        let ident = reference.and_then(|reference| reference.type_name.as_ident());
+        let object = ident.and_then(|ident| self.types.get(&*ident.sym)).copied();
+        self.typed.extend(name.zip(object));
+        object.is_some()
+    }
+
+    /// Notes a value that a field gets.
+    fn see_field(&mut self, field: Option<Id>, value: Option<Id>) {
+        let Some(field) = field else { return };
+        let values = self.values.entry(field.clone()).or_default();
+        if values.is_empty() {
+            self.fields.push(field);
+        }
+        values.push(value);
+    }
+
+    /// The name of an object: as the place says, or `a.ui` of a name that may be a context.
+    fn object(&mut self, expr: &Expr) -> Option<Id> {
+        if let Some(name) = self.place.name(expr) {
+            return Some(name);
+        }
+        let member = plain(expr).as_member().filter(|member| member_name(&member.prop).as_deref() == Some("ui"))?;
+        let of = self.place.name(&member.obj)?;
+        let local = (format!("{}.ui", of.0).into(), of.1);
+        self.parts.push(Part { of, member: "ui".to_owned(), local });
+        self.parts.last().map(|part| part.local.clone())
+    }
+
+    /// Notes the context of a function that is given to `NAME.on(...)` and its like; whether it is such a call.
+    fn see_handler(&mut self, callee: &Expr, arguments: &[ExprOrSpread]) -> bool {
+        let called = match callee {
+            Expr::Member(member) => self.place.name(&member.obj).zip(member_name(&member.prop)),
+            Expr::Ident(name) => {
+                let part = self.taken.get(&name.to_id()).map(|at| &self.parts[*at]);
+                part.map(|part| (part.of.clone(), part.member.clone()))
+            }
+            _ => None,
+        };
+        let Some((api, method)) = called else { return false };
+        let Some((_, at, inside, parameter)) = TAKES_CONTEXT.iter().find(|(name, ..)| *name == method) else {
+            return false;
+        };
+        let Some(argument) = arguments.get(*at).filter(|argument| argument.spread.is_none()) else { return false };
+        let mut see = |parameters: Vec<Option<Id>>| {
+            let context = parameters.into_iter().nth(*parameter).flatten();
+            self.contexts.extend(context.map(|context| (api.clone(), context)));
+        };
+        let handler = if inside.is_empty() {
+            Some(plain(&argument.expr))
+        } else {
+            let object = tool_literal(&argument.expr);
+            object.into_iter().flat_map(|object| &object.props).find_map(|prop| match prop.as_prop()?.as_ref() {
+                Prop::Method(method) if property_name(&method.key).as_deref() == Some(*inside) => {
+                    see(parameters(&method.function));
+                    None
+                }
+                Prop::KeyValue(pair) if property_name(&pair.key).as_deref() == Some(*inside) => {
+                    Some(plain(&pair.value))
+                }
+                _ => None,
+            })
+        };
+        match handler {
+            Some(Expr::Arrow(arrow)) => see(arrow.params.iter().map(id_of).collect()),
+            Some(Expr::Fn(function)) => see(parameters(&function.function)),
+            Some(Expr::Ident(name)) => self.handlers.push((api, name.to_id(), *parameter)),
+            _ => {}
+        }
+        true
+    }
+
+    /// Notes the declaration of a field.
+    fn see_property(&mut self, field: Option<Id>, annotation: Option<&TsTypeAnn>, value: Option<&Expr>) {
+        self.see_type(field.clone(), annotation);
+        if let Some(value) = value.filter(|value| !is_nothing(value)) {
+            let value = self.object(value);
+            self.see_field(field, value);
+        }
+    }
+
+    fn declare(&mut self, name: &Ident, kind: Kind) {
+        if let Kind::Function(parameters) = &kind {
+            self.functions.insert(name.to_id(), parameters.clone());
+        }
+        self.declared.insert(name.to_id(), kind);
+    }
+
+    pub(super) fn kind(&self, expr: &Expr) -> Kind {
+        match plain(expr) {
+            Expr::Arrow(arrow) => Kind::Function(arrow.params.iter().map(id_of).collect()),
+            Expr::Fn(function) => Kind::Function(parameters(&function.function)),
+            // One that keeps the function one level down is a CommonJS module to pi's loader.
+            Expr::Object(object) if object.props.iter().all(|prop| is_plain_member(prop, "default")) => {
+                Kind::Other("an object")
+            }
+            Expr::Array(_) => Kind::Other("an array"),
+            Expr::Class(_) => Kind::Other("a class, which cannot be called without `new`"),
+            Expr::Lit(Lit::Str(_)) | Expr::Tpl(_) => Kind::Other("a string"),
+            Expr::Lit(Lit::Num(_)) => Kind::Other("a number"),
+            Expr::Lit(Lit::Bool(_)) => Kind::Other("a boolean"),
+            Expr::Lit(Lit::Null(_)) => Kind::Other("null"),
+            Expr::Lit(Lit::Regex(_)) => Kind::Other("a regular expression"),
+            Expr::Ident(ident) if ident.sym == *"undefined" => Kind::Other("undefined"),
+            Expr::Ident(ident) if !self.assigned.contains(&ident.to_id()) => {
+                self.declared.get(&ident.to_id()).cloned().unwrap_or(Kind::Unknown)
+            }
+            _ => Kind::Unknown,
+        }
+    }
+}
+
+pub(super) fn parameters(function: &Function) -> Vec<Option<Id>> {
+    function.params.iter().map(|parameter| id_of(&parameter.pat)).collect()
+}
+
+/// The name that stands for a parameter or a variable; a pattern of members has one of its own.
+pub(in crate::scan) fn id_of(pattern: &Pat) -> Option<Id> {
+    match pattern {
+        Pat::Ident(name) => Some(name.to_id()),
+        Pat::Object(object) => Some(unnamed(object)),
+        _ => None,
+    }
+}
+
+fn unnamed(pattern: &ObjectPat) -> Id {
+    (format!("{{}} at {}", pattern.span.lo.0).into(), SyntaxContext::empty())
+}
+
+/// The parameters of a class's constructor.
+fn constructor(class: &Class) -> Vec<Option<Id>> {
+    let constructor = class.body.iter().find_map(ClassMember::as_constructor);
+    let parameters = constructor.into_iter().flat_map(|constructor| &constructor.params);
+    let name = |parameter: &ParamOrTsParamProp| match parameter {
+        ParamOrTsParamProp::Param(parameter) => id_of(&parameter.pat),
+        ParamOrTsParamProp::TsParamProp(property) => property.param.as_ident().map(BindingIdent::to_id),
+    };
+    parameters.map(name).collect()
+}
+
+/// Whether a member has a known name, and another one than `name`.
+pub(super) fn is_plain_member(prop: &PropOrSpread, name: &str) -> bool {
+    let PropOrSpread::Prop(prop) = prop else { return false };
+    let key = match prop.as_ref() {
+        Prop::Shorthand(ident) => Some(ident.sym.to_string()),
+        Prop::KeyValue(pair) => property_name(&pair.key),
+        Prop::Method(method) => property_name(&method.key),
+        Prop::Getter(_) | Prop::Setter(_) | Prop::Assign(_) => None,
+    };
+    key.is_some_and(|key| key != name)
+}
+
+impl Visit for Names {
+    fn visit_function(&mut self, function: &Function) {
+        function.params.iter().for_each(|parameter| self.see_parameter(&parameter.pat));
+        let before = self.place.enter_function();
+        function.visit_children_with(self);
+        self.place = before;
+    }
+
+    fn visit_arrow_expr(&mut self, arrow: &ArrowExpr) {
+        arrow.params.iter().for_each(|parameter| self.see_parameter(parameter));
+        arrow.visit_children_with(self);
+    }
+
+    fn visit_fn_decl(&mut self, declaration: &FnDecl) {
+        self.declare(&declaration.ident, Kind::Function(parameters(&declaration.function)));
+        declaration.visit_children_with(self);
+    }
+
+    fn visit_class_decl(&mut self, declaration: &ClassDecl) {
+        self.declare(&declaration.ident, Kind::Other("a class, which cannot be called without `new`"));
+        self.functions.insert(declaration.ident.to_id(), constructor(&declaration.class));
+        declaration.visit_children_with(self);
+    }
+
+    fn visit_class(&mut self, class: &Class) {
+        let before = self.place.enter_class(class);
+        class.visit_children_with(self);
+        self.place = before;
+    }
+
+    fn visit_class_method(&mut self, method: &ClassMethod) {
+        self.place.expect_method(method.is_static);
+        method.visit_children_with(self);
+    }
+
+    fn visit_private_method(&mut self, method: &PrivateMethod) {
+        self.place.expect_method(method.is_static);
+        method.visit_children_with(self);
+    }
+
+    fn visit_class_prop(&mut self, property: &ClassProp) {
+        if let (Some(class), Some(name), false) = (self.place.class, property_name(&property.key), property.is_static) {
+            self.see_property(field(class, &name), property.type_ann.as_deref(), property.value.as_deref());
+        }
+        property.visit_children_with(self);
+    }
+
+    fn visit_private_prop(&mut self, property: &PrivateProp) {
+        if let (Some(class), false) = (self.place.class, property.is_static) {
+            let name = field(class, &format!("#{}", property.key.name));
+            self.see_property(name, property.type_ann.as_deref(), property.value.as_deref());
+        }
+        property.visit_children_with(self);
+    }
+
+    /// `constructor(private pi: ExtensionAPI)`
+    fn visit_ts_param_prop(&mut self, property: &TsParamProp) {
+        if let (Some(class), TsParamPropParam::Ident(name)) = (self.place.class, &property.param) {
+            self.see_type(Some(name.to_id()), name.type_ann.as_deref());
+            self.see_field(field(class, &name.sym), Some(name.to_id()));
+        }
+        property.visit_children_with(self);
+    }
+
+    fn visit_constructor(&mut self, constructor: &Constructor) {
+        let parameters = constructor.params.iter().filter_map(ParamOrTsParamProp::as_param);
+        parameters.for_each(|parameter| self.see_parameter(&parameter.pat));
+        constructor.visit_children_with(self);
+    }
+
+    fn visit_import_decl(&mut self, import: &ImportDecl) {
+        let module = text_of(&import.src);
+        if import.type_only || !module.starts_with('.') {
+            return;
+        }
+        for specifier in &import.specifiers {
+            let name = match specifier {
+                ImportSpecifier::Named(named) if named.is_type_only => continue,
+                ImportSpecifier::Named(named) => {
+                    named.imported.as_ref().map_or_else(|| named.local.sym.to_string(), export_name)
+                }
+                ImportSpecifier::Default(_) => "default".to_owned(),
+                ImportSpecifier::Namespace(_) => "*".to_owned(),
+            };
+            self.imported.insert(specifier.local().to_id(), (module.clone(), name));
+        }
+    }
+
+    fn visit_var_decl(&mut self, declaration: &VarDecl) {
+        for declarator in &declaration.decls {
+            let Some(init) = &declarator.init else { continue };
+            if let (Some(name), Some(of)) = (id_of(&declarator.name), self.object(init)) {
+                self.aliases.push((name, of));
+            }
+            let Pat::Ident(name) = &declarator.name else { continue };
+            if let Expr::New(new) = plain(init)
+                && let Expr::Ident(class) = plain(&new.callee)
+            {
+                self.instances.insert(name.to_id(), class.to_id());
+            }
+            let kind = self.kind(init);
+            if declaration.kind == VarDeclKind::Const || matches!(kind, Kind::Function(_)) {
+                self.declare(&name.id, kind);
+            }
+            if let Some(tool) = tool_literal(init).filter(|_| declaration.kind == VarDeclKind::Const) {
+                self.tools.insert(name.to_id(), tool.clone());
+            }
+        }
+        declaration.visit_children_with(self);
+    }
+
+    fn visit_assign_expr(&mut self, assign: &AssignExpr) {
+        match &assign.left {
+            AssignTarget::Simple(SimpleAssignTarget::Ident(name)) => _ = self.assigned.insert(name.to_id()),
+            AssignTarget::Simple(SimpleAssignTarget::Member(member)) => {
+                if let Some(object) = self.place.name(&member.obj) {
+                    // Of a tool, `parameters` may come later; of pi, another member.
+                    self.tools.remove(&object);
+                    if member_name(&member.prop).is_none() {
+                        self.extended.insert(object);
+                    }
+                }
+                let field = self.place.name(&Expr::Member(member.clone()));
+                // A field that is let go of is not called any more.
+                if !is_nothing(&assign.right) {
+                    let value = self.object(&assign.right);
+                    self.see_field(field, value);
+                }
+            }
+            _ => {}
+        }
+        assign.visit_children_with(self);
+    }
+
+    fn visit_call_expr(&mut self, call: &CallExpr) {
+        if let Callee::Expr(callee) = &call.callee {
+            let place = self.place;
+            let argument = |argument: &ExprOrSpread| place.name(&argument.expr).filter(|_| argument.spread.is_none());
+            match plain(callee) {
+                callee if self.see_handler(callee, &call.args) => {}
+                Expr::Ident(name) => self.calls.push((name.to_id(), call.args.iter().map(argument).collect())),
+                // `Object.assign(pi, {...})`, `Object.defineProperty(pi, ...)`
+                Expr::Member(member) if matches!(plain(&member.obj), Expr::Ident(of) if of.sym == *"Object" || of.sym == *"Reflect") =>
+                {
+                    self.extended.extend(call.args.first().and_then(argument));
+                }
+                _ => {}
+            }
+        }
+        call.visit_children_with(self);
+    }
+
+    fn visit_new_expr(&mut self, new: &NewExpr) {
+        if let Expr::Ident(class) = plain(&new.callee) {
+            let place = self.place;
+            let argument = |argument: &ExprOrSpread| place.name(&argument.expr).filter(|_| argument.spread.is_none());
+            self.calls.push((class.to_id(), new.args.iter().flatten().map(argument).collect()));
+        }
+        new.visit_children_with(self);
+    }
+
+    fn visit_ts_type(&mut self, _: &TsType) {}
+}
+
+/// Finds the parts that patterns take out of objects.
+#[derive(Default)]
+struct Patterns(Vec<Part>);
+
+impl Visit for Patterns {
+    fn visit_object_pat(&mut self, pattern: &ObjectPat) {
+        let of = unnamed(pattern);
+        for property in &pattern.props {
+            let (member, local) = match property {
+                // With a value of its own in case there is none.
+                ObjectPatProp::Assign(assign) if assign.value.is_some() => continue,
+                ObjectPatProp::Assign(assign) => (Some(assign.key.sym.to_string()), Some(assign.key.to_id())),
+                ObjectPatProp::KeyValue(pair) => (property_name(&pair.key), id_of(&pair.value)),
+                ObjectPatProp::Rest(_) => continue,
+            };
+            if let (Some(member), Some(local)) = (member, local) {
+                self.0.push(Part { of: of.clone(), member, local });
+            }
+        }
+        pattern.visit_children_with(self);
+    }
+
+    fn visit_ts_type(&mut self, _: &TsType) {}
+}
+
+/// `null` and `undefined`
+fn is_nothing(expr: &Expr) -> bool {
+    match plain(expr) {
+        Expr::Lit(Lit::Null(_)) => true,
+        Expr::Ident(ident) => ident.sym == *"undefined",
+        _ => false,
+    }
+}
+
+/// The object of `{...}` and of `defineTool({...})`, which returns what it is given.
+pub(super) fn tool_literal(expr: &Expr) -> Option<&ObjectLit> {
+    match plain(expr) {
+        Expr::Object(object) => Some(object),
+        Expr::Call(call) => match &call.callee {
+            Callee::Expr(callee) if matches!(plain(callee), Expr::Ident(name) if name.sym == *"defineTool") => {
+                call.args.first().and_then(|first| plain(&first.expr).as_object())
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}
