@@ -32,7 +32,7 @@ pub struct Generated {
 /// The lock file of supplied packages cannot be read.
 pub fn generate() -> Result<Vec<Generated>> {
     Ok(vec![
-        // Document 004 names this file.
+        // `docs/spec/protocol.md` names this file.
         generated::<Envelope>(
             "extension_protocol.json",
             "Extension protocol v1: one message",

@@ -1,7 +1,7 @@
 //! The seam: what durable files are done with, and nothing else.
 //!
 //! [`OsVfs`](crate::OsVfs) is the machine. [`FaultVfs`](crate::fault::FaultVfs) is the machine with a fault at the
-//! n-th operation. Whoever writes something that has to be there after a crash goes through this trait (rule R96),
+//! n-th operation. Whoever writes something that has to be there after a crash goes through this trait,
 //! mostly by way of [`Disk`](crate::Disk).
 
 use crate::owner::Owner;

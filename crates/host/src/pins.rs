@@ -1,5 +1,5 @@
 //! Definitions of tools that were seen before: what the model is told about a tool does not change behind the back of
-//! whoever agreed to the package (rule R77).
+//! whoever agreed to the package (`docs/spec/capabilities.md`, The model).
 //!
 //! The first session with a package shows what its tools are; digests of their definitions are kept with its grants,
 //! which are bound to its code. A tool that is described differently later, by the same code, says either something

@@ -29,7 +29,7 @@ pub struct RestartPolicy {
 }
 
 impl Default for RestartPolicy {
-    /// The third end within 60 s is one too many (R03); 100 ms before the second restart; 12 s for the start, less than
+    /// The third end within 60 s is one too many; 100 ms before the second restart; 12 s for the start, less than
     /// one turn that runs into the deadline of the start in a worker process.
     fn default() -> Self {
         Self { ends: 3, window_us: 60_000_000, pause_us: 100_000, start_us: 12_000_000 }

@@ -1,4 +1,4 @@
-//! Tool calls of the model that an extension is behind (rule R76).
+//! Marks tool calls of the model that an extension caused (`docs/spec/capabilities.md`, The model).
 //!
 //! The model has rights that an extension lacks, and an extension that may speak to it could borrow them. So pi's own
 //! tools are judged once more where an extension is behind the call, as a call of that extension: what it may do itself goes

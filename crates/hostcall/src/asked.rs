@@ -31,13 +31,13 @@ const SHOWN_ENTRIES: usize = 40;
 pub struct Declared {
     /// What it declares.
     pub manifest: CapabilityManifest,
-    /// Members and capabilities that are not known here; strict mode refuses them (rule R71).
+    /// Members and capabilities that are not known here; strict mode refuses them.
     pub unknown: Vec<String>,
 }
 
 /// Reads the manifest of a package: the value of `pi.capabilities` in its `package.json`, or its `extension.json`.
 ///
-/// Takes the whole manifest, its list of requests, or document 004's flat list of names. An error says what is wrong.
+/// Takes the whole manifest, its list of requests, or a flat list of names. An error says what is wrong.
 pub fn parse_declared(value: &Value) -> Result<Declared, String> {
     let value = value.get("capability_manifest").unwrap_or(value);
     let mut unknown = Vec::new();
@@ -398,7 +398,7 @@ fn program(line: &str) -> String {
     }
 }
 
-/// What requests mean together (rule R74).
+/// Describes what several requests allow together.
 pub fn combinations(requests: &[CapabilityRequest]) -> Vec<&'static str> {
     let asks = |name: &str| requests.iter().any(|request| request.capability.as_str() == name);
     let mut notes = Vec::new();

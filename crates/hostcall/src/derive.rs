@@ -733,7 +733,7 @@ fn names(params: &Map<String, Value>) -> Result<Subject<'_>, HostcallError> {
     Ok(Subject::Names(names))
 }
 
-/// Document 004, section 3.2: `read grep find ls` read, `write edit` write, `bash` is exec, all
+/// `docs/spec/hostcalls.md`, Derivation: `read grep find ls` read, `write edit` write, `bash` is exec, all
 /// others need `tool`.
 fn tool(params: &Map<String, Value>) -> Derived<'_> {
     let name = text("tool", params, "name")?;

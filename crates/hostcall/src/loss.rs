@@ -1,6 +1,6 @@
-//! Evidence and expected loss: numbers that explain a decision (document 004, section 5).
+//! Evidence and expected loss: numbers that explain a decision (`docs/spec/capabilities.md`).
 //!
-//! They never grant more than the policy allows. With the matrix of document 004 the rule is
+//! They never grant more than the policy allows. With the matrix of that page the rule is
 //! *grant when `100 p < 2 (1 - p) + p`*, that is `p < 2/101`, about 1.98 %.
 //!
 //! Signals come from the scan of the code and from the calls that it makes, never from what a package says of itself;

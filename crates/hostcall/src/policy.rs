@@ -17,7 +17,7 @@ pub enum Mode {
     Permissive,
 }
 
-/// `extensions.policy` of the settings (document 004, section 4).
+/// `extensions.policy` of the settings (`docs/spec/capabilities.md`, Policies).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Policy {

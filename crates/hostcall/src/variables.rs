@@ -1,4 +1,4 @@
-//! Environment variables that a call gives a program, and what they change (rule R51).
+//! Environment variables that a call gives a program, and what they change.
 //!
 //! A program, and whatever it runs, does with a variable what it likes: `RM` is the program that `make clean` runs. So a
 //! variable is part of what is asked about, unless it is known to be harmless or is the host's own. A few make the loader,

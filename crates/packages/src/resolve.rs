@@ -3,7 +3,7 @@
 //! npm's shape, so that a package finds what it finds under npm: each dependency goes as high as it can without hiding
 //! a version that someone below already uses. The tree belongs to one installed package; two packages never share a
 //! dependency, so replacing one cannot change the other. The same documents give the same tree: levels in order, names
-//! sorted. (`deno_npm` was considered: its result is a graph to be joined by links, which R10 refuses, and it fetches
+//! sorted. (`deno_npm` was considered: its result is a graph to be joined by links, and none is written here, and it fetches
 //! peers that the host supplies.)
 
 use crate::archive::Limits;

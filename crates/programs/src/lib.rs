@@ -1,4 +1,4 @@
-//! Programs that run what their arguments say (rule R54), and which uses of them do not.
+//! Programs that run what their arguments say, and which uses of them do not.
 //!
 //! Two kinds. An *interpreter* (`bash`, `env`, `make`) runs other programs whatever it is called with: whoever may run
 //! it may run anything, and prompts say so. A *tool with running options* (`git`, `find`, `tar`, `ssh`, `node`) does so

@@ -109,7 +109,7 @@ impl std::fmt::Display for EngineBuild {
     }
 }
 
-/// Compatibility classes of document 004, section 8, from harmless to refused.
+/// Compatibility class of a finding, from harmless to refused (`docs/spec/artifact.md`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {

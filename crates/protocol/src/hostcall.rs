@@ -1,4 +1,4 @@
-//! The hostcall ABI (document 004, section 3.2).
+//! The hostcall ABI (`docs/spec/hostcalls.md`).
 //!
 //! A hostcall is the only way an extension reaches the world. The realm states the
 //! capability it believes it needs; the core derives the required one from method and
@@ -14,7 +14,7 @@ use std::fmt;
 string_id! {
     /// The key that policy and grants speak about: `read`, `exec`, `session.inject`, ...
     ///
-    /// An open vocabulary: document 004 lets an unknown tool require the capability `tool`,
+    /// An open vocabulary: an unknown tool requires the capability `tool`,
     /// and the table in `pijs-hostcall` is the list of those that can be derived.
     Capability
 }
@@ -100,7 +100,7 @@ impl HostResult {
     }
 }
 
-/// Streaming metadata of one result (3.2, streaming contract).
+/// Streaming metadata of one result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Chunk {
     /// 0 for the first chunk, then one more each.
@@ -112,7 +112,7 @@ pub struct Chunk {
     pub backpressure: Option<Value>,
 }
 
-/// The error taxonomy (3.2). Code strings appear nowhere else.
+/// The error taxonomy. Code strings appear nowhere else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorCode {

@@ -9,14 +9,14 @@
 //! | module | holds |
 //! |---|---|
 //! | [`ids`] | newtypes for everything that is named by a number or a string |
-//! | [`message`] | protocol v1 messages (document 004, section 3) |
+//! | [`message`] | messages of the protocol, version 1 (`docs/spec/protocol.md`) |
 //! | [`number`] | fractions that survive serde's buffering |
 //! | [`registration`] | what an extension registers: tools, commands, handlers, flags |
-//! | [`hostcall`] | the hostcall ABI and its error taxonomy (3.2) |
+//! | [`hostcall`] | the hostcall ABI and its error taxonomy (`docs/spec/hostcalls.md`) |
 //! | [`stream`] | streamed deltas and the verdict on them |
 //! | [`wire`] | deliveries and yields: one turn of the realm |
-//! | [`manifest`] | `pi.ext.cap.v1`, the capability manifest (3.3) |
-//! | [`log`] | `pi.ext.log.v1`, log and ledger lines (3.1, 3.4) |
+//! | [`manifest`] | `pi.ext.cap.v1`, the capability manifest (`docs/spec/capabilities.md`) |
+//! | [`log`] | `pi.ext.log.v1`, log and ledger lines (`docs/spec/hostcalls.md`) |
 //! | [`artifact`] | `artifact.json`, what `extc` says about its output |
 //! | [`chat_markup`] | markers of chat templates in text of extensions |
 //! | [`globs`] | which patterns are compiled at all |

@@ -1,4 +1,4 @@
-//! `pi.ext.log.v1`: one JSON object a line, for logs and for the ledger (document 004, 3.1 and 3.4).
+//! `pi.ext.log.v1`: one JSON object a line, for logs and for the ledger (`docs/spec/hostcalls.md`).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -43,7 +43,7 @@ pub enum Level {
 
 /// Ids for joining lines; the most specific known one is filled in.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[expect(missing_docs, reason = "each is the id its name says, as in document 004")]
+#[expect(missing_docs, reason = "each is the id that its name says")]
 pub struct Correlation {
     pub extension_id: String,
     /// `session:<id>` at run time, the scenario's name under a harness.
@@ -86,7 +86,7 @@ pub struct Source {
 /// Emitters of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the four emitters of document 004")]
+#[expect(missing_docs, reason = "the names say it")]
 pub enum Component {
     Capture,
     Harness,

@@ -1,4 +1,4 @@
-//! `pi.ext.cap.v1`: the capabilities a package says it needs (document 004, section 3.3).
+//! `pi.ext.cap.v1`: the capabilities a package says it needs (`docs/spec/capabilities.md`).
 
 use crate::hostcall::Capability;
 use schemars::JsonSchema;

@@ -1,4 +1,4 @@
-//! Protocol v1 messages (document 004, section 3) and the realm's own additions.
+//! Messages of the protocol, version 1 (`docs/spec/protocol.md`).
 
 use crate::hostcall::{HostCall, HostResult};
 use crate::ids::{CallId, EntryIndex, EventId, ExtensionId, Handle, TimerId};

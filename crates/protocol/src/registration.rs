@@ -17,7 +17,7 @@ pub struct Register {
     /// Whether this answers `load`: the factory has finished.
     #[serde(default)]
     pub ready: bool,
-    /// The legacy flat list of document 004; superseded by `capability_manifest`.
+    /// A flat list of names; superseded by `capability_manifest`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub capabilities: Vec<String>,
     /// What the package declares; the host compares it with the one it read itself.

@@ -1,6 +1,6 @@
 //! Keeps secrets out of logs, the ledger and what a terminal shows.
 //!
-//! Two rules: by key, where a key holds one of the words of document 004 as a whole word segment
+//! Two rules: by key, where a key holds one of the words of `docs/spec/hostcalls.md` as a whole segment
 //! (`api_key`, `apiKey`, `X-Api-Key`; `token`, not `totalTokens`); by value, where text holds a
 //! secret the host knows of (also in base64, hexadecimal, a URL or JSON), an assignment to a name of the first
 //! rule (`?api_key=...`, `password: ...`), what follows an option that takes one (`--api-key VALUE`), the password of a URL, a private key in PEM, or something that looks like a

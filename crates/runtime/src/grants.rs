@@ -21,7 +21,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::time::Duration;
 
-/// The part of `settings.json` that concerns extensions: document 004, section 4.
+/// The part of `settings.json` that concerns extensions (`docs/spec/capabilities.md`, Policies).
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Settings {

@@ -16,7 +16,7 @@
 //!
 //! # Invariants
 //!
-//! Document 004, section 1A.4.5. Each has a property in `tests/invariants.rs` that goes red without it.
+//! `docs/spec/tick-loop.md` specifies them. Each has a property in `tests/invariants.rs` that goes red without it.
 //!
 //! - **I1, single macrotask.** [`TickLoop::tick`] calls [`Guest::turn`] at most once.
 //! - **I2, microtask fixpoint.** A turn ends when no microtask is left. The loop holds its part by never entering a

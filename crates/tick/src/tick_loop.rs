@@ -1,6 +1,6 @@
 //! The loop: a queue of macrotasks, a heap of timers, one counter.
 //!
-//! [`TickLoop::tick`] is the algorithm of document 004, 1A.4.5, as one function with numbered phases. The driver
+//! [`TickLoop::tick`] is the algorithm of `docs/spec/tick-loop.md`, as one function with numbered phases. The driver
 //! calls it until it is idle, waits for an arrival or for [`TickLoop::next_deadline_us`], and calls it again. What
 //! the realm asks for during a turn (timers, hostcalls) comes out as the turn's output; the driver applies it
 //! before the next tick.

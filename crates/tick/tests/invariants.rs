@@ -1,4 +1,4 @@
-//! The invariants I1 to I5 of document 004, each as a property over random schedules.
+//! The invariants I1 to I5 of `docs/spec/tick-loop.md`, each as a property over random schedules.
 //!
 //! A schedule is a list of [`Op`]s: what a driver does between ticks. The last property compares whole runs with a
 //! model that keeps everything in plain lists and looks for the smallest each time.

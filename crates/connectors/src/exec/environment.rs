@@ -1,4 +1,5 @@
-//! What programs see of the environment (rule R51): an allow list, and what the caller adds to it.
+//! Builds the environment of a program (`docs/spec/capabilities.md`, Variables of a program): an allow list, and what the
+//! caller adds to it.
 
 use super::ExecOptions;
 use pijs_hostcall::scope::Command;

@@ -2,7 +2,8 @@
 //!
 //! Found before anything is started, and pinned by device and inode: what runs is what was decided about. A
 //! program in a folder that extensions can write to (the project, the package, temporary files, pi's own, what a grant
-//! opens) counts only when a grant names it in full, since an extension could have written it itself (rule R50).
+//! opens) counts only when a grant names it in full, since an extension could have written it itself
+//! (`docs/spec/capabilities.md`, Programs).
 
 use super::ExecOptions;
 use pijs_hostcall::places::normal;

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::unix::pipe;
 
-/// How long nothing may come after the program ended: something it started may hold the pipe (rule R53).
+/// How long nothing may come after the program ended: something it started may hold the pipe.
 const AFTER_EXIT: Duration = Duration::from_millis(250);
 
 /// How long a program that was killed may take to be gone, beyond its grace: one that the system itself cannot

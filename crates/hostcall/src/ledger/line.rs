@@ -284,7 +284,7 @@ impl<'a> LineWriter<'a> {
     }
 }
 
-/// What document 004 wants of every line about a call.
+/// Appends the members that every line about a call has (`docs/spec/hostcalls.md`, Ledger).
 fn call_facts(call: &CallFacts, out: &mut Vec<u8>) {
     member(out, "\"capability\":", call.capability);
     member(out, "\"method\":", &call.method);

@@ -279,7 +279,7 @@ export function createApi(entry: Entry, ctx: object): object {
       ...(busCanBeCleared ? { clear: deafen } : {}),
     },
 
-    // The connector surface of document 004.
+    // The connector surface: docs/spec/hostcalls.md.
     tool: connectors.tool,
     http: connectors.http,
     fs: connectors.fs,
@@ -288,7 +288,7 @@ export function createApi(entry: Entry, ctx: object): object {
     session: managerOfSession(),
     ui: uiOfSession(),
   };
-  // Document 004 calls it so.
+  // Another name of the connector surface.
   return Object.assign(ofThisPi("pi", api), { registerSlashCommand: api.registerCommand });
 }
 

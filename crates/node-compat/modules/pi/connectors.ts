@@ -1,6 +1,6 @@
 /**
  * `pi:pi/connectors`: `pi.tool`, `pi.http`, `pi.fs`, `pi.env`, `pi.log` and `pi.session`, the
- * connector surface of document 004, 1A.4.4. Each method is one hostcall; a refusal rejects with a
+ * connector surface (docs/spec/hostcalls.md). Each method is one hostcall; a refusal rejects with a
  * `HostcallError` whose `code` is of the taxonomy.
  */
 
