@@ -205,7 +205,7 @@ mod tests {
         store.materialize(run, None, turn, rows, views).unwrap()
     }
 
-    /// Document 002, "Materialization" and "Token Accounting".
+    /// Follows rummy's specification, "Materialization" and "Token Accounting".
     #[test]
     fn rows_carry_the_view_of_their_visibility() {
         let (mut store, run) = demo();

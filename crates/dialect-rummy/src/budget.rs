@@ -219,7 +219,7 @@ mod tests {
         Cost { scheme: scheme.to_owned(), visibility, visible_tokens: visible, summarized_tokens: summarized }
     }
 
-    /// Document 002, "Token Accounting".
+    /// Follows rummy's specification, "Token Accounting".
     #[test]
     fn a_message_has_a_floor_and_a_premium() {
         let rows = [
@@ -240,7 +240,7 @@ mod tests {
         );
     }
 
-    /// Document 002, "Budget Enforcement": before the request.
+    /// Follows rummy's specification, "Budget Enforcement": before the request.
     #[test]
     fn a_message_above_the_ceiling_is_not_sent() {
         let decide =
@@ -253,7 +253,7 @@ mod tests {
         assert_eq!(before_dispatch(5000, 0, 0, true, false, Limits::default()), BeforeDispatch::Send);
     }
 
-    /// Document 002, "Budget Enforcement": after the dispatch.
+    /// Follows rummy's specification, "Budget Enforcement": after the dispatch.
     #[test]
     fn a_turn_that_adds_too_much_is_demoted() {
         let decide = |last, added, visible| after_dispatch(last, added, visible, 1000, Limits::default());

@@ -60,7 +60,7 @@ const fn hidden(name: &'static str, writable_by: &'static [&'static str]) -> Sch
     SchemeRow { name, model_visible: false, category: "logging", writable_by }
 }
 
-/// The table of document 002, "Schemes, Status & Visibility"; plugins replace rows when they register.
+/// The table of rummy's specification, "Schemes, Status & Visibility"; plugins replace rows when they register.
 const SCHEMES: &[SchemeRow] = &[
     scheme("file", "data", &["model", "plugin"]),
     scheme("known", "data", &["model", "plugin"]),

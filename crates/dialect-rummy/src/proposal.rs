@@ -220,7 +220,7 @@ mod tests {
         store.set(&set, Writer::Plugin).unwrap();
     }
 
-    /// Document 002, "Resolution"; document 003, "Run Lifecycle via Primitives".
+    /// Follows rummy's specification, "Resolution"; rummy's plugin guide, "Run Lifecycle via Primitives".
     #[test]
     fn decisions_end_a_proposal() {
         let (mut store, run) = demo();
@@ -251,7 +251,7 @@ mod tests {
         assert_eq!(store.veto(&resolution, &veto).unwrap().outcome.as_deref(), Some("conflict"));
     }
 
-    /// Document 003, "Config & Query Methods": `readonly` is enforced when an edit is accepted.
+    /// Follows rummy's plugin guide, "Config & Query Methods": `readonly` is enforced when an edit is accepted.
     #[test]
     fn a_read_only_file_is_not_edited() {
         let (mut store, run) = demo();

@@ -238,7 +238,7 @@ mod tests {
         store.start_run(&start).unwrap()
     }
 
-    /// Document 002, "Runs Are Entries" and "Run State Machine".
+    /// Follows rummy's specification, "Runs Are Entries" and "Run State Machine".
     #[test]
     fn a_run_s_entry_mirrors_its_status() {
         let (mut store, _) = demo();
@@ -254,7 +254,7 @@ mod tests {
         assert_eq!(store.entry(run, "run://work").unwrap().unwrap().body, "do");
     }
 
-    /// Document 002, "Loops Table": first in, first out, one active; abort stops the current one.
+    /// Follows rummy's specification, "Loops Table": first in, first out, one active; abort stops the current one.
     #[test]
     fn loops_are_taken_in_their_order() {
         let (mut store, run) = demo();

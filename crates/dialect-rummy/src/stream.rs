@@ -167,7 +167,7 @@ mod tests {
         store.body(run, path).unwrap().unwrap()
     }
 
-    /// Document 002, "Streaming Entries"; document 003, "Producer plugin contract".
+    /// Follows rummy's specification, "Streaming Entries"; rummy's plugin guide, "Producer plugin contract".
     #[test]
     fn a_command_streams_and_completes() {
         let (mut store, run) = started();
@@ -209,7 +209,7 @@ mod tests {
         assert!(error.to_string().starts_with("403"), "{error}");
     }
 
-    /// Document 002, "Streaming" methods: aborted by the client, cancelled by the server.
+    /// Follows rummy's specification, "Streaming" methods: aborted by the client, cancelled by the server.
     #[test]
     fn a_command_is_stopped_from_outside() {
         for (end, outcome, says) in [

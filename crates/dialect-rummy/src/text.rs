@@ -209,7 +209,7 @@ mod tests {
         }
     }
 
-    /// Document 002, "Streaming Entries" and "Scheme / Category Split".
+    /// Follows rummy's specification, "Streaming Entries" and "Scheme / Category Split".
     #[test]
     fn a_log_entry_and_its_channels_name_each_other() {
         assert_eq!(log_path_to_data_base("log://turn_3/sh/npm_test"), "sh://turn_3/npm_test");
@@ -221,7 +221,7 @@ mod tests {
         assert_eq!(log_path(&Profile::v2(), 3, "set", "src/app.js"), "log://turn_3/set/src/app.js");
     }
 
-    /// Document 003, "Entry Lifecycle": the model's vocabulary is HTTP, the database is categorical.
+    /// Follows rummy's plugin guide, "Entry Lifecycle": the model's vocabulary is HTTP, the database is categorical.
     #[test]
     fn states_have_a_status() {
         assert_eq!(state_to_status(State::Resolved, None), 200);

@@ -185,7 +185,7 @@ mod tests {
         matches!(verdict, Verdict::Continue { .. })
     }
 
-    /// Document 002, "Response Healing": termination protocol.
+    /// Follows rummy's specification, "Response Healing": termination protocol.
     #[test]
     fn a_clean_terminal_update_ends_the_loop() {
         let mut judge = Judge::new(Limits::default());
@@ -196,7 +196,7 @@ mod tests {
         assert!(goes_on(&judge.judge(&refuted)));
     }
 
-    /// Document 003, "Reporting outcomes": a failed entry counts as a strike.
+    /// Follows rummy's plugin guide, "Reporting outcomes": a failed entry counts as a strike.
     #[test]
     fn three_strikes_end_the_loop_and_a_clean_turn_forgives() {
         let mut judge = Judge::new(Limits::default());
@@ -210,7 +210,7 @@ mod tests {
         assert_eq!(verdict, Verdict::End { status: 499, reason: Some("<sh> failed: exit:1.".to_owned()) });
     }
 
-    /// Document 002, "Response Healing": repeated commands.
+    /// Follows rummy's specification, "Response Healing": repeated commands.
     #[test]
     fn cycles_strike_silently() {
         let mut judge = Judge::new(Limits::default());
@@ -224,7 +224,7 @@ mod tests {
         assert_eq!(verdicts[7], Verdict::End { status: 499, reason: Some(reason) });
     }
 
-    /// Document 002, "Response Healing": repeated update text without other work.
+    /// Follows rummy's specification, "Response Healing": repeated update text without other work.
     #[test]
     fn saying_the_same_without_work_strikes() {
         let mut judge = Judge::new(Limits::default());

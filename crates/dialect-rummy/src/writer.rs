@@ -52,7 +52,7 @@ impl Writer {
 mod tests {
     use super::*;
 
-    /// Document 002, "Four Writer Tiers": a strict hierarchy; a caller lowers its own tier and never raises it.
+    /// Follows rummy's specification, "Four Writer Tiers": a strict hierarchy; a caller lowers its own tier and never raises it.
     #[test]
     fn a_ceiling_is_lowered_and_never_raised() {
         use Writer::{Client, Model, Plugin, System};

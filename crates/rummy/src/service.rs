@@ -202,7 +202,7 @@ mod tests {
         }
     }
 
-    /// Document 002, "Four Writer Tiers": the path of a call bounds its writer.
+    /// Follows rummy's specification, "Four Writer Tiers": the path of a call bounds its writer.
     #[test]
     fn a_ticket_lowers_what_a_call_counts_as_and_never_raises_it() {
         let connector = EntryConnector::new(Box::new(Nothing));

@@ -382,7 +382,8 @@ mod tests {
         folder
     }
 
-    /// Document 003, "Plugin Contract": a folder with a file of its name; sorted, because the order is the same everywhere then.
+    /// Follows rummy's plugin guide, "Plugin Contract": a folder with a file of its name; sorted, because the order is the
+    /// same everywhere then.
     #[test]
     fn plugins_are_files_of_their_folders_name_in_sorted_order() {
         let folder = tree(&[
@@ -405,7 +406,7 @@ mod tests {
         assert_eq!(names, expected);
     }
 
-    /// Document 003, "External plugins": an absolute path or a package, in the order of the variables' names.
+    /// Follows rummy's plugin guide, "External plugins": an absolute path or a package, in the order of the variables' names.
     #[test]
     fn variables_name_files_folders_and_packages() {
         let folder = tree(&["one.js", "two/lib/main.js", "node_modules/@org/rummy.web/index.js"]);

@@ -127,7 +127,7 @@ fn stored(realm: &PluginRealm, path: &str) -> Value {
     json!({ "body": get("getBody"), "attributes": get("getAttributes") })
 }
 
-/// 003, "Plugin Contract" and "Loading": order, forms, and what is passed over.
+/// Follows rummy's plugin guide, "Plugin Contract" and "Loading": order, forms, and what is passed over.
 #[test]
 fn plugins_load_in_sorted_order_and_one_that_fails_is_passed_over() {
     in_fixtures(async |realm| {
@@ -154,7 +154,8 @@ fn plugins_load_in_sorted_order_and_one_that_fails_is_passed_over() {
     });
 }
 
-/// 003, "handler(entry, rummy)" and "Four Writer Tiers" of 002: a handler writes as the model, and its entry is one object.
+/// Follows rummy's plugin guide, "handler(entry, rummy)" and "Four Writer Tiers" of rummy's specification: a handler writes as
+/// the model, and its entry is one object.
 #[test]
 fn a_handler_writes_where_its_entry_says_as_the_model() {
     in_fixtures(async |realm| {
@@ -175,7 +176,7 @@ fn a_handler_writes_where_its_entry_says_as_the_model() {
     });
 }
 
-/// 003, "Entry Events" and "Filter Priority Bands".
+/// Follows rummy's plugin guide, "Entry Events" and "Filter Priority Bands".
 #[test]
 fn filters_thread_a_value_in_ascending_priority() {
     in_fixtures(async |realm| {
@@ -193,7 +194,8 @@ fn filters_thread_a_value_in_ascending_priority() {
     });
 }
 
-/// 003, "Hedberg" and "Architectural exceptions": what a plugin assigns is what others, and the host, call.
+/// Follows rummy's plugin guide, "Hedberg" and "Architectural exceptions": what a plugin assigns is what others, and the host,
+/// call.
 #[test]
 fn functions_in_the_shared_tree_are_called_by_name() {
     in_fixtures(async |realm| {
@@ -229,7 +231,7 @@ fn a_subscriber_that_throws_is_isolated_and_named() {
     );
 }
 
-/// 003, "Turn Pipeline": a veto, the content, and the event after.
+/// Follows rummy's plugin guide, "Turn Pipeline": a veto, the content, and the event after.
 #[test]
 fn proposal_hooks_veto_change_and_hear() {
     in_fixtures(async |realm| {
@@ -244,7 +246,7 @@ fn proposal_hooks_veto_change_and_hear() {
     });
 }
 
-/// 003, "RPC Methods": methods of plugins, what they throw, and the catalogue.
+/// Follows rummy's plugin guide, "RPC Methods": methods of plugins, what they throw, and the catalogue.
 #[test]
 fn rpc_methods_of_plugins_are_called_and_listed() {
     in_fixtures(async |realm| {
@@ -263,7 +265,7 @@ fn rpc_methods_of_plugins_are_called_and_listed() {
     });
 }
 
-/// 003, "Tool Verbs", "Query Methods", "Properties"; changes reach `entry.changed` in order.
+/// Follows rummy's plugin guide, "Tool Verbs", "Query Methods", "Properties"; changes reach `entry.changed` in order.
 #[test]
 fn verbs_and_queries_go_to_the_store_with_the_writer_of_their_delivery() {
     in_fixtures(async |realm| {

@@ -140,7 +140,8 @@ fn run(script: &str, mode: RunMode, client: Client) -> Ran {
     })
 }
 
-/// 003, "Turn Pipeline" and "Streaming Entries": a file is edited when its proposal is accepted, a question is answered, a
+/// Follows rummy's plugin guide, "Turn Pipeline" and "Streaming Entries": a file is edited when its proposal is accepted, a
+/// question is answered, a
 /// command streams into its channels, and a terminal update ends the run.
 fn a_run_edits_asks_streams_and_ends() {
     let ran = run("whole.jsonl", RunMode::Act, Client::default());
@@ -169,7 +170,8 @@ fn a_run_edits_asks_streams_and_ends() {
     }
 }
 
-/// 002, "Resolution" and 003, "abort cascade": a rejection leaves the file and aborts what follows it in its turn.
+/// Follows rummy's specification, "Resolution" and rummy's plugin guide, "abort cascade": a rejection leaves the file and
+/// aborts what follows it in its turn.
 fn a_rejection_changes_nothing_and_aborts_the_rest_of_its_turn() {
     let ran = run("whole.jsonl", RunMode::Act, Client { rejects: Some("set"), ..Client::default() });
     assert_eq!(ran.notes.as_deref(), Some("first\nsecond\nthird\n"));
@@ -184,7 +186,7 @@ fn a_rejection_changes_nothing_and_aborts_the_rest_of_its_turn() {
     assert_eq!(aborted.len(), 2, "{aborted:?}");
 }
 
-/// 003, "Config & Query Methods": `readonly` is enforced when an edit is accepted.
+/// Follows rummy's plugin guide, "Config & Query Methods": `readonly` is enforced when an edit is accepted.
 fn a_file_that_is_read_only_is_not_edited() {
     let ran = run("whole.jsonl", RunMode::Act, Client { read_only: Some("*.txt"), ..Client::default() });
     assert_eq!(ran.notes.as_deref(), Some("first\nsecond\nthird\n"));
@@ -193,7 +195,7 @@ fn a_file_that_is_read_only_is_not_edited() {
     assert_eq!(refused["body"], "refused: notes.txt is readonly");
 }
 
-/// 003, policy: a run that asks changes nothing, whatever the model writes.
+/// Follows rummy's plugin guide, policy: a run that asks changes nothing, whatever the model writes.
 fn a_run_that_asks_changes_nothing() {
     let ran = run("whole.jsonl", RunMode::Ask, Client::default());
     assert_eq!(ran.notes.as_deref(), Some("first\nsecond\nthird\n"));
@@ -201,14 +203,16 @@ fn a_run_that_asks_changes_nothing() {
     assert_eq!(asked, ["ask_user"], "files and commands are rejected before anybody is asked");
 }
 
-/// 003, "Quickstart": the tag of a plugin's tool runs its handler, and its documentation is in the system prompt.
+/// Follows rummy's plugin guide, "Quickstart": the tag of a plugin's tool runs its handler, and its documentation is in the
+/// system prompt.
 fn a_tool_of_a_plugin_is_a_tag() {
     let ran = run("tool.jsonl", RunMode::Act, Client::default());
     assert_eq!(ran.outcome.status, 200, "{:?} {:?}", ran.outcome, ran.entries);
     assert_eq!(ran.entry("log://turn_1/greet/you")["body"], "hello you, from greet");
 }
 
-/// 003, "Reporting outcomes" and the verdict: failures are strikes, a claim to be done is refuted by them, three in a row end it.
+/// Follows rummy's plugin guide, "Reporting outcomes" and the verdict: failures are strikes, a claim to be done is refuted by
+/// them, three in a row end it.
 fn turns_that_fail_are_strikes() {
     let ran = run("strikes.jsonl", RunMode::Act, Client { rejects: Some("rm"), ..Client::default() });
     assert_eq!(ran.outcome.status, 499, "{:?}", ran.outcome);
@@ -274,7 +278,8 @@ impl Peer {
     }
 }
 
-/// 003, "RPC Methods" and "Run Lifecycle via Primitives": handshake, start of a run, proposals by `set`, queries, refusals.
+/// Follows rummy's plugin guide, "RPC Methods" and "Run Lifecycle via Primitives": handshake, start of a run, proposals by
+/// `set`, queries, refusals.
 fn clients_start_runs_and_resolve_proposals() {
     let base = tempfile::tempdir().expect("a folder");
     let mut environment = Environment::capture().expect("an environment");

@@ -91,7 +91,7 @@ fn messages_are_read_or_refused() {
     }
 }
 
-/// Document 003, "RPC Methods": every method and notification of the tables is in the catalogue.
+/// Follows rummy's plugin guide, "RPC Methods": every method and notification of the tables is in the catalogue.
 #[test]
 fn the_catalogue_is_whole() {
     let catalogue = catalogue(&Offered { tools: vec!["sh".to_owned()], ..Offered::default() });

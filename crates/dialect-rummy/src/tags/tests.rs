@@ -40,7 +40,7 @@ fn replies_become_commands() {
     assert!(wrong.is_empty(), "{} cases are wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// Document 003, "Quickstart": `<ping/>` is the simplest invocation of a plugin's own tool.
+/// Follows rummy's plugin guide, "Quickstart": `<ping/>` is the simplest invocation of a plugin's own tool.
 #[test]
 fn tools_of_plugins_are_commands() {
     let reply = "<ping/><pong target=\"x\">y</pong>";
