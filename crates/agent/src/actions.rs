@@ -76,7 +76,7 @@ impl Agent {
                 self.compact_for(Some(asker), instructions).await.map_err(refused)
             }
             SessionOp::WaitForIdle => {
-                self.control.resting().await;
+                self.control.quiescent().await;
                 Ok(json!({}))
             }
             SessionOp::NavigateTree => {

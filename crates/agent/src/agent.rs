@@ -9,7 +9,7 @@
 use crate::asked::AskLimits;
 use crate::asking::Disposition;
 use crate::beginning::{FirstModel, ModelChoice};
-use crate::control::{AgentControl, ControlError, DeliverAs, ToolPrompt};
+use crate::control::{AgentControl, ControlError, ToolPrompt};
 use crate::events::AgentEvent;
 use crate::extensions::{CommandError, Event, EventOutcome, Extensions};
 use crate::front_end::FrontEnd;
@@ -27,6 +27,7 @@ use crate::verdicts::{VerdictCaps, VerdictTotals, Verdicts};
 use crate::work::Inbox;
 use pijs_connectors::fs::FsConnector;
 use pijs_environment::Ambient;
+use pijs_inputs::{DeliverAs, Stage};
 use pijs_llm::message::{AssistantMessage, Block, Content, Message, StopReason};
 use pijs_llm::partial::PartialMessage;
 use pijs_llm::provider::{Provider, ProviderError};
@@ -360,7 +361,7 @@ impl Agent {
             }
             self.begin_session().await?;
             self.announce(reason, None).await?;
-            self.until_settled().await.map(|_| ())
+            self.settled_outcome().await.map(|_| ())
         })
         .await
     }
@@ -513,7 +514,7 @@ impl Agent {
                 // It is queued: whoever began the run waits for it.
                 return Ok(outcome);
             }
-            Ok(self.until_settled().await?.unwrap_or(outcome))
+            Ok(self.settled_outcome().await?.unwrap_or(outcome))
         })
         .await
     }
@@ -550,10 +551,10 @@ impl Agent {
     /// Waits for the runs that extensions asked for. Returns how the last one ended; `None` when there
     /// was none.
     pub async fn settle(&self) -> Result<Option<Outcome>, AgentError> {
-        self.attend(self.until_settled()).await
+        self.attend(self.settled_outcome()).await
     }
 
-    pub(crate) async fn until_settled(&self) -> Result<Option<Outcome>, AgentError> {
+    pub(crate) async fn settled_outcome(&self) -> Result<Option<Outcome>, AgentError> {
         self.control.settled().await;
         match self.runs.broken.take() {
             Some(error) => Err(error),
@@ -615,10 +616,11 @@ impl Agent {
 
     /// Waits until what handlers sent has been looked at, and refused where it is: it comes before what follows them.
     pub(crate) async fn all_seen(&self) {
-        if self.control.has_unseen() {
-            self.control.caught_up().await;
+        let is_in = |stage| self.control.inputs(|inputs| !inputs.is_over(stage));
+        if is_in(Stage::Unread) {
+            self.control.barrier().await;
         }
-        if self.control.is_refusing() {
+        if is_in(Stage::Rejecting) {
             self.arrivals().await;
         }
     }

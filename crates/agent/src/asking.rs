@@ -2,10 +2,10 @@
 //! `before_agent_start` add.
 
 use crate::agent::{Agent, AgentError, Ending, InputSource, Outcome};
-use crate::authored::Authored;
-use crate::control::{ControlError, DeliverAs, Phase};
+use crate::control::{ControlError, StageGuard};
 use crate::extensions::{CommandFate, Event};
 use crate::system_prompt::PromptOptions;
+use pijs_inputs::{Authored, DeliverAs, Refusal, Stage};
 use pijs_llm::message::{Block, Content, CustomMessage, Message};
 use pijs_protocol::guard;
 use serde::Deserialize;
@@ -84,9 +84,9 @@ impl Agent {
             return Ok(self.outcome(Ending::Handled, None));
         };
         if !self.control.is_idle() {
-            let Some(deliver_as) = deliver_as else { return Err(ControlError::undelivered().into()) };
+            let Some(deliver_as) = deliver_as else { return Err(ControlError::from(Refusal::Undelivered).into()) };
             self.control.queue_input(content, deliver_as);
-            self.control.caught_up().await;
+            self.control.barrier().await;
             accepted(Disposition::Queued);
             return Ok(self.outcome(Ending::Handled, None));
         }
@@ -111,15 +111,15 @@ impl Agent {
 
     /// A run that answers this.
     pub(crate) async fn begin(&self, content: &Authored, accepted: impl FnOnce()) -> Result<Outcome, AgentError> {
-        self.begin_beside(content, accepted, None).await
+        self.begin_contending(content, accepted, None).await
     }
 
-    /// The same of a prompt that came beside another one.
-    pub(crate) async fn begin_beside(
+    /// Begins a run that answers a prompt which may contend with another one.
+    pub(crate) async fn begin_contending(
         &self,
         content: &Authored,
         accepted: impl FnOnce(),
-        late: Option<Phase<'_>>,
+        contending: Option<StageGuard<'_>>,
     ) -> Result<Outcome, AgentError> {
         self.control.expect_model()?;
         self.control.flush_after_run()?;
@@ -127,20 +127,20 @@ impl Agent {
         self.take_changed_rules()?;
         self.publish_tools();
         self.compact_before_prompt().await?;
-        let starting = self.control.starts();
-        drop(late);
+        let starting = self.control.begin(Stage::Starting);
+        drop(contending);
         let turn = self.runs.starting.lock().await;
-        self.heard_beside().await;
+        self.contenders_heard().await;
         let added = self.before_agent_start(&content.content).await;
         if self.extensions.has_handlers("before_agent_start") {
             self.asked_for().await;
         }
         // Prompts that came meanwhile are heard before this one runs; they find it running.
-        self.heard_beside().await;
+        self.contenders_heard().await;
         drop(turn);
         let turn = self.runs.starting.lock().await;
         let mut messages = vec![Message::User(content.message(self.now()))];
-        messages.extend(self.control.take_next_turn().into_iter().map(Message::Custom));
+        messages.extend(self.control.take_next_turn());
         messages.extend(added);
         if let Some(update) = self.prompt_update() {
             messages.insert(0, update);
@@ -157,20 +157,20 @@ impl Agent {
         refused
     }
 
-    /// Waits until handlers of `input` have heard the prompts that came beside this one, or rest.
-    async fn heard_beside(&self) {
+    /// Waits until handlers of `input` have heard the prompts that contend with this one, or rest.
+    async fn contenders_heard(&self) {
         tokio::select! {
             biased;
-            () = self.control.none_beside() => {}
+            () = self.control.until(|inputs| inputs.is_over(Stage::Contending)) => {}
             () = self.extensions.at_rest() => {}
         }
     }
 
-    /// Waits until prompts that wanted to begin beside the run that did are refused.
-    pub(crate) async fn refused_beside(&self) {
+    /// Waits until the prompts that contended with the run that began are refused.
+    pub(crate) async fn contenders_refused(&self) {
         tokio::select! {
             biased;
-            () = self.control.none_starting() => {}
+            () = self.control.until(|inputs| inputs.is_over(Stage::Starting)) => {}
             () = self.extensions.at_rest() => {}
         }
     }

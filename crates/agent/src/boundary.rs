@@ -10,6 +10,7 @@ use crate::control::{ControlError, is_reserved};
 use crate::events::AgentEvent;
 use crate::extensions::Event;
 use crate::summary::Summary;
+use pijs_inputs::Inputs;
 use pijs_llm::conversation;
 use pijs_llm::message::{Block, Content, Message, ToolResultMessage};
 use pijs_protocol::guard;
@@ -83,7 +84,7 @@ impl Agent {
         };
         let goes_on = self.boundary("agent_before_settle", Map::new(), outcome).await?;
         self.control.flush_after_turn()?;
-        Ok(goes_on || self.control.has_queued())
+        Ok(goes_on || self.control.inputs(Inputs::has_queued))
     }
 
     async fn boundary(
@@ -230,7 +231,7 @@ impl Agent {
         let awaits_reply = sent.iter().any(is_said) && !matches!(sent.last(), Some(Message::Assistant(_)));
         let (next, by_the_way) = {
             let settings = self.settings.borrow();
-            self.control.next_queued(settings.steer_all, settings.follow_up_all)
+            self.control.inputs(|inputs| inputs.next_queued(settings.steer_all, settings.follow_up_all))
         };
         let goes_on_with_queue = !next.is_empty() && (boundary == "turn_end" || !awaits_reply);
         Ok(json!({

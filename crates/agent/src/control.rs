@@ -2,19 +2,19 @@
 //!
 //! [`AgentControl`] is `Send`, cheap to clone, and made before the agent: connectors hold it to
 //! carry out what extensions ask for (`sendMessage`, `appendEntry`, `abort`, ...), the command line
-//! holds it to interrupt. It owns the session and the message queues; the agent's loop reads both.
+//! holds it to interrupt. It owns the session and the state machine of inputs ([`Inputs`]); the agent's loop reads both.
 //!
 //! What needs the agent's thread (a run, an event for extensions, another session) is sent to it as
 //! [`Work`](crate::work::Work) and carried out by [`crate::Agent::attend`].
 
+mod inputs;
 mod led;
 mod prompts;
-mod queues;
 mod shown;
 mod tools;
 
+pub(crate) use inputs::StageGuard;
 pub use prompts::UiPrompt;
-pub use queues::{DeliverAs, Pending};
 pub(crate) use tools::ToolPrompt;
 
 use crate::context;
@@ -22,26 +22,25 @@ use crate::extensions::{Event, StateSink};
 use crate::room::{Held, room_of};
 use crate::summary::Summary;
 use crate::transcript;
-use crate::work::{Inbox, Work};
+use crate::work::{Inbox, Mailbox, Work};
 use led::Led;
 use pijs_durable::without_links;
 use pijs_environment::Ambient;
 use pijs_hostcall::gate::SessionFiles;
+use pijs_inputs::{InputEvent, Inputs, Refusal, Stage};
 use pijs_llm::known::Known;
 pub use pijs_llm::message::VERDICT_TYPE;
 use pijs_llm::message::{Message, SystemMessage};
 use pijs_llm::provider::Model;
 use pijs_protocol::ExtensionId;
 use pijs_session_store::{Body, Entry, EntryId, Session, SessionError, refs};
-use queues::{Queues, Told};
 use serde_json::{Value, json};
 use shown::{MOST_SHOWN, Shown};
-use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 use tools::Tools;
 
@@ -56,8 +55,8 @@ struct Shared {
     state: Arc<dyn StateSink>,
     ambient: Ambient,
     inner: Mutex<Inner>,
-    /// Told when a run or a summary has ended.
-    quieter: Notify,
+    /// Notified after each event of the inputs that releases those who wait.
+    released: Notify,
     /// Cancelled once an extension wants the program to end.
     left: CancellationToken,
     /// What a person is asked.
@@ -70,95 +69,54 @@ type ActObserver = dyn Fn(&'static str, Value) + Send + Sync;
 
 struct Inner {
     session: Session,
-    /// Its file and those of the sessions before it in this run, each as it was named and without links on the way.
-    files: Vec<PathBuf>,
-    /// Its file, without links on the way.
-    real_file: Option<PathBuf>,
+    paths: SessionPaths,
     held: Held,
     shown: Shown,
-    queues: Queues,
-    /// The run's token while one is on.
-    run: Option<CancellationToken>,
-    /// Whether the run that a message asked for is to be aborted as soon as it begins.
-    aborts_next: bool,
-    /// Compactions and summaries that are on, to be cancelled with the run.
-    summaries: Vec<CancellationToken>,
+    inputs: Inputs,
+    cancels: Cancels,
     tools: Tools,
-    model: Option<Model>,
-    thinking: String,
-    /// To the agent.
-    work: mpsc::UnboundedSender<Work>,
-    /// Until the agent takes it.
-    inbox: Option<Inbox>,
-    /// Handlers of `agent_end` run where nobody waits for them: in such a pi it is open whether a message of theirs finds the
-    /// run still on, here it never does.
-    ending: bool,
-    /// Messages for a run that is on or about to begin that nobody has looked at yet.
-    unseen: usize,
-    /// Messages that do not say when the run is to take them up and were not refused yet.
-    refusing: usize,
-    /// Prompts that came beside another one and were not heard yet.
-    beside: usize,
-    /// Prompts that are about to begin: handlers of `before_agent_start` run.
-    starting: usize,
-    /// Ends of runs that handlers of `agent_settled` are told: who waits for the end of the run waits for them, too.
-    settling: usize,
-    /// Messages that were sent for a queue and are not in it yet.
-    arriving: usize,
-    /// Events that somebody caused by the way and whose handlers have not all run.
-    telling: usize,
-    told: RefCell<Told>,
+    model: ModelInUse,
+    mailbox: Mailbox,
     /// Names the extension whose handler of an event comes first.
     first_handlers: BTreeMap<&'static str, ExtensionId>,
-    on_shutdown: Option<Arc<dyn Fn() + Send + Sync>>,
-    /// Holds the code with which an extension wants the program to end.
-    exit_code: Option<u8>,
+    exit: Exit,
     led: Led,
+}
+
+/// The files of the sessions of this run.
+#[derive(Default)]
+struct SessionPaths {
+    /// The session's file and those of the sessions before it, each as it was named and with its links resolved.
+    all: Vec<PathBuf>,
+    /// The session's file, with its links resolved.
+    current: Option<PathBuf>,
+}
+
+/// Tokens of what is on.
+#[derive(Default)]
+struct Cancels {
+    run: Option<CancellationToken>,
+    /// Compactions and summaries of a branch.
+    summaries: Vec<CancellationToken>,
+}
+
+/// The model that answers.
+#[derive(Default)]
+struct ModelInUse {
+    /// None before the agent started.
+    model: Option<Model>,
+    /// None before a level was chosen, which is `off`.
+    thinking: Option<String>,
     /// Models that are known without extensions.
     known: Option<Known>,
 }
 
-/// Something that others take into account while it lasts, also where whoever does it is dropped.
-pub(crate) struct Phase<'a> {
-    control: &'a AgentControl,
-    count: fn(&mut Inner) -> &mut usize,
-}
-
-impl<'a> Phase<'a> {
-    fn begin(control: &'a AgentControl, count: fn(&mut Inner) -> &mut usize) -> Self {
-        *count(&mut control.lock()) += 1;
-        Self { control, count }
-    }
-}
-
-impl Inner {
-    /// Whether messages are for a run that is on. A message that asks for a turn begins one, as under pi, before the agent's
-    /// thread has come to it; during the end of another one it waits for that.
-    fn is_running(&self) -> bool {
-        self.run.is_some() || (self.settling == 0 && self.queues.has_turns())
-    }
-
-    /// Returns what extensions read as `isIdle`.
-    fn is_idle(&self) -> bool {
-        !self.is_running() && self.summaries.is_empty()
-    }
-}
-
-impl ControlError {
-    /// pi's refusal of a message that does not say when a run is to take it up.
-    pub(crate) fn undelivered() -> Self {
-        Self::Refused(
-            "Agent is already processing. Specify streamingBehavior ('steer' or 'followUp') to queue the message."
-                .to_owned(),
-        )
-    }
-}
-
-impl Drop for Phase<'_> {
-    fn drop(&mut self) {
-        *(self.count)(&mut self.control.lock()) -= 1;
-        self.control.0.quieter.notify_waiters();
-    }
+/// How an extension ends the session.
+#[derive(Default)]
+struct Exit {
+    on_shutdown: Option<Arc<dyn Fn() + Send + Sync>>,
+    /// Holds the code with which an extension wants the program to end.
+    code: Option<u8>,
 }
 
 /// Why a message was not taken.
@@ -181,6 +139,12 @@ impl fmt::Display for ControlError {
 
 impl std::error::Error for ControlError {}
 
+impl From<Refusal> for ControlError {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal.to_string())
+    }
+}
+
 impl From<SessionError> for ControlError {
     fn from(error: SessionError) -> Self {
         Self::Session(error)
@@ -197,48 +161,31 @@ impl AgentControl {
     pub fn new(session: Session, state: Arc<dyn StateSink>, ambient: Ambient) -> Self {
         state.set("isIdle", true.into());
         state.set("hasPendingMessages", false.into());
-        let (work, inbox) = mpsc::unbounded_channel();
         let inner = Inner {
             session,
-            files: Vec::new(),
-            real_file: None,
+            paths: SessionPaths::default(),
             held: Held::default(),
             shown: Shown::default(),
-            queues: Queues::default(),
-            run: None,
-            aborts_next: false,
-            summaries: Vec::new(),
+            inputs: Inputs::default(),
+            cancels: Cancels::default(),
             tools: Tools::default(),
-            model: None,
-            thinking: "off".to_owned(),
-            work,
-            inbox: Some(inbox),
-            on_shutdown: None,
-            exit_code: None,
-            ending: false,
-            unseen: 0,
-            refusing: 0,
-            beside: 0,
-            starting: 0,
-            settling: 0,
-            arriving: 0,
-            telling: 0,
-            told: RefCell::default(),
+            model: ModelInUse::default(),
+            mailbox: Mailbox::default(),
             first_handlers: BTreeMap::new(),
+            exit: Exit::default(),
             led: Led::default(),
-            known: None,
         };
         let control = Self(Arc::new(Shared {
             state,
             ambient,
             inner: Mutex::new(inner),
-            quieter: Notify::new(),
+            released: Notify::new(),
             left: CancellationToken::new(),
             prompts: Mutex::default(),
             acts: OnceLock::new(),
         }));
         let mut inner = control.lock();
-        inner.note_file();
+        note_paths(&mut inner);
         control.show_entries(&mut inner);
         control.publish_session(&inner);
         drop(inner);
@@ -325,7 +272,7 @@ impl AgentControl {
 
     /// The model that is spoken to; `None` before the agent started.
     pub fn model(&self) -> Option<Model> {
-        self.lock().model.clone()
+        self.lock().model.model.clone()
     }
 
     /// Refuses what needs a model while none was chosen.
@@ -341,23 +288,23 @@ impl AgentControl {
 
     /// Says which models are known without extensions; an agent that is made afterwards knows them.
     pub fn set_known(&self, known: Known) {
-        self.lock().known = Some(known);
+        self.lock().model.known = Some(known);
     }
 
     /// The models that are known without extensions.
     pub fn known(&self) -> Option<Known> {
-        self.lock().known.clone()
+        self.lock().model.known.clone()
     }
 
     /// The thinking level.
     pub fn thinking(&self) -> String {
-        self.lock().thinking.clone()
+        self.lock().model.thinking().to_owned()
     }
 
     /// Takes over a model. The entry and the events are the agent's.
     pub(crate) fn take_model(&self, model: Model) {
         self.0.state.set("model", model.to_value());
-        self.lock().model = Some(model);
+        self.lock().model.model = Some(model);
     }
 
     /// `setThinkingLevel`: the nearest level the model takes. Extensions are told when it changes.
@@ -374,9 +321,8 @@ impl AgentControl {
     ) -> Result<Option<Value>, ControlError> {
         let (level, previous) = {
             let mut inner = self.lock();
-            let level = inner.model.as_ref().map_or("off", |model| model.clamp_thinking(level)).to_owned();
-            let previous = std::mem::replace(&mut inner.thinking, level.clone());
-            (level, previous)
+            let previous = inner.model.thinking().to_owned();
+            (inner.model.clamp_thinking(level), previous)
         };
         self.0.state.set("thinkingLevel", json!(level));
         if level == previous {
@@ -391,20 +337,19 @@ impl AgentControl {
     /// Takes over a level without an entry and without telling anybody: at the start of a session.
     pub(crate) fn restore_thinking(&self, level: &str) -> String {
         let mut inner = self.lock();
-        let level = inner.model.as_ref().map_or("off", |model| model.clamp_thinking(level)).to_owned();
-        inner.thinking.clone_from(&level);
+        let level = inner.model.clamp_thinking(level);
         self.0.state.set("thinkingLevel", json!(level));
         level
     }
 
     /// What `ctx.shutdown()` does. Without it nothing happens, as in pi's print mode.
     pub fn on_shutdown(&self, shutdown: impl Fn() + Send + Sync + 'static) {
-        self.lock().on_shutdown = Some(Arc::new(shutdown));
+        self.lock().exit.on_shutdown = Some(Arc::new(shutdown));
     }
 
     /// `ctx.shutdown()`.
     pub fn shutdown(&self) {
-        let shutdown = self.lock().on_shutdown.clone();
+        let shutdown = self.lock().exit.on_shutdown.clone();
         if let Some(shutdown) = shutdown {
             shutdown();
         }
@@ -412,7 +357,7 @@ impl AgentControl {
 
     /// Ends the session in order and the program with this code: an extension called `process.exit()`.
     pub fn leave(&self, code: u8) {
-        self.lock().exit_code.get_or_insert(code);
+        self.lock().exit.code.get_or_insert(code);
         self.0.left.cancel();
         self.shutdown();
     }
@@ -420,19 +365,18 @@ impl AgentControl {
     /// Waits until an extension wants the program to end; with which code.
     pub async fn left(&self) -> u8 {
         self.0.left.cancelled().await;
-        self.lock().exit_code.unwrap_or_default()
+        self.lock().exit.code.unwrap_or_default()
     }
 
     /// The code with which an extension wants the program to end, if one does.
     pub fn exit_code(&self) -> Option<u8> {
-        self.lock().exit_code
+        self.lock().exit.code
     }
 
     /// Puts another session in place of this one, or goes on with it from its end; queues are emptied.
     pub(crate) fn replace_session(&self, next: Option<Session>) {
         let mut inner = self.lock();
         inner.held = Held::default();
-        inner.queues = Queues::default();
         if next.is_some() {
             inner.led = Led::default();
         }
@@ -440,13 +384,13 @@ impl AgentControl {
         match next {
             Some(session) => {
                 inner.session = session;
-                inner.note_file();
+                note_paths(&mut inner);
             }
             None => inner.session.go_to_end(),
         }
         self.show_entries(&mut inner);
         self.publish_session(&inner);
-        self.publish_pending(&inner);
+        self.apply_locked(&mut inner, InputEvent::SessionReplaced);
     }
 
     /// Moves in the session's tree, or changes it in another way that leaves its entries as they are.
@@ -474,8 +418,9 @@ impl AgentControl {
         let mut inner = self.lock();
         let teller = caller.filter(|caller| inner.first_handlers.get(event.name) == Some(caller));
         let begins = teller.map(|_| json!({"event": event.name, "payload": event.payload}));
-        inner.telling += 1;
-        let _ = inner.work.send(Work::Emit(event, teller.cloned()));
+        let teller = teller.cloned();
+        self.apply_locked(&mut inner, InputEvent::Begin(Stage::Announcing));
+        inner.mailbox.send(Work::Emit(event, teller));
         begins
     }
 
@@ -487,72 +432,19 @@ impl AgentControl {
 
     /// Gives the agent something to do.
     pub(crate) fn send(&self, work: Work) {
-        // Without an agent, or after it, nobody is left to be told.
-        let _ = self.lock().work.send(work);
+        self.lock().mailbox.send(work);
     }
 
-    /// Waits until front ends have been told what happened up to now.
-    pub async fn caught_up(&self) {
-        let (asker, reached) = oneshot::channel();
-        self.send(Work::Reached(asker));
-        // An agent that is gone tells nobody.
+    /// Waits until the agent has begun what was sent to it up to now; front ends are told by then.
+    pub async fn barrier(&self) {
+        let (sender, reached) = oneshot::channel();
+        self.send(Work::Barrier(sender));
+        // An agent that is gone begins nothing.
         let _ = reached.await;
     }
 
     pub(crate) fn take_inbox(&self) -> Option<Inbox> {
-        self.lock().inbox.take()
-    }
-
-    pub(crate) fn begin_summary(&self, cancel: CancellationToken) {
-        self.lock().summaries.push(cancel);
-        self.publish("isIdle", false.into());
-    }
-
-    pub(crate) fn end_summary(&self) {
-        let idle = {
-            let mut inner = self.lock();
-            inner.summaries.pop();
-            inner.is_idle()
-        };
-        self.publish("isIdle", idle.into());
-        self.0.quieter.notify_waiters();
-    }
-
-    /// Whether a summary is being written.
-    pub fn is_summarising(&self) -> bool {
-        !self.lock().summaries.is_empty()
-    }
-
-    /// Whether nothing is on and nothing waits to begin.
-    pub fn is_settled(&self) -> bool {
-        let inner = self.lock();
-        inner.run.is_none() && inner.summaries.is_empty() && !inner.queues.has_runs()
-    }
-
-    /// Waits until [`AgentControl::is_settled`].
-    pub async fn settled(&self) {
-        self.until(|inner| inner.run.is_none() && inner.summaries.is_empty() && !inner.queues.has_runs()).await;
-    }
-
-    /// Waits until nothing is on. What a person is to have said has not begun while handlers of `input` hear of it; a message
-    /// that asks for a turn has.
-    pub(crate) async fn resting(&self) {
-        let rests = |inner: &Inner| inner.run.is_none() && inner.summaries.is_empty() && !inner.queues.has_turns();
-        if !rests(&self.lock()) {
-            self.until(|inner| rests(inner) && inner.settling == 0).await;
-        }
-    }
-
-    /// Waits until no run is on. Who comes while one is waits until its end was told, too, as in pi.
-    pub async fn idle(&self) {
-        if !self.is_idle() {
-            self.at_ease().await;
-        }
-    }
-
-    /// Waits until no run is on and the end of the last was told.
-    pub(crate) async fn at_ease(&self) {
-        self.until(|inner| inner.run.is_none() && inner.settling == 0).await;
+        self.lock().mailbox.take_inbox()
     }
 
     /// `setLabel`. Without a label, takes one away.
@@ -562,74 +454,6 @@ impl AgentControl {
             return Err(ControlError::Refused(format!("Entry {entry} not found")));
         }
         self.append(Body::Label { target_id, label }).map(|_| ())
-    }
-
-    /// Whether handlers sent something that nobody has looked at.
-    pub(crate) fn has_unseen(&self) -> bool {
-        self.lock().unseen > 0
-    }
-
-    /// Whether messages are heard that will be refused.
-    pub(crate) fn is_refusing(&self) -> bool {
-        self.lock().refusing > 0
-    }
-
-    /// A message is heard and then refused, as long as this lives. It was counted when it was sent.
-    pub(crate) fn refuses(&self) -> Phase<'_> {
-        Phase { control: self, count: |inner| &mut inner.refusing }
-    }
-
-    /// A message was looked at.
-    pub(crate) fn saw(&self) {
-        self.lock().unseen -= 1;
-    }
-
-    /// A prompt is about to begin, as long as this lives.
-    pub(crate) fn starts(&self) -> Phase<'_> {
-        Phase::begin(self, |inner| &mut inner.starting)
-    }
-
-    /// A prompt that came beside another one is on its way, as long as this lives. It was counted when it was sent.
-    pub(crate) fn is_beside(&self) -> Phase<'_> {
-        Phase { control: self, count: |inner| &mut inner.beside }
-    }
-
-    /// Waits until all prompts that came beside another one were heard.
-    pub(crate) async fn none_beside(&self) {
-        self.until(|inner| inner.beside == 0).await;
-    }
-
-    /// Waits until no prompt is about to begin.
-    pub(crate) async fn none_starting(&self) {
-        self.until(|inner| inner.starting == 0).await;
-    }
-
-    /// Handlers of the end of the run are told, as long as this lives.
-    pub(crate) fn settles(&self) -> Phase<'_> {
-        Phase::begin(self, |inner| &mut inner.settling)
-    }
-
-    /// Whether the turns of the run are over and only its end is told.
-    pub(crate) fn set_ending(&self, ending: bool) {
-        self.lock().ending = ending;
-    }
-
-    /// Ends the run that is on, or that a message has asked for, if there is one.
-    pub fn abort(&self) {
-        self.observe_act("abort", || Value::Null);
-        let mut inner = self.lock();
-        inner.aborts_next = inner.run.is_none() && inner.is_running();
-        inner.run.iter().chain(&inner.summaries).for_each(CancellationToken::cancel);
-    }
-
-    /// Whether messages of extensions are for a run that is on or was asked for.
-    pub(crate) fn is_running(&self) -> bool {
-        self.lock().is_running()
-    }
-
-    /// Whether no run is on.
-    pub fn is_idle(&self) -> bool {
-        self.lock().run.is_none()
     }
 
     /// Publishes a member of what extensions read without asking.
@@ -720,22 +544,6 @@ impl AgentControl {
         Ok(entry.id.clone())
     }
 
-    pub(crate) fn begin_run(&self, cancel: CancellationToken) {
-        let mut inner = self.lock();
-        if std::mem::take(&mut inner.aborts_next) {
-            cancel.cancel();
-        }
-        inner.run = Some(cancel);
-        drop(inner);
-        self.publish("isIdle", false.into());
-    }
-
-    pub(crate) fn end_run(&self) {
-        self.lock().run = None;
-        self.publish("isIdle", true.into());
-        self.0.quieter.notify_waiters();
-    }
-
     fn publish_session(&self, inner: &Inner) {
         let session = &inner.session;
         let directory = session.path().and_then(|path| path.parent());
@@ -762,29 +570,40 @@ impl AgentControl {
     }
 }
 
-impl Inner {
-    /// Notes where the session's file is.
-    fn note_file(&mut self) {
-        let file = self.session.path().map(Path::to_owned);
-        self.real_file = file.as_deref().map(without_links);
-        self.files.extend(file);
-        self.files.extend(self.real_file.clone());
-        self.files.dedup();
+impl ModelInUse {
+    fn thinking(&self) -> &str {
+        self.thinking.as_deref().unwrap_or("off")
     }
+
+    /// Takes over the nearest level that the model takes, and returns it.
+    fn clamp_thinking(&mut self, level: &str) -> String {
+        let level = self.model.as_ref().map_or("off", |model| model.clamp_thinking(level)).to_owned();
+        self.thinking = Some(level.clone());
+        level
+    }
+}
+
+/// Notes where the session's file is.
+fn note_paths(Inner { session, paths, .. }: &mut Inner) {
+    let file = session.path().map(Path::to_owned);
+    paths.current = file.as_deref().map(without_links);
+    paths.all.extend(file);
+    paths.all.extend(paths.current.clone());
+    paths.all.dedup();
 }
 
 impl SessionFiles for AgentControl {
     fn now(&self) -> Option<PathBuf> {
-        self.lock().real_file.clone()
+        self.lock().paths.current.clone()
     }
 
     fn was(&self, file: &Path) -> bool {
         let is_same = |known: &PathBuf| known.as_os_str().eq_ignore_ascii_case(file);
-        self.lock().files.iter().any(is_same)
+        self.lock().paths.all.iter().any(is_same)
     }
 
     fn lies_in(&self, folder: &Path) -> bool {
-        self.lock().files.iter().any(|known| known.parent() == Some(folder))
+        self.lock().paths.all.iter().any(|known| known.parent() == Some(folder))
     }
 }
 

@@ -33,7 +33,6 @@ mod ask_model;
 mod asked;
 mod asking;
 mod attempt;
-mod authored;
 mod beginning;
 mod boundary;
 mod choices;
@@ -78,9 +77,8 @@ pub use actions::{NavigateOptions, Navigation};
 pub use agent::{Agent, AgentError, AgentOptions, Ending, InputSource, MOST_TURNS, Outcome};
 pub use asked::AskLimits;
 pub use asking::Disposition;
-pub use authored::Authored;
 pub use beginning::FirstModel;
-pub use control::{AgentControl, ControlError, DeliverAs, Pending, UiPrompt, VERDICT_TYPE};
+pub use control::{AgentControl, ControlError, UiPrompt, VERDICT_TYPE};
 pub use events::{AgentEvent, RuleFiredEvent, VerdictAction, VerdictEvent};
 pub use extensions::{
     Abort, CommandError, CommandFate, Event, EventOutcome, ExtensionTool, Extensions, ModelCall, NoExtensions, NoState,
@@ -88,6 +86,7 @@ pub use extensions::{
 };
 pub use front_end::{FrontEnd, JsonFrontEnd, NoFrontEnd, ToolCheck};
 pub use observer::{PortObserver, RunTool, ToolUpdates};
+pub use pijs_inputs::{Authored, DeliverAs, Pending};
 pub use replace::Forked;
 pub use room::SESSION_BYTES;
 pub use rules::{ChangedRules, FIRED_TYPE, RuleSource, SessionRules, records_of};

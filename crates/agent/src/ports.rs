@@ -4,7 +4,7 @@
 //! pi's fall-backs. Both answer at once, in either form; the gate has decided before.
 
 use crate::ask_model::Question;
-use crate::control::{AgentControl, ControlError, DeliverAs, is_reserved};
+use crate::control::{AgentControl, ControlError, is_reserved};
 use crate::room::room_of;
 use crate::transcript;
 use crate::work::Work;
@@ -12,6 +12,7 @@ use pijs_connectors::ports::{
     PortAnswer, SessionCall, SessionOp, SessionPort, ToolsCall, ToolsOp, ToolsPort, UiCall, UiOp, UiPort, unsupported,
 };
 use pijs_hostcall::{Caller, CancelToken, ChunkSink};
+use pijs_inputs::{DeliverAs, Inputs};
 use pijs_llm::catalogue;
 use pijs_llm::known::Known;
 use pijs_llm::message::{Content, CustomMessage, Message};
@@ -65,7 +66,7 @@ impl SessionPort for AgentControl {
         }
         match call.op {
             SessionOp::SendMessage | SessionOp::SendUserMessage => self.may_wait()?,
-            SessionOp::SetSessionName | SessionOp::SetThinkingLevel => self.may_tell()?,
+            SessionOp::SetSessionName | SessionOp::SetThinkingLevel => self.may_announce()?,
             _ => {}
         }
         match call.op {
@@ -74,7 +75,8 @@ impl SessionPort for AgentControl {
                     .map_err(|error| HostcallError::invalid("schema", format!("session.send_message: {error}")))?;
                 let trigger = option(params, "triggerTurn").and_then(Value::as_bool);
                 let deliver_as = deliver_as(params)?;
-                let waits = deliver_as == Some(DeliverAs::NextTurn) || (!self.is_running() && trigger != Some(true));
+                let waits = deliver_as == Some(DeliverAs::NextTurn)
+                    || (!self.inputs(Inputs::is_streaming) && trigger != Some(true));
                 self.send_message_of(Some(caller.extension()), message, deliver_as, trigger).map_err(refused)?;
                 if !waits {
                     self.note_speaker(&extension);
@@ -152,7 +154,7 @@ impl SessionPort for AgentControl {
                 };
                 let speaks = matches!(body, Body::CustomMessage { .. } | Body::Message { .. });
                 let id = self.append_of(&extension, body).map_err(refused)?;
-                if speaks && self.is_running() {
+                if speaks && self.inputs(Inputs::is_streaming) {
                     self.note_speaker(&extension);
                 }
                 return Ok(json!({"id": id}));

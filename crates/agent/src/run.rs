@@ -18,6 +18,7 @@ use crate::tool_calls::Batch;
 use crate::verdict_text;
 use crate::verdicts::Injected;
 use pijs_environment::Wait;
+use pijs_inputs::{InputEvent, Inputs, Queue, Stage};
 use pijs_llm::message::{AssistantMessage, Content, CustomMessage, Message, StopReason, ToolCall};
 use pijs_llm::provider::{ErrorKind, ProviderError};
 use pijs_protocol::guard;
@@ -81,8 +82,7 @@ impl Agent {
         self.prompt.of_run.take();
         self.publish_tools();
         let flushed = self.control.flush_after_run().and_then(|()| self.control.flush_after_turn());
-        self.control.forget_taken();
-        let _settling = self.control.settles();
+        let _settling = self.control.begin(Stage::Settling);
         self.control.end_run();
         let (ending, reply) = result?;
         flushed?;
@@ -130,7 +130,7 @@ impl Agent {
                 AfterCompaction::Retry => true,
                 AfterCompaction::Done => {
                     self.arrivals().await;
-                    self.control.has_queued() || self.before_settle(&ending).await?
+                    self.control.inputs(Inputs::has_queued) || self.before_settle(&ending).await?
                 }
             };
             if !again || cancel.is_cancelled() {
@@ -178,7 +178,9 @@ impl Agent {
             // The turns may have seen the token before we did. A signal that has fired stays as it is.
             self.extensions.run_aborted();
         }
-        self.control.set_ending(self.extensions.profile().queues("agent_end"));
+        if self.extensions.profile().queues("agent_end") {
+            self.control.advance(InputEvent::AgentEndBegan);
+        }
         let told = match &ending {
             Ok(ending) => {
                 let will_retry = !cancel.is_cancelled() && self.retried(ending, run.retries).is_some();
@@ -186,7 +188,7 @@ impl Agent {
             }
             Err(_) => Ok(()),
         };
-        self.control.set_ending(false);
+        self.control.advance(InputEvent::AgentEndEnded);
         self.extensions.run_ended();
         let ending = ending?;
         told?;
@@ -298,7 +300,7 @@ impl Agent {
             self.declare_tools(&loadout, &mut incoming);
             if index == 0 {
                 self.emit(AgentEvent::AgentStart).await?;
-                self.refused_beside().await;
+                self.contenders_refused().await;
             }
             self.emit(AgentEvent::TurnStart { index, timestamp: self.now() }).await?;
             for message in std::mem::take(&mut incoming) {
@@ -375,7 +377,7 @@ impl Agent {
         };
         tokio::select! {
             biased;
-            () = self.control.all_arrived() => {}
+            () = self.control.delivered() => {}
             () = rest => {}
         }
     }
@@ -383,8 +385,8 @@ impl Agent {
     /// Steering messages of the next request: one, or all, as the settings say.
     fn steering(&self) -> Vec<Message> {
         let all = self.settings.borrow().steer_all;
-        let mut taken: Vec<Message> = self.control.take_steering().into_iter().collect();
-        while all && let Some(message) = self.control.take_steering() {
+        let mut taken: Vec<Message> = self.control.take_next(Queue::Steering).into_iter().collect();
+        while all && let Some(message) = self.control.take_next(Queue::Steering) {
             taken.push(message);
         }
         taken
@@ -392,8 +394,8 @@ impl Agent {
 
     fn follow_up(&self) -> Vec<Message> {
         let all = self.settings.borrow().follow_up_all;
-        let mut taken: Vec<Message> = self.control.take_follow_up().into_iter().collect();
-        while all && let Some(message) = self.control.take_follow_up() {
+        let mut taken: Vec<Message> = self.control.take_next(Queue::FollowUp).into_iter().collect();
+        while all && let Some(message) = self.control.take_next(Queue::FollowUp) {
             taken.push(message);
         }
         taken
@@ -459,8 +461,8 @@ impl Agent {
 
     /// A message that is complete when it begins.
     async fn say(&self, run: &mut Run, message: Message) -> Result<(), AgentError> {
-        if self.control.said(&message) {
-            self.control.caught_up().await;
+        if self.control.note_spoken(&message) {
+            self.control.barrier().await;
         }
         self.emit(AgentEvent::MessageStart { message: &message }).await?;
         run.messages.push(self.end_message(message).await?.0);

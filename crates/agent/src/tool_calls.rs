@@ -19,6 +19,7 @@ use crate::tool::{Around, Tool};
 use futures_util::future::{join, join_all};
 use pijs_host::Bound;
 use pijs_hostcall::Behind;
+use pijs_inputs::{Inputs, Stage};
 use pijs_llm::message::bytes_of;
 use pijs_llm::message::{AssistantMessage, Block, Content, Message, StopReason, ToolCall, ToolResultMessage};
 use pijs_llm::provider::Model;
@@ -443,10 +444,11 @@ impl Agent {
     /// Waits until extensions have run what a tool that has ended sent to them.
     async fn settle_extensions(&self) {
         self.asked_for().await;
+        let is_over = |inputs: &Inputs| inputs.is_over(Stage::Delivering) && inputs.is_over(Stage::Announcing);
         tokio::select! {
             biased;
             // Handlers that take their time hold up nothing.
-            () = self.control.all_told() => {}
+            () = self.control.until(is_over) => {}
             () = self.extensions.at_rest() => {}
         }
     }

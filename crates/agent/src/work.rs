@@ -9,24 +9,46 @@
 
 use crate::agent::{Agent, AgentError, InputSource};
 use crate::ask_model::Question;
-use crate::authored::Authored;
-use crate::control::{ControlError, DeliverAs, Pending};
+use crate::control::ControlError;
 use crate::events::AgentEvent;
 use crate::extension_model::Streamed;
 use crate::extensions::Event;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use pijs_connectors::ports::SessionCall;
+use pijs_inputs::{Authored, DeliverAs, InputEvent, Inputs, MAX_TRIGGERED_RUNS, Pending, Refusal, Stage};
 use pijs_llm::message::Message;
 use pijs_protocol::{ExtensionId, HostcallError};
 use serde_json::Value;
 use std::cell::RefCell;
 use tokio::sync::{mpsc, oneshot};
 
-/// Runs that extensions may trigger one after the other without a person.
-pub(crate) const MAX_TRIGGERED_RUNS: u32 = 50;
-
-/// Where work arrives.
+/// The receiving end of a [`Mailbox`].
 pub(crate) type Inbox = mpsc::UnboundedReceiver<Work>;
+
+/// The channel to the agent's thread.
+pub(crate) struct Mailbox {
+    sender: mpsc::UnboundedSender<Work>,
+    /// Until the agent takes it.
+    inbox: Option<Inbox>,
+}
+
+impl Default for Mailbox {
+    fn default() -> Self {
+        let (sender, inbox) = mpsc::unbounded_channel();
+        Self { sender, inbox: Some(inbox) }
+    }
+}
+
+impl Mailbox {
+    /// Sends work. Without an agent, or after it, nobody carries it out.
+    pub(crate) fn send(&self, work: Work) {
+        let _ = self.sender.send(work);
+    }
+
+    pub(crate) fn take_inbox(&mut self) -> Option<Inbox> {
+        self.inbox.take()
+    }
+}
 
 /// Something for the agent's thread.
 pub(crate) enum Work {
@@ -38,10 +60,10 @@ pub(crate) enum Work {
     Run(Option<ExtensionId>),
     /// `sendUserMessage` during a run; the last says whether commands and templates count. One that does not say how it
     /// is delivered is refused, once handlers of `input` have heard of it.
-    Queue(Authored, Option<DeliverAs>, bool),
+    Hear(Authored, Option<DeliverAs>, bool),
     /// `sendUserMessage` while another prompt is about to begin, and whose it is. Both go the same way, and the first that
     /// arrives is answered.
-    Beside(Option<ExtensionId>, Authored, bool),
+    Contend(Option<ExtensionId>, Authored, bool),
     /// A request to a model that an extension speaks to.
     Stream(Streamed),
     /// Extensions are told, but for one that tells its own handlers.
@@ -52,8 +74,8 @@ pub(crate) enum Work {
     Notice(&'static str, Value),
     /// The same of the messages that wait, and how many bytes that is.
     Waiting(Value, usize),
-    /// What came before has begun.
-    Reached(oneshot::Sender<()>),
+    /// All work before it has begun.
+    Barrier(oneshot::Sender<()>),
 }
 
 /// Puts the inbox back, also when the future that attends is dropped.
@@ -111,13 +133,13 @@ impl Agent {
             }
             Work::Ask(question) => self.ask_model(question).await,
             Work::Run(asker) => self.run_pending(asker).await,
-            Work::Queue(content, deliver_as, expand) => {
-                self.control.saw();
-                self.queue(content, deliver_as, expand).await;
+            Work::Hear(content, deliver_as, expand) => {
+                self.control.advance(InputEvent::End(Stage::Unread));
+                self.hear(content, deliver_as, expand).await;
             }
-            Work::Beside(asker, content, expand) => {
-                self.control.saw();
-                self.beside(asker, content, expand).await;
+            Work::Contend(asker, content, expand) => {
+                self.control.advance(InputEvent::End(Stage::Unread));
+                self.contend(asker, content, expand).await;
             }
             Work::Stream(streamed) => self.stream_through_extension(streamed).await,
             Work::Emit(event, teller) => {
@@ -127,7 +149,7 @@ impl Agent {
                         None => self.extensions.emit(event).await,
                     };
                 }
-                self.control.told();
+                self.control.advance(InputEvent::End(Stage::Announcing));
             }
             Work::Shown(message) => {
                 self.publish_usage();
@@ -135,10 +157,10 @@ impl Agent {
                 self.keep(self.show_only(&AgentEvent::MessageEnd { message: &message }));
             }
             // Whoever asked may be gone.
-            Work::Reached(asker) => drop(asker.send(())),
+            Work::Barrier(asker) => drop(asker.send(())),
             Work::Waiting(payload, bytes) => {
                 self.keep(self.show_only(&AgentEvent::Notice { name: "queue_update", payload: &payload }));
-                self.control.told_waiting(bytes);
+                self.control.advance(InputEvent::Shown { bytes });
             }
             Work::Notice(name, payload) => self.keep(self.show_only(&AgentEvent::Notice { name, payload: &payload })),
         }
@@ -151,8 +173,8 @@ impl Agent {
             // What it does after asking comes before the run, as on one thread.
             self.extensions.turn_over(asker).await;
         }
-        self.control.at_ease().await;
-        let Some(pending) = self.control.take_run() else { return };
+        self.control.until(Inputs::accepts_run).await;
+        let Some(pending) = self.control.inputs(|inputs| inputs.scheduled().cloned()) else { return };
         let outcome = if self.runs.triggered.get() >= MAX_TRIGGERED_RUNS {
             tracing::warn!(runs = MAX_TRIGGERED_RUNS, "extensions keep triggering runs; this one is dropped");
             Ok(None)
@@ -167,7 +189,7 @@ impl Agent {
             }
         };
         self.control.begins_for(None);
-        self.control.run_taken();
+        self.control.advance(InputEvent::TriggeredRunEnded);
         match outcome {
             Ok(Some(outcome)) => *self.runs.last.borrow_mut() = Some(outcome),
             Ok(None) => {}
@@ -178,20 +200,20 @@ impl Agent {
         }
     }
 
-    async fn queue(&self, content: Authored, deliver_as: Option<DeliverAs>, expand: bool) {
-        let refusing = deliver_as.is_none().then(|| self.control.refuses());
+    async fn hear(&self, content: Authored, deliver_as: Option<DeliverAs>, expand: bool) {
+        let refusing = deliver_as.is_none().then(|| self.control.begun(Stage::Rejecting));
         let done = match deliver_as {
             Some(deliver_as) if !expand => self.deliver(content, deliver_as).await,
             _ => self.ask(content, InputSource::Extension, deliver_as, expand, |_| {}).await.map(drop),
         };
         self.refused(done);
         if refusing.is_some() && !expand {
-            self.control.arrived();
+            self.control.advance(InputEvent::End(Stage::Delivering));
         }
     }
 
-    async fn beside(&self, asker: Option<ExtensionId>, content: Authored, expand: bool) {
-        let late = self.control.is_beside();
+    async fn contend(&self, asker: Option<ExtensionId>, content: Authored, expand: bool) {
+        let contending = self.control.begun(Stage::Contending);
         if let Some(asker) = &asker {
             self.extensions.turn_over(asker).await;
         }
@@ -207,7 +229,7 @@ impl Agent {
         };
         if expand {
             // A command takes as long as it does, and holds up nobody.
-            drop(late);
+            drop(contending);
             self.refused(self.ask(content, InputSource::Extension, None, expand, |_| began()).await.map(drop));
             return;
         }
@@ -215,8 +237,8 @@ impl Agent {
         let heard = self.listened(content, InputSource::Extension, None, expand).await;
         drop(hearing);
         let done = match heard {
-            Ok(Some(_)) if !self.control.is_idle() => Err(ControlError::undelivered().into()),
-            Ok(Some(content)) => self.begin_beside(&content, began, Some(late)).await.map(drop),
+            Ok(Some(_)) if !self.control.is_idle() => Err(ControlError::from(Refusal::Undelivered).into()),
+            Ok(Some(content)) => self.begin_contending(&content, began, Some(contending)).await.map(drop),
             Ok(None) => Ok(()),
             Err(error) => Err(error),
         };
@@ -241,10 +263,10 @@ impl Agent {
             && !self.control.is_idle()
         {
             self.control.queue_input(content.clone(), deliver_as);
-            self.control.arrived();
+            self.control.advance(InputEvent::End(Stage::Delivering));
             return Ok(());
         }
-        self.control.arrived();
+        self.control.advance(InputEvent::End(Stage::Delivering));
         match taken? {
             Some(content) => self.begin(&content, || {}).await.map(drop),
             None => Ok(()),

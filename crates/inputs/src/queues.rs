@@ -2,6 +2,7 @@
 
 use crate::{Authored, Queue};
 use pijs_llm::message::{BashExecution, CustomMessage, Message};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, VecDeque};
 
 /// A run that was triggered and has not begun.
@@ -14,7 +15,7 @@ pub enum Pending {
 }
 
 /// When a message of an extension reaches the model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DeliverAs {
     /// Before the next request of the run.
     Steer,

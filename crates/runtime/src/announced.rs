@@ -79,7 +79,7 @@ impl UiPort for Announced {
             // As in pi, whoever asked goes on once the others heard that it is over.
             if let Some(prompt) = prompt.filter(|_| control.hears_prompts()) {
                 drop(prompt);
-                control.caught_up().await;
+                control.barrier().await;
             }
             answer
         })

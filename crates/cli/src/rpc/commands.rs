@@ -44,7 +44,7 @@ impl Commands {
             },
         };
         // What it led to at once is said before it is answered.
-        self.control().caught_up().await;
+        self.control().barrier().await;
         self.wire.respond(id.as_ref(), &kind, answer);
     }
 

@@ -46,7 +46,7 @@ impl Driver {
                 // A message is on its way no longer than its handlers take their time.
                 tokio::select! {
                     biased;
-                    () = self.control.all_arrived() => {}
+                    () = self.control.delivered() => {}
                     () = self.host.at_rest() => {}
                 }
             }
