@@ -9,8 +9,8 @@ use futures_util::future::LocalBoxFuture;
 use pijs_environment::Ambient;
 use pijs_rummy::session::{database, open_store, project_plugins};
 use pijs_rummy::{
-    CallPath, Decision, EntryService, Proposal, RummyError, RummySession, RunClient, RunFlags, RunMode, RunRequest,
-    SessionOptions,
+    Decision, EntryConnector, Notification, Proposal, RummyError, RummySession, RunClient, RunFlags, RunMode,
+    RunOutcome, RunRequest, SessionOptions, Writer,
 };
 use pijs_runtime::{Environment, Failure, Isolation, ModelConfig, Permissions, Result, SessionConfig};
 use serde_json::{Value, json};
@@ -94,8 +94,9 @@ pub(crate) struct CommonArgs {
 /// `pi rummy run PROMPT`
 #[derive(Debug, Args)]
 pub(crate) struct RunCommand {
-    /// Task to do
-    prompt: String,
+    /// Task to do; without one, the run of --run goes on with what was interrupted
+    #[arg(required_unless_present = "run")]
+    prompt: Option<String>,
     /// Name of the run; one that exists continues
     #[arg(long, value_name = "NAME")]
     run: Option<String>,
@@ -121,6 +122,9 @@ pub(crate) struct ServeCommand {
     /// Port on 127.0.0.1; 0 takes a free one
     #[arg(long, default_value_t = 3044)]
     port: u16,
+    /// Folder that clients may work in; repeatable, without one the working folder
+    #[arg(long, value_name = "FOLDER")]
+    project: Vec<PathBuf>,
     #[command(flatten)]
     common: CommonArgs,
 }
@@ -167,11 +171,11 @@ struct AtTerminal {
 }
 
 impl RunClient for AtTerminal {
-    fn notify(&self, method: &str, params: &Value) {
-        if self.json {
-            stdout(&json!({ "jsonrpc": "2.0", "method": method, "params": params }).to_string());
-        } else if method == "run/progress" && params["status"] == "thinking" {
-            stderr(&format!("turn {}", params["turn"]));
+    fn notify(&self, _: i64, notification: &Notification) {
+        match notification {
+            _ if self.json => stdout(&notification.message().to_string()),
+            Notification::RunProgress { turn, status, .. } if status == "thinking" => stderr(&format!("turn {turn}")),
+            _ => {}
         }
     }
 
@@ -231,17 +235,25 @@ async fn prompt(environment: &Environment, args: RunCommand) -> Result<()> {
     let session = open(environment, args.common).await?;
     let can_ask = environment.stdin_is_terminal && environment.stderr_is_terminal;
     let client = AtTerminal { terminal: can_ask.then(Terminal::default), json: args.json };
-    let request = RunRequest {
-        alias: args.run.unwrap_or_else(|| format!("run_{}", Ambient::system().epoch_ms())),
-        prompt: args.prompt,
-        mode: if args.ask { RunMode::Ask } else { RunMode::Act },
-        flags: RunFlags { yolo: args.yolo, no_proposals: args.no_proposals, ..RunFlags::default() },
-    };
+    let flags = RunFlags { yolo: args.yolo, no_proposals: args.no_proposals, ..RunFlags::default() };
+    let mode = if args.ask { RunMode::Ask } else { RunMode::Act };
+    let alias = args.run.unwrap_or_else(|| format!("run_{}", Ambient::system().epoch_ms()));
+    let request = args.prompt.map(|prompt| RunRequest { alias: alias.clone(), prompt, mode, flags });
     let outcome = session.realm().run(async {
         let driver = session.driver(&client).await?;
         let cancel = driver.cancel().clone();
+        let run = async {
+            let root = environment.dirs.cwd.clone();
+            match &request {
+                Some(request) => {
+                    let project = driver.project(&root.display().to_string(), root).await?;
+                    driver.run(&project, request).await
+                }
+                None => continued(&session, &driver, &alias).await,
+            }
+        };
         tokio::select! {
-            outcome = driver.run(&request) => outcome,
+            outcome = run => outcome,
             _ = async { tokio::signal::ctrl_c().await.ok(); cancel.cancel(); std::future::pending::<()>().await } => {
                 unreachable!("the other branch ends the run")
             }
@@ -261,11 +273,34 @@ async fn prompt(environment: &Environment, args: RunCommand) -> Result<()> {
     Err(Failure::failed(clean(&message)).help(format!("see what it did: pi rummy log --run {}", clean(&outcome.alias))))
 }
 
+/// Goes on with a run that was interrupted.
+async fn continued(
+    session: &RummySession,
+    driver: &pijs_rummy::RunDriver<'_>,
+    alias: &str,
+) -> std::result::Result<RunOutcome, RummyError> {
+    let run = session.realm().entries().with(|store| store.run_by_alias(alias))?;
+    let run = run.ok_or_else(|| RummyError::Absent(format!("run {alias}; pi rummy log lists the last one")))?;
+    let outcome = driver.drain(run).await?;
+    outcome.ok_or_else(|| RummyError::Absent(format!("prompt of {alias} that was interrupted; give it a new one")))
+}
+
 async fn serve(environment: &Environment, args: ServeCommand) -> Result<()> {
-    let session = open(environment, args.common).await?;
-    let served = pijs_rummy::server::serve(&session, args.port, stdout, async { drop(tokio::signal::ctrl_c().await) });
-    let served = session.realm().run(served).await.map_err(failed);
-    session.close();
+    let folders = match args.project.is_empty() {
+        true => vec![environment.dirs.cwd.clone()],
+        false => args.project,
+    };
+    let mut sessions = Vec::new();
+    for folder in folders {
+        let named = folder.canonicalize();
+        let cwd = named.map_err(|error| Failure::usage(format!("{}: {error}", folder.display())))?;
+        let mut of_folder = environment.clone();
+        of_folder.dirs.cwd = cwd;
+        sessions.push(open(&of_folder, args.common.clone()).await?);
+    }
+    let stop = async { drop(tokio::signal::ctrl_c().await) };
+    let served = pijs_rummy::server::serve(&sessions, args.port, stdout, stop).await.map_err(failed);
+    sessions.into_iter().for_each(RummySession::close);
     served
 }
 
@@ -312,35 +347,26 @@ async fn plugins(environment: &Environment, common: CommonArgs, as_json: bool) -
 }
 
 /// Opens the entries of this folder for reading, and finds a run.
-fn read(environment: &Environment, run: Option<&str>) -> Result<(pijs_rummy::StoreService, i64)> {
+fn read(environment: &Environment, run: Option<&str>) -> Result<(EntryConnector, i64)> {
     let file = database(environment);
     if !file.is_file() {
         return Err(Failure::failed("no run has been made in this folder").help("make one: pi rummy run 'PROMPT'"));
     }
-    let mut store = open_store(environment, "2.x", false, &Ambient::system()).map_err(failed)?;
-    let mut ask = |name: &str, params: Value| {
-        let row = store.statement(name, "get", &params, CallPath::System);
-        row.map_err(|error| Failure::failed(clean(&error.message)))
-    };
-    let id = match run {
-        Some(alias) => ask("get_run_by_alias", json!({ "alias": alias }))?["id"].as_i64(),
-        None => {
-            let project = environment.dirs.cwd.display().to_string();
-            let project = ask("get_project_by_name", json!({ "name": project }))?;
-            ask("get_latest_run", json!({ "project_id": project["id"] }))?["id"].as_i64()
-        }
-    };
+    let entries = open_store(environment, "2.x", false, &Ambient::system()).map_err(failed)?;
+    let found = entries.with(|store| match run {
+        Some(alias) => store.run_by_alias(alias),
+        None => store.latest_run(),
+    });
     let missing = || match run {
         Some(alias) => Failure::failed(format!("there is no run {}", clean(alias))),
         None => Failure::failed("there is no run of this folder yet").help("begin one with: pi rummy run PROMPT"),
     };
-    Ok((store, id.ok_or_else(missing)?))
+    Ok((entries, found.map_err(failed)?.ok_or_else(missing)?))
 }
 
-fn asked(store: &mut pijs_rummy::StoreService, method: &str, args: &[Value]) -> Result<Vec<Value>> {
-    let answer = store.entries(method, args, CallPath::System);
-    let answer = answer.map_err(|error| Failure::failed(clean(&error.message)))?;
-    Ok(answer.value.as_array().cloned().unwrap_or_default())
+fn asked(entries: &EntryConnector, method: &str, args: &Value) -> Result<Vec<Value>> {
+    let answer = entries.with(|store| store.entries(method, args, Writer::System)).map_err(failed)?;
+    Ok(answer.as_array().cloned().unwrap_or_default())
 }
 
 fn text<'a>(row: &'a Value, key: &str) -> &'a str {
@@ -348,8 +374,8 @@ fn text<'a>(row: &'a Value, key: &str) -> &'a str {
 }
 
 fn entries(environment: &Environment, run: Option<&str>, pattern: &str, as_json: bool) -> Result<()> {
-    let (mut store, id) = read(environment, run)?;
-    for row in asked(&mut store, "getEntriesByPattern", &[id.into(), pattern.into()])? {
+    let (store, id) = read(environment, run)?;
+    for row in asked(&store, "getEntriesByPattern", &json!([id, pattern]))? {
         if as_json {
             stdout(&row.to_string());
             continue;
@@ -368,8 +394,8 @@ fn entries(environment: &Environment, run: Option<&str>, pattern: &str, as_json:
 }
 
 fn log(environment: &Environment, run: Option<&str>, as_json: bool) -> Result<()> {
-    let (mut store, id) = read(environment, run)?;
-    for row in asked(&mut store, "getLog", &[id.into()])? {
+    let (store, id) = read(environment, run)?;
+    for row in asked(&store, "getLog", &json!([id]))? {
         if as_json {
             stdout(&row.to_string());
             continue;

@@ -134,7 +134,7 @@ impl Connection {
         match &reply {
             Ok(Reply::Done(value) | Reply::Begun(value, _)) => store.log_rpc_end(log, Ok(value))?,
             Ok(Reply::Work(_)) => {}
-            Err(error) => store.log_rpc_end(log, Err(error))?,
+            Err(error) => store.log_rpc_end(log, Err(&error.to_string()))?,
         }
         Ok((log, reply))
     }
@@ -142,10 +142,10 @@ impl Connection {
 
 impl Store {
     /// Completes a line of the log of calls.
-    pub fn log_rpc_end(&mut self, log: i64, end: Result<&Value, &StoreError>) -> Result<(), StoreError> {
+    pub fn log_rpc_end(&mut self, log: i64, end: Result<&Value, &str>) -> Result<(), StoreError> {
         match end {
             Ok(value) => self.statement("log_rpc_result", "run", &json!({ "id": log, "result": value.to_string() })),
-            Err(error) => self.statement("log_rpc_error", "run", &json!({ "id": log, "error": error.to_string() })),
+            Err(error) => self.statement("log_rpc_error", "run", &json!({ "id": log, "error": error })),
         }
         .map(drop)
     }

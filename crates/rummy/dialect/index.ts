@@ -20,7 +20,8 @@
  * | `discover` | | methods and notifications |
  *
  * Arguments name objects of the realm: `{"$rummy": ref}`, `{"$shared": id, "value": ...}` (one object for one id, whoever is
- * handed it), `{"$set": [...]}`, `{"$db": true}`, `{"$entries": ticket}`. Each answer is `{value, faults}`.
+ * handed it), `{"$set": [...]}`, `{"$db": true}`, `{"$entries": ticket}`. A request brings the `changes` that the host made;
+ * each answer is `{value, faults, told}`, where `told` has what plugins say to clients.
  */
 
 import type { Change } from "rummy:host";
@@ -49,7 +50,16 @@ interface Answer {
   value?: unknown;
   absent?: boolean;
   faults: Fault[];
+  told?: Told[];
 }
+
+interface Told {
+  hook: string;
+  payload: unknown;
+}
+
+/** Events that plugins emit for clients. */
+const FOR_CLIENTS = ["ui.render", "ui.notify", "stream.cancelled"];
 
 export function dialect(options: Options, sources: readonly Source[]): (api: Api) => Promise<void> {
   const profile = profileOf(options.profile);
@@ -152,12 +162,17 @@ export function dialect(options: Options, sources: readonly Source[]): (api: Api
     discover: () => hooks.rpc.registry.discover(),
   };
 
-  async function deliver(request: { op: string }): Promise<Answer> {
+  let told: Told[] = [];
+  for (const hook of FOR_CLIENTS) registry.addEvent(hook, (payload) => void told.push({ hook, payload: outgoing(payload) ?? null }));
+
+  async function deliver(request: { op: string; changes?: Change[] }): Promise<Answer> {
+    request.changes?.forEach(changed);
     const op = Object.hasOwn(ops, request.op) ? ops[request.op] : undefined;
     if (!op) throw new Error(`the dialect has no op "${request.op}"`);
     const value = await op(request);
     const answer: Answer = value === ABSENT ? { absent: true, faults: [] } : { value: outgoing(value) ?? null, faults: [] };
     answer.faults = registry.takeFaults();
+    if (told.length > 0) [answer.told, told] = [told, []];
     return answer;
   }
 

@@ -1,5 +1,6 @@
 //! Errors of a rummy session.
 
+use pijs_dialect_rummy::StoreError;
 use pijs_protocol::Termination;
 use pijs_protocol::message::ErrorReport;
 use pijs_runtime::Failure;
@@ -62,4 +63,10 @@ pub enum RummyError {
     /// The model could not be asked, or its reply ended before it was complete.
     #[error("the model: {0}")]
     Model(String),
+}
+
+impl From<StoreError> for RummyError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error.to_string())
+    }
 }

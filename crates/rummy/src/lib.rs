@@ -13,9 +13,9 @@
 //! | [`PluginSet`] | the plugins of a session: where they were found, in which order |
 //! | [`Staged`] | one package made of them, with the dialect's own modules (`dialect/*.ts`) |
 //! | [`PluginRealm`] | the realm that runs them, and what can be delivered to it |
-//! | [`EntryService`], [`EntryConnector`] | the entry store, and the connector that lends it to the realm |
-//! | [`RummySession`] | the plugins, entries and model of a project |
-//! | [`RunDriver`] | runs of a project: turns, proposals, verdict |
+//! | [`EntryConnector`] | the connector that lends the entry store to the realm, and to the host |
+//! | [`RummySession`] | the plugins, entries and models of a folder |
+//! | [`RunDriver`] | runs: loops, turns, proposals, verdict |
 //! | [`RunClient`] | who is told of a run, and decides about its proposals |
 //! | [`CallPath`] | on whose behalf the realm writes; the host decides it for each delivery |
 //!
@@ -25,22 +25,25 @@
 #![warn(missing_docs)]
 
 mod error;
+mod packet;
+mod proposals;
 mod realm;
+mod reply;
 mod run;
 pub mod server;
 mod service;
 pub mod session;
 pub mod settings;
 mod stage;
-mod store;
 mod turn;
 
 pub use error::RummyError;
-pub use realm::{Delivered, Fault, Loaded, PluginRealm, PluginReport, RealmOptions, TurnContext};
-pub use run::{
-    Decision, Project, Proposal, RunClient, RunDriver, RunFlags, RunLimits, RunMode, RunOutcome, RunRequest,
-};
-pub use service::{CallPath, EntryAnswer, EntryConnector, EntryService, ServiceError, Ticket};
+pub use pijs_dialect_rummy::Writer;
+pub use pijs_dialect_rummy::rpc::Notification;
+pub use pijs_dialect_rummy::run::Mode as RunMode;
+pub use proposals::{Decision, Proposal};
+pub use realm::{Delivered, Fault, Loaded, PluginRealm, PluginReport, RealmOptions, Told, TurnContext};
+pub use run::{ModelSource, Project, RunClient, RunDriver, RunFlags, RunLimits, RunOutcome, RunRequest};
+pub use service::{CallPath, EntryConnector, Ticket};
 pub use session::{RummySession, SessionOptions};
 pub use stage::{PluginSet, PluginSource, Staged};
-pub use store::StoreService;

@@ -15,6 +15,7 @@ use pijs_runtime::{
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -102,6 +103,17 @@ struct Answer {
     absent: bool,
     #[serde(default)]
     faults: Vec<Fault>,
+    #[serde(default)]
+    told: Vec<Told>,
+}
+
+/// An event that a plugin emitted and that clients hear of.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Told {
+    /// The hook: `ui.render`, `ui.notify` or `stream.cancelled`.
+    pub hook: String,
+    /// Its payload.
+    pub payload: Value,
 }
 
 /// The realm of a session's plugins.
@@ -113,6 +125,7 @@ pub struct PluginRealm {
     entries: EntryConnector,
     owner: Owner,
     handle: Handle,
+    listener: RefCell<Option<Box<dyn Fn(Told)>>>,
 }
 
 impl PluginRealm {
@@ -157,8 +170,13 @@ impl PluginRealm {
             session.close();
             return Err(RummyError::NotLoaded("the package of plugins registered no command".to_owned()));
         };
-        let realm = Self { session, host, entries, owner: command.owner, handle: command.spec.handle };
-        Ok(realm)
+        let (owner, handle) = (command.owner, command.spec.handle);
+        Ok(Self { session, host, entries, owner, handle, listener: RefCell::new(None) })
+    }
+
+    /// Hands what plugins tell clients to a listener.
+    pub fn listen(&self, listener: impl Fn(Told) + 'static) {
+        self.listener.replace(Some(Box::new(listener)));
     }
 
     /// Runs work that delivers to the plugins, with everything that they wait for.
@@ -192,6 +210,10 @@ impl PluginRealm {
             _ => Map::new(),
         };
         request.insert("op".to_owned(), op.into());
+        let changes = self.entries.take_untold();
+        if !changes.is_empty() {
+            request.insert("changes".to_owned(), changes.into());
+        }
         let args = vec![Value::Object(request)];
         let outcome = self.host.call_back(&self.owner.extension, self.owner.entry, self.handle, args).await;
         let answer = match outcome {
@@ -202,7 +224,10 @@ impl PluginRealm {
             }
             CallbackOutcome::Ended(reason) => return Err(RummyError::Ended(reason)),
         };
-        let Answer { value, absent, faults } = self.read(op, answer)?;
+        let Answer { value, absent, faults, told } = self.read(op, answer)?;
+        if let Some(listener) = self.listener.borrow().as_deref() {
+            told.into_iter().for_each(listener);
+        }
         if absent {
             return Err(RummyError::Absent(op.to_owned()));
         }
@@ -227,7 +252,7 @@ impl PluginRealm {
     pub async fn initialise(&self) -> Result<(), RummyError> {
         let schemes = self.deliver("init", json!({})).await?.value;
         for scheme in schemes.as_array().into_iter().flatten() {
-            self.statement("upsert_scheme", "run", scheme.clone())?;
+            self.entries.with(|store| store.statement("upsert_scheme", "run", scheme))?;
         }
         Ok(())
     }

@@ -4,12 +4,16 @@
 //! stands for a path: a handler that acts for the model, a hook, a client's call. A call without a ticket, or with one that
 //! nobody issued, is a plugin's own. So a plugin that keeps a ticket can write as less than it is, and never as more.
 
+use crate::error::RummyError;
+use pijs_dialect_rummy::{Audit, Options, Profile, Store, StoreError, WaiterId, Writer};
+use pijs_environment::Ambient;
 use pijs_hostcall::{BoxFuture, ChunkSink, Connector, Output, Request};
 use pijs_protocol::{ErrorCode, HostcallError};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::sync::Notify;
+use tokio::sync::oneshot;
 
 /// On whose behalf the store is called, which bounds as whom a call may write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,50 +24,17 @@ pub enum CallPath {
     Client,
     /// A hook, or a plugin by itself.
     Plugin,
-    /// The host; no call of a realm counts as this.
-    System,
 }
 
 impl CallPath {
-    /// The name of the writer that it allows at most.
-    pub fn writer(self) -> &'static str {
+    /// The writer that it allows at most.
+    pub fn ceiling(self) -> Writer {
         match self {
-            Self::Model => "model",
-            Self::Client => "client",
-            Self::Plugin => "plugin",
-            Self::System => "system",
+            Self::Model => Writer::Model,
+            Self::Client => Writer::Client,
+            Self::Plugin => Writer::Plugin,
         }
     }
-}
-
-/// The value that a method of the store returned, and what it changed.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct EntryAnswer {
-    /// The value.
-    pub value: Value,
-    /// `{runId, path, changeType}` of each change, in order.
-    pub changes: Vec<Value>,
-}
-
-/// A refusal of the store: what the plugin's promise is rejected with.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ServiceError {
-    /// The message, which plugins read.
-    pub message: String,
-    /// Further members: `name`, `status`, `outcome`, ...
-    pub details: Value,
-}
-
-/// An entry store.
-pub trait EntryService: Send {
-    /// Calls a method of the store with the arguments that a plugin gave.
-    fn entries(&mut self, method: &str, args: &[Value], path: CallPath) -> Result<EntryAnswer, ServiceError>;
-
-    /// Runs a named statement; `op` is `run`, `get` or `all`. Some are the host's alone.
-    fn statement(&mut self, name: &str, op: &str, params: &Value, path: CallPath) -> Result<Value, ServiceError>;
-
-    /// Reports whether an entry is still to be resolved. `None`: there is no such entry.
-    fn is_unresolved(&mut self, run_id: i64, path: &str) -> Option<bool>;
 }
 
 /// A name under which the realm calls the store on behalf of one delivery.
@@ -75,10 +46,16 @@ pub struct Ticket(pub String);
 pub struct EntryConnector(Arc<Shared>);
 
 struct Shared {
-    service: Mutex<Box<dyn EntryService>>,
-    tickets: Mutex<Tickets>,
-    /// Some call changed the store: whoever waits for a resolution looks again.
-    changed: Notify,
+    inner: Mutex<Inner>,
+    ambient: Ambient,
+}
+
+struct Inner {
+    store: Store,
+    tickets: Tickets,
+    waiters: Waiting,
+    /// Changes that the host made and the realm is still to hear of.
+    untold: Vec<Value>,
 }
 
 #[derive(Default)]
@@ -87,79 +64,162 @@ struct Tickets {
     paths: BTreeMap<String, CallPath>,
 }
 
-/// A lock that a panic left behind is used on: what it guards is whole between calls.
-fn locked<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+#[derive(Default)]
+struct Waiting {
+    issued: u64,
+    parked: BTreeMap<WaiterId, oneshot::Sender<()>>,
+}
+
+impl Inner {
+    /// Wakes the waiters of what was resolved, and returns what changed.
+    fn settle(&mut self) -> Vec<Value> {
+        for waiter in self.store.take_woken().into_iter().flat_map(|woken| woken.waiters) {
+            // One that was dropped meanwhile waits no more.
+            let _ = self.waiters.parked.remove(&waiter).map(|parked| parked.send(()));
+        }
+        let changes = self.store.take_changes();
+        changes.iter().filter_map(|change| serde_json::to_value(change).ok()).collect()
+    }
+}
+
+fn millis(ambient: &Ambient) -> i64 {
+    i64::try_from(ambient.epoch_ms()).unwrap_or(i64::MAX)
 }
 
 impl EntryConnector {
-    /// Lends a store.
-    pub fn new(service: Box<dyn EntryService>) -> Self {
-        Self(Arc::new(Shared { service: Mutex::new(service), tickets: Mutex::default(), changed: Notify::new() }))
+    /// Opens the database at a path, or one in memory; `profile` is that of the plugins.
+    ///
+    /// # Errors
+    ///
+    /// The database belongs to something else, is damaged, or cannot be opened.
+    pub fn open(path: Option<&Path>, profile: &str, divisor: u32, ambient: Ambient) -> Result<Self, RummyError> {
+        let profile = Profile::named(profile)
+            .ok_or_else(|| RummyError::Store(format!("there is no rummy profile `{profile}`: use 2.x or 0.5")))?;
+        let options = Options { profile, token_divisor: divisor, ..Options::default() };
+        let store = match path {
+            Some(path) => Store::open(path, options)?,
+            None => Store::in_memory(options)?,
+        };
+        let (tickets, waiters, untold) = (Tickets::default(), Waiting::default(), Vec::new());
+        let inner = Mutex::new(Inner { store, tickets, waiters, untold });
+        Ok(Self(Arc::new(Shared { inner, ambient })))
+    }
+
+    /// Gives the store somebody who keeps a line of each verb.
+    pub fn set_audit(&self, audit: Box<dyn Audit>) {
+        self.locked().store.set_audit(audit);
+    }
+
+    /// Takes the lock, with the time of this call in the store. A lock that a panic left behind is used on: the store is whole
+    /// between calls.
+    fn locked(&self) -> MutexGuard<'_, Inner> {
+        let mut inner = self.0.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        inner.store.set_now(millis(&self.0.ambient));
+        inner
     }
 
     /// Issues the ticket of a delivery, good until it is withdrawn.
     pub fn issue(&self, path: CallPath) -> Ticket {
-        let mut tickets = locked(&self.0.tickets);
-        tickets.issued += 1;
-        let ticket = format!("t{}", tickets.issued);
-        tickets.paths.insert(ticket.clone(), path.min(CallPath::Plugin));
+        let mut inner = self.locked();
+        inner.tickets.issued += 1;
+        let ticket = format!("t{}", inner.tickets.issued);
+        inner.tickets.paths.insert(ticket.clone(), path);
         Ticket(ticket)
     }
 
     /// Withdraws a ticket.
     pub fn withdraw(&self, ticket: &Ticket) {
-        locked(&self.0.tickets).paths.remove(&ticket.0);
+        self.locked().tickets.paths.remove(&ticket.0);
     }
 
     /// Works on the store as the host.
-    pub fn with<T>(&self, work: impl FnOnce(&mut dyn EntryService) -> T) -> T {
-        let done = work(locked(&self.0.service).as_mut());
-        self.0.changed.notify_waiters();
-        done
+    ///
+    /// # Errors
+    ///
+    /// As the work.
+    pub fn with<T>(&self, work: impl FnOnce(&mut Store) -> Result<T, StoreError>) -> Result<T, RummyError> {
+        let mut inner = self.locked();
+        let done = work(&mut inner.store);
+        let changes = inner.settle();
+        inner.untold.extend(changes);
+        Ok(done?)
     }
 
-    /// Waits until an entry is no longer proposed or streaming, or is gone.
+    /// Takes the changes that the host made since the last call.
+    pub(crate) fn take_untold(&self) -> Vec<Value> {
+        std::mem::take(&mut self.locked().untold)
+    }
+
+    /// Waits until an entry is no longer proposed, or is gone.
     pub async fn resolved(&self, run_id: i64, path: &str) {
-        loop {
-            let changed = self.0.changed.notified();
-            tokio::pin!(changed);
-            // Whoever changes it after this line is heard.
-            changed.as_mut().enable();
-            if locked(&self.0.service).is_unresolved(run_id, path) != Some(true) {
-                return;
+        let parked = {
+            let mut inner = self.locked();
+            inner.waiters.issued += 1;
+            let waiter = WaiterId(inner.waiters.issued);
+            match inner.store.wait(run_id, path, waiter) {
+                Ok(true) => {
+                    let (wake, parked) = oneshot::channel();
+                    inner.waiters.parked.insert(waiter, wake);
+                    Parked { connector: self, waiter, woken: parked }
+                }
+                _ => return,
             }
-            changed.await;
-        }
-    }
-
-    fn path_of(&self, ticket: Option<&str>) -> CallPath {
-        let found = ticket.and_then(|ticket| locked(&self.0.tickets).paths.get(ticket).copied());
-        found.unwrap_or(CallPath::Plugin)
+        };
+        parked.wait().await;
     }
 
     fn serve(&self, request: &Request) -> Result<Output, HostcallError> {
         let params = &request.params;
         let text = |key: &str| params.get(key).and_then(Value::as_str).unwrap_or_default();
-        let answer = if request.method.as_str() == "rummy.db" {
+        let mut inner = self.locked();
+        if request.method.as_str() == "rummy.db" {
             let none = json!({});
-            let value = self.with(|store| {
-                store.statement(text("statement"), text("op"), params.get("params").unwrap_or(&none), CallPath::Plugin)
-            });
-            value.map(|value| json!({ "value": value }))
-        } else {
-            let path = self.path_of(params.get("ticket").and_then(Value::as_str));
-            let args = params.get("args").and_then(Value::as_array).cloned().unwrap_or_default();
-            let answer = self.with(|store| store.entries(text("method"), &args, path));
-            answer.map(|EntryAnswer { value, changes }| json!({ "value": value, "changes": changes }))
-        };
-        answer.map(Output::new).map_err(refusal)
+            let values = params.get("params").unwrap_or(&none);
+            let value = inner.store.plugin_statement(text("statement"), text("op"), values);
+            return value.map(|value| Output::new(json!({ "value": value }))).map_err(|error| refusal(&error));
+        }
+        let ticket = params.get("ticket").and_then(Value::as_str);
+        let path = inner.tickets.path_of(ticket);
+        let args = params.get("args").filter(|args| args.is_array()).cloned().unwrap_or_else(|| json!([]));
+        let value = inner.store.entries(text("method"), &args, path.ceiling());
+        let changes = inner.settle();
+        value.map(|value| Output::new(json!({ "value": value, "changes": changes }))).map_err(|error| refusal(&error))
+    }
+}
+
+impl Tickets {
+    fn path_of(&self, ticket: Option<&str>) -> CallPath {
+        ticket.and_then(|ticket| self.paths.get(ticket).copied()).unwrap_or(CallPath::Plugin)
+    }
+}
+
+/// A waiter that leaves when it is dropped.
+struct Parked<'c> {
+    connector: &'c EntryConnector,
+    waiter: WaiterId,
+    woken: oneshot::Receiver<()>,
+}
+
+impl Parked<'_> {
+    async fn wait(mut self) {
+        // A sender that is gone has nobody left who could resolve anything.
+        let _ = (&mut self.woken).await;
+    }
+}
+
+impl Drop for Parked<'_> {
+    fn drop(&mut self) {
+        let mut inner = self.connector.locked();
+        if inner.waiters.parked.remove(&self.waiter).is_some() {
+            inner.store.leave(self.waiter);
+        }
     }
 }
 
 /// A refusal as the realm gets it. A store that refuses a writer is no gate that denies: the reason says whose move it is.
-fn refusal(error: ServiceError) -> HostcallError {
-    HostcallError::new(ErrorCode::InvalidRequest, error.message).with("reason", "store").with("store", error.details)
+fn refusal(error: &StoreError) -> HostcallError {
+    let denied = HostcallError::new(ErrorCode::InvalidRequest, error.to_string());
+    denied.with("reason", "store").with("store", error.to_json())
 }
 
 impl Connector for EntryConnector {
@@ -186,33 +246,45 @@ impl Connector for EntryConnector {
 mod tests {
     use super::*;
 
-    struct Nothing;
-
-    impl EntryService for Nothing {
-        fn entries(&mut self, _: &str, _: &[Value], path: CallPath) -> Result<EntryAnswer, ServiceError> {
-            Ok(EntryAnswer { value: path.writer().into(), changes: Vec::new() })
-        }
-
-        fn statement(&mut self, _: &str, _: &str, _: &Value, _: CallPath) -> Result<Value, ServiceError> {
-            Ok(Value::Null)
-        }
-
-        fn is_unresolved(&mut self, _: i64, _: &str) -> Option<bool> {
-            None
-        }
-    }
-
     /// Follows rummy's specification, "Four Writer Tiers": the path of a call bounds its writer.
     #[test]
     fn a_ticket_lowers_what_a_call_counts_as_and_never_raises_it() {
-        let connector = EntryConnector::new(Box::new(Nothing));
+        let connector = EntryConnector::open(None, "2.x", 2, Ambient::system()).expect("a store");
         let model = connector.issue(CallPath::Model);
-        let system = connector.issue(CallPath::System);
-        assert_eq!(connector.path_of(Some(&model.0)), CallPath::Model);
-        assert_eq!(connector.path_of(Some(&system.0)), CallPath::Plugin);
-        assert_eq!(connector.path_of(Some("t999")), CallPath::Plugin);
-        assert_eq!(connector.path_of(None), CallPath::Plugin);
+        let path_of = |ticket: Option<&str>| connector.locked().tickets.path_of(ticket);
+        assert_eq!(path_of(Some(&model.0)), CallPath::Model);
+        assert_eq!(path_of(Some("t999")), CallPath::Plugin);
+        assert_eq!(path_of(None), CallPath::Plugin);
         connector.withdraw(&model);
-        assert_eq!(connector.path_of(Some(&model.0)), CallPath::Plugin);
+        assert_eq!(path_of(Some(&model.0)), CallPath::Plugin);
+    }
+
+    #[tokio::test]
+    async fn a_waiter_wakes_when_its_entry_is_resolved_and_leaves_when_it_is_dropped() {
+        use pijs_dialect_rummy::{Set, State};
+        let connector = EntryConnector::open(None, "2.x", 2, Ambient::system()).expect("a store");
+        let path = "log://turn_1/sh/ls";
+        let run = connector.with(|store| {
+            let project = store.upsert_project("demo", None, None)?;
+            let run = store.create_run(project, "demo", None, None)?;
+            store.set(&Set::new(run, path).body("").state(State::Proposed), Writer::Plugin)?;
+            Ok(run)
+        });
+        let run = run.expect("made");
+        let waits = |connector: &EntryConnector| connector.locked().waiters.parked.len();
+        {
+            let mut dropped = Box::pin(connector.resolved(run, path));
+            assert!(futures_util::poll!(dropped.as_mut()).is_pending());
+            assert_eq!(waits(&connector), 1);
+        }
+        assert_eq!(waits(&connector), 0);
+        let waiting = connector.resolved(run, path);
+        let resolving = async {
+            connector
+                .with(|store| store.set(&Set::new(run, path).state(State::Resolved), Writer::Plugin))
+                .expect("set");
+        };
+        tokio::join!(waiting, resolving);
+        assert_eq!((waits(&connector), connector.take_untold().len()), (0, 2));
     }
 }

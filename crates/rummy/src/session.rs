@@ -10,19 +10,21 @@
 
 use crate::error::RummyError;
 use crate::realm::{PluginRealm, RealmOptions};
-use crate::run::{RunClient, RunDriver, RunLimits};
+use crate::run::{ModelSource, RunClient, RunDriver, RunLimits};
 use crate::service::EntryConnector;
 use crate::settings;
 use crate::stage::PluginSet;
-use crate::store::StoreService;
-use pijs_dialect_rummy::verdict;
+use futures_util::future::{FutureExt as _, LocalBoxFuture};
+use pijs_dialect_rummy::{budget, verdict};
 use pijs_environment::Ambient;
 use pijs_llm::models::{Opening, open_http};
 use pijs_llm::provider::Provider;
 use pijs_runtime::trust::Trust;
 use pijs_runtime::{Environment, Failure, Interface, SessionConfig, models};
 use sha2::{Digest as _, Sha256};
-use std::fs;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -62,6 +64,11 @@ pub struct RummySession {
     environment: Environment,
     config: SessionConfig,
     ambient: Ambient,
+    models: RefCell<BTreeMap<String, Arc<dyn Provider>>>,
+    /// Runs that a killed process left with loops to do.
+    left: Vec<i64>,
+    /// Says that this process is at work on the store.
+    _at_work: Option<File>,
 }
 
 /// Folder of the plugins that a project brings.
@@ -120,10 +127,10 @@ pub fn open_store(
     profile: &str,
     in_memory: bool,
     ambient: &Ambient,
-) -> Result<StoreService, RummyError> {
+) -> Result<EntryConnector, RummyError> {
     let divisor = settings::number(environment, "RUMMY_TOKEN_DIVISOR").unwrap_or(2);
     if in_memory {
-        return StoreService::open(None, profile, divisor, ambient.clone());
+        return EntryConnector::open(None, profile, divisor, ambient.clone());
     }
     let path = database(environment);
     let folder = path.parent().unwrap_or(Path::new("."));
@@ -133,7 +140,25 @@ pub fn open_store(
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut maker, 0o700);
     maker.create(folder).map_err(|source| RummyError::File { path: folder.to_owned(), source })?;
-    StoreService::open(Some(&path), profile, divisor, ambient.clone())
+    EntryConnector::open(Some(&path), profile, divisor, ambient.clone())
+}
+
+/// Marks this process as one that is at work on a project's store. When no other one is, what a killed process left is made
+/// usable again. Returns the mark, and the runs that have loops to do.
+fn at_work(environment: &Environment, entries: &EntryConnector) -> Result<(File, Vec<i64>), RummyError> {
+    let path = database(environment).with_extension("lock");
+    let failed = |source| RummyError::File { path: path.clone(), source };
+    let mark = File::options().create(true).truncate(false).write(true).open(&path).map_err(failed)?;
+    let left = match mark.try_lock() {
+        Ok(()) => {
+            let left = entries.with(pijs_dialect_rummy::Store::recover)?;
+            mark.unlock().map_err(failed)?;
+            left
+        }
+        Err(_) => Vec::new(),
+    };
+    mark.lock_shared().map_err(failed)?;
+    Ok((mark, left))
 }
 
 /// Bounds of a run, as the user's settings have them.
@@ -149,10 +174,16 @@ pub fn limits(environment: &Environment) -> RunLimits {
             max_update_repeats: number("RUMMY_MAX_UPDATE_REPEATS", usual.verdict.max_update_repeats),
             ..usual.verdict
         },
-        budget: settings::number(environment, "RUMMY_BUDGET_CEILING").unwrap_or(usual.budget),
-        divisor: settings::number(environment, "RUMMY_TOKEN_DIVISOR").unwrap_or(usual.divisor),
+        budget: settings::number(environment, "RUMMY_BUDGET_CEILING").map_or(usual.budget, share),
         ..usual
     }
+}
+
+/// A share of the context, in thousandths.
+fn share(ceiling: f64) -> budget::Limits {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is between 0 and 1000")]
+    let ceiling_per_mille = (ceiling.clamp(0.0, 1.0) * 1000.0).round() as u32;
+    budget::Limits { ceiling_per_mille }
 }
 
 impl RummySession {
@@ -169,12 +200,24 @@ impl RummySession {
         let SessionOptions { config, plugins, profile, bundled, faithful, in_memory } = options;
         let ambient = Ambient::system();
         let plugins = find_plugins(environment, &plugins)?;
-        let store = open_store(environment, &profile, in_memory, &ambient)?;
-        let entries = EntryConnector::new(Box::new(store));
+        let entries = open_store(environment, &profile, in_memory, &ambient)?;
+        let (mark, left) = match in_memory {
+            true => (None, Vec::new()),
+            false => {
+                let (mark, left) = at_work(environment, &entries)?;
+                (Some(mark), left)
+            }
+        };
         let stage = environment.dirs.agent_dir.join("rummy/stage").join(key(environment));
         let options = RealmOptions { profile, bundled, faithful, stage, session: config.clone() };
         let realm = PluginRealm::open(environment, &plugins, entries, interface, options).await?;
-        Ok(Self { realm, environment: environment.clone(), config, ambient })
+        let (environment, models) = (environment.clone(), RefCell::default());
+        Ok(Self { realm, environment, config, ambient, models, left, _at_work: mark })
+    }
+
+    /// Runs that a killed process left with loops to do.
+    pub fn left(&self) -> &[i64] {
+        &self.left
     }
 
     /// The realm of the plugins.
@@ -199,21 +242,29 @@ impl RummySession {
     /// No model can be asked, or the store or the plugins fail.
     pub async fn driver<'a>(&'a self, client: &'a dyn RunClient) -> Result<RunDriver<'a>, RummyError> {
         self.realm.initialise().await?;
-        let model = self.model().await?;
-        let root = self.environment.dirs.cwd.clone();
-        let project = (root.display().to_string(), root);
-        RunDriver::new(&self.realm, model, self.ambient.clone(), project, limits(&self.environment), client).await
+        let model = ModelSource::open(self, None).await?;
+        let known = model.model();
+        let size = known.context_window();
+        let row = serde_json::json!({
+            "alias": known.id, "actual": format!("{}/{}", known.provider, known.id), "context_length": size,
+        });
+        self.realm.entries().with(|store| store.statement("upsert_model", "get", &row))?;
+        Ok(RunDriver::new(&self.realm, self, self.ambient.clone(), limits(&self.environment), client))
     }
 
-    /// Opens the model that the configuration chooses.
-    async fn model(&self) -> Result<Arc<dyn Provider>, RummyError> {
-        let (environment, config) = (&self.environment, &self.config.model);
-        let options = models::provider_options(environment, config);
-        if let Some(ready) = models::ready(config, &options, &self.ambient)? {
+    /// Opens the model that the configuration chooses, or the one of a name.
+    async fn model(&self, name: Option<&str>) -> Result<Arc<dyn Provider>, RummyError> {
+        let environment = &self.environment;
+        let mut config = self.config.model.clone();
+        if let Some(name) = name {
+            config.name = Some(name.to_owned());
+        }
+        let options = models::provider_options(environment, &config);
+        if let Some(ready) = models::ready(&config, &options, &self.ambient)? {
             return Ok(ready);
         }
         let (offered, _) = self.realm.session().models();
-        let model = models::choose(environment, config, &offered, None, false)?.model;
+        let model = models::choose(environment, &config, &offered, None, false)?.model;
         let said = |error: String| RummyError::Model(error);
         let no_key = || said(format!("there is no key for {}/{}", model.provider, model.id));
         match offered.opening(&model).map_err(|error| said(error.to_string()))? {
@@ -232,5 +283,34 @@ impl RummySession {
     /// Ends the session.
     pub fn close(self) {
         self.realm.close();
+    }
+}
+
+impl ModelSource for RummySession {
+    /// Opens the model of an alias that a client added, or of a name of the catalogue; each is opened once.
+    fn open<'m>(&'m self, alias: Option<&'m str>) -> LocalBoxFuture<'m, Result<Arc<dyn Provider>, RummyError>> {
+        async move {
+            let usual = self.models.borrow().get("").map(Arc::clone);
+            let key = match (alias, &usual) {
+                (Some(alias), Some(usual)) if alias != usual.model().id => alias,
+                (Some(alias), None) => alias,
+                _ => "",
+            };
+            if let Some(open) = self.models.borrow().get(key) {
+                return Ok(Arc::clone(open));
+            }
+            let about = serde_json::json!({ "alias": key });
+            let row = self.realm.entries().with(|store| store.statement("get_model_by_alias", "get", &about))?;
+            let name = (!key.is_empty()).then(|| row["actual"].as_str().unwrap_or(key));
+            let model = self.model(name).await;
+            let model = model.map_err(|error| match error {
+                // A run whose model is nowhere fails, and nothing else does.
+                RummyError::Session(failure) if name.is_some() => RummyError::Model(failure.to_string()),
+                error => error,
+            })?;
+            self.models.borrow_mut().insert(key.to_owned(), Arc::clone(&model));
+            Ok(model)
+        }
+        .boxed_local()
     }
 }

@@ -1,16 +1,15 @@
 //! One turn: what the model is shown, what it says, and its commands one after the other.
 
 use crate::error::RummyError;
+use crate::packet::Packet;
 use crate::realm::TurnContext;
-use crate::run::{Loop, RunDriver, TurnEnd, attributes_of};
+use crate::run::{Loop, RunDriver, TurnEnd};
 use crate::service::CallPath;
+use pijs_dialect_rummy::rpc::Notification;
 use pijs_dialect_rummy::tags::{self, Command};
 use pijs_dialect_rummy::verdict::{self, Verdict};
-use pijs_dialect_rummy::{Profile, State, text};
-use pijs_llm::one_reply;
-use pijs_llm::partial::Partial;
-use pijs_llm::provider::{Request, RequestMessage};
-use serde_json::{Map, Value, json};
+use pijs_dialect_rummy::{Profile, Set, State, Visibility, Writer};
+use serde_json::{Value, json};
 
 /// Longest path of a command.
 const LONGEST_PATH: usize = 512;
@@ -19,24 +18,15 @@ const LONGEST_PATH: usize = 512;
 const SOFT_OUTCOMES: &[&str] = &["not_found", "conflict", "permission"];
 
 /// A turn that runs.
-struct Turn<'t> {
-    number: i64,
+pub(crate) struct Turn<'t> {
+    pub(crate) number: i64,
     /// Its row.
-    id: Value,
-    hooks: TurnContext<'t>,
+    pub(crate) id: Value,
+    pub(crate) hooks: TurnContext<'t>,
     /// The context that handlers get: it writes as the model.
-    handlers: TurnContext<'t>,
+    pub(crate) handlers: TurnContext<'t>,
     /// Errors that belong to no action.
-    errors: u32,
-}
-
-/// The input that the model is shown.
-struct Packet {
-    ctx: Value,
-    system: String,
-    messages: Value,
-    tokens: i64,
-    ceiling: i64,
+    pub(crate) errors: usize,
 }
 
 /// A command that was recorded.
@@ -50,29 +40,19 @@ struct Recorded {
 
 impl RunDriver<'_> {
     /// Runs the next turn of a loop.
-    pub(crate) async fn turn(&self, state: &mut Loop<'_>) -> Result<TurnEnd, RummyError> {
-        let (run_id, mode) = (state.run_id, state.request.mode.as_str());
-        let number = self.realm.system("nextTurn", vec![run_id.into()])?.as_i64().unwrap_or_default();
-        if state.iteration == 1 {
+    pub(crate) async fn turn(&self, state: &mut Loop) -> Result<TurnEnd, RummyError> {
+        let run_id = state.run_id;
+        let number = self.store(|store| store.next_turn(run_id))?;
+        if state.start_turn == 0 {
             state.start_turn = number;
         }
         let made = json!({ "run_id": run_id, "loop_id": state.loop_id, "sequence": number });
-        let turn_id = self.realm.statement("create_turn", "get", made)?["id"].clone();
-        let facts = |writer: &str| {
-            let flags = state.request.flags;
-            json!({
-                "project": { "id": self.project.id, "name": self.project.name, "project_root": self.project.root },
-                "projectId": self.project.id, "runId": run_id, "turnId": turn_id, "loopId": state.loop_id,
-                "sequence": number, "type": mode, "toolSet": { "$set": state.tools }, "contextSize": self.context_size(),
-                "loopPrompt": state.request.prompt, "writer": writer, "noRepo": flags.no_repo,
-                "noInteraction": flags.no_interaction, "noWeb": flags.no_web, "noProposals": flags.no_proposals,
-                "yolo": flags.yolo,
-            })
-        };
+        let turn_id = self.store(|store| store.statement("create_turn", "get", &made))?["id"].take();
+        let facts = |writer: &str| self.facts(state, number, &turn_id, writer);
         let hooks = self.realm.context(&format!("run{run_id}/turn{number}"), facts("plugin"), CallPath::Plugin).await?;
         let name = format!("run{run_id}/turn{number}/model");
         let handlers = self.realm.context(&name, facts("model"), CallPath::Model).await?;
-        let mut turn = Turn { number, id: turn_id.clone(), hooks, handlers, errors: 0 };
+        let mut turn = Turn { number, id: turn_id, hooks, handlers, errors: 0 };
         let end = self.turn_in(state, &mut turn).await;
         let Turn { hooks, handlers, .. } = turn;
         // A realm that was stopped has nothing to close.
@@ -83,50 +63,50 @@ impl RunDriver<'_> {
         end
     }
 
-    async fn turn_in(&self, state: &mut Loop<'_>, turn: &mut Turn<'_>) -> Result<TurnEnd, RummyError> {
-        let (mode, rummy) = (state.request.mode.as_str(), turn.hooks.reference());
-        let is_continuation = state.iteration > 1;
+    /// The facts of a turn, as `rummy` has them.
+    pub(crate) fn facts(&self, state: &Loop, turn: i64, turn_id: &Value, writer: &str) -> Value {
+        let mut facts = state.flags.to_json();
+        let project = &state.project;
+        let more = json!({
+            "project": { "id": project.id, "name": project.name, "project_root": project.root },
+            "projectId": project.id, "runId": state.run_id, "turnId": turn_id, "loopId": state.loop_id, "sequence": turn,
+            "type": state.mode.as_str(), "toolSet": { "$set": state.tools }, "contextSize": state.context_size,
+            "loopPrompt": state.prompt, "writer": writer,
+        });
+        if let (Some(facts), Value::Object(more)) = (facts.as_object_mut(), more) {
+            facts.extend(more);
+        }
+        facts
+    }
+
+    async fn turn_in(&self, state: &mut Loop, turn: &mut Turn<'_>) -> Result<TurnEnd, RummyError> {
         let started = json!({
-            "rummy": rummy, "mode": mode, "prompt": state.request.prompt, "isContinuation": is_continuation,
-            "loopIteration": state.iteration,
+            "rummy": turn.hooks.reference(), "mode": state.mode.as_str(), "prompt": state.prompt,
+            "isContinuation": state.iteration > 1, "loopIteration": state.iteration,
         });
         self.emit("turn.started", started).await?;
-        let packet = self.packet(state, turn, false).await?;
-        let packet = match packet.tokens > packet.ceiling && state.iteration == 1 {
-            true => self.packet(state, turn, true).await?,
-            false => packet,
-        };
+        let packet = self.packet(state, turn).await?;
         self.progress(state, turn, "thinking").await?;
-        let told = json!({ "rummy": turn.hooks.reference(), "ctx": packet.ctx });
-        let overflow = (packet.tokens - packet.ceiling).max(0);
-        let asked = json!({
-            "messages": packet.messages, "rows": packet.ctx["rows"], "contextSize": self.context_size(),
-            "lastPromptTokens": packet.ctx["lastContextTokens"], "assembledTokens": packet.tokens,
-            "ok": overflow == 0, "overflow": overflow,
-        });
-        let asked = self.realm.filter("turn.beforeDispatch", asked, vec![told]).await?;
-        if asked["ok"] == Value::Bool(false) {
-            let over = asked["overflow"].as_i64().unwrap_or(overflow);
-            let message = format!("413: the context is {over} tokens over its ceiling of {}", packet.ceiling);
-            self.log_error(state, turn, &message, 413, false).await?;
-            return self.verdict(state, turn, &[], None, None).await;
-        }
-        let model = self.model.model().id.clone();
+        let messages = match self.checked(state, turn, &packet).await? {
+            Ok(messages) => messages,
+            Err(message) => {
+                self.log_error(state, turn, &message, 413, false).await?;
+                return self.verdict(state, turn, &[], None).await;
+            }
+        };
+        let model = state.model.model().id.clone();
         let about = json!({
-            "model": model, "projectId": self.project.id, "runId": state.run_id, "runAlias": state.request.alias,
+            "model": model, "projectId": state.project.id, "runId": state.run_id, "runAlias": state.alias,
             "turn": turn.number,
         });
-        let messages = self.realm.filter("llm.messages", asked["messages"].clone(), vec![about.clone()]).await?;
+        let messages = self.realm.filter("llm.messages", messages, vec![about.clone()]).await?;
         self.emit("llm.request.started", json!({ "model": model, "turn": turn.number })).await?;
-        let reply = self.complete(&messages, &packet.system).await;
-        let reply = match reply {
+        let reply = match self.complete(state, turn, &messages, &packet.system).await {
             Ok(reply) => reply,
-            Err(RummyError::Model(message)) if !self.cancel.is_cancelled() => {
+            Err(RummyError::Model(_)) if self.cancel.is_cancelled() => return Ok(TurnEnd::stop(499, None)),
+            Err(RummyError::Model(message)) => {
                 self.log_error(state, turn, &format!("504: {message}"), 504, false).await?;
-                return self.verdict(state, turn, &[], None, None).await;
-            }
-            Err(RummyError::Model(_)) => {
-                return Ok(TurnEnd { goes_on: false, status: 499, summary: None, reason: None });
+                return self.verdict(state, turn, &[], None).await;
             }
             Err(error) => return Err(error),
         };
@@ -134,33 +114,12 @@ impl RunDriver<'_> {
         let raw = self.realm.filter("llm.response", reply, vec![about]).await?;
         self.emit("llm.request.completed", json!({ "model": model, "turn": turn.number, "usage": usage })).await?;
         self.progress(state, turn, "processing").await?;
-        let message = raw["choices"][0]["message"].clone();
-        let content = message["content"].as_str().unwrap_or_default().to_owned();
-        // A tag that is not advertised, in a run that asks, say, is a command all the same: the policy rejects it.
-        let of_plugins = state.tools.iter().filter_map(Value::as_str);
-        let tools: Vec<&str> = Profile::v2().tools.iter().copied().chain(of_plugins).collect();
-        let parsed = tags::parse_with(&content, &tools, self.limits.commands);
-        for warning in &parsed.warnings {
-            self.log_error(state, turn, warning, 422, true).await?;
-        }
-        let commands: Vec<Value> = parsed.commands.iter().map(Command::to_json).collect();
-        let seed = message["reasoning_content"].as_str().unwrap_or_default();
-        let reasoning = self.realm.filter("llm.reasoning", seed.into(), vec![json!({ "commands": commands })]).await?;
-        self.stats(turn, &usage, packet.tokens, &reasoning)?;
-        let mut response_message = message;
-        response_message["reasoning_content"] = reasoning;
-        let response = json!({
-            "rummy": turn.hooks.reference(), "turn": turn.number, "result": raw, "responseMessage": response_message,
-            "content": content, "commands": commands, "unparsed": parsed.unparsed, "assembledTokens": packet.tokens,
-            "contextSize": self.context_size(), "systemMsg": packet.system, "userMsg": packet.messages[1]["content"],
-        });
-        self.emit("turn.response", response).await?;
+        let (content, commands) = self.read_reply(state, turn, &packet, raw).await?;
         let mut recorded = Vec::new();
-        for (at, command) in parsed.commands.iter().enumerate() {
+        for (at, command) in commands.iter().enumerate() {
             recorded.push(self.record(state, turn, at, command).await?);
         }
-        let has_update = parsed.commands.iter().any(|command| command.name == "update");
-        if has_update {
+        if commands.iter().any(|command| command.name == "update") {
             self.dispatch_all(state, turn, &recorded).await?;
         } else {
             let words =
@@ -170,147 +129,72 @@ impl RunDriver<'_> {
                 self.abort(state, one)?;
             }
         }
-        let after = json!({ "contextSize": self.context_size(), "ctx": packet.ctx, "rummy": turn.hooks.reference() });
-        self.emit("turn.dispatched", after.clone()).await?;
-        self.realm.call("budget.postDispatch", vec![after]).await?;
-        self.verdict(state, turn, &recorded, Some(&content), Some(&commands)).await
+        self.after_dispatch(state, turn, &packet).await?;
+        let commands: Vec<Value> = commands.iter().map(Command::to_json).collect();
+        self.verdict(state, turn, &recorded, Some((&content, &commands))).await
     }
 
-    fn context_size(&self) -> i64 {
-        let size = self.model.model().context_window().and_then(|size| i64::try_from(size).ok());
-        size.unwrap_or(self.limits.context)
-    }
-
-    async fn progress(&self, state: &Loop<'_>, turn: &Turn<'_>, status: &str) -> Result<(), RummyError> {
-        let told = json!({
-            "projectId": self.project.id, "run": state.request.alias, "turn": turn.number, "status": status,
+    /// Reads the commands of a reply, and has plugins hear of it. Returns its text besides.
+    async fn read_reply(
+        &self,
+        state: &Loop,
+        turn: &mut Turn<'_>,
+        packet: &Packet,
+        raw: Value,
+    ) -> Result<(String, Vec<Command>), RummyError> {
+        let mut message = raw["choices"][0]["message"].clone();
+        let content = message["content"].as_str().unwrap_or_default().to_owned();
+        // A tag that is not advertised, in a run that asks, say, is a command all the same: the policy rejects it.
+        let of_plugins = state.tools.iter().filter_map(Value::as_str);
+        let tools: Vec<&str> = Profile::v2().tools.iter().copied().chain(of_plugins).collect();
+        let parsed = tags::parse_with(&content, &tools, self.limits.commands);
+        for warning in &parsed.warnings {
+            self.log_error(state, turn, warning, 422, true).await?;
+        }
+        let commands: Vec<Value> = parsed.commands.iter().map(Command::to_json).collect();
+        let seed = message["reasoning_content"].take();
+        let reasoning = self.realm.filter("llm.reasoning", seed, vec![json!({ "commands": commands })]).await?;
+        self.stats(turn, &raw["usage"], packet.tokens, &reasoning)?;
+        message["reasoning_content"] = reasoning;
+        let response = json!({
+            "rummy": turn.hooks.reference(), "turn": turn.number, "result": raw, "responseMessage": message,
+            "content": content, "commands": commands, "unparsed": parsed.unparsed, "assembledTokens": packet.tokens,
+            "contextSize": state.context_size, "systemMsg": packet.system, "userMsg": packet.messages[1]["content"],
         });
-        self.client.notify("run/progress", &told);
+        self.emit("turn.response", response).await?;
+        Ok((content, parsed.commands))
+    }
+
+    async fn progress(&self, state: &Loop, turn: &Turn<'_>, status: &str) -> Result<(), RummyError> {
+        let (run, number) = (self.alias(state.run_id)?, turn.number);
+        let told = json!({ "projectId": state.project.id, "run": run, "turn": number, "status": status });
+        let notification = Notification::RunProgress { run, turn: number, status: status.to_owned() };
+        self.client.notify(state.project.id, &notification);
         self.emit("run.progress", told).await.map(drop)
     }
 
-    fn stats(&self, turn: &Turn<'_>, usage: &Value, context: i64, reasoning: &Value) -> Result<(), RummyError> {
+    fn stats(&self, turn: &Turn<'_>, usage: &Value, measured: i64, reasoning: &Value) -> Result<(), RummyError> {
         let count = |key: &str| usage[key].as_i64().unwrap_or_default();
+        // The number that the provider reports is the truth; the next turn's budget begins with it.
+        let context = if count("prompt_tokens") > 0 { count("prompt_tokens") } else { measured };
         let said = json!({
             "id": turn.id, "context_tokens": context, "reasoning_content": reasoning, "prompt_tokens": count("prompt_tokens"),
             "cached_tokens": count("cached_tokens"), "completion_tokens": count("completion_tokens"),
             "reasoning_tokens": 0, "total_tokens": count("total_tokens"), "cost": 0,
         });
-        self.realm.statement("update_turn_stats", "run", said).map(drop)
-    }
-
-    /// Materialises the entries of the run and assembles the two messages.
-    async fn packet(&self, state: &Loop<'_>, turn: &Turn<'_>, demotes: bool) -> Result<Packet, RummyError> {
-        let run_id = state.run_id;
-        if demotes {
-            let prompts = json!({ "runId": run_id, "path": "prompt://*", "visibility": "summarized", "pattern": true });
-            self.realm.system("set", vec![prompts])?;
-        }
-        let prompt = self.realm.call("instructions.resolveSystemPrompt", vec![turn.hooks.reference()]).await?;
-        let prompt = prompt.and_then(|prompt| prompt.as_str().map(str::to_owned)).unwrap_or_default();
-        turn.hooks.adopt(json!({ "systemPrompt": prompt })).await?;
-        let rows = self.realm.statement("get_model_context", "all", json!({ "run_id": run_id }))?;
-        let mut rows = rows.as_array().cloned().unwrap_or_default();
-        let shown: Vec<Value> = rows.iter().map(viewed).collect();
-        let views = self.realm.deliver("view", json!({ "rows": shown })).await?.value;
-        self.realm.statement("clear_turn_context", "run", json!({ "run_id": run_id, "turn": turn.number }))?;
-        let (mut floor, mut premium) = (0, 0);
-        for (row, views) in rows.iter_mut().zip(views.as_array().into_iter().flatten()) {
-            let (visible, summarized) = (views[0].as_str().unwrap_or_default(), views[1].as_str().unwrap_or_default());
-            let [visible_tokens, summarized_tokens] = [visible, summarized].map(|text| self.tokens(text));
-            let more = (visible_tokens - summarized_tokens).max(0);
-            floor += summarized_tokens;
-            let is_visible = row["visibility"] == "visible";
-            premium += if is_visible { more } else { 0 };
-            let state_of = row["state"].as_str().and_then(|state| State::parse(state).ok()).unwrap_or(State::Resolved);
-            let status = text::state_to_status(state_of, row["outcome"].as_str());
-            let attributes = attributes_of(row);
-            let Some(members) = row.as_object_mut() else { continue };
-            members.insert("body".to_owned(), if is_visible { visible } else { summarized }.into());
-            members.insert("attributes".to_owned(), attributes.into());
-            members.insert("source_turn".to_owned(), members.get("turn").cloned().unwrap_or_default());
-            let numbers = [("vTokens", visible_tokens), ("sTokens", summarized_tokens), ("aTokens", more)];
-            members.extend(numbers.map(|(name, tokens)| (name.to_owned(), tokens.into())));
-            members.insert("vBody".to_owned(), visible.into());
-            members.insert("sBody".to_owned(), summarized.into());
-            members.insert("status".to_owned(), status.into());
-            let mut kept = members.clone();
-            kept.insert("attributes".to_owned(), Value::from(Value::Object(attributes_of(row)).to_string()));
-            kept.extend(
-                [("run_id", json!(run_id)), ("loop_id", json!(state.loop_id)), ("turn", json!(turn.number))]
-                    .map(|(name, value)| (name.to_owned(), value)),
-            );
-            self.realm.statement("insert_turn_context", "run", Value::Object(kept))?;
-        }
-        let told = json!({ "runId": run_id, "turn": turn.number, "rowCount": rows.len() });
-        self.emit("context.materialized", told).await?;
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_precision_loss,
-            reason = "a context has far less than 2^52 tokens"
-        )]
-        let ceiling = (self.context_size() as f64 * self.limits.budget).floor() as i64;
-        let usage = floor + premium + self.tokens(&prompt);
-        let last = self.realm.statement("get_last_context_tokens", "get", json!({ "run_id": run_id }))?;
-        let ctx = json!({
-            "rows": rows, "loopStartTurn": state.start_turn, "type": state.request.mode.as_str(),
-            "toolSet": { "$set": state.tools }, "contextSize": self.context_size(), "turn": turn.number,
-            "lastContextTokens": last["context_tokens"].as_i64().unwrap_or_default(), "systemPrompt": prompt,
-            "runId": run_id, "loopId": state.loop_id, "mode": state.request.mode.as_str(), "loopIteration": state.iteration,
-            "budget": { "tokenUsage": usage, "tokensFree": (ceiling - usage).max(0), "ceiling": ceiling },
-        });
-        let system = self.realm.filter("assembly.system", prompt.into(), vec![ctx.clone()]).await?;
-        let user = self.realm.filter("assembly.user", "".into(), vec![ctx.clone()]).await?;
-        let [system, user] = [system, user].map(|text| text.as_str().unwrap_or_default().to_owned());
-        let tokens = self.tokens(&system) + self.tokens(&user);
-        let messages = json!([{ "role": "system", "content": system }, { "role": "user", "content": user }]);
-        Ok(Packet { ctx, system, messages, tokens, ceiling })
-    }
-
-    fn tokens(&self, words: &str) -> i64 {
-        text::count_tokens(words, self.limits.divisor)
-    }
-
-    /// Asks the model; its reply in the form of chat completions.
-    async fn complete(&self, messages: &Value, system: &str) -> Result<Value, RummyError> {
-        let mut request = Request { system: system.to_owned(), ..Request::default() };
-        for message in messages.as_array().into_iter().flatten() {
-            let words = message["content"].as_str().unwrap_or_default();
-            match message["role"].as_str() {
-                Some("system") => words.clone_into(&mut request.system),
-                _ => request.messages.push(RequestMessage::user(words)),
-            }
-        }
-        let mut partial = Partial::new(self.model.model(), self.ambient.epoch_ms());
-        let stream = self.model.send(self.model.payload(&request).into(), self.cancel.child_token());
-        let done = one_reply::collect(&mut partial, stream, &()).await;
-        done.map_err(|error| RummyError::Model(error.to_string()))?;
-        partial.finish();
-        let reply = partial.shown().so_far();
-        let thinking: Vec<String> = reply.content.iter().filter_map(thinking_of).collect();
-        let usage = &reply.usage;
-        Ok(json!({
-            "model": reply.model,
-            "choices": [{ "index": 0, "finish_reason": "stop", "message": {
-                "role": "assistant", "content": reply.text(), "reasoning_content": thinking.join("\n"),
-            } }],
-            "usage": {
-                "prompt_tokens": usage.input + usage.cache_read, "cached_tokens": usage.cache_read,
-                "completion_tokens": usage.output, "total_tokens": usage.total_tokens,
-            },
-        }))
+        self.store(|store| store.statement("update_turn_stats", "run", &said)).map(drop)
     }
 
     /// Keeps an error that belongs to no action, as a plugin makes it an entry; one that is not soft is a strike.
-    async fn log_error(
+    pub(crate) async fn log_error(
         &self,
-        state: &Loop<'_>,
+        state: &Loop,
         turn: &mut Turn<'_>,
         message: &str,
         status: u16,
         soft: bool,
     ) -> Result<(), RummyError> {
-        turn.errors += u32::from(!soft);
+        turn.errors += usize::from(!soft);
         let error = json!({
             "store": turn.hooks.store(), "runId": state.run_id, "turn": turn.number, "loopId": state.loop_id,
             "message": message, "status": status, "soft": soft,
@@ -321,18 +205,14 @@ impl RunDriver<'_> {
     /// Writes a command down before anything is done.
     async fn record(
         &self,
-        state: &Loop<'_>,
+        state: &Loop,
         turn: &Turn<'_>,
         at: usize,
         command: &Command,
     ) -> Result<Recorded, RummyError> {
         let target = ["path", "command", "question", "query", "body"].into_iter().find_map(|field| command.text(field));
         let target = target.unwrap_or_default().lines().next().unwrap_or_default().to_owned();
-        let path = self.realm.system(
-            "logPath",
-            vec![state.run_id.into(), turn.number.into(), command.name.as_str().into(), target.as_str().into()],
-        )?;
-        let path = path.as_str().unwrap_or_default().to_owned();
+        let path = self.store(|store| store.log_path(state.run_id, turn.number, &command.name, &target))?;
         let mut attributes = command.fields.clone();
         let body = attributes.remove("body").and_then(|body| body.as_str().map(str::to_owned)).unwrap_or_default();
         let given = command.text("path").unwrap_or_default();
@@ -344,29 +224,25 @@ impl RunDriver<'_> {
         });
         let about = json!({
             "store": turn.hooks.store(), "runId": state.run_id, "turn": turn.number, "loopId": state.loop_id,
-            "mode": state.request.mode.as_str(),
+            "mode": state.mode.as_str(),
         });
         let entry = self.realm.filter("entry.recording", entry, vec![about]).await?;
         let is_rejected = matches!(entry["state"].as_str(), Some("failed" | "cancelled"));
         // Until its handler is through it is under way: a process that dies leaves nothing that looks done.
-        let kept = if is_rejected { entry["state"].clone() } else { "streaming".into() };
-        let written = json!({
-            "runId": state.run_id, "turn": turn.number, "loopId": state.loop_id, "path": path, "body": entry["body"],
-            "state": kept, "outcome": entry["outcome"], "attributes": entry["attributes"], "visibility": "visible",
-            "writer": "system",
-        });
-        self.realm.system("set", vec![written])?;
+        let kept = entry["state"].as_str().and_then(|state| State::parse(state).ok()).filter(|_| is_rejected);
+        let set = Set {
+            outcome: entry["outcome"].as_str().map(str::to_owned),
+            ..Set::new(state.run_id, &path).body(entry["body"].as_str().unwrap_or_default())
+        };
+        let set = set.state(kept.unwrap_or(State::Streaming)).visibility(Visibility::Visible);
+        let set = set.during(turn.number, Some(state.loop_id)).attributes(entry["attributes"].clone());
+        self.store(|store| store.set(&set, Writer::System))?;
         let entry = turn.hooks.shared(&format!("entry{at}"), entry);
         Ok(Recorded { scheme: command.name.clone(), path, entry, is_rejected })
     }
 
     /// Carries recorded commands out in order; after one that failed or was rejected the rest is aborted.
-    async fn dispatch_all(
-        &self,
-        state: &Loop<'_>,
-        turn: &mut Turn<'_>,
-        recorded: &[Recorded],
-    ) -> Result<(), RummyError> {
+    async fn dispatch_all(&self, state: &Loop, turn: &mut Turn<'_>, recorded: &[Recorded]) -> Result<(), RummyError> {
         let mut aborted = false;
         for one in recorded {
             if one.is_rejected {
@@ -387,107 +263,105 @@ impl RunDriver<'_> {
     }
 
     /// Ends a command that was recorded and is not carried out.
-    fn abort(&self, state: &Loop<'_>, one: &Recorded) -> Result<(), RummyError> {
-        let entry = json!({
-            "runId": state.run_id, "path": one.path, "state": "cancelled", "outcome": "aborted", "writer": "system",
-        });
-        self.realm.system("set", vec![entry]).map(drop)
+    fn abort(&self, state: &Loop, one: &Recorded) -> Result<(), RummyError> {
+        let set = Set::new(state.run_id, &one.path).state(State::Cancelled).outcome("aborted");
+        self.store(|store| store.set(&set, Writer::System))
     }
 
-    async fn dispatch(&self, state: &Loop<'_>, turn: &mut Turn<'_>, one: &Recorded) -> Result<bool, RummyError> {
+    async fn dispatch(&self, state: &Loop, turn: &mut Turn<'_>, one: &Recorded) -> Result<bool, RummyError> {
         let around = json!({ "entry": one.entry, "rummy": turn.handlers.reference() });
         self.emit("tool.before", around.clone()).await?;
         match self.realm.dispatch(&one.scheme, one.entry.clone(), &turn.handlers).await {
             Ok(_) => {}
             Err(RummyError::Threw(error)) => {
-                let failed = json!({
-                    "runId": state.run_id, "path": one.path, "state": "failed", "outcome": "error", "writer": "system",
-                });
-                self.realm.system("set", vec![failed])?;
+                let failed = Set::new(state.run_id, &one.path).state(State::Failed).outcome("error");
+                self.store(|store| store.set(&failed, Writer::System))?;
                 let message = format!("500: {}: {}", one.scheme, error.message);
                 self.log_error(state, turn, &message, 500, false).await?;
             }
             Err(error) => return Err(error),
         }
-        if self.state_of(state.run_id, &one.path)?.0 == "streaming" {
-            let done = json!({ "runId": state.run_id, "path": one.path, "state": "resolved", "writer": "system" });
-            self.realm.system("set", vec![done])?;
-        }
+        self.store(|store| match store.entry(state.run_id, &one.path)? {
+            Some(entry) if entry.state == State::Streaming => {
+                store.set(&Set::new(state.run_id, &one.path).state(State::Resolved), Writer::System)
+            }
+            _ => Ok(()),
+        })?;
         self.emit("tool.after", around).await?;
         self.emit("entry.created", one.entry.clone()).await?;
-        self.tell_state(state, turn, 102, None).await?;
+        self.tell_state(state.project.id, state.run_id, (turn.number, 102), "", false).await?;
         let prepared = json!({ "rummy": turn.hooks.reference(), "recorded": [one.entry] });
         self.emit("proposal.prepare", prepared).await?;
-        let mut accepted = true;
-        for row in self.unresolved(state.run_id)? {
-            let pending = json!({
-                "projectId": self.project.id, "run": state.request.alias, "proposed": [row],
-                "rummy": turn.hooks.reference(),
-            });
-            self.emit("proposal.pending", pending).await?;
-            self.client.notify("run/proposal", &json!({ "run": state.request.alias, "proposed": [row] }));
-            accepted &= self.settle(state, &row).await?;
-        }
-        let (reached, outcome) = self.state_of(state.run_id, &one.path)?;
-        Ok(accepted && (reached != "failed" || is_soft(&outcome)))
-    }
-
-    /// Tells clients where the run stands.
-    async fn tell_state(
-        &self,
-        state: &Loop<'_>,
-        turn: &Turn<'_>,
-        status: u16,
-        summary: Option<&str>,
-    ) -> Result<(), RummyError> {
-        let run_id: Value = state.run_id.into();
-        let history = self.realm.system("getLog", vec![run_id.clone()])?;
-        let unknowns = self.realm.system("getUnknowns", vec![run_id])?;
-        let told = json!({
-            "projectId": self.project.id, "run": state.request.alias, "turn": turn.number, "status": status,
-            "summary": summary, "history": history, "unknowns": unknowns, "telemetry": null,
-        });
-        self.client.notify("run/state", &told);
-        self.emit("run.state", told).await.map(drop)
+        let accepted = self.settle_all(state, &turn.hooks.reference()).await?;
+        let entry = self.store(|store| store.entry(state.run_id, &one.path))?;
+        let is_soft = |outcome: &str| SOFT_OUTCOMES.iter().any(|soft| outcome.starts_with(soft));
+        Ok(accepted
+            && entry.is_none_or(|entry| {
+                entry.state != State::Failed || is_soft(entry.outcome.as_deref().unwrap_or_default())
+            }))
     }
 
     /// Decides whether the loop continues.
     async fn verdict(
         &self,
-        state: &mut Loop<'_>,
+        state: &mut Loop,
         turn: &mut Turn<'_>,
         recorded: &[Recorded],
-        content: Option<&str>,
-        commands: Option<&[Value]>,
+        said: Option<(&str, &[Value])>,
     ) -> Result<TurnEnd, RummyError> {
         let mut entries = Vec::new();
         let mut judged = Vec::new();
         for one in recorded {
-            let row = self.row(state.run_id, &one.path)?;
+            let row = self.store(|store| store.entry(state.run_id, &one.path))?;
+            let attributes = row.as_ref().and_then(|row| serde_json::from_str(&row.attributes).ok());
+            let (reached, outcome) = row.map_or((None, None), |row| (Some(row.state), row.outcome));
+            let mut entry = one.entry.clone();
+            entry["value"] = json!({ "state": reached, "outcome": outcome });
+            entries.push(entry);
             judged.push(verdict::Recorded {
                 scheme: one.scheme.clone(),
-                attributes: attributes_of(&row),
-                state: row["state"].as_str().and_then(|state| State::parse(state).ok()),
-                outcome: row["outcome"].as_str().map(str::to_owned),
+                attributes: attributes.unwrap_or_default(),
+                state: reached,
+                outcome,
             });
-            let mut entry = one.entry.clone();
-            entry["value"] = json!({ "state": row["state"], "outcome": row["outcome"] });
-            entries.push(entry);
         }
+        let (content, commands) = said.unzip();
         let about = json!({
             "recorded": entries, "content": content, "commands": commands, "runId": state.run_id, "turn": turn.number,
             "loopId": state.loop_id, "rummy": turn.hooks.reference(),
         });
         let resolved = self.realm.call("update.resolve", vec![about]).await?.unwrap_or_default();
         let summary = resolved["summaryText"].as_str().map(str::to_owned);
-        let status = resolved["status"].as_i64().and_then(|status| u16::try_from(status).ok()).unwrap_or(200);
         let judged = verdict::Turn {
             recorded: judged,
-            errors: turn.errors as usize,
-            terminal: summary.as_ref().map(|_| i64::from(status)),
+            errors: turn.errors,
+            terminal: summary.as_ref().map(|_| resolved["status"].as_i64().unwrap_or(200)),
             update: resolved["updateText"].as_str().map(str::to_owned),
         };
         let judged = state.judge.judge(&judged);
+        let end = self.voted(state, turn, &entries, summary, judged).await?;
+        let result = json!({
+            "turn": turn.number, "turnId": turn.id, "recorded": entries, "summaryText": end.summary,
+            "updateText": resolved["updateText"], "model": state.model.model().id, "contextSize": state.context_size,
+            "usage": null,
+        });
+        self.emit("turn.completed", result).await?;
+        let at = (turn.number, 102);
+        self.tell_state(state.project.id, state.run_id, at, end.summary.as_deref().unwrap_or_default(), true).await?;
+        let step = json!({ "projectId": state.project.id, "run": self.alias(state.run_id)?, "turn": turn.number });
+        self.emit("run.step.completed", step).await?;
+        Ok(end)
+    }
+
+    /// Has plugins vote on a verdict: one that ends the loop does, and otherwise the judge decides.
+    async fn voted(
+        &self,
+        state: &Loop,
+        turn: &Turn<'_>,
+        entries: &[Value],
+        summary: Option<String>,
+        judged: Verdict,
+    ) -> Result<TurnEnd, RummyError> {
         let told = json!({
             "store": turn.hooks.store(), "runId": state.run_id, "loopId": state.loop_id, "turn": turn.number,
             "recorded": entries, "summaryText": summary,
@@ -497,48 +371,17 @@ impl RunDriver<'_> {
             Some(verdict) if verdict["continue"] == Value::Bool(false) => verdict,
             _ => voted,
         };
-        let stop =
-            |status: u16, reason: Option<String>| TurnEnd { goes_on: false, status, summary: summary.clone(), reason };
-        let end = if voted["continue"] == Value::Bool(false) {
-            let status = voted["status"].as_u64().and_then(|status| u16::try_from(status).ok()).unwrap_or(499);
-            stop(status, voted["reason"].as_str().map(str::to_owned))
-        } else {
-            match judged {
-                Verdict::End { status, reason } => stop(u16::try_from(status).unwrap_or(500), reason),
-                Verdict::Continue { reason } => TurnEnd { goes_on: true, status: 102, summary: None, reason },
-            }
+        let stop = |status: Option<u16>, reason: Option<String>| TurnEnd {
+            summary: summary.clone(),
+            ..TurnEnd::stop(status.unwrap_or(499), reason)
         };
-        let result = json!({
-            "turn": turn.number, "recorded": entries, "summaryText": summary, "updateText": resolved["updateText"],
-            "model": self.model.model().id, "contextSize": self.context_size(), "usage": null,
-        });
-        self.emit("turn.completed", result).await?;
-        self.tell_state(state, turn, end.status, end.summary.as_deref()).await?;
-        let step = json!({ "projectId": self.project.id, "run": state.request.alias, "turn": turn.number });
-        self.emit("run.step.completed", step).await?;
-        Ok(end)
-    }
-}
-
-/// A row as a view gets it: a log entry is shown by the tool whose action it records.
-fn viewed(row: &Value) -> Value {
-    let attributes = attributes_of(row);
-    let action = attributes.get("action").cloned();
-    let mut shown: Map<String, Value> = row.as_object().cloned().unwrap_or_default();
-    if let (Some(action), Some("log")) = (action, row["scheme"].as_str()) {
-        shown.insert("scheme".to_owned(), action);
-    }
-    shown.insert("attributes".to_owned(), attributes.into());
-    Value::Object(shown)
-}
-
-fn is_soft(outcome: &str) -> bool {
-    SOFT_OUTCOMES.iter().any(|soft| outcome.starts_with(soft))
-}
-
-fn thinking_of(block: &pijs_llm::message::Block) -> Option<String> {
-    match block {
-        pijs_llm::message::Block::Thinking(block) => Some(block.thinking.clone()),
-        _ => None,
+        if voted["continue"] == Value::Bool(false) {
+            let status = voted["status"].as_u64().and_then(|status| u16::try_from(status).ok());
+            return Ok(stop(status, voted["reason"].as_str().map(str::to_owned)));
+        }
+        Ok(match judged {
+            Verdict::End { status, reason } => stop(u16::try_from(status).ok(), reason),
+            Verdict::Continue { reason } => TurnEnd { goes_on: true, status: 102, summary: None, reason },
+        })
     }
 }

@@ -1,90 +1,25 @@
 //! Plugins that were written by the guide of rummy 2.x run unchanged; each test names the section that it checks.
 
-use pijs_rummy::{
-    CallPath, EntryAnswer, EntryConnector, EntryService, PluginRealm, PluginSet, RealmOptions, RummyError, ServiceError,
-};
+use pijs_dialect_rummy::Writer;
+use pijs_environment::Ambient;
+use pijs_rummy::{CallPath, EntryConnector, PluginRealm, PluginSet, RealmOptions, RummyError};
 use pijs_runtime::throwaway::surroundings;
 use pijs_runtime::{Environment, Interface, Isolation, Notices};
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::rc::Rc;
 
 const PLUGINS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/rummy/plugins");
 
-/// A store of the few methods that the fixtures call. Its writers are what the host said, not what an argument says.
-#[derive(Default)]
-struct Shelf {
-    entries: BTreeMap<String, Map<String, Value>>,
-    schemes: Vec<String>,
-}
-
-impl Shelf {
-    fn change(&self, path: &str, kind: &str) -> Vec<Value> {
-        vec![json!({ "runId": 1, "path": path, "changeType": kind })]
-    }
-}
-
-impl EntryService for Shelf {
-    fn entries(&mut self, method: &str, args: &[Value], path: CallPath) -> Result<EntryAnswer, ServiceError> {
-        let named = |key: &str| args.first().and_then(|args| args[key].as_str()).unwrap_or_default().to_owned();
-        let positional = |at: usize| args.get(at).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let answer = |value: Value| Ok(EntryAnswer { value, changes: Vec::new() });
-        match method {
-            "set" => {
-                let mut entry = args[0].as_object().cloned().unwrap_or_default();
-                entry.insert("asked".to_owned(), args[0]["writer"].clone());
-                entry.insert("writer".to_owned(), path.writer().into());
-                let path = named("path");
-                if path.starts_with("forbidden://") {
-                    let details = json!({ "name": "PermissionError", "status": 403 });
-                    return Err(ServiceError { message: "403: writer not permitted".to_owned(), details });
-                }
-                self.entries.insert(path.clone(), entry);
-                Ok(EntryAnswer { value: Value::Null, changes: self.change(&path, "upsert") })
-            }
-            "rm" => {
-                self.entries.remove(&named("path"));
-                Ok(EntryAnswer { value: Value::Null, changes: self.change(&named("path"), "remove") })
-            }
-            "update" => {
-                let entry = json!({ "body": args[0]["body"], "status": args[0]["status"], "writer": path.writer() });
-                self.entries.insert("update://1".to_owned(), entry.as_object().cloned().unwrap_or_default());
-                answer(Value::Null)
-            }
-            "slugPath" => answer(format!("{}://{}", positional(1), positional(2)).into()),
-            "setAttributes" => {
-                let entry = self.entries.get_mut(&positional(1)).expect("an entry");
-                let attributes = entry["attributes"].as_object_mut().expect("an object");
-                attributes.extend(args[2].as_object().cloned().unwrap_or_default());
-                answer(Value::Null)
-            }
-            "getBody" => answer(self.entries.get(&positional(1)).map_or(Value::Null, |entry| entry["body"].clone())),
-            "getAttributes" => answer(self.entries[&positional(1)]["attributes"].clone()),
-            "getState" => answer(json!({ "state": self.entries[&positional(1)]["state"], "outcome": null })),
-            "getEntriesByPattern" => {
-                let start = positional(1).trim_end_matches('*').to_owned();
-                let found = self.entries.keys().filter(|path| path.starts_with(&start));
-                answer(found.map(|path| json!({ "path": path })).collect())
-            }
-            other => Err(ServiceError { message: format!("no method {other}"), details: Value::Null }),
-        }
-    }
-
-    fn statement(&mut self, name: &str, op: &str, params: &Value, _: CallPath) -> Result<Value, ServiceError> {
-        match (name, op) {
-            ("upsert_scheme", "run") => {
-                self.schemes.push(params["name"].as_str().unwrap_or_default().to_owned());
-                Ok(json!({ "changes": 1 }))
-            }
-            ("get_run_by_id", "get") => Ok(json!({ "id": params["id"], "alias": "test" })),
-            _ => Err(ServiceError { message: format!("no statement {name}"), details: Value::Null }),
-        }
-    }
-
-    fn is_unresolved(&mut self, _: i64, path: &str) -> Option<bool> {
-        self.entries.get(path).map(|entry| entry["state"] == "proposed")
-    }
+/// A store with a run.
+fn store() -> EntryConnector {
+    let entries = EntryConnector::open(None, "2.x", 2, Ambient::system()).expect("a store");
+    let made = entries.with(|store| {
+        let project = store.upsert_project("demo", None, None)?;
+        store.create_run(project, "test", None, None)
+    });
+    assert_eq!(made.expect("made"), 1);
+    entries
 }
 
 /// Opens the realm of a plugin folder in throw-away surroundings and runs a test in it.
@@ -100,7 +35,7 @@ fn in_realm(folder: &Path, adapt: impl FnOnce(&mut RealmOptions), test: impl Asy
         options.session.isolation = Isolation::Thread;
         options.bundled = false;
         adapt(&mut options);
-        let entries = EntryConnector::new(Box::new(Shelf::default()));
+        let entries = store();
         let realm = PluginRealm::open(&environment, &plugins, entries, Interface::default(), options).await;
         let realm = Rc::new(realm.unwrap_or_else(|error| panic!("{error}")));
         realm.run(test(Rc::clone(&realm))).await;
@@ -121,9 +56,8 @@ fn in_fixtures(test: impl AsyncFnOnce(Rc<PluginRealm>)) {
 
 /// An entry of the store, as JSON.
 fn stored(realm: &PluginRealm, path: &str) -> Value {
-    let args = [json!(1), path.into()];
-    let get =
-        |method| realm.entries().with(|store| store.entries(method, &args, CallPath::System)).expect("read").value;
+    let args = json!([1, path]);
+    let get = |method| realm.entries().with(|store| store.entries(method, &args, Writer::System)).expect("read");
     json!({ "body": get("getBody"), "attributes": get("getAttributes") })
 }
 
@@ -269,7 +203,7 @@ fn rpc_methods_of_plugins_are_called_and_listed() {
 #[test]
 fn verbs_and_queries_go_to_the_store_with_the_writer_of_their_delivery() {
     in_fixtures(async |realm| {
-        let facts = json!({ "runId": 1, "sequence": 3, "writer": "system" });
+        let facts = json!({ "runId": 1, "projectId": 1, "sequence": 3, "writer": "plugin" });
         let rummy = realm.context("turn3", facts, CallPath::Plugin).await.expect("made");
         let event = json!({ "rummy": rummy.reference(), "content": "words of the model" });
         let faults = realm.emit("turn.response", vec![event]).await.expect("emitted");
@@ -279,13 +213,19 @@ fn verbs_and_queries_go_to_the_store_with_the_writer_of_their_delivery() {
         assert_eq!(report["attributes"], json!({ "tags": "log", "kept": true }));
         assert_eq!((&report["state"], &report["absent"]), (&json!("resolved"), &Value::Null));
         assert_eq!(report["entries"], json!(["journal://moved", "journal://today"]));
-        assert_eq!(report["run"], json!({ "id": 1, "alias": "test" }));
+        assert_eq!((&report["run"]["id"], &report["run"]["alias"]), (&json!(1), &json!("test")));
         assert_eq!(
             report["tree"],
             json!({ "tag": "note", "attrs": { "level": 1 }, "content": "text", "children": [] })
         );
-        let changes =
-            ["upsert journal://today", "upsert journal://copy", "upsert journal://moved", "remove journal://copy"];
+        let changes = [
+            "upsert journal://today",
+            "upsert journal://copy",
+            "upsert journal://moved",
+            "remove journal://copy",
+            "attributes journal://today",
+            "upsert update://half_done",
+        ];
         assert_eq!(report["changes"], json!(changes));
         rummy.close().await.expect("closed");
     });

@@ -3,18 +3,20 @@
 use futures_util::future::LocalBoxFuture;
 use futures_util::{FutureExt as _, SinkExt as _, StreamExt as _};
 use libtest_mimic::{Arguments, Trial};
+use pijs_dialect_rummy::Writer;
+use pijs_dialect_rummy::rpc::Notification;
 use pijs_environment::Ambient;
 use pijs_llm::provider::{self, ProviderOptions};
 use pijs_rummy::{
-    CallPath, Decision, EntryConnector, EntryService as _, PluginRealm, PluginSet, Proposal, RealmOptions,
-    RummySession, RunClient, RunDriver, RunFlags, RunLimits, RunMode, RunOutcome, RunRequest, SessionOptions,
-    StoreService, server, session,
+    Decision, EntryConnector, PluginRealm, PluginSet, Proposal, RealmOptions, RummySession, RunClient, RunDriver,
+    RunFlags, RunLimits, RunMode, RunOutcome, RunRequest, SessionOptions, server, session,
 };
 use pijs_runtime::throwaway::surroundings;
 use pijs_runtime::{Environment, Interface, Notices};
 use serde_json::{Value, json};
 use std::cell::RefCell;
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use tokio_tungstenite::tungstenite::Message;
 
 fn main() {
@@ -39,6 +41,7 @@ fn main() {
         test("a_tool_of_a_plugin_is_a_tag", a_tool_of_a_plugin_is_a_tag),
         test("turns_that_fail_are_strikes", turns_that_fail_are_strikes),
         test("clients_start_runs_and_resolve_proposals", clients_start_runs_and_resolve_proposals),
+        test("ten_clients_have_a_run_each_and_nothing_is_mixed", ten_clients_have_a_run_each_and_nothing_is_mixed),
     ];
     libtest_mimic::run(&Arguments::from_args(), tests).exit();
 }
@@ -51,13 +54,13 @@ struct Client {
     rejects: Option<&'static str>,
     /// The pattern of the files that the project marks as read-only.
     read_only: Option<&'static str>,
-    heard: RefCell<Vec<(String, Value)>>,
+    heard: RefCell<Vec<Value>>,
     asked: RefCell<Vec<Proposal>>,
 }
 
 impl RunClient for Client {
-    fn notify(&self, method: &str, params: &Value) {
-        self.heard.borrow_mut().push((method.to_owned(), params.clone()));
+    fn notify(&self, _: i64, notification: &Notification) {
+        self.heard.borrow_mut().push(notification.message());
     }
 
     fn decide<'a>(&'a self, proposal: &'a Proposal) -> LocalBoxFuture<'a, Decision> {
@@ -100,8 +103,7 @@ fn run(script: &str, mode: RunMode, client: Client) -> Ran {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     tokio::task::LocalSet::new().block_on(&runtime, async {
         let ambient = Ambient::system();
-        let store = StoreService::open(None, "2.x", 2, ambient.clone()).expect("a store");
-        let entries = EntryConnector::new(Box::new(store));
+        let entries = EntryConnector::open(None, "2.x", 2, ambient.clone()).expect("a store");
         let mut options = RealmOptions::new(base.path().join("stage"));
         options.session.permissions.allow = ["read", "write", "exec"].map(str::to_owned).to_vec();
         let plugins = match script {
@@ -116,13 +118,12 @@ fn run(script: &str, mode: RunMode, client: Client) -> Ran {
         let model = provider::open(&model, &ProviderOptions::default(), &ambient).expect("a script");
         let outcome = realm.run(async {
             realm.initialise().await.expect("the store takes all schemes");
-            let project = ("demo".to_owned(), root.clone());
-            let driver = RunDriver::new(&realm, model, ambient, project, RunLimits::default(), &client).await;
-            let driver = driver.expect("a driver");
+            let driver = RunDriver::new(&realm, &model, ambient, RunLimits::default(), &client);
+            let project = driver.project("demo", root.clone()).await.expect("a project");
             if let Some(pattern) = client.read_only {
-                let constraint =
-                    json!({ "project_id": driver.project().id, "pattern": pattern, "visibility": "readonly" });
-                realm.statement("upsert_file_constraint", "run", constraint).expect("kept");
+                let constraint = json!({ "project_id": project.id, "pattern": pattern, "visibility": "readonly" });
+                let kept = realm.entries().with(|store| store.statement("upsert_file_constraint", "run", &constraint));
+                kept.expect("kept");
             }
             let request = RunRequest {
                 alias: "demo_1".to_owned(),
@@ -130,10 +131,11 @@ fn run(script: &str, mode: RunMode, client: Client) -> Ran {
                 mode,
                 flags: RunFlags::default(),
             };
-            driver.run(&request).await
+            driver.run(&project, &request).await
         });
         let outcome = outcome.await.unwrap_or_else(|error| panic!("{error}"));
-        let found = realm.system("getEntries", vec![json!(1)]).expect("read");
+        let found =
+            realm.entries().with(|store| store.entries("getEntries", &json!([1]), Writer::System)).expect("read");
         realm.close();
         let notes = std::fs::read_to_string(root.join("notes.txt")).ok();
         Ran { outcome, client, notes, entries: found.as_array().cloned().unwrap_or_default() }
@@ -164,9 +166,9 @@ fn a_run_edits_asks_streams_and_ends() {
     let told: Vec<_> = channels.iter().map(|channel| (&channel["body"], &channel["state"])).collect();
     assert_eq!(told, [(&json!("to out"), &json!("resolved")), (&json!("to err"), &json!("resolved"))]);
     assert_eq!(ran.entry("run://demo_1")["state"], "resolved");
-    let methods: Vec<String> = ran.client.heard.borrow().iter().map(|(method, _)| method.clone()).collect();
+    let heard = ran.client.heard.borrow();
     for method in ["run/progress", "run/state", "run/proposal"] {
-        assert!(methods.iter().any(|heard| heard == method), "{method}: {methods:?}");
+        assert!(heard.iter().any(|heard| heard["method"] == method), "{method}: {heard:?}");
     }
 }
 
@@ -230,6 +232,8 @@ struct Peer {
     socket: tokio_tungstenite::WebSocketStream<tokio::net::TcpStream>,
     told: Vec<Value>,
     next: u64,
+    /// Runs that it heard of.
+    runs: BTreeSet<String>,
 }
 
 impl Peer {
@@ -238,16 +242,32 @@ impl Peer {
         let stream = tokio::net::TcpStream::connect(host).await.expect("it listens");
         let shaken = tokio_tungstenite::client_async(address, stream).await;
         let (socket, _) = shaken.map_err(|error| error.to_string())?;
-        Ok(Self { socket, told: Vec::new(), next: 0 })
+        Ok(Self { socket, told: Vec::new(), next: 0, runs: BTreeSet::new() })
     }
 
     async fn hear(&mut self) -> Value {
         loop {
             let message = self.socket.next().await.expect("it is open").expect("a message");
             if let Ok(text) = message.to_text() {
-                return serde_json::from_str(text).expect("JSON");
+                let heard: Value = serde_json::from_str(text).expect("JSON");
+                self.runs.extend(heard["params"]["run"].as_str().map(str::to_owned));
+                return heard;
             }
         }
+    }
+
+    /// Connects, and names its project.
+    async fn greeted(address: &str, project: &str, root: &Path) -> Self {
+        let mut peer = Self::connect(address).await.expect("connected");
+        peer.done("rummy/hello", json!({ "name": project, "projectRoot": root })).await;
+        peer
+    }
+
+    /// Calls a method that succeeds.
+    async fn done(&mut self, method: &str, params: Value) -> Value {
+        let answer = self.call(method, params).await;
+        assert!(answer.get("result").is_some(), "{method}: {answer}");
+        answer["result"].clone()
     }
 
     async fn call(&mut self, method: &str, params: Value) -> Value {
@@ -298,16 +318,17 @@ fn clients_start_runs_and_resolve_proposals() {
         let found = std::cell::Cell::new(Some(found));
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
         let say = |line: &str| drop(found.take().map(|found| found.send(line.to_owned())));
-        let served = server::serve(&session, 0, say, async { drop(stopped.await) });
+        let served = server::serve(std::slice::from_ref(&session), 0, say, async { drop(stopped.await) });
         let talk = async {
             let address = address.await.expect("an address");
             let open = address.split('?').next().expect("an address");
             assert!(Peer::connect(open).await.is_err(), "without the token");
             let mut peer = Peer::connect(&address).await.expect("connected");
-            assert_eq!(peer.call("ping", json!({})).await["result"]["pong"], true);
+            assert_eq!(peer.call("ping", json!({})).await["result"], json!({}));
             let early = peer.call("getRuns", json!({})).await;
             assert_eq!(early["error"]["code"], -32603, "{early}");
-            let other = peer.call("rummy/hello", json!({ "name": "t", "clientVersion": "1.0.0" })).await;
+            let other =
+                peer.call("rummy/hello", json!({ "name": "t", "projectRoot": root, "clientVersion": "1.0.0" })).await;
             assert!(other["error"]["message"].as_str().is_some_and(|text| text.contains("mismatch")), "{other}");
             let hello =
                 peer.call("rummy/hello", json!({ "name": "t", "projectRoot": root, "clientVersion": "2.1.0" })).await;
@@ -321,6 +342,13 @@ fn clients_start_runs_and_resolve_proposals() {
                 assert!(path.contains(&format!("/{action}/")), "{action}: {path}");
                 let resolve = json!({ "run": "edit", "path": path, "state": "resolved", "body": answer });
                 assert_eq!(peer.call("set", resolve).await["result"]["ok"], true);
+                if action == "sh" {
+                    // The client runs what it accepted.
+                    let chunk = json!({ "run": "edit", "path": path, "channel": 1, "chunk": "to out" });
+                    assert_eq!(peer.call("stream", chunk).await["result"]["status"], "ok");
+                    let end = json!({ "run": "edit", "path": path, "exit_code": 0 });
+                    assert_eq!(peer.call("stream/completed", end).await["result"]["channels"], 2);
+                }
             }
             let end = peer.until("run/state", |params| params["status"] == 200).await;
             assert_eq!(end["params"]["summary"], "All three are done.");
@@ -334,14 +362,124 @@ fn clients_start_runs_and_resolve_proposals() {
             assert!(unknown["error"]["message"].as_str().is_some_and(|text| text.contains("no/such")), "{unknown}");
             stop.send(()).expect("it serves");
         };
-        let ran = session.realm().run(async { tokio::join!(served, talk).0 }).await;
+        let ran = async { tokio::join!(served, talk).0 }.await;
         ran.unwrap_or_else(|error| panic!("{error}"));
         session.close();
         assert_eq!(std::fs::read_to_string(root.join("notes.txt")).expect("read"), "first\n2nd\nthird\n");
         // Changes that were acknowledged are there for the next process.
-        let mut store = session::open_store(&environment, "2.x", false, &Ambient::system()).expect("opened");
-        let runs =
-            store.statement("get_run_by_alias", "get", &json!({ "alias": "edit" }), CallPath::System).expect("read");
+        let entries = session::open_store(&environment, "2.x", false, &Ambient::system()).expect("opened");
+        let runs = entries.with(|store| store.statement("get_run_by_alias", "get", &json!({ "alias": "edit" })));
+        let runs = runs.expect("read");
         assert_eq!(runs["status"], 200, "{runs}");
+    });
+}
+
+/// Writes a recorded model of a list of replies.
+fn script(folder: &Path, name: &str, replies: &[String]) -> String {
+    let line = |reply: &String| json!({ "events": [{ "text": reply }], "stop": "end_turn" }).to_string();
+    let path = folder.join(name);
+    std::fs::write(&path, replies.iter().map(line).collect::<Vec<_>>().join("\n")).expect("written");
+    format!("script:{}", path.display())
+}
+
+/// Serves sessions of folders, and has clients talk to them.
+fn serving(folders: usize, model: &str, talk: impl AsyncFnOnce(Vec<PathBuf>, String)) {
+    let base = tempfile::tempdir().expect("a folder");
+    let mut environment = Environment::capture().expect("an environment");
+    environment.notices = Notices::new(|_| {});
+    let environment = surroundings(&environment, base.path()).expect("made");
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    tokio::task::LocalSet::new().block_on(&runtime, async {
+        let (mut sessions, mut roots) = (Vec::new(), Vec::new());
+        for number in 0..folders {
+            let mut environment = environment.clone();
+            environment.dirs.cwd = base.path().join(format!("project{number}"));
+            std::fs::create_dir_all(&environment.dirs.cwd).expect("made");
+            roots.push(environment.dirs.cwd.clone());
+            let mut options = SessionOptions::default();
+            options.config.permissions.allow = ["read", "write", "exec"].map(str::to_owned).to_vec();
+            options.config.model.name = Some(model.to_owned());
+            let session = RummySession::open(&environment, options, Interface::default()).await;
+            sessions.push(session.unwrap_or_else(|error| panic!("{error}")));
+        }
+        let (found, address) = tokio::sync::oneshot::channel();
+        let found = std::cell::Cell::new(Some(found));
+        let say = |line: &str| drop(found.take().map(|found| found.send(line.to_owned())));
+        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        let served = server::serve(&sessions, 0, say, async { drop(stopped.await) });
+        let talk = async {
+            talk(roots, address.await.expect("an address")).await;
+            stop.send(()).expect("it serves");
+        };
+        tokio::join!(served, talk).0.unwrap_or_else(|error| panic!("{error}"));
+        sessions.into_iter().for_each(RummySession::close);
+    });
+}
+
+/// Ten clients in two folders and three projects have a run each: nothing is lost, nothing is mixed, nobody hears of another
+/// project.
+fn ten_clients_have_a_run_each_and_nothing_is_mixed() {
+    const TURNS: usize = 12;
+    let folder = tempfile::tempdir().expect("a folder");
+    let usual = script(folder.path(), "usual.jsonl", &[]);
+    serving(2, &usual, async |roots, address| {
+        let clients = (0..10).map(|number| {
+            let replies: Vec<String> = (1..=TURNS)
+                .map(|turn| {
+                    let status = if turn == TURNS { 200 } else { 102 };
+                    format!(
+                        "<set path=\"known://c{number}/t{turn}\">of client {number} in turn {turn}</set>\n\
+                         <set path=\"c{number}.txt\">client {number} turn {turn}</set>\n\
+                         <update status=\"{status}\">turn {turn} of {number}</update>"
+                    )
+                })
+                .collect();
+            let model = script(folder.path(), &format!("m{number}.jsonl"), &replies);
+            let (root, address) = (roots[number % 2].clone(), address.clone());
+            // The clients of the first folder are in two projects.
+            let project = if number % 4 == 0 { "first" } else { "second" };
+            async move {
+                let mut peer = Peer::greeted(&address, project, &root).await;
+                let (alias, run) = (format!("m{number}"), format!("run{number}"));
+                peer.done("addModel", json!({ "alias": alias, "actual": model })).await;
+                let attributes = json!({ "mode": "act", "model": alias });
+                let start = json!({ "path": format!("run://{run}"), "body": format!("prompt of {number}"), "attributes": attributes });
+                peer.done("set", start).await;
+                for _ in 0..TURNS {
+                    let asked = peer.until("run/proposal", |params| params["run"] == run).await;
+                    let path = asked["params"]["proposed"][0]["path"].clone();
+                    peer.done("set", json!({ "run": run, "path": path, "state": "resolved" })).await;
+                }
+                peer.until("run/state", |params| params["run"] == run && params["status"] == 200).await;
+                let known = peer.done("getEntries", json!({ "run": run, "pattern": "known://**" })).await;
+                let paths: Vec<&str> = known.as_array().into_iter().flatten().filter_map(|row| row["path"].as_str()).collect();
+                assert_eq!(paths.len(), TURNS, "{paths:?}");
+                assert!(paths.iter().all(|path| path.starts_with(&format!("known://c{number}/"))), "{paths:?}");
+                let written = std::fs::read_to_string(root.join(format!("c{number}.txt"))).expect("written");
+                assert_eq!(written, format!("client {number} turn {TURNS}"));
+                let row = peer.done("getRun", json!({ "run": run })).await;
+                assert_eq!((&row["status"], &row["turn"]), (&json!(200), &json!(TURNS)), "{row}");
+                peer
+            }
+        });
+        let peers = futures_util::future::join_all(clients).await;
+        let project = |number: usize| (number % 2, number % 4 == 0);
+        for (number, mut peer) in peers.into_iter().enumerate() {
+            let of_project = (0..10).filter(|other| project(*other) == project(number));
+            let mut expected: Vec<String> = of_project.map(|other| format!("run{other}")).collect();
+            let runs = peer.done("getRuns", json!({})).await;
+            let mut listed: Vec<String> = runs
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter_map(|row| row["run"].as_str().map(str::to_owned))
+                .collect();
+            (expected.sort(), listed.sort());
+            assert_eq!(listed, expected, "client {number}");
+            assert!(peer.runs.iter().all(|run| expected.contains(run)), "client {number} heard of {:?}", peer.runs);
+            let foreign = (0..10).find(|other| project(*other) != project(number)).expect("there is one");
+            let refused = peer.call("getRun", json!({ "run": format!("run{foreign}") })).await;
+            assert!(refused["error"]["message"].is_string(), "{refused}");
+        }
     });
 }

@@ -100,7 +100,7 @@ export class Instructions {
 export class Budget {
   constructor(core: Core) {
     core.filter("assembly.user", async (content: string, { budget }: any) =>
-      budget ? `${content}\n${tag("budget", { tokensFree: budget.tokensFree, tokenUsage: budget.tokenUsage, ceiling: budget.ceiling })}` : content, 175);
+      budget ? `${content}\n${budget.table}` : content, 175);
   }
 }
 

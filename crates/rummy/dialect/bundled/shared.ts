@@ -25,12 +25,6 @@ export function loggedAction(path: string): { action: string; rest: string; turn
   return found ? { turn: found[1]!, action: found[2]!, rest: found[3]! } : undefined;
 }
 
-/** The path that channels of a log entry begin with: `log://turn_3/sh/ls` has `sh://turn_3/ls_1`. */
-export function channelBase(path: string): string {
-  const logged = loggedAction(path);
-  return logged ? `${logged.action}://turn_${logged.turn}/${logged.rest}` : path;
-}
-
 export const attributes = (entry: any): Record<string, any> => attributesOf(entry);
 
 /** Finalises the log entry of an action: its body is the result, or the failure in words. */

@@ -4,7 +4,8 @@ import { spawn } from "node:child_process";
 import { mkdir, readFile, rm as removeFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { edit, patch } from "./edits.ts";
-import { type Action, attributes, channelBase, type Core, failed, finish, isFile, isGlob, loggedAction, type Rummy, tool } from "./shared.ts";
+import { db } from "../entries.ts";
+import { type Action, attributes, type Core, failed, finish, isFile, isGlob, loggedAction, type Rummy, tool } from "./shared.ts";
 
 const TERMINAL = new Set([200, 204, 422, 500]);
 
@@ -165,6 +166,9 @@ export class Mv extends Relocate {
 
 /** `sh` and `env`: a command waits for its acceptance, then its output grows in two channels. */
 class Command {
+  /** Stops the commands that run here, by their log entries. */
+  readonly #stop = new Map<string, () => void>();
+
   constructor(core: Core, what: string) {
     core.registerScheme({ category: "data" });
     core.ensureTool();
@@ -175,14 +179,43 @@ class Command {
       if (command === "") return failed(rummy, entry, "validation", `${core.name}: a command is required`);
       return finish(rummy, entry, "", { state: "proposed", attributes: { command, tags: command } });
     });
-    core.on("proposal.accepted", async ({ path, attrs, projectRoot, entries, runId }: any) => {
+    core.on("proposal.accepted", async ({ path, attrs, projectRoot, entries, runId, runsCommand }: any) => {
       if (loggedAction(path)?.action !== core.name || attrs?.command === undefined) return;
-      await stream(entries, runId, path, attrs.command, projectRoot);
+      await entries.openStream(runId, path, attrs.command, [1, 2]);
+      // Otherwise the client that accepted it runs it, and streams the output.
+      if (runsCommand) await this.#run(entries, runId, path, attrs.command, projectRoot);
     });
+    core.on("stream.cancelled", ({ run, path }: any) => this.#stop.get(`${run} ${path}`)?.());
     core.filter("instructions.toolDocs", async (docs: Record<string, string>) => {
       docs[core.name] = [`## ${core.name}`, `<${core.name}>command</${core.name}>`, `* ${what}`].join("\n");
       return docs;
     });
+  }
+
+  /** Runs a command; each piece of output is appended to its channel as it comes. */
+  async #run(entries: any, runId: number, path: string, command: string, cwd: string): Promise<void> {
+    const { alias } = (await db.get_run_by_id.get({ id: runId })) ?? {};
+    const key = `${alias} ${path}`;
+    let writing: Promise<unknown> = Promise.resolve();
+    let stopped = false;
+    const append = (channel: number) => (chunk: unknown) => {
+      writing = writing.then(() => stopped || entries.appendStream(runId, path, channel, String(chunk))).catch(() => {});
+    };
+    const code = await new Promise<number | string>((resolve) => {
+      const child = spawn("bash", ["-lc", command], { cwd });
+      this.#stop.set(key, () => {
+        stopped = true;
+        child.kill("SIGKILL");
+      });
+      child.stdout!.on("data", append(1));
+      child.stderr!.on("data", append(2));
+      child.on("error", (error: Error) => resolve(error.message));
+      child.on("close", (exit: number | null, signal: string | null) => resolve(exit ?? signal ?? 1));
+    });
+    this.#stop.delete(key);
+    await writing;
+    // Whoever stopped it has ended its channels.
+    if (!stopped) await entries.endStream(runId, path, typeof code === "number" ? { exitCode: code } : { aborted: code });
   }
 }
 
@@ -196,34 +229,6 @@ export class Env extends Command {
   constructor(core: Core) {
     super(core, "Runs a command that only looks, when the user accepts it");
   }
-}
-
-/** Runs an accepted command; each piece of output is appended to its channel as it comes. */
-async function stream(entries: any, runId: number, path: string, command: string, cwd: string): Promise<void> {
-  const base = channelBase(path);
-  const channel = (number: number) => `${base}_${number}`;
-  for (const number of [1, 2]) {
-    await entries.set({ runId, path: channel(number), body: "", state: "streaming", visibility: "summarized", attributes: { command, channel: number } });
-  }
-  let writing: Promise<unknown> = Promise.resolve();
-  const append = (number: number) => (chunk: unknown) => {
-    writing = writing.then(() => entries.set({ runId, path: channel(number), body: String(chunk), append: true }));
-  };
-  const code = await new Promise<number | string>((resolve) => {
-    const child = spawn("bash", ["-lc", command], { cwd });
-    child.stdout!.on("data", append(1));
-    child.stderr!.on("data", append(2));
-    child.on("error", (error: Error) => resolve(error.message));
-    child.on("close", (exit: number | null, signal: string | null) => resolve(exit ?? signal ?? 1));
-  });
-  await writing;
-  const outcome = code === 0 ? null : typeof code === "number" ? `exit:${code}` : "error";
-  for (const number of [1, 2]) {
-    await entries.set({ runId, path: channel(number), state: outcome === null ? "resolved" : "failed", outcome, visibility: "visible" });
-  }
-  const sizes = await Promise.all([1, 2].map(async (number) => `${channel(number)} (${((await entries.getBody(runId, channel(number))) ?? "").length} bytes)`));
-  const ran = typeof code === "number" ? `ran '${command}', exit=${code}` : `could not run '${command}': ${code}`;
-  await entries.set({ runId, path, body: `${ran}. Output: ${sizes.join(", ")}`, state: "resolved" });
 }
 
 export class AskUser {

@@ -1,0 +1,356 @@
+//! The work that calls of clients leave to the host: runs, decisions about proposals, tools and methods of plugins.
+//!
+//! | state | belongs to |
+//! |---|---|
+//! | [`Peer`] | one connection: its queue of messages, and the project that it named |
+//! | [`Place`] | one folder: its session, the driver of its runs, what its plugins offer |
+//! | [`Hub`] | the server: all connections, all runs under way, those that are to begin |
+//!
+//! A client hears of the runs of its own project only.
+
+use crate::error::RummyError;
+use crate::proposals::{Decision, Proposal};
+use crate::realm::Told;
+use crate::run::{RunClient, RunDriver};
+use crate::service::CallPath;
+use crate::session::RummySession;
+use crate::settings;
+use futures_util::future::{FutureExt as _, LocalBoxFuture};
+use pijs_dialect_rummy::rpc::{self, Connection, Incoming, Notification, Offered, Reply, ToolCall, Work};
+use pijs_environment::Wait;
+use serde_json::{Map, Value, json};
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+/// Runs at a time; more wait in their queues.
+const MOST_RUNS: usize = 32;
+
+/// One connection.
+struct Peer {
+    out: mpsc::Sender<String>,
+    rpc: Connection,
+    /// The place that it named with `rummy/hello`.
+    place: Option<usize>,
+}
+
+/// Everything that requests share.
+#[derive(Default)]
+pub(super) struct Hub {
+    peers: RefCell<BTreeMap<u64, Peer>>,
+    /// Runs under way, by place and number, with what cancels them.
+    runs: RefCell<BTreeMap<(usize, i64), CancellationToken>>,
+    /// Runs that are to begin.
+    waiting: RefCell<VecDeque<(usize, i64)>>,
+    contexts: Cell<u64>,
+}
+
+/// The clients of one place.
+pub(super) struct Audience<'h> {
+    pub(super) hub: &'h Hub,
+    pub(super) session: usize,
+}
+
+impl RunClient for Audience<'_> {
+    fn notify(&self, project: i64, notification: &Notification) {
+        self.hub.tell(self.session, Some(project), &notification.message());
+    }
+
+    /// Clients decide by a call, which resolves the entry.
+    fn decide<'a>(&'a self, _: &'a Proposal) -> LocalBoxFuture<'a, Decision> {
+        std::future::pending().boxed_local()
+    }
+
+    fn runs_commands(&self) -> bool {
+        true
+    }
+}
+
+/// One folder.
+pub(super) struct Place<'s> {
+    session: &'s RummySession,
+    driver: RunDriver<'s>,
+    root: PathBuf,
+    offered: Offered,
+}
+
+impl<'s> Place<'s> {
+    pub(super) async fn open(session: &'s RummySession, audience: &'s Audience<'s>) -> Result<Self, RummyError> {
+        let driver = session.driver(audience).await?;
+        let root = session.environment().dirs.cwd.clone();
+        let mut catalogue = session.realm().deliver("discover", json!({})).await?.value;
+        let mut part = |name: &str| match catalogue[name].take() {
+            Value::Object(members) => members,
+            _ => Map::new(),
+        };
+        let offered = Offered {
+            methods: part("methods"),
+            notifications: part("notifications"),
+            tools: session.realm().loaded().await?.tools,
+            model: Some(driver.models.open(None).await?.model().id.clone()),
+        };
+        Ok(Self { session, driver, root, offered })
+    }
+
+    fn now(&self) -> i64 {
+        i64::try_from(self.session.ambient().epoch_ms()).unwrap_or(i64::MAX)
+    }
+}
+
+impl Hub {
+    pub(super) fn connections(&self) -> usize {
+        self.peers.borrow().len()
+    }
+
+    pub(super) fn opened(&self, id: u64, out: mpsc::Sender<String>) {
+        self.peers.borrow_mut().insert(id, Peer { out, rpc: Connection::default(), place: None });
+    }
+
+    pub(super) fn closed(&self, id: u64) {
+        self.peers.borrow_mut().remove(&id);
+    }
+
+    /// Cancels what runs.
+    pub(super) fn stop(&self) {
+        self.waiting.take();
+        self.runs.borrow().values().for_each(CancellationToken::cancel);
+    }
+
+    /// Queues runs that have loops to do.
+    pub(super) fn ready(&self, place: usize, runs: &[i64]) {
+        self.waiting.borrow_mut().extend(runs.iter().map(|run| (place, *run)));
+    }
+
+    /// Takes the runs that may begin, oldest first. One that is at work goes on with its loops by itself.
+    pub(super) fn take_ready(&self) -> Vec<(usize, i64, CancellationToken)> {
+        let (mut waiting, mut runs) = (self.waiting.borrow_mut(), self.runs.borrow_mut());
+        let mut ready = Vec::new();
+        while runs.len() < MOST_RUNS
+            && let Some(key) = waiting.pop_front()
+        {
+            runs.entry(key).or_insert_with(|| {
+                let cancel = CancellationToken::new();
+                ready.push((key.0, key.1, cancel.clone()));
+                cancel
+            });
+        }
+        ready
+    }
+
+    /// Sends a message to the clients of a place, or of one of its projects; a client that does not read is let go.
+    fn tell(&self, place: usize, project: Option<i64>, message: &Value) {
+        let text = message.to_string();
+        self.peers.borrow_mut().retain(|_, peer| {
+            let of_project = |id| peer.rpc.project().is_some_and(|own| own.id == id);
+            let hears = peer.place == Some(place) && project.is_none_or(of_project);
+            !hears || peer.out.try_send(text.clone()).is_ok()
+        });
+    }
+
+    /// Passes on what a plugin tells clients.
+    pub(super) fn told(&self, number: usize, told: &Told) {
+        let mut params = told.payload.clone();
+        let project = params.as_object_mut().and_then(|members| members.remove("projectId"));
+        let message = json!({ "jsonrpc": "2.0", "method": told.hook.replace('.', "/"), "params": params });
+        self.tell(number, project.and_then(|id| id.as_i64()), &message);
+    }
+
+    /// Works off the queue of a run.
+    pub(super) async fn drain(
+        &self,
+        place: &Place<'_>,
+        number: usize,
+        run_id: i64,
+        cancel: CancellationToken,
+    ) -> Result<(), RummyError> {
+        let drained = place.driver.with_cancel(cancel).drain(run_id).await;
+        self.runs.borrow_mut().remove(&(number, run_id));
+        match drained {
+            // A fault of one run ends no other.
+            Err(error) if !matches!(error, RummyError::Ended(_)) => {
+                let row = place.driver.run_row(run_id)?;
+                let text = format!("the run {} failed: {error}", row["alias"].as_str().unwrap_or_default());
+                let notification = Notification::UiNotify { text, level: "error".to_owned() };
+                self.tell(number, row["project_id"].as_i64(), &notification.message());
+                Ok(())
+            }
+            drained => drained.map(drop),
+        }
+    }
+
+    /// Answers one message of a client.
+    pub(super) async fn answer(&self, places: &[Place<'_>], id: u64, text: String) -> Result<(), RummyError> {
+        let incoming = match Incoming::read(&text) {
+            Ok(incoming) => incoming,
+            Err(refusal) => {
+                self.send(id, &refusal);
+                return Ok(());
+            }
+        };
+        let done = self.perform(places, id, &incoming).await;
+        // The plugins are gone, and everything with them.
+        if let Err(RummyError::Ended(reason)) = done {
+            return Err(RummyError::Ended(reason));
+        }
+        // A notification gets no answer.
+        let Some(of_call) = &incoming.id else { return Ok(()) };
+        let answer = match &done {
+            Ok(value) => rpc::result(of_call, value),
+            Err(error) => rpc::error(of_call, &error.to_string()),
+        };
+        self.send(id, &answer);
+        Ok(())
+    }
+
+    /// Sends a message to one client; one that does not read is let go.
+    fn send(&self, id: u64, message: &Value) {
+        let mut peers = self.peers.borrow_mut();
+        if peers.get(&id).is_some_and(|peer| peer.out.try_send(message.to_string()).is_err()) {
+            peers.remove(&id);
+        }
+    }
+
+    async fn perform(&self, places: &[Place<'_>], id: u64, incoming: &Incoming) -> Result<Value, RummyError> {
+        let gone = || RummyError::Absent("such connection".to_owned());
+        let number = self.peers.borrow().get(&id).ok_or_else(gone)?.place;
+        let number = match incoming.method.as_str() {
+            "rummy/hello" => self.greeted(places, incoming).await?,
+            _ => number.unwrap_or_default(),
+        };
+        let place = &places[number];
+        let (log, reply) = {
+            let mut peers = self.peers.borrow_mut();
+            let peer = peers.get_mut(&id).ok_or_else(gone)?;
+            let called = place
+                .session
+                .realm()
+                .entries()
+                .with(|store| peer.rpc.call(store, incoming, &place.offered, place.now()))?;
+            if incoming.method == "rummy/hello" && called.1.is_ok() {
+                peer.place = Some(number);
+            }
+            called
+        };
+        if let (true, Ok(Reply::Done(value))) = (incoming.method == "rummy/hello", &reply) {
+            let made = json!({
+                "id": value["projectId"], "name": incoming.params.get("name"), "project_root": value["projectRoot"],
+            });
+            place.driver.emit("project.init.completed", made).await?;
+        }
+        match reply? {
+            Reply::Done(value) => Ok(value),
+            Reply::Begun(value, work) => {
+                self.begun(place, number, work).await?;
+                Ok(value)
+            }
+            Reply::Work(work) => {
+                let project = self.peers.borrow().get(&id).and_then(|peer| peer.rpc.project().cloned());
+                let done = self.work(place, project.map(|project| project.id), work).await;
+                place.session.realm().entries().with(|store| match &done {
+                    Ok(value) => store.log_rpc_end(log, Ok(value)),
+                    Err(error) => store.log_rpc_end(log, Err(&error.to_string())),
+                })?;
+                done
+            }
+        }
+    }
+
+    /// The place of the folder that a client names.
+    async fn greeted(&self, places: &[Place<'_>], incoming: &Incoming) -> Result<usize, RummyError> {
+        let text = |key: &str| incoming.params.get(key).and_then(Value::as_str);
+        let Some(root) = text("projectRoot") else { return Ok(0) };
+        let named = Path::new(root).canonicalize().unwrap_or_else(|_| root.into());
+        let is_it = |place: &Place<'_>| place.root == named || place.root.canonicalize().is_ok_and(|own| own == named);
+        let Some(number) = places.iter().position(is_it) else {
+            let served: Vec<String> = places.iter().map(|place| place.root.display().to_string()).collect();
+            let served = served.join(", ");
+            return Err(RummyError::Store(format!(
+                "rummy/hello: this server serves {served}; start one for {root}: pi rummy serve --project {root}"
+            )));
+        };
+        let about = json!({ "projectName": text("name"), "projectRoot": root });
+        places[number].driver.emit("project.init.started", about).await?;
+        Ok(number)
+    }
+
+    /// Does what a call began.
+    async fn begun(&self, place: &Place<'_>, number: usize, work: Work) -> Result<(), RummyError> {
+        match work {
+            Work::Drain { run_id, .. } => self.ready(number, &[run_id]),
+            Work::Abort { run_id, .. } => {
+                if let Some(cancel) = self.runs.borrow().get(&(number, run_id)) {
+                    cancel.cancel();
+                }
+            }
+            Work::Cancelled { run, path, reason } => {
+                let row = place
+                    .session
+                    .realm()
+                    .entries()
+                    .with(|store| store.statement("get_run_by_alias", "get", &json!({ "alias": run })))?;
+                let told = json!({ "projectId": row["project_id"], "run": run, "path": path, "reason": reason });
+                place.driver.emit("stream.cancelled", told).await?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    async fn work(&self, place: &Place<'_>, project: Option<i64>, work: Work) -> Result<Value, RummyError> {
+        match work {
+            // A command that is run here takes its time.
+            Work::Resolve(resolution) => {
+                let settled = place.driver.resolve(&resolution, false).await?;
+                Ok(json!({ "ok": true, "state": settled.state, "outcome": settled.outcome }))
+            }
+            Work::Tool(call) => self.in_time(place, &call.name, self.tool(place, project, &call)).await,
+            Work::Plugin { method, params } => {
+                let context = json!({
+                    "projectId": project, "projectRoot": place.root, "db": { "$db": true }, "entries": { "$entries": null },
+                });
+                let call = json!({ "method": method, "params": params, "context": context });
+                let called = async { Ok(place.session.realm().deliver("rpc", call).await?.value) };
+                self.in_time(place, &method, called).await
+            }
+            begun => self.begun(place, 0, begun).await.map(|()| json!({ "ok": true })),
+        }
+    }
+
+    /// Gives a call of a plugin its time.
+    async fn in_time(
+        &self,
+        place: &Place<'_>,
+        method: &str,
+        call: impl Future<Output = Result<Value, RummyError>>,
+    ) -> Result<Value, RummyError> {
+        let limit = settings::number(place.session.environment(), "RUMMY_RPC_TIMEOUT").unwrap_or(30_000);
+        let late = place.session.ambient().timer.sleep(Wait::Call, Duration::from_millis(limit));
+        tokio::select! {
+            result = call => result,
+            () = late => Err(RummyError::Store(format!("{method} took longer than {limit} ms"))),
+        }
+    }
+
+    /// Dispatches a tool that a client called.
+    async fn tool(&self, place: &Place<'_>, project: Option<i64>, call: &ToolCall) -> Result<Value, RummyError> {
+        let realm = place.session.realm();
+        self.contexts.set(self.contexts.get() + 1);
+        let facts = json!({
+            "runId": call.run_id, "projectId": project, "sequence": 0, "writer": "client", "type": "act",
+            "project": { "id": project, "project_root": place.root },
+        });
+        let rummy = realm.context(&format!("call{}", self.contexts.get()), facts, CallPath::Client).await?;
+        let logged = realm.entries().with(|store| store.log_path(call.run_id, 0, &call.name, &call.path))?;
+        let mut attributes = call.attributes.clone();
+        attributes.insert("path".to_owned(), call.path.as_str().into());
+        let entry = json!({
+            "scheme": call.name, "path": call.path, "body": call.body, "attributes": attributes, "resultPath": logged,
+        });
+        let done = realm.dispatch(&call.name, entry, &rummy).await;
+        rummy.close().await?;
+        done.map(|_| json!({ "status": "ok" }))
+    }
+}
