@@ -206,7 +206,7 @@
       let attempt = attempts.get(number);
       if (!attempt) {
         const box = make("div", "attempt");
-        box.append(make("h3", undefined, `reply ${number + 1}`));
+        box.append(make("h3", undefined, `reply ${attempts.size + 1}`));
         into.append(box);
         attempt = { box, parts: new Map() };
         attempts.set(number, attempt);
