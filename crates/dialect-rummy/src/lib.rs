@@ -57,6 +57,6 @@ pub use entry::{Entry, Scope, State, Visibility};
 pub use error::StoreError;
 pub use pattern::{Pattern, PatternError};
 pub use profile::{Hook, HookKind, Profile, SchemeRow};
-pub use store::{Change, ChangeKind, Options, Relocate, Removal, Set, Store, Target};
+pub use store::{Change, ChangeKind, Options, Relocate, Removal, Set, Store, Target, register_functions};
 pub use waiting::{WaiterId, Waiters, Woken};
 pub use writer::{Conduct, Writer};

@@ -11,6 +11,7 @@ mod schemes;
 mod statements;
 mod verbs;
 
+pub use open::register_functions;
 pub(crate) use queries::Page;
 pub use verbs::{Relocate, Removal, Set, Target};
 

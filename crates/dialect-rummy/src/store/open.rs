@@ -34,7 +34,7 @@ impl Store {
 
     fn prepare(mut connection: Connection, options: Options, name: &str) -> Result<Self, StoreError> {
         connection.set_prepared_statement_cache_capacity(256);
-        register(&connection, options.token_divisor)?;
+        register_functions(&connection, options.token_divisor)?;
         let pragma = |pragma: &str| connection.query_row(&format!("PRAGMA {pragma}"), [], |row| row.get::<_, i64>(0));
         let version = pragma("user_version")?;
         let known = i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX);
@@ -79,8 +79,9 @@ impl Store {
     }
 }
 
-/// Registers the functions that the schema and statements use. All are deterministic, as a generated column requires.
-fn register(connection: &Connection, token_divisor: u32) -> rusqlite::Result<()> {
+/// Registers the functions that the schema and statements use, and upstream's as well: `schemeOf`, `countTokens`, `slugify`,
+/// `hedmatch`, `hedsearch`, `hedreplace`. All are deterministic, as a generated column requires.
+pub fn register_functions(connection: &Connection, token_divisor: u32) -> rusqlite::Result<()> {
     let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC | FunctionFlags::SQLITE_INNOCUOUS;
     connection.create_scalar_function("schemeOf", 1, flags, |context| {
         Ok(context.get_raw(0).as_str_or_null()?.and_then(text::scheme_of).map(str::to_owned))
