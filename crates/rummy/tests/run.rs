@@ -41,6 +41,7 @@ fn main() {
         test("a_tool_of_a_plugin_is_a_tag", a_tool_of_a_plugin_is_a_tag),
         test("turns_that_fail_are_strikes", turns_that_fail_are_strikes),
         test("clients_start_runs_and_resolve_proposals", clients_start_runs_and_resolve_proposals),
+        test("commands_stream_over_rpc_and_end_in_three_ways", commands_stream_over_rpc_and_end_in_three_ways),
         test("ten_clients_have_a_run_each_and_nothing_is_mixed", ten_clients_have_a_run_each_and_nothing_is_mixed),
     ];
     libtest_mimic::run(&Arguments::from_args(), tests).exit();
@@ -294,6 +295,7 @@ impl Peer {
             if is_it(&heard) {
                 return heard;
             }
+            self.told.push(heard);
         }
     }
 }
@@ -413,6 +415,50 @@ fn serving(folders: usize, model: &str, talk: impl AsyncFnOnce(Vec<PathBuf>, Str
         };
         tokio::join!(served, talk).0.unwrap_or_else(|error| panic!("{error}"));
         sessions.into_iter().for_each(RummySession::close);
+    });
+}
+
+/// 003, "Streaming Entries": a client runs what it accepted and ends it in one of three ways; the others of its project hear of
+/// a cancelled one.
+fn commands_stream_over_rpc_and_end_in_three_ways() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let turn = |command: &str| format!("<env>{command}</env>\n<update status=\"102\">ran {command}</update>");
+    let replies = [turn("one"), turn("two"), turn("three"), "<update status=\"200\">done</update>".to_owned()];
+    let model = script(folder.path(), "model.jsonl", &replies);
+    serving(1, &model, async |roots, address| {
+        let mut peer = Peer::greeted(&address, "p", &roots[0]).await;
+        let mut other = Peer::greeted(&address, "p", &roots[0]).await;
+        peer.done("set", json!({ "path": "run://r", "body": "go", "attributes": { "mode": "act" } })).await;
+        for (command, method, more, state, outcome) in [
+            ("one", "stream/completed", json!({ "exit_code": 3 }), "failed", "exit:3"),
+            ("two", "stream/aborted", json!({ "reason": "the user left" }), "cancelled", "the user left"),
+            ("three", "stream/cancel", json!({ "reason": "stale" }), "cancelled", "stale"),
+        ] {
+            let asked = peer.until("run/proposal", |params| params["run"] == "r").await;
+            let path = asked["params"]["proposed"][0]["path"].as_str().expect("a path").to_owned();
+            assert!(path.ends_with(command), "{path}");
+            let resolve = json!({ "run": "r", "path": path, "state": "resolved" });
+            assert_eq!(peer.done("set", resolve).await["state"], "resolved");
+            for (channel, chunk) in [(1, "out "), (2, "err"), (1, command)] {
+                let chunk = json!({ "run": "r", "path": path, "channel": channel, "chunk": chunk });
+                peer.done("stream", chunk).await;
+            }
+            let mut end = json!({ "run": "r", "path": path });
+            end.as_object_mut().expect("an object").extend(more.as_object().cloned().expect("an object"));
+            assert_eq!(peer.done(method, end).await["channels"], 2);
+            let late = json!({ "run": "r", "path": path, "channel": 1, "chunk": "late" });
+            assert!(peer.call("stream", late).await["error"]["message"].is_string(), "a chunk after the end");
+            let of_command = json!({ "run": "r", "pattern": format!("env://**/{command}_*") });
+            let channels = peer.done("getEntries", of_command).await;
+            for channel in channels.as_array().expect("a list") {
+                assert_eq!((&channel["state"], &channel["outcome"]), (&json!(state), &json!(outcome)), "{channel}");
+            }
+        }
+        let cancelled = other.until("stream/cancelled", |params| params["run"] == "r").await;
+        assert_eq!(cancelled["params"]["reason"], "stale", "{cancelled}");
+        other.until("run/state", |params| params["status"] == 200).await;
+        let missing = json!({ "run": "r", "path": "log://turn_9/sh/none" });
+        assert!(peer.call("stream/completed", missing).await["error"]["message"].is_string());
     });
 }
 

@@ -272,7 +272,7 @@ async fn run_file(
         isolation: Isolation::Thread,
         ..SessionConfig::default()
     };
-    config.permissions.allow = ["read", "write", "exec", "env", "http"].map(str::to_owned).to_vec();
+    config.permissions.allow = ["read", "write", "exec", "env"].map(str::to_owned).to_vec();
     let served: Arc<Served> = Arc::new(Served(Arc::clone(databases)));
     let session = SessionBuilder::new(environment)
         .config(config)
