@@ -45,14 +45,6 @@ pub(crate) async fn install(environment: &Environment, args: &InstallArgs) -> Re
     let attempts = install_with(environment, args, &progress, Arc::clone(&reviewer) as _).await;
     progress.finish();
     let attempts = attempts?;
-    let is_new = |attempt: &Attempt| attempt.outcome.as_ref().map_or(true, |installed| installed.is_new);
-    if args.source.is_none() && !args.common.json && !attempts.iter().any(is_new) {
-        stderr(&match attempts.len() {
-            0 => "nothing to do: no package is listed in the settings; install one with: pi install SOURCE".to_owned(),
-            1 => "nothing to do: the one package is in place".to_owned(),
-            count => format!("nothing to do: all {count} packages are in place"),
-        });
-    }
     let mut failed = Failed::default();
     for Attempt { outcome, .. } in attempts {
         let told = match outcome {
@@ -275,7 +267,19 @@ async fn install_with(
             let installed = installer.install(source, scope).await?;
             Ok(vec![Attempt { id: installed.id.clone(), outcome: Ok(installed) }])
         }
-        None => Ok(installer.restore(scope).await?),
+        None => {
+            let attempts = installer.restore(scope).await?;
+            if attempts.is_empty() && !args.common.json {
+                let listed = installer.list()?.iter().filter(|listed| listed.scope == scope).count();
+                stderr(&match listed {
+                    0 => "nothing to do: no package is listed in the settings; install one with: pi install SOURCE"
+                        .to_owned(),
+                    1 => "nothing to do: the one package is in place".to_owned(),
+                    count => format!("nothing to do: all {count} packages are in place"),
+                });
+            }
+            Ok(attempts)
+        }
     }
 }
 
