@@ -39,12 +39,13 @@ impl World {
         self.0.path().join(name)
     }
 
+    /// Writes the user's file; tools are direct where the entry does not say otherwise.
     fn servers(&self, servers: Value) {
-        fs::write(self.at("home/.pi/agent/mcp.json"), json!({"mcpServers": servers}).to_string()).expect("written");
+        fs::write(self.at("home/.pi/agent/mcp.json"), direct(servers).to_string()).expect("written");
     }
 
     fn project_servers(&self, servers: Value) {
-        fs::write(self.at("project/.pi/mcp.json"), json!({"mcpServers": servers}).to_string()).expect("written");
+        fs::write(self.at("project/.pi/mcp.json"), direct(servers).to_string()).expect("written");
     }
 
     fn pi_without(&self, args: &[&str], guard: Option<&str>) -> Ran {
@@ -106,6 +107,14 @@ impl World {
             .filter_map(|path| fs::read_to_string(path).ok())
             .collect()
     }
+}
+
+fn direct(mut servers: Value) -> Value {
+    for (_, entry) in servers.as_object_mut().into_iter().flatten() {
+        let members = entry.as_object_mut().expect("an entry");
+        members.entry("exposure").or_insert(json!("direct"));
+    }
+    json!({ "mcpServers": servers })
 }
 
 fn echo(text: &str) -> (&'static str, Value) {
@@ -376,6 +385,65 @@ fn a_server_asks_the_model_once_that_is_granted_and_no_user_where_there_is_none(
     assert!(said.contains("session.inject"), "{said}");
     let said = run("mcp__s__ask", &["done"], &[]);
     assert!(!said.contains("Accept"), "{said}");
+}
+
+impl World {
+    /// Adds an extension of the user.
+    fn extension(&self, name: &str, body: &str) -> PathBuf {
+        let path = self.at("home/.pi/agent/extensions").join(format!("{name}.ts"));
+        fs::create_dir_all(path.parent().expect("a folder")).expect("folders");
+        fs::write(&path, format!("export default (pi: any) => {{ {body} }};\n")).expect("written");
+        path
+    }
+
+    /// The text of all sessions.
+    fn sessions(&self) -> String {
+        let folders = fs::read_dir(self.at("home/.pi/agent/sessions")).into_iter().flatten().flatten();
+        let files = folders.flat_map(|folder| fs::read_dir(folder.path()).into_iter().flatten().flatten());
+        files.filter_map(|file| fs::read_to_string(file.path()).ok()).collect()
+    }
+}
+
+/// Code that registers a server.
+fn registers(name: &str, config: Value) -> String {
+    format!("pi.registerMcpServer({name:?}, {config});")
+}
+
+fn good() -> Value {
+    json!({"command": SERVER, "args": ["good"], "timeout": 3, "exposure": "direct", "env": {"GIVEN": "by-the-extension"}})
+}
+
+#[test]
+fn an_extension_adds_a_server_that_holds_what_the_extension_holds() {
+    let world = World::new();
+    world.extension("adds", &registers("s", good()));
+    let (ran, texts) = world.session(&[echo("x")], &["--allow", "mcp"]);
+    assert!(texts[0].contains("not found") && ran.stderr.contains("capability `exec`"), "{texts:?} {}", ran.stderr);
+    let (ran, texts) = world.session(&[echo("x")], &["--allow", "exec"]);
+    assert!(texts[0].contains("capability `mcp`"), "{texts:?} {}", ran.stderr);
+    let (ran, texts) = world.session(&[echo("x")], &["--allow", "exec", "--allow", "mcp:s/echo"]);
+    assert_eq!(texts, ["again: x"], "{}", ran.stderr);
+    let ledger = world.ledger();
+    let of_call = ledger.lines().find(|line| line.contains("host_call.start") && line.contains("\"method\":\"mcp\""));
+    assert!(of_call.is_some_and(|line| line.contains("adds.ts") && !line.contains("\"mcp:s\"")), "{of_call:?}");
+    // A server of the user's file comes first.
+    world.servers(json!({"s": {"command": SERVER, "args": ["good"], "enabled": false}}));
+    let (_, texts) = world.session(&[echo("x")], &["--allow", "exec", "--allow", "mcp"]);
+    assert!(texts[0].contains("not found"), "{texts:?}");
+}
+
+#[test]
+fn the_prompt_names_servers_whose_tools_are_searched_for() {
+    let world = World::new();
+    let entry = json!({"command": SERVER, "args": ["good"], "description": "Says things\nagain"});
+    fs::write(world.at("home/.pi/agent/mcp.json"), json!({"mcpServers": {"my-s": entry}}).to_string())
+        .expect("written");
+    let call = ("tool_search", json!({"query": "echo"}));
+    let (ran, texts) = world.session(&[call, ("mcp__my_s__echo", json!({"text": "x"}))], &["--allow", "mcp"]);
+    assert_eq!(texts.get(1).map(String::as_str), Some("again: x"), "deferred without a word: {texts:?} {}", ran.stderr);
+    let sessions = world.sessions();
+    assert!(sessions.contains("- mcp__my_s (tool_search): Says things"), "{sessions}");
+    assert!(!sessions.contains("Says things again."), "not what the server says of itself: {sessions}");
 }
 
 /// Answers requests of Streamable HTTP: JSON to requests, nothing to notifications. `status` is that of all answers to requests.

@@ -242,7 +242,8 @@ impl Agent {
 
     /// Messages that handlers add; what they make of the prompt holds for this run.
     async fn before_agent_start(&self, content: &Content) -> Vec<Message> {
-        let base = self.prompt.of_session.borrow().clone();
+        let mut base = self.prompt.of_session.borrow().clone();
+        base.sections = self.extensions.prompt_sections();
         let mut messages = Vec::new();
         let mut options = base.clone();
         if self.extensions.has_handlers("before_agent_start") {

@@ -96,6 +96,11 @@ pub trait Extensions {
         async { Ok(()) }.boxed_local()
     }
 
+    /// Sections of the system prompt that are no extension's.
+    fn prompt_sections(&self) -> Map<String, Value> {
+        Map::new()
+    }
+
     /// Whether a slash command of this name exists.
     fn has_command(&self, name: &str) -> bool;
     /// Whether an extension that was stopped and is not back had a slash command of this name.
@@ -299,6 +304,8 @@ pub trait ToolSource {
     fn commands(&self) -> Vec<(String, String)>;
     /// Runs one of them to its end.
     fn run_command<'a>(&'a self, name: &'a str, args: &'a str) -> LocalBoxFuture<'a, CommandFate>;
+    /// Sections of the system prompt: name to text.
+    fn prompt_sections(&self) -> Map<String, Value>;
 }
 
 /// A tool of an extension.

@@ -18,7 +18,7 @@ use pijs_llm::provider::Model;
 use pijs_protocol::registration::{Registration, ToolSpec};
 use pijs_protocol::wire::{EntriesDelta, Json};
 use pijs_protocol::{EntryIndex, ExtensionId, Handle, StreamDelta, StreamSource, chat_markup, guard};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -318,6 +318,10 @@ impl Extensions for HostExtensions {
 
     fn reaches<'a>(&'a self, extension: &'a str, address: &'a str) -> LocalBoxFuture<'a, Result<(), String>> {
         async move { self.host.reaches(&ExtensionId::new(extension), address).await }.boxed_local()
+    }
+
+    fn prompt_sections(&self) -> Map<String, Value> {
+        self.beside.as_ref().map(|beside| beside.prompt_sections()).unwrap_or_default()
     }
 
     fn has_command(&self, name: &str) -> bool {

@@ -96,7 +96,7 @@ impl PromptOptions {
             tool_guidelines: all.iter().filter_map(bullets).collect(),
             prompt_guidelines: Vec::new(),
             append_system_prompt: appended.unwrap_or_default(),
-            sections: Map::new(),
+            sections: extensions.prompt_sections(),
             cwd: asked.cwd.display().to_string(),
             context_files: resources.context_files.clone(),
             skills: resources.skills.clone(),

@@ -5,7 +5,7 @@ use crate::output::{clean, stderr, stdout};
 use crate::terminal::Terminal;
 use pijs_durable::{Disk, Replace};
 use pijs_mcp::config::{self, Reach, ServerConfig, ServerEntry, Source};
-use pijs_mcp::servers::{Phase, Status};
+use pijs_mcp::server::{Phase, Status};
 use pijs_runtime::trust::Trust;
 use pijs_runtime::{Environment, Failure, Interface, Permissions, Result, mcp, similar_names};
 use serde_json::{Value, json};

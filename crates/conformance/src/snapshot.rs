@@ -188,7 +188,10 @@ fn extension(path: &str, registrations: &[Registration]) -> Value {
             Registration::MessageRenderer { custom_type, .. } => message_renderers.push(custom_type),
             Registration::EntryRenderer { custom_type, .. } => entry_renderers.push(custom_type),
             Registration::MarkdownTransformer { .. } => transforms_markdown = true,
+            // pi 0.87.1 knows no MCP servers.
             Registration::Provider { .. }
+            | Registration::McpServer { .. }
+            | Registration::McpServerRemoved { .. }
             | Registration::HandlerRemoved { .. }
             | Registration::ProviderRemoved { .. } => {}
         }

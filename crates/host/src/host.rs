@@ -10,6 +10,7 @@
 //! left to itself (`Ticked::Running`): other extensions go on, its own gets nothing until it is over.
 
 mod driving;
+mod mcp_servers;
 mod messages;
 
 use crate::answer_order::AnswerOrder;
@@ -97,6 +98,8 @@ pub(crate) struct Core {
     turn_over: Notify,
     counters: Counters,
     subscriptions: RefCell<Vec<Reports>>,
+    /// Counts changes of the MCP servers that extensions registered.
+    mcp_servers: tokio::sync::watch::Sender<u64>,
     flags: RefCell<BTreeMap<String, Value>>,
     /// Signals that some realm may know, with their numbers.
     signals: RefCell<Vec<(WeakSignal, u32)>>,
@@ -181,6 +184,7 @@ impl Host {
             turn_over: Notify::new(),
             counters: Counters::default(),
             subscriptions: RefCell::default(),
+            mcp_servers: tokio::sync::watch::channel(0).0,
             flags: RefCell::default(),
             signals: RefCell::default(),
             active_signal: RefCell::default(),

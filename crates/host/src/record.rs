@@ -78,6 +78,7 @@ pub(crate) fn registration(core: &Core, caller: &Caller, registration: &Registra
             let refused = refused.then(|| "the capability \"provider\" is not granted".to_owned());
             ("provider", name.as_str(), refused.or_else(|| oversized(registration)))
         }
+        Registration::McpServer { name, .. } => ("mcp server", name.as_str(), oversized(registration)),
         Registration::Command(spec) => ("command", spec.name.as_str(), oversized(registration)),
         Registration::Flag(spec) => ("flag", spec.name.as_str(), flag(spec).or_else(|| oversized(registration))),
         _ => ("registration", "", oversized(registration)),

@@ -79,8 +79,24 @@ pub(crate) enum Effect {
     Flag(FlagSpec),
     /// The set of `stream_text` handlers changed.
     Ears,
+    /// The set of MCP servers changed.
+    McpServers,
     /// The event never fires.
     UnknownEvent(String),
+}
+
+impl EntryRegistry {
+    /// Takes away registrations that only front ends look at.
+    fn withdraw(&mut self, is_it: impl Fn(&Registration) -> bool) {
+        let sum = &mut self.weight;
+        self.others.retain(|other| {
+            let goes = is_it(&other.item);
+            if goes {
+                sum.take(other.weight);
+            }
+            !goes
+        });
+    }
 }
 
 impl Registry {
@@ -130,15 +146,16 @@ impl Registry {
                 }
             }
             Registration::ProviderRemoved { name } => {
-                let sum = &mut known.weight;
-                known.others.retain(|other| {
-                    let is_it = matches!(&other.item, Registration::Provider { name: known, .. } if *known == name);
-                    if is_it {
-                        sum.take(other.weight);
-                    }
-                    !is_it
-                });
+                known.withdraw(|other| matches!(other, Registration::Provider { name: known, .. } if *known == name));
                 Effect::None
+            }
+            Registration::McpServerRemoved { name } => {
+                known.withdraw(|other| matches!(other, Registration::McpServer { name: known, .. } if *known == name));
+                Effect::McpServers
+            }
+            server @ Registration::McpServer { .. } => {
+                put(&mut known.others, &mut known.weight, Weighed { item: server, weight }, same_slot);
+                Effect::McpServers
             }
             other => {
                 put(&mut known.others, &mut known.weight, Weighed { item: other, weight }, same_slot);
@@ -153,8 +170,12 @@ impl Registry {
     ///
     /// In words, what is full.
     pub(crate) fn has_room_for(&self, registration: &Registration, others: usize) -> Result<(), &'static str> {
-        let removes =
-            matches!(registration, Registration::HandlerRemoved { .. } | Registration::ProviderRemoved { .. });
+        let removes = matches!(
+            registration,
+            Registration::HandlerRemoved { .. }
+                | Registration::ProviderRemoved { .. }
+                | Registration::McpServerRemoved { .. }
+        );
         if removes || !guard!(RegistrationSize) {
             return Ok(());
         }
@@ -228,6 +249,10 @@ impl Registry {
         self.each(|entry| &entry.others)
     }
 
+    pub(crate) fn has_mcp_servers(&self) -> bool {
+        self.others().any(|(_, other)| matches!(other, Registration::McpServer { .. }))
+    }
+
     /// Everything, entry by entry.
     pub(crate) fn by_entry(&self) -> impl Iterator<Item = (EntryIndex, Vec<Registration>)> {
         self.entries.iter().zip(0..).map(|(entry, index)| {
@@ -275,7 +300,8 @@ fn same_slot(a: &Registration, b: &Registration) -> bool {
             Registration::MessageRenderer { custom_type: b, .. },
         )
         | (Registration::EntryRenderer { custom_type: a, .. }, Registration::EntryRenderer { custom_type: b, .. })
-        | (Registration::Provider { name: a, .. }, Registration::Provider { name: b, .. }) => a == b,
+        | (Registration::Provider { name: a, .. }, Registration::Provider { name: b, .. })
+        | (Registration::McpServer { name: a, .. }, Registration::McpServer { name: b, .. }) => a == b,
         (Registration::MarkdownTransformer { .. }, Registration::MarkdownTransformer { .. }) => true,
         _ => false,
     }

@@ -148,11 +148,16 @@ impl Host {
 
     /// Forgets what an extension has registered.
     fn void(&self, slot: &Rc<Slot>, status: Status) {
-        {
+        let had_servers = {
             let mut extension = slot.cell.borrow_mut();
             extension.status = status;
+            let had_servers = extension.registry.has_mcp_servers();
             extension.registry = Registry::with_entries(extension.package.entries.len());
             extension.ears.deafen();
+            had_servers
+        };
+        if had_servers {
+            self.publish_mcp_servers();
         }
         self.refresh_heard();
         slot.changed.notify_waiters();

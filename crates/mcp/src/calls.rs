@@ -39,6 +39,8 @@ impl Door {
 pub(crate) struct Calls {
     door: Door,
     pub(crate) caller: Caller,
+    /// Begins the ids of its calls: several servers may have one caller.
+    server: Arc<str>,
     next: Arc<AtomicU64>,
 }
 
@@ -65,8 +67,8 @@ impl Drop for CancelOnDrop {
 }
 
 impl Calls {
-    pub(crate) fn new(door: Door, caller: Caller) -> Self {
-        Self { door, caller, next: Arc::default() }
+    pub(crate) fn new(door: Door, caller: Caller, server: &str) -> Self {
+        Self { door, caller, server: server.into(), next: Arc::default() }
     }
 
     pub(crate) fn dispatcher(&self) -> Result<&Arc<Dispatcher>, HostcallError> {
@@ -78,7 +80,7 @@ impl Calls {
         let Value::Object(params) = params else { unreachable!("parameters are written here, as objects") };
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let mut call = HostCall {
-            call_id: format!("mcp-{number}").as_str().into(),
+            call_id: format!("mcp-{}-{number}", self.server).as_str().into(),
             capability: Capability::new(""),
             method: method.into(),
             params,

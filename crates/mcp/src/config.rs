@@ -66,7 +66,7 @@ pub struct ServerEntry {
     /// Set to `false` to keep the entry without using it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
-    /// How its tools reach the model: `direct`, `deferred` (found by `tool_search`), `codemode` (the same here) or `hidden`.
+    /// How its tools reach the model: `deferred` (found by `tool_search`; without a word), `direct`, `codemode` (as `deferred`) or `hidden`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exposure: Option<Exposure>,
     /// The exposure of single tools: by name, or by a pattern with `*`.
@@ -82,9 +82,9 @@ pub struct ServerEntry {
 #[serde(rename_all = "kebab-case")]
 pub enum Exposure {
     /// The model is told of it.
-    #[default]
     Direct,
     /// The model finds it with `tool_search`.
+    #[default]
     #[serde(alias = "codemode", alias = "codemode-deferred")]
     Deferred,
     /// Nobody can call it.
@@ -152,6 +152,11 @@ impl ServerConfig {
         let exact = self.tool_exposure.iter().find(|(name, _)| name == tool);
         let found = exact.or_else(|| self.tool_exposure.iter().find(|(pattern, _)| matches(pattern, tool)));
         found.map_or(self.exposure, |(_, exposure)| *exposure)
+    }
+
+    /// Whether some of its tools are found by `tool_search` only, as far as the entry says.
+    pub fn has_deferred(&self) -> bool {
+        self.exposure == Exposure::Deferred || self.tool_exposure.iter().any(|(_, one)| *one == Exposure::Deferred)
     }
 
     /// Puts the home folder in the place of a leading `~/` of program, arguments and folder.
@@ -296,8 +301,8 @@ pub fn merge(user: Parsed, project: Parsed, problems: &mut Vec<String>) -> Vec<S
     servers
 }
 
-/// Names that differ in `-` and `_` only are one, since their tools have one name.
-fn same(one: &str, other: &str) -> bool {
+/// Whether two names are one: those that differ in `-` and `_` only are, since their tools have one name.
+pub fn same(one: &str, other: &str) -> bool {
     one.replace('-', "_") == other.replace('-', "_")
 }
 
@@ -418,6 +423,32 @@ pub fn edit(text: Option<&str>, name: &str, entry: Option<&ServerEntry>) -> Resu
     Ok((text, had))
 }
 
+/// Whether a file says something of a server.
+pub fn names(text: &str, name: &str) -> bool {
+    let file: Value = serde_json::from_str(text).unwrap_or_default();
+    file["mcpServers"].get(name).is_some()
+}
+
+/// Switches a server of a file on or off; everything else stays as it is.
+///
+/// # Errors
+///
+/// The file has no such server.
+pub fn switch(text: &str, name: &str, enabled: bool) -> Result<String, String> {
+    let mut file: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let entry = file.get_mut("mcpServers").and_then(|servers| servers.get_mut(name)).and_then(Value::as_object_mut);
+    let entry = entry.ok_or_else(|| format!("it has no server {name:?}"))?;
+    // An entry that only changes another one has to say so.
+    let is_whole = entry.contains_key("command") || entry.contains_key("url");
+    match enabled && is_whole {
+        true => drop(entry.shift_remove("enabled")),
+        false => drop(entry.insert("enabled".to_owned(), Value::Bool(enabled))),
+    }
+    let mut text = serde_json::to_string_pretty(&file).map_err(|error| error.to_string())?;
+    text.push('\n');
+    Ok(text)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -445,7 +476,7 @@ mod tests {
         );
         assert_eq!(problems, Vec::<String>::new());
         assert_eq!(servers[0].reach_in_words(), "npx -y x a b");
-        assert_eq!((servers[0].timeout, servers[0].exposure), (TIMEOUT, Exposure::Direct));
+        assert_eq!((servers[0].timeout, servers[0].exposure), (TIMEOUT, Exposure::Deferred));
         assert_eq!((servers[1].timeout, servers[1].exposure), (Duration::from_millis(2500), Exposure::Deferred));
         let of = |tool| servers[1].exposure_of(tool);
         assert_eq!((of("get_y"), of("get_x"), of("set")), (Exposure::Direct, Exposure::Hidden, Exposure::Deferred));
@@ -499,6 +530,16 @@ mod tests {
         ] {
             assert_eq!(matches(pattern, name), covered, "{pattern} {name}");
         }
+    }
+
+    #[test]
+    fn a_server_is_switched_off_and_on_again() {
+        let text = r#"{"z": 1, "mcpServers": {"b": {"url": "u"}, "o": {"exposure": "direct"}}}"#;
+        let off = switch(text, "b", false).expect("is there");
+        assert!(names(&off, "b") && off.contains("\"enabled\": false") && off.contains("\"z\": 1"));
+        assert!(!switch(&off, "b", true).expect("is there").contains("enabled"));
+        assert!(switch(text, "o", true).expect("is there").contains("\"enabled\": true"));
+        assert!(switch(text, "c", true).is_err() && !names(text, "c"));
     }
 
     #[test]

@@ -175,7 +175,7 @@ impl ClientHandler for Handler {
             let level = serde_json::to_value(line.level).ok().and_then(|level| level.as_str().map(str::to_owned));
             let said = line.data.as_str().map_or_else(|| line.data.to_string(), str::to_owned);
             let said = crate::names::visible(&said, 2000);
-            self.0.session.log(&self.0.server, level.as_deref().unwrap_or("info"), line.logger.as_deref(), &said);
+            self.0.session.log(&self.0.calls.caller, level.as_deref().unwrap_or("info"), line.logger.as_deref(), &said);
         }
     }
 

@@ -2,7 +2,8 @@
 //!
 //! A server is a program or an address of `mcp.json`; what it offers becomes tools of the session. Nothing here has authority of its own:
 //! a program is started, fed and read by hostcalls `exec`, a server elsewhere is reached by hostcalls `http`, and each use of a tool is a
-//! hostcall `mcp`, all of them of the caller `mcp:NAME`. So gate, grants, ledger and supervisor are those of extensions.
+//! hostcall `mcp`, all of them of the caller `mcp:NAME`, or of the
+//! extension that registered the server. So gate, grants, ledger and supervisor are those of extensions.
 //!
 //! ```text
 //! mcp.json -> config -> Servers -> Server -> connection (rmcp) -> stdio or http transport -> Dispatcher -> exec, http
@@ -18,7 +19,8 @@
 //! | [`results`] | what a tool answered, as the model gets it |
 //! | [`pins`] | what servers said of their tools when somebody last agreed |
 //! | [`flow`] | limits on what a server sends |
-//! | [`servers`] | the servers of a session: states, calls, back-off, quarantine |
+//! | [`servers`] | the servers of a session: which there are, the requests that go to them |
+//! | [`server`] | one server: states, back-off, quarantine |
 //! | [`connector`] | the hostcall `mcp` |
 //!
 //! The guarantees: a server that hangs, floods, dies, lies about lengths or changes its tools ends its own connection and nothing else;
@@ -34,6 +36,7 @@ pub mod flow;
 pub mod names;
 pub mod pins;
 pub mod results;
+pub mod server;
 pub mod servers;
 pub mod values;
 

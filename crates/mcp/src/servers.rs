@@ -1,56 +1,35 @@
-//! The servers of a session.
+//! The servers of a session: which there are, how they begin and end, and the requests that go to them.
 //!
-//! A server is connected when the session begins and again at the next call after it was lost. Between attempts that fail a delay doubles;
-//! after [`MOST_FAILURES`] failures without a call that was answered between them it is quarantined: the session does not try it any more. Calls are
-//! not repeated, since the server may have carried them out.
-//!
-//! ```text
-//! Idle --> Starting --> Open --> Down --> Starting ...
-//!              \___________________/ \--> Quarantined
-//! ```
+//! The list may change while the session goes on: [`Servers::set`] keeps the servers whose entries stay as they are, with their connections,
+//! ends the others, and starts new ones. [`server`](crate::server) has the states of one.
 
 use crate::calls::{Calls, Door};
-use crate::config::{Exposure, Reach, ServerConfig, Source};
-use crate::connection::{Connection, Fault, PeerFacts, Progress, Why};
-use crate::handler::Handler;
+use crate::config::{Exposure, ServerConfig, Source};
+use crate::connection::Progress;
 use crate::names;
-use crate::pins::{self, Pins, ToolDigests};
-use crate::stdio::{self, Program};
-use crate::values::{self, RunCommand, Written};
+use crate::pins::Pins;
+use crate::server::{Phase, Server, ServerParts, ServerPrompt, ServerTool, Status, key_of};
+use crate::values::RunCommand;
 use pijs_environment::{Timer, Wait};
-use pijs_hostcall::prompt::shown;
-use pijs_hostcall::{Caller, CancelToken, Dispatcher, Grant, Profile};
-use pijs_protocol::manifest::Scope;
-use pijs_protocol::{ErrorCode, HostcallError, guard};
-use rmcp::model::{Prompt, Tool};
-use serde_json::{Map, Value, json};
-use std::collections::{BTreeMap, BTreeSet};
+use pijs_hostcall::{Caller, CancelToken, Dispatcher, Profile};
+use pijs_protocol::{ErrorCode, HostcallError};
+use serde_json::{Map, Value};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 
 pub use crate::connection::{MOST_PROMPTS, MOST_SCHEMA_BYTES, MOST_TOOLS};
 
-/// Failures without an answered call between them after which a session does not try a server any more.
-pub const MOST_FAILURES: u32 = 5;
 /// How long a session waits for its servers before the first prompt; questions to the user not counted.
 pub const PATIENCE: Duration = Duration::from_secs(10);
-/// How long a handshake may take.
-const HANDSHAKE: Duration = Duration::from_secs(30);
-/// Longest delay between two attempts.
-const LONGEST_DELAY: Duration = Duration::from_secs(60);
-/// Longest description of a tool that a model is told.
-const MOST_DESCRIPTION: usize = 8 << 10;
-/// Times that a server may announce other tools in a session.
-const MOST_REFRESHES: u32 = 100;
 
 /// The part of a session that servers need.
 pub trait SessionPort: Send + Sync {
     /// Folders that servers are told of.
     fn roots(&self) -> Vec<PathBuf>;
     /// Takes a line that a server logs.
-    fn log(&self, server: &str, level: &str, logger: Option<&str>, text: &str);
+    fn log(&self, caller: &Caller, level: &str, logger: Option<&str>, text: &str);
     /// Takes a value that is not to be shown or recorded.
     fn learn(&self, _secret: &str) {}
     /// Takes a line for the user about a server.
@@ -92,195 +71,78 @@ struct Inner {
     changes: watch::Sender<u64>,
 }
 
-/// One server.
-struct Server {
-    config: ServerConfig,
-    calls: Calls,
-    options: ServersPart,
-    state: Mutex<State>,
-    /// Held while it is connected.
-    connecting: tokio::sync::Mutex<()>,
-}
-
-/// The part of the whole that a server needs.
-#[derive(Clone)]
-struct ServersPart {
-    timer: Arc<dyn Timer>,
-    session: Arc<dyn SessionPort>,
-    run: Option<Arc<RunCommand>>,
-    key: String,
-    changes: watch::Sender<u64>,
-}
-
-#[derive(Default)]
-struct State {
-    phase: Phase,
-    connection: Option<Arc<Connection>>,
-    known: Known,
-    failures: u32,
-    refreshes: u32,
-    /// Of the session's monotonic clock.
-    not_before_us: u64,
-    problem: Option<String>,
-}
-
-/// The stage that a server has reached on its way.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Phase {
-    /// Not started, or switched off.
-    #[default]
-    Idle,
-    /// Somebody decides whether it may start.
-    Asking,
-    /// It starts.
-    Starting,
-    /// It answers.
-    Open,
-    /// It was lost, or could not be reached; the next call tries again.
-    Down,
-    /// The session does not try it any more.
-    Quarantined,
-}
-
-impl Phase {
-    /// In a word.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Idle => "idle",
-            Self::Asking => "asking",
-            Self::Starting => "starting",
-            Self::Open => "connected",
-            Self::Down => "disconnected",
-            Self::Quarantined => "quarantined",
-        }
-    }
-}
-
-/// The offer of a server.
-#[derive(Debug, Clone, Default)]
-struct Known {
-    facts: PeerFacts,
-    tools: Vec<Tool>,
-    prompts: Vec<Prompt>,
-    /// Tools that say something else than what was agreed to.
-    withheld: BTreeSet<String>,
-    notes: Vec<String>,
-}
-
-/// A tool of a server, as the model can be told of it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ServerTool {
-    /// `mcp__SERVER__TOOL`.
-    pub name: String,
-    /// The server.
-    pub server: String,
-    /// The server's own name for it.
-    pub tool: String,
-    /// Its description: what it does.
-    pub description: String,
-    /// JSON Schema of its arguments.
-    pub parameters: Value,
-    /// The server's own claims about its effects; shown, and never believed.
-    pub annotations: Value,
-    /// How it reaches the model.
-    pub exposure: Exposure,
-}
-
-impl ServerTool {
-    /// As grants name it: `SERVER/TOOL`.
-    pub fn target(&self) -> String {
-        format!("{}/{}", self.server, self.tool)
-    }
-}
-
-/// A prompt of a server.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ServerPrompt {
-    /// `mcp__SERVER__PROMPT`.
-    pub name: String,
-    /// The server.
-    pub server: String,
-    /// The server's own name for it.
-    pub prompt: String,
-    /// Its purpose.
-    pub description: String,
-    /// Names of its arguments, and whether each is needed.
-    pub arguments: Vec<(String, bool)>,
-}
-
-/// How a server is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Status {
-    /// Its name.
-    pub name: String,
-    /// The owner of the file it comes from.
-    pub source: Source,
-    /// How it is reached.
-    pub reach: String,
-    /// Whether it is used.
-    pub enabled: bool,
-    /// The stage that it has reached on its way.
-    pub phase: Phase,
-    /// The version of the protocol that it speaks.
-    pub protocol: String,
-    /// Names of its tools that can be used.
-    pub tools: Vec<String>,
-    /// Names of those that wait for consent.
-    pub withheld: Vec<String>,
-    /// The problem that it has.
-    pub problem: Option<String>,
-    /// Notes of things that were left out.
-    pub notes: Vec<String>,
-    /// The sentence that says what it offers.
-    pub summary: Option<String>,
-}
-
 impl Servers {
-    /// The servers of a configuration; nothing is started.
-    pub fn new(configs: Vec<ServerConfig>, options: ServersOptions) -> Self {
+    /// No servers yet: [`Servers::set`] says which there are.
+    pub fn new(options: ServersOptions) -> Self {
         let (changes, _) = watch::channel(0);
-        let servers = Self(Arc::new(Inner { door: Door::default(), options, servers: Mutex::default(), changes }));
-        for config in configs {
-            servers.add(config);
-        }
-        servers
+        Self(Arc::new(Inner { door: Door::default(), options, servers: Mutex::default(), changes }))
     }
 
     fn list(&self) -> Vec<Arc<Server>> {
         self.0.servers.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn add(&self, config: ServerConfig) -> Arc<Server> {
+    /// Says which servers there are, and as whom each makes its hostcalls. One whose entry and caller stay keeps its connection; the others
+    /// end. In a session that has begun, new ones are started.
+    pub fn set(&self, wanted: Vec<(ServerConfig, Arc<Profile>)>) {
+        let mut old = self.list();
+        let mut new = Vec::new();
+        let mut all = Vec::new();
+        for (config, profile) in wanted {
+            let at = old.iter().position(|known| known.config == config && known.calls.caller.profile == profile);
+            let server = at.map_or_else(
+                || {
+                    let server = self.made(config, profile);
+                    new.push(Arc::clone(&server));
+                    server
+                },
+                |at| old.remove(at),
+            );
+            all.push(server);
+        }
+        *self.0.servers.lock().unwrap_or_else(PoisonError::into_inner) = all;
+        old.iter().for_each(|gone| self.end_one(gone));
+        if self.0.door.dispatcher().is_some() {
+            new.into_iter().for_each(begin);
+        }
+        self.0.changes.send_modify(|number| *number += 1);
+    }
+
+    /// Whether a server of this entry and caller is there already.
+    pub fn has(&self, config: &ServerConfig, profile: &Profile) -> bool {
+        self.list().iter().any(|known| known.config == *config && *known.calls.caller.profile == *profile)
+    }
+
+    fn made(&self, config: ServerConfig, profile: Arc<Profile>) -> Arc<Server> {
         let Inner { door, options, changes, .. } = &*self.0;
-        let caller = Caller::new(Arc::new(Profile::new(extension_of(&config.name).as_str())));
-        let part = ServersPart {
+        let part = ServerParts {
             timer: Arc::clone(&options.timer),
             session: Arc::clone(&options.session),
             run: options.run.clone(),
             key: key_of(&config, &options.project),
             changes: changes.clone(),
         };
-        let calls = Calls::new(door.clone(), caller);
+        let calls = Calls::new(door.clone(), Caller::new(profile), &config.name);
         let (state, connecting) = Default::default();
-        let server = Arc::new(Server { config, calls, options: part, state, connecting });
-        self.0.servers.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&server));
-        server
-    }
-
-    /// Names of all servers, with what their answers to permission questions are kept under and bound to.
-    pub fn keys(&self) -> Vec<(ServerConfig, String)> {
-        self.list().iter().map(|server| (server.config.clone(), server.options.key.clone())).collect()
+        Arc::new(Server { config, calls, options: part, state, connecting })
     }
 
     /// Begins: hostcalls go to `dispatcher`, and every server that is used is started, all at once.
     pub fn start(&self, dispatcher: Arc<Dispatcher>) {
         self.0.door.open(dispatcher);
-        for server in self.list().into_iter().filter(|server| server.config.enabled) {
-            server.lock().phase = Phase::Asking;
-            tokio::spawn(async move {
-                let _ = server.connection().await;
-            });
-        }
+        self.list().into_iter().for_each(begin);
+    }
+
+    /// Connects a server anew, whatever became of it before.
+    ///
+    /// # Errors
+    ///
+    /// No server of this name is used, or it cannot be reached; the message says why.
+    pub async fn reconnect(&self, name: &str) -> Result<(), String> {
+        let server = self.find(name).filter(|server| server.config.enabled);
+        let server = server.ok_or_else(|| format!("no MCP server {name:?} is switched on"))?;
+        server.forget_connection();
+        server.connection().await.map(drop)
     }
 
     /// Waits until every server answers or has failed, at most [`PATIENCE`] after the last question to the user was answered. Answers
@@ -345,12 +207,18 @@ impl Servers {
     /// Ends all connections and what was started for them.
     pub fn end(&self) {
         self.0.door.close();
-        for server in self.list() {
-            server.lock().connection = None;
-            if let Some(dispatcher) = self.0.door.dispatcher() {
-                let gone = HostcallError::io("EPIPE", "mcp", "mcp: the session has ended");
-                dispatcher.end_extension(server.calls.caller.extension(), &gone);
-            }
+        self.list().iter().for_each(|server| self.end_one(server));
+    }
+
+    fn end_one(&self, server: &Server) {
+        server.lock().connection = None;
+        // Calls of an extension's server end with their connection; the extension may have others.
+        if matches!(server.config.source, Source::Extension(_)) {
+            return;
+        }
+        if let Some(dispatcher) = self.0.door.dispatcher() {
+            let gone = HostcallError::io("EPIPE", "mcp", "mcp: the server is not used any more");
+            dispatcher.end_extension(server.calls.caller.extension(), &gone);
         }
     }
 
@@ -432,6 +300,17 @@ impl Servers {
             lines.push(format!("the server itself says {}; nobody has checked that", claims.join(" and ")));
         }
         lines
+    }
+
+    /// Whether the tools of some server are found by a search only.
+    pub fn has_deferred(&self) -> bool {
+        !self.deferred().is_empty()
+    }
+
+    /// Servers whose tools are found by a search, with the descriptions that their entries give.
+    pub fn deferred(&self) -> Vec<(String, Option<String>)> {
+        let servers = self.list().into_iter().filter(|server| server.config.enabled && server.config.has_deferred());
+        servers.map(|server| (server.config.name.clone(), server.config.description.clone())).collect()
     }
 
     /// How all servers are.
@@ -530,400 +409,12 @@ fn unreachable_server(problem: String) -> HostcallError {
     HostcallError::io("ECONNREFUSED", "mcp", format!("mcp: {problem}"))
 }
 
-/// The name under which a server makes hostcalls.
-pub fn extension_of(server: &str) -> String {
-    format!("mcp:{server}")
-}
-
-/// Returns the key that a server's answers and pins are kept under: whose file, which name, and what it is.
-pub fn key_of(config: &ServerConfig, project: &std::path::Path) -> String {
-    let place = match &config.source {
-        Source::User => String::new(),
-        Source::Project => format!("{}#", project.display()),
-        Source::Extension(extension) => format!("{extension}#"),
-    };
-    format!("mcp:{place}{}", config.name)
-}
-
-impl Server {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn set_phase(&self, phase: Phase) {
-        self.lock().phase = phase;
-        self.options.changes.send_modify(|number| *number += 1);
-    }
-
-    fn hides(&self, withheld: &BTreeSet<String>, tool: &str) -> bool {
-        (withheld.contains(tool) && guard!(McpPins)) || self.config.exposure_of(tool) == Exposure::Hidden
-    }
-
-    fn described(&self, tool: Tool) -> ServerTool {
-        let said = tool.description.as_deref().or(tool.title.as_deref()).unwrap_or_default();
-        let mut parameters = Value::Object((*tool.input_schema).clone());
-        if parameters.get("type").is_none() {
-            parameters["type"] = json!("object");
-        }
-        ServerTool {
-            name: String::new(),
-            server: self.config.name.clone(),
-            exposure: self.config.exposure_of(&tool.name),
-            description: names::visible(said, MOST_DESCRIPTION),
-            parameters,
-            annotations: tool.annotations.and_then(|hints| serde_json::to_value(hints).ok()).unwrap_or_default(),
-            tool: tool.name.into_owned(),
-        }
-    }
-
-    fn status(&self) -> Status {
-        let state = self.lock();
-        let names = |withheld: bool| {
-            let tools = state.known.tools.iter().map(|tool| tool.name.to_string());
-            tools.filter(|name| state.known.withheld.contains(name) == withheld).collect()
-        };
-        let instructions =
-            state.known.facts.instructions.as_deref().and_then(|text| text.lines().next()).map(str::to_owned);
-        Status {
-            name: self.config.name.clone(),
-            source: self.config.source.clone(),
-            reach: self.config.reach_in_words(),
-            enabled: self.config.enabled,
-            phase: state.phase,
-            protocol: state.known.facts.protocol.clone(),
-            tools: names(false),
-            withheld: names(true),
-            problem: state.problem.clone(),
-            notes: state.known.notes.clone(),
-            summary: self.config.description.clone().or(instructions),
-        }
-    }
-
-    /// The connection that stands, or a new one.
-    async fn connection(self: &Arc<Self>) -> Result<Arc<Connection>, String> {
-        let _alone = self.connecting.lock().await;
-        let name = &self.config.name;
-        {
-            let lost = {
-                let state = self.lock();
-                match &state.connection {
-                    Some(connection) if connection.is_open() => return Ok(Arc::clone(connection)),
-                    Some(connection) => Some(connection.why()),
-                    None => None,
-                }
-            };
-            if let Some(why) = lost {
-                self.failed(&why);
-            }
-            let state = self.lock();
-            let problem = state.problem.as_deref().unwrap_or("unknown");
-            if state.phase == Phase::Quarantined {
-                return Err(format!("the server {name} is quarantined for this session: {problem}"));
-            }
-            let left = state.not_before_us.saturating_sub(self.options.timer.now().elapsed_us);
-            if left > 0 {
-                let seconds = left.div_ceil(1_000_000);
-                return Err(format!(
-                    "the server {name} is not connected: {problem}; it is tried again after {seconds} s"
-                ));
-            }
-        }
-        match self.connect().await {
-            Ok(connection) => Ok(connection),
-            Err(problem) => {
-                self.failed(&problem);
-                Err(format!("the server {name} is not connected: {problem}"))
-            }
-        }
-    }
-
-    /// Notes that the server was lost or could not be reached.
-    fn failed(&self, problem: &str) {
-        let name = &self.config.name;
-        let line = {
-            let mut state = self.lock();
-            state.connection = None;
-            state.failures += 1;
-            state.problem = Some(problem.to_owned());
-            let quarantined = state.failures >= MOST_FAILURES;
-            state.phase = if quarantined { Phase::Quarantined } else { Phase::Down };
-            // The first loss is met at once, each later one after twice the time.
-            let delay = match state.failures {
-                0 | 1 => Duration::ZERO,
-                more => Duration::from_secs(1 << (more - 2).min(6)).min(LONGEST_DELAY),
-            };
-            state.not_before_us =
-                self.options.timer.now().elapsed_us + u64::try_from(delay.as_micros()).unwrap_or(u64::MAX);
-            match quarantined {
-                true => format!(
-                    "MCP server {name}: {problem}; it failed {MOST_FAILURES} times and is left alone in this session"
-                ),
-                false => {
-                    format!("MCP server {name}: {problem}; the session goes on without it until it is called again")
-                }
-            }
-        };
-        self.note(Some(problem));
-        self.options.session.notice(line);
-        self.options.changes.send_modify(|number| *number += 1);
-    }
-
-    /// Keeps what is wrong with it for `pi mcp list`.
-    fn note(&self, problem: Option<&str>) {
-        let key = &self.options.key;
-        if self.options.session.pins().problem(key) != problem {
-            self.options.session.change_pins(&mut |pins| _ = pins.note(key, problem));
-        }
-    }
-
-    /// Records what an answered or failed request says of the server.
-    fn done<T>(&self, outcome: Result<T, Fault>, connection: &Arc<Connection>) -> Result<T, HostcallError> {
-        match outcome {
-            Ok(result) => {
-                self.lock().failures = 0;
-                Ok(result)
-            }
-            Err(Fault::Refused(words)) => {
-                self.lock().failures = 0;
-                Err(HostcallError::new(ErrorCode::Io, format!("mcp: {}: {words}", self.config.name))
-                    .with("reason", "tool_failed"))
-            }
-            Err(Fault::Late(words)) => {
-                // One that does not answer is not asked again on the same connection.
-                let is_current = self.lock().connection.as_ref().is_some_and(|known| Arc::ptr_eq(known, connection));
-                if is_current {
-                    self.failed(&words);
-                }
-                Err(HostcallError::new(ErrorCode::Timeout, format!("mcp: {}: {words}", self.config.name)))
-            }
-            Err(Fault::Lost(words)) => {
-                let is_current = self.lock().connection.as_ref().is_some_and(|known| Arc::ptr_eq(known, connection));
-                if is_current {
-                    self.failed(&words);
-                }
-                Err(HostcallError::io("ECONNRESET", "mcp", format!("mcp: {}: {words}", self.config.name)))
-            }
-        }
-    }
-
-    async fn connect(self: &Arc<Self>) -> Result<Arc<Connection>, String> {
-        self.set_phase(Phase::Asking);
-        let why = Why::default();
-        let timeout = self.config.timeout;
-        let of_refresh = Arc::downgrade(self);
-        let changed = Box::new(move || {
-            if let Some(server) = of_refresh.upgrade() {
-                server.refresh_later();
-            }
-        });
-        let handler = Handler::new(&self.config.name, (Arc::clone(&self.options.session), self.calls.clone()), changed);
-        let limits = (why.clone(), HANDSHAKE.min(timeout));
-        let connection = match &self.config.reach {
-            Reach::Stdio { command, args, env, cwd } => {
-                let env = self.expand_all(env).await?;
-                let start = stdio::Start { command, args, env, cwd: cwd.as_deref() };
-                let (transport, program): (_, Program) =
-                    stdio::start(&self.calls, start, &why).await.map_err(|error| error.message)?;
-                self.set_phase(Phase::Starting);
-                Connection::open(transport, handler, Some(program), limits).await?
-            }
-            Reach::Http { url, headers } => {
-                let headers = self.expand_all(headers).await?;
-                self.may_reach(url).await?;
-                self.set_phase(Phase::Starting);
-                let transport = crate::http::transport(self.calls.clone(), url, headers.into_iter().collect());
-                Connection::open(transport, handler, None, limits).await?
-            }
-        };
-        let connection = Arc::new(connection.with_timeout(timeout));
-        self.learn(&connection).await?;
-        {
-            let mut state = self.lock();
-            state.connection = Some(Arc::clone(&connection));
-            state.problem = None;
-        }
-        if self.lock().known.withheld.is_empty() {
-            self.note(None);
-        }
-        self.set_phase(Phase::Open);
-        Ok(connection)
-    }
-
-    /// Values of the file with their variables. Variables are read by a hostcall: what a project's file names is asked about.
-    async fn expand_all(&self, values: &BTreeMap<String, String>) -> Result<BTreeMap<String, String>, String> {
-        let mut names: Vec<&str> = values.values().flat_map(|value| Written::parse(value).variables()).collect();
-        names.sort_unstable();
-        names.dedup();
-        let mut known = Map::new();
-        if !names.is_empty() {
-            let answer = self.calls.call("env", json!({"op": "get", "names": names}), Vec::new()).await;
-            let answer = answer.map_err(|error| error.message)?;
-            known = answer.output.get("values").and_then(Value::as_object).cloned().unwrap_or_default();
-        }
-        let mut expanded = BTreeMap::new();
-        for (name, written) in values {
-            let variable = |name: &str| known.get(name).and_then(Value::as_str).map(str::to_owned);
-            let value = values::expand(written, &self.config.source, variable, self.options.run.as_ref()).await;
-            let expanded_value = value_or(value, name)?;
-            if expanded_value != *written {
-                self.options.session.learn(&expanded_value);
-            }
-            expanded.insert(name.clone(), expanded_value);
-        }
-        Ok(expanded)
-    }
-
-    /// Has it decided once whether the address may be reached, so that a yes holds for all requests of the session.
-    async fn may_reach(&self, url: &str) -> Result<(), String> {
-        if self.config.source == Source::User {
-            return Ok(());
-        }
-        let Value::Object(params) = json!({ "url": url }) else { unreachable!("written as an object") };
-        let required = pijs_hostcall::derive::derive("http", &params).map_err(|error| error.message)?;
-        let dispatcher = self.calls.dispatcher().map_err(|error| error.message)?;
-        let (gate, caller) = (dispatcher.gate(), &self.calls.caller);
-        let (decision, _) = gate.ask(caller, "http", &required).await.map_err(|error| error.message)?;
-        if !decision.allowed {
-            let reason = decision.reason.map_or("refused", |reason| reason.as_str());
-            return Err(format!("http: capability `http` for {url} is not granted ({reason})"));
-        }
-        let grants = grants_for(&self.config);
-        let http: Vec<Grant> = grants.into_iter().filter(|grant| grant.capability.as_str() == "http").collect();
-        gate.add_grants(&caller.profile, &http).map_err(|error| error.to_string())
-    }
-
-    /// Asks what the server has, and holds it to what it said before.
-    async fn learn(self: &Arc<Self>, connection: &Connection) -> Result<(), String> {
-        let facts = connection.peer();
-        let (tools, notes) = match facts.has_tools {
-            true => connection.tools().await.map_err(|fault| format!("its tools cannot be listed: {fault}"))?,
-            false => Default::default(),
-        };
-        let prompts = match facts.has_prompts {
-            true => connection.prompts().await.unwrap_or_default(),
-            false => Vec::new(),
-        };
-        let digests: ToolDigests = tools.iter().map(|tool| (tool.name.to_string(), pins::digest(tool))).collect();
-        let withheld = self.withheld(&tools, &digests).await;
-        let news: Vec<String> = {
-            let mut state = self.lock();
-            let known = std::mem::take(&mut state.known.notes);
-            let news = notes.iter().filter(|note| !known.contains(note)).cloned().collect();
-            state.known = Known { facts, tools, prompts, withheld, notes };
-            news
-        };
-        for note in news {
-            self.options.session.notice(format!("MCP server {}: {note}", self.config.name));
-        }
-        Ok(())
-    }
-
-    /// Compares tools with what was agreed to. What is new or says something else is asked about, and left out unless the user agrees.
-    async fn withheld(&self, tools: &[Tool], digests: &ToolDigests) -> BTreeSet<String> {
-        let key = format!("{} {}", self.options.key, short_digest(&self.config.identity()));
-        let session = &self.options.session;
-        let Some(changes) = session.pins().compare(&key, digests) else {
-            session.change_pins(&mut |pins| pins.pin(&key, digests.clone()));
-            return BTreeSet::new();
-        };
-        let name = &self.config.name;
-        if !changes.need_consent() {
-            if !changes.removed.is_empty() {
-                session.notice(format!("MCP server {name} {}", changes.words()));
-                session.change_pins(&mut |pins| pins.pin(&key, digests.clone()));
-            }
-            return BTreeSet::new();
-        }
-        let is_new = |tool: &&Tool| changes.added.iter().chain(&changes.changed).any(|name| *name == tool.name);
-        let says: Vec<String> = tools
-            .iter()
-            .filter(is_new)
-            .map(|tool| format!("{}: {}", tool.name, tool.description.as_deref().unwrap_or_default()))
-            .collect();
-        let what = format!("offer other tools than before: it {}", shown(&changes.words(), 400));
-        let agreed = match self.calls.dispatcher() {
-            Ok(dispatcher) => dispatcher.gate().consult(&self.calls.caller, "mcp", what, &says.join(" | ")).await,
-            Err(_) => false,
-        };
-        if agreed {
-            session.change_pins(&mut |pins| pins.pin(&key, digests.clone()));
-            return BTreeSet::new();
-        }
-        let problem = format!(
-            "it {}; these are left out until you agree: start pi at a terminal, or pi mcp accept {name}",
-            shown(&changes.words(), 400)
-        );
-        session.notice(format!("MCP server {name}: {problem}"));
-        self.note(Some(&problem));
-        changes.added.into_iter().chain(changes.changed).collect()
-    }
-
-    /// Asks again what the server has, after it said that this changed; at most so often.
-    fn refresh_later(self: &Arc<Self>) {
-        {
-            let mut state = self.lock();
-            state.refreshes += 1;
-            if state.refreshes > MOST_REFRESHES {
-                return;
-            }
-        }
-        let server = Arc::clone(self);
+/// Starts a server that is used.
+fn begin(server: Arc<Server>) {
+    if server.config.enabled {
+        server.lock().phase = Phase::Asking;
         tokio::spawn(async move {
-            let _alone = server.connecting.lock().await;
-            let connection = server.lock().connection.clone();
-            if let Some(connection) = connection.filter(|connection| connection.is_open())
-                && server.learn(&connection).await.is_ok()
-            {
-                server.options.changes.send_modify(|number| *number += 1);
-            }
+            let _ = server.connection().await;
         });
     }
-}
-
-fn short_digest(text: &str) -> String {
-    use sha2::{Digest, Sha256};
-    Sha256::digest(text).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn value_or(value: Result<String, String>, name: &str) -> Result<String, String> {
-    value.map_err(|problem| format!("{name}: {problem}"))
-}
-
-/// Grants what a server of the user's own file may do unasked: start as it is written there, work in its folder, reach its address, and
-/// read the variables that its values name. What it is called with is asked about all the same.
-pub fn grants_for(config: &ServerConfig) -> Vec<Grant> {
-    let id = |capability: &str| format!("mcp.json:{}:{capability}", config.name);
-    let mut grants = Vec::new();
-    let values: Vec<&String> = match &config.reach {
-        Reach::Stdio { command, env, cwd, .. } => {
-            grants.push(Grant::any(id("exec"), "exec"));
-            // A program by its place is meant wherever it lies, also where extensions may write.
-            if command.contains('/') && !command.contains(char::is_whitespace) {
-                let scope = Scope { commands: Some(vec![format!("{command} *")]), ..Scope::default() };
-                grants.push(Grant::scoped(id("program"), "exec", scope));
-            }
-            if let Some(cwd) = cwd {
-                let scope = Scope { paths: Some(vec![cwd.clone()]), ..Scope::default() };
-                grants.push(Grant::scoped(id("read"), "read", scope));
-            }
-            env.values().collect()
-        }
-        Reach::Http { url, headers } => {
-            if let Ok(url) = url::Url::parse(url)
-                && let (Some(host), Some(port)) = (url.host_str(), url.port_or_known_default())
-            {
-                let hosts = Some(vec![format!("{}:{port}", host.trim_end_matches('.'))]);
-                grants.push(Grant::scoped(id("http"), "http", Scope { hosts, ..Scope::default() }));
-            }
-            headers.values().collect()
-        }
-    };
-    let mut names: Vec<String> =
-        values.into_iter().flat_map(|value| Written::parse(value).variables()).map(str::to_owned).collect();
-    names.sort_unstable();
-    names.dedup();
-    if !names.is_empty() {
-        grants.push(Grant::scoped(id("env"), "env", Scope { env: Some(names), ..Scope::default() }));
-    }
-    grants
 }

@@ -107,6 +107,18 @@ pub enum Registration {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         account: Option<Handle>,
     },
+    /// An MCP server, with the configuration that an entry of `mcp.json` has.
+    McpServer {
+        /// Its name.
+        name: String,
+        /// Its configuration.
+        config: Value,
+    },
+    /// An MCP server was withdrawn.
+    McpServerRemoved {
+        /// Its name.
+        name: String,
+    },
     /// A provider was withdrawn.
     ProviderRemoved {
         /// Provider name.

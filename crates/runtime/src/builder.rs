@@ -452,10 +452,15 @@ impl SessionBuilder {
             // Whoever loaded the extensions is not asked for them again: a reload begins them anew as they are.
             true => extensions,
             false => {
-                let loader = Rc::clone(&loader);
+                let (loader, mcp) = (Rc::clone(&loader), mcp.clone());
                 extensions.with_source(Box::new(move || {
-                    let loader = Rc::clone(&loader);
-                    Box::pin(async move { loader.again().await })
+                    let (loader, mcp) = (Rc::clone(&loader), mcp.clone());
+                    Box::pin(async move {
+                        let mut again = loader.again().await;
+                        let problems = mcp.iter().flat_map(|mcp| mcp.reload());
+                        again.problems.extend(problems.map(|problem| ("mcp.json".to_owned(), problem)));
+                        again
+                    })
                 }))
             }
         };

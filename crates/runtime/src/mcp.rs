@@ -2,54 +2,43 @@
 //!
 //! The user's own file grants what its servers need to start; the needs of a server of a project's file are asked about, as those of an
 //! extension are. Each use of a tool is asked about in both. Answers are kept with those about extensions, under `mcp:NAME` or
-//! `mcp:FOLDER#NAME`, and hold for the program or the address that they were given for.
+//! `mcp:FOLDER#NAME`, and hold for the program or the address that they were given for. A server that an extension registers holds what
+//! the extension holds, and makes its hostcalls in the extension's name.
 
+mod command;
+mod pin_file;
+mod port;
+mod tools;
+
+use self::pin_file::PinFile;
+use self::port::Port;
+use self::tools::McpTools;
 use crate::builder::{Interface, SessionBuilder};
 use crate::config::{Permissions, SessionChoice, SessionConfig, StoreConfig};
 use crate::environment::Environment;
 use crate::failure::{Failure, Result, is_missing};
 use crate::loading::Loader;
 use crate::models::run_own_command;
-use crate::notices::Notices;
 use crate::trust::Trust;
-use pijs_agent::{AgentControl, CommandFate, ExtensionTool, ToolFate, ToolRun, ToolSource};
+use pijs_agent::{AgentControl, ToolSource};
 use pijs_connectors::exec::OwnShell;
-use pijs_durable::{Disk, Lock, Replace};
-use pijs_environment::{Ambient, Timer};
+use pijs_durable::Disk;
+use pijs_environment::Ambient;
+use pijs_host::{Event, Host};
 use pijs_hostcall::book::{Present, Record, Standing};
-use pijs_hostcall::{Caller, CancelToken, Connector, Evidence, Ledger, Profile};
-use pijs_llm::message::Content;
-use pijs_mcp::config::{self, Exposure, MOST_FILE_BYTES, Parsed, ServerConfig, Source};
-use pijs_mcp::pins::{self, Pins};
-use pijs_mcp::results::{self, Answer};
-use pijs_mcp::servers::{ServerPrompt, ServerTool, SessionPort, Status, extension_of, grants_for, key_of};
+use pijs_hostcall::{Connector, Evidence, Ledger, Profile};
+use pijs_mcp::config::{self, MOST_FILE_BYTES, MOST_SERVERS, Parsed, ServerConfig, Source};
+use pijs_mcp::server::{Status, extension_of, grants_for, key_of};
 use pijs_mcp::{McpConnector, Servers, ServersOptions};
-use pijs_protocol::log::Level;
 use pijs_protocol::manifest::{CAPABILITY_SCHEMA, CapabilityManifest};
-use pijs_tools::system::{OsToolSystem, ToolSystem};
-use serde_json::{Map, Value, json};
+use pijs_tools::system::OsToolSystem;
+use serde_json::Value;
 use sha2::{Digest as _, Sha256};
-use std::cell::RefCell;
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
-use std::future::Future;
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
-
-/// How long another process may keep the file of pins.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// Finds tools that the model was not told of.
-const SEARCH: &str = "tool_search";
-/// Tools that read resources, and their ops.
-const RESOURCE_TOOLS: [(&str, &str); 3] = [
-    ("list_mcp_resources", "list_resources"),
-    ("list_mcp_resource_templates", "list_resource_templates"),
-    ("read_mcp_resource", "read_resource"),
-];
-/// Tools that one search answers.
-const MOST_FOUND: usize = 20;
 
 /// The user's file.
 pub fn user_file(environment: &Environment) -> PathBuf {
@@ -101,36 +90,45 @@ pub fn read(path: &Path) -> Result<Option<String>> {
 /// The servers of one session.
 pub struct McpSession {
     servers: Servers,
-    tools: OsToolSystemHandle,
+    system: Arc<OsToolSystem>,
+    environment: Environment,
+    /// Those of the files, and what is wrong with the files.
+    files: RefCell<(Vec<ServerConfig>, Vec<String>)>,
+    /// Servers of extensions that the user switched on or off, for this session.
+    switched: RefCell<BTreeMap<String, bool>>,
+    /// Registrations that do not count, with the reason; each is reported once.
+    refused: RefCell<BTreeSet<(String, String)>>,
+    /// Set when the session begins.
+    loader: OnceCell<Rc<Loader>>,
+    /// What extensions were told last of the servers that they registered.
+    told: RefCell<Vec<Value>>,
+    has_begun: Cell<bool>,
 }
 
-/// The place for long texts.
-type OsToolSystemHandle = Arc<OsToolSystem>;
+/// Why a registration does not count where nothing connects servers; pi's words.
+const UNHANDLED: &str = "is registered, but no loaded extension connects MCP servers; another extension may have replaced the built-in MCP support";
 
 impl McpSession {
-    /// The servers that are configured here; `None` where there is none. Nothing is started.
+    /// The servers that are configured here; `None` where the user wants none. Nothing is started.
     pub(crate) fn prepare(
         environment: &Environment,
         config: &SessionConfig,
         ambient: &Ambient,
         of_session: (&Ledger, &AgentControl, bool),
-    ) -> Result<Option<Self>> {
+    ) -> Result<Option<Rc<Self>>> {
         // As in pi: who wants no extensions wants nothing that is built like one.
         if config.no_mcp || config.extensions.only_named {
             return Ok(None);
         }
-        let (configs, problems) = servers(environment)?;
-        problems.iter().for_each(|problem| environment.notices.warn(problem));
-        if configs.is_empty() {
-            return Ok(None);
-        }
-        Ok(Some(Self::of(environment, configs, ambient, of_session)))
+        let files = servers(environment)?;
+        files.1.iter().for_each(|problem| environment.notices.warn(problem));
+        Ok(Some(Rc::new(Self::of(environment, files, ambient, of_session))))
     }
 
     /// These servers, with the session's ledger and control, and whether somebody sees dialogs.
     fn of(
         environment: &Environment,
-        configs: Vec<ServerConfig>,
+        files: (Vec<ServerConfig>, Vec<String>),
         ambient: &Ambient,
         (ledger, control, has_ui): (&Ledger, &AgentControl, bool),
     ) -> Self {
@@ -150,8 +148,17 @@ impl McpSession {
             project: environment.dirs.cwd.clone(),
         };
         let shell = OwnShell::supervised(environment.variables.clone());
-        let tools = Arc::new(OsToolSystem::new(ambient.clone(), environment.temp.clone(), shell));
-        Self { servers: Servers::new(configs, options), tools }
+        Self {
+            servers: Servers::new(options),
+            system: Arc::new(OsToolSystem::new(ambient.clone(), environment.temp.clone(), shell)),
+            environment: environment.clone(),
+            files: RefCell::new(files),
+            switched: RefCell::default(),
+            refused: RefCell::default(),
+            loader: OnceCell::new(),
+            told: RefCell::default(),
+            has_begun: Cell::new(false),
+        }
     }
 
     /// Returns what servers say of their tools, for questions to the user.
@@ -166,23 +173,115 @@ impl McpSession {
     }
 
     /// The tools and prompts for the agent.
-    pub(crate) fn tools(&self, control: AgentControl) -> Rc<dyn ToolSource> {
-        let (servers, system) = (self.servers.clone(), Arc::clone(&self.tools));
-        Rc::new(McpTools { servers, system, control, found: RefCell::default() })
+    pub(crate) fn tools(self: &Rc<Self>, control: AgentControl) -> Rc<dyn ToolSource> {
+        let (servers, system) = (self.servers.clone(), Arc::clone(&self.system));
+        Rc::new(McpTools { session: Rc::clone(self), servers, system, control, found: RefCell::default() })
     }
 
-    /// Tells the gate what each server holds, and starts them. `waits`: until they answer, or have had their time.
-    pub(crate) async fn begin(&self, loader: &Loader, waits: bool) {
-        let notices = &loader.environment.notices;
-        for (config, key) in self.servers.keys() {
-            for note in admit(loader, &config, &key) {
-                notices.warn(format!("MCP server {}: {note}", config.name));
-            }
-        }
+    /// Tells the gate what each server holds, and starts them. `waits`: until they answer, or have had their time. From then on servers
+    /// that extensions register or withdraw begin and end at once.
+    pub(crate) async fn begin(self: &Rc<Self>, loader: &Rc<Loader>, waits: bool) {
+        let _ = self.loader.set(Rc::clone(loader));
+        let mut changes = loader.host.mcp_server_changes();
+        changes.mark_unchanged();
+        *self.told.borrow_mut() = loader.host.told_mcp_servers();
+        self.sync();
         self.servers.start(Arc::clone(&loader.dispatcher));
+        self.has_begun.set(true);
+        let session = Rc::downgrade(self);
+        tokio::task::spawn_local(async move {
+            while changes.changed().await.is_ok() {
+                let Some(session) = session.upgrade() else { return };
+                session.sync();
+                session.tell_extensions().await;
+            }
+        });
         if waits {
             for name in self.servers.settled().await {
+                let notices = &loader.environment.notices;
                 notices.warn(format!("MCP server {name} has not answered yet; its tools come when it does"));
+            }
+        }
+    }
+
+    /// Tells extensions which servers they have registered, when that is something else than before.
+    async fn tell_extensions(&self) {
+        let Some(host) = self.loader.get().map(|loader| &loader.host) else { return };
+        let told = host.told_mcp_servers();
+        if self.told.replace(told.clone()) != told {
+            host.emit(Event::new("mcp_servers_change").with("servers", Value::from(told))).await;
+        }
+    }
+
+    /// Reads the files again: servers whose entries changed begin anew.
+    pub(crate) fn reload(&self) -> Vec<String> {
+        match servers(&self.environment) {
+            Ok(files) => {
+                let problems = files.1.clone();
+                *self.files.borrow_mut() = files;
+                self.sync();
+                problems
+            }
+            Err(failure) => vec![failure.said()],
+        }
+    }
+
+    /// Brings the servers up to date with the files and with what extensions registered.
+    fn sync(&self) {
+        let Some(loader) = self.loader.get() else { return };
+        let mut wanted: Vec<(ServerConfig, Arc<Profile>)> = Vec::new();
+        if !is_replaced(&loader.host) {
+            for config in self.files.borrow().0.iter() {
+                let profile = Arc::new(Profile::new(extension_of(&config.name).as_str()));
+                wanted.push((config.clone(), profile));
+            }
+        }
+        self.add_registered(loader, &mut wanted);
+        for (config, profile) in &wanted {
+            if matches!(config.source, Source::Extension(_)) || self.servers.has(config, profile) {
+                continue;
+            }
+            let key = key_of(config, &self.environment.dirs.cwd);
+            for note in admit(loader, config, &key) {
+                loader.environment.notices.warn(format!("MCP server {}: {note}", config.name));
+            }
+        }
+        self.servers.set(wanted);
+    }
+
+    /// Adds the servers that extensions registered; one of a file comes before one of an extension.
+    fn add_registered(&self, loader: &Loader, wanted: &mut Vec<(ServerConfig, Arc<Profile>)>) {
+        let packages = loader.host.packages();
+        for (owner, name, config) in loader.host.mcp_servers() {
+            let package = packages.iter().find(|package| *package.id() == owner.extension);
+            let twin = wanted.iter().find(|(known, _)| config::same(&known.name, &name)).map(|(known, _)| known);
+            let problem = match (Parsed::of_extension(owner.extension.as_str(), &name, &config), twin, package) {
+                _ if is_replaced(&loader.host) => Some(UNHANDLED.to_owned()),
+                (Err(problem), ..) => Some(problem),
+                (Ok(_), Some(ServerConfig { source: Source::Extension(other), .. }), _) => {
+                    Some(format!("is already registered by extension {other}"))
+                }
+                // What the user or the project wrote counts, as under pi.
+                (Ok(_), Some(_), _) | (Ok(_), None, None) => None,
+                (Ok(_), None, Some(_)) if wanted.len() >= MOST_SERVERS => {
+                    Some(format!("is one of more than {MOST_SERVERS} servers"))
+                }
+                (Ok(mut server), None, Some(package)) => {
+                    if let Some(home) = self.environment.dirs.home.to_str() {
+                        server.at_home(home);
+                    }
+                    if let Some(enabled) = self.switched.borrow().get(&name) {
+                        server.enabled = *enabled;
+                    }
+                    wanted.push((server, Arc::new(package.profile.clone())));
+                    None
+                }
+            };
+            if let Some(problem) = problem
+                && self.refused.borrow_mut().insert((owner.path.clone(), name.clone()))
+            {
+                let message = format!("MCP server \"{name}\" {problem}");
+                loader.host.report_error(&owner.path, "register_mcp_server", &message);
             }
         }
     }
@@ -195,6 +294,20 @@ impl McpSession {
     /// Ends them.
     pub(crate) fn end(&self) {
         self.servers.end();
+    }
+}
+
+/// Whether an extension has taken the place of what is here: one that registers `/mcp` connects servers itself, as under pi.
+fn is_replaced(host: &Host) -> bool {
+    host.commands().iter().any(|command| command.invocation == command::NAME)
+}
+
+/// Reports servers that extensions register in a session that has none.
+pub(crate) fn report_unhandled(host: &Host) {
+    if !host.has_handlers("mcp_servers_change") {
+        for (owner, name, _) in host.mcp_servers() {
+            host.report_error(&owner.path, "register_mcp_server", &format!("MCP server \"{name}\" {UNHANDLED}"));
+        }
     }
 }
 
@@ -285,478 +398,4 @@ pub fn record_of(environment: &Environment, which: &str) -> Result<Option<(Strin
     let (asked, code) = present_of(&config);
     let record = Record::new(Present { code: &code, asked: &asked, local: false });
     Ok(Some((key_of(&config, &environment.dirs.cwd), record)))
-}
-
-/// The parts of the session that servers need.
-struct Port {
-    roots: Vec<PathBuf>,
-    notices: Notices,
-    pins: PinFile,
-    ledger: Ledger,
-    control: AgentControl,
-    has_ui: bool,
-    timer: Arc<dyn Timer>,
-}
-
-impl SessionPort for Port {
-    fn roots(&self) -> Vec<PathBuf> {
-        self.roots.clone()
-    }
-
-    fn log(&self, server: &str, level: &str, logger: Option<&str>, text: &str) {
-        let caller = Caller::new(Arc::new(Profile::new(extension_of(server).as_str())));
-        let level = match level {
-            "debug" => Level::Debug,
-            "warning" => Level::Warn,
-            "error" | "critical" | "alert" | "emergency" => Level::Error,
-            _ => Level::Info,
-        };
-        let said = json!({"logger": logger, "message": text});
-        let data = Map::from_iter([("extension".to_owned(), said)]);
-        self.ledger.event(self.timer.now(), &caller, level, "mcp.log", "a line of an MCP server", data);
-    }
-
-    fn asks_users(&self) -> bool {
-        self.has_ui
-    }
-
-    fn model(&self) -> Option<(String, String)> {
-        self.control.model().map(|model| (model.provider, model.id))
-    }
-
-    fn learn(&self, secret: &str) {
-        self.ledger.redactor().learn(secret);
-    }
-
-    fn notice(&self, line: String) {
-        self.notices.warn(self.ledger.redactor().text(&line));
-    }
-
-    fn pins(&self) -> Pins {
-        self.pins.read()
-    }
-
-    fn change_pins(&self, change: &mut dyn FnMut(&mut Pins)) {
-        if let Err(failure) = self.pins.change(change) {
-            self.notices.warn(format!("what MCP servers say of their tools is not kept: {failure}"));
-        }
-    }
-}
-
-/// `<agentDir>/pijs/mcp-tools.json`.
-pub struct PinFile {
-    folder: PathBuf,
-}
-
-impl PinFile {
-    /// The file of this user.
-    pub fn new(environment: &Environment) -> Self {
-        Self { folder: environment.dirs.agent_dir.join("pijs") }
-    }
-
-    fn path(&self) -> PathBuf {
-        self.folder.join(pins::FILE_NAME)
-    }
-
-    /// Returns what stands in the file. One that cannot be read holds nothing that was agreed to.
-    pub fn read(&self) -> Pins {
-        let bytes = Disk::system().read(&self.path(), pins::MOST_FILE_BYTES).ok().flatten();
-        bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
-    }
-
-    /// Changes it, under a lock.
-    ///
-    /// # Errors
-    ///
-    /// It cannot be written.
-    pub fn change(&self, change: &mut dyn FnMut(&mut Pins)) -> Result<()> {
-        let failed = |error: std::io::Error| {
-            Failure::failed(format!("{} cannot be written: {error}", self.path().display()))
-                .help("make its folder writable")
-        };
-        let disk = Disk::system();
-        disk.create_dirs(&self.folder).map_err(failed)?;
-        let _lock = Lock::take(&disk, &self.folder.join("mcp-tools.lock"), PATIENCE, |_| {})
-            .map_err(|error| Failure::failed(error.to_string()))?;
-        let before = self.read();
-        let mut pins = before.clone();
-        change(&mut pins);
-        if pins != before {
-            let mut bytes = serde_json::to_vec_pretty(&pins).map_err(|error| failed(error.into()))?;
-            bytes.push(b'\n');
-            disk.replace(&self.path(), &bytes, Replace::STATE).map_err(failed)?;
-        }
-        Ok(())
-    }
-}
-
-/// Tools and prompts of servers, for the agent.
-struct McpTools {
-    servers: Servers,
-    system: OsToolSystemHandle,
-    control: AgentControl,
-    /// Tools that a search has found: the model is told of them from then on.
-    found: RefCell<BTreeSet<String>>,
-}
-
-type Local<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
-
-impl McpTools {
-    fn is_told(&self, tool: &ServerTool) -> bool {
-        tool.exposure == Exposure::Direct || self.found.borrow().contains(&tool.name)
-    }
-
-    async fn call_server_tool(&self, tool: ServerTool, call: ToolRun<'_>) -> ToolFate {
-        let ToolRun { tool_call_id, input, cancel, mut on_update, .. } = call;
-        let params = json!({"op": "call", "target": tool.target(), "arguments": input});
-        let progress =
-            |report: &Value| on_update(json!({"content": [{"type": "text", "text": progress_line(report)}]}));
-        let who = (tool.server.as_str(), Some(tool_call_id));
-        let answered = self.servers.hostcall(who, params, &cancel, progress).await;
-        let answer = answered.map_err(|error| error.message).and_then(|result| {
-            results::of_tool(&tool.server, result).ok_or_else(|| "the server answered with something else".to_owned())
-        });
-        match answer {
-            Ok(answer) => self.told(answer, &tool.server, tool_call_id).await,
-            Err(message) => ToolFate::Threw(message),
-        }
-    }
-
-    /// An answer as the model gets it: text that is too long goes to a file.
-    async fn told(&self, mut answer: Answer, server: &str, id: &str) -> ToolFate {
-        if let Some(whole) = answer.cut() {
-            let plain: String = id.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').take(40).collect();
-            match self.system.keep(format!("pi-mcp-{plain}"), whole.into_bytes()).await {
-                Ok(path) => answer.name_file(&path.display().to_string()),
-                Err(error) => answer.name_file(&format!("not kept, {error}")),
-            }
-        }
-        if answer.is_error {
-            let text = answer.text();
-            return ToolFate::Threw(if text.is_empty() { "the tool failed and said nothing".to_owned() } else { text });
-        }
-        ToolFate::Returned(json!({"content": answer.blocks, "details": {"server": server}}))
-    }
-
-    fn search(&self, input: &Value) -> ToolFate {
-        let query = input.get("query").and_then(Value::as_str).unwrap_or_default();
-        let limit =
-            input.get("limit").and_then(Value::as_u64).map_or(8, |limit| usize::try_from(limit).unwrap_or(MOST_FOUND));
-        let tools = self.servers.tools();
-        let found =
-            ranked(query, tools.iter().filter(|tool| tool.exposure != Exposure::Direct), limit.clamp(1, MOST_FOUND));
-        self.found.borrow_mut().extend(found.iter().map(|tool| tool.name.clone()));
-        let lines: Vec<String> = found
-            .iter()
-            .map(|tool| format!("{}: {}", tool.name, tool.description.lines().next().unwrap_or_default()))
-            .collect();
-        let text = match lines.is_empty() {
-            true => "no tool matches; try other words".to_owned(),
-            false => format!("these can be called from now on:\n{}", lines.join("\n")),
-        };
-        ToolFate::Returned(
-            json!({"content": [{"type": "text", "text": text}], "details": {"tools": found.iter().map(|tool| &tool.name).collect::<Vec<_>>()}}),
-        )
-    }
-
-    async fn resources(&self, op: &str, call: ToolRun<'_>) -> ToolFate {
-        let ToolRun { tool_call_id, input, cancel, .. } = call;
-        let named = input.get("server").and_then(Value::as_str).map(str::to_owned);
-        let all = self.servers.with_resources();
-        if op == "read_resource" {
-            let (Some(server), Some(uri)) = (named, input.get("uri").and_then(Value::as_str)) else {
-                return ToolFate::Threw("`server` and `uri` are needed".to_owned());
-            };
-            let params = json!({"op": op, "target": format!("{server}/@resources"), "uri": uri});
-            let answered = self.servers.hostcall((&server, Some(tool_call_id)), params, &cancel, |_| {}).await;
-            let answer = answered.map_err(|error| error.message).and_then(|result| {
-                results::of_resource(result).ok_or_else(|| "the server answered with something else".to_owned())
-            });
-            return match answer {
-                Ok(answer) => self.told(answer, &server, tool_call_id).await,
-                Err(message) => ToolFate::Threw(message),
-            };
-        }
-        let mut listed = Vec::new();
-        let cursor = input.get("cursor").cloned().unwrap_or_default();
-        let member = if op == "list_resources" { "resources" } else { "resourceTemplates" };
-        let mut next = Value::Null;
-        for server in named.clone().map_or(all, |server| vec![server]) {
-            let mut params = json!({"op": op, "target": format!("{server}/@resources")});
-            if named.is_some() && cursor.is_string() {
-                params["cursor"] = cursor.clone();
-            }
-            match self.servers.hostcall((&server, Some(tool_call_id)), params, &cancel, |_| {}).await {
-                Ok(mut page) => {
-                    for mut resource in
-                        page.get_mut(member).and_then(Value::as_array_mut).map(std::mem::take).unwrap_or_default()
-                    {
-                        resource["server"] = json!(server);
-                        listed.push(resource);
-                    }
-                    next = page.get("nextCursor").cloned().unwrap_or_default();
-                }
-                Err(error) => listed.push(json!({"server": server, "error": error.message})),
-            }
-        }
-        let mut text = json!({ member: listed });
-        if named.is_some() && next.is_string() {
-            text["nextCursor"] = next;
-        }
-        let answer = Answer { blocks: vec![json!({"type": "text", "text": text.to_string()})], is_error: false };
-        self.told(answer, &named.unwrap_or_default(), tool_call_id).await
-    }
-
-    async fn say_prompt(&self, prompt: ServerPrompt, args: &str) -> std::result::Result<(), String> {
-        let arguments = arguments_of(&prompt, args)?;
-        let params = json!({
-            "op": "prompt", "target": format!("{}/@prompts", prompt.server), "name": prompt.prompt, "arguments": arguments,
-        });
-        let answered = self.servers.hostcall((&prompt.server, None), params, &CancelToken::new(), |_| {}).await;
-        let text = results::of_prompt(&prompt.server, answered.map_err(|error| error.message)?);
-        let text = text.filter(|text| !text.is_empty()).ok_or("the server answered with an empty prompt")?;
-        // Text of a server is no command, whatever it begins with.
-        self.control.send_user_message(Content::Text(text), None, false).map_err(|error| error.to_string())
-    }
-}
-
-impl ToolSource for McpTools {
-    fn tools(&self) -> Vec<ExtensionTool> {
-        let all = self.servers.tools();
-        let is_deferred = all.iter().any(|tool| tool.exposure == Exposure::Deferred);
-        let mut tools: Vec<ExtensionTool> = all.into_iter().filter(|tool| self.is_told(tool)).map(of_server).collect();
-        if is_deferred {
-            tools.push(search_tool(&self.servers.statuses()));
-        }
-        if !self.servers.with_resources().is_empty() {
-            tools.extend(RESOURCE_TOOLS.map(|(name, _)| resource_tool(name)));
-        }
-        tools
-    }
-
-    fn call_tool<'a>(&'a self, call: ToolRun<'a>) -> Local<'a, ToolFate> {
-        Box::pin(async move {
-            if call.name == SEARCH {
-                return self.search(&call.input);
-            }
-            if let Some((_, op)) = RESOURCE_TOOLS.iter().find(|(name, _)| *name == call.name) {
-                return self.resources(op, call).await;
-            }
-            match self.servers.tools().into_iter().find(|tool| tool.name == call.name) {
-                Some(tool) => self.call_server_tool(tool, call).await,
-                None => ToolFate::Threw(format!("Tool {} not found", call.name)),
-            }
-        })
-    }
-
-    fn commands(&self) -> Vec<(String, String)> {
-        self.servers.prompts().into_iter().map(|prompt| (prompt.name, prompt.description)).collect()
-    }
-
-    fn run_command<'a>(&'a self, name: &'a str, args: &'a str) -> Local<'a, CommandFate> {
-        Box::pin(async move {
-            let Some(prompt) = self.servers.prompts().into_iter().find(|prompt| prompt.name == name) else {
-                return CommandFate::Threw(format!("no command /{name}").into());
-            };
-            match self.say_prompt(prompt, args).await {
-                Ok(()) => CommandFate::Done,
-                Err(message) => CommandFate::Threw(message.into()),
-            }
-        })
-    }
-}
-
-/// Arguments of a prompt: one word each, and the last one the rest.
-fn arguments_of(prompt: &ServerPrompt, args: &str) -> std::result::Result<Map<String, Value>, String> {
-    let mut rest = args.trim();
-    let mut given = Map::new();
-    for (at, (name, is_needed)) in prompt.arguments.iter().enumerate() {
-        let is_last = at + 1 == prompt.arguments.len();
-        let (word, left) = match is_last {
-            true => (rest, ""),
-            false => rest.split_once(char::is_whitespace).unwrap_or((rest, "")),
-        };
-        match (word.is_empty(), is_needed) {
-            (false, _) => drop(given.insert(name.clone(), json!(word))),
-            (true, true) => {
-                let names: Vec<&str> = prompt.arguments.iter().map(|(name, _)| name.as_str()).collect();
-                return Err(format!("{name} is missing; write /{} {}", prompt.name, names.join(" ").to_uppercase()));
-            }
-            (true, false) => {}
-        }
-        rest = left.trim_start();
-    }
-    Ok(given)
-}
-
-fn progress_line(report: &Value) -> String {
-    let number = |key: &str| report.get(key).and_then(Value::as_f64);
-    let count = match (number("progress"), number("total")) {
-        (Some(progress), Some(total)) => format!("{progress} of {total}"),
-        (Some(progress), None) => progress.to_string(),
-        _ => String::new(),
-    };
-    match report.get("message").and_then(Value::as_str) {
-        Some(message) => format!("{count} {message}").trim().to_owned(),
-        None => count,
-    }
-}
-
-fn of_server(tool: ServerTool) -> ExtensionTool {
-    let path = format!("<mcp:{}>", tool.server);
-    let mut source = source_info(&path);
-    source["annotations"] = tool.annotations;
-    ExtensionTool {
-        description: tool.description,
-        parameters: tool.parameters,
-        source_info: source,
-        path,
-        ..plain_tool(&tool.name)
-    }
-}
-
-fn source_info(path: &str) -> Value {
-    json!({"path": path, "source": "mcp", "scope": "temporary", "origin": "top-level"})
-}
-
-fn plain_tool(name: &str) -> ExtensionTool {
-    let path = format!("<builtin:{name}>");
-    ExtensionTool {
-        name: name.to_owned(),
-        description: String::new(),
-        parameters: Value::Null,
-        converts: false,
-        sequential: false,
-        prepares_arguments: false,
-        source_info: source_info(&path),
-        path,
-        prompt_snippet: None,
-        prompt_guidelines: Vec::new(),
-    }
-}
-
-fn search_tool(statuses: &[Status]) -> ExtensionTool {
-    let servers: Vec<String> = statuses
-        .iter()
-        .filter(|status| status.enabled && !status.tools.is_empty())
-        .map(|status| match &status.summary {
-            Some(summary) => format!("{} ({})", status.name, pijs_mcp::names::visible(summary, 200)),
-            None => status.name.clone(),
-        })
-        .collect();
-    ExtensionTool {
-        description: format!(
-            "Finds tools of MCP servers by words of their names and descriptions; what it finds can be called afterwards. Servers: {}",
-            servers.join(", ")
-        ),
-        parameters: json!({"type": "object", "properties": {
-            "query": {"type": "string", "description": "What the tool should do"},
-            "limit": {"type": "integer", "description": "Most tools to find", "minimum": 1, "maximum": MOST_FOUND},
-        }, "required": ["query"]}),
-        ..plain_tool(SEARCH)
-    }
-}
-
-fn resource_tool(name: &str) -> ExtensionTool {
-    let server = json!({"type": "string", "description": "The server; all servers without it"});
-    let cursor = json!({"type": "string", "description": "nextCursor of the page before, with server"});
-    let (description, parameters) = match name {
-        "read_mcp_resource" => (
-            "Reads a resource of an MCP server",
-            json!({"type": "object", "properties": {
-                "server": {"type": "string", "description": "The server"},
-                "uri": {"type": "string", "description": "The resource's URI"},
-            }, "required": ["server", "uri"]}),
-        ),
-        "list_mcp_resources" => (
-            "Lists resources of MCP servers",
-            json!({"type": "object", "properties": {"server": server, "cursor": cursor}}),
-        ),
-        _ => (
-            "Lists URI templates of resources of MCP servers",
-            json!({"type": "object", "properties": {"server": server, "cursor": cursor}}),
-        ),
-    };
-    ExtensionTool { description: description.to_owned(), parameters, ..plain_tool(name) }
-}
-
-/// The tools that share most with a query: each word counts the more the fewer tools have it, and twice in a name.
-fn ranked<'t>(query: &str, tools: impl Iterator<Item = &'t ServerTool>, limit: usize) -> Vec<ServerTool> {
-    let words = |text: &str| -> BTreeSet<String> {
-        let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
-        words.map(str::to_lowercase).collect()
-    };
-    let indexed: Vec<(&ServerTool, BTreeSet<String>, BTreeSet<String>)> =
-        tools.map(|tool| (tool, words(&tool.name), words(&tool.description))).collect();
-    let mut known: BTreeMap<&str, u32> = BTreeMap::new();
-    for (_, names, described) in &indexed {
-        for word in names.union(described) {
-            *known.entry(word.as_str()).or_default() += 1;
-        }
-    }
-    let asked = words(query);
-    let weight = |word: &str| known.get(word).map_or(0.0, |count| 1.0 / f64::from(*count));
-    let score = |names: &BTreeSet<String>, described: &BTreeSet<String>| -> f64 {
-        let of = |set: &BTreeSet<String>| asked.intersection(set).map(|word| weight(word)).sum::<f64>();
-        2.0 * of(names) + of(described)
-    };
-    let mut scored: Vec<(f64, &ServerTool)> =
-        indexed.iter().map(|(tool, names, said)| (score(names, said), *tool)).collect();
-    scored.retain(|(score, _)| *score > 0.0);
-    // Equal ones stay in the order of the servers.
-    scored.sort_by(|(a, _), (b, _)| b.total_cmp(a));
-    scored.into_iter().take(limit).map(|(_, tool)| tool.clone()).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn tool(name: &str, description: &str) -> ServerTool {
-        ServerTool {
-            name: format!("mcp__s__{name}"),
-            server: "s".to_owned(),
-            tool: name.to_owned(),
-            description: description.to_owned(),
-            parameters: json!({}),
-            annotations: Value::Null,
-            exposure: Exposure::Deferred,
-        }
-    }
-
-    #[test]
-    fn a_search_finds_by_rare_words_and_by_names_first() {
-        let tools = [
-            tool("list_issues", "Lists all issues"),
-            tool("create_issue", "Creates one"),
-            tool("merge", "Merges all issues"),
-        ];
-        let found =
-            |query: &str| -> Vec<String> { ranked(query, tools.iter(), 2).into_iter().map(|tool| tool.tool).collect() };
-        assert_eq!(found("issues"), ["list_issues", "merge"]);
-        assert_eq!(found("create an ISSUE"), ["create_issue"]);
-        assert_eq!(found("weather"), Vec::<String>::new());
-    }
-
-    #[test]
-    fn words_behind_a_prompt_are_its_arguments() {
-        let arguments = vec![("file".to_owned(), true), ("how".to_owned(), false)];
-        let prompt = ServerPrompt {
-            name: "p".into(),
-            server: "s".into(),
-            prompt: "p".into(),
-            description: String::new(),
-            arguments,
-        };
-        let of = |args: &str| arguments_of(&prompt, args).map(Value::Object);
-        assert_eq!(of(" a.rs  in two lines "), Ok(json!({"file": "a.rs", "how": "in two lines"})));
-        assert_eq!(of("a.rs"), Ok(json!({"file": "a.rs"})));
-        assert_eq!(of(""), Err("file is missing; write /p FILE HOW".to_owned()));
-    }
-
-    #[test]
-    fn progress_is_told_in_a_line() {
-        assert_eq!(progress_line(&json!({"progress": 1.0, "total": 4.0, "message": "reading"})), "1 of 4 reading");
-        assert_eq!(progress_line(&json!({"progress": 2.5})), "2.5");
-    }
 }

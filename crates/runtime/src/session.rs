@@ -65,7 +65,7 @@ pub struct LoadedSession {
     pub(crate) ledger: Ledger,
     pub(crate) recorder: Option<Recorder>,
     pub(crate) reports: Option<PrintedReports>,
-    pub(crate) mcp: Option<McpSession>,
+    pub(crate) mcp: Option<Rc<McpSession>>,
 }
 
 impl LoadedSession {
@@ -262,7 +262,7 @@ pub struct AgentSession {
     /// For the notices; an interface with an observer hears of them by itself.
     reports: Option<PrintedReports>,
     /// The servers of `mcp.json`, where there are any.
-    pub(crate) mcp: Option<McpSession>,
+    pub(crate) mcp: Option<Rc<McpSession>>,
     /// Whether somebody stays who can wait for a server later.
     stays: bool,
 }
@@ -274,8 +274,9 @@ impl AgentSession {
     ///
     /// The session cannot be written.
     pub async fn start(&self) -> Result<(), AgentError> {
-        if let Some(mcp) = &self.mcp {
-            mcp.begin(&self.loader, !self.stays).await;
+        match &self.mcp {
+            Some(mcp) => mcp.begin(&self.loader, !self.stays).await,
+            None => crate::mcp::report_unhandled(&self.host),
         }
         self.agent.start("startup").await?;
         let notices = &self.loader.environment.notices;

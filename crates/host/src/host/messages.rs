@@ -164,7 +164,7 @@ impl Host {
             return;
         }
         let others = self.slots().iter().filter(|other| other.index != slot.index).map(registered).sum();
-        let (mut ears_changed, mut is_full, mut are_ears_full) = (false, false, false);
+        let (mut ears_changed, mut is_full, mut are_ears_full, mut servers_changed) = (false, false, false, false);
         for registration in registrations {
             if !slot.cell.borrow().registry.may_listen(&registration) {
                 if !std::mem::replace(&mut are_ears_full, true) {
@@ -208,6 +208,7 @@ impl Host {
                 }
                 Some(Effect::None) => {}
                 Some(Effect::Ears) => ears_changed = true,
+                Some(Effect::McpServers) => servers_changed = true,
                 Some(Effect::Tool(name)) => self.note_tool(slot, entry, &name),
                 Some(Effect::Flag(spec)) => self.note_flag(slot, entry, spec),
                 Some(Effect::UnknownEvent(event)) => {
@@ -218,6 +219,9 @@ impl Host {
         }
         if ears_changed {
             self.refresh_ears(slot);
+        }
+        if servers_changed {
+            self.publish_mcp_servers();
         }
         if ready {
             self.loaded(slot, entry, Loaded::Ready(capability_manifest));
@@ -356,6 +360,7 @@ fn named(registration: &Registration) -> Option<(&'static str, &str)> {
         Registration::Handler(spec) => Some(("handler", &spec.event)),
         Registration::Flag(spec) => Some(("flag", &spec.name)),
         Registration::Provider { name, .. } => Some(("provider", name)),
+        Registration::McpServer { name, .. } => Some(("mcp server", name)),
         _ => None,
     }
 }

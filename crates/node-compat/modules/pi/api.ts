@@ -13,6 +13,7 @@ import * as connectors from "pi:pi/connectors";
 import type { Entry } from "pi:pi/entry";
 import { sendError } from "pi:pi/errors";
 import { issueHandle } from "pi:pi/handles";
+import { registeredServers, registerServer, withdrawServer } from "pi:pi/mcp-servers";
 import { beginHandlers, noteHandler } from "pi:pi/own-handlers";
 import { jsonOf } from "pi:pi/plain";
 import { busCanBeCleared, checksRegistrations, handlersCanBeRemoved, ofThisPi } from "pi:pi/profile";
@@ -153,6 +154,24 @@ export function createApi(entry: Entry, ctx: object): object {
       forget(String(name));
       entry.register({ kind: "provider_removed", name: String(name) });
       refreshProviders(entry);
+    },
+
+    /** Adds an MCP server for this session, with the configuration of an entry of `mcp.json`. */
+    registerMcpServer(name: string, config: object): void {
+      entry.assertUsable();
+      registerServer(entry, String(name), config);
+    },
+
+    /** Takes away a server that this entry registered. */
+    unregisterMcpServer(name: string): void {
+      entry.assertUsable();
+      withdrawServer(entry, String(name));
+    },
+
+    /** Every MCP server that extensions registered. */
+    getMcpServers(): object[] {
+      entry.assertUsable();
+      return registeredServers();
     },
 
     /** Runs a program. What could not run has code 1, and says why on stderr. */

@@ -47,7 +47,7 @@ export function withMembers(names: readonly string[], value: Record<string, any>
 
 /** Members that came after 0.73.1. */
 const LATER = {
-  pi: ["registerEntryRenderer", "registerMarkdownTransformer"],
+  pi: ["getMcpServers", "registerEntryRenderer", "registerMarkdownTransformer", "registerMcpServer", "unregisterMcpServer"],
   ctx: ["isProjectTrusted", "mode", "scopedModels", "thinkingLevel"],
   command: ["getSystemPromptOptions"],
   modelRegistry: [

@@ -20,6 +20,7 @@ import { errorReport, sendError } from "pi:pi/errors";
 import { grown } from "pi:pi/growing-message";
 import { byHandle, withHandles } from "pi:pi/handles";
 import { setRoot } from "pi:pi/location";
+import { forgetServers } from "pi:pi/mcp-servers";
 import { forgetHandlers } from "pi:pi/own-handlers";
 import { checksBashAnswers, promptOptions, withMembers } from "pi:pi/profile";
 import { forgetAll, updater } from "pi:pi/providers";
@@ -97,6 +98,7 @@ function load(payload: { entry: number; module: string; path: string; extension:
   loaded[payload.entry] = loading;
   const { entry, api } = loading;
   entry.path = payload.path;
+  forgetServers(payload.path);
   const failed = (message: string, error?: unknown) => {
     entry.fail();
     const report = errorReport(error, "load", entry.index);

@@ -1,0 +1,597 @@
+//! One server: how it is reached, what it offers, and how its connection is lost and found again.
+//!
+//! A server is connected when the session begins and again at the next call after it was lost. Between attempts that fail a delay doubles;
+//! after [`MOST_FAILURES`] failures without a call that was answered between them it is quarantined: the session does not try it any more. Calls are
+//! not repeated, since the server may have carried them out.
+//!
+//! ```text
+//! Idle --> Starting --> Open --> Down --> Starting ...
+//!              \___________________/ \--> Quarantined
+//! ```
+
+use crate::calls::Calls;
+use crate::config::{Exposure, Reach, ServerConfig, Source};
+use crate::connection::{Connection, Fault, PeerFacts, Why};
+use crate::handler::Handler;
+use crate::names;
+use crate::pins::{self, ToolDigests};
+use crate::servers::SessionPort;
+use crate::stdio::{self, Program};
+use crate::values::{self, RunCommand, Written};
+use pijs_environment::Timer;
+use pijs_hostcall::Grant;
+use pijs_hostcall::prompt::shown;
+use pijs_protocol::manifest::Scope;
+use pijs_protocol::{ErrorCode, HostcallError, guard};
+use rmcp::model::{Prompt, Tool};
+use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// Failures without an answered call between them after which a session does not try a server any more.
+pub const MOST_FAILURES: u32 = 5;
+/// How long a handshake may take.
+const HANDSHAKE: Duration = Duration::from_secs(30);
+/// Longest delay between two attempts.
+const LONGEST_DELAY: Duration = Duration::from_secs(60);
+/// Longest description of a tool that a model is told.
+const MOST_DESCRIPTION: usize = 8 << 10;
+/// Times that a server may announce other tools in a session.
+const MOST_REFRESHES: u32 = 100;
+
+/// One server.
+pub(crate) struct Server {
+    pub(crate) config: ServerConfig,
+    pub(crate) calls: Calls,
+    pub(crate) options: ServerParts,
+    pub(crate) state: Mutex<State>,
+    /// Held while it is connected.
+    pub(crate) connecting: tokio::sync::Mutex<()>,
+}
+
+/// The part of the whole that a server needs.
+#[derive(Clone)]
+pub(crate) struct ServerParts {
+    pub(crate) timer: Arc<dyn Timer>,
+    pub(crate) session: Arc<dyn SessionPort>,
+    pub(crate) run: Option<Arc<RunCommand>>,
+    pub(crate) key: String,
+    pub(crate) changes: watch::Sender<u64>,
+}
+
+#[derive(Default)]
+pub(crate) struct State {
+    pub(crate) phase: Phase,
+    pub(crate) connection: Option<Arc<Connection>>,
+    pub(crate) known: Known,
+    failures: u32,
+    refreshes: u32,
+    /// Of the session's monotonic clock.
+    not_before_us: u64,
+    problem: Option<String>,
+}
+
+/// The stage that a server has reached on its way.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Phase {
+    /// Not started, or switched off.
+    #[default]
+    Idle,
+    /// Somebody decides whether it may start.
+    Asking,
+    /// It starts.
+    Starting,
+    /// It answers.
+    Open,
+    /// It was lost, or could not be reached; the next call tries again.
+    Down,
+    /// The session does not try it any more.
+    Quarantined,
+}
+
+impl Phase {
+    /// In a word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Asking => "asking",
+            Self::Starting => "starting",
+            Self::Open => "connected",
+            Self::Down => "disconnected",
+            Self::Quarantined => "quarantined",
+        }
+    }
+}
+
+/// The offer of a server.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Known {
+    pub(crate) facts: PeerFacts,
+    pub(crate) tools: Vec<Tool>,
+    pub(crate) prompts: Vec<Prompt>,
+    /// Tools that say something else than what was agreed to.
+    pub(crate) withheld: BTreeSet<String>,
+    notes: Vec<String>,
+}
+
+/// A tool of a server, as the model can be told of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ServerTool {
+    /// `mcp__SERVER__TOOL`.
+    pub name: String,
+    /// The server.
+    pub server: String,
+    /// The server's own name for it.
+    pub tool: String,
+    /// Its description: what it does.
+    pub description: String,
+    /// JSON Schema of its arguments.
+    pub parameters: Value,
+    /// The server's own claims about its effects; shown, and never believed.
+    pub annotations: Value,
+    /// How it reaches the model.
+    pub exposure: Exposure,
+}
+
+impl ServerTool {
+    /// As grants name it: `SERVER/TOOL`.
+    pub fn target(&self) -> String {
+        format!("{}/{}", self.server, self.tool)
+    }
+}
+
+/// A prompt of a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerPrompt {
+    /// `mcp__SERVER__PROMPT`.
+    pub name: String,
+    /// The server.
+    pub server: String,
+    /// The server's own name for it.
+    pub prompt: String,
+    /// Its purpose.
+    pub description: String,
+    /// Names of its arguments, and whether each is needed.
+    pub arguments: Vec<(String, bool)>,
+}
+
+/// How a server is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Status {
+    /// Its name.
+    pub name: String,
+    /// The owner of the file it comes from.
+    pub source: Source,
+    /// How it is reached.
+    pub reach: String,
+    /// Whether it is used.
+    pub enabled: bool,
+    /// How its tools reach the model.
+    pub exposure: Exposure,
+    /// The stage that it has reached on its way.
+    pub phase: Phase,
+    /// The version of the protocol that it speaks.
+    pub protocol: String,
+    /// Names of its tools that can be used.
+    pub tools: Vec<String>,
+    /// Names of those that wait for consent.
+    pub withheld: Vec<String>,
+    /// The problem that it has.
+    pub problem: Option<String>,
+    /// Notes of things that were left out.
+    pub notes: Vec<String>,
+    /// The sentence that says what it offers.
+    pub summary: Option<String>,
+}
+
+/// The name under which a server makes hostcalls.
+pub fn extension_of(server: &str) -> String {
+    format!("mcp:{server}")
+}
+
+/// Returns the key that a server's answers and pins are kept under: whose file, which name, and what it is.
+pub fn key_of(config: &ServerConfig, project: &std::path::Path) -> String {
+    let place = match &config.source {
+        Source::User => String::new(),
+        Source::Project => format!("{}#", project.display()),
+        Source::Extension(extension) => format!("{extension}#"),
+    };
+    format!("mcp:{place}{}", config.name)
+}
+
+impl Server {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set_phase(&self, phase: Phase) {
+        self.lock().phase = phase;
+        self.options.changes.send_modify(|number| *number += 1);
+    }
+
+    pub(crate) fn hides(&self, withheld: &BTreeSet<String>, tool: &str) -> bool {
+        (withheld.contains(tool) && guard!(McpPins)) || self.config.exposure_of(tool) == Exposure::Hidden
+    }
+
+    pub(crate) fn described(&self, tool: Tool) -> ServerTool {
+        let said = tool.description.as_deref().or(tool.title.as_deref()).unwrap_or_default();
+        let mut parameters = Value::Object((*tool.input_schema).clone());
+        if parameters.get("type").is_none() {
+            parameters["type"] = json!("object");
+        }
+        ServerTool {
+            name: String::new(),
+            server: self.config.name.clone(),
+            exposure: self.config.exposure_of(&tool.name),
+            description: names::visible(said, MOST_DESCRIPTION),
+            parameters,
+            annotations: tool.annotations.and_then(|hints| serde_json::to_value(hints).ok()).unwrap_or_default(),
+            tool: tool.name.into_owned(),
+        }
+    }
+
+    pub(crate) fn status(&self) -> Status {
+        let state = self.lock();
+        let names = |withheld: bool| {
+            let tools = state.known.tools.iter().map(|tool| tool.name.to_string());
+            tools.filter(|name| state.known.withheld.contains(name) == withheld).collect()
+        };
+        let instructions =
+            state.known.facts.instructions.as_deref().and_then(|text| text.lines().next()).map(str::to_owned);
+        Status {
+            name: self.config.name.clone(),
+            source: self.config.source.clone(),
+            reach: self.config.reach_in_words(),
+            enabled: self.config.enabled,
+            exposure: self.config.exposure,
+            phase: state.phase,
+            protocol: state.known.facts.protocol.clone(),
+            tools: names(false),
+            withheld: names(true),
+            problem: state.problem.clone(),
+            notes: state.known.notes.clone(),
+            summary: self.config.description.clone().or(instructions),
+        }
+    }
+
+    /// The connection that stands, or a new one.
+    pub(crate) async fn connection(self: &Arc<Self>) -> Result<Arc<Connection>, String> {
+        let _alone = self.connecting.lock().await;
+        let name = &self.config.name;
+        {
+            let lost = {
+                let state = self.lock();
+                match &state.connection {
+                    Some(connection) if connection.is_open() => return Ok(Arc::clone(connection)),
+                    Some(connection) => Some(connection.why()),
+                    None => None,
+                }
+            };
+            if let Some(why) = lost {
+                self.failed(&why);
+            }
+            let state = self.lock();
+            let problem = state.problem.as_deref().unwrap_or("unknown");
+            if state.phase == Phase::Quarantined {
+                return Err(format!("the server {name} is quarantined for this session: {problem}"));
+            }
+            let left = state.not_before_us.saturating_sub(self.options.timer.now().elapsed_us);
+            if left > 0 {
+                let seconds = left.div_ceil(1_000_000);
+                return Err(format!(
+                    "the server {name} is not connected: {problem}; it is tried again after {seconds} s"
+                ));
+            }
+        }
+        match self.connect().await {
+            Ok(connection) => Ok(connection),
+            Err(problem) => {
+                self.failed(&problem);
+                Err(format!("the server {name} is not connected: {problem}"))
+            }
+        }
+    }
+
+    /// Forgets the connection and every failure: the next call connects at once.
+    pub(crate) fn forget_connection(&self) {
+        let mut state = self.lock();
+        (state.connection, state.failures, state.not_before_us) = (None, 0, 0);
+        (state.phase, state.problem) = (Phase::Idle, None);
+    }
+
+    /// Notes that the server was lost or could not be reached.
+    fn failed(&self, problem: &str) {
+        let name = &self.config.name;
+        let line = {
+            let mut state = self.lock();
+            state.connection = None;
+            state.failures += 1;
+            state.problem = Some(problem.to_owned());
+            let quarantined = state.failures >= MOST_FAILURES;
+            state.phase = if quarantined { Phase::Quarantined } else { Phase::Down };
+            // The first loss is met at once, each later one after twice the time.
+            let delay = match state.failures {
+                0 | 1 => Duration::ZERO,
+                more => Duration::from_secs(1 << (more - 2).min(6)).min(LONGEST_DELAY),
+            };
+            state.not_before_us =
+                self.options.timer.now().elapsed_us + u64::try_from(delay.as_micros()).unwrap_or(u64::MAX);
+            match quarantined {
+                true => format!(
+                    "MCP server {name}: {problem}; it failed {MOST_FAILURES} times and is left alone in this session"
+                ),
+                false => {
+                    format!("MCP server {name}: {problem}; the session goes on without it until it is called again")
+                }
+            }
+        };
+        self.note(Some(problem));
+        self.options.session.notice(line);
+        self.options.changes.send_modify(|number| *number += 1);
+    }
+
+    /// Keeps what is wrong with it for `pi mcp list`.
+    fn note(&self, problem: Option<&str>) {
+        let key = &self.options.key;
+        if self.options.session.pins().problem(key) != problem {
+            self.options.session.change_pins(&mut |pins| _ = pins.note(key, problem));
+        }
+    }
+
+    /// Records what an answered or failed request says of the server.
+    pub(crate) fn done<T>(&self, outcome: Result<T, Fault>, connection: &Arc<Connection>) -> Result<T, HostcallError> {
+        match outcome {
+            Ok(result) => {
+                self.lock().failures = 0;
+                Ok(result)
+            }
+            Err(Fault::Refused(words)) => {
+                self.lock().failures = 0;
+                Err(HostcallError::new(ErrorCode::Io, format!("mcp: {}: {words}", self.config.name))
+                    .with("reason", "tool_failed"))
+            }
+            Err(Fault::Late(words)) => {
+                // One that does not answer is not asked again on the same connection.
+                let is_current = self.lock().connection.as_ref().is_some_and(|known| Arc::ptr_eq(known, connection));
+                if is_current {
+                    self.failed(&words);
+                }
+                Err(HostcallError::new(ErrorCode::Timeout, format!("mcp: {}: {words}", self.config.name)))
+            }
+            Err(Fault::Lost(words)) => {
+                let is_current = self.lock().connection.as_ref().is_some_and(|known| Arc::ptr_eq(known, connection));
+                if is_current {
+                    self.failed(&words);
+                }
+                Err(HostcallError::io("ECONNRESET", "mcp", format!("mcp: {}: {words}", self.config.name)))
+            }
+        }
+    }
+
+    async fn connect(self: &Arc<Self>) -> Result<Arc<Connection>, String> {
+        self.set_phase(Phase::Asking);
+        let why = Why::default();
+        let timeout = self.config.timeout;
+        let of_refresh = Arc::downgrade(self);
+        let changed = Box::new(move || {
+            if let Some(server) = of_refresh.upgrade() {
+                server.refresh_later();
+            }
+        });
+        let handler = Handler::new(&self.config.name, (Arc::clone(&self.options.session), self.calls.clone()), changed);
+        let limits = (why.clone(), HANDSHAKE.min(timeout));
+        let connection = match &self.config.reach {
+            Reach::Stdio { command, args, env, cwd } => {
+                let env = self.expand_all(env).await?;
+                let start = stdio::Start { command, args, env, cwd: cwd.as_deref() };
+                let (transport, program): (_, Program) =
+                    stdio::start(&self.calls, start, &why).await.map_err(|error| error.message)?;
+                self.set_phase(Phase::Starting);
+                Connection::open(transport, handler, Some(program), limits).await?
+            }
+            Reach::Http { url, headers } => {
+                let headers = self.expand_all(headers).await?;
+                self.may_reach(url).await?;
+                self.set_phase(Phase::Starting);
+                let transport = crate::http::transport(self.calls.clone(), url, headers.into_iter().collect());
+                Connection::open(transport, handler, None, limits).await?
+            }
+        };
+        let connection = Arc::new(connection.with_timeout(timeout));
+        self.learn(&connection).await?;
+        {
+            let mut state = self.lock();
+            state.connection = Some(Arc::clone(&connection));
+            state.problem = None;
+        }
+        if self.lock().known.withheld.is_empty() {
+            self.note(None);
+        }
+        self.set_phase(Phase::Open);
+        Ok(connection)
+    }
+
+    /// Values of the file with their variables. Variables are read by a hostcall: what a project's file names is asked about.
+    async fn expand_all(&self, values: &BTreeMap<String, String>) -> Result<BTreeMap<String, String>, String> {
+        let mut names: Vec<&str> = values.values().flat_map(|value| Written::parse(value).variables()).collect();
+        names.sort_unstable();
+        names.dedup();
+        let mut known = Map::new();
+        if !names.is_empty() {
+            let answer = self.calls.call("env", json!({"op": "get", "names": names}), Vec::new()).await;
+            let answer = answer.map_err(|error| error.message)?;
+            known = answer.output.get("values").and_then(Value::as_object).cloned().unwrap_or_default();
+        }
+        let mut expanded = BTreeMap::new();
+        for (name, written) in values {
+            let variable = |name: &str| known.get(name).and_then(Value::as_str).map(str::to_owned);
+            let value = values::expand(written, &self.config.source, variable, self.options.run.as_ref()).await;
+            let expanded_value = value_or(value, name)?;
+            if expanded_value != *written {
+                self.options.session.learn(&expanded_value);
+            }
+            expanded.insert(name.clone(), expanded_value);
+        }
+        Ok(expanded)
+    }
+
+    /// Has it decided once whether the address may be reached, so that a yes holds for all requests of the session.
+    async fn may_reach(&self, url: &str) -> Result<(), String> {
+        if self.config.source == Source::User {
+            return Ok(());
+        }
+        let Value::Object(params) = json!({ "url": url }) else { unreachable!("written as an object") };
+        let required = pijs_hostcall::derive::derive("http", &params).map_err(|error| error.message)?;
+        let dispatcher = self.calls.dispatcher().map_err(|error| error.message)?;
+        let (gate, caller) = (dispatcher.gate(), &self.calls.caller);
+        let (decision, _) = gate.ask(caller, "http", &required).await.map_err(|error| error.message)?;
+        if !decision.allowed {
+            let reason = decision.reason.map_or("refused", |reason| reason.as_str());
+            return Err(format!("http: capability `http` for {url} is not granted ({reason})"));
+        }
+        if matches!(self.config.source, Source::Extension(_)) {
+            // The answer holds as far as the user said: what it adds would be the extension's own.
+            return Ok(());
+        }
+        let grants = grants_for(&self.config);
+        let http: Vec<Grant> = grants.into_iter().filter(|grant| grant.capability.as_str() == "http").collect();
+        gate.add_grants(&caller.profile, &http).map_err(|error| error.to_string())
+    }
+
+    /// Asks what the server has, and holds it to what it said before.
+    async fn learn(self: &Arc<Self>, connection: &Connection) -> Result<(), String> {
+        let facts = connection.peer();
+        let (tools, notes) = match facts.has_tools {
+            true => connection.tools().await.map_err(|fault| format!("its tools cannot be listed: {fault}"))?,
+            false => Default::default(),
+        };
+        let prompts = match facts.has_prompts {
+            true => connection.prompts().await.unwrap_or_default(),
+            false => Vec::new(),
+        };
+        let digests: ToolDigests = tools.iter().map(|tool| (tool.name.to_string(), pins::digest(tool))).collect();
+        let withheld = self.withheld(&tools, &digests).await;
+        let news: Vec<String> = {
+            let mut state = self.lock();
+            let known = std::mem::take(&mut state.known.notes);
+            let news = notes.iter().filter(|note| !known.contains(note)).cloned().collect();
+            state.known = Known { facts, tools, prompts, withheld, notes };
+            news
+        };
+        for note in news {
+            self.options.session.notice(format!("MCP server {}: {note}", self.config.name));
+        }
+        Ok(())
+    }
+
+    /// Compares tools with what was agreed to. What is new or says something else is asked about, and left out unless the user agrees.
+    async fn withheld(&self, tools: &[Tool], digests: &ToolDigests) -> BTreeSet<String> {
+        let key = format!("{} {}", self.options.key, short_digest(&self.config.identity()));
+        let session = &self.options.session;
+        let Some(changes) = session.pins().compare(&key, digests) else {
+            session.change_pins(&mut |pins| pins.pin(&key, digests.clone()));
+            return BTreeSet::new();
+        };
+        let name = &self.config.name;
+        if !changes.need_consent() {
+            if !changes.removed.is_empty() {
+                session.notice(format!("MCP server {name} {}", changes.words()));
+                session.change_pins(&mut |pins| pins.pin(&key, digests.clone()));
+            }
+            return BTreeSet::new();
+        }
+        let is_new = |tool: &&Tool| changes.added.iter().chain(&changes.changed).any(|name| *name == tool.name);
+        let says: Vec<String> = tools
+            .iter()
+            .filter(is_new)
+            .map(|tool| format!("{}: {}", tool.name, tool.description.as_deref().unwrap_or_default()))
+            .collect();
+        let what = format!("offer other tools than before: it {}", shown(&changes.words(), 400));
+        let agreed = match self.calls.dispatcher() {
+            Ok(dispatcher) => dispatcher.gate().consult(&self.calls.caller, "mcp", what, &says.join(" | ")).await,
+            Err(_) => false,
+        };
+        if agreed {
+            session.change_pins(&mut |pins| pins.pin(&key, digests.clone()));
+            return BTreeSet::new();
+        }
+        let problem = format!(
+            "it {}; these are left out until you agree: start pi at a terminal, or pi mcp accept {name}",
+            shown(&changes.words(), 400)
+        );
+        session.notice(format!("MCP server {name}: {problem}"));
+        self.note(Some(&problem));
+        changes.added.into_iter().chain(changes.changed).collect()
+    }
+
+    /// Asks again what the server has, after it said that this changed; at most so often.
+    fn refresh_later(self: &Arc<Self>) {
+        {
+            let mut state = self.lock();
+            state.refreshes += 1;
+            if state.refreshes > MOST_REFRESHES {
+                return;
+            }
+        }
+        let server = Arc::clone(self);
+        tokio::spawn(async move {
+            let _alone = server.connecting.lock().await;
+            let connection = server.lock().connection.clone();
+            if let Some(connection) = connection.filter(|connection| connection.is_open())
+                && server.learn(&connection).await.is_ok()
+            {
+                server.options.changes.send_modify(|number| *number += 1);
+            }
+        });
+    }
+}
+
+fn short_digest(text: &str) -> String {
+    use sha2::{Digest, Sha256};
+    Sha256::digest(text).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn value_or(value: Result<String, String>, name: &str) -> Result<String, String> {
+    value.map_err(|problem| format!("{name}: {problem}"))
+}
+
+/// Grants what a server of the user's own file may do unasked: start as it is written there, work in its folder, reach its address, and
+/// read the variables that its values name. What it is called with is asked about all the same.
+pub fn grants_for(config: &ServerConfig) -> Vec<Grant> {
+    let id = |capability: &str| format!("mcp.json:{}:{capability}", config.name);
+    let mut grants = Vec::new();
+    let values: Vec<&String> = match &config.reach {
+        Reach::Stdio { command, env, cwd, .. } => {
+            grants.push(Grant::any(id("exec"), "exec"));
+            // A program by its place is meant wherever it lies, also where extensions may write.
+            if command.contains('/') && !command.contains(char::is_whitespace) {
+                let scope = Scope { commands: Some(vec![format!("{command} *")]), ..Scope::default() };
+                grants.push(Grant::scoped(id("program"), "exec", scope));
+            }
+            if let Some(cwd) = cwd {
+                let scope = Scope { paths: Some(vec![cwd.clone()]), ..Scope::default() };
+                grants.push(Grant::scoped(id("read"), "read", scope));
+            }
+            env.values().collect()
+        }
+        Reach::Http { url, headers } => {
+            if let Ok(url) = url::Url::parse(url)
+                && let (Some(host), Some(port)) = (url.host_str(), url.port_or_known_default())
+            {
+                let hosts = Some(vec![format!("{}:{port}", host.trim_end_matches('.'))]);
+                grants.push(Grant::scoped(id("http"), "http", Scope { hosts, ..Scope::default() }));
+            }
+            headers.values().collect()
+        }
+    };
+    let mut names: Vec<String> =
+        values.into_iter().flat_map(|value| Written::parse(value).variables()).map(str::to_owned).collect();
+    names.sort_unstable();
+    names.dedup();
+    if !names.is_empty() {
+        grants.push(Grant::scoped(id("env"), "env", Scope { env: Some(names), ..Scope::default() }));
+    }
+    grants
+}

@@ -1,0 +1,58 @@
+//! The file of what servers said of their tools when somebody last agreed.
+
+use crate::environment::Environment;
+use crate::failure::{Failure, Result};
+use pijs_durable::{Disk, Lock, Replace};
+use pijs_mcp::pins::{self, Pins};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How long another process may keep the file.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// `<agentDir>/pijs/mcp-tools.json`.
+pub(super) struct PinFile {
+    folder: PathBuf,
+}
+
+impl PinFile {
+    /// The file of this user.
+    pub(super) fn new(environment: &Environment) -> Self {
+        Self { folder: environment.dirs.agent_dir.join("pijs") }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.join(pins::FILE_NAME)
+    }
+
+    /// Returns what stands in the file. One that cannot be read holds nothing that was agreed to.
+    pub(super) fn read(&self) -> Pins {
+        let bytes = Disk::system().read(&self.path(), pins::MOST_FILE_BYTES).ok().flatten();
+        bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
+    }
+
+    /// Changes it, under a lock.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written.
+    pub(super) fn change(&self, change: &mut dyn FnMut(&mut Pins)) -> Result<()> {
+        let failed = |error: std::io::Error| {
+            Failure::failed(format!("{} cannot be written: {error}", self.path().display()))
+                .help("make its folder writable")
+        };
+        let disk = Disk::system();
+        disk.create_dirs(&self.folder).map_err(failed)?;
+        let _lock = Lock::take(&disk, &self.folder.join("mcp-tools.lock"), PATIENCE, |_| {})
+            .map_err(|error| Failure::failed(error.to_string()))?;
+        let before = self.read();
+        let mut pins = before.clone();
+        change(&mut pins);
+        if pins != before {
+            let mut bytes = serde_json::to_vec_pretty(&pins).map_err(|error| failed(error.into()))?;
+            bytes.push(b'\n');
+            disk.replace(&self.path(), &bytes, Replace::STATE).map_err(failed)?;
+        }
+        Ok(())
+    }
+}

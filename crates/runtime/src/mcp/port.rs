@@ -1,0 +1,68 @@
+//! The part of a session that servers need: folders, ledger, notices, pins, the model.
+
+use super::pin_file::PinFile;
+use crate::notices::Notices;
+use pijs_agent::AgentControl;
+use pijs_environment::Timer;
+use pijs_hostcall::{Caller, Ledger};
+use pijs_mcp::pins::Pins;
+use pijs_mcp::servers::SessionPort;
+use pijs_protocol::log::Level;
+use serde_json::{Map, json};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The parts of the session that servers need.
+pub(super) struct Port {
+    pub(super) roots: Vec<PathBuf>,
+    pub(super) notices: Notices,
+    pub(super) pins: PinFile,
+    pub(super) ledger: Ledger,
+    pub(super) control: AgentControl,
+    pub(super) has_ui: bool,
+    pub(super) timer: Arc<dyn Timer>,
+}
+
+impl SessionPort for Port {
+    fn roots(&self) -> Vec<PathBuf> {
+        self.roots.clone()
+    }
+
+    fn log(&self, caller: &Caller, level: &str, logger: Option<&str>, text: &str) {
+        let level = match level {
+            "debug" => Level::Debug,
+            "warning" => Level::Warn,
+            "error" | "critical" | "alert" | "emergency" => Level::Error,
+            _ => Level::Info,
+        };
+        let said = json!({"logger": logger, "message": text});
+        let data = Map::from_iter([("extension".to_owned(), said)]);
+        self.ledger.event(self.timer.now(), caller, level, "mcp.log", "a line of an MCP server", data);
+    }
+
+    fn asks_users(&self) -> bool {
+        self.has_ui
+    }
+
+    fn model(&self) -> Option<(String, String)> {
+        self.control.model().map(|model| (model.provider, model.id))
+    }
+
+    fn learn(&self, secret: &str) {
+        self.ledger.redactor().learn(secret);
+    }
+
+    fn notice(&self, line: String) {
+        self.notices.warn(self.ledger.redactor().text(&line));
+    }
+
+    fn pins(&self) -> Pins {
+        self.pins.read()
+    }
+
+    fn change_pins(&self, change: &mut dyn FnMut(&mut Pins)) {
+        if let Err(failure) = self.pins.change(change) {
+            self.notices.warn(format!("what MCP servers say of their tools is not kept: {failure}"));
+        }
+    }
+}
