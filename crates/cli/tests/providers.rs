@@ -112,6 +112,8 @@ fn a_base_url_that_is_no_address_fails_at_once() {
         ("api.example.com/v1", "write https://api.example.com/v1"),
         ("ftp://example.com", "http:// and https:// only"),
         ("file:///etc/passwd", "http:// and https:// only"),
+        ("http:/example.com", "write http://example.com"),
+        ("HTTPS:example.com/v1", "write HTTPS://example.com/v1"),
         ("http://", "no URL"),
         ("http://exa mple/", "no URL"),
         ("", "neither http:// nor https://"),

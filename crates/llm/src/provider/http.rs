@@ -161,6 +161,16 @@ pub fn client(options: &HttpOptions, url: &Url) -> Result<(reqwest::Client, Opti
 ///
 /// A sentence about what it is instead, without the address.
 pub fn address(text: &str) -> Result<Url, String> {
+    // The parser reads one slash as two.
+    if let Some((scheme, rest)) = text.split_once(':')
+        && matches!(scheme.to_ascii_lowercase().as_str(), "http" | "https")
+        && !rest.starts_with("//")
+    {
+        return Err(format!(
+            "it begins with {scheme}: and no two slashes; write {scheme}://{}",
+            rest.trim_start_matches('/')
+        ));
+    }
     match Url::parse(text) {
         Ok(url) if !matches!(url.scheme(), "http" | "https") => Err(match text.contains("://") {
             true => format!("it begins with {}://, and pi speaks http:// and https:// only", url.scheme()),

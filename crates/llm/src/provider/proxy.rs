@@ -98,7 +98,10 @@ impl Setting {
         };
         let url = Url::parse(&with_scheme).ok();
         let scheme = url.as_ref().map_or("", Url::scheme).to_owned();
-        match url.filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host()) {
+        // A word alone is a value that was meant for something else: a host without a domain is given with scheme or port.
+        let is_word = self.value.chars().all(|character| character.is_alphanumeric() || "-_".contains(character));
+        let is_word = is_word && self.value != "localhost";
+        match url.filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host() && !is_word) {
             Some(url) => Ok(Proxy { variable: self.variable.clone(), url }),
             None => {
                 let what = match scheme.as_str() {
@@ -231,9 +234,14 @@ mod tests {
     #[test]
     fn what_is_no_proxy_is_an_error_that_names_the_variable_and_no_password() {
         let url = Url::parse("https://api.example/").expect("a URL");
-        for (value, said) in [("socks5://me:secret@host:1", "SOCKS"), ("http://me:secret@:x", "no address")] {
+        for (value, said) in
+            [("socks5://me:secret@host:1", "SOCKS"), ("http://me:secret@:x", "no address"), ("notaurl", "no address")]
+        {
             let error = proxies(&[("ALL_PROXY", value)]).for_url(&url).expect_err("refused").to_string();
             assert!(error.contains("ALL_PROXY") && error.contains(said) && !error.contains("secret"), "{error}");
+        }
+        for value in ["http://proxy", "proxy:3128", "proxy.corp.example", "localhost", "10.0.0.1"] {
+            assert!(proxies(&[("ALL_PROXY", value)]).for_url(&url).is_ok(), "{value}");
         }
         let shown = format!("{:?}", proxies(&[("ALL_PROXY", "http://me:secret@host:1")]));
         assert!(!shown.contains("secret"), "{shown}");
