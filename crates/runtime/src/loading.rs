@@ -24,6 +24,7 @@ use pijs_host::{Digests, Host, LoadError, LoadReport, Observer, OpenError, Packa
 use pijs_hostcall::book::{Book, Record};
 use pijs_hostcall::{Dispatcher, Grant};
 use pijs_packages::{DiscoverOptions, Discovery, Origin, PackageEntry, Scope, recover, resolve_extensions};
+use pijs_protocol::artifact::Finding;
 use pijs_protocol::message::ErrorReport;
 use pijs_protocol::{ExtensionId, guard};
 use pijs_redact::Redactor;
@@ -107,6 +108,12 @@ pub(crate) struct Loader {
     /// Installed packages whose tools nobody has seen yet.
     pub(crate) first: RefCell<BTreeSet<ExtensionId>>,
 }
+
+/// The scan's finding of an entry that exports no function.
+const NO_FACTORY: &str = "BD_DEFAULT_EXPORT";
+
+/// Words of the error that such an entry ends with.
+const NOT_VALID: &str = "does not export a valid factory function";
 
 /// How to have the session go on.
 const FAIL_HELP: &str = "--fail-on-extension-error is set; without it the session goes on with the others";
@@ -213,15 +220,24 @@ impl Loader {
         }
         let (mut names, mut ready) = (Vec::new(), Vec::new());
         for (found, package) in prepared {
-            names.push((found, package.map(|package| ready.push(package))));
+            names.push((
+                found,
+                package.map(|(package, no_factory)| {
+                    ready.push(package);
+                    no_factory
+                }),
+            ));
         }
         // A factory may wait for a timer or a call; somebody has to bring it the answer.
         let loads = self.host.run(self.told(failures, self.host.load_all(ready)));
         let mut reports = loads.await.into_iter();
         for (found, prepared) in names {
-            let report = prepared.and_then(|()| Ok(reports.next().expect("each package has a report")?));
+            let report =
+                prepared.and_then(|no_factory| Ok((reports.next().expect("each package has a report")?, no_factory)));
             match report {
-                Ok(report) => failed_entries(&report).try_for_each(|entry| failures.take(found, entry.into()))?,
+                Ok((report, no_factory)) => {
+                    failed_entries(&report, &no_factory).try_for_each(|entry| failures.take(found, entry.into()))?;
+                }
                 Err(failure) => failures.take(found, failure)?,
             }
         }
@@ -244,12 +260,13 @@ impl Loader {
         .await
     }
 
-    /// Grants a package what it holds, and returns it ready to load.
-    async fn prepare(&self, found: &PackageEntry, built: Result<Built>) -> Result<Package, NotLoaded> {
+    /// Grants a package what it holds, and returns it ready to load, with the findings of entries that export no function.
+    async fn prepare(&self, found: &PackageEntry, built: Result<Built>) -> Result<(Package, Vec<Finding>), NotLoaded> {
         let built = built?;
         let notes = self.admit(found, &built)?;
         notes.iter().for_each(|note| self.environment.notices.warn(note));
-        Ok(built.package(&self.supplier).await?)
+        let no_factory = built.metadata.findings.iter().filter(|finding| finding.code == NO_FACTORY).cloned().collect();
+        Ok((built.package(&self.supplier).await?, no_factory))
     }
 
     /// Tells the gate what a package holds, and the host what its tools said before. Answers what its user should know.
@@ -400,9 +417,16 @@ impl Loader {
     }
 }
 
-/// The entries of a package that are wrong; the others run.
-fn failed_entries(report: &LoadReport) -> impl Iterator<Item = Failure> {
+/// The entries of a package that are wrong; the others run. `no_factory` are the compiler's findings of entries that export no
+/// function: it knows more of such an entry than a run of it shows.
+fn failed_entries(report: &LoadReport, no_factory: &[Finding]) -> impl Iterator<Item = Failure> {
     report.failures().map(|(path, error)| {
+        let is_it = |finding: &&Finding| error.message.contains(NOT_VALID) && Path::new(path).ends_with(&finding.file);
+        if let Some(Finding { file, line, column, message, help, .. }) = no_factory.iter().find(is_it) {
+            let what = format!("Failed to load extension \"{path}\": {message}\n  at {file}:{line}:{column}");
+            let failure = Failure::failed(clean(&what));
+            return help.iter().fold(failure, |failure, help| failure.help(clean(help)));
+        }
         let place = error
             .position
             .as_ref()
