@@ -17,6 +17,9 @@ pub(super) fn see_host_function(
     match module {
         "fs" | "fs/promises" => see_file(uses, name, first),
         "child_process" if RUNNERS.contains(&name) => {
+            if first.as_ref().is_some_and(|first| asks_for_global_modules(name, first, arguments)) {
+                GLOBAL_MODULES.iter().for_each(|place| uses.read.see(Some((*place).to_owned())));
+            }
             let variables = variables(name, arguments);
             uses.exec.see(program(name, first).map(|program| [variables, vec![program]].concat().join(" ")));
         }
@@ -27,6 +30,25 @@ pub(super) fn see_host_function(
         "http2" if name == "connect" => uses.http.see(first.as_ref().and_then(host)),
         _ => {}
     }
+}
+
+/// Places of packages that npm installs for all users. Code that asks npm for the place reads there.
+const GLOBAL_MODULES: [&str; 2] = ["/usr/lib/node_modules", "/usr/local/lib/node_modules"];
+
+/// `execSync("npm root -g")`, `spawnSync("npm", ["root", "-g"])`
+fn asks_for_global_modules(runner: &str, first: &Text, arguments: &[ExprOrSpread]) -> bool {
+    let words = first.start.split_whitespace();
+    let line: Vec<String> = match arguments.get(1).map(|list| plain(&list.expr)) {
+        Some(Expr::Array(list)) if !matches!(runner, "exec" | "execSync") => {
+            let literals = list.elems.iter().flatten().filter_map(|word| match plain(&word.expr) {
+                Expr::Lit(Lit::Str(word)) => Some(text_of(word)),
+                _ => None,
+            });
+            words.map(str::to_owned).chain(literals).collect()
+        }
+        _ => words.map(str::to_owned).collect(),
+    };
+    first.whole && matches!(line.iter().map(String::as_str).collect::<Vec<_>>()[..], ["npm", "root", "-g" | "--global"])
 }
 
 const RUNNERS: &[&str] = &["exec", "execSync", "execFile", "execFileSync", "spawn", "spawnSync", "fork"];
