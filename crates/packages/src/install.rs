@@ -359,7 +359,9 @@ impl Installer {
         };
         let position = listed
             .iter()
-            .position(|listed| Some(&listed.id) == wanted.as_ref() || listed.source == text)
+            .position(|listed| Some(&listed.id) == wanted.as_ref() || listed.source == text || listed.id == text)
+            // A file by itself is named as it is for a command.
+            .or_else(|| listed.iter().position(|listed| !text.is_empty() && listed.path == self.dirs.cwd.join(text)))
             .or_else(|| listed.iter().position(by_name));
         match position {
             Some(position) => Ok(listed.into_iter().nth(position).expect("just found")),
