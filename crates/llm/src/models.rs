@@ -368,6 +368,11 @@ fn overridden(offer: Option<&Offer>, model: &Model) -> Model {
 /// The APIs that [`open_http`] has a client for.
 pub const APIS: &[&str] = &["openai-completions", "openai-responses", "anthropic-messages", "google-generative-ai"];
 
+/// Whether one of these models can be asked from here: a provider of others has no client.
+pub fn has_client(models: &[Model]) -> bool {
+    models.iter().any(|model| APIS.contains(&model.api.as_str()))
+}
+
 /// Opens a model over HTTP.
 ///
 /// # Errors

@@ -7,11 +7,13 @@ use super::commands::Commands;
 use super::entry::Entry;
 use super::layers::Layer;
 use super::picker::{Choice, Item};
+use super::selections::model_name;
 use pijs_agent::Account;
 use pijs_llm::known::Known;
+use pijs_llm::models::has_client;
 
 impl Commands {
-    fn known(&self) -> Option<Known> {
+    pub(super) fn known(&self) -> Option<Known> {
         self.session.agent.control().known()
     }
 
@@ -29,7 +31,9 @@ impl Commands {
             Item { label: known.display_name(&provider), detail: format!("{provider} {detail}"), value: provider }
         };
         let own = self.session.agent.accounts().into_iter().map(of_extension);
-        own.chain(known.providers().into_iter().map(item)).collect()
+        // What is asked in a way that is not spoken here needs no key.
+        let own_of_pi = known.providers().into_iter().filter(|provider| has_client(&known.models(provider)));
+        own.chain(own_of_pi.map(item)).collect()
     }
 
     /// The providers of which something is stored.
@@ -102,7 +106,7 @@ impl Commands {
             let models = agent.available_models();
             let of_provider: Vec<_> = models.into_iter().filter(|model| model.provider == provider).collect();
             if let Some(model) = pijs_llm::choose::any(&of_provider) {
-                self.choose_model(&format!("{}/{}", model.provider, model.id)).await;
+                self.choose_model(&model_name(&model.provider, &model.id)).await;
             }
         }
     }

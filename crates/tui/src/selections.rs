@@ -8,6 +8,7 @@ use super::{show_session, surroundings};
 use pijs_agent::NavigateOptions;
 use pijs_llm::choose::Chosen;
 use pijs_llm::message::Message;
+use pijs_llm::models::has_client;
 use pijs_llm::provider::Model;
 use pijs_runtime::export;
 use pijs_session_store::{Body, Entry, EntryId};
@@ -21,6 +22,11 @@ fn item(value: &str, label: impl Into<String>, detail: impl Into<String>) -> Ite
     Item { value: value.to_owned(), label: label.into(), detail: detail.into() }
 }
 
+/// Names a model as the command line does: a recorded one by its file.
+pub(super) fn model_name(provider: &str, id: &str) -> String {
+    if provider == "script" { format!("script:{id}") } else { format!("{provider}/{id}") }
+}
+
 impl Commands {
     /// Shows a list.
     pub(super) fn pick(&self, choice: Choice) {
@@ -32,7 +38,7 @@ impl Commands {
         let control = self.session.agent.control();
         let (title, items, current) = match choice {
             Choice::Model => {
-                let current = control.model().map(|model| format!("{}/{}", model.provider, model.id));
+                let current = control.model().map(|model| model_name(&model.provider, &model.id));
                 ("Which model?", self.models(), current)
             }
             Choice::Thinking => {
@@ -93,7 +99,7 @@ impl Commands {
     fn scoped(&self) -> Vec<Item> {
         let scope = self.session.agent.scope();
         let item = |model: &Model| {
-            let name = format!("{}/{}", model.provider, model.id);
+            let name = model_name(&model.provider, &model.id);
             let is_on = scope.iter().any(|chosen| chosen.model.is(model));
             item(&name, name.clone(), if is_on { "on" } else { "off" })
         };
@@ -105,10 +111,10 @@ impl Commands {
         let agent = &self.session.agent;
         let mut scope = agent.scope();
         let before = scope.len();
-        scope.retain(|chosen| format!("{}/{}", chosen.model.provider, chosen.model.id) != name);
+        scope.retain(|chosen| model_name(&chosen.model.provider, &chosen.model.id) != name);
         if scope.len() == before {
             let models = agent.available_models().into_iter();
-            let chosen = models.filter(|model| format!("{}/{}", model.provider, model.id) == name);
+            let chosen = models.filter(|model| model_name(&model.provider, &model.id) == name);
             scope.extend(chosen.map(|model| Chosen { model, thinking: None, warning: None }));
         }
         agent.set_scope(scope);
@@ -117,24 +123,21 @@ impl Commands {
 
     fn models(&self) -> Vec<Item> {
         let models = self.session.agent.available_models();
-        let name = |provider: &str, id: &str| format!("{provider}/{id}");
-        models
-            .iter()
-            .map(|model| item(&name(&model.provider, &model.id), name(&model.provider, &model.id), ""))
-            .collect()
+        let name = |model: &Model| model_name(&model.provider, &model.id);
+        models.iter().map(|model| item(&name(model), name(model), "")).collect()
     }
 
     /// Takes the model of a name, or of the only name that holds these words.
     pub(super) async fn choose_model(&self, words: &str) {
         let models = self.session.agent.available_models();
-        let name = |at: usize| format!("{}/{}", models[at].provider, models[at].id);
+        let name = |at: usize| model_name(&models[at].provider, &models[at].id);
         let exact = (0..models.len()).find(|at| name(*at) == words || models[*at].id == words);
         let holding: Vec<usize> = (0..models.len()).filter(|at| name(*at).contains(words)).collect();
         let at = match (exact, holding.as_slice()) {
             (Some(at), _) => at,
             (None, [at]) => *at,
             (None, []) => {
-                return self.fail(&format!("no model that can be used is called {words}; choose one with: /model"));
+                return self.fail(&self.unusable(words));
             }
             (None, _) => {
                 let items = holding.iter().map(|at| item(&name(*at), name(*at), "")).collect();
@@ -149,11 +152,24 @@ impl Commands {
         self.publish();
     }
 
+    /// Says why a name is that of no model that can be used.
+    fn unusable(&self, words: &str) -> String {
+        let known = self.known();
+        let named = words.split_once('/').and_then(|(provider, id)| known?.find(provider, id));
+        match named {
+            Some(model) if has_client(std::slice::from_ref(&model)) => {
+                let places = pijs_runtime::models::places_of_key(Some(&model));
+                format!("no key for {words}: store one with /login {} ({places})", model.provider)
+            }
+            _ => format!("no model that can be used is called {words}; choose one with: /model"),
+        }
+    }
+
     pub(super) async fn cycle_model(&self, back: bool) {
         let agent = &self.session.agent;
         let result = if back { agent.cycle_model_back().await } else { agent.cycle_model().await };
         match result {
-            Ok(Some(model)) => self.inform(&format!("model: {}/{}", model.provider, model.id)),
+            Ok(Some(model)) => self.inform(&format!("model: {}", model_name(&model.provider, &model.id))),
             Ok(None) => self.inform("there is only one model that can be used"),
             Err(error) => self.fail(&error),
         }

@@ -12,6 +12,7 @@ use super::input::Input;
 use super::layers::{Asked, ComponentId, Dialog, Layer};
 use super::picker::Choice;
 use super::put::Put;
+use super::selections::model_name;
 use super::shown::{self, clipped};
 use super::transcript::{Style, Transcript};
 use pijs_protocol::{ExtensionId, HostcallError, guard};
@@ -404,7 +405,7 @@ impl View {
 
     /// Which model answers.
     pub(super) fn call_model(&mut self, provider: &str, id: &str) {
-        self.model.name = clipped(&format!("{provider}/{id}"), LONGEST_NAME).to_owned();
+        self.model.name = clipped(&model_name(provider, id), LONGEST_NAME).to_owned();
     }
 
     /// The custom component of a handle.

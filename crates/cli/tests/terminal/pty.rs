@@ -221,7 +221,7 @@ impl Terminal {
     #[track_caller]
     pub(crate) fn is_ready(&self) {
         self.sees("ctrl+c twice: quit");
-        self.sees("pi  script/");
+        self.sees("pi  script:");
     }
 
     /// Waits for the end. The exit code, and all bytes that came.

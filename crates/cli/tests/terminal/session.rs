@@ -49,7 +49,7 @@ fn a_session_is_copied_and_written_out() {
     terminal.answers("/model nothing/like-it", "no model that can be used is called nothing/like-it");
     terminal.presses("\u{10}", "there is only one model");
     terminal.presses("\u{c}", "Which model?");
-    terminal.presses("\r", "model: script/");
+    terminal.presses("\r", "model: script:");
     terminal.say("/quit");
     let (code, bytes) = terminal.ends();
     assert_eq!(code, 0);

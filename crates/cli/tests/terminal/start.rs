@@ -20,6 +20,7 @@ fn without_a_key_a_session_begins_and_says_what_is_missing() {
     terminal.answers("hello", "No API key found for the selected model.");
     terminal.answers("!echo out of the shell", "  out of the shell");
     terminal.answers("/model", "there is nothing to choose from yet");
+    terminal.answers("/model openai/gpt-5", "no key for openai/gpt-5: store one with /login openai (OPENAI_API_KEY");
     terminal.answers("/login nobody", "there is no provider nobody");
     terminal.say("/quit");
     assert_eq!(terminal.ends().0, 0);
