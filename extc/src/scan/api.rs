@@ -18,6 +18,7 @@
 //! One module does not show what others give to its functions. [`contract`](crate::contract) follows each [`Pass`] and looks at
 //! the module that it leads to once more, with [`Assumptions`].
 
+mod class_place;
 mod exported;
 mod names;
 mod uses;

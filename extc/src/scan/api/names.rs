@@ -2,9 +2,10 @@
 
 use super::super::bindings::{export_name, member_name, property_name, text_of};
 use super::super::walk::plain;
+use super::class_place::{ClassPlace, field};
 use crate::interface::{GivenObject, HostName};
 use std::collections::{HashMap, HashSet};
-use swc_core::common::{Span, SyntaxContext};
+use swc_core::common::SyntaxContext;
 use swc_core::ecma::ast::*;
 use swc_core::ecma::visit::{Visit, VisitWith};
 
@@ -110,51 +111,6 @@ pub(in crate::scan) struct Names {
     /// Constants that are instances of a class of the module.
     instances: HashMap<Id, Id>,
     place: ClassPlace,
-}
-
-/// The class that `this` is an instance of, while a program is visited.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct ClassPlace {
-    class: Option<Span>,
-    /// The next function is a method of it.
-    is_method: bool,
-}
-
-impl ClassPlace {
-    pub(super) fn enter_class(&mut self, class: &Class) -> Self {
-        std::mem::replace(self, Self { class: Some(class.span), is_method: false })
-    }
-
-    pub(super) fn expect_method(&mut self, is_static: bool) {
-        self.is_method = !is_static;
-    }
-
-    /// Enters a function that has a `this` of its own.
-    pub(super) fn enter_function(&mut self) -> Self {
-        let class = self.class.filter(|_| self.is_method);
-        std::mem::replace(self, Self { class, is_method: false })
-    }
-
-    /// Names the object that an expression is: a name, or a field of `this`.
-    pub(super) fn name(&self, expr: &Expr) -> Option<Id> {
-        match plain(expr) {
-            Expr::Ident(ident) => Some(ident.to_id()),
-            Expr::Member(member) if plain(&member.obj).is_this() => field(self.class?, &field_name(&member.prop)?),
-            _ => None,
-        }
-    }
-}
-
-/// The name of a field in a class.
-fn field(class: Span, name: &str) -> Option<Id> {
-    Some((format!("this.{name} at {}", class.lo.0).into(), SyntaxContext::empty()))
-}
-
-fn field_name(property: &MemberProp) -> Option<String> {
-    match property {
-        MemberProp::PrivateName(name) => Some(format!("#{}", name.name)),
-        property => member_name(property),
-    }
 }
 
 /// What a value is, as far as the source shows it.

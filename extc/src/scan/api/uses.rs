@@ -2,7 +2,8 @@
 
 use super::super::bindings::{Bindings, member_name, property_name};
 use super::super::walk::plain;
-use super::names::{ClassPlace, Given, Kind, Known, Names, is_plain_member, tool_literal};
+use super::class_place::ClassPlace;
+use super::names::{Given, Kind, Known, Names, is_plain_member, tool_literal};
 use super::{ApiUse, Pass, Used};
 use crate::interface::GivenObject;
 use crate::parse::Parsed;

@@ -1,0 +1,51 @@
+//! The class around a place in a program, and the fields of its `this`.
+
+use super::super::bindings::member_name;
+use super::super::walk::plain;
+use swc_core::common::{Span, SyntaxContext};
+use swc_core::ecma::ast::*;
+
+/// The class that `this` is an instance of, while a program is visited.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct ClassPlace {
+    pub(super) class: Option<Span>,
+    /// The next function is a method of it.
+    is_method: bool,
+}
+
+impl ClassPlace {
+    pub(super) fn enter_class(&mut self, class: &Class) -> Self {
+        std::mem::replace(self, Self { class: Some(class.span), is_method: false })
+    }
+
+    pub(super) fn expect_method(&mut self, is_static: bool) {
+        self.is_method = !is_static;
+    }
+
+    /// Enters a function that has a `this` of its own.
+    pub(super) fn enter_function(&mut self) -> Self {
+        let class = self.class.filter(|_| self.is_method);
+        std::mem::replace(self, Self { class, is_method: false })
+    }
+
+    /// Names the object that an expression is: a name, or a field of `this`.
+    pub(super) fn name(&self, expr: &Expr) -> Option<Id> {
+        match plain(expr) {
+            Expr::Ident(ident) => Some(ident.to_id()),
+            Expr::Member(member) if plain(&member.obj).is_this() => field(self.class?, &field_name(&member.prop)?),
+            _ => None,
+        }
+    }
+}
+
+/// The name of a field in a class.
+pub(super) fn field(class: Span, name: &str) -> Option<Id> {
+    Some((format!("this.{name} at {}", class.lo.0).into(), SyntaxContext::empty()))
+}
+
+fn field_name(property: &MemberProp) -> Option<String> {
+    match property {
+        MemberProp::PrivateName(name) => Some(format!("#{}", name.name)),
+        property => member_name(property),
+    }
+}
