@@ -60,6 +60,9 @@ pub enum RummyError {
     /// The entry store refused or failed.
     #[error("{0}")]
     Store(String),
+    /// An extension stopped the model for good.
+    #[error("{0}")]
+    Stopped(String),
     /// The model could not be asked, or its reply ended before it was complete.
     #[error("the model: {0}")]
     Model(String),

@@ -34,7 +34,7 @@ pub struct RealmOptions {
     pub faithful: bool,
     /// The folder that the package of plugins is written to; what was there is replaced.
     pub stage: PathBuf,
-    /// The session around it. Which extensions it loads is decided here.
+    /// The session around it. It loads the plugins, and the extensions of pi that it names.
     pub session: SessionConfig,
 }
 
@@ -144,7 +144,9 @@ impl PluginRealm {
         let RealmOptions { profile, bundled, faithful, stage, session } = options;
         let told = json!({ "profile": profile, "bundled": bundled, "faithful": faithful });
         let staged = plugins.stage(&stage, &told)?;
-        let named = vec![staged.package().display().to_string()];
+        // Extensions of pi that are named besides are loaded after the plugins.
+        let mut named = vec![staged.package().display().to_string()];
+        named.extend(session.extensions.named.iter().cloned());
         let config = SessionConfig {
             extensions: ExtensionConfig { named, only_named: true, fail_on_error: true },
             store: StoreConfig { choice: SessionChoice::InMemory, ..session.store },
@@ -187,6 +189,11 @@ impl PluginRealm {
     /// The session around it.
     pub fn session(&self) -> &LoadedSession {
         &self.session
+    }
+
+    /// The host of the plugins, and of the extensions beside them.
+    pub(crate) fn host(&self) -> &Host {
+        &self.host
     }
 
     /// The entry store.

@@ -1,20 +1,99 @@
-//! The request of a turn to its model.
+//! The request of a turn to its model, with those who may stop the reply.
+//!
+//! Native rules read each piece of a reply first, then the `stream_text` and `stream_thinking` handlers of extensions. The first
+//! that breaks a rule, or that a handler aborts at, discards the reply: nothing of it is recorded or carried out. What the rule
+//! or the handler says is put behind the messages, and the model is asked again.
 
 use crate::error::RummyError;
 use crate::run::{Loop, RunDriver};
 use crate::turn::Turn;
+use pijs_host::{Host, StreamOutcome};
 use pijs_llm::message::Block;
-use pijs_llm::one_reply;
-use pijs_llm::partial::Partial;
+use pijs_llm::one_reply::{self, Listener};
+use pijs_llm::partial::{Partial, Step};
 use pijs_llm::provider::{Request, RequestMessage};
+use pijs_protocol::{StreamDelta, StreamSource};
+use pijs_rules::{FiredRule, Firing, MatchContext, RuleEngine};
 use serde_json::{Value, json};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use tokio_util::sync::CancellationToken;
+
+/// Replies of one turn that extensions may discard. Rules have limits of their own.
+const MOST_DISCARDED: usize = 8;
+
+/// The reason why a reply was discarded.
+struct Discarded {
+    /// The rule or the extension.
+    by: String,
+    /// The text for the model; none ends the run.
+    retry: Option<String>,
+}
+
+/// Reads a reply while it arrives, and stops it.
+struct Judge<'j> {
+    host: &'j Host,
+    rules: &'j RefCell<Option<RuleEngine>>,
+    attempt: u32,
+    now_ms: u64,
+    cancel: CancellationToken,
+    discarded: RefCell<Option<Discarded>>,
+    reminders: RefCell<Vec<Firing>>,
+}
+
+impl Judge<'_> {
+    fn discard(&self, by: String, retry: Option<String>) {
+        self.discarded.replace(Some(Discarded { by, retry }));
+        self.cancel.cancel();
+    }
+
+    /// Takes a firing: one that interrupts discards the reply, another is told when the reply is over.
+    fn fired(&self, firing: Firing) {
+        match firing.interrupts() {
+            true => self.discard(names(&firing.rules), Some(words(&firing.rules, true))),
+            false => self.reminders.borrow_mut().push(firing),
+        }
+    }
+}
+
+impl Listener for Judge<'_> {
+    fn response(&self, _: u16, _: &BTreeMap<String, String>) {}
+
+    fn step(&self, partial: &Partial, step: &Step) {
+        let Step::Delta(block, chunk) = step else { return };
+        let source = match partial.message.content.get(*block) {
+            Some(Block::Thinking(_)) => StreamSource::Thinking,
+            Some(Block::Text(_)) => StreamSource::Text,
+            _ => return,
+        };
+        if self.discarded.borrow().is_some() {
+            return;
+        }
+        let context = match source {
+            StreamSource::Thinking => MatchContext::thinking(self.now_ms),
+            _ => MatchContext::text(self.now_ms),
+        };
+        let fired = self.rules.borrow_mut().as_mut().and_then(|rules| rules.check_delta(chunk, &context));
+        if let Some(firing) = fired {
+            self.fired(firing);
+        }
+        if self.discarded.borrow().is_some() || !self.host.hears(source) {
+            return;
+        }
+        let (attempt, chunk) = (self.attempt, chunk.clone());
+        let delta = StreamDelta { attempt, source, stream: 0, chunk, tool_name: None, file_paths: Vec::new() };
+        if let StreamOutcome::Abort(verdict) = self.host.stream(&delta) {
+            self.discard(verdict.extension.to_string(), verdict.retry.map(|injection| injection.content));
+        }
+    }
+}
 
 impl RunDriver<'_> {
-    /// Asks the model; its reply in the form of chat completions.
+    /// Asks the model until a reply is let through; the reply in the form of chat completions.
     pub(crate) async fn complete(
         &self,
         state: &Loop,
-        _turn: &mut Turn<'_>,
+        turn: &mut Turn<'_>,
         messages: &Value,
         system: &str,
     ) -> Result<Value, RummyError> {
@@ -26,26 +105,80 @@ impl RunDriver<'_> {
                 _ => request.messages.push(RequestMessage::user(words)),
             }
         }
-        let model = &state.model;
-        let mut partial = Partial::new(model.model(), self.ambient.epoch_ms());
-        let stream = model.send(model.payload(&request).into(), self.cancel.child_token());
-        let done = one_reply::collect(&mut partial, stream, &()).await;
-        done.map_err(|error| RummyError::Model(error.to_string()))?;
-        partial.finish();
-        let reply = partial.shown().so_far();
-        let thinking: Vec<&str> = reply.content.iter().filter_map(thinking_of).collect();
-        let usage = &reply.usage;
-        Ok(json!({
-            "model": reply.model,
-            "choices": [{ "index": 0, "finish_reason": "stop", "message": {
-                "role": "assistant", "content": reply.text(), "reasoning_content": thinking.join("\n"),
-            } }],
-            "usage": {
-                "prompt_tokens": usage.input + usage.cache_read, "cached_tokens": usage.cache_read,
-                "completion_tokens": usage.output, "total_tokens": usage.total_tokens,
-            },
-        }))
+        if let Some(rules) = state.rules.borrow_mut().as_mut() {
+            rules.begin_turn();
+        }
+        for _ in 0..=MOST_DISCARDED {
+            let (reply, reminders) = self.attempt(state, &request).await?;
+            for firing in &reminders {
+                self.log_error(state, turn, &words(&firing.rules, false), 409, true).await?;
+            }
+            let Discarded { by, retry } = match reply {
+                Ok(reply) => return Ok(reply),
+                Err(discarded) => discarded,
+            };
+            let Some(retry) = retry else {
+                return Err(RummyError::Stopped(format!("{by} stopped the model")));
+            };
+            self.log_error(state, turn, &format!("409: the reply was stopped by {by}: {retry}"), 409, true).await?;
+            request.messages.push(RequestMessage::user(retry));
+        }
+        Err(RummyError::Model(format!("{MOST_DISCARDED} replies of one turn were stopped")))
     }
+
+    /// Asks the model once. Returns its reply, or why it was discarded, and the rules that it is to be reminded of.
+    async fn attempt(
+        &self,
+        state: &Loop,
+        request: &Request,
+    ) -> Result<(Result<Value, Discarded>, Vec<Firing>), RummyError> {
+        self.attempts.set(self.attempts.get().wrapping_add(1));
+        if let Some(rules) = state.rules.borrow_mut().as_mut() {
+            rules.reset_buffers();
+        }
+        let model = &state.model;
+        let judge = Judge {
+            host: self.realm.host(),
+            rules: &state.rules,
+            attempt: self.attempts.get(),
+            now_ms: self.ambient.epoch_ms(),
+            cancel: self.cancel.child_token(),
+            discarded: RefCell::default(),
+            reminders: RefCell::default(),
+        };
+        let mut partial = Partial::new(model.model(), self.ambient.epoch_ms());
+        let stream = model.send(model.payload(request).into(), judge.cancel.clone());
+        let done = one_reply::collect(&mut partial, stream, &judge).await;
+        judge.host.stream_over();
+        if judge.discarded.borrow().is_none() {
+            done.map_err(|error| RummyError::Model(error.to_string()))?;
+            partial.finish();
+            let at_end = state.rules.borrow_mut().as_mut().map(|rules| rules.end_of_message(judge.now_ms));
+            at_end.into_iter().flatten().for_each(|firing| judge.fired(firing));
+        }
+        if let (Some(_), Some(rules)) = (judge.discarded.borrow().as_ref(), state.rules.borrow_mut().as_mut()) {
+            rules.burned(partial.tokens(0));
+        }
+        let Judge { discarded, reminders, .. } = judge;
+        Ok((discarded.into_inner().map_or_else(|| Ok(completion(&partial)), Err), reminders.into_inner()))
+    }
+}
+
+/// A reply in the form of chat completions.
+fn completion(partial: &Partial) -> Value {
+    let reply = partial.shown().so_far();
+    let thinking: Vec<&str> = reply.content.iter().filter_map(thinking_of).collect();
+    let usage = &reply.usage;
+    json!({
+        "model": reply.model,
+        "choices": [{ "index": 0, "finish_reason": "stop", "message": {
+            "role": "assistant", "content": reply.text(), "reasoning_content": thinking.join("\n"),
+        } }],
+        "usage": {
+            "prompt_tokens": usage.input + usage.cache_read, "cached_tokens": usage.cache_read,
+            "completion_tokens": usage.output, "total_tokens": usage.total_tokens,
+        },
+    })
 }
 
 fn thinking_of(block: &Block) -> Option<&str> {
@@ -53,4 +186,19 @@ fn thinking_of(block: &Block) -> Option<&str> {
         Block::Thinking(block) => Some(&block.thinking),
         _ => None,
     }
+}
+
+fn names(rules: &[FiredRule]) -> String {
+    let names: Vec<&str> = rules.iter().map(|rule| rule.name.as_str()).collect();
+    format!("the rule {}", names.join(", "))
+}
+
+/// The message to the model about rules that its reply broke.
+fn words(rules: &[FiredRule], was_stopped: bool) -> String {
+    let what = match was_stopped {
+        true => "Your reply was stopped because it broke this rule. Answer again, and keep to it.",
+        false => "Your last reply broke this rule. Keep to it from now on.",
+    };
+    let one = |rule: &FiredRule| format!("{what} ({})\n{}", rule.name.as_str(), rule.content.trim());
+    rules.iter().map(one).collect::<Vec<_>>().join("\n\n")
 }

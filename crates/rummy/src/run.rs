@@ -14,7 +14,10 @@ use pijs_dialect_rummy::verdict::{self, Judge};
 use pijs_dialect_rummy::{Set, State, StoreError, Writer, budget};
 use pijs_environment::Ambient;
 use pijs_llm::provider::Provider;
+use pijs_rules::RuleEngine;
+use pijs_runtime::rules::RuleSet;
 use serde_json::{Map, Value, json};
+use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -155,6 +158,9 @@ pub struct RunDriver<'a> {
     pub(crate) client: &'a dyn RunClient,
     pub(crate) cancel: CancellationToken,
     pub(crate) resolving: Rc<Resolving>,
+    pub(crate) rules: Option<&'a RuleSet>,
+    /// Counts requests to models, for handlers that read their streams.
+    pub(crate) attempts: Rc<Cell<u32>>,
 }
 
 /// A loop that runs.
@@ -172,6 +178,7 @@ pub(crate) struct Loop {
     pub(crate) start_turn: i64,
     pub(crate) iteration: u64,
     pub(crate) judge: Judge,
+    pub(crate) rules: RefCell<Option<RuleEngine>>,
 }
 
 /// The outcome of a turn.
@@ -197,8 +204,14 @@ impl<'a> RunDriver<'a> {
         limits: RunLimits,
         client: &'a dyn RunClient,
     ) -> Self {
-        let (cancel, resolving) = (CancellationToken::new(), Rc::default());
-        Self { realm, models, ambient, limits, client, cancel, resolving }
+        let (cancel, resolving, attempts) = (CancellationToken::new(), Rc::default(), Rc::default());
+        Self { realm, models, ambient, limits, client, cancel, resolving, rules: None, attempts }
+    }
+
+    /// Has native rules read what models say.
+    #[must_use]
+    pub fn with_rules(self, rules: Option<&'a RuleSet>) -> Self {
+        Self { rules, ..self }
     }
 
     /// Ends what runs when it is cancelled.
@@ -345,21 +358,21 @@ impl<'a> RunDriver<'a> {
             root: text(&project_row, "project_root").into(),
         };
         let turns = self.store(|store| store.turns_of_loop(claimed.id))?;
-        let row = match claimed.sequence == 1 && turns.is_empty() {
-            true => self.configure(run_id, row).await?,
-            false => row,
-        };
         let (mode, flags) = (claimed.mode, RunFlags::of(&claimed.config));
         let model = self.models.open(claimed.model.as_deref().or(row["model"].as_str())).await?;
-        let size =
-            model.model().context_window().and_then(|size| i64::try_from(size).ok()).unwrap_or(self.limits.context);
-        let context_size = row["context_limit"].as_i64().map_or(size, |limit| limit.min(size));
         let alias = text(&row, "alias");
         let started = json!({
             "projectId": project.id, "model": model.model().id, "prompt": claimed.prompt, "run": alias,
             "projectBufferFiles": [],
         });
         self.emit(&format!("{}.started", mode.as_str()), started).await?;
+        let row = match claimed.sequence == 1 && turns.is_empty() {
+            true => self.configure(run_id, row).await?,
+            false => row,
+        };
+        let size =
+            model.model().context_window().and_then(|size| i64::try_from(size).ok()).unwrap_or(self.limits.context);
+        let context_size = row["context_limit"].as_i64().map_or(size, |limit| limit.min(size));
         let started = json!({ "runId": run_id, "loopId": claimed.id, "mode": mode.as_str(), "prompt": claimed.prompt });
         self.emit("loop.started", started).await?;
         let wanted = json!({ "mode": mode.as_str(), "flags": flags.to_json() });
@@ -378,6 +391,7 @@ impl<'a> RunDriver<'a> {
             start_turn: turns.first().copied().unwrap_or_default(),
             iteration: turns.len() as u64,
             judge: Judge::new(self.limits.verdict),
+            rules: RefCell::new(self.rules.map(|rules| rules.engine(0))),
         })
     }
 

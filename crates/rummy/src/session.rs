@@ -15,12 +15,16 @@ use crate::service::EntryConnector;
 use crate::settings;
 use crate::stage::PluginSet;
 use futures_util::future::{FutureExt as _, LocalBoxFuture};
-use pijs_dialect_rummy::{budget, verdict};
+use pijs_dialect_rummy::{Audit, AuditLine, AuditRefusal, budget, verdict};
 use pijs_environment::Ambient;
+use pijs_hostcall::{Caller, Dispatcher, Profile};
 use pijs_llm::models::{Opening, open_http};
 use pijs_llm::provider::Provider;
+use pijs_protocol::log::Level;
+use pijs_runtime::rules::RuleSet;
 use pijs_runtime::trust::Trust;
 use pijs_runtime::{Environment, Failure, Interface, SessionConfig, models};
+use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -65,6 +69,7 @@ pub struct RummySession {
     config: SessionConfig,
     ambient: Ambient,
     models: RefCell<BTreeMap<String, Arc<dyn Provider>>>,
+    rules: Option<RuleSet>,
     /// Runs that a killed process left with loops to do.
     left: Vec<i64>,
     /// Says that this process is at work on the store.
@@ -114,7 +119,11 @@ pub fn find_plugins(environment: &Environment, more: &[PathBuf]) -> Result<Plugi
     for folder in more {
         set = set.folder(folder)?;
     }
-    set.variables(&environment.variables, &environment.dirs.cwd)
+    // A project's own packages count once it is trusted, as its plugins do.
+    let of_project = [environment.dirs.cwd.join("node_modules"), environment.dirs.cwd.join(".pi/npm/node_modules")];
+    let of_project = of_project.into_iter().filter(|_| trusted);
+    let installed = environment.dirs.agent_dir.join("npm/node_modules");
+    set.variables(&environment.variables, &of_project.chain([installed]).collect::<Vec<_>>())
 }
 
 /// Opens the store of a project.
@@ -186,6 +195,26 @@ fn share(ceiling: f64) -> budget::Limits {
     budget::Limits { ceiling_per_mille }
 }
 
+/// Writes a line of each verb of the store to the ledger.
+struct LedgerAudit {
+    dispatcher: Arc<Dispatcher>,
+    store: Caller,
+    ambient: Ambient,
+}
+
+impl Audit for LedgerAudit {
+    fn record(&mut self, line: &AuditLine) -> Result<(), AuditRefusal> {
+        let data = match serde_json::to_value(line) {
+            Ok(Value::Object(data)) => data,
+            _ => Map::new(),
+        };
+        let message = format!("{} {} as {}", line.verb, line.path, line.writer);
+        let now = self.ambient.timer.now();
+        self.dispatcher.ledger().event(now, &self.store, Level::Info, "rummy.verb", &message, data);
+        Ok(())
+    }
+}
+
 impl RummySession {
     /// Opens the plugins and entries of the working folder.
     ///
@@ -211,8 +240,14 @@ impl RummySession {
         let stage = environment.dirs.agent_dir.join("rummy/stage").join(key(environment));
         let options = RealmOptions { profile, bundled, faithful, stage, session: config.clone() };
         let realm = PluginRealm::open(environment, &plugins, entries, interface, options).await?;
+        realm.entries().set_audit(Box::new(LedgerAudit {
+            dispatcher: Arc::clone(realm.session().dispatcher()),
+            store: Caller::new(Arc::new(Profile::new("rummy"))),
+            ambient: ambient.clone(),
+        }));
+        let rules = RuleSet::of_session(environment, &config.rules)?.filter(|rules| !rules.files.is_empty());
         let (environment, models) = (environment.clone(), RefCell::default());
-        Ok(Self { realm, environment, config, ambient, models, left, _at_work: mark })
+        Ok(Self { realm, environment, config, ambient, models, rules, left, _at_work: mark })
     }
 
     /// Runs that a killed process left with loops to do.
@@ -245,11 +280,12 @@ impl RummySession {
         let model = ModelSource::open(self, None).await?;
         let known = model.model();
         let size = known.context_window();
-        let row = serde_json::json!({
-            "alias": known.id, "actual": format!("{}/{}", known.provider, known.id), "context_length": size,
-        });
+        let named = self.config.model.name.clone();
+        let actual = named.unwrap_or_else(|| format!("{}/{}", known.provider, known.id));
+        let row = serde_json::json!({ "alias": known.id, "actual": actual, "context_length": size });
         self.realm.entries().with(|store| store.statement("upsert_model", "get", &row))?;
-        Ok(RunDriver::new(&self.realm, self, self.ambient.clone(), limits(&self.environment), client))
+        let driver = RunDriver::new(&self.realm, self, self.ambient.clone(), limits(&self.environment), client);
+        Ok(driver.with_rules(self.rules.as_ref()))
     }
 
     /// Opens the model that the configuration chooses, or the one of a name.

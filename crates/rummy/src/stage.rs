@@ -98,21 +98,23 @@ impl PluginSet {
         self.bounded()
     }
 
-    /// Adds the plugins that variables name: `RUMMY_PLUGIN_X` is an absolute path, or a package in a `node_modules` of `project`.
+    /// Adds the plugins that variables name: `RUMMY_PLUGIN_X` is an absolute path, or a package in the first of some folders
+    /// `node_modules` that has it.
     ///
     /// # Errors
     ///
     /// There is nothing where one of them says.
-    pub fn variables(mut self, variables: &BTreeMap<String, String>, project: &Path) -> Result<Self, RummyError> {
+    pub fn variables(mut self, variables: &BTreeMap<String, String>, modules: &[PathBuf]) -> Result<Self, RummyError> {
         for (variable, value) in variables {
             let Some(name) = variable.strip_prefix("RUMMY_PLUGIN_").filter(|_| !value.is_empty()) else { continue };
             let missing = || RummyError::Missing { variable: variable.clone(), value: value.clone() };
             let name = name.to_lowercase();
             let path = Path::new(value);
             if !path.is_absolute() {
-                let modules = project.join("node_modules");
-                let found = modules.join(value).canonicalize().map_err(|_| missing())?;
-                self.packages.push((value.clone(), modules));
+                let installed = modules.iter().find(|folder| is_package_name(value) && folder.join(value).is_dir());
+                let folder = installed.ok_or_else(missing)?;
+                let found = folder.join(value).canonicalize().map_err(|_| missing())?;
+                self.packages.push((value.clone(), folder.clone()));
                 self.plugins.push(PluginSource { name, found, import: value.clone() });
                 continue;
             }
@@ -409,23 +411,41 @@ mod tests {
     /// Follows rummy's plugin guide, "External plugins": an absolute path or a package, in the order of the variables' names.
     #[test]
     fn variables_name_files_folders_and_packages() {
-        let folder = tree(&["one.js", "two/lib/main.js", "node_modules/@org/rummy.web/index.js"]);
+        let folder = tree(&[
+            "one.js",
+            "two/lib/main.js",
+            "node_modules/@org/rummy.web/index.js",
+            ".pi/npm/node_modules/@org/rummy.web/index.js",
+            ".pi/npm/node_modules/installed/index.js",
+        ]);
         fs::write(folder.path().join("two/package.json"), r#"{"exports": {".": "./lib/main.js"}}"#).expect("written");
         let path = |name: &str| folder.path().join(name).display().to_string();
         let variables = [
             ("RUMMY_PLUGIN_WEB", "@org/rummy.web".to_owned()),
+            ("RUMMY_PLUGIN_INSTALLED", "installed".to_owned()),
             ("RUMMY_PLUGIN_ONE", path("one.js")),
             ("RUMMY_PLUGIN_TWO", path("two")),
             ("RUMMY_PLUGIN_NONE", String::new()),
             ("PATH", "/bin".to_owned()),
         ];
         let variables = variables.map(|(name, value)| (name.to_owned(), value)).into_iter().collect();
-        let set = PluginSet::default().variables(&variables, folder.path()).expect("all are there");
+        let modules = ["node_modules", ".pi/npm/node_modules"].map(|name| folder.path().join(name));
+        let set = PluginSet::default().variables(&variables, &modules).expect("all are there");
         let found: Vec<(&str, &str)> = set.plugins().iter().map(|plugin| (&*plugin.name, &*plugin.import)).collect();
-        assert_eq!(found, [("one", "./bundle0/one.js"), ("two", "./bundle1/lib/main.js"), ("web", "@org/rummy.web")]);
-        let missing = [("RUMMY_PLUGIN_X".to_owned(), path("nowhere.js"))].into_iter().collect();
-        let error = PluginSet::default().variables(&missing, folder.path()).expect_err("it is nowhere");
-        assert!(error.to_string().starts_with("RUMMY_PLUGIN_X="), "{error}");
+        let expected = [
+            ("installed", "installed"),
+            ("one", "./bundle0/one.js"),
+            ("two", "./bundle1/lib/main.js"),
+            ("web", "@org/rummy.web"),
+        ];
+        assert_eq!(found, expected);
+        let web = set.plugins().last().expect("there are four");
+        assert!(!web.found.components().any(|part| part.as_os_str() == "npm"), "the first folder counts: {web:?}");
+        for nowhere in [path("nowhere.js"), "absent".to_owned(), "../two".to_owned()] {
+            let missing = [("RUMMY_PLUGIN_X".to_owned(), nowhere)].into_iter().collect();
+            let error = PluginSet::default().variables(&missing, &modules).expect_err("it is nowhere");
+            assert!(error.to_string().starts_with("RUMMY_PLUGIN_X="), "{error}");
+        }
     }
 
     #[test]

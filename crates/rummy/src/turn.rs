@@ -104,6 +104,7 @@ impl RunDriver<'_> {
         let reply = match self.complete(state, turn, &messages, &packet.system).await {
             Ok(reply) => reply,
             Err(RummyError::Model(_)) if self.cancel.is_cancelled() => return Ok(TurnEnd::stop(499, None)),
+            Err(RummyError::Stopped(reason)) => return Ok(TurnEnd::stop(499, reason)),
             Err(RummyError::Model(message)) => {
                 self.log_error(state, turn, &format!("504: {message}"), 504, false).await?;
                 return self.verdict(state, turn, &[], None).await;

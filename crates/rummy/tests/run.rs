@@ -11,8 +11,9 @@ use pijs_rummy::{
     Decision, EntryConnector, PluginRealm, PluginSet, Proposal, RealmOptions, RummySession, RunClient, RunDriver,
     RunFlags, RunLimits, RunMode, RunOutcome, RunRequest, SessionOptions, server, session,
 };
+use pijs_runtime::tape::ReplayStage;
 use pijs_runtime::throwaway::surroundings;
-use pijs_runtime::{Environment, Interface, Notices};
+use pijs_runtime::{Environment, Interface, Isolation, Notices};
 use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -24,6 +25,9 @@ fn main() {
     pijs_realm::worker::enter();
     pijs_connectors::exec::supervisor::enter();
     pijs_extc::worker::enter();
+    if let Some(base) = std::env::var_os(SERVED[0]) {
+        return serve_for_ever(Path::new(&base));
+    }
     let test = |name: &str, run: fn()| {
         Trial::test(name, move || {
             run();
@@ -42,6 +46,12 @@ fn main() {
         test("turns_that_fail_are_strikes", turns_that_fail_are_strikes),
         test("clients_start_runs_and_resolve_proposals", clients_start_runs_and_resolve_proposals),
         test("commands_stream_over_rpc_and_end_in_three_ways", commands_stream_over_rpc_and_end_in_three_ways),
+        test("a_killed_server_loses_nothing_and_its_runs_go_on", a_killed_server_loses_nothing_and_its_runs_go_on),
+        test("a_rule_stops_a_reply_and_the_model_is_asked_again", a_rule_stops_a_reply_and_the_model_is_asked_again),
+        test("a_verdict_of_an_extension_stops_a_reply", a_verdict_of_an_extension_stops_a_reply),
+        test("a_run_is_in_the_ledger_and_its_tape_replays", a_run_is_in_the_ledger_and_its_tape_replays),
+        test("hooks_come_in_the_order_of_the_turn_pipeline", hooks_come_in_the_order_of_the_turn_pipeline),
+        test("runs_leave_out_what_their_flags_say", runs_leave_out_what_their_flags_say),
         test("ten_clients_have_a_run_each_and_nothing_is_mixed", ten_clients_have_a_run_each_and_nothing_is_mixed),
     ];
     libtest_mimic::run(&Arguments::from_args(), tests).exit();
@@ -527,5 +537,356 @@ fn ten_clients_have_a_run_each_and_nothing_is_mixed() {
             let refused = peer.call("getRun", json!({ "run": format!("run{foreign}") })).await;
             assert!(refused["error"]["message"].is_string(), "{refused}");
         }
+    });
+}
+
+/// Names the folder of a server that runs in a process of its own, and its model.
+const SERVED: [&str; 2] = ["RUMMY_TEST_SERVED", "RUMMY_TEST_MODEL"];
+
+/// Serves a folder until the process is killed.
+fn serve_for_ever(base: &Path) {
+    let mut environment = Environment::capture().expect("an environment");
+    environment.notices = Notices::new(|_| {});
+    let environment = surroundings(&environment, base).expect("made");
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    tokio::task::LocalSet::new().block_on(&runtime, async {
+        let mut options = SessionOptions::default();
+        options.config.permissions.allow = ["read", "write", "exec"].map(str::to_owned).to_vec();
+        options.config.model.name = std::env::var(SERVED[1]).ok();
+        let session = RummySession::open(&environment, options, Interface::default()).await;
+        let session = session.unwrap_or_else(|error| panic!("{error}"));
+        let say = |line: &str| {
+            use std::io::Write as _;
+            writeln!(std::io::stdout(), "{line}").expect("the test listens");
+        };
+        let served = server::serve(std::slice::from_ref(&session), 0, say, std::future::pending()).await;
+        served.unwrap_or_else(|error| panic!("{error}"));
+    });
+}
+
+/// A server in a process of its own, killed when it is dropped.
+struct Served(std::process::Child, String);
+
+impl Served {
+    fn start(base: &Path, model: &str) -> Self {
+        use std::io::BufRead as _;
+        let mut child = std::process::Command::new(std::env::current_exe().expect("this test has a file"))
+            .env(SERVED[0], base)
+            .env(SERVED[1], model)
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        let mut output = std::io::BufReader::new(child.stdout.take().expect("it is piped"));
+        let mut address = String::new();
+        output.read_line(&mut address).expect("it prints its address");
+        Self(child, address.trim().to_owned())
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.0.kill().expect("it runs");
+        self.0.wait().expect("it ended");
+    }
+}
+
+/// Issue: a client in another process, and a server that is killed while a proposal waits: the next server has all that was
+/// acknowledged, the proposal is open still, what was interrupted says so, and the run comes to its end.
+fn a_killed_server_loses_nothing_and_its_runs_go_on() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let base = folder.path().join("base");
+    std::fs::create_dir_all(base.join("cwd")).expect("made");
+    let root = base.canonicalize().expect("it is there").join("cwd");
+    std::fs::write(root.join("notes.txt"), "first\nsecond\n").expect("written");
+    let edit = "<set path=\"notes.txt\">\n<<:::SEARCH\nsecond\n:::SEARCH\n<<:::REPLACE\n2nd\n:::REPLACE\n</set>\n\
+                <set path=\"known://later\">x</set>\n<update status=\"102\">edited</update>";
+    let before = ["<set path=\"known://plan\">edit the notes</set>\n<update status=\"102\">planned</update>", edit];
+    let after = [
+        "<get path=\"known://plan\"/>\n<update status=\"102\">read the plan</update>",
+        "<update status=\"200\">All is done.</update>",
+    ];
+    // The same model, which has more to say to the second server.
+    let model = |replies: &[&str; 2]| script(folder.path(), "model.jsonl", &replies.map(str::to_owned));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let first = Served::start(&base, &model(&before));
+        let mut peer = Peer::greeted(&first.1, "p", &root).await;
+        let start = json!({ "path": "run://r", "body": "Tidy the notes.", "attributes": { "mode": "act" } });
+        peer.done("set", start).await;
+        let asked = peer.until("run/proposal", |params| params["run"] == "r").await;
+        let path = asked["params"]["proposed"][0]["path"].clone();
+        // Dropping it kills it: nothing of it runs after this line.
+        drop(first);
+        assert_eq!(std::fs::read_to_string(root.join("notes.txt")).expect("read"), "first\nsecond\n");
+
+        let second = Served::start(&base, &model(&after));
+        let mut peer = Peer::greeted(&second.1, "p", &root).await;
+        let open = peer.done("getEntries", json!({ "run": "r", "state": "proposed" })).await;
+        assert_eq!((open[0]["path"].clone(), open.as_array().map(Vec::len)), (path.clone(), Some(1)), "{open}");
+        assert_eq!(
+            peer.done("set", json!({ "run": "r", "path": path, "state": "resolved" })).await["state"],
+            "resolved"
+        );
+        peer.until("run/state", |params| params["status"] == 200).await;
+        assert_eq!(std::fs::read_to_string(root.join("notes.txt")).expect("read"), "first\n2nd\n");
+        let row = peer.done("getRun", json!({ "run": "r" })).await;
+        assert_eq!((&row["turn"], &row["status"]), (&json!(4), &json!(200)), "{row}");
+        let entries = peer.done("getEntries", json!({ "run": "r" })).await;
+        let state = |path: &str| {
+            let found = entries.as_array().into_iter().flatten().find(|entry| entry["path"] == path);
+            found.map(|entry| (entry["state"].clone(), entry["outcome"].clone()))
+        };
+        assert_eq!(state("known://plan"), Some((json!("resolved"), Value::Null)));
+        assert_eq!(state("known://later"), None, "its command had not begun");
+        let interrupted = Some((json!("cancelled"), json!("interrupted")));
+        assert_eq!(state("log://turn_2/set/known%3A/later"), interrupted, "{entries}");
+        let prompts = peer.done("getEntries", json!({ "run": "r", "scheme": "prompt" })).await;
+        assert_eq!(prompts.as_array().map(Vec::len), Some(1), "the prompt is not given twice: {prompts}");
+    });
+}
+
+/// A run in a session: how it ended, its entries, and its surroundings.
+struct SessionRan {
+    outcome: RunOutcome,
+    entries: Vec<Value>,
+    ledger: String,
+}
+
+/// Runs a recorded model in a session with everything accepted.
+fn in_session(model: &str, adapt: impl FnOnce(&Environment, &mut SessionOptions)) -> SessionRan {
+    let base = tempfile::tempdir().expect("a folder");
+    let mut environment = Environment::capture().expect("an environment");
+    environment.notices = Notices::new(|_| {});
+    let environment = surroundings(&environment, base.path()).expect("made");
+    let root = environment.dirs.cwd.clone();
+    std::fs::write(root.join("notes.txt"), "first\nsecond\nthird\n").expect("written");
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    tokio::task::LocalSet::new().block_on(&runtime, async {
+        let mut options = SessionOptions::default();
+        options.config.permissions.allow = ["read", "write", "exec", "verdict"].map(str::to_owned).to_vec();
+        options.config.model.name = Some(model.to_owned());
+        adapt(&environment, &mut options);
+        let session = RummySession::open(&environment, options, Interface::default()).await;
+        let session = session.unwrap_or_else(|error| panic!("{error}"));
+        let client = Client::default();
+        let outcome = session.realm().run(async {
+            let driver = session.driver(&client).await?;
+            let project = driver.project("demo", root.clone()).await?;
+            let flags = RunFlags { yolo: true, ..RunFlags::default() };
+            let request = RunRequest { alias: "r".to_owned(), prompt: "Do it.".to_owned(), mode: RunMode::Act, flags };
+            driver.run(&project, &request).await
+        });
+        let outcome = outcome.await.unwrap_or_else(|error| panic!("{error}"));
+        let run = session.realm().entries().with(|store| store.run_by_alias("r")).expect("read");
+        let read = session.realm().entries().with(|store| store.entries("getEntries", &json!([run]), Writer::System));
+        let entries = read.expect("read").as_array().cloned().unwrap_or_default();
+        session.close();
+        let mut ledger = String::new();
+        let folder = pijs_runtime::ledger_folder(&environment);
+        for file in std::fs::read_dir(folder).into_iter().flatten().map_while(Result::ok) {
+            ledger.push_str(&std::fs::read_to_string(file.path()).unwrap_or_default());
+        }
+        SessionRan { outcome, entries, ledger }
+    })
+}
+
+/// Two replies, of which the first says what is forbidden.
+fn forbidden(folder: &Path) -> String {
+    let say = |word: &str| format!("<set path=\"known://said\">{word}</set>\n<update status=\"200\">said it</update>");
+    script(folder, "model.jsonl", &[say("forbidden"), say("allowed")])
+}
+
+fn said(ran: &SessionRan) -> Vec<&Value> {
+    ran.entries.iter().filter(|entry| entry["path"] == "known://said").map(|entry| &entry["body"]).collect()
+}
+
+fn stopped(ran: &SessionRan) -> Vec<&str> {
+    let errors = ran.entries.iter().filter(|entry| entry["scheme"] == "error");
+    errors.filter_map(|entry| entry["body"].as_str()).filter(|body| body.starts_with("409")).collect()
+}
+
+/// Issue: native rules read the model in runs of rummy; nothing of a reply that breaks one is carried out.
+fn a_rule_stops_a_reply_and_the_model_is_asked_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let ran = in_session(&forbidden(folder.path()), |environment, options| {
+        let rules = environment.dirs.home.join(".pi/rules");
+        std::fs::create_dir_all(&rules).expect("made");
+        std::fs::write(rules.join("word.md"), "---\ntrigger: forbidden\n---\nDo not say that.\n").expect("written");
+        options.config.rules.enabled = Some(true);
+    });
+    assert_eq!((ran.outcome.status, ran.outcome.turns), (200, 1), "{:?}", ran.outcome);
+    assert_eq!(said(&ran), ["allowed"]);
+    let stopped = stopped(&ran);
+    assert!(matches!(stopped[..], [one] if one.contains("Do not say that.")), "{stopped:?}");
+}
+
+/// Issue: so do handlers of `stream_text`, of extensions of pi that are loaded beside the plugins.
+fn a_verdict_of_an_extension_stops_a_reply() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let ran = in_session(&forbidden(folder.path()), |_, options| {
+        let extension = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/extensions/verdict-word");
+        options.config.extensions.named = vec![extension.to_owned()];
+    });
+    assert_eq!((ran.outcome.status, ran.outcome.turns), (200, 1), "{:?}", ran.outcome);
+    assert_eq!(said(&ran), ["allowed"]);
+    let stopped = stopped(&ran);
+    assert!(matches!(stopped[..], [one] if one.contains("Do not say that.")), "{stopped:?}");
+    assert!(ran.ledger.contains("stream.verdict"), "the verdict is in the ledger");
+}
+
+/// Issue: a verb of the store is a line of the ledger, and the tape of a run replays to what was recorded.
+fn a_run_is_in_the_ledger_and_its_tape_replays() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let tape = folder.path().join("run.tape");
+    let ran = in_session(&format!("script:{RUNS}/whole.jsonl"), |_, options| {
+        options.config.tape = Some(tape.clone());
+    });
+    assert_eq!(ran.outcome.status, 200, "{:?}", ran.outcome);
+    let lines: Vec<Value> = ran.ledger.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let verbs: Vec<&Value> =
+        lines.iter().filter(|line| line["event"] == "rummy.verb").map(|line| &line["data"]).collect();
+    let known = verbs.iter().find(|data| data["path"] == "known://notes").expect("the model's entry");
+    assert_eq!(
+        (&known["verb"], &known["writer"], &known["rows"]),
+        (&json!("set"), &json!("model"), &json!(1)),
+        "{known}"
+    );
+    assert!(known["after"].is_string() && known["before"].is_null(), "{known}");
+    let mut environment = Environment::capture().expect("an environment");
+    environment.notices = Notices::new(|_| {});
+    let environment = surroundings(&environment, folder.path()).expect("made");
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    let stage = ReplayStage::prepare(&environment, &tape, Isolation::Thread);
+    let stage = runtime.block_on(stage).unwrap_or_else(|error| panic!("{error}"));
+    let reader = pijs_runtime::tape::open(&tape).unwrap_or_else(|error| panic!("{error}"));
+    let options = pijs_tape::ReplayOptions { until: None, accept_build: false };
+    let replay = pijs_tape::Replay::new(reader, &stage, options).unwrap_or_else(|error| panic!("{error}"));
+    let played = replay.run().unwrap_or_else(|error| panic!("{error}"));
+    assert!(played.divergence.is_none(), "the replay is equal: {:?}", played.divergence);
+}
+
+/// 003, "Turn Pipeline" and "Run & Loop Lifecycle": hooks fire in the order of the tables, with the payloads that the guide says.
+fn hooks_come_in_the_order_of_the_turn_pipeline() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let reply = "<set path=\"notes.txt\">new</set>\n<update status=\"200\">done</update>".to_owned();
+    let ran = in_session(&script(folder.path(), "model.jsonl", &[reply]), |_, options| {
+        options.plugins = vec![Path::new(RUNS).join("../pipeline")];
+    });
+    assert_eq!(ran.outcome.status, 200, "{:?}", ran.outcome);
+    let order = ran.entries.iter().find(|entry| entry["path"] == "witness://order").expect("written");
+    let seen: Vec<Vec<Value>> = serde_json::from_str(order["body"].as_str().expect("a body")).expect("JSON");
+    let names: Vec<&str> = seen.iter().filter_map(|one| one[0].as_str()).collect();
+    let dispatched = ["tool.before", "tool.after", "entry.created", "run.state", "proposal.prepare"];
+    let accepted = ["proposal.pending", "proposal.accepting", "proposal.content", "proposal.accepted"];
+    let mut expected = vec![
+        "project.init.started",
+        "project.init.completed",
+        "act.started",
+        "run.config",
+        "run.created",
+        "loop.started",
+        "turn.started",
+        "instructions.toolDocs",
+        "context.materialized",
+        "assembly.system",
+        "assembly.user",
+        "run.progress",
+        "turn.beforeDispatch",
+        "llm.messages",
+        "llm.request.started",
+        "llm.response",
+        "llm.request.completed",
+        "run.progress",
+        "llm.reasoning",
+        "turn.response",
+        "entry.recording",
+        "entry.recording",
+    ];
+    expected.extend(dispatched.iter().chain(&accepted).chain(&dispatched));
+    expected.extend([
+        "turn.dispatched",
+        "turn.verdict",
+        "turn.completed",
+        "run.state",
+        "run.step.completed",
+        "run.state",
+    ]);
+    expected.extend(["act.completed", "loop.completed"]);
+    assert_eq!(names, expected);
+    let payloads = [
+        ("turn.started", 1, "rummy mode prompt isContinuation loopIteration"),
+        ("context.materialized", 1, "runId turn rowCount"),
+        ("assembly.user", 2, "rows loopStartTurn type toolSet contextSize lastContextTokens turn systemPrompt"),
+        ("turn.beforeDispatch", 1, "messages rows contextSize lastPromptTokens assembledTokens ok overflow"),
+        ("turn.beforeDispatch", 2, "rummy ctx"),
+        ("llm.messages", 2, "model projectId runId runAlias turn"),
+        ("llm.request.completed", 1, "model turn usage"),
+        ("llm.reasoning", 2, "commands"),
+        (
+            "turn.response",
+            1,
+            "rummy turn result responseMessage content commands unparsed assembledTokens contextSize systemMsg userMsg",
+        ),
+        ("entry.recording", 1, "scheme path body attributes state outcome"),
+        ("entry.recording", 2, "store runId turn loopId mode"),
+        ("tool.before", 1, "entry rummy"),
+        ("run.state", 1, "run turn status summary history unknowns telemetry"),
+        ("proposal.prepare", 1, "rummy recorded"),
+        ("proposal.pending", 1, "projectId run proposed rummy"),
+        ("proposal.accepting", 2, "runId runRow projectId projectRoot path attrs output db entries"),
+        ("proposal.accepted", 1, "runId path resolvedBody"),
+        ("turn.dispatched", 1, "contextSize ctx rummy"),
+        ("turn.verdict", 1, "continue"),
+        ("turn.verdict", 2, "store runId loopId turn recorded summaryText"),
+        ("turn.completed", 1, "turn turnId recorded summaryText updateText model contextSize usage"),
+        ("run.step.completed", 1, "projectId run turn"),
+        ("act.completed", 1, "projectId run status turn"),
+        ("loop.completed", 1, "runId loopId mode turns"),
+        ("run.created", 1, "runId alias"),
+        ("act.started", 1, "projectId model prompt projectBufferFiles run"),
+    ];
+    for (hook, part, members) in payloads {
+        let one = seen.iter().find(|one| one[0] == hook).expect("it fired");
+        for member in members.split(' ') {
+            let has = one[part].as_array().is_some_and(|names| names.iter().any(|name| name == member));
+            assert!(has, "{hook} lacks {member}: {}", one[part]);
+        }
+    }
+}
+
+/// 002, "Mode Enforcement" and "YOLO Mode", over RPC: what a run leaves out, and that a headless run needs no client.
+fn runs_leave_out_what_their_flags_say() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let turn = |body: &str, status: u16| format!("{body}\n<update status=\"{status}\">said</update>");
+    let yolo = [turn("<set path=\"notes.txt\">new</set>", 102), turn("<sh>printf out</sh>", 102), turn("", 200)];
+    let ask = [turn("<sh>printf out</sh><set path=\"other.txt\">x</set>", 102), turn("", 200)];
+    let yolo = script(folder.path(), "yolo.jsonl", &yolo);
+    let ask = script(folder.path(), "ask.jsonl", &ask);
+    serving(1, &yolo, async |roots, address| {
+        let mut peer = Peer::greeted(&address, "p", &roots[0]).await;
+        let start = |alias: &str, attributes: Value| json!({ "path": format!("run://{alias}"), "body": "go", "attributes": attributes });
+        peer.done("set", start("y", json!({ "mode": "act", "yolo": true }))).await;
+        peer.until("run/state", |params| params["run"] == "y" && params["status"] == 200).await;
+        assert_eq!(std::fs::read_to_string(roots[0].join("notes.txt")).expect("written"), "new");
+        let channels = peer.done("getEntries", json!({ "run": "y", "pattern": "sh://**" })).await;
+        let states: Vec<&Value> = channels.as_array().into_iter().flatten().map(|row| &row["state"]).collect();
+        assert_eq!(states, ["resolved", "resolved"], "the server ran it: {channels}");
+        peer.done("addModel", json!({ "alias": "asks", "actual": ask })).await;
+        peer.done("set", start("a", json!({ "mode": "ask", "model": "asks" }))).await;
+        peer.until("run/state", |params| params["run"] == "a" && params["status"] == 200).await;
+        let failed = peer.done("getEntries", json!({ "run": "a", "state": "failed", "scheme": "log" })).await;
+        let outcomes: Vec<&Value> = failed.as_array().into_iter().flatten().map(|row| &row["outcome"]).collect();
+        assert_eq!(outcomes, ["permission", "permission"], "{failed}");
+        assert!(!roots[0].join("other.txt").exists());
+        // A prompt on an existing run continues it, and the next loop waits for its turn.
+        peer.done("set", json!({ "path": "run://a", "body": "and more" })).await;
+        let row = peer.done("getRun", json!({ "run": "a" })).await;
+        assert_eq!(row["run"], "a", "{row}");
+        // A run that is cancelled ends with 499.
+        peer.done("set", json!({ "path": "run://a", "state": "cancelled" })).await;
+        let renamed = peer.done("mv", json!({ "from": "run://y", "to": "run://z" })).await;
+        assert_eq!(renamed["alias"], "z");
+        let history = peer.done("getRun", json!({ "run": "z" })).await["context"]["history"].clone();
+        assert!(history.as_array().is_some_and(|lines| lines.len() >= 5), "{history}");
     });
 }

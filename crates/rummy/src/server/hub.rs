@@ -11,7 +11,7 @@
 use crate::error::RummyError;
 use crate::proposals::{Decision, Proposal};
 use crate::realm::Told;
-use crate::run::{RunClient, RunDriver};
+use crate::run::{RunClient, RunDriver, RunOutcome};
 use crate::service::CallPath;
 use crate::session::RummySession;
 use crate::settings;
@@ -168,17 +168,18 @@ impl Hub {
     ) -> Result<(), RummyError> {
         let drained = place.driver.with_cancel(cancel).drain(run_id).await;
         self.runs.borrow_mut().remove(&(number, run_id));
-        match drained {
+        let why = match drained {
+            Ok(Some(RunOutcome { status, reason: Some(reason), .. })) => format!("ended with {status}: {reason}"),
+            Ok(_) => return Ok(()),
+            Err(RummyError::Ended(reason)) => return Err(RummyError::Ended(reason)),
             // A fault of one run ends no other.
-            Err(error) if !matches!(error, RummyError::Ended(_)) => {
-                let row = place.driver.run_row(run_id)?;
-                let text = format!("the run {} failed: {error}", row["alias"].as_str().unwrap_or_default());
-                let notification = Notification::UiNotify { text, level: "error".to_owned() };
-                self.tell(number, row["project_id"].as_i64(), &notification.message());
-                Ok(())
-            }
-            drained => drained.map(drop),
-        }
+            Err(error) => format!("failed: {error}"),
+        };
+        let row = place.driver.run_row(run_id)?;
+        let text = format!("the run {} {why}", row["alias"].as_str().unwrap_or_default());
+        let notification = Notification::UiNotify { text, level: "error".to_owned() };
+        self.tell(number, row["project_id"].as_i64(), &notification.message());
+        Ok(())
     }
 
     /// Answers one message of a client.
