@@ -1,0 +1,59 @@
+//! Counts the cases that name a section of documents 002 and 003, and compares the table of `docs/compatibility-rummy.md`.
+//!
+//! Cases are lines of fixtures (`"section": "002 Entries"`), tests and fixture plugins (`Document 002, "Entries"`; `003, "Tool
+//! Verbs", "Query Methods"`). A case that names two sections counts for both.
+
+use regex::Regex;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+const BEGINS: &str = "| document | section | cases |\n|---|---|---|\n";
+
+fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("a folder").map_while(Result::ok) {
+        let path = entry.path();
+        match path.is_dir() {
+            true => walk(&path, found),
+            false => found.push(path),
+        }
+    }
+}
+
+#[test]
+fn the_table_counts_the_cases_of_each_section() {
+    let mut files = Vec::new();
+    for folder in ["fixtures/rummy", "crates/dialect-rummy/src", "crates/rummy/src", "crates/rummy/tests"] {
+        walk(&Path::new(ROOT).join(folder), &mut files);
+    }
+    let in_json = Regex::new(r#""section": "(00[23]) ([^":]+)"#).expect("an expression");
+    let in_comment = Regex::new(r#"^\s*//.*"#).expect("an expression");
+    let document = Regex::new(r#"(00[23]),((?: ?(?:,|and|;)? ?"[^"]+")+)"#).expect("an expression");
+    let quoted = Regex::new(r#""([^"]+)""#).expect("an expression");
+    let mut counts: BTreeMap<(String, String), usize> = BTreeMap::new();
+    for file in files {
+        let Ok(text) = fs::read_to_string(&file) else { continue };
+        for line in text.lines() {
+            for found in in_json.captures_iter(line) {
+                *counts.entry((found[1].to_owned(), found[2].trim().to_owned())).or_default() += 1;
+            }
+            if !in_comment.is_match(line) || file.ends_with("counted.rs") {
+                continue;
+            }
+            for found in document.captures_iter(line) {
+                for section in quoted.captures_iter(&found[2]) {
+                    *counts.entry((found[1].to_owned(), section[1].to_owned())).or_default() += 1;
+                }
+            }
+        }
+    }
+    let mut table = BEGINS.to_owned();
+    for ((document, section), cases) in &counts {
+        let _ = writeln!(table, "| {document} | {section} | {cases} |");
+    }
+    let _ = writeln!(table, "| both | {} sections | {} |", counts.len(), counts.values().sum::<usize>());
+    let page = fs::read_to_string(Path::new(ROOT).join("docs/compatibility-rummy.md")).expect("the page");
+    assert!(page.contains(&table), "the table of docs/compatibility-rummy.md is to be:\n\n{table}");
+}
