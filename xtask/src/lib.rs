@@ -11,6 +11,7 @@ pub mod release;
 pub mod rules;
 pub mod size;
 pub mod start;
+pub mod tapes;
 pub mod unused;
 
 use std::path::PathBuf;

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `bench` | compares streamed rules with the same work under Node and in oh-my-pi ([`xtask::bench`]) |
 //! | `bench start` | compares the start of a session with real packages with pi on Node ([`xtask::start`]) |
+//! | `bench tapes` | replays recorded sessions a thousand times ([`xtask::tapes`]) |
 //! | `deps` | checks the directions between crates, the rules on foreign ones, unused dependencies and names in pages ([`xtask::rules`]) |
 //! | `conformance` | builds `pi` and compares it with the real one (package `pijs-conformance`) |
 //! | `codegen` | writes `schema/` from the types and the notice of supplied packages ([`xtask::codegen`]); with `--check` only compares |
@@ -31,7 +32,7 @@ enum Task {
         /// The subject to measure.
         #[arg(value_enum, default_value_t = Subject::Rules)]
         subject: Subject,
-        /// Of starts: the program, in place of a release build.
+        /// Of starts and replays: the program, in place of a release build.
         #[arg(long, value_name = "FILE")]
         pi: Option<std::path::PathBuf>,
         /// Of starts: a folder in which `npm install @earendil-works/pi-coding-agent@0.87.1` was run, to run that pi too.
@@ -86,6 +87,8 @@ enum Subject {
     Rules,
     /// Starts with six real packages.
     Start,
+    /// Replays of recorded sessions.
+    Tapes,
 }
 
 #[expect(clippy::print_stdout, reason = "this is a program for people and for CI logs")]
@@ -109,6 +112,9 @@ fn main() -> Result<()> {
                 );
             }
             xtask::start::run(&xtask::start::Options { pi, node_pi }, &mut |text| println!("{text}"))?;
+        }
+        Task::Bench { subject: Subject::Tapes, pi, .. } => {
+            xtask::tapes::run(pi.as_deref(), &mut |text| println!("{text}"))?;
         }
         Task::Bench { subject: Subject::Rules, against_node, omp, limit, charts, .. } => {
             let options = xtask::bench::Options { node: against_node, omp, seconds: limit, charts };

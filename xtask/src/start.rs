@@ -160,7 +160,7 @@ impl Side {
 /// A session that asks the model once.
 const START: [&str; 6] = ["-p", "--provider", "bench", "--model", "reply", "x"];
 
-fn built(target: &Path) -> Result<PathBuf> {
+pub(crate) fn built(target: &Path) -> Result<PathBuf> {
     ended(Command::new(env!("CARGO")).args(["build", "--locked", "--release", "--bin", "pi"]))?;
     Ok(target.join("release").join(format!("pi{}", std::env::consts::EXE_SUFFIX)))
 }

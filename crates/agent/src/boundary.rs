@@ -5,7 +5,6 @@
 //! the conversation then ends with something that the model can answer.
 
 use crate::agent::{Agent, AgentError, Ending};
-use crate::context;
 use crate::control::{ControlError, is_reserved};
 use crate::events::AgentEvent;
 use crate::extensions::Event;
@@ -14,6 +13,7 @@ use pijs_inputs::Inputs;
 use pijs_llm::conversation;
 use pijs_llm::message::{Block, Content, Message, ToolResultMessage};
 use pijs_protocol::guard;
+use pijs_session_store::context;
 use pijs_session_store::{Body, Entry, EntryId, Session, refs};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};

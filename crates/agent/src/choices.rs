@@ -2,12 +2,12 @@
 //! the session compacts and retries by itself.
 
 use crate::agent::Agent;
-use crate::context;
 use crate::control::ControlError;
 use crate::settings::Settings;
 use pijs_llm::choose::Chosen;
 use pijs_llm::message::{Message, StopReason};
 use pijs_llm::provider::Model;
+use pijs_session_store::context;
 use pijs_session_store::{Session, refs};
 use std::path::PathBuf;
 

@@ -7,7 +7,6 @@
 //! the provider says that it is.
 
 use crate::agent::{Agent, AgentError, Ending};
-use crate::context::{self, Projected};
 use crate::events::AgentEvent;
 use crate::extensions::Event;
 use crate::run::Run;
@@ -18,6 +17,7 @@ use pijs_llm::message::{AssistantMessage, Message, StopReason};
 use pijs_llm::overflow;
 use pijs_llm::provider::ProviderError;
 use pijs_protocol::{ExtensionId, guard};
+use pijs_session_store::context::{self, Projected};
 use pijs_session_store::{Body, Entry, EntryId, Session, refs};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;

@@ -17,7 +17,6 @@ pub(crate) use inputs::StageGuard;
 pub use prompts::UiPrompt;
 pub(crate) use tools::ToolPrompt;
 
-use crate::context;
 use crate::extensions::{Event, StateSink};
 use crate::room::{Held, room_of};
 use crate::summary::Summary;
@@ -33,6 +32,7 @@ pub use pijs_llm::message::VERDICT_TYPE;
 use pijs_llm::message::{Message, SystemMessage};
 use pijs_llm::provider::Model;
 use pijs_protocol::ExtensionId;
+use pijs_session_store::context;
 use pijs_session_store::{Body, Entry, EntryId, Session, SessionError, refs};
 use serde_json::{Value, json};
 use shown::{MOST_SHOWN, Shown};

@@ -37,7 +37,6 @@ mod beginning;
 mod boundary;
 mod choices;
 mod compaction;
-mod context;
 mod control;
 mod events;
 mod extension_model;

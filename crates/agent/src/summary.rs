@@ -4,10 +4,10 @@
 //! continue. What was read and changed is collected from the tool calls and stands behind the summary.
 
 use crate::agent::Agent;
-use crate::context;
 use pijs_llm::conversation;
 use pijs_llm::message::{AssistantMessage, Block, Message, StopReason, Usage};
 use pijs_llm::provider::{Request, RequestMessage};
+use pijs_session_store::context;
 use pijs_session_store::{Body, Entry, EntryId};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;

@@ -4,10 +4,10 @@
 //! same decisions.
 
 use crate::agent::Agent;
-use crate::context::{self, Projected};
 use crate::transcript;
 use pijs_llm::message::Message;
 use pijs_llm::tokens::{counted, estimate};
+use pijs_session_store::context::{self, Projected};
 use pijs_session_store::{Body, Entry, EntryId, Session, refs};
 use serde_json::{Value, json};
 

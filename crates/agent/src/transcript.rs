@@ -15,10 +15,10 @@
 //! A prompt that a handler of `before_agent_start` forces is of one run and not told here.
 
 use crate::agent::Agent;
-use crate::context;
 use crate::tool::Tool;
 use pijs_llm::message::{Content, Message, SystemMessage};
 use pijs_protocol::{chat_markup, guard};
+use pijs_session_store::context;
 use pijs_session_store::{Session, refs};
 use serde_json::{Map, Value, json};
 

@@ -92,6 +92,12 @@ pub(crate) struct TestArgs {
     /// Write the outputs of now into the recordings.
     #[arg(long)]
     pub(crate) accept: bool,
+    /// Run each recording under so many other orders of completions and timers, too.
+    #[arg(long, value_name = "N", conflicts_with = "accept")]
+    pub(crate) explore: Option<usize>,
+    /// Let so many calls of a schedule time out, be denied, fail or be dropped.
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "explore")]
+    pub(crate) faults: usize,
     /// Write the results to this file, in the format of JUnit.
     #[arg(long, value_name = "FILE")]
     pub(crate) junit: Option<PathBuf>,

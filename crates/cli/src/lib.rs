@@ -157,9 +157,10 @@ fn run(cli: Cli, flags: Vec<ExtensionFlag>, helps: bool) -> Result<()> {
             Some(Command::Ext(ExtCommand::Supply { licences })) => {
                 supply_command::print(&environment, licences.as_deref()).await
             }
-            Some(Command::Ext(ExtCommand::Drive(args))) => {
-                drive::play(&environment, &args).await.map(|text| output::stdout(&text))
-            }
+            Some(Command::Ext(ExtCommand::Drive(args))) => match &args.schedule {
+                Some(schedule) => tape::run_schedule(&environment, &args, schedule).await,
+                None => drive::play(&environment, &args).await.map(|text| output::stdout(&text)),
+            },
             Some(Command::Ext(ExtCommand::Snapshot(args))) => {
                 snapshot::take(&environment, &args).await.map(|text| output::stdout(&text))
             }

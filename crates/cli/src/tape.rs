@@ -2,17 +2,21 @@
 
 use crate::args::isolation;
 use crate::output::{clean, stderr, stdout};
+use crate::tape_tests::untested;
 use clap::{Args, Subcommand};
+use pijs_conformance::drive::DriveArgs;
 use pijs_redact::Redactor;
 use pijs_runtime::tape::{ReplayStage, open, unplayable, unreadable};
-use pijs_runtime::{Environment, Failure, Isolation, Result};
-use pijs_tape::{Kept, Outcome, Replay, ReplayOptions, Spans, Summary};
+use pijs_runtime::{AgentOutcome, Environment, Failure, Isolation, Result, replay_agent};
+use pijs_tape::{Case, Kept, Outcome, Replay, ReplayOptions, Spans, Summary};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::BufWriter;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
+use tokio::task::LocalSet;
 
 /// Characters of an entry of the session that are shown.
 const SHOWN: usize = 120;
@@ -25,6 +29,9 @@ pub(crate) struct ReplayArgs {
     /// Stop after this turn, and say where each extension stands
     #[arg(long, value_name = "TICK")]
     pub(crate) until: Option<u64>,
+    /// Compare from this turn on; extensions that had ended before are not run
+    #[arg(long, value_name = "TICK", conflicts_with = "against")]
+    pub(crate) from: Option<u64>,
     /// Play this extension, a folder or a file, in the place of the recorded one of its name
     #[arg(long, value_name = "EXTENSION")]
     pub(crate) against: Option<PathBuf>,
@@ -198,7 +205,7 @@ impl<'a> Written<'a> {
     async fn finish(self) -> Result<()> {
         let Self { environment, file, out, before } = self;
         let stage = ReplayStage::prepare(environment, file.path(), Isolation::Thread).await?;
-        let options = ReplayOptions { until: None, accept_build: true };
+        let options = ReplayOptions { accept_build: true, ..ReplayOptions::default() };
         let played = Replay::new(open(file.path())?, &stage, options).and_then(Replay::run);
         let played = played.map_err(|error| unplayable(&out, &error))?;
         if let Some(divergence) = &played.divergence {
@@ -227,10 +234,18 @@ pub(crate) async fn replay(environment: &Environment, args: &ReplayArgs) -> Resu
         Some(entry) => stage.against(environment, path, &environment.dirs.cwd.join(entry)).await?,
         None => stage,
     };
-    let options = ReplayOptions { until: args.until, accept_build: args.accept_build };
+    let options = ReplayOptions { until: args.until, from: args.from, accept_build: args.accept_build };
     let begin = Instant::now();
-    let mut played =
-        Replay::new(tape, &stage, options).and_then(Replay::run).map_err(|error| unplayable(path, &error))?;
+    let ended = match args.from {
+        Some(from) => pijs_tape::ended_before(&mut open(path)?, from).map_err(|error| unreadable(path, &error))?,
+        None => BTreeSet::new(),
+    };
+    let played = Replay::new(tape, &stage, options).and_then(|replay| replay.without(ended).run());
+    let mut played = played.map_err(|error| unplayable(path, &error))?;
+    let agent = match &played.divergence {
+        None if args.until.is_none() && args.from.is_none() && args.against.is_none() => agent_loop(path).await?,
+        _ => None,
+    };
     let replayed_us = u64::try_from(begin.elapsed().as_micros()).unwrap_or(u64::MAX);
     if let Some(divergence) = &mut played.divergence {
         divergence.source = pijs_tape::locate(open(path)?, &stage, divergence);
@@ -239,7 +254,14 @@ pub(crate) async fn replay(environment: &Environment, args: &ReplayArgs) -> Resu
         if args.until.is_none() {
             played.session.clear();
         }
-        stdout(&document(&played, replayed_us).to_string());
+        let mut document = document(&played, replayed_us);
+        if let Some(agent) = &agent {
+            document["agent"] = json!(agent);
+            if agent.divergence.is_some() {
+                document["equal"] = false.into();
+            }
+        }
+        stdout(&document.to_string());
     } else {
         if played.cut {
             stderr("note: the recording was cut off; it was replayed up to its last whole block");
@@ -251,10 +273,15 @@ pub(crate) async fn replay(environment: &Environment, args: &ReplayArgs) -> Resu
     }
     let counts = counts(&played);
     match &played.divergence {
-        None if args.json => Ok(()),
+        None if args.json => judge_agent(agent.as_ref()),
         None => {
             let (recorded, replayed) = (seconds(played.recorded_us), seconds(replayed_us));
-            stdout(&format!("{counts}: equal; recorded in {recorded}, replayed in {replayed}"));
+            let loop_counts = agent.as_ref().map(agent_counts).unwrap_or_default();
+            judge_agent(agent.as_ref())?;
+            stdout(&format!("{counts}{loop_counts}: equal; recorded in {recorded}, replayed in {replayed}"));
+            if let Some(act) = agent.as_ref().and_then(|agent| agent.stopped_at.as_ref()) {
+                stdout(&clean(&format!("note: the agent's loop was replayed up to {act:?}, which is not replayed")));
+            }
             Ok(())
         }
         Some(divergence) => {
@@ -262,6 +289,50 @@ pub(crate) async fn replay(environment: &Environment, args: &ReplayArgs) -> Resu
                 .help("the extension, its modules or pi changed; `pi tape info` says what was recorded"))
         }
     }
+}
+
+/// `pi ext drive --schedule SCHEDULE TAPE`: exit code 0 when nothing fails under the schedule.
+pub(crate) async fn run_schedule(environment: &Environment, args: &DriveArgs, schedule: &str) -> Result<()> {
+    let path = &environment.dirs.cwd.join(&args.scenario);
+    in_time_zone(environment, &open(path)?.header().time_zone)?;
+    let stage = ReplayStage::prepare(environment, path, Isolation::Thread).await?;
+    let stage = match &args.against {
+        Some(entry) => stage.against(environment, path, &environment.dirs.cwd.join(entry)).await?,
+        None => stage,
+    };
+    let case = Case::of(open(path)?, &stage).map_err(|error| untested(path, &error))?;
+    case.replay(schedule).map_err(|message| {
+        Failure::failed(clean(&format!("{} under {schedule}\n{message}", args.scenario.display())))
+            .help("mend the extension and run it again with --against EXTENSION")
+    })?;
+    stdout(&clean(&format!("{} under {schedule}: nothing fails", args.scenario.display())));
+    Ok(())
+}
+
+/// Plays the loop of the agent, where the tape has it.
+async fn agent_loop(path: &Path) -> Result<Option<AgentOutcome>> {
+    let records = pijs_tape::agent_records(&mut open(path)?).map_err(|error| unreadable(path, &error))?;
+    let unread = |error: String| {
+        Failure::failed(format!("{}: the agent of the tape cannot be made: {}", path.display(), clean(&error)))
+            .help("record the session again")
+    };
+    LocalSet::new().run_until(replay_agent(records)).await.map_err(unread)
+}
+
+/// Fails where the loop of the agent differs from the recorded one.
+fn judge_agent(agent: Option<&AgentOutcome>) -> Result<()> {
+    match agent.and_then(|agent| agent.divergence.as_ref()) {
+        None => Ok(()),
+        Some(divergence) => {
+            Err(Failure::failed(clean(&format!("the replay differs from the recording\n{divergence}")))
+                .help("the realms replay equal, so pi changed, or an input of the agent is not on the tape"))
+        }
+    }
+}
+
+fn agent_counts(agent: &AgentOutcome) -> String {
+    let AgentOutcome { requests, tool_calls, entries, .. } = agent;
+    format!("; the agent's loop: {requests} requests, {tool_calls} tool calls, {entries} session entries")
 }
 
 /// A realm in this thread, as it is needed to locate a difference, has the time zone of the process: the process begins once

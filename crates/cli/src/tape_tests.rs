@@ -8,7 +8,7 @@ use crate::extc_command::TestArgs;
 use crate::output::{clean, stderr, stdout};
 use pijs_runtime::tape::{ReplayStage, open, unplayable};
 use pijs_runtime::{Environment, Failure, Isolation, Result};
-use pijs_tape::{Changes, Replay, ReplayOptions};
+use pijs_tape::{Case, Changes, LabError, LabOptions, LabOutcome, Replay, ReplayOptions};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -31,6 +31,9 @@ struct Tested {
     /// The outputs that changed.
     #[serde(flatten)]
     changes: Changes,
+    /// The other schedules that were run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    explored: Option<Explored>,
     /// The reason for which it could not be tested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     error: Option<String>,
@@ -45,8 +48,25 @@ enum Status {
     Changed,
     /// Outputs changed, and the tape has those of now.
     Accepted,
+    /// It is as recorded, and fails under another schedule.
+    Unordered,
     /// The tape cannot be read or run.
     Failed,
+}
+
+/// What the schedule lab found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Explored {
+    /// Schedules that were run; those that shrinking took are not counted.
+    schedules: usize,
+    /// Whether these were all there are.
+    complete: bool,
+    /// The shortest schedule that fails.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    schedule: Option<String>,
+    /// What fails under it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    failure: Option<String>,
 }
 
 /// All results, as `--json` prints them.
@@ -80,7 +100,8 @@ fn test(environment: &Environment, args: &TestArgs) -> Result<u8> {
         tested.iter().for_each(print);
         stdout(&summary(&tested));
     }
-    let failed = tested.iter().any(|tested| matches!(tested.status, Status::Changed | Status::Failed));
+    let failed =
+        tested.iter().any(|tested| matches!(tested.status, Status::Changed | Status::Unordered | Status::Failed));
     Ok(if failed { FAILED } else { 0 })
 }
 
@@ -114,8 +135,8 @@ fn all(environment: &Environment, args: &TestArgs, entry: &Path, tapes: &[PathBu
     for (zone, indexes) in zones {
         let of_zone: Vec<&PathBuf> = indexes.iter().map(|at| &tapes[*at]).collect();
         let tested = match environment.variables.get("TZ").is_some_and(|here| *here == zone) {
-            true => here(environment, args.accept, entry, &of_zone)?,
-            false => elsewhere(&zone, args.accept, entry, &of_zone)?,
+            true => here(environment, args, entry, &of_zone)?,
+            false => elsewhere(&zone, args, entry, &of_zone)?,
         };
         results.extend(indexes.into_iter().zip(tested));
     }
@@ -123,14 +144,16 @@ fn all(environment: &Environment, args: &TestArgs, entry: &Path, tapes: &[PathBu
 }
 
 /// Tests tapes in a process that has their time zone.
-fn elsewhere(zone: &str, accept: bool, entry: &Path, tapes: &[&PathBuf]) -> Result<Vec<Tested>> {
+fn elsewhere(zone: &str, args: &TestArgs, entry: &Path, tapes: &[&PathBuf]) -> Result<Vec<Tested>> {
     let broken = |error: String| Failure::failed(format!("tapes of the time zone {zone} cannot be tested: {error}"));
     let program = std::env::current_exe().map_err(|error| broken(error.to_string()))?;
     let mut command = Command::new(program);
     command
         .env("TZ", zone)
         .args(["test", "--json"])
-        .args(accept.then_some("--accept"))
+        .args(args.accept.then_some("--accept"))
+        .args(args.explore.map(|schedules| format!("--explore={schedules}")))
+        .args((args.faults > 0).then(|| format!("--faults={}", args.faults)))
         .arg("--")
         .arg(entry)
         .args(tapes);
@@ -142,17 +165,17 @@ fn elsewhere(zone: &str, accept: bool, entry: &Path, tapes: &[&PathBuf]) -> Resu
 }
 
 /// Tests tapes in this process.
-fn here(environment: &Environment, accept: bool, entry: &Path, tapes: &[&PathBuf]) -> Result<Vec<Tested>> {
+fn here(environment: &Environment, args: &TestArgs, entry: &Path, tapes: &[&PathBuf]) -> Result<Vec<Tested>> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| Failure::failed(format!("no runtime: {error}")))?;
     let one = |tape: &&PathBuf| {
         let begin = Instant::now();
-        match runtime.block_on(one(environment, accept, entry, tape)) {
-            Ok((status, changes)) => {
+        match runtime.block_on(one(environment, args, entry, tape)) {
+            Ok((status, changes, explored)) => {
                 let (tape, milliseconds) = (tape.display().to_string(), since(begin));
-                Tested { tape, status, changes, error: None, milliseconds }
+                Tested { tape, status, changes, explored, error: None, milliseconds }
             }
             Err(failure) => failed(tape, &failure, begin),
         }
@@ -160,16 +183,20 @@ fn here(environment: &Environment, accept: bool, entry: &Path, tapes: &[&PathBuf
     Ok(tapes.iter().map(one).collect())
 }
 
-async fn one(environment: &Environment, accept: bool, entry: &Path, tape: &Path) -> Result<(Status, Changes)> {
+type One = (Status, Changes, Option<Explored>);
+
+async fn one(environment: &Environment, args: &TestArgs, entry: &Path, tape: &Path) -> Result<One> {
     let path = &environment.dirs.cwd.join(tape);
     let stage = ReplayStage::prepare(environment, path, Isolation::Thread).await?;
     let stage = stage.against(environment, path, &environment.dirs.cwd.join(entry)).await?;
     let changes = pijs_tape::changes(open(path)?, &stage).map_err(|error| unplayable(path, &error))?;
     if changes.count == 0 {
-        return Ok((Status::Equal, changes));
+        let explored = args.explore.map(|schedules| explore(path, &stage, schedules, args.faults)).transpose()?;
+        let fails = explored.as_ref().is_some_and(|explored| explored.schedule.is_some());
+        return Ok((if fails { Status::Unordered } else { Status::Equal }, changes, explored));
     }
-    if !accept {
-        return Ok((Status::Changed, changes));
+    if !args.accept {
+        return Ok((Status::Changed, changes, None));
     }
     let unwritten = |error: String| Failure::failed(format!("{} cannot be written: {error}", path.display()));
     let folder = path.parent().unwrap_or(Path::new("."));
@@ -180,12 +207,36 @@ async fn one(environment: &Environment, accept: bool, entry: &Path, tape: &Path)
         return Err(unwritten(format!("what the extension does now is not the same twice: {divergence}")));
     }
     file.persist(path).map_err(|error| unwritten(error.to_string()))?;
-    Ok((Status::Accepted, changes))
+    Ok((Status::Accepted, changes, None))
+}
+
+/// Runs a tape under other schedules.
+fn explore(path: &Path, stage: &ReplayStage, schedules: usize, faults: usize) -> Result<Explored> {
+    let case = Case::of(open(path)?, stage).map_err(|error| untested(path, &error))?;
+    let options = LabOptions { schedules, seed: 0, faults };
+    Ok(match case.explore(options) {
+        Ok(LabOutcome { schedules, complete }) => Explored { schedules, complete, schedule: None, failure: None },
+        Err(failure) => Explored {
+            schedules: failure.run,
+            complete: false,
+            schedule: Some(failure.schedule.to_string()),
+            failure: Some(failure.message),
+        },
+    })
+}
+
+/// A tape that the lab cannot run.
+pub(crate) fn untested(path: &Path, error: &LabError) -> Failure {
+    match error {
+        LabError::Replay(error) => unplayable(path, error),
+        error => Failure::failed(format!("{}: {error}", path.display())).help("record a session with a prompt"),
+    }
 }
 
 fn failed(tape: &Path, failure: &Failure, begin: Instant) -> Tested {
     let (tape, error) = (tape.display().to_string(), Some(failure.to_string()));
-    Tested { tape, status: Status::Failed, changes: Changes::default(), error, milliseconds: since(begin) }
+    let milliseconds = since(begin);
+    Tested { tape, status: Status::Failed, changes: Changes::default(), explored: None, error, milliseconds }
 }
 
 fn since(begin: Instant) -> u64 {
@@ -193,9 +244,16 @@ fn since(begin: Instant) -> u64 {
 }
 
 fn print(tested: &Tested) {
-    let Tested { tape, status, changes, error, .. } = tested;
+    let Tested { tape, status, changes, explored, error, .. } = tested;
     match status {
-        Status::Equal => stdout(&clean(&format!("{tape}: equal ({} turns)", changes.ticks))),
+        Status::Equal => {
+            let explored = explored.as_ref().map(schedules).unwrap_or_default();
+            stdout(&clean(&format!("{tape}: equal ({} turns){explored}", changes.ticks)));
+        }
+        Status::Unordered => {
+            stdout(&clean(&format!("{tape}: equal ({} turns), and fails under another schedule", changes.ticks)));
+            stdout(&clean(&failing(tape, explored.as_ref())));
+        }
         Status::Accepted => stdout(&clean(&format!("{tape}: {} accepted", outputs(changes.count)))),
         Status::Changed => {
             stdout(&clean(&format!("{tape}: {} changed", outputs(changes.count))));
@@ -206,6 +264,22 @@ fn print(tested: &Tested) {
             stdout(&clean(&format!("{tape}: {}", words.strip_prefix("error: ").unwrap_or(words))));
         }
     }
+}
+
+fn schedules(explored: &Explored) -> String {
+    let all = if explored.complete { ", all there are" } else { "" };
+    format!(", as under {} schedules{all}", explored.schedules)
+}
+
+/// The failure of a schedule, below the name of its tape.
+fn failing(tape: &str, explored: Option<&Explored>) -> String {
+    let Some(Explored { schedule: Some(schedule), failure, schedules, .. }) = explored else { return String::new() };
+    let mut text = String::new();
+    for line in failure.as_deref().unwrap_or_default().lines() {
+        let _ = writeln!(text, "  {line}");
+    }
+    let _ = write!(text, "  found in schedule {schedules}; run it again: pi ext drive --schedule {schedule} {tape}");
+    text
 }
 
 fn outputs(count: u64) -> String {
@@ -242,6 +316,7 @@ fn summary(tested: &[Tested]) -> String {
         (Status::Equal, "equal"),
         (Status::Changed, "changed"),
         (Status::Accepted, "accepted"),
+        (Status::Unordered, "failing under another schedule"),
         (Status::Failed, "not tested"),
     ];
     let parts = parts.into_iter().map(|(status, word)| (count(status), word)).filter(|(count, _)| *count > 0);
@@ -256,14 +331,15 @@ fn summary(tested: &[Tested]) -> String {
 /// The results in the format of JUnit, which CI services show.
 fn junit(tested: &[Tested]) -> String {
     let count = |status: Status| tested.iter().filter(|tested| tested.status == status).count();
-    let (tests, failures, errors) = (tested.len(), count(Status::Changed), count(Status::Failed));
+    let (tests, failures, errors) =
+        (tested.len(), count(Status::Changed) + count(Status::Unordered), count(Status::Failed));
     let seconds = |milliseconds: u64| format!("{}.{:03}", milliseconds / 1000, milliseconds % 1000);
     let time = seconds(tested.iter().map(|tested| tested.milliseconds).sum());
     let mut text = format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n  \
          <testsuite name=\"extc test\" tests=\"{tests}\" failures=\"{failures}\" errors=\"{errors}\" time=\"{time}\">\n"
     );
-    for Tested { tape, status, changes, error, milliseconds } in tested {
+    for Tested { tape, status, changes, explored, error, milliseconds } in tested {
         let (name, time) = (escaped(tape), seconds(*milliseconds));
         let _ = write!(text, "    <testcase classname=\"extc test\" name=\"{name}\" time=\"{time}\"");
         let (element, message, body) = match status {
@@ -272,6 +348,9 @@ fn junit(tested: &[Tested]) -> String {
                 continue;
             }
             Status::Changed => ("failure", format!("{} changed", outputs(changes.count)), details(changes)),
+            Status::Unordered => {
+                ("failure", "fails under another schedule".to_owned(), failing(tape, explored.as_ref()))
+            }
             Status::Failed => ("error", "not tested".to_owned(), error.clone().unwrap_or_default()),
         };
         let body = escaped(&body);

@@ -18,6 +18,7 @@
 
 #![warn(missing_docs)]
 
+pub mod context;
 pub mod entry;
 pub mod file;
 mod held;

@@ -26,6 +26,7 @@
 //! | [`Replay`], [`Divergence`] | plays a tape again; the first place where it went another way |
 //! | [`trim`], [`cut`], [`redact`] | make a small tape that can be given away |
 //! | [`changes`], [`rerecord`] | run the inputs of a tape through a changed extension |
+//! | [`Case`], [`LabOptions`] | runs the extensions of a tape under other schedules, and with faults |
 //! | [`locate`], [`SourcePosition`] | the position in the source behind that place |
 //! | [`Spans`] | a tape as a trace, for Chrome and OpenTelemetry |
 //! | [`Summary`] | what a tape holds, counted |
@@ -46,6 +47,7 @@ mod digest;
 mod edit;
 mod error;
 mod header;
+mod lab;
 mod modules;
 mod reader;
 mod record;
@@ -62,11 +64,12 @@ pub use compare::Divergence;
 pub use edit::{Kept, redact, trim};
 pub use error::TapeError;
 pub use header::{TAPE_SCHEMA, TapeHeader};
+pub use lab::{Case, LabError, LabOptions, LabOutcome};
 pub use modules::{ModuleError, code_digest};
 pub use reader::TapeReader;
 pub use record::{Blob, End, Event, EventRef, ModuleSet, Opening, RealmNumber, Record};
 pub use recorder::{AgentWire, FLUSH_EVERY, OnFailure, RecordedHost, RecordedRealm, Recorder, Wire};
-pub use replay::{Outcome, RealmState, Replay, ReplayError, ReplayOptions, ReplayServices};
+pub use replay::{Outcome, RealmState, Replay, ReplayError, ReplayOptions, ReplayServices, ended_before};
 pub use rerun::{Change, Changes, changes, cut, rerecord};
 pub use source::{Relation, SourcePosition, locate};
 pub use spans::{Span, SpanKind, Spans};

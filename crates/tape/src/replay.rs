@@ -22,7 +22,7 @@ use pijs_realm::{Patience, Progress, Realm, SyncHost};
 use pijs_redact::Redactor;
 use serde::Serialize;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io::Read;
 use std::sync::Arc;
@@ -77,6 +77,8 @@ pub trait ReplayServices {
 pub struct ReplayOptions {
     /// Stops after the tick of this number.
     pub until: Option<u64>,
+    /// Compares from the tick of this number on.
+    pub from: Option<u64>,
     /// Replays although engine or host modules are others than those of the recording.
     pub accept_build: bool,
 }
@@ -193,6 +195,8 @@ pub struct Replay<'a, R> {
     /// Module sets by digest.
     modules: BTreeMap<String, Arc<Verified>>,
     lines: Lines,
+    /// Realms that are not run.
+    without: BTreeSet<RealmNumber>,
     /// The first tick whose use of fuel and jobs is compared.
     usage_from: u64,
     outcome: Outcome,
@@ -235,6 +239,29 @@ fn build_differences(header: &TapeHeader, services: &dyn ReplayServices) -> Vec<
     differences
 }
 
+/// Returns the realms that ended before a tick: a replay from there on does without them.
+///
+/// # Errors
+///
+/// The tape cannot be read. One that was cut off is read as far as it is good.
+pub fn ended_before(tape: &mut TapeReader<impl Read>, tick: u64) -> Result<BTreeSet<RealmNumber>, TapeError> {
+    let (mut ended, mut now) = (BTreeSet::new(), 0);
+    for record in tape {
+        let record = match record {
+            Err(error) if error.is_cut() => break,
+            record => record?,
+        };
+        now += u64::from(record.event.begins_tick());
+        if now >= tick {
+            break;
+        }
+        if matches!(record.event, Event::Termination(_)) {
+            ended.insert(record.realm);
+        }
+    }
+    Ok(ended)
+}
+
 impl<'a, R: Read> Replay<'a, R> {
     /// Begins with a tape whose header was read.
     ///
@@ -262,12 +289,22 @@ impl<'a, R: Read> Replay<'a, R> {
             session: Vec::new(),
         };
         let (players, modules, lines) = (BTreeMap::new(), BTreeMap::new(), Lines::default());
-        Ok(Self { tape, services, options, players, modules, lines, usage_from: 0, outcome })
+        let without = BTreeSet::new();
+        // Another engine or other modules of pi take other numbers of jobs and polls for the same outputs.
+        let usage_from = if differences.is_empty() { 0 } else { u64::MAX };
+        Ok(Self { tape, services, options, players, modules, lines, without, usage_from, outcome })
+    }
+
+    /// Leaves realms out: their turns count as skipped.
+    #[must_use]
+    pub fn without(mut self, realms: BTreeSet<RealmNumber>) -> Self {
+        self.without = realms;
+        self
     }
 
     /// Compares what turns consumed from this tick on only.
     pub(crate) fn usage_from(mut self, tick: u64) -> Self {
-        self.usage_from = tick;
+        self.usage_from = self.usage_from.max(tick);
         self
     }
 
@@ -339,7 +376,7 @@ impl<'a, R: Read> Replay<'a, R> {
         let mut turn = std::mem::take(&mut player.turn);
         let Some(end) = turn.pop() else { return Ok(()) };
         self.outcome.ticks += turn.iter().filter(|step| step.event.begins_tick()).count() as u64;
-        if matches!(end.event, Event::Termination(_)) {
+        if matches!(end.event, Event::Termination(_)) || self.without.contains(&number) {
             // A turn that was stopped from outside stops elsewhere each time: the turn is not entered.
             player.realm = None;
             self.outcome.skipped += u64::from(!turn.is_empty());
@@ -392,8 +429,10 @@ impl<'a, R: Read> Replay<'a, R> {
             player.state.yielded(done);
         }
         let tick = self.outcome.ticks;
-        let counts =
-            |(_, _, difference): &(_, _, Difference)| tick >= self.usage_from || !difference.at.starts_with(USAGE);
+        let from = self.options.from.unwrap_or_default();
+        let counts = |(_, _, difference): &(_, _, Difference)| {
+            tick >= from && (tick >= self.usage_from || !difference.at.starts_with(USAGE))
+        };
         if let Some((output, record, Difference { at, recorded, replayed })) = difference.filter(counts) {
             let (realm, seq, deliveries) = (player.state.realm.clone(), player.state.seq, deliveries_of_turn);
             let divergence =

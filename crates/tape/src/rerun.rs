@@ -358,7 +358,7 @@ impl<'a, R: Read, W: Write> Rerun<'a, R, W> {
             if !are_usual(&opening.options.limits) {
                 return Err(ReplayError::Limits);
             }
-            let options = ReplayOptions { until: None, accept_build: true };
+            let options = ReplayOptions { accept_build: true, ..ReplayOptions::default() };
             let modules = modules_of(&opening, &self.tape, self.services, &mut self.modules, options)?;
             let host = &mut Host { script: &mut script, own };
             let started = self.services.open(&opening.options, modules.clone(), opening.now, host);
@@ -578,7 +578,7 @@ impl Own {
 }
 
 /// Two changes of the readable state as one.
-fn merged(mut before: StateDelta, state: StateDelta) -> StateDelta {
+pub(crate) fn merged(mut before: StateDelta, state: StateDelta) -> StateDelta {
     before.set.extend(state.set);
     let entries = match (before.entries, state.entries) {
         (Some(before), Some(mut then)) => Some(match then.keep.checked_sub(before.keep) {

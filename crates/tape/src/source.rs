@@ -77,7 +77,7 @@ pub fn locate<R: Read>(
 ) -> Option<SourcePosition> {
     let latest = Latest::default();
     let traced = Traced::new(services, &latest);
-    let options = ReplayOptions { until: Some(divergence.tick), accept_build: true };
+    let options = ReplayOptions { until: Some(divergence.tick), from: Some(divergence.tick), accept_build: true };
     let again = Replay::new(tape, &traced, options).ok()?.usage_from(divergence.tick).run().ok()?.divergence?;
     if !again.is_same(divergence) {
         return None;

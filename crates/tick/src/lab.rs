@@ -11,6 +11,7 @@ use crate::entropy::Entropy;
 use crate::tick_loop::{Guest, Tick, TickLoop, TickOptions, TimerQuota};
 use pijs_environment::simulated::VirtualClock;
 use pijs_protocol::{Seq, TimerId};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::str::FromStr;
@@ -67,6 +68,47 @@ pub struct Chooser {
 enum Beyond {
     Zeros,
     Seeded(Box<Entropy>),
+    Prioritised(Box<Priorities>),
+}
+
+/// Priorities of operations, drawn when each is first seen, as in probabilistic concurrency testing (PCT): the operation of the
+/// highest priority goes first, and at a few decisions the one that went is put behind all others. A bug that takes an order
+/// of `d` operations is found with a probability that falls with the number of operations, not of schedules.
+#[derive(Debug)]
+struct Priorities {
+    entropy: Entropy,
+    known: BTreeMap<u64, f64>,
+    /// Decisions at which a priority changes.
+    changes: Vec<usize>,
+}
+
+/// Decisions among which those lie at which a priority changes.
+const PCT_DECISIONS: f64 = 24.0;
+
+/// Changes of priority in one schedule.
+const PCT_CHANGES: usize = 2;
+
+impl Priorities {
+    fn seeded(seed: u64) -> Self {
+        let mut entropy = Entropy::seeded(seed);
+        let changes = (0..PCT_CHANGES).map(|_| (entropy.next_f64() * PCT_DECISIONS) as usize).collect();
+        Self { entropy, known: BTreeMap::new(), changes }
+    }
+
+    fn pick(&mut self, at: usize, operations: &[u64]) -> usize {
+        for operation in operations {
+            let entropy = &mut self.entropy;
+            self.known.entry(*operation).or_insert_with(|| 1.0 + entropy.next_f64());
+        }
+        let priority = |operation: &u64| self.known.get(operation).copied().unwrap_or_default();
+        let best = (0..operations.len()).max_by(|a, b| priority(&operations[*a]).total_cmp(&priority(&operations[*b])));
+        let best = best.unwrap_or_default();
+        if self.changes.contains(&at) {
+            let lowest = self.known.values().copied().fold(1.0, f64::min);
+            self.known.insert(operations[best], lowest / 2.0);
+        }
+        best
+    }
 }
 
 impl Chooser {
@@ -86,6 +128,7 @@ impl Chooser {
             (Some(&scripted), _) => scripted,
             (None, Beyond::Zeros) => 0,
             (None, Beyond::Seeded(entropy)) => (entropy.next_f64() * of as f64) as usize,
+            (None, Beyond::Prioritised(priorities)) => (priorities.entropy.next_f64() * of as f64) as usize,
         };
         if picked >= of {
             self.misfit.get_or_insert_with(|| format!("decision {at} of the schedule is {picked}, but there are {of}"));
@@ -93,6 +136,25 @@ impl Chooser {
         }
         self.made.push((picked, of));
         picked
+    }
+
+    /// Decides which of these operations goes on, by its number; there must be at least one. An operation keeps its number from
+    /// decision to decision, so that a drawn schedule can give it a priority.
+    ///
+    /// # Panics
+    ///
+    /// When there are no operations.
+    pub fn choose_operation(&mut self, operations: &[u64]) -> usize {
+        let at = self.made.len();
+        if let Beyond::Prioritised(priorities) = &mut self.beyond
+            && self.script.get(at).is_none()
+            && !operations.is_empty()
+        {
+            let picked = priorities.pick(at, operations);
+            self.made.push((picked, operations.len()));
+            return picked;
+        }
+        self.choose(operations.len())
     }
 
     /// What was decided, without the zeros at the end.
@@ -118,7 +180,7 @@ impl Chooser {
 pub struct Exploration {
     /// Schedules to try one after the other; when there are no more of them, all have been tried.
     pub exhaustive: usize,
-    /// Schedules to draw when there are more.
+    /// Schedules to draw when there are more, every second one by priorities.
     pub seeded: usize,
     /// Seed of the drawn ones.
     pub seed: u64,
@@ -197,9 +259,50 @@ pub fn explore(
     }
     for drawn in 0..options.seeded {
         let seed = options.seed.wrapping_add(drawn as u64);
-        (_, schedules) = attempt(Chooser::new(Vec::new(), Beyond::Seeded(Box::new(Entropy::seeded(seed)))))?;
+        let beyond = match drawn % 2 {
+            0 => Beyond::Prioritised(Box::new(Priorities::seeded(seed))),
+            _ => Beyond::Seeded(Box::new(Entropy::seeded(seed))),
+        };
+        (_, schedules) = attempt(Chooser::new(Vec::new(), beyond))?;
     }
     Ok(Explored { schedules, complete: false })
+}
+
+/// Makes the schedule of a failure as short as it gets, with decisions as small as they get, while the test still fails; `most`
+/// is the number of runs that this may take. The message is that of the schedule that is returned.
+pub fn shrink(failure: Failure, most: usize, mut test: impl FnMut(&mut Chooser) -> Result<(), String>) -> Failure {
+    let Failure { mut schedule, run, mut message } = failure;
+    let mut runs = 0;
+    let mut fails = |decisions: &[usize]| {
+        runs += 1;
+        if runs > most {
+            return None;
+        }
+        let mut chooser = Chooser::new(decisions.to_vec(), Beyond::Zeros);
+        let said = guarded(&mut test, &mut chooser).err()?;
+        chooser.misfit.is_none().then(|| (chooser.schedule(), said))
+    };
+    loop {
+        let Schedule(now) = &schedule;
+        let shorter = (0..now.len()).map(|length| now[..length].to_vec());
+        let without = (0..now.len()).map(|at| [&now[..at], &now[at + 1..]].concat());
+        let smaller = (0..now.len()).flat_map(|at| {
+            (0..now[at]).map(move |decision| {
+                let mut smaller = now.clone();
+                smaller[at] = decision;
+                smaller
+            })
+        });
+        let weight = |decisions: &[usize]| (decisions.len(), decisions.iter().sum::<usize>());
+        let found = shorter
+            .chain(without)
+            .chain(smaller)
+            .find_map(|decisions| fails(&decisions).filter(|(found, _)| weight(&found.0) < weight(now)));
+        match found {
+            Some((found, said)) => (schedule, message) = (found, said),
+            None => return Failure { schedule, run, message },
+        }
+    }
 }
 
 /// Runs a test under one schedule.

@@ -1,7 +1,7 @@
 //! The lab goes through every order of completions and timers, and what it finds can be run again.
 
 use pijs_protocol::{Now, Seq, TimerId};
-use pijs_tick::lab::{Chooser, Effects, Exploration, Explored, Lab, Step, explore, replay};
+use pijs_tick::lab::{Chooser, Effects, Exploration, Explored, Lab, Step, explore, replay, shrink};
 use pijs_tick::{Guest, Macrotask, TickOptions};
 use std::collections::BTreeSet;
 
@@ -107,4 +107,32 @@ fn time_passes_only_when_the_schedule_says_so() {
         Ok(())
     })
     .expect("one operation and one timer");
+}
+
+#[test]
+fn a_failing_schedule_is_shrunk_to_the_decisions_that_matter() {
+    let test = |chooser: &mut Chooser| {
+        let picked: Vec<usize> = (0..6).map(|_| chooser.choose(4)).collect();
+        if picked[2] >= 2 { Err(format!("picked {}", picked[2])) } else { Ok(()) }
+    };
+    let options = Exploration { exhaustive: 0, seeded: 50, seed: 3 };
+    let failure = explore(options, test).expect_err("half of the schedules fail");
+    let shrunk = shrink(failure, 1000, test);
+    assert_eq!((shrunk.schedule.to_string().as_str(), shrunk.message.as_str()), ("lab1:0.0.2", "picked 2"));
+}
+
+#[test]
+fn priorities_put_one_operation_behind_all_others() {
+    // Fails when the first operation to begin is the last to end: one order of twenty operations in about twenty.
+    let test = |chooser: &mut Chooser| {
+        let mut operations: Vec<u64> = (0..20).collect();
+        while operations.len() > 1 {
+            let picked = chooser.choose_operation(&operations);
+            operations.remove(picked);
+        }
+        if operations == [0] { Err("the first one is the last".to_owned()) } else { Ok(()) }
+    };
+    let options = Exploration { exhaustive: 0, seeded: 400, seed: 1 };
+    let failure = explore(options, test).expect_err("it is found");
+    assert!(replay(&failure.schedule.to_string(), test).is_err());
 }

@@ -79,9 +79,15 @@ use ui::{KeyWork, RecordedUi};
 /// `pi ext drive`
 #[derive(Debug, Args)]
 pub struct DriveArgs {
-    /// What happens, in the form of oracle/format.md
+    /// What happens, in the form of oracle/format.md; with --schedule a recording, made by `pi --tape FILE`
     #[arg(value_name = "SCENARIO.json")]
     pub scenario: PathBuf,
+    /// Run the extensions of a recording, in the place of a scenario, under this schedule: `extc test --explore` prints one
+    #[arg(long, value_name = "SCHEDULE")]
+    pub schedule: Option<String>,
+    /// Run this extension, a folder or a file, in the place of the recorded one of its name
+    #[arg(long, value_name = "EXTENSION", requires = "schedule")]
+    pub against: Option<PathBuf>,
     /// What it is compared with.
     #[command(flatten)]
     pub compared: ComparedArgs,

@@ -3,21 +3,23 @@
 //! The session is the only source. What is not an entry below the leaf, a discarded attempt for
 //! instance, cannot get into a request.
 
+use crate::entry::{Body, Entry, EntryId};
 use pijs_llm::message::{CustomMessage, Message, SystemMessage};
-use pijs_session_store::{Body, Entry, EntryId};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 /// An entry and what it says to the model.
-pub(crate) struct Projected<'a> {
-    pub(crate) entry: &'a Entry,
-    pub(crate) messages: Vec<Message>,
+pub struct Projected<'a> {
+    /// The entry.
+    pub entry: &'a Entry,
+    /// What the model reads of it.
+    pub messages: Vec<Message>,
 }
 
-/// The conversation along a branch, as `context` handlers see it.
-pub(crate) fn messages(branch: &[&Entry]) -> Vec<Message> {
+/// Returns the conversation along a branch, as `context` handlers see it.
+pub fn messages(branch: &[&Entry]) -> Vec<Message> {
     projection(branch).into_iter().flat_map(|projected| projected.messages).collect()
 }
 
@@ -37,8 +39,8 @@ fn visible<'a>(branch: &[&'a Entry]) -> Vec<&'a Entry> {
     visible
 }
 
-/// The system messages that the model still sees, in order.
-pub(crate) fn told(branch: &[&Entry]) -> Vec<SystemMessage> {
+/// Returns the system messages that the model still sees, in order.
+pub fn told(branch: &[&Entry]) -> Vec<SystemMessage> {
     let told = |entry: &&Entry| match &entry.body {
         Body::Message { message: Message::System(system) } => Some(system.clone()),
         Body::Compaction { extra, .. } => told_by(extra),
@@ -52,8 +54,8 @@ fn told_by(extra: &Map<String, Value>) -> Option<SystemMessage> {
     extra.get("systemMessage").and_then(|value| serde_json::from_value(value.clone()).ok())
 }
 
-/// What each entry says that the model still sees. Edits of entries count.
-pub(crate) fn projection<'a>(branch: &[&'a Entry]) -> Vec<Projected<'a>> {
+/// Returns what each entry says that the model still sees. Edits of entries count.
+pub fn projection<'a>(branch: &[&'a Entry]) -> Vec<Projected<'a>> {
     let visible = visible(branch);
     let mut edits: BTreeMap<&EntryId, &Value> = BTreeMap::new();
     for entry in &visible {
@@ -93,8 +95,8 @@ fn edited(message: Message, replacement: &Value) -> Message {
     serde_json::from_value(value).unwrap_or(message)
 }
 
-/// What an entry says to the model by itself.
-pub(crate) fn said(entry: &Entry) -> Option<Message> {
+/// Returns what an entry says to the model by itself.
+pub fn said(entry: &Entry) -> Option<Message> {
     let timestamp = millis(&entry.timestamp);
     match &entry.body {
         Body::Message { message } => Some(message.clone()),

@@ -1,0 +1,221 @@
+//! `pi replay` of the agent's loop, the recordings of `fixtures/tapes/`, and the schedule lab.
+
+#![cfg(target_os = "linux")]
+
+mod support;
+
+use pijs_tape::{AgentRecord, Event, TapeReader, TapeWriter};
+use serde_json::{Value, json};
+use std::fs;
+use std::path::{Path, PathBuf};
+use support::{Run, World, fixture, run};
+
+/// Set to record the tapes of `fixtures/tapes/` again.
+const UPDATE: &str = "INSTA_UPDATE";
+
+fn strings(args: &[&str]) -> Vec<String> {
+    args.iter().map(|arg| (*arg).to_owned()).collect()
+}
+
+/// Records a session and returns the tape.
+fn record(world: &World, script: &str, extensions: &[&str], more: &[&str]) -> PathBuf {
+    let tape = world.path().join("session.tape");
+    let model = world.raw_script(script);
+    let mut args = strings(&["-p", "hello", "--model", &model, "--tape", tape.to_str().expect("text")]);
+    for extension in extensions {
+        // A tape that is kept has no path of this machine.
+        let source = fs::read(fixture(&format!("extensions/{extension}/index.ts"))).expect("an extension");
+        let entry = world.write(&format!("extensions/{extension}/index.ts"), source);
+        let folder = entry.parent().and_then(Path::to_str).expect("text");
+        args.extend(["-e".to_owned(), folder.to_owned()]);
+    }
+    args.extend(strings(more));
+    let mut command = world.command(&args);
+    command.env("TZ", "Asia/Kolkata");
+    run(command).succeeded();
+    tape
+}
+
+/// Replays in another folder, with another home and zone.
+fn replay(tape: &Path, more: &[&str]) -> Run {
+    let elsewhere = World::new();
+    let mut args = strings(&["replay", tape.to_str().expect("text")]);
+    args.extend(strings(more));
+    let mut command = elsewhere.command(&args);
+    command.env("TZ", "America/Lima");
+    let output = run(command);
+    let left: Vec<_> = fs::read_dir(elsewhere.project()).expect("a folder").flatten().collect();
+    assert!(left.is_empty(), "a replay writes nothing: {left:?}");
+    output
+}
+
+fn replay_json(tape: &Path, more: &[&str]) -> Value {
+    let run = replay(tape, &[more, &["--json"]].concat());
+    serde_json::from_str(&run.stdout).unwrap_or_else(|_| panic!("no JSON:\n{}\n{}", run.stdout, run.stderr))
+}
+
+/// One reply that calls tools of pi, one that a verdict stops, one that stays.
+const TOOLS: &str = r#"{"events":[{"text":"I write. "},{"tool_call":{"id":"a","name":"write","arguments":"{\"path\":\"new.txt\",\"content\":\"one\\ntwo\"}"}}],"stop":"tool_use"}
+{"events":[{"tool_call":{"id":"b","name":"bash","arguments":"{\"command\":\"echo printed; cat new.txt\"}"}},{"tool_call":{"id":"c","name":"read","arguments":"{\"path\":\"absent.txt\"}"}}],"stop":"tool_use"}
+{"events":[{"text":"it is "},{"text":"forbidden "},{"text":"to say"}],"stop":"end_turn"}
+{"events":[{"thinking":"well"},{"text":"it is "},{"text":"fine"}],"stop":"end_turn"}"#;
+
+const ALLOWED: [&str; 6] = ["--allow", "verdict", "--allow", "read", "--allow", "exec"];
+
+#[test]
+fn the_loop_of_the_agent_replays_without_the_model_files_and_programs() {
+    let world = World::new();
+    world.write("project/AGENTS.md", "Be brief.\n");
+    let tape = record(&world, TOOLS, &["verdict-word"], &ALLOWED);
+    fs::remove_dir_all(world.project()).expect("the project goes");
+    let outcome = replay_json(&tape, &[]);
+    assert_eq!(outcome["equal"], true, "{outcome:#}");
+    let agent = &outcome["agent"];
+    assert_eq!((&agent["divergence"], &agent["stopped_at"]), (&Value::Null, &Value::Null), "{agent:#}");
+    assert_eq!((&agent["requests"], &agent["tool_calls"]), (&json!(4), &json!(3)), "{agent:#}");
+    let run = replay(&tape, &[]);
+    assert!(run.succeeded().stdout.contains("4 requests, 3 tool calls"), "{}", run.stdout);
+}
+
+#[test]
+fn a_loop_that_goes_another_way_is_named_where_it_does() {
+    let world = World::new();
+    let tape = record(&world, TOOLS, &["verdict-word"], &ALLOWED);
+    // The shell prints something else on this tape.
+    let other = world.path().join("other.tape");
+    let mut reader = TapeReader::new(fs::File::open(&tape).expect("a tape")).expect("a tape");
+    let out = fs::File::create(&other).expect("a file");
+    let mut written = TapeWriter::new(out, &reader.header().clone()).expect("a header");
+    let mut changed = 0;
+    while let Some(record) = reader.next() {
+        let record = record.expect("a record");
+        match record.event {
+            Event::Blob(blob) => written.append_blob(&blob).expect("written"),
+            Event::Agent(agent) => {
+                let text = serde_json::to_string(&agent).expect("JSON");
+                let is_answer = matches!(*agent, AgentRecord::Answer { .. }) && text.contains("printed");
+                changed += usize::from(is_answer);
+                let text = if is_answer { text.replace("printed", "changed") } else { text };
+                written.append_agent(serde_json::from_str(&text).expect("a record")).expect("written");
+            }
+            event => {
+                if let Some(event) = event.as_ref() {
+                    written.append(record.realm, event).expect("written");
+                }
+            }
+        }
+    }
+    written.finish().expect("written");
+    assert!(changed > 0, "the tape has the result of the shell");
+    let run = replay(&other, &[]);
+    run.failed(1, &["the replay differs from the recording", "the agent's loop", "- recorded", "changed"]);
+}
+
+#[test]
+fn a_replay_may_begin_late() {
+    let world = World::new();
+    let tape = record(&world, TOOLS, &["verdict-word", "handlers-a"], &ALLOWED);
+    let all = replay_json(&tape, &[]);
+    let ticks = all["ticks"].as_u64().expect("a number");
+    let late = replay_json(&tape, &["--from", &(ticks / 2).to_string()]);
+    assert_eq!((&late["equal"], &late["ticks"]), (&json!(true), &json!(ticks)), "{late:#}");
+    assert_eq!(late["agent"], Value::Null);
+}
+
+/// Sessions that are recorded in `fixtures/tapes/`: the name, the extensions, the model and what is allowed.
+const SESSIONS: [(&str, &[&str], &str, &[&str]); 11] = [
+    (
+        "worker",
+        &["tape-worker", "tape-watch"],
+        STOPPED,
+        &["--allow", "read", "--allow", "write", "--allow", "verdict", "--deny", "exec"],
+    ),
+    ("tools", &["verdict-word"], TOOLS, &ALLOWED),
+    ("handlers", &["handlers-a", "handlers-b"], PLAIN, &[]),
+    ("registers", &["registers", "registers-too"], PLAIN, &[]),
+    ("state", &["reads-state"], PLAIN, &[]),
+    ("bus", &["bus-talks", "bus-hears"], PLAIN, &[]),
+    ("events", &["concurrent-events"], PLAIN, &[]),
+    ("own-tools", &["concurrent-tools"], OWN_TOOLS, &[]),
+    ("timers", &["timers-and-exec"], PLAIN, &["--allow", "exec"]),
+    ("guards", &["guards-instead"], TOOLS, &ALLOWED),
+    ("order", &["last-wins"], PLAIN, &["--allow", "exec"]),
+];
+
+const PLAIN: &str = r#"{"events":[{"text":"all "},{"text":"done"}],"stop":"end_turn"}"#;
+
+const STOPPED: &str = r#"{"events":[{"text":"so on "},{"text":"read "},{"text":"a "},{"text":"TODO"},{"text":" b"}],"stop":"end_turn"}
+{"events":[{"text":"all "},{"text":"done"}],"stop":"end_turn"}"#;
+
+const OWN_TOOLS: &str = r#"{"events":[{"tool_call":{"id":"a","name":"long","arguments":"{}"}},{"tool_call":{"id":"b","name":"short","arguments":"{}"}}],"stop":"tool_use"}
+{"events":[{"text":"done"}],"stop":"end_turn"}"#;
+
+fn tapes() -> PathBuf {
+    PathBuf::from(fixture("tapes"))
+}
+
+/// With `INSTA_UPDATE=always` the tapes are recorded again.
+#[test]
+fn the_recorded_sessions_replay_in_both_kinds_of_realms() {
+    for (name, extensions, script, more) in SESSIONS {
+        let kept = tapes().join(format!("{name}.tape"));
+        if std::env::var(UPDATE).is_ok_and(|update| update == "always") {
+            let world = World::new();
+            world.write("project/notes.txt", "some notes\n");
+            fs::copy(record(&world, script, extensions, more), &kept).expect("a tape");
+        }
+        for isolation in ["thread", "process"] {
+            let outcome = replay_json(&kept, &["--isolation", isolation, "--accept-build"]);
+            assert_eq!(outcome["equal"], true, "{name} in a {isolation}: {outcome:#}");
+            assert_eq!(outcome["agent"]["stopped_at"], Value::Null, "{name}: {outcome:#}");
+        }
+    }
+    let size: u64 =
+        fs::read_dir(tapes()).expect("tapes").flatten().map(|tape| tape.metadata().map_or(0, |it| it.len())).sum();
+    assert!(size < 500_000, "the tapes stay small: {size} bytes");
+}
+
+fn extc(world: &World, args: &[String]) -> Run {
+    let mut command = world.program(env!("CARGO_BIN_EXE_extc"), args);
+    command.env("TZ", "Asia/Kolkata");
+    run(command)
+}
+
+#[test]
+fn a_planted_ordering_bug_is_found_shrunk_and_replayed_from_its_string() {
+    let world = World::new();
+    let tape = record(&world, PLAIN, &["last-wins"], &["--allow", "exec"]);
+    let (entry, tape_name) = (fixture("extensions/last-wins"), tape.to_str().expect("text").to_owned());
+    let test = |more: &[&str]| {
+        let mut args = strings(&["test", &entry, &tape_name, "--json"]);
+        args.extend(strings(more));
+        let run = extc(&world, &args);
+        (run.code, serde_json::from_str::<Value>(&run.stdout).unwrap_or_else(|_| panic!("{}", run.stderr)))
+    };
+    let (code, report) = test(&["--explore", "200"]);
+    let explored = &report["tapes"][0]["explored"];
+    let schedule = explored["schedule"].as_str().unwrap_or_else(|| panic!("no schedule fails: {report:#}"));
+    assert_eq!((code, &report["tapes"][0]["status"]), (1, &json!("unordered")));
+    let failure = explored["failure"].as_str().expect("a message");
+    assert!(failure.contains("depends on the order of completions"), "{failure}");
+    // It is found again, as the same string.
+    assert_eq!(test(&["--explore", "200"]).1["tapes"][0]["explored"]["schedule"], schedule);
+
+    let drive = |schedule: &str, more: &[&str]| {
+        let mut args = strings(&["ext", "drive", "--schedule", schedule, &tape_name]);
+        args.extend(strings(more));
+        run(world.command(&args))
+    };
+    drive(schedule, &[]).failed(1, &["depends on the order of completions", schedule]);
+    drive("lab1:", &[]).succeeded();
+    drive("nonsense", &[]).failed(1, &["nonsense"]);
+
+    // Mended, no order makes a difference.
+    let source = fs::read_to_string(Path::new(&entry).join("index.ts")).expect("a file");
+    let mended = source.replace("latest = name;", "if (name === \"third\") latest = name;");
+    let mended = world.write("mended/last-wins/index.ts", mended);
+    let folder = mended.parent().and_then(Path::to_str).expect("text");
+    drive(schedule, &["--against", folder]).succeeded();
+    let run = extc(&world, &strings(&["test", folder, &tape_name, "--explore", "200"]));
+    assert!(run.succeeded().stdout.contains("all there are"), "{}", run.stdout);
+}

@@ -1,0 +1,200 @@
+//! A tape, as the lab runs it: for each realm its inputs in order, and the answers of its calls.
+
+use super::run::Made;
+use crate::align::Output;
+use crate::reader::TapeReader;
+use crate::record::{Event, Opening, RealmNumber};
+use crate::replay::{ReplayError, ReplayOptions, ReplayServices, are_usual, modules_of};
+use crate::rerun::merged;
+use pijs_artifact::Verified;
+use pijs_protocol::wire::{StateDelta, Task};
+use pijs_protocol::{CallId, HostCall, HostResult, Message};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::Read;
+use std::sync::Arc;
+
+/// A tape, made ready for runs under many schedules.
+pub struct Case<'a> {
+    pub(crate) services: &'a dyn ReplayServices,
+    realms: Vec<Script>,
+    /// What each extension makes under the schedule of zeros.
+    pub(crate) usual: RefCell<BTreeMap<usize, Made>>,
+}
+
+/// The recording of one realm, without its order.
+pub(crate) struct Script {
+    pub(crate) opening: Opening,
+    pub(crate) modules: Vec<Arc<Verified>>,
+    pub(crate) inputs: Vec<Input>,
+    /// Answers of synchronous calls by what was asked, in order.
+    pub(crate) replies: BTreeMap<String, Vec<HostResult>>,
+    /// Answers of asynchronous calls by what was asked, in order; each may come in pieces.
+    pub(crate) answers: BTreeMap<String, Vec<Vec<HostResult>>>,
+}
+
+/// Something that came from outside and is no answer of a call.
+#[derive(Clone)]
+pub(crate) struct Input {
+    pub(crate) task: Task,
+    pub(crate) state: Option<StateDelta>,
+    /// Answers that the extension had given before: so many it has to have given.
+    pub(crate) after: usize,
+}
+
+/// Why a tape is no case for the lab.
+#[derive(Debug)]
+pub enum LabError {
+    /// It cannot be replayed.
+    Replay(ReplayError),
+    /// No realm of it has an input.
+    Empty,
+}
+
+impl fmt::Display for LabError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Replay(error) => error.fmt(f),
+            Self::Empty => f.write_str("no extension of the tape has done anything"),
+        }
+    }
+}
+
+impl std::error::Error for LabError {}
+
+impl From<ReplayError> for LabError {
+    fn from(error: ReplayError) -> Self {
+        Self::Replay(error)
+    }
+}
+
+/// A realm while its records are read.
+struct Reading {
+    script: Script,
+    state: Option<StateDelta>,
+    answered: usize,
+    /// Synchronous calls of the turn, and what they asked.
+    sync: Vec<String>,
+    /// Asynchronous calls in flight: what each asked, and the pieces of its answer so far.
+    flight: BTreeMap<CallId, (String, Vec<HostResult>)>,
+}
+
+/// Whether a message answers an input.
+pub(crate) fn is_answer(message: &Message) -> bool {
+    match message {
+        Message::Register(register) => register.ready,
+        Message::ToolResult(_) | Message::SlashResult(_) | Message::EventResult(_) | Message::CallbackResult(_) => true,
+        _ => false,
+    }
+}
+
+/// The text that equal calls share.
+pub(crate) fn key(call: &HostCall) -> String {
+    Output::of_call(call).key()
+}
+
+impl<'a> Case<'a> {
+    /// Reads a tape. `services` say what is run: the extensions of the tape, or another one in the place of one of them.
+    ///
+    /// # Errors
+    ///
+    /// The tape cannot be read, or its modules cannot be had.
+    pub fn of<R: Read>(mut tape: TapeReader<R>, services: &'a dyn ReplayServices) -> Result<Self, LabError> {
+        let mut modules = BTreeMap::new();
+        let mut reading: BTreeMap<RealmNumber, Reading> = BTreeMap::new();
+        let options = ReplayOptions { accept_build: true, ..ReplayOptions::default() };
+        loop {
+            let record = match tape.next() {
+                None => break,
+                Some(Err(error)) if error.is_cut() => break,
+                Some(record) => record.map_err(ReplayError::Tape)?,
+            };
+            if let Event::Open(opening) = &record.event {
+                if !are_usual(&opening.options.limits) {
+                    return Err(ReplayError::Limits.into());
+                }
+                let found =
+                    modules_of(opening, &tape, services, &mut modules, options).map_err(ReplayError::Modules)?;
+                reading.insert(record.realm, Reading::new(opening.as_ref().clone(), found));
+            }
+            if let Some(realm) = reading.get_mut(&record.realm) {
+                realm.take(record.event);
+            }
+        }
+        let realms: Vec<Script> =
+            reading.into_values().map(|reading| reading.script).filter(|script| !script.inputs.is_empty()).collect();
+        if realms.is_empty() { Err(LabError::Empty) } else { Ok(Self { services, realms, usual: RefCell::default() }) }
+    }
+
+    /// Number of extensions that are run.
+    pub fn extensions(&self) -> usize {
+        self.realms.len()
+    }
+
+    pub(crate) fn script(&self, at: usize) -> &Script {
+        &self.realms[at]
+    }
+}
+
+impl Reading {
+    fn new(opening: Opening, modules: Vec<Arc<Verified>>) -> Self {
+        let (replies, answers, inputs) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+        let script = Script { opening, modules, inputs, replies, answers };
+        Self { script, state: None, answered: 0, sync: Vec::new(), flight: BTreeMap::new() }
+    }
+
+    fn take(&mut self, event: Event) {
+        match event {
+            Event::Delivery(delivery) => {
+                self.add_state(delivery.state);
+                match delivery.task {
+                    Task::Message(message) => self.message(*message),
+                    task @ Task::Stream(_) => self.input(task),
+                }
+            }
+            Event::Call(call) => self.sync.push(key(&call)),
+            Event::Reply(reply) => {
+                self.add_state(reply.state);
+                if let Some(asked) = self.sync.pop() {
+                    self.script.replies.entry(asked).or_default().push(reply.result);
+                }
+            }
+            Event::Yield(done) => {
+                for message in &done.messages {
+                    self.answered += usize::from(is_answer(message));
+                    if let Message::HostCall(call) = message {
+                        self.flight.insert(call.call_id.clone(), (key(call), Vec::new()));
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn message(&mut self, message: Message) {
+        match message {
+            Message::HostResult(result) => {
+                let Some((_, pieces)) = self.flight.get_mut(&result.call_id) else { return };
+                let (id, is_final) = (result.call_id.clone(), result.is_final());
+                pieces.push(result);
+                if is_final && let Some((asked, pieces)) = self.flight.remove(&id) {
+                    self.script.answers.entry(asked).or_default().push(pieces);
+                }
+            }
+            Message::TimerFired { .. } => {}
+            message => self.input(Task::Message(Box::new(message))),
+        }
+    }
+
+    fn input(&mut self, task: Task) {
+        self.script.inputs.push(Input { task, state: self.state.take(), after: self.answered });
+    }
+
+    fn add_state(&mut self, state: Option<StateDelta>) {
+        self.state = match (self.state.take(), state) {
+            (Some(before), Some(state)) => Some(merged(before, state)),
+            (before, state) => before.or(state),
+        };
+    }
+}

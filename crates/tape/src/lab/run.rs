@@ -1,0 +1,476 @@
+//! One run of an extension under one schedule.
+
+use super::case::{Case, Input, Script, is_answer, key};
+use crate::align::Output;
+use pijs_protocol::wire::Task;
+use pijs_protocol::{
+    CallId, Delivery, ErrorCode, HostCall, HostResult, HostcallError, Message, Now, Seq, SyncReply, Termination,
+    TimerId, Yield,
+};
+use pijs_realm::{Patience, Progress, Realm, SyncHost};
+use pijs_tick::lab::{Chooser, replay};
+use pijs_tick::{Guest, Macrotask, Tick, TickLoop, TickOptions};
+use serde_json::Value;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+/// Longest wait at a time for a realm in another process.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// Most steps of one run: an interval has no end.
+const MOST_STEPS: usize = 3_000;
+
+/// Timers that fire while nothing else is left to do, before the run is over.
+const LAST_TIMERS: usize = 40;
+
+/// Most timers that fire while calls are in flight: an interval would hold a call back for ever.
+const MOST_DELAYS: usize = 4;
+
+/// The schedule that all others are compared with.
+const ZEROS: &str = "lab1:";
+
+/// The ways in which a call may end besides its answer.
+const FAULTS: [Fault; 4] = [Fault::Timeout, Fault::Denied, Fault::Io, Fault::Dropped];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fault {
+    Timeout,
+    Denied,
+    Io,
+    Dropped,
+}
+
+/// Everything that an extension made in one run, apart from its order.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Made {
+    /// Answers in the order of the inputs that they answer, by kind.
+    answers: Vec<Value>,
+    /// Errors that nobody took.
+    errors: BTreeSet<String>,
+    /// Calls, and how often each was made.
+    calls: BTreeMap<String, usize>,
+    /// The end of the realm.
+    ended: Option<String>,
+    /// Inputs without an answer at the end, and those that were never handed in.
+    unanswered: usize,
+    dropped: bool,
+}
+
+/// Draws the decisions of one run.
+struct Decisions<'c> {
+    chooser: &'c mut Chooser,
+    /// Faults that are left.
+    faults: usize,
+}
+
+impl Decisions<'_> {
+    /// Decides how a call ends.
+    fn fault(&mut self) -> Option<Fault> {
+        if self.faults == 0 {
+            return None;
+        }
+        let at = self.chooser.choose(1 + FAULTS.len()).checked_sub(1)?;
+        self.faults -= 1;
+        Some(FAULTS[at])
+    }
+}
+
+/// One run.
+pub(crate) struct Run<'a> {
+    case: &'a Case<'a>,
+    at: usize,
+    script: &'a Script,
+    faults: usize,
+}
+
+impl<'a> Run<'a> {
+    pub(crate) fn of(case: &'a Case<'a>, at: usize, faults: usize) -> Self {
+        Self { case, at, script: case.script(at), faults }
+    }
+
+    /// Runs the schedule of `chooser` and judges what the extension made of it.
+    pub(crate) fn judge(&self, chooser: &mut Chooser) -> Result<(), String> {
+        let usual = self.usual()?;
+        let mut decisions = Decisions { chooser, faults: self.faults };
+        let made = self.run(&mut decisions)?;
+        let had_faults = decisions.faults < self.faults;
+        let extension = self.script.opening.extension();
+        let fail = |what: String| Err(format!("{extension}: {what}"));
+        if let (Some(reason), None) = (&made.ended, &usual.ended) {
+            return fail(format!("its realm ended: {reason}"));
+        }
+        if let Some(error) = made.errors.iter().find(|error| !usual.errors.contains(*error)) {
+            return fail(format!("it throws where nobody takes it: {error}"));
+        }
+        if made.unanswered > usual.unanswered && !made.dropped {
+            return fail(format!("{} of its answers never come", made.unanswered - usual.unanswered));
+        }
+        if had_faults {
+            return Ok(());
+        }
+        let differs = usual.answers.iter().zip(&made.answers).find(|(usual, made)| usual != made);
+        if let Some((usual, made)) = differs {
+            return fail(format!("an answer depends on the order of completions\n- usual: {usual}\n+ here:  {made}"));
+        }
+        let more = |left: &Made, right: &Made| {
+            let differs = left.calls.iter().find(|(call, count)| right.calls.get(*call).unwrap_or(&0) < count);
+            differs.map(|(call, _)| call.clone())
+        };
+        match (more(&usual, &made), more(&made, &usual)) {
+            (None, None) => Ok(()),
+            (usual, made) => {
+                let (usual, made) = (usual.unwrap_or_default(), made.unwrap_or_default());
+                fail(format!("a call depends on the order of completions\n- usual: {usual}\n+ here:  {made}"))
+            }
+        }
+    }
+
+    /// What the extension makes under the schedule of zeros.
+    fn usual(&self) -> Result<Made, String> {
+        let mut known = self.case.usual.borrow_mut();
+        if let Some(made) = known.get(&self.at) {
+            return Ok(made.clone());
+        }
+        let made = RefCell::new(Made::default());
+        replay(ZEROS, |chooser| {
+            *made.borrow_mut() = self.run(&mut Decisions { chooser, faults: 0 })?;
+            Ok(())
+        })?;
+        let made = made.into_inner();
+        known.insert(self.at, made.clone());
+        Ok(made)
+    }
+
+    fn run(&self, decisions: &mut Decisions<'_>) -> Result<Made, String> {
+        let mut world = World::open(self)?;
+        let mut last_timers = 0;
+        for _ in 0..MOST_STEPS {
+            world.settle();
+            if world.made.ended.is_some() {
+                break;
+            }
+            let moves = world.moves();
+            if moves.is_empty() {
+                break;
+            }
+            if let [Move::Time] = moves[..] {
+                // Nothing but timers is left.
+                last_timers += 1;
+                if last_timers > LAST_TIMERS {
+                    break;
+                }
+            }
+            let numbers: Vec<u64> = moves.iter().map(Move::number).collect();
+            // Entries are loaded in their order: the numbers of their functions are those of the tape.
+            let picked = match moves.len() == 1 || world.is_loading() {
+                true => 0,
+                false => decisions.chooser.choose_operation(&numbers),
+            };
+            match moves[picked] {
+                Move::Input => world.hand_in(),
+                Move::Time => world.advance(),
+                Move::End(call) => {
+                    let fault = if world.is_loading() { None } else { decisions.fault() };
+                    world.end_call(call, fault);
+                }
+            }
+        }
+        Ok(world.end())
+    }
+}
+
+/// Something that may happen next.
+#[derive(Debug, Clone, Copy)]
+enum Move {
+    /// A call ends; by its number.
+    End(u64),
+    /// The next input is handed in.
+    Input,
+    /// Time passes up to the next timer.
+    Time,
+}
+
+impl Move {
+    fn number(&self) -> u64 {
+        match self {
+            Self::Input => 0,
+            Self::Time => 1,
+            Self::End(call) => 2 + call,
+        }
+    }
+}
+
+/// A call in flight.
+struct Flight {
+    number: u64,
+    id: CallId,
+    key: String,
+    is_file: bool,
+}
+
+/// The realm and what surrounds it.
+struct World<'a> {
+    script: &'a Script,
+    realm: Option<Box<dyn Realm>>,
+    ticks: TickLoop<Task>,
+    arrived: VecDeque<Input>,
+    now: Now,
+    flight: Vec<Flight>,
+    calls: u64,
+    /// Timers that fired while calls were in flight.
+    delays: usize,
+    /// Inputs that were handed in.
+    inputs: usize,
+    answered: usize,
+    replies: Replies<'a>,
+    /// Answers of calls that were given, by what was asked.
+    given: BTreeMap<String, usize>,
+    made: Made,
+}
+
+/// Answers synchronous calls from the tape.
+struct Replies<'a> {
+    script: &'a Script,
+    given: BTreeMap<String, usize>,
+    now: Now,
+    calls: BTreeMap<String, usize>,
+}
+
+/// The answer of this number, or the last one there is.
+fn nth<'b, T>(answers: Option<&'b Vec<T>>, given: &mut BTreeMap<String, usize>, key: &str) -> Option<&'b T> {
+    let answers = answers?;
+    let count = given.entry(key.to_owned()).or_default();
+    *count += 1;
+    answers.get(*count - 1).or(answers.last())
+}
+
+impl SyncHost for Replies<'_> {
+    fn call(&mut self, call: HostCall) -> SyncReply {
+        let key = key(&call);
+        *self.calls.entry(key.clone()).or_default() += 1;
+        let known = nth(self.script.replies.get(&key), &mut self.given, &key).cloned();
+        let unknown = || {
+            let error = HostcallError::new(ErrorCode::Internal, "the tape has no answer to this call");
+            HostResult::failed(call.call_id.clone(), error)
+        };
+        let mut result = known.unwrap_or_else(unknown);
+        result.call_id = call.call_id.clone();
+        SyncReply { result, now: self.now, state: None }
+    }
+}
+
+impl<'a> World<'a> {
+    fn open(run: &Run<'a>) -> Result<Self, String> {
+        let script = run.script;
+        let now = script.opening.now;
+        let mut replies = Replies { script, given: BTreeMap::new(), now, calls: BTreeMap::new() };
+        let (options, modules) = (&script.opening.options, script.modules.clone());
+        let (realm, booted) = run.case.services.open(options, modules, now, &mut replies)?;
+        let ticks = TickLoop::new(TickOptions { max_timers: options.limits.timers as usize });
+        let (arrived, flight, given, made) = (VecDeque::new(), Vec::new(), BTreeMap::new(), Made::default());
+        let realm = Some(realm);
+        let mut world = Self {
+            script,
+            realm,
+            ticks,
+            arrived,
+            now,
+            flight,
+            calls: 0,
+            delays: 0,
+            inputs: 0,
+            answered: 0,
+            replies,
+            given,
+            made,
+        };
+        world.apply(booted);
+        Ok(world)
+    }
+
+    /// Runs what can run.
+    fn settle(&mut self) {
+        loop {
+            let arrived: Vec<Input> = self.arrived.drain(..).collect();
+            let states: VecDeque<_> = arrived.iter().map(|input| input.state.clone()).collect();
+            let mut guest = Turn { realm: self.realm.as_deref_mut(), replies: &mut self.replies, states };
+            // Arrivals run one by one: a state belongs to its input.
+            let tasks = arrived.into_iter().map(|input| input.task);
+            match self.ticks.tick(self.now, tasks, &mut guest) {
+                Tick::Idle => return,
+                Tick::Ran { output: Ok(done), .. } => self.apply(done),
+                Tick::Ran { output: Err(reason), .. } => {
+                    self.made.ended = Some(reason.to_string());
+                    self.realm = None;
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Whether entries are still being loaded.
+    fn is_loading(&self) -> bool {
+        let is_load = |input: &Input| matches!(&input.task, Task::Message(message) if matches!(message.as_ref(), Message::Load(_)));
+        let loads = self.script.inputs.iter().filter(|input| is_load(input)).count();
+        self.answered < loads
+    }
+
+    /// The moves that are possible: the oldest call first.
+    fn moves(&self) -> Vec<Move> {
+        let mut moves = Vec::new();
+        let mut has_file = false;
+        for call in &self.flight {
+            // Results of files come in the order of their calls.
+            if call.is_file && std::mem::replace(&mut has_file, true) {
+                continue;
+            }
+            moves.push(Move::End(call.number));
+        }
+        let next = self.script.inputs.get(self.inputs);
+        if next.is_some_and(|input| input.after <= self.answered) {
+            moves.push(Move::Input);
+        }
+        if self.ticks.next_deadline_us().is_some() && (moves.is_empty() || self.delays < MOST_DELAYS) {
+            moves.push(Move::Time);
+        }
+        moves
+    }
+
+    fn hand_in(&mut self) {
+        if let Some(input) = self.script.inputs.get(self.inputs) {
+            self.inputs += 1;
+            self.arrived.push_back(input.clone());
+        }
+    }
+
+    fn advance(&mut self) {
+        self.delays += usize::from(!self.flight.is_empty());
+        if let Some(deadline) = self.ticks.next_deadline_us() {
+            let passed = deadline.saturating_sub(self.now.elapsed_us);
+            self.now.elapsed_us += passed;
+            self.now.epoch_ms += passed / 1000;
+            self.replies.now = self.now;
+        }
+    }
+
+    fn end_call(&mut self, number: u64, fault: Option<Fault>) {
+        let Some(at) = self.flight.iter().position(|call| call.number == number) else { return };
+        let Flight { id, key, .. } = self.flight.remove(at);
+        let error = match fault {
+            None => None,
+            Some(Fault::Dropped) => {
+                self.made.dropped = true;
+                return;
+            }
+            Some(Fault::Timeout) => Some(HostcallError::new(ErrorCode::Timeout, "the lab lets the call time out")),
+            Some(Fault::Denied) => Some(HostcallError::denied("no_grant", "the lab denies the call")),
+            Some(Fault::Io) => Some(HostcallError::io("EIO", "lab", "EIO: the lab lets the call fail")),
+        };
+        let results = match error {
+            Some(error) => vec![HostResult::failed(id, error)],
+            None => match nth(self.script.answers.get(&key), &mut self.given, &key) {
+                Some(pieces) => {
+                    let mut pieces = pieces.clone();
+                    pieces.iter_mut().for_each(|piece| piece.call_id = id.clone());
+                    pieces
+                }
+                // It had no answer on the tape.
+                None => Vec::new(),
+            },
+        };
+        for result in results {
+            let task = Task::Message(Box::new(Message::HostResult(result)));
+            self.arrived.push_back(Input { task, state: None, after: 0 });
+        }
+    }
+
+    fn apply(&mut self, done: Yield) {
+        for message in done.messages {
+            match &message {
+                Message::HostCall(call) => {
+                    let key = key(call);
+                    *self.made.calls.entry(key.clone()).or_default() += 1;
+                    let (number, id) = (self.calls, call.call_id.clone());
+                    self.calls += 1;
+                    self.flight.push(Flight { number, id, key, is_file: call.method.as_str() == "fs" });
+                }
+                Message::HostCallCancel { call_id } => self.flight.retain(|call| call.id != *call_id),
+                Message::TimerSet { timer, delay_ms, repeat } => {
+                    if self.ticks.set_timer(*timer, *delay_ms, *repeat, self.now).is_err() {
+                        self.made.ended = Some("it has too many timers".to_owned());
+                    }
+                }
+                Message::TimerClear { timer } => {
+                    self.ticks.clear_timer(*timer);
+                }
+                Message::Error(error) => {
+                    let name = error.name.as_deref().unwrap_or("Error");
+                    self.made.errors.insert(format!("{name}: {} ({})", error.message, error.phase));
+                }
+                _ => {}
+            }
+            if is_answer(&message) {
+                self.answered += 1;
+                if !matches!(message, Message::Register(_)) {
+                    self.made.answers.push(Output::of_message(&message).value);
+                }
+            }
+        }
+    }
+
+    fn end(mut self) -> Made {
+        let asked = self.script.inputs.iter().filter(|input| is_question(input)).count();
+        self.made.unanswered = asked.saturating_sub(self.answered);
+        // Answers have ids: sorted by them they do not depend on who was first.
+        self.made.answers.sort_by_key(ToString::to_string);
+        for (call, count) in std::mem::take(&mut self.replies.calls) {
+            *self.made.calls.entry(call).or_default() += count;
+        }
+        self.made
+    }
+}
+
+fn is_question(input: &Input) -> bool {
+    let Task::Message(message) = &input.task else { return false };
+    matches!(
+        message.as_ref(),
+        Message::Load(_)
+            | Message::ToolCall(_)
+            | Message::SlashCommand(_)
+            | Message::EventHook(_)
+            | Message::Callback(_)
+    )
+}
+
+/// Runs one turn of the realm.
+struct Turn<'t, 'a> {
+    realm: Option<&'t mut (dyn Realm + 'static)>,
+    replies: &'t mut Replies<'a>,
+    states: VecDeque<Option<pijs_protocol::wire::StateDelta>>,
+}
+
+impl Guest<Task> for Turn<'_, '_> {
+    type Output = Result<Yield, Termination>;
+
+    fn turn(&mut self, seq: Seq, now: Now, task: Macrotask<Task>) -> Self::Output {
+        let (task, state) = match task {
+            Macrotask::Arrival(task) => (task, self.states.pop_front().flatten()),
+            Macrotask::Timer(timer) => (fired(timer), None),
+        };
+        let gone = || Termination::Protocol { detail: "the realm had ended".to_owned() };
+        let realm = self.realm.as_deref_mut().ok_or_else(gone)?;
+        let mut progress = realm.start(Delivery { seq, now, task, state }, self.replies);
+        loop {
+            match progress {
+                Progress::Running => progress = realm.resume(self.replies, Patience::AtMost(PATIENCE)),
+                Progress::Yielded(done) => return Ok(done),
+                Progress::Ended(reason) => return Err(reason),
+            }
+        }
+    }
+}
+
+fn fired(timer: TimerId) -> Task {
+    Task::Message(Box::new(Message::TimerFired { timer }))
+}
