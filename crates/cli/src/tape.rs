@@ -311,12 +311,13 @@ pub(crate) async fn run_schedule(environment: &Environment, args: &DriveArgs, sc
 
 /// Plays the loop of the agent, where the tape has it.
 async fn agent_loop(path: &Path) -> Result<Option<AgentOutcome>> {
-    let records = pijs_tape::agent_records(&mut open(path)?).map_err(|error| unreadable(path, &error))?;
+    let mut tape = open(path)?;
+    let records = pijs_tape::agent_records(&mut tape).map_err(|error| unreadable(path, &error))?;
     let unread = |error: String| {
         Failure::failed(format!("{}: the agent of the tape cannot be made: {}", path.display(), clean(&error)))
             .help("record the session again")
     };
-    LocalSet::new().run_until(replay_agent(records)).await.map_err(unread)
+    LocalSet::new().run_until(replay_agent(records, tape.is_complete())).await.map_err(unread)
 }
 
 /// Fails where the loop of the agent differs from the recorded one.

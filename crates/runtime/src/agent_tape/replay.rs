@@ -67,13 +67,13 @@ pub struct AgentOutcome {
     pub stopped_at: Option<String>,
 }
 
-/// Plays the agent's loop of a tape again. `None` when the tape has none: it was recorded by an older version, or is a part of
+/// Plays the agent's loop of a tape again; of a tape that is not `complete`, as far as it goes. `None` when the tape has none: it was recorded by an older version, or is a part of
 /// another one.
 ///
 /// # Errors
 ///
 /// The parts of the agent cannot be read.
-pub async fn replay_agent(records: Vec<(u64, AgentRecord)>) -> Result<Option<AgentOutcome>, String> {
+pub async fn replay_agent(records: Vec<(u64, AgentRecord)>, complete: bool) -> Result<Option<AgentOutcome>, String> {
     let mut outcome = count(&records);
     let mut records = records.into_iter();
     let Some((_, AgentRecord::Begin { parts })) = records.next() else { return Ok(None) };
@@ -84,7 +84,7 @@ pub async fn replay_agent(records: Vec<(u64, AgentRecord)>) -> Result<Option<Age
     }
     let records: Vec<_> = records.collect();
     let models = models(&parts, &records);
-    let stage = Stage::new(records);
+    let stage = Stage::new(records, complete);
     let agent = make(&parts, models, &stage);
     let played = play(&agent, &stage);
     tokio::pin!(played);
@@ -209,12 +209,13 @@ async fn play(agent: &Agent, stage: &Arc<Stage>) {
         loop {
             tokio::select! {
                 biased;
-                act = std::future::poll_fn(|cx| stage.poll_act(cx)) => running.push(perform(agent, stage, act)),
+                // What was begun goes as far as it can before the next act.
                 Some(()) = running.next(), if !running.is_empty() => {}
+                act = std::future::poll_fn(|cx| stage.poll_act(cx)) => running.push(perform(agent, stage, act)),
             }
         }
     };
-    agent.attend::<_>(async { acting.await }).await
+    agent.attend(acting).await
 }
 
 async fn perform(agent: &Agent, stage: &Arc<Stage>, (act, value): (String, Value)) {

@@ -39,6 +39,8 @@ struct State {
     divergence: Option<AgentDivergence>,
     /// An act that is not replayed; the replay ends before it.
     stopped_at: Option<String>,
+    /// Whether the recording ended by itself.
+    complete: bool,
     /// Counts what has happened.
     happened: u64,
 }
@@ -81,8 +83,8 @@ impl State {
 }
 
 impl Stage {
-    /// Begins with the records behind the first one.
-    pub(super) fn new(records: Vec<(u64, AgentRecord)>) -> Arc<Self> {
+    /// Begins with the records behind the first one. What comes after a tape that is not `complete` is not known.
+    pub(super) fn new(records: Vec<(u64, AgentRecord)>, complete: bool) -> Arc<Self> {
         let (mut clock, mut random, mut rest) = (VecDeque::new(), VecDeque::new(), Vec::new());
         for (number, record) in records {
             match record {
@@ -104,6 +106,7 @@ impl Stage {
             waiting: Vec::new(),
             divergence: None,
             stopped_at: None,
+            complete,
             happened: 0,
         };
         state.go_on();
@@ -127,6 +130,9 @@ impl Stage {
             return None;
         }
         let next = (state.head..state.records.len()).find(|at| !state.done[*at] && state.records[*at].1.is_output());
+        if next.is_none() && !state.complete {
+            return None;
+        }
         let (number, recorded) = match next {
             Some(at) => (state.records[at].0, Some(&state.records[at].1)),
             None => (0, None),
@@ -292,6 +298,7 @@ impl Stage {
     pub(super) fn stuck(&self) {
         let mut state = self.lock();
         if !state.is_over()
+            && state.complete
             && let Some((number, record)) = state.records.get(state.head).cloned()
         {
             state.divergence = AgentDivergence::between(number, Some(&record), None);
