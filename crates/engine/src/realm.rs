@@ -38,6 +38,9 @@ const RUNTIME_MODULE: &str = "pi:runtime";
 /// survived. Fixed, so that collections come at the same allocation in every run.
 const GC_THRESHOLD: usize = 4 << 20;
 
+/// The same while an extension is loaded: almost everything that its modules allocate then stays, and each look for cycles goes through all of it.
+const GC_THRESHOLD_OF_LOAD: usize = 32 << 20;
+
 /// Unhandled rejections that are reported one by one each time the microtasks are drained; the rest is counted. Few enough
 /// that the host, which bounds reports too, has room for that count.
 const MAX_REJECTIONS: usize = 50;
@@ -225,7 +228,18 @@ impl EngineRealm {
                     realm.drain(ctx, Some(exports))?;
                     Ok(((), StreamAnswer::Continue))
                 };
-                self.enter(now, self.limits.fuel, host, run).map(|((), done)| done)
+                let is_load = matches!(&*message, Message::Load(_));
+                if is_load {
+                    // Half of the memory at most: the rest is room for what is garbage until then.
+                    let room = usize::try_from(self.limits.memory_bytes / 2).unwrap_or(usize::MAX);
+                    self.runtime.set_gc_threshold(GC_THRESHOLD_OF_LOAD.min(room).max(GC_THRESHOLD));
+                }
+                let done = self.enter(now, self.limits.fuel, host, run).map(|((), done)| done);
+                if is_load {
+                    let heap = usize::try_from(self.shared.meter.heap_bytes()).unwrap_or(usize::MAX / 2);
+                    self.runtime.set_gc_threshold(GC_THRESHOLD.max(heap + heap / 2));
+                }
+                done
             }
             Task::Stream(delta) => self.run_stream(seq, now, &delta, state.as_ref(), host),
         }
