@@ -340,7 +340,7 @@ impl Host {
                 module: entry.module.clone(),
                 path: entry.path.clone(),
                 extension: package.id().clone(),
-                // Where `import.meta.url` and `__dirname` of the package's modules are.
+                // The place of `import.meta.url` and `__dirname` in the package's modules.
                 root: package.place.as_deref().or(own).and_then(Path::to_str).map(str::to_owned),
             }
         };
@@ -362,7 +362,7 @@ impl Host {
         self.try_open(slot, begun).map_err(|error| not_opened(slot, error))
     }
 
-    /// What a realm is made of.
+    /// Returns the options and modules of a slot's realm.
     fn parts_of(&self, slot: &Rc<Slot>) -> (RealmOptions, Vec<Arc<Verified>>) {
         let core = &*self.0;
         let extension = slot.cell.borrow();
@@ -431,7 +431,7 @@ impl Host {
 /// Brings the answer of a realm to the load of one entry.
 pub(crate) type LoadAnswer = oneshot::Receiver<Loaded>;
 
-/// How the load of a package begins.
+/// The first attempt to load a package.
 pub(crate) enum FirstLoad {
     /// A realm is opened for it.
     Opens,

@@ -1,6 +1,6 @@
 //! Loads several packages at the same time, in the order of one after the other.
 //!
-//! Where realms are processes they open, evaluate modules and run factories concurrently, as many as there are cores
+//! Realms in processes open, evaluate modules and run factories concurrently, as many as there are cores
 //! ([`OpenRealm::concurrency`](crate::OpenRealm::concurrency)). A factory can do little that others see before it has ended: the methods of
 //! `pi` that act on the session throw. What is left comes from each package in its turn, that is when those in front of it have loaded:
 //!
@@ -12,6 +12,7 @@
 //!
 //! [`Ahead`] keeps them back meanwhile. Hostcalls and timers go on as ever, so that a package which waits holds up itself alone.
 
+use crate::bulk;
 use crate::extension::{Extension, Slot, Status};
 use crate::host::Host;
 use crate::load::FirstLoad;
@@ -30,10 +31,14 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 /// Most messages that are kept back of one package. What it sends beyond that is taken as it comes.
 const MOST: usize = 256;
 
+/// Most bytes of them as JSON: as much as one package may register.
+const MOST_BYTES: usize = 8 << 20;
+
 /// Messages of a package that loads ahead of its turn.
 #[derive(Default)]
 pub(crate) struct Ahead {
     messages: Vec<Message>,
+    bytes: usize,
     /// Its share of the cores, while its first turn runs.
     core: Option<OwnedSemaphorePermit>,
 }
@@ -46,11 +51,16 @@ impl Ahead {
         if !comes_in_order || self.messages.len() >= MOST {
             return Some(message);
         }
+        let bytes = self.bytes + bulk::size(&message);
+        if bytes > MOST_BYTES {
+            return Some(message);
+        }
+        self.bytes = bytes;
         self.messages.push(message);
         None
     }
 
-    /// Whether the load has ended, and only the host is behind.
+    /// Returns whether the load has ended, and only the host is behind.
     pub(crate) fn has_answered(&self) -> bool {
         self.messages.iter().any(|message| match message {
             Message::Register(register) => register.ready,
@@ -112,7 +122,7 @@ impl Host {
         loaded
     }
 
-    /// The packages whose load has not ended, in load order: those that a start waits for.
+    /// Returns the packages whose load has not ended, in load order: those that a start waits for.
     pub fn still_loading(&self) -> Vec<ExtensionId> {
         let is_loading = |extension: &Extension| {
             extension.status == Status::Loading && !extension.ahead.as_ref().is_some_and(Ahead::has_answered)
@@ -194,4 +204,31 @@ async fn all<T>(mut work: Vec<Pin<Box<dyn Future<Output = T> + '_>>>) -> Vec<T> 
         }
     })
     .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pijs_protocol::TimerId;
+    use pijs_protocol::message::BusEvent;
+
+    fn emission(bytes: usize) -> Message {
+        Message::BusEmit(BusEvent { channel: "news".to_owned(), data: "x".repeat(bytes).into() })
+    }
+
+    #[test]
+    fn so_much_is_kept_back_and_no_more() {
+        let mut many = Ahead::default();
+        assert!((0..MOST).all(|_| many.keep_back(emission(1)).is_none()));
+        assert!(many.keep_back(emission(1)).is_some());
+        let mut large = Ahead::default();
+        assert!((0..7).all(|_| large.keep_back(emission(1 << 20)).is_none()));
+        assert!(large.keep_back(emission(1 << 20)).is_some());
+        assert!(large.keep_back(emission(1)).is_none(), "what is small has room");
+    }
+
+    #[test]
+    fn timers_are_not_kept_back() {
+        assert!(Ahead::default().keep_back(Message::TimerClear { timer: TimerId(1) }).is_some());
+    }
 }

@@ -37,10 +37,10 @@ pub trait OpenRealm {
         host: &mut dyn SyncHost,
     ) -> Result<OpenedRealm, OpenError>;
 
-    /// So many realms will be opened soon, in this order: what can be prepared may be. Nothing has to come of it.
+    /// Prepares for so many realms that will be opened soon. Nothing has to come of it.
     fn expect(&self, _realms: usize) {}
 
-    /// How many realms run code at the same time. With 1, the default, packages are loaded one after the other.
+    /// Returns how many realms run code at the same time. With 1, the default, packages are loaded one after the other.
     fn concurrency(&self) -> usize {
         1
     }

@@ -39,7 +39,7 @@ pub struct InProcess {
     walls: Rc<WallPolicy>,
 }
 
-/// What is done about a worker that the kernel cannot seal.
+/// Decides about a worker that the kernel cannot seal.
 #[derive(Default)]
 struct WallPolicy {
     sealed_only: Cell<bool>,
@@ -183,7 +183,7 @@ impl OpenRealm for InProcess {
         Some(self.begin_process(options, modules, now).map(|opening| opening as _))
     }
 
-    /// One more than there are cores: while one waits for its host, another one runs.
+    /// Returns one more than there are cores: while one waits for its host, another one runs.
     fn concurrency(&self) -> usize {
         std::thread::available_parallelism().map_or(2, NonZero::get) + 1
     }

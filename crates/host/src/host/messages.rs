@@ -292,7 +292,7 @@ impl Host {
             return;
         }
         let Some(Message::BusEvent(event)) = self.tellable(from, Message::BusEvent(event)) else { return };
-        // Who loads ahead of its turn would not be there yet.
+        // An extension that loads ahead of its turn would not be there yet.
         let hears = |slot: &Rc<Slot>| slot.index != from.index && !retired(slot) && slot.cell.borrow().ahead.is_none();
         let listeners: Vec<Rc<Slot>> = self.slots().into_iter().filter(hears).collect();
         let bytes = bulk::size(&event).saturating_mul(listeners.len());
