@@ -1,7 +1,9 @@
-//! Counts the cases that name a section of documents 002 and 003, and compares the table of `docs/compatibility-rummy.md`.
+//! Counts the cases that name a section of rummy's specification or plugin guide, and compares the table of
+//! `docs/compatibility-rummy.md`.
 //!
-//! Cases are lines of fixtures (`"section": "002 Entries"`), tests and fixture plugins (`Document 002, "Entries"`; `003, "Tool
-//! Verbs", "Query Methods"`). A case that names two sections counts for both.
+//! Cases are lines of fixtures (`"section": "002 Entries"`, where 002 is the specification and 003 the guide), tests and fixture
+//! plugins (`rummy's specification, "Entries"`; `rummy's plugin guide, "Tool Verbs", "Query Methods"`). A case that names two
+//! sections counts for both.
 
 use regex::Regex;
 use std::collections::BTreeMap;
@@ -22,6 +24,16 @@ fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
+/// Names the document, which fixtures call by its number.
+fn document_of(name: &str) -> String {
+    match name {
+        "002" => "specification",
+        "003" => "plugin guide",
+        name => name,
+    }
+    .to_owned()
+}
+
 #[test]
 fn the_table_counts_the_cases_of_each_section() {
     let mut files = Vec::new();
@@ -30,21 +42,23 @@ fn the_table_counts_the_cases_of_each_section() {
     }
     let in_json = Regex::new(r#""section": "(00[23]) ([^":]+)"#).expect("an expression");
     let in_comment = Regex::new(r#"^\s*//.*"#).expect("an expression");
-    let document = Regex::new(r#"(00[23]),((?: ?(?:,|and|;)? ?"[^"]+")+)"#).expect("an expression");
+    let document =
+        Regex::new(r#"(?:rummy's |Document )?(specification|plugin guide|00[23]),((?: ?(?:,|and|;)? ?"[^"]+")+)"#)
+            .expect("an expression");
     let quoted = Regex::new(r#""([^"]+)""#).expect("an expression");
     let mut counts: BTreeMap<(String, String), usize> = BTreeMap::new();
     for file in files {
         let Ok(text) = fs::read_to_string(&file) else { continue };
         for line in text.lines() {
             for found in in_json.captures_iter(line) {
-                *counts.entry((found[1].to_owned(), found[2].trim().to_owned())).or_default() += 1;
+                *counts.entry((document_of(&found[1]), found[2].trim().to_owned())).or_default() += 1;
             }
             if !in_comment.is_match(line) || file.ends_with("counted.rs") {
                 continue;
             }
             for found in document.captures_iter(line) {
                 for section in quoted.captures_iter(&found[2]) {
-                    *counts.entry((found[1].to_owned(), section[1].to_owned())).or_default() += 1;
+                    *counts.entry((document_of(&found[1]), section[1].to_owned())).or_default() += 1;
                 }
             }
         }

@@ -38,7 +38,8 @@ const RUNTIME_MODULE: &str = "pi:runtime";
 /// survived. Fixed, so that collections come at the same allocation in every run.
 const GC_THRESHOLD: usize = 4 << 20;
 
-/// The same while an extension is loaded: almost everything that its modules allocate then stays, and each look for cycles goes through all of it.
+/// Replaces [`GC_THRESHOLD`] while an extension is loaded: almost everything that its modules allocate stays, and each look for
+/// cycles goes through all of it.
 const GC_THRESHOLD_OF_LOAD: usize = 32 << 20;
 
 /// Unhandled rejections that are reported one by one each time the microtasks are drained; the rest is counted. Few enough

@@ -167,7 +167,7 @@ pub(crate) struct Failures<'a> {
 }
 
 impl Failures<'_> {
-    /// Whether the session cannot go on without `found`.
+    /// Returns whether the session cannot go on without `found`.
     fn ends_session(&self, found: &PackageEntry, failure: &NotLoaded) -> bool {
         let is_needed = failure.ends_run || found.origin == Origin::Named || !guard!(LoadContinues);
         is_needed || self.are_fatal
@@ -417,7 +417,7 @@ impl Loader {
     }
 }
 
-/// The entries of a package that are wrong; the others run. `no_factory` are the compiler's findings of entries that export no
+/// Returns what is wrong with entries of a package; the others run. `no_factory` are the compiler's findings of entries that export no
 /// function: it knows more of such an entry than a run of it shows.
 fn failed_entries(report: &LoadReport, no_factory: &[Finding]) -> impl Iterator<Item = Failure> {
     report.failures().map(|(path, error)| {

@@ -114,7 +114,7 @@ fn repositories(cwd: &Path) -> Vec<PathBuf> {
     repository.into_iter().chain(common).collect()
 }
 
-/// What was collected, and what the file system said on the way.
+/// Collects places, and keeps the answers of the file system on the way.
 #[derive(Default)]
 struct Collected {
     state: OwnState,

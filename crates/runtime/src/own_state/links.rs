@@ -38,7 +38,7 @@ impl Item {
 }
 
 impl Links {
-    /// Every name that leads to a path, itself first, and the symbolic links on the way.
+    /// Returns every name that leads to a path, itself first, and the symbolic links on the way.
     pub(super) fn names(&mut self, path: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
         let root = Path::new("/");
         let (mut names, mut links) = (vec![normal(root, path)], Vec::new());
@@ -131,7 +131,7 @@ impl Links {
         at
     }
 
-    /// The first symbolic link of a path, and the path with what it leads to in its place.
+    /// Returns the first symbolic link of a path, and the path with what it leads to in its place.
     fn through_first_link(&mut self, path: &Path) -> Option<(PathBuf, PathBuf)> {
         let mut above: Vec<&Path> = path.ancestors().collect();
         above.reverse();
