@@ -170,7 +170,7 @@ pub(crate) fn resolve(input: &Input, access: &FileAccess) -> Result<Package, Dia
     let component = entries.iter().any(|entry| is_component_file(entry));
     if component && entries.len() > 1 {
         return Err(Diagnostic::new(Code::Entry, format!("{shown}: a component among other entries"))
-            .help("a component has a realm of its own; put it into a package of its own"));
+            .help("a component has a realm of its own: build it by its own path; pi install builds each by itself"));
     }
     if artifacts > 0 {
         let prebuilt::Claims { name, version } = prebuilt::claims(&entries[0], &root, access)?;

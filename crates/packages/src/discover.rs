@@ -11,6 +11,7 @@ use crate::entries::{
 };
 use crate::error::{InstallCode, PackageError, Result};
 use crate::manifest::Manifest;
+use crate::realms::realms;
 use crate::resources::Provenance;
 use crate::selection::{Selected, selected};
 use crate::settings::Settings;
@@ -48,10 +49,10 @@ pub enum Origin {
     Package(Scope),
 }
 
-/// One unit to load: it gets one realm, its entries are loaded in order.
+/// One unit to load: it gets one realm, its entries are loaded in order. A package may have several ([`realms`](crate::realms)).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PackageEntry {
-    /// `npm:NAME`, or `path:CANONICAL_PATH` of the folder, or of a loose file.
+    /// `npm:NAME`, or `path:CANONICAL_PATH` of the folder, or of a loose file; `#` and its path for a component beside other entries.
     pub id: ExtensionId,
     /// The name in the `package.json` of a folder or repository; others may have it as well.
     pub name: Option<String>,
@@ -377,16 +378,20 @@ impl Finder<'_> {
         }
         let is_named = !id.as_str().starts_with("npm:") && !matches!(entries.as_slice(), [file] if id == path_id(file));
         let name = is_named.then(|| Manifest::read(root).ok().flatten()).flatten().and_then(|manifest| manifest.name);
-        self.found.packages.push(PackageEntry {
-            id,
-            name,
-            root: real(root),
-            entries,
-            origin,
-            installed,
-            from,
-            is_module: false,
-        });
+        let root = real(root);
+        for (id, entries) in realms(&id, &root, &entries) {
+            let (name, from, root) = (name.clone(), from.clone(), root.clone());
+            self.found.packages.push(PackageEntry {
+                id,
+                name,
+                root,
+                entries,
+                origin,
+                installed,
+                from,
+                is_module: false,
+            });
+        }
     }
 }
 

@@ -8,6 +8,7 @@
 //! | [`Builder`] | compiles a package before it is put in place; the command line passes `extc` |
 //! | [`Depot`] | packages that a program pins by digest, kept as tarballs |
 //! | [`package_entries`] | which files of a package are extensions |
+//! | [`realms`] | which entries of a package run together |
 //! | [`resolve_extensions`] | pi's load order over `-e`, settings, folders and packages |
 //! | [`resolve_resources`] | skills, prompt templates and themes, in the same way |
 //! | [`PackageError`] | every refusal, with its [`InstallCode`] |
@@ -35,6 +36,7 @@ mod members;
 mod names;
 mod npmrc;
 mod pinned;
+mod realms;
 mod registry;
 mod resolve;
 mod resources;
@@ -56,6 +58,7 @@ pub use lock::{LockText, is_locked, lock_path, read_lock};
 pub use members::{manifest_folders, members};
 pub use npmrc::NpmConfig;
 pub use pinned::{Depot, PinnedPackage};
+pub use realms::{manifest_servers, package_of_realm, realms};
 pub use resources::{
     Provenance, Resource, ResourceFiles, ResourceOptions, count_resources, files_at as resource_files,
     resolve_resources,

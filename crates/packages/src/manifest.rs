@@ -85,6 +85,9 @@ pub(crate) struct PiManifest {
     prompts: Option<Vec<String>>,
     #[serde(deserialize_with = "if_readable")]
     themes: Option<Vec<String>>,
+    /// MCP servers by name, as `mcp.json` has them.
+    #[serde(rename = "mcpServers", deserialize_with = "if_readable")]
+    pub(crate) mcp_servers: Option<serde_json::Map<String, Value>>,
 }
 
 impl PiManifest {

@@ -1,0 +1,79 @@
+//! The realms of a package: which of its entries run together, and the name that each realm goes by.
+//!
+//! JavaScript entries share one realm, as under pi. A WebAssembly component has one of its own; beside other entries it goes by the name of
+//! the package and its own, `npm:NAME#judge.wasm`, under which it is granted, listed and recorded.
+
+use crate::entries::is_component_file;
+use crate::manifest::Manifest;
+use pijs_protocol::ExtensionId;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+/// Entries that one realm runs, in load order; the first ones go by the package's own name.
+pub fn realms(id: &ExtensionId, root: &Path, entries: &[PathBuf]) -> Vec<(ExtensionId, Vec<PathBuf>)> {
+    let (mut components, others): (Vec<PathBuf>, Vec<PathBuf>) =
+        entries.iter().cloned().partition(|entry| is_component_file(entry));
+    let first = match (others.is_empty(), components.is_empty()) {
+        (true, true) => return Vec::new(),
+        (true, false) => vec![components.remove(0)],
+        (false, _) => others,
+    };
+    let of_component = |entry: PathBuf| {
+        let name = entry.strip_prefix(root).unwrap_or(&entry).components();
+        let name: Vec<_> = name.map(|part| part.as_os_str().to_string_lossy().into_owned()).collect();
+        (ExtensionId::new(format!("{id}#{}", name.join("/"))), vec![entry])
+    };
+    std::iter::once((id.clone(), first)).chain(components.into_iter().map(of_component)).collect()
+}
+
+/// The package of a component that has a realm beside others of its package; `None` for a package, and for a file of its own.
+pub fn package_of_realm(id: &str) -> Option<&str> {
+    let (package, component) = id.split_once('#')?;
+    let is_file = id.strip_prefix("path:").is_some_and(|path| Path::new(path).exists());
+    (component.ends_with(".wasm") && !is_file).then_some(package)
+}
+
+/// MCP servers that a package brings: `pi.mcpServers` of its `package.json`, entries as `mcp.json` has them. None where it cannot be read.
+pub fn manifest_servers(root: &Path) -> Vec<(String, Value)> {
+    let pi = Manifest::read(root).ok().flatten().and_then(|manifest| manifest.pi);
+    pi.and_then(|pi| pi.mcp_servers).into_iter().flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn components_beside_others_have_names_of_their_own() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = |name: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, "").expect("written");
+            path
+        };
+        let id = ExtensionId::new("npm:x");
+        let (js, a, b) = (file("index.js"), file("a.wasm"), file("b.wasm"));
+        let named = |entries: &[PathBuf]| -> Vec<(String, usize)> {
+            let realms = realms(&id, folder.path(), entries).into_iter();
+            realms.map(|(id, entries)| (id.to_string(), entries.len())).collect()
+        };
+        assert_eq!(
+            named(&[a.clone(), js, b.clone()]),
+            [("npm:x".into(), 1), ("npm:x#a.wasm".into(), 1), ("npm:x#b.wasm".into(), 1)]
+        );
+        assert_eq!(named(&[a, b]), [("npm:x".into(), 1), ("npm:x#b.wasm".into(), 1)]);
+        assert_eq!(named(&[]), []);
+        assert_eq!(package_of_realm("npm:x#b.wasm"), Some("npm:x"));
+        assert_eq!((package_of_realm("npm:x"), package_of_realm("npm:x#y")), (None, None));
+    }
+
+    #[test]
+    fn a_manifest_names_servers() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let manifest = r#"{"name": "x", "pi": {"extensions": [], "mcpServers": {"b": {"command": "c"}, "a": {}}}}"#;
+        std::fs::write(folder.path().join("package.json"), manifest).expect("written");
+        let names: Vec<String> = manifest_servers(folder.path()).into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["b", "a"]);
+        assert_eq!(manifest_servers(&folder.path().join("none")), []);
+    }
+}
