@@ -57,9 +57,9 @@ pub struct ServerEntry {
     /// Headers of each request to it. A value may hold `${NAME}`, or be `!command` in the user's own file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub headers: Option<BTreeMap<String, String>>,
-    /// How to sign in.
+    /// How to sign in, where the server does not say it well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub oauth: Option<Value>,
+    pub oauth: Option<OauthSettings>,
     /// The time that a request may take, in seconds; 60 without it. A report of progress begins it anew.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<f64>,
@@ -75,6 +75,30 @@ pub struct ServerEntry {
     /// A sentence about what it offers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
+}
+
+/// How to sign in to a server; all of it is found out without a word.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct OauthSettings {
+    /// A client that was registered by hand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_id: Option<String>,
+    /// Its secret; a value may hold `${NAME}`, or be `!command` in the user's own file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_secret: Option<String>,
+    /// The name under which a client is registered; `pi` without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_name: Option<String>,
+    /// Scopes to ask for, separated by blanks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scope: Option<String>,
+    /// The port that the browser comes back to; any free one without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub callback_port: Option<u16>,
+    /// The metadata of the authorization server, where the server names a wrong one or none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auth_server_metadata_url: Option<String>,
 }
 
 /// How a tool reaches the model.
@@ -121,6 +145,8 @@ pub struct ServerConfig {
     pub tool_exposure: Vec<(String, Exposure)>,
     /// A description of what it offers.
     pub description: Option<String>,
+    /// How to sign in.
+    pub oauth: Option<OauthSettings>,
 }
 
 /// How a server is reached. Values are as they stand in the file.
@@ -169,6 +195,16 @@ impl ServerConfig {
         }
     }
 
+    /// Puts a package's folder in the place of a leading `./` of program and arguments.
+    pub fn at_package(&mut self, root: &str) {
+        let Reach::Stdio { command, args, .. } = &mut self.reach else { return };
+        for text in std::iter::once(command).chain(args) {
+            if let Some(rest) = text.strip_prefix("./") {
+                *text = format!("{}/{rest}", root.trim_end_matches('/'));
+            }
+        }
+    }
+
     /// Returns what a user agrees to, as text that changes when it does: program, arguments, names of variables, folder, address.
     pub fn identity(&self) -> String {
         match &self.reach {
@@ -177,6 +213,17 @@ impl ServerConfig {
             }
             Reach::Http { url, headers } => serde_json::json!(["http", url, headers]).to_string(),
         }
+    }
+
+    /// Returns the key that a sign-in to it is kept under: its name and its address, as pi has it. `None` where it has none: a program, an
+    /// entry with a token of its own, and a server of an extension, which must not use what the user signed in to.
+    pub fn sign_in_key(&self) -> Option<String> {
+        let Reach::Http { url, headers } = &self.reach else { return None };
+        let has_own = headers.keys().any(|name| name.eq_ignore_ascii_case("authorization"));
+        if has_own || matches!(self.source, Source::Extension(_)) {
+            return None;
+        }
+        Some(format!("mcp__{}|{}", self.name.replace('-', "_"), url::Url::parse(url).ok()?))
     }
 
     /// How it is reached, for people.
@@ -333,6 +380,7 @@ fn build(name: &str, entry: &ServerEntry, source: Source) -> Option<ServerConfig
         exposure: entry.exposure.unwrap_or_default(),
         tool_exposure: tool_exposure(entry),
         description: entry.description.clone(),
+        oauth: entry.oauth.clone(),
     })
 }
 

@@ -1,7 +1,9 @@
 //! A server at an address: Streamable HTTP over hostcalls `http`, so that addresses are vetted and redirects decided as for extensions.
 
 use crate::calls::{Calls, Pieces, bytes_of, object};
+use crate::connection::Why;
 use crate::flow::MOST_MESSAGE_BYTES;
+use crate::oauth::Bearer;
 use futures_util::stream::{BoxStream, StreamExt};
 use http::{HeaderName, HeaderValue};
 use pijs_protocol::HostcallError;
@@ -35,22 +37,73 @@ impl From<HostcallError> for Refused {
     }
 }
 
-/// Sends requests as hostcalls.
-#[derive(Clone)]
-pub(crate) struct GatedHttp {
-    calls: Calls,
-    headers: Arc<Vec<(String, String)>>,
+/// The means to reach an address.
+pub(crate) struct Access {
+    pub(crate) calls: Calls,
+    /// Sent with each request.
+    pub(crate) headers: Vec<(String, String)>,
+    /// The token of a sign-in; `None` where there is none, or the headers have one.
+    pub(crate) bearer: Option<Arc<Bearer>>,
+    pub(crate) why: Why,
+    /// The server's name, for what the user is told.
+    pub(crate) server: String,
 }
 
-/// The transport to an address, with these headers in each request.
-pub(crate) fn transport(
-    calls: Calls,
-    url: &str,
-    headers: Vec<(String, String)>,
-) -> impl rmcp::transport::Transport<RoleClient> + use<> {
+/// Sends requests as hostcalls.
+#[derive(Clone)]
+pub(crate) struct GatedHttp(Arc<Access>);
+
+/// The transport to an address.
+pub(crate) fn transport(access: Access, url: &str) -> impl rmcp::transport::Transport<RoleClient> + use<> {
     let mut config = StreamableHttpClientTransportConfig::with_uri(url);
     config.allow_stateless = true;
-    StreamableHttpClientTransport::with_client(GatedHttp { calls, headers: Arc::new(headers) }, config)
+    StreamableHttpClientTransport::with_client(GatedHttp(Arc::new(access)), config)
+}
+
+/// A request outside of the transport.
+pub(crate) struct Exchange<'a> {
+    method: &'static str,
+    url: &'a str,
+    pub(crate) headers: Vec<(&'a str, String)>,
+    body: Option<String>,
+}
+
+impl<'a> Exchange<'a> {
+    pub(crate) fn get(url: &'a str) -> Self {
+        Self { method: "GET", url, headers: Vec::new(), body: None }
+    }
+
+    pub(crate) fn post(url: &'a str, kind: &str, body: String) -> Self {
+        Self { method: "POST", url, headers: vec![("content-type", kind.to_owned())], body: Some(body) }
+    }
+}
+
+/// The whole answer to one.
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    headers: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Answer {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        header(&self.headers, name)
+    }
+}
+
+/// Sends a request and takes its answer, of at most `limit` bytes. A redirect is an answer.
+pub(crate) async fn exchange(calls: &Calls, request: Exchange<'_>, limit: usize) -> Result<Answer, String> {
+    let Exchange { method, url, headers, body } = request;
+    let headers: Vec<[String; 2]> = headers.into_iter().map(|(name, value)| [name.to_owned(), value]).collect();
+    let answered = send(calls, method, url, headers, body).await.map_err(|error| error.to_string())?;
+    let (status, headers) = (answered.status, answered.headers.clone());
+    let body = answered.text(limit).await.map_err(|error| error.to_string())?;
+    Ok(Answer { status, headers, body })
+}
+
+fn header<'h>(headers: &'h [(String, String)], name: &str) -> Option<&'h str> {
+    let found = headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+    found.map(|(_, value)| value.as_str())
 }
 
 /// The head of an answer, and what follows it.
@@ -62,8 +115,7 @@ struct Answered {
 
 impl Answered {
     fn header(&self, name: &str) -> Option<&str> {
-        let found = self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
-        found.map(|(_, value)| value.as_str())
+        header(&self.headers, name)
     }
 
     fn is_kind(&self, kind: &str) -> bool {
@@ -127,7 +179,37 @@ impl Answered {
     }
 }
 
+async fn send(
+    calls: &Calls,
+    method: &str,
+    url: &str,
+    headers: Vec<[String; 2]>,
+    body: Option<String>,
+) -> Result<Answered, Failed> {
+    let params = object([
+        ("url", json!(url)),
+        ("method", json!(method)),
+        ("headers", json!(headers)),
+        ("body", json!(body)),
+        ("stream", json!(true)),
+        // Headers of the user go to the address that the user named.
+        ("redirect", json!("manual")),
+    ]);
+    let failed = |error: HostcallError| StreamableHttpError::Client(Refused::from(error));
+    let mut pieces = calls.pieces("http", params, Vec::new()).map_err(failed)?;
+    let Some((head, _held)) = pieces.results.recv().await else {
+        return Err(StreamableHttpError::UnexpectedEndOfStream);
+    };
+    if let Some(error) = head.error {
+        return Err(failed(error));
+    }
+    let status = head.output.get("status").and_then(Value::as_u64).and_then(|status| u16::try_from(status).ok());
+    let headers = head.output.get("headers").cloned().unwrap_or_default();
+    Ok(Answered { status: status.unwrap_or_default(), headers: serde_json::from_value(headers)?, pieces })
+}
+
 impl GatedHttp {
+    /// Sends a request; with the token of a sign-in, which is renewed once when the server does not take it.
     async fn send(
         &self,
         method: &str,
@@ -135,29 +217,51 @@ impl GatedHttp {
         more: Vec<(&str, String)>,
         body: Option<String>,
     ) -> Result<Answered, Failed> {
-        let mut headers: Vec<[String; 2]> = Vec::new();
-        headers.extend(self.headers.iter().map(|(name, value)| [name.clone(), value.clone()]));
-        headers.extend(more.into_iter().map(|(name, value)| [name.to_owned(), value]));
-        let params = object([
-            ("url", json!(url)),
-            ("method", json!(method)),
-            ("headers", json!(headers)),
-            ("body", json!(body)),
-            ("stream", json!(true)),
-            // Headers of the user go to the address that the user named.
-            ("redirect", json!("manual")),
-        ]);
-        let failed = |error: HostcallError| StreamableHttpError::Client(Refused::from(error));
-        let mut pieces = self.calls.pieces("http", params, Vec::new()).map_err(failed)?;
-        let Some((head, _held)) = pieces.results.recv().await else {
-            return Err(StreamableHttpError::UnexpectedEndOfStream);
+        let Access { calls, bearer, .. } = &*self.0;
+        let token = match bearer {
+            Some(bearer) => bearer.current(calls).await,
+            None => None,
         };
-        if let Some(error) = head.error {
-            return Err(failed(error));
+        let headers = self.headers(&more, token.as_deref());
+        let answered = send(calls, method, url, headers, body.clone()).await?;
+        let (Some(bearer), Some(stale), 401) = (bearer, &token, answered.status) else { return Ok(answered) };
+        match bearer.renewed(calls, stale).await {
+            Some(token) => send(calls, method, url, self.headers(&more, Some(&token)), body).await,
+            None => Ok(answered),
         }
-        let status = head.output.get("status").and_then(Value::as_u64).and_then(|status| u16::try_from(status).ok());
-        let headers = head.output.get("headers").cloned().unwrap_or_default();
-        Ok(Answered { status: status.unwrap_or_default(), headers: serde_json::from_value(headers)?, pieces })
+    }
+
+    fn headers(&self, more: &[(&str, String)], token: Option<&str>) -> Vec<[String; 2]> {
+        let own = self.0.headers.iter().map(|(name, value)| [name.clone(), value.clone()]);
+        let more = more.iter().map(|(name, value)| [(*name).to_owned(), value.clone()]);
+        own.chain(more).chain(token.map(|token| ["authorization".to_owned(), format!("Bearer {token}")])).collect()
+    }
+
+    /// What a status means that is no answer; the first reason is kept for the user.
+    fn status_error(&self, answered: &Answered) -> Option<Failed> {
+        let Access { bearer, server, why, .. } = &*self.0;
+        let challenge = answered.header("www-authenticate").unwrap_or_default().to_owned();
+        let wants_more = answered.status == 403 && challenge.contains("insufficient_scope");
+        match answered.status {
+            401 | 403 if answered.status == 401 || wants_more => {
+                why.set(match bearer {
+                    Some(_) => {
+                        format!("it wants you to sign in; run: pi mcp login {server}, then: /mcp reconnect {server}")
+                    }
+                    None => format!(
+                        "HTTP {}: it does not take the token of its entry, or the entry has none",
+                        answered.status
+                    ),
+                });
+                Some(StreamableHttpError::AuthRequired(AuthRequiredError::new(challenge)))
+            }
+            status if (200..300).contains(&status) => None,
+            status if (300..400).contains(&status) => Some(StreamableHttpError::Client(Refused(format!(
+                "HTTP {status}: it redirects to {}; write that address into mcp.json",
+                pijs_hostcall::prompt::shown(answered.header("location").unwrap_or("another address"), 200)
+            )))),
+            status => Some(StreamableHttpError::Client(Refused(format!("HTTP {status}")))),
+        }
     }
 }
 
@@ -175,21 +279,6 @@ fn head<'a>(custom: &'a [(String, String)], session: Option<&Arc<str>>, accept: 
     all.push(("accept", accept.to_owned()));
     all.extend(session.map(|session| (SESSION, session.to_string())));
     all
-}
-
-fn status_error(answered: &Answered) -> Option<Failed> {
-    match answered.status {
-        401 => {
-            let challenge = answered.header("www-authenticate").unwrap_or_default().to_owned();
-            Some(StreamableHttpError::AuthRequired(AuthRequiredError::new(challenge)))
-        }
-        status if (200..300).contains(&status) => None,
-        status if (300..400).contains(&status) => Some(StreamableHttpError::Client(Refused(format!(
-            "HTTP {status}: it redirects to {}; write that address into mcp.json",
-            pijs_hostcall::prompt::shown(answered.header("location").unwrap_or("another address"), 200)
-        )))),
-        status => Some(StreamableHttpError::Client(Refused(format!("HTTP {status}")))),
-    }
 }
 
 impl StreamableHttpClient for GatedHttp {
@@ -214,7 +303,7 @@ impl StreamableHttpClient for GatedHttp {
         if answered.status == 404 && session_id.is_some() {
             return Err(StreamableHttpError::SessionExpired);
         }
-        if let Some(error) = status_error(&answered) {
+        if let Some(error) = self.status_error(&answered) {
             return Err(error);
         }
         let session = answered.header(SESSION).map(str::to_owned);
@@ -244,7 +333,7 @@ impl StreamableHttpClient for GatedHttp {
         let answered = self.send("DELETE", &uri, head(&custom, Some(&session_id), "*/*"), None).await?;
         match answered.status {
             405 => Ok(()),
-            _ => status_error(&answered).map_or(Ok(()), Err),
+            _ => self.status_error(&answered).map_or(Ok(()), Err),
         }
     }
 
@@ -263,7 +352,7 @@ impl StreamableHttpClient for GatedHttp {
         if answered.status == 405 {
             return Err(StreamableHttpError::ServerDoesNotSupportSse);
         }
-        if let Some(error) = status_error(&answered) {
+        if let Some(error) = self.status_error(&answered) {
             return Err(error);
         }
         match answered.is_kind("text/event-stream") {

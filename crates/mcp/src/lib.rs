@@ -19,6 +19,8 @@
 //! | [`results`] | what a tool answered, as the model gets it |
 //! | [`pins`] | what servers said of their tools when somebody last agreed |
 //! | [`flow`] | limits on what a server sends |
+//! | [`needs`] | what a server needs to start, as grants and as requests |
+//! | [`oauth`] | signing in to a server at an address |
 //! | [`servers`] | the servers of a session: which there are, the requests that go to them |
 //! | [`server`] | one server: states, back-off, quarantine |
 //! | [`connector`] | the hostcall `mcp` |
@@ -34,6 +36,8 @@ pub mod config;
 pub mod connector;
 pub mod flow;
 pub mod names;
+pub mod needs;
+pub mod oauth;
 pub mod pins;
 pub mod results;
 pub mod server;

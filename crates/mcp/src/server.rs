@@ -14,14 +14,15 @@ use crate::config::{Exposure, Reach, ServerConfig, Source};
 use crate::connection::{Connection, Fault, PeerFacts, Why};
 use crate::handler::Handler;
 use crate::names;
+use crate::needs::grants_for;
+use crate::oauth::{self, Bearer, PendingSignIn};
 use crate::pins::{self, ToolDigests};
 use crate::servers::SessionPort;
 use crate::stdio::{self, Program};
 use crate::values::{self, RunCommand, Written};
-use pijs_environment::Timer;
+use pijs_environment::{Randomness, Timer};
 use pijs_hostcall::Grant;
 use pijs_hostcall::prompt::shown;
-use pijs_protocol::manifest::Scope;
 use pijs_protocol::{ErrorCode, HostcallError, guard};
 use rmcp::model::{Prompt, Tool};
 use serde_json::{Map, Value, json};
@@ -395,7 +396,14 @@ impl Server {
                 let headers = self.expand_all(headers).await?;
                 self.may_reach(url).await?;
                 self.set_phase(Phase::Starting);
-                let transport = crate::http::transport(self.calls.clone(), url, headers.into_iter().collect());
+                let access = crate::http::Access {
+                    calls: self.calls.clone(),
+                    headers: headers.into_iter().collect(),
+                    bearer: self.bearer(url).map(Arc::new),
+                    why: why.clone(),
+                    server: self.config.name.clone(),
+                };
+                let transport = crate::http::transport(access, url);
                 Connection::open(transport, handler, None, limits).await?
             }
         };
@@ -435,6 +443,40 @@ impl Server {
             expanded.insert(name.clone(), expanded_value);
         }
         Ok(expanded)
+    }
+
+    /// The token of a sign-in, where the server may have one.
+    fn bearer(&self, url: &str) -> Option<Bearer> {
+        let key = self.config.sign_in_key()?;
+        let (session, timer) = (Arc::clone(&self.options.session), Arc::clone(&self.options.timer));
+        Some(Bearer { key, url: url.to_owned(), session, timer, renewing: tokio::sync::Mutex::default() })
+    }
+
+    pub(crate) async fn begin_sign_in(&self, redirect: &str, random: &dyn Randomness) -> Result<PendingSignIn, String> {
+        let Reach::Http { url, .. } = &self.config.reach else {
+            return Err("it is a program; give it what it needs with `env` in its entry".to_owned());
+        };
+        let key = self.config.sign_in_key();
+        let key =
+            key.ok_or("its entry has an `Authorization` header, which is what is sent; take it out to sign in")?;
+        self.may_reach(url).await?;
+        let mut config = self.config.clone();
+        if let Some(settings) = &mut config.oauth
+            && let Some(secret) = settings.client_secret.take()
+        {
+            let written = BTreeMap::from([("clientSecret".to_owned(), secret)]);
+            settings.client_secret = self.expand_all(&written).await?.into_values().next();
+        }
+        let earlier = self.options.session.sign_in(&key);
+        oauth::begin(&self.calls, &config, (redirect, earlier.as_ref()), random).await
+    }
+
+    pub(crate) async fn complete_sign_in(&self, pending: &PendingSignIn, code: &str) -> Result<(), String> {
+        let key = self.config.sign_in_key().ok_or("it has no sign-in")?;
+        let now_ms = self.options.timer.now().epoch_ms;
+        let sign_in = oauth::complete(&self.calls, pending, code, now_ms).await?;
+        self.options.session.keep_sign_in(&key, &sign_in);
+        Ok(())
     }
 
     /// Has it decided once whether the address may be reached, so that a yes holds for all requests of the session.
@@ -555,43 +597,4 @@ fn short_digest(text: &str) -> String {
 
 fn value_or(value: Result<String, String>, name: &str) -> Result<String, String> {
     value.map_err(|problem| format!("{name}: {problem}"))
-}
-
-/// Grants what a server of the user's own file may do unasked: start as it is written there, work in its folder, reach its address, and
-/// read the variables that its values name. What it is called with is asked about all the same.
-pub fn grants_for(config: &ServerConfig) -> Vec<Grant> {
-    let id = |capability: &str| format!("mcp.json:{}:{capability}", config.name);
-    let mut grants = Vec::new();
-    let values: Vec<&String> = match &config.reach {
-        Reach::Stdio { command, env, cwd, .. } => {
-            grants.push(Grant::any(id("exec"), "exec"));
-            // A program by its place is meant wherever it lies, also where extensions may write.
-            if command.contains('/') && !command.contains(char::is_whitespace) {
-                let scope = Scope { commands: Some(vec![format!("{command} *")]), ..Scope::default() };
-                grants.push(Grant::scoped(id("program"), "exec", scope));
-            }
-            if let Some(cwd) = cwd {
-                let scope = Scope { paths: Some(vec![cwd.clone()]), ..Scope::default() };
-                grants.push(Grant::scoped(id("read"), "read", scope));
-            }
-            env.values().collect()
-        }
-        Reach::Http { url, headers } => {
-            if let Ok(url) = url::Url::parse(url)
-                && let (Some(host), Some(port)) = (url.host_str(), url.port_or_known_default())
-            {
-                let hosts = Some(vec![format!("{}:{port}", host.trim_end_matches('.'))]);
-                grants.push(Grant::scoped(id("http"), "http", Scope { hosts, ..Scope::default() }));
-            }
-            headers.values().collect()
-        }
-    };
-    let mut names: Vec<String> =
-        values.into_iter().flat_map(|value| Written::parse(value).variables()).map(str::to_owned).collect();
-    names.sort_unstable();
-    names.dedup();
-    if !names.is_empty() {
-        grants.push(Grant::scoped(id("env"), "env", Scope { env: Some(names), ..Scope::default() }));
-    }
-    grants
 }

@@ -7,10 +7,11 @@ use crate::calls::{Calls, Door};
 use crate::config::{Exposure, ServerConfig, Source};
 use crate::connection::Progress;
 use crate::names;
+use crate::oauth::{PendingSignIn, SignIn};
 use crate::pins::Pins;
 use crate::server::{Phase, Server, ServerParts, ServerPrompt, ServerTool, Status, key_of};
 use crate::values::RunCommand;
-use pijs_environment::{Timer, Wait};
+use pijs_environment::{Randomness, Timer, Wait};
 use pijs_hostcall::{Caller, CancelToken, Dispatcher, Profile};
 use pijs_protocol::{ErrorCode, HostcallError};
 use serde_json::{Map, Value};
@@ -38,6 +39,12 @@ pub trait SessionPort: Send + Sync {
     fn pins(&self) -> Pins;
     /// Changes what was agreed to.
     fn change_pins(&self, change: &mut dyn FnMut(&mut Pins));
+    /// The sign-in that is kept under a key.
+    fn sign_in(&self, _key: &str) -> Option<SignIn> {
+        None
+    }
+    /// Keeps a sign-in.
+    fn keep_sign_in(&self, _key: &str, _sign_in: &SignIn) {}
     /// Whether a user can be asked for input.
     fn asks_users(&self) -> bool {
         false
@@ -131,6 +138,36 @@ impl Servers {
     pub fn start(&self, dispatcher: Arc<Dispatcher>) {
         self.0.door.open(dispatcher);
         self.list().into_iter().for_each(begin);
+    }
+
+    /// Lets hostcalls go to `dispatcher`; no server is started.
+    pub fn open(&self, dispatcher: Arc<Dispatcher>) {
+        self.0.door.open(dispatcher);
+    }
+
+    /// Begins a sign-in: finds the authorization server and makes the address of its page. `redirect` is where the browser comes back to.
+    ///
+    /// # Errors
+    ///
+    /// The server has no sign-in, or what it says of one cannot be used.
+    pub async fn begin_sign_in(
+        &self,
+        name: &str,
+        redirect: &str,
+        random: &dyn Randomness,
+    ) -> Result<PendingSignIn, String> {
+        let server = self.find(name).ok_or_else(|| format!("there is no server {name:?}"))?;
+        server.begin_sign_in(redirect, random).await
+    }
+
+    /// Exchanges the code that the browser brought for tokens, and keeps them.
+    ///
+    /// # Errors
+    ///
+    /// The authorization server gives none.
+    pub async fn complete_sign_in(&self, name: &str, pending: &PendingSignIn, code: &str) -> Result<(), String> {
+        let server = self.find(name).ok_or_else(|| format!("there is no server {name:?}"))?;
+        server.complete_sign_in(pending, code).await
     }
 
     /// Connects a server anew, whatever became of it before.

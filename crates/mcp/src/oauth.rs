@@ -1,0 +1,241 @@
+//! Signing in to a server at an address: OAuth 2.1 with PKCE, as the protocol's authorization part has it.
+//!
+//! ```text
+//! begin    server's metadata (RFC 9728) -> authorization server's metadata (RFC 8414) -> client (RFC 7591) -> page for the user
+//! the user's browser comes back to a loopback address with a code
+//! complete code -> tokens -> mcp-auth.json
+//! ```
+//!
+//! Nothing starts this by itself: a connection sends the token that is stored, renews it when it has ended, and otherwise says
+//! `pi mcp login NAME`. All requests are hostcalls `http` of the server's caller. Whatever a server says leads nowhere that its address does
+//! not: the authorization server is reached by https, or on the loopback interface where the server itself is there ([`reach_of`]); its
+//! metadata must name it; tokens are renewed where they came from, whatever the server's metadata says by then.
+
+mod discovery;
+mod token;
+
+pub(crate) use self::token::Bearer;
+pub use self::token::{Client, SignIn, Tokens};
+
+use self::discovery::AuthorizationServer;
+use crate::calls::Calls;
+use crate::config::{OauthSettings, Reach, ServerConfig};
+use crate::http::{Exchange, exchange};
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use pijs_environment::Randomness;
+use pijs_hostcall::Grant;
+use pijs_hostcall::prompt::shown;
+use pijs_protocol::manifest::Scope;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use std::net::IpAddr;
+use url::{Host, Url};
+
+/// Longest answer of an authorization server.
+const MOST_ANSWER: usize = 256 << 10;
+
+/// A sign-in that waits for the user's browser.
+pub struct PendingSignIn {
+    /// The page that the user opens.
+    pub page: Url,
+    /// The authorization server, as it is told to the user.
+    pub issuer: String,
+    /// Returned by the browser: it tells this sign-in from others.
+    state: String,
+    verifier: String,
+    redirect: String,
+    server: AuthorizationServer,
+    client: Client,
+    resource: Option<String>,
+    scope: Option<String>,
+}
+
+/// Asks for the authorization server of a server, registers a client there if need be, and makes the address of the page for the user.
+///
+/// # Errors
+///
+/// The server wants no sign-in, or what it says of one cannot be used.
+pub(crate) async fn begin(
+    calls: &Calls,
+    config: &ServerConfig,
+    (redirect, earlier): (&str, Option<&SignIn>),
+    random: &dyn Randomness,
+) -> Result<PendingSignIn, String> {
+    let Reach::Http { url, .. } = &config.reach else {
+        return Err("it is a program; only servers at an address have a sign-in".to_owned());
+    };
+    let url = Url::parse(url).map_err(|error| error.to_string())?;
+    secure(&url, "the server")?;
+    let settings = config.oauth.clone().unwrap_or_default();
+    let challenge = discovery::challenge(calls, &url).await?;
+    let found = discovery::find(calls, &url, &challenge, &settings).await?;
+    let server = found.server;
+    let scope = settings.scope.clone().or(challenge.scope).or(found.scope);
+    let client = client(calls, (&server, &url), &settings, (redirect, earlier)).await?;
+    let (state, verifier) = (secret(random), secret(random));
+    let proof = BASE64_URL_SAFE_NO_PAD.encode(Sha256::digest(&verifier));
+    let mut page = Url::parse(&server.authorization_endpoint).map_err(|error| error.to_string())?;
+    {
+        let mut query = page.query_pairs_mut();
+        query.append_pair("response_type", "code").append_pair("client_id", &client.client_id);
+        query.append_pair("redirect_uri", redirect).append_pair("state", &state);
+        query.append_pair("code_challenge", &proof).append_pair("code_challenge_method", "S256");
+        if let Some(scope) = &scope {
+            query.append_pair("scope", scope);
+        }
+        if let Some(resource) = &found.resource {
+            query.append_pair("resource", resource);
+        }
+    }
+    let issuer = server.issuer.clone();
+    Ok(PendingSignIn {
+        page,
+        issuer,
+        state,
+        verifier,
+        redirect: redirect.to_owned(),
+        server,
+        client,
+        resource: found.resource,
+        scope,
+    })
+}
+
+impl PendingSignIn {
+    /// Reads the address that the browser came back to; the code in it. `None`: it is not of this sign-in.
+    ///
+    /// # Errors
+    ///
+    /// The authorization server says that the user was refused, or is another one than was asked.
+    pub fn code(&self, returned: &Url) -> Result<Option<String>, String> {
+        let of = |name: &str| returned.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned());
+        if of("state").as_deref() != Some(self.state.as_str()) {
+            return Ok(None);
+        }
+        let issuer = of("iss");
+        let is_other = match &issuer {
+            Some(issuer) => !discovery::is_same_issuer(issuer, &self.server.issuer),
+            None => self.server.names_itself,
+        };
+        if is_other {
+            return Err("the answer is of another authorization server than the one that was asked".to_owned());
+        }
+        if let Some(error) = of("error") {
+            let more = of("error_description").map(|more| format!(": {more}")).unwrap_or_default();
+            return Err(format!("the authorization server refused: {}", shown(&format!("{error}{more}"), 300)));
+        }
+        of("code").map(Some).ok_or_else(|| "the answer has no code".to_owned())
+    }
+}
+
+/// Exchanges the code for tokens.
+///
+/// # Errors
+///
+/// The authorization server does not give any.
+pub(crate) async fn complete(
+    calls: &Calls,
+    pending: &PendingSignIn,
+    code: &str,
+    now_ms: u64,
+) -> Result<SignIn, String> {
+    let mut form = vec![
+        ("grant_type", "authorization_code"),
+        ("code", code),
+        ("redirect_uri", &pending.redirect),
+        ("code_verifier", &pending.verifier),
+    ];
+    form.extend(pending.resource.as_deref().map(|resource| ("resource", resource)));
+    let endpoint = &pending.server.token_endpoint;
+    let tokens = token::request(calls, endpoint, &pending.client, form).await?;
+    let mut sign_in = SignIn::new(pending.client.clone(), &pending.server.issuer, endpoint);
+    sign_in.resource.clone_from(&pending.resource);
+    sign_in.take(tokens, pending.scope.as_deref(), now_ms);
+    Ok(sign_in)
+}
+
+/// Returns the client to sign in as: the one that is configured, the one that was registered for this redirect, or a new one.
+async fn client(
+    calls: &Calls,
+    (server, resource): (&AuthorizationServer, &Url),
+    settings: &OauthSettings,
+    (redirect, earlier): (&str, Option<&SignIn>),
+) -> Result<Client, String> {
+    if let Some(id) = &settings.client_id {
+        let mut client = Client::new(id.clone());
+        client.client_secret.clone_from(&settings.client_secret);
+        return Ok(client);
+    }
+    let same = earlier.filter(|earlier| earlier.is_of(&server.issuer));
+    if let Some(client) = same.and_then(|earlier| earlier.client()).filter(|client| client.has_redirect(redirect)) {
+        return Ok(client.clone());
+    }
+    let Some(endpoint) = &server.registration_endpoint else {
+        return Err(format!(
+            "{} registers no clients; register one there for {redirect}, and write `oauth: {{clientId}}` into the entry of {resource}",
+            server.issuer
+        ));
+    };
+    let body = json!({
+        "client_name": settings.client_name.as_deref().unwrap_or("pi"),
+        "redirect_uris": [redirect],
+        "grant_types": ["authorization_code", "refresh_token"],
+        "response_types": ["code"],
+        "token_endpoint_auth_method": "none",
+        "application_type": "native",
+    });
+    let request = Exchange::post(endpoint, "application/json", body.to_string());
+    let answer = exchange(calls, request, MOST_ANSWER).await?;
+    let failed = |what: &str| format!("{} does not register a client: {what}", server.issuer);
+    if !(200..300).contains(&answer.status) {
+        return Err(failed(&format!("HTTP {} {}", answer.status, discovery::error_in(&answer.body))));
+    }
+    let mut client: Client = serde_json::from_slice(&answer.body).map_err(|_| failed("it answered something else"))?;
+    client.rest.entry("redirect_uris").or_insert_with(|| json!([redirect]));
+    Ok(client)
+}
+
+/// Grants to reach the authorization server: a name that leads to a public address, or the host that the server itself is on. An address
+/// in numbers, which a name may not stand for either, is not reached because a server names it.
+pub fn reach_of(server: &str, endpoint: &str) -> Option<Grant> {
+    let (server, endpoint) = (Url::parse(server).ok()?, Url::parse(endpoint).ok()?);
+    let is_own = server.host() == endpoint.host();
+    let is_name = matches!(endpoint.host()?, Host::Domain(name) if name != "localhost");
+    if !is_own && !is_name {
+        return None;
+    }
+    let host = format!("{}:{}", endpoint.host_str()?, endpoint.port_or_known_default()?);
+    let scope = Scope { hosts: Some(vec![host.clone()]), ..Scope::default() };
+    Some(Grant::scoped(format!("mcp-auth.json:{host}"), "http", scope))
+}
+
+/// Whether secrets may be sent to an address: by https, or within this machine.
+fn secure(url: &Url, what: &str) -> Result<(), String> {
+    let is_loopback = match url.host() {
+        Some(Host::Domain(name)) => name == "localhost",
+        Some(Host::Ipv4(address)) => IpAddr::from(address).is_loopback(),
+        Some(Host::Ipv6(address)) => IpAddr::from(address).is_loopback(),
+        None => false,
+    };
+    match url.scheme() {
+        "https" => Ok(()),
+        "http" if is_loopback => Ok(()),
+        _ => Err(format!("{what} is at {url}, which is not https; no tokens are sent there")),
+    }
+}
+
+/// 32 random bytes as text.
+fn secret(random: &dyn Randomness) -> String {
+    let mut bytes = [0; 32];
+    random.fill(&mut bytes);
+    BASE64_URL_SAFE_NO_PAD.encode(bytes)
+}
+
+/// A text member that is there and not empty.
+fn text(value: &Value, key: &str) -> Option<String> {
+    value.get(key).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,51 @@
+use super::discovery::Challenge;
+use super::*;
+
+#[test]
+fn a_challenge_names_the_metadata_and_the_scope() {
+    let parsed = Challenge::parse(
+        r#"Bearer error="invalid_token", resource_metadata="https://e.com/.well-known/x?a=b", scope="a b""#,
+    );
+    assert_eq!(parsed.resource_metadata.as_deref(), Some("https://e.com/.well-known/x?a=b"));
+    assert_eq!(parsed.scope.as_deref(), Some("a b"));
+    assert_eq!(Challenge::parse("bearer scope=one").scope.as_deref(), Some("one"));
+    for other in [
+        "",
+        "Basic realm=\"x\"",
+        "Bearer",
+        "Bearer scope=\"\"",
+        "Bearer scope=\"never closed",
+        "Bearer =",
+        "Bearer \u{1f600}=\"",
+    ] {
+        assert_eq!(Challenge::parse(other), Challenge::default(), "{other}");
+    }
+}
+
+#[test]
+fn secrets_go_to_https_or_stay_on_this_machine() {
+    for (url, fits) in [
+        ("https://e.com", true),
+        ("http://127.0.0.1:1", true),
+        ("http://localhost:1/x", true),
+        ("http://[::1]:1", true),
+        ("http://e.com", false),
+        ("http://10.0.0.1", false),
+        ("file:///etc/passwd", false),
+    ] {
+        assert_eq!(secure(&Url::parse(url).expect("a URL"), "it").is_ok(), fits, "{url}");
+    }
+}
+
+#[test]
+fn a_server_names_no_address_in_numbers_but_its_own() {
+    let hosts = |server: &str, other: &str| {
+        let scope = reach_of(server, other)?.scope?;
+        scope.hosts.map(|hosts| hosts.join(","))
+    };
+    assert_eq!(hosts("https://e.com/mcp", "https://auth.e.com/token").as_deref(), Some("auth.e.com:443"));
+    assert_eq!(hosts("http://127.0.0.1:1/mcp", "http://127.0.0.1:2/token").as_deref(), Some("127.0.0.1:2"));
+    for other in ["http://127.0.0.1:2/token", "https://169.254.169.254/token", "http://localhost:2", "http://[::1]/x"] {
+        assert_eq!(hosts("https://e.com/mcp", other), None, "{other}");
+    }
+}
