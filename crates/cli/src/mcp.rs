@@ -21,7 +21,8 @@ pub(crate) async fn run(environment: &Environment, command: McpCommand) -> Resul
         McpCommand::List { probe: true, json } => probe(environment, json).await,
         McpCommand::List { probe: false, json } => list(environment, json),
         McpCommand::Accept { name } => accept(environment, &name),
-        McpCommand::Login { name } | McpCommand::Logout { name } => no_sign_in(environment, &name),
+        McpCommand::Login { name } => login(environment, &name).await,
+        McpCommand::Logout { name } => logout(environment, &name),
     }
 }
 
@@ -236,15 +237,41 @@ fn accept(environment: &Environment, name: &str) -> Result<()> {
     Ok(())
 }
 
-fn no_sign_in(environment: &Environment, name: &str) -> Result<()> {
+async fn login(environment: &Environment, name: &str) -> Result<()> {
     let server = find(environment, name)?;
-    let help = match server.reach {
-        Reach::Stdio { .. } => {
-            "it is a program: give it what it needs with: pi mcp add NAME --env NAME='${NAME}' -- COMMAND"
-        }
-        Reach::Http { .. } => {
-            "make a token at the server's own site, put it into a variable, and name that: pi mcp add NAME --url URL --bearer-token-env-var NAME"
+    let can_ask = environment.stdin_is_terminal && environment.stderr_is_terminal;
+    let prompter = can_ask.then(|| Arc::new(Terminal::default()) as _);
+    let (sender, pasted) = tokio::sync::mpsc::unbounded_channel();
+    let show = move |page: &str, issuer: &str| {
+        stderr(&clean(&format!("sign in at {issuer}: open this page in your browser")));
+        stderr(&clean(&format!("  {page}")));
+        if can_ask {
+            stderr("if the browser cannot come back to this machine, paste the address that it ended at:");
+            read_lines(sender.clone());
         }
     };
-    Err(Failure::failed(format!("{}: signing in by OAuth is not here yet", clean(name))).help(help))
+    let interface = Interface { prompter, ..Interface::default() };
+    mcp::login(environment, &server, mcp::Login { show: Box::new(show), pasted, interface }).await?;
+    stderr(&clean(&format!("signed in to {name}; a session that runs takes it up with: /mcp reconnect {name}")));
+    Ok(())
+}
+
+/// Hands on what the user types, until the program ends: a read of a terminal cannot be taken back.
+fn read_lines(to: tokio::sync::mpsc::UnboundedSender<String>) {
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lines().map_while(std::result::Result::ok) {
+            if to.send(line).is_err() {
+                return;
+            }
+        }
+    });
+}
+
+fn logout(environment: &Environment, name: &str) -> Result<()> {
+    let server = find(environment, name)?;
+    stderr(&clean(&match mcp::logout(environment, &server)? {
+        true => format!("signed out of {name}: its tokens are deleted here"),
+        false => format!("{name}: nobody is signed in"),
+    }));
+    Ok(())
 }

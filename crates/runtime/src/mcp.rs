@@ -5,11 +5,16 @@
 //! `mcp:FOLDER#NAME`, and hold for the program or the address that they were given for. A server that an extension registers holds what
 //! the extension holds, and makes its hostcalls in the extension's name.
 
+mod auth_file;
 mod command;
+mod login;
 mod pin_file;
 mod port;
 mod tools;
 
+pub use self::login::{Login, login, logout};
+
+use self::auth_file::AuthFile;
 use self::pin_file::PinFile;
 use self::port::Port;
 use self::tools::McpTools;
@@ -137,6 +142,7 @@ impl McpSession {
             roots: vec![environment.dirs.cwd.clone()],
             notices: environment.notices.clone(),
             pins: PinFile::new(environment),
+            sign_ins: AuthFile::new(environment),
             ledger: ledger.clone(),
             control: control.clone(),
             has_ui,

@@ -1,10 +1,12 @@
 //! The part of a session that servers need: folders, ledger, notices, pins, the model.
 
+use super::auth_file::AuthFile;
 use super::pin_file::PinFile;
 use crate::notices::Notices;
 use pijs_agent::AgentControl;
 use pijs_environment::Timer;
 use pijs_hostcall::{Caller, Ledger};
+use pijs_mcp::oauth::SignIn;
 use pijs_mcp::pins::Pins;
 use pijs_mcp::servers::SessionPort;
 use pijs_protocol::log::Level;
@@ -17,6 +19,7 @@ pub(super) struct Port {
     pub(super) roots: Vec<PathBuf>,
     pub(super) notices: Notices,
     pub(super) pins: PinFile,
+    pub(super) sign_ins: AuthFile,
     pub(super) ledger: Ledger,
     pub(super) control: AgentControl,
     pub(super) has_ui: bool,
@@ -38,6 +41,19 @@ impl SessionPort for Port {
         let said = json!({"logger": logger, "message": text});
         let data = Map::from_iter([("extension".to_owned(), said)]);
         self.ledger.event(self.timer.now(), caller, level, "mcp.log", "a line of an MCP server", data);
+    }
+
+    fn sign_in(&self, key: &str) -> Option<SignIn> {
+        self.sign_ins.read(key).unwrap_or_else(|failure| {
+            self.notices.warn(failure);
+            None
+        })
+    }
+
+    fn keep_sign_in(&self, key: &str, sign_in: &SignIn) {
+        if let Err(failure) = self.sign_ins.put(key, Some(sign_in)) {
+            self.notices.warn(failure);
+        }
     }
 
     fn asks_users(&self) -> bool {

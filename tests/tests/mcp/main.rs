@@ -9,6 +9,10 @@ use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+mod extensions;
+mod real;
+mod sign_in;
+
 const SERVER: &str = env!("CARGO_BIN_EXE_mcp-server");
 
 struct World(tempfile::TempDir);
@@ -354,7 +358,8 @@ fn commands_change_the_file_and_say_what_to_do() {
     );
     assert_eq!(world.pi(&["mcp", "add", "x"]).code, Some(2));
     assert_eq!(world.pi(&["mcp", "add", "a/b", "--", "x"]).code, Some(2));
-    assert!(world.pi(&["mcp", "login", "docs"]).stderr.contains("--bearer-token-env-var"));
+    assert!(world.pi(&["mcp", "login", "docs"]).stderr.contains("`Authorization` header"));
+    assert!(world.pi(&["mcp", "login", "s"]).stderr.contains("it is a program"));
     assert_eq!(world.pi(&["mcp", "remove", "docs"]).code, Some(0));
     assert_eq!(world.pi(&["mcp", "remove", "docs"]).code, Some(1));
     let listed = world.pi(&["mcp", "list", "--probe"]);
@@ -385,65 +390,6 @@ fn a_server_asks_the_model_once_that_is_granted_and_no_user_where_there_is_none(
     assert!(said.contains("session.inject"), "{said}");
     let said = run("mcp__s__ask", &["done"], &[]);
     assert!(!said.contains("Accept"), "{said}");
-}
-
-impl World {
-    /// Adds an extension of the user.
-    fn extension(&self, name: &str, body: &str) -> PathBuf {
-        let path = self.at("home/.pi/agent/extensions").join(format!("{name}.ts"));
-        fs::create_dir_all(path.parent().expect("a folder")).expect("folders");
-        fs::write(&path, format!("export default (pi: any) => {{ {body} }};\n")).expect("written");
-        path
-    }
-
-    /// The text of all sessions.
-    fn sessions(&self) -> String {
-        let folders = fs::read_dir(self.at("home/.pi/agent/sessions")).into_iter().flatten().flatten();
-        let files = folders.flat_map(|folder| fs::read_dir(folder.path()).into_iter().flatten().flatten());
-        files.filter_map(|file| fs::read_to_string(file.path()).ok()).collect()
-    }
-}
-
-/// Code that registers a server.
-fn registers(name: &str, config: Value) -> String {
-    format!("pi.registerMcpServer({name:?}, {config});")
-}
-
-fn good() -> Value {
-    json!({"command": SERVER, "args": ["good"], "timeout": 3, "exposure": "direct", "env": {"GIVEN": "by-the-extension"}})
-}
-
-#[test]
-fn an_extension_adds_a_server_that_holds_what_the_extension_holds() {
-    let world = World::new();
-    world.extension("adds", &registers("s", good()));
-    let (ran, texts) = world.session(&[echo("x")], &["--allow", "mcp"]);
-    assert!(texts[0].contains("not found") && ran.stderr.contains("capability `exec`"), "{texts:?} {}", ran.stderr);
-    let (ran, texts) = world.session(&[echo("x")], &["--allow", "exec"]);
-    assert!(texts[0].contains("capability `mcp`"), "{texts:?} {}", ran.stderr);
-    let (ran, texts) = world.session(&[echo("x")], &["--allow", "exec", "--allow", "mcp:s/echo"]);
-    assert_eq!(texts, ["again: x"], "{}", ran.stderr);
-    let ledger = world.ledger();
-    let of_call = ledger.lines().find(|line| line.contains("host_call.start") && line.contains("\"method\":\"mcp\""));
-    assert!(of_call.is_some_and(|line| line.contains("adds.ts") && !line.contains("\"mcp:s\"")), "{of_call:?}");
-    // A server of the user's file comes first.
-    world.servers(json!({"s": {"command": SERVER, "args": ["good"], "enabled": false}}));
-    let (_, texts) = world.session(&[echo("x")], &["--allow", "exec", "--allow", "mcp"]);
-    assert!(texts[0].contains("not found"), "{texts:?}");
-}
-
-#[test]
-fn the_prompt_names_servers_whose_tools_are_searched_for() {
-    let world = World::new();
-    let entry = json!({"command": SERVER, "args": ["good"], "description": "Says things\nagain"});
-    fs::write(world.at("home/.pi/agent/mcp.json"), json!({"mcpServers": {"my-s": entry}}).to_string())
-        .expect("written");
-    let call = ("tool_search", json!({"query": "echo"}));
-    let (ran, texts) = world.session(&[call, ("mcp__my_s__echo", json!({"text": "x"}))], &["--allow", "mcp"]);
-    assert_eq!(texts.get(1).map(String::as_str), Some("again: x"), "deferred without a word: {texts:?} {}", ran.stderr);
-    let sessions = world.sessions();
-    assert!(sessions.contains("- mcp__my_s (tool_search): Says things"), "{sessions}");
-    assert!(!sessions.contains("Says things again."), "not what the server says of itself: {sessions}");
 }
 
 /// Answers requests of Streamable HTTP: JSON to requests, nothing to notifications. `status` is that of all answers to requests.

@@ -1,0 +1,78 @@
+//! `mcp-auth.json` of the agent folder: what users signed in to, in pi's form.
+//!
+//! The file is shared with the real pi. It is written as a whole or not at all, for its owner alone; entries of other servers stay as they are.
+
+use crate::environment::Environment;
+use crate::failure::{Failure, Result};
+use pijs_durable::{Disk, Lock, Replace};
+use pijs_mcp::oauth::SignIn;
+use serde_json::{Map, Value};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Name of the file.
+const FILE_NAME: &str = "mcp-auth.json";
+/// Longest file that is read.
+const MOST_BYTES: u64 = 1 << 20;
+/// How long another process may keep the file.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The file of this user.
+pub(super) struct AuthFile {
+    agent_dir: PathBuf,
+}
+
+impl AuthFile {
+    pub(super) fn new(environment: &Environment) -> Self {
+        Self { agent_dir: environment.dirs.agent_dir.clone() }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.agent_dir.join(FILE_NAME)
+    }
+
+    fn failed(&self, what: impl std::fmt::Display) -> Failure {
+        Failure::failed(format!("{}: {what}", self.path().display()))
+            .help("correct the file, or remove it and sign in again")
+    }
+
+    fn entries(&self) -> Result<Map<String, Value>> {
+        let bytes = Disk::system().read(&self.path(), MOST_BYTES).map_err(|error| self.failed(error))?;
+        let bytes = bytes.filter(|bytes| !bytes.iter().all(u8::is_ascii_whitespace));
+        // What stands in it may be a secret: it is not shown.
+        bytes.map_or(Ok(Map::new()), |bytes| {
+            serde_json::from_slice(&bytes).map_err(|_| self.failed("it is no JSON object"))
+        })
+    }
+
+    /// The sign-in under a key.
+    pub(super) fn read(&self, key: &str) -> Result<Option<SignIn>> {
+        let entry = self.entries()?.shift_remove(key);
+        entry
+            .map(|entry| serde_json::from_value(entry).map_err(|_| self.failed("an entry has another form")))
+            .transpose()
+    }
+
+    /// Keeps a sign-in, or takes it out; whether there was one.
+    pub(super) fn put(&self, key: &str, sign_in: Option<&SignIn>) -> Result<bool> {
+        let disk = Disk::system();
+        let own = self.agent_dir.join("pijs");
+        disk.create_dirs(&own).map_err(|error| self.failed(error))?;
+        let _lock =
+            Lock::take(&disk, &own.join("mcp-auth.lock"), PATIENCE, |_| {}).map_err(|error| self.failed(error))?;
+        let mut entries = self.entries()?;
+        let had = match sign_in {
+            Some(sign_in) => {
+                let value = serde_json::to_value(sign_in).map_err(|error| self.failed(error))?;
+                entries.insert(key.to_owned(), value).is_some()
+            }
+            None => entries.shift_remove(key).is_some(),
+        };
+        let mut text = serde_json::to_vec_pretty(&entries).map_err(|error| self.failed(error))?;
+        text.push(b'\n');
+        // No backup: it would keep a token that was taken back.
+        let how = Replace { backup: false, follow_links: true, keep_mode: false };
+        disk.replace(&self.path(), &text, how).map_err(|error| self.failed(error))?;
+        Ok(had)
+    }
+}

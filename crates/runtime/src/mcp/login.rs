@@ -1,0 +1,169 @@
+//! `pi mcp login`: the user's browser, and the loopback address that it comes back to.
+
+use super::auth_file::AuthFile;
+use crate::builder::{Interface, SessionBuilder};
+use crate::config::{SessionChoice, SessionConfig, StoreConfig};
+use crate::environment::Environment;
+use crate::failure::{Failure, Result};
+use pijs_environment::{Ambient, Wait};
+use pijs_mcp::Servers;
+use pijs_mcp::config::ServerConfig;
+use pijs_mcp::oauth::PendingSignIn;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+use url::Url;
+
+/// How long the user may take.
+const PATIENCE: Duration = Duration::from_secs(10 * 60);
+/// How long a browser may take to send a request.
+const REQUEST_PATIENCE: Duration = Duration::from_secs(5);
+/// Longest request of a browser.
+const MOST_REQUEST: usize = 16 << 10;
+/// The path that the browser comes back to.
+const PATH: &str = "/callback";
+
+/// The means to talk with the user about a sign-in.
+pub struct Login<'a> {
+    /// Shows the address of the page, and the name of its authorization server.
+    pub show: Box<dyn Fn(&str, &str) + 'a>,
+    /// Addresses that the user pastes, where the browser cannot reach this machine.
+    pub pasted: mpsc::UnboundedReceiver<String>,
+    /// Answers the gate's questions.
+    pub interface: Interface,
+}
+
+/// Signs in to a server of `mcp.json`.
+///
+/// # Errors
+///
+/// It has no sign-in, or the user or the authorization server refused.
+pub async fn login(environment: &Environment, config: &ServerConfig, login: Login<'_>) -> Result<()> {
+    let Login { show, mut pasted, interface } = login;
+    let store = StoreConfig { choice: SessionChoice::InMemory, ..StoreConfig::default() };
+    let session = SessionConfig { store, ..SessionConfig::default() };
+    let loaded = SessionBuilder::new(environment).config(session).interface(interface).servers_only().load().await?;
+    let mcp = loaded.mcp.clone().ok_or_else(|| Failure::failed("there are no MCP servers here"))?;
+    let _ = mcp.loader.set(std::rc::Rc::clone(&loaded.loader));
+    mcp.sync();
+    mcp.servers.open(loaded.dispatcher().clone());
+    let outcome = sign_in(&mcp.servers, config, &show, &mut pasted).await;
+    mcp.end();
+    loaded.close_quietly();
+    outcome.map_err(|problem| Failure::failed(format!("{}: {problem}", config.name)))
+}
+
+/// Forgets the sign-in to a server; whether there was one.
+///
+/// # Errors
+///
+/// The file cannot be changed.
+pub fn logout(environment: &Environment, config: &ServerConfig) -> Result<bool> {
+    match config.sign_in_key() {
+        Some(key) => AuthFile::new(environment).put(&key, None),
+        None => Ok(false),
+    }
+}
+
+async fn sign_in(
+    servers: &Servers,
+    config: &ServerConfig,
+    show: &dyn Fn(&str, &str),
+    pasted: &mut mpsc::UnboundedReceiver<String>,
+) -> std::result::Result<(), String> {
+    let ambient = Ambient::system();
+    let port = config.oauth.as_ref().and_then(|settings| settings.callback_port).unwrap_or(0);
+    let listener = TcpListener::bind(("127.0.0.1", port)).await;
+    let listener = listener.map_err(|error| format!("port {port} of 127.0.0.1 cannot be used: {error}"))?;
+    let port = listener.local_addr().map_err(|error| error.to_string())?.port();
+    let origin = format!("http://127.0.0.1:{port}");
+    let redirect = format!("{origin}{PATH}");
+    let pending = servers.begin_sign_in(&config.name, &redirect, &*ambient.random).await?;
+    show(pending.page.as_str(), &pending.issuer);
+    let (sender, mut requests) = mpsc::channel(8);
+    let timer = std::sync::Arc::clone(&ambient.timer);
+    let listening = tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let (sender, origin, limit) = (sender.clone(), origin.clone(), timer.sleep(Wait::Idle, REQUEST_PATIENCE));
+            tokio::spawn(async move {
+                tokio::select! {
+                    () = take(stream, &origin, sender) => {}
+                    () = limit => {}
+                }
+            });
+        }
+    });
+    let code = tokio::select! {
+        code = code_of(&pending, &mut requests, pasted) => code,
+        () = ambient.timer.sleep(Wait::Idle, PATIENCE) => Err("nobody came back from the page within 10 minutes".to_owned()),
+    };
+    listening.abort();
+    servers.complete_sign_in(&config.name, &pending, &code?).await
+}
+
+/// Waits for the code, from the browser or pasted.
+async fn code_of(
+    pending: &PendingSignIn,
+    requests: &mut mpsc::Receiver<(Url, TcpStream)>,
+    pasted: &mut mpsc::UnboundedReceiver<String>,
+) -> std::result::Result<String, String> {
+    let mut can_paste = true;
+    loop {
+        let (url, stream) = tokio::select! {
+            Some((url, stream)) = requests.recv() => (url, Some(stream)),
+            line = pasted.recv(), if can_paste => match line {
+                Some(line) => match Url::parse(line.trim()) {
+                    Ok(url) => (url, None),
+                    Err(_) => continue,
+                },
+                None => {
+                    can_paste = false;
+                    continue;
+                }
+            },
+            else => return Err("the loopback address is closed".to_owned()),
+        };
+        let judged = pending.code(&url);
+        if let Some(stream) = stream {
+            let (status, text) = match &judged {
+                Ok(Some(_)) => ("200 OK", "Signed in. You may close this page."),
+                Ok(None) => ("400 Bad Request", "This page is not of the sign-in that waits here."),
+                Err(_) => ("400 Bad Request", "The sign-in failed; the terminal says why."),
+            };
+            reply(stream, status, text).await;
+        }
+        if let Some(code) = judged? {
+            return Ok(code);
+        }
+    }
+}
+
+/// Reads one request of a browser and hands it on.
+async fn take(mut stream: TcpStream, origin: &str, sender: mpsc::Sender<(Url, TcpStream)>) {
+    let mut head = Vec::new();
+    let mut piece = [0; 2048];
+    while !head.windows(4).any(|four| four == b"\r\n\r\n") {
+        match stream.read(&mut piece).await {
+            Ok(0) | Err(_) => return,
+            Ok(_) if head.len() > MOST_REQUEST => return,
+            Ok(count) => head.extend_from_slice(&piece[..count]),
+        }
+    }
+    let text = String::from_utf8_lossy(&head);
+    let path = text.lines().next().and_then(|line| line.strip_prefix("GET ")).and_then(|rest| rest.split(' ').next());
+    let url = path.filter(|path| path.starts_with('/')).and_then(|path| Url::parse(&format!("{origin}{path}")).ok());
+    match url.filter(|url| url.path() == PATH) {
+        Some(url) => drop(sender.send((url, stream)).await),
+        None => reply(stream, "404 Not Found", "Nothing is here.").await,
+    }
+}
+
+async fn reply(mut stream: TcpStream, status: &str, text: &str) {
+    let length = text.len();
+    let answer = format!(
+        "HTTP/1.1 {status}\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: {length}\r\nreferrer-policy: no-referrer\r\nconnection: close\r\n\r\n{text}"
+    );
+    let _ = stream.write_all(answer.as_bytes()).await;
+    let _ = stream.shutdown().await;
+}

@@ -1,0 +1,129 @@
+//! Servers that extensions and packages bring, the command `/mcp`, and the section of the prompt.
+
+use crate::{SERVER, World, echo};
+use serde_json::{Value, json};
+use std::fs;
+use std::path::PathBuf;
+
+impl World {
+    /// A model that is not asked anything.
+    fn idle_model(&self) -> String {
+        let reply = json!({"events": [{"text": "hi"}], "stop": "end_turn"});
+        fs::write(self.at("idle.jsonl"), format!("{reply}\n")).expect("written");
+        format!("script:{}", self.at("idle.jsonl").display())
+    }
+
+    /// Adds an extension of the user.
+    fn extension(&self, name: &str, body: &str) -> PathBuf {
+        let path = self.at("home/.pi/agent/extensions").join(format!("{name}.ts"));
+        fs::create_dir_all(path.parent().expect("a folder")).expect("folders");
+        fs::write(&path, format!("export default (pi: any) => {{ {body} }};\n")).expect("written");
+        path
+    }
+
+    /// The text of all sessions.
+    fn sessions(&self) -> String {
+        let folders = fs::read_dir(self.at("home/.pi/agent/sessions")).into_iter().flatten().flatten();
+        let files = folders.flat_map(|folder| fs::read_dir(folder.path()).into_iter().flatten().flatten());
+        files.filter_map(|file| fs::read_to_string(file.path()).ok()).collect()
+    }
+}
+
+/// Code that registers a server.
+fn registers(name: &str, config: Value) -> String {
+    format!("pi.registerMcpServer({name:?}, {config});")
+}
+
+fn good() -> Value {
+    json!({"command": SERVER, "args": ["good"], "timeout": 3, "exposure": "direct", "env": {"GIVEN": "by-the-extension"}})
+}
+
+#[test]
+fn an_extension_adds_a_server_that_holds_what_the_extension_holds() {
+    let world = World::new();
+    world.extension("adds", &registers("s", good()));
+    let (ran, texts) = world.session(&[echo("x")], &["--allow", "mcp"]);
+    assert!(texts[0].contains("not found") && ran.stderr.contains("capability `exec`"), "{texts:?} {}", ran.stderr);
+    let (ran, texts) = world.session(&[echo("x")], &["--allow", "exec"]);
+    assert!(texts[0].contains("capability `mcp`"), "{texts:?} {}", ran.stderr);
+    let (ran, texts) = world.session(&[echo("x")], &["--allow", "exec", "--allow", "mcp:s/echo"]);
+    assert_eq!(texts, ["again: x"], "{}", ran.stderr);
+    let ledger = world.ledger();
+    let of_call = ledger.lines().find(|line| line.contains("host_call.start") && line.contains("\"method\":\"mcp\""));
+    assert!(of_call.is_some_and(|line| line.contains("adds.ts") && !line.contains("\"mcp:s\"")), "{of_call:?}");
+    // A server of the user's file comes first.
+    world.servers(json!({"s": {"command": SERVER, "args": ["good"], "enabled": false}}));
+    let (_, texts) = world.session(&[echo("x")], &["--allow", "exec", "--allow", "mcp"]);
+    assert!(texts[0].contains("not found"), "{texts:?}");
+}
+
+#[test]
+fn servers_of_extensions_come_and_go_while_the_session_goes_on() {
+    let world = World::new();
+    let late = registers("late", good());
+    let code = format!(
+        "pi.on('mcp_servers_change', (event: any) => console.error('servers ' + JSON.stringify(event.servers)));
+         pi.registerCommand('add', {{ handler: async () => {{ {late} console.error('own ' + JSON.stringify(pi.getMcpServers())); }} }});
+         pi.registerCommand('drop', {{ handler: async () => pi.unregisterMcpServer('late') }});
+         for (const [name, config] of [['a b', {{}}], ['x', {{ type: 'sse', url: 'https://e.com' }}], ['y', {{}}], ['z', {{ command: 'c', args: 'd' }}]] as const)
+           try {{ pi.registerMcpServer(name, config); }} catch (error: any) {{ console.error(error.message); }}"
+    );
+    world.extension("adds", &code);
+    let model = world.idle_model();
+    let ran = world.pi(&["-p", "/add", "/drop", "--model", &model, "--allow", "exec"]);
+    for wanted in [
+        "invalid server name \"a b\"",
+        "server \"x\": legacy SSE transport is not supported",
+        "server \"y\" needs either \"command\" (stdio) or \"url\"",
+        "server \"z\": args must be an array of strings",
+        "\"env\":{\"GIVEN\":\"by-the-extension\"}",
+        "servers [{\"name\":\"late\"",
+        "servers []",
+    ] {
+        let all = format!("{}\n{}\n{}", ran.stdout, ran.stderr, world.ledger());
+        assert!(all.replace("\\\"", "\"").contains(wanted), "{wanted}: {all}");
+    }
+    // Nothing connects servers where the built-in support is left out, or an extension has taken its place.
+    let file = world.extension("adds", &registers("s", good()));
+    let named = file.display().to_string();
+    let ran = world.pi(&["-p", "hi", "--model", &model, "--no-extensions", "-e", &named]);
+    assert!(ran.stderr.contains("no loaded extension connects MCP servers"), "{}", ran.stderr);
+    world.extension("adapter", "pi.registerCommand('mcp', { handler: async () => {} });");
+    let (ran, texts) = world.session(&[echo("x")], &["--allow", "exec", "--allow", "mcp"]);
+    assert!(texts[0].contains("not found"), "{texts:?}");
+    assert!(ran.stderr.contains("no loaded extension connects MCP servers"), "{}", ran.stderr);
+}
+
+#[test]
+fn the_command_lists_servers_and_switches_them() {
+    let world = World::with("good");
+    let model = world.idle_model();
+    let said = |line: &str| {
+        let ran = world.pi(&["-p", line, "--model", &model]);
+        format!("{}{}", ran.stdout, ran.stderr)
+    };
+    assert!(said("/mcp").contains("s: connected, 7 tools (direct)"), "{}", said("/mcp"));
+    assert!(said("/mcp reconnect s").contains("Reconnected to MCP server \"s\" (connected, 7 tools)"));
+    assert!(said("/mcp reconnect t").contains("no MCP server \"t\" is switched on"));
+    assert!(said("/mcp sing").contains("Usage: /mcp"));
+    assert!(said("/mcp disable s").contains("MCP server s is disabled; saved to"));
+    let file = fs::read_to_string(world.at("home/.pi/agent/mcp.json")).expect("a file");
+    assert!(file.contains("\"enabled\": false"), "{file}");
+    assert!(said("/mcp").contains("s: disabled (direct)"));
+    assert!(said("/mcp enable s").contains("MCP server s is enabled; saved to"));
+    assert!(said("/mcp").contains("s: connected"));
+}
+
+#[test]
+fn the_prompt_names_servers_whose_tools_are_searched_for() {
+    let world = World::new();
+    let entry = json!({"command": SERVER, "args": ["good"], "description": "Says things\nagain"});
+    fs::write(world.at("home/.pi/agent/mcp.json"), json!({"mcpServers": {"my-s": entry}}).to_string())
+        .expect("written");
+    let call = ("tool_search", json!({"query": "echo"}));
+    let (ran, texts) = world.session(&[call, ("mcp__my_s__echo", json!({"text": "x"}))], &["--allow", "mcp"]);
+    assert_eq!(texts.get(1).map(String::as_str), Some("again: x"), "deferred without a word: {texts:?} {}", ran.stderr);
+    let sessions = world.sessions();
+    assert!(sessions.contains("- mcp__my_s (tool_search): Says things"), "{sessions}");
+    assert!(!sessions.contains("Says things again."), "not what the server says of itself: {sessions}");
+}

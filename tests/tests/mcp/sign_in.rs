@@ -1,0 +1,222 @@
+//! Signing in to a server at an address, against an authorization server on the loopback interface.
+
+use crate::{Ran, World, answer, echo, request};
+use serde_json::{Value, json};
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::process::{Command, Stdio};
+
+/// A server that wants a sign-in, and its authorization server.
+#[derive(Default)]
+struct Authority {
+    /// The token that lets requests in.
+    access: String,
+    refresh: String,
+    issuer: Option<String>,
+    /// Challenges by code.
+    codes: std::collections::BTreeMap<String, String>,
+    log: Vec<String>,
+}
+
+type Shared = std::sync::Arc<std::sync::Mutex<Authority>>;
+
+fn authority() -> (u16, Shared) {
+    let shared = Shared::default();
+    {
+        let mut state = shared.lock().expect("held for moments");
+        (state.access, state.refresh) = ("first-token".to_owned(), "refresh-1".to_owned());
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let of_thread = std::sync::Arc::clone(&shared);
+    std::thread::spawn(move || {
+        for connection in listener.incoming().map_while(Result::ok) {
+            let (mut connection, shared) = (connection, std::sync::Arc::clone(&of_thread));
+            std::thread::spawn(move || {
+                while let Some((head, body)) = request(&mut connection) {
+                    let (status, more, text) = authorized(&shared, port, &head, &body);
+                    let reply = format!(
+                        "HTTP/1.1 {status}\r\ncontent-type: application/json\r\n{more}content-length: {}\r\n\r\n{text}",
+                        text.len()
+                    );
+                    if connection.write_all(reply.as_bytes()).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    (port, shared)
+}
+
+/// The answer to a request: status, further headers, text.
+fn authorized(shared: &Shared, port: u16, head: &str, body: &[u8]) -> (&'static str, String, String) {
+    let mut state = shared.lock().expect("held for moments");
+    let origin = format!("http://127.0.0.1:{port}");
+    let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
+    let text = String::from_utf8_lossy(body).into_owned();
+    state.log.push(format!("{path} {text}"));
+    let found = |value: Value| ("200 OK", String::new(), value.to_string());
+    match path.as_str() {
+        "/mcp" if !head.contains(&format!("authorization: bearer {}\r\n", state.access)) => {
+            let place = format!("{origin}/.well-known/oauth-protected-resource/mcp");
+            let header = format!("www-authenticate: Bearer resource_metadata=\"{place}\", scope=\"tools\"\r\n");
+            ("401 Unauthorized", header, String::new())
+        }
+        "/mcp" if head.starts_with("GET") => ("405 Method Not Allowed", String::new(), String::new()),
+        "/mcp" => match answer(&serde_json::from_slice(body).unwrap_or_default(), head) {
+            Some(value) => found(value),
+            None => ("202 Accepted", String::new(), String::new()),
+        },
+        "/.well-known/oauth-protected-resource/mcp" => {
+            found(json!({"resource": format!("{origin}/mcp"), "authorization_servers": [origin]}))
+        }
+        "/.well-known/oauth-authorization-server" => found(json!({
+            "issuer": state.issuer.clone().unwrap_or_else(|| origin.clone()), "authorization_endpoint": format!("{origin}/authorize"),
+            "token_endpoint": format!("{origin}/token"), "registration_endpoint": format!("{origin}/register"),
+            "response_types_supported": ["code"], "code_challenge_methods_supported": ["S256"],
+        })),
+        "/register" => found(json!({"client_id": "client-1"})),
+        "/token" => {
+            let proof = |verifier: String| {
+                use base64::Engine as _;
+                use sha2::Digest as _;
+                base64::prelude::BASE64_URL_SAFE_NO_PAD.encode(sha2::Sha256::digest(verifier))
+            };
+            let code = query(&text, "code").and_then(|code| state.codes.remove(&code));
+            let is_code = code.is_some() && code == query(&text, "code_verifier").map(proof);
+            let is_refresh = query(&text, "refresh_token").is_some_and(|token| token == state.refresh);
+            match is_code || is_refresh {
+                true => {
+                    if is_refresh {
+                        state.refresh = "refresh-2".to_owned();
+                    }
+                    let (access, refresh) = (&state.access, &state.refresh);
+                    found(
+                        json!({"access_token": access, "token_type": "Bearer", "expires_in": 3600, "refresh_token": refresh}),
+                    )
+                }
+                false => ("400 Bad Request", String::new(), json!({"error": "invalid_grant"}).to_string()),
+            }
+        }
+        _ => ("404 Not Found", String::new(), String::new()),
+    }
+}
+
+/// A member of a query, decoded.
+fn query(text: &str, name: &str) -> Option<String> {
+    let pairs = text.rsplit('?').next()?.split('&');
+    let value = pairs.filter_map(|pair| pair.split_once('=')).find(|(key, _)| *key == name)?.1;
+    let mut decoded = Vec::new();
+    let mut bytes = value.bytes();
+    while let Some(byte) = bytes.next() {
+        decoded.push(match byte {
+            b'%' => {
+                u8::from_str_radix(&format!("{}{}", char::from(bytes.next()?), char::from(bytes.next()?)), 16).ok()?
+            }
+            b'+' => b' ',
+            byte => byte,
+        });
+    }
+    String::from_utf8(decoded).ok()
+}
+
+/// Gets an address of this machine, as a browser does; the answer.
+fn browse(url: &str) -> String {
+    let (host, path) = url.trim_start_matches("http://").split_once('/').expect("a path");
+    let mut stream = std::net::TcpStream::connect(host).expect("it listens");
+    stream.write_all(format!("GET /{path} HTTP/1.1\r\nhost: {host}\r\n\r\n").as_bytes()).expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    answer
+}
+
+impl World {
+    /// Runs `pi mcp login s`; `user` gets the address of the page. Answers what it said.
+    fn login(&self, user: impl FnOnce(&str)) -> Ran {
+        use std::io::BufRead as _;
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pi-attacked"));
+        command.args(["mcp", "login", "s"]).current_dir(self.at("project")).env_clear().env("PATH", "/usr/bin:/bin");
+        command.env("HOME", self.at("home")).env("PIJS_WORDS", "own").stdin(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("pi starts");
+        let mut lines = std::io::BufReader::new(child.stderr.take().expect("a pipe")).lines().map_while(Result::ok);
+        let mut said = Vec::new();
+        for line in lines.by_ref() {
+            said.push(line.clone());
+            if line.contains("/authorize?") {
+                user(line.trim());
+                break;
+            }
+        }
+        said.extend(lines);
+        let code = child.wait().expect("it ends").code();
+        Ran { code, stdout: String::new(), stderr: said.join("\n") }
+    }
+}
+
+/// The user agrees on the page: the browser comes back with a code.
+fn agrees(shared: &Shared, page: &str) -> String {
+    let of = |name: &str| query(page, name).unwrap_or_default();
+    assert_eq!(
+        (of("code_challenge_method").as_str(), of("response_type").as_str(), of("scope").as_str()),
+        ("S256", "code", "tools")
+    );
+    shared.lock().expect("held for moments").codes.insert("code-1".to_owned(), of("code_challenge"));
+    format!("{}?code=code-1&state={}", of("redirect_uri"), of("state"))
+}
+
+#[test]
+fn a_user_signs_in_to_a_server_and_out_again() {
+    let (port, shared) = authority();
+    let world = World::new();
+    world.servers(json!({"s": {"url": format!("http://127.0.0.1:{port}/mcp")}}));
+    let allowed = ["--allow", "mcp"];
+    let (ran, texts) = world.session(&[echo("x")], &allowed);
+    assert!(texts[0].contains("not found") && ran.stderr.contains("pi mcp login s"), "{texts:?} {}", ran.stderr);
+
+    let ran = world.login(|page| {
+        let back = agrees(&shared, page);
+        // Another page of this machine cannot end the sign-in, nor slip in a code of its own.
+        let forged = browse(&format!("{}?code=stolen&state=x", back.split('?').next().expect("an address")));
+        assert!(forged.starts_with("HTTP/1.1 400"), "{forged}");
+        assert!(browse(&back.replace("/callback", "/other")).starts_with("HTTP/1.1 404"));
+        assert!(browse(&back).contains("Signed in"));
+    });
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(!shared.lock().expect("held for moments").log.iter().any(|line| line.contains("stolen")));
+    let file = world.at("home/.pi/agent/mcp-auth.json");
+    let mode = std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&file).expect("a file").permissions()) & 0o777;
+    assert_eq!(mode, 0o600);
+    let (ran, texts) = world.session(&[echo("x")], &allowed);
+    assert_eq!(texts, ["over http with none: \"x\""], "{}", ran.stderr);
+    assert!(!world.ledger().contains("first-token") && !world.ledger().contains("refresh-1"));
+
+    // The token has ended: another one is fetched, once, where the first one came from.
+    shared.lock().expect("held for moments").access = "second-token".to_owned();
+    let (ran, texts) = world.session(&[echo("x")], &allowed);
+    assert_eq!(texts, ["over http with none: \"x\""], "{}", ran.stderr);
+    let kept = fs::read_to_string(&file).expect("a file");
+    assert!(kept.contains("second-token") && kept.contains("refresh-2") && !kept.contains("refresh-1"), "{kept}");
+
+    // The authorization server takes everything back.
+    {
+        let mut state = shared.lock().expect("held for moments");
+        (state.access, state.refresh) = ("third-token".to_owned(), "none".to_owned());
+    }
+    let (ran, texts) = world.session(&[echo("x")], &allowed);
+    assert!(texts[0].contains("not found") && ran.stderr.contains("pi mcp login s"), "{texts:?} {}", ran.stderr);
+    assert!(world.pi(&["mcp", "logout", "s"]).stderr.contains("signed out of s"));
+    assert!(!fs::read_to_string(&file).expect("a file").contains("second-token"));
+    assert!(world.pi(&["mcp", "logout", "s"]).stderr.contains("nobody is signed in"));
+}
+
+#[test]
+fn a_sign_in_takes_no_metadata_of_another_server() {
+    let (port, shared) = authority();
+    let world = World::new();
+    world.servers(json!({"s": {"url": format!("http://127.0.0.1:{port}/mcp")}}));
+    shared.lock().expect("held for moments").issuer = Some(format!("http://127.0.0.1:{port}/other"));
+    let ran = world.login(|page| panic!("no page is shown: {page}"));
+    assert!(ran.code == Some(1) && ran.stderr.contains("of another authorization server"), "{}", ran.stderr);
+}
