@@ -455,3 +455,6 @@ fn begin(server: Arc<Server>) {
         });
     }
 }
+
+#[cfg(test)]
+mod tests;
