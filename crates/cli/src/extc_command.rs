@@ -4,6 +4,7 @@
 //! exit code: 0 done, 1 the input has errors or cannot be loaded, or a test failed, 2 wrong usage, 3 refused by `--strict`. With `--json`
 //! one JSON document goes to standard output and nothing else; words for people go to standard error.
 
+mod init;
 mod inspect;
 mod report;
 
@@ -24,6 +25,7 @@ const REFUSED: u8 = 3;
 
 const EXAMPLES: &str = "\
 Examples:
+  extc init my-extension             writes an extension to start from
   extc check ./my-extension          what works, what is constrained, what is blocked
   extc build ./my-extension -o out   writes out/extension.artifact and out/artifact.json
   extc build hello.ts                compiles one file, to see that it does
@@ -43,6 +45,15 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Write an extension to start from: a tool, and a rule that stops a reply.
+    Init {
+        /// The folder, which gives the extension its name; this folder without one.
+        #[arg(value_name = "NAME")]
+        name: Option<PathBuf>,
+        /// A WebAssembly component instead of TypeScript.
+        #[arg(long)]
+        wasm: bool,
+    },
     /// Compile a package folder or an extension file.
     Build {
         /// Package folder, or one .ts, .js or .wasm file.
@@ -131,6 +142,7 @@ pub(crate) fn run(
         }
     };
     match command {
+        Command::Init { name, wasm } => init::run(name.as_deref(), wasm, err),
         Command::Build { input, out: folder, minify, no_cache, json } => {
             let mut remarks = Vec::new();
             let (cache, access) = (cache(no_cache, &mut remarks), access()?);

@@ -230,6 +230,37 @@ fn inspect_shows_header_hashes_capabilities_and_modules() {
 }
 
 #[test]
+fn an_extension_to_start_from_is_checked_and_runs() {
+    let lab = Lab::with(&[]);
+    let written = lab.extc(&["init", "my-extension"]).code(0);
+    assert!(written.err.contains("extc check my-extension"), "{}", written.err);
+    let checked = lab.extc(&["check", "my-extension"]).code(0);
+    assert!(checked.out.starts_with("my-extension 0.1.0: compatible\n"), "{}", checked.out);
+    assert!(checked.out.contains("  tools\n") && checked.out.contains("  verdict\n"), "{}", checked.out);
+    let script = [
+        r#"{"events": [{"text": "A TO"}, {"text": "DO here"}]}"#,
+        r#"{"events": [{"tool_call": {"name": "count_words", "arguments": {"text": "one two"}}}], "stop": "tool_use"}"#,
+        r#"{"events": [{"text": "All is done."}]}"#,
+    ];
+    fs::write(lab.path("reply.jsonl"), script.join("\n")).expect("written");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pi"));
+    command.args(["-p", "write", "--mode", "json", "--model", "script:reply.jsonl", "-ne", "-e", "my-extension"]);
+    command.current_dir(lab.folder.path()).env_clear().env("PATH", "/usr/bin:/bin").stdin(Stdio::null());
+    command.env("HOME", lab.path("home")).env("XDG_CACHE_HOME", lab.path("cache")).env("PIJS_WORDS", "own");
+    let output = command.output().expect("pi starts");
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{out}\n{err}");
+    for expected in ["stream_verdict", "2 words", "All is done."] {
+        assert!(out.contains(expected), "{expected:?} is not in\n{out}\n{err}");
+    }
+    // Nothing that is there is replaced, and what is not written is said.
+    let again = lab.extc(&["init", "my-extension"]).code(1);
+    assert!(again.err.contains("package.json: it is there already"), "{}", again.err);
+    assert!(lab.extc(&["init", "other", "--wasm"]).code(1).err.contains("docs/guide/components.md"));
+    assert!(!lab.path("other").exists());
+}
+
+#[test]
 fn help_teaches() {
     let lab = Lab::with(GOOD);
     let help = lab.extc(&["--help"]).code(0);

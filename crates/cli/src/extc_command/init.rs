@@ -1,0 +1,92 @@
+//! `extc init`: a folder with a small extension to start from.
+
+use super::FAILED;
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+
+/// The files of the extension; `NAME` in them is its name.
+const FILES: [(&str, &str); 4] = [
+    ("package.json", include_str!("init/package.json")),
+    ("tsconfig.json", include_str!("init/tsconfig.json")),
+    ("index.ts", include_str!("init/index.ts")),
+    ("README.md", include_str!("init/README.md")),
+];
+
+/// Longest name of a package of npm.
+const LONGEST_NAME: usize = 214;
+
+/// Writes the files into the folder `name`, or into this one. Nothing that is there is replaced.
+pub(super) fn run(name: Option<&Path>, wasm: bool, err: &mut dyn Write) -> io::Result<u8> {
+    let folder = name.unwrap_or(Path::new("."));
+    match write(folder, wasm) {
+        Ok(package) => {
+            let shown = folder.display();
+            let names: Vec<&str> = FILES.iter().map(|(file, _)| *file).collect();
+            writeln!(err, "wrote {package}: {} in {shown}", names.join(", "))?;
+            writeln!(err, "  check it with: extc check {shown}")?;
+            writeln!(err, "  run it with:   pi -e {shown}")?;
+            Ok(0)
+        }
+        Err((what, help)) => {
+            writeln!(err, "error: {what}\n  help: {help}")?;
+            Ok(FAILED)
+        }
+    }
+}
+
+/// Writes the files and returns the name of the package. An error says what is wrong, and what to do.
+fn write(folder: &Path, wasm: bool) -> Result<String, (String, String)> {
+    if wasm {
+        let help = "docs/guide/components.md has a component to start from, in Rust, and the commands that build it";
+        return Err(("extc init writes no WebAssembly component".to_owned(), help.to_owned()));
+    }
+    let failed = |error: io::Error, at: &Path| {
+        (format!("{}: {error}", at.display()), "name a folder that can be written: extc init FOLDER".to_owned())
+    };
+    fs::create_dir_all(folder).map_err(|error| failed(error, folder))?;
+    let real = folder.canonicalize().map_err(|error| failed(error, folder))?;
+    let package = package_name(&real);
+    if let Some((file, _)) = FILES.iter().find(|(file, _)| real.join(file).symlink_metadata().is_ok()) {
+        let help = "name a folder that is not there yet: extc init FOLDER".to_owned();
+        return Err((format!("{}: it is there already, and is not replaced", folder.join(file).display()), help));
+    }
+    for (file, text) in FILES {
+        let path = real.join(file);
+        let created = fs::File::create_new(&path);
+        let written = created.and_then(|mut file| file.write_all(text.replace("NAME", &package).as_bytes()));
+        written.map_err(|error| failed(error, &path))?;
+    }
+    Ok(package)
+}
+
+/// The name of a package in this folder, as npm takes it.
+fn package_name(folder: &Path) -> String {
+    let name = folder.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
+    let plain = |character: char| character.is_ascii_alphanumeric() || "-_.".contains(character);
+    let name: String = name.chars().map(|character| if plain(character) { character } else { '-' }).collect();
+    let name = name.trim_start_matches(['.', '_', '-']);
+    match name.get(..name.len().min(LONGEST_NAME)) {
+        Some(name) if !name.is_empty() => name.to_owned(),
+        _ => "my-extension".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_folder_gives_a_name_that_npm_takes() {
+        for (folder, name) in [
+            ("/x/my-extension", "my-extension"),
+            ("/x/My Extension!", "my-extension-"),
+            ("/x/.hidden", "hidden"),
+            ("/x/größe", "gr--e"),
+            ("/", "my-extension"),
+        ] {
+            assert_eq!(package_name(Path::new(folder)), name, "{folder}");
+        }
+        assert_eq!(package_name(Path::new(&format!("/{}", "x".repeat(300)))).len(), LONGEST_NAME);
+    }
+}
