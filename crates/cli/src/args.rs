@@ -8,7 +8,7 @@ mod flags;
 mod similar;
 
 pub(crate) use flags::{ExtensionFlag, split_extension_flags};
-pub(crate) use similar::{misspelt_command, similar_option};
+pub(crate) use similar::{misspelt_command, misspelt_help, similar_option};
 
 use crate::inspect::InspectArgs;
 use crate::rules::{RuleArgs, RulesCommand};
@@ -51,8 +51,8 @@ provider's variable (ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY, ...). Wi
 settings count (defaultProvider, defaultModel, defaultThinkingLevel, enabledModels).
 
 Options that are not listed here are passed to the extensions that registered them.
-Exit codes: 0 done, 1 failed, 2 usage, 3 refused by policy, 130 interrupted. Under --mode json
-the events say how a reply ended, and it ends with 0."
+Exit codes: 0 done, 1 failed, 2 usage, 3 refused by policy, 130 interrupted.
+Under --mode json the events say how a reply ended, and it ends with 0."
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -390,11 +390,14 @@ pub(crate) enum Command {
 }
 
 /// `pi install SOURCE`
-#[derive(Debug, Default, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub(crate) struct InstallArgs {
     /// A folder, npm:NAME[@RANGE], a bare npm name, git:HOST/PATH[@REF] or a git URL; without one, what settings list and
     /// the disk lacks is brought back from the lock file
     pub(crate) source: Option<String>,
+    /// More of them
+    #[arg(value_name = "SOURCE")]
+    pub(crate) more: Vec<String>,
     /// Install although the name can be taken for that of an installed package
     #[arg(long)]
     pub(crate) similar_name: bool,
@@ -403,6 +406,13 @@ pub(crate) struct InstallArgs {
 }
 
 impl InstallArgs {
+    /// One command for each source.
+    pub(crate) fn each(&self) -> Vec<Self> {
+        let first = Self { more: Vec::new(), ..self.clone() };
+        let more = self.more.iter().map(|source| Self { source: Some(source.clone()), ..first.clone() });
+        std::iter::once(first.clone()).chain(more).collect()
+    }
+
     /// Whether the source is one of the user's own npm registry, and no folder.
     pub(crate) fn is_fetched(&self) -> bool {
         let is_name = |source: &str| !source.starts_with(['.', '/', '~']) && !source.starts_with("git:");
@@ -424,7 +434,7 @@ pub(crate) struct UpdateArgs {
 }
 
 /// What `pi install` and `pi update` share.
-#[derive(Debug, Default, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub(crate) struct PackageArgs {
     /// Packages of this project (.pi/) instead of the user's
     #[arg(short, long)]

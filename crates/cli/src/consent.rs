@@ -9,6 +9,7 @@
 //! A [`Decision`] is made before a package is put in place and kept afterwards.
 
 use crate::output::{clean, stderr};
+use crate::packages::Outlook;
 use crate::terminal::Terminal;
 use pijs_hostcall::asked::{allow_command, as_grants, combinations, widening, words};
 use pijs_hostcall::book::{Answered, Book, By, Record, Standing};
@@ -68,13 +69,14 @@ pub(crate) enum Refused {
 }
 
 /// Decides about a package that is about to be installed, and asks where somebody can be asked. `replaces` says that
-/// another version of it is in place, which is better off with its grants than this one without any.
+/// another version of it is in place, which is better off with its grants than this one without any; `outlook` is what it is going
+/// to do with all that it asks for.
 pub(crate) fn decide(
     book: &Book,
     applicant: &Applicant,
     who: &Who<'_>,
     mode: Mode,
-    replaces: bool,
+    (replaces, outlook): (bool, &Outlook),
 ) -> Result<Decision, Refused> {
     let requests = &applicant.asked.capabilities;
     let mut book = book.clone();
@@ -103,7 +105,7 @@ pub(crate) fn decide(
         match who {
             Who::Yes { .. } => Some((more.clone(), By::Yes)),
             Who::Person(terminal) => {
-                let chosen = by_person(terminal, applicant, before.is_some(), &more, &brought);
+                let chosen = by_person(terminal, applicant, before.is_some(), &more, (brought.as_slice(), outlook));
                 Some((chosen.ok_or(Refused::ByPerson)?, By::Install))
             }
             Who::Nobody if before.is_some() => None,
@@ -302,13 +304,18 @@ pub(crate) fn explain_missing(applicant: &Applicant, consent: &Consent, install:
     stderr(&format!("  grant with: {}   or with: {} --yes", clean(&command), clean(install)));
 }
 
+/// Whether the question says a signal in other words: by a request, or by the outlook.
+fn is_said(signal: &Signal) -> bool {
+    signal.repeats_request() || *signal == Signal::Blocked
+}
+
 /// Asks a person what is granted; `None`: the package is not to be installed.
 fn by_person(
     terminal: &Terminal,
     applicant: &Applicant,
     is_update: bool,
     more: &[CapabilityRequest],
-    brought: &[String],
+    (brought, outlook): (&[String], &Outlook),
 ) -> Option<Vec<CapabilityRequest>> {
     // A folder may be called anything, also what looks like a line of this question.
     let who = shown(&applicant.id, OFFERED_WORDS);
@@ -321,7 +328,7 @@ fn by_person(
     for note in combinations(&applicant.asked.capabilities) {
         text.push_str(&format!("  note: {note}\n"));
     }
-    for signal in applicant.evidence.signals().iter().filter(|signal| !signal.repeats_request()) {
+    for signal in applicant.evidence.signals().iter().filter(|signal| !is_said(signal)) {
         let places = match (signal, applicant.hidden_text.as_slice()) {
             (Signal::HiddenText, [place]) => format!(": {}", shown(place, OFFERED_WORDS)),
             (Signal::HiddenText, [first, more @ ..]) => {
@@ -331,6 +338,11 @@ fn by_person(
             _ => String::new(),
         };
         text.push_str(&format!("  note: {}{places}\n", signal.words()));
+    }
+    if *outlook != Outlook::Works {
+        // It names what the code names.
+        let outlook = shown(&outlook.to_string(), LONGEST_LIST);
+        text.push_str(&format!("  note: granted all of this, it {outlook}\n"));
     }
     text.push_str("grant this? [y]es, [c]hoose one by one, [N]o (installs without), [d]o not install: ");
     for _ in 0..MOST_ANSWERS {

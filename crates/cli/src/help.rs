@@ -29,6 +29,8 @@ pub(crate) fn asked_for(argv: &[OsString]) -> Option<Vec<OsString>> {
 /// Prints the options. What extensions add is asked of them, as in pi; those that cannot be loaded add nothing.
 pub(crate) async fn print(environment: &Environment, args: RunArgs, flags: Vec<ExtensionFlag>) -> Result<()> {
     let mut text = Cli::command().max_term_width(100).render_help().to_string();
+    // There is one text for both.
+    text = text.replace(" (see more with '--help')", "");
     let registered = session::registered_flags(environment, args, flags).await.unwrap_or_default();
     if !registered.is_empty() {
         text.push_str("\nOptions of extensions:\n");

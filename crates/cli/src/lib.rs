@@ -35,7 +35,7 @@ mod tape_tests;
 mod terminal;
 mod trust;
 
-use args::{Cli, Command, ExtCommand, ExtensionFlag, LedgerCommand};
+use args::{Cli, Command, ExtCommand, ExtensionFlag, InstallArgs, LedgerCommand};
 use clap::Parser;
 use pijs_conformance::{drive, snapshot};
 use pijs_runtime::{Environment, Exit, Failure, Notices, Result, words};
@@ -63,6 +63,10 @@ pub fn main() -> ExitCode {
         return ExitCode::from(failure.exit.code());
     }
     let (argv, flags) = args::split_extension_flags(words);
+    if let Err(failure) = args::misspelt_help(&flags) {
+        output::stderr(&failure.to_string());
+        return ExitCode::from(failure.exit.code());
+    }
     let wants_help = help::asked_for(&argv);
     let helps = wants_help.is_some();
     let cli = match Cli::try_parse_from(wants_help.unwrap_or(argv)) {
@@ -132,9 +136,9 @@ fn run(cli: Cli, flags: Vec<ExtensionFlag>, helps: bool) -> Result<()> {
             None if helps => help::print(&environment, cli.run, flags).await,
             None => print::run(&environment, cli.run, flags).await,
             Some(Command::Install(args)) => {
-                packages::install(&environment, &args).await?;
+                packages::install_all(&environment, &args).await?;
                 // The registry has answered: the first session need not ask it.
-                if args.is_fetched() {
+                if args.each().iter().any(InstallArgs::is_fetched) {
                     words::prepare(&environment).await;
                 }
                 Ok(())

@@ -3,7 +3,7 @@
 use crate::output::{clean, stdout};
 use pijs_llm::catalogue;
 use pijs_llm::choose;
-use pijs_llm::models::Models;
+use pijs_llm::models::{Models, has_client};
 use pijs_llm::provider::Model;
 use serde_json::Value;
 
@@ -13,7 +13,7 @@ pub(crate) fn list(models: &Models, search: &str) {
     if available.is_empty() {
         stdout("No model can be used: no provider has a key.");
         stdout("Set one of these, or store a key in auth.json:");
-        for provider in catalogue::providers() {
+        for provider in catalogue::providers().filter(|provider| has_client(&catalogue::models(&provider.id))) {
             if let Some(name) = provider.env.last() {
                 stdout(&format!("  {:<28} {name}", provider.id));
             }

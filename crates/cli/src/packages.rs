@@ -7,7 +7,8 @@ use crate::args::{InstallArgs, PackageArgs, RemoveArgs, UpdateArgs};
 use crate::consent::{self, Consent, one_line};
 use crate::output::{clean, indented, stderr, stdout};
 use indicatif::{ProgressBar, ProgressStyle};
-use outlook::{Outlook, depends_on};
+pub(crate) use outlook::Outlook;
+use outlook::depends_on;
 use pijs_environment::SystemTimer;
 use pijs_packages::{
     Attempt, BuildInput, Builder, Built, DiscoverOptions, Discovery, GitOptions, InstallCode, Installed, Installer,
@@ -35,6 +36,15 @@ const UPDATES_WAIT: Duration = Duration::from_secs(3 * 24 * 60 * 60);
 
 /// How long an install waits for what it could do without.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// `pi install [SOURCE]...`: one after the other; what fails keeps none of the others away.
+pub(crate) async fn install_all(environment: &Environment, args: &InstallArgs) -> Result<()> {
+    let mut failed = Failed::default();
+    for one in args.each() {
+        failed.note(install(environment, &one).await);
+    }
+    failed.into_result()
+}
 
 /// `pi install [SOURCE]`.
 pub(crate) async fn install(environment: &Environment, args: &InstallArgs) -> Result<()> {
@@ -164,6 +174,9 @@ fn told(
 /// How the installer ends what it says of a dependency that it leaves out.
 const NATIVE: &str = " is a native binary for one system; left out";
 
+/// Native binaries that are named.
+const MOST_NAMED: usize = 3;
+
 /// Prints the warnings about a package. `is_detail`: it works, if need be without a part that the last line names, so
 /// scripts that were not run and `remarks` about its code are one line each.
 fn warn(warnings: &[&String], is_detail: bool, remarks: &[String], id: &str) {
@@ -179,8 +192,10 @@ fn warn(warnings: &[&String], is_detail: bool, remarks: &[String], id: &str) {
         [one] => stderr(&format!("warning: {}", clean(one))),
         several => {
             let names: Vec<String> = several.iter().map(|one| clean(one.trim_end_matches(NATIVE))).collect();
-            let count = names.len();
-            stderr(&format!("warning: {count} native binaries for one system; left out: {}", names.join(", ")));
+            let (count, shown) = (names.len(), names.iter().take(MOST_NAMED).cloned().collect::<Vec<_>>().join(", "));
+            let more = count.saturating_sub(MOST_NAMED);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            stderr(&format!("warning: {count} native binaries for one system; left out: {shown}{more}"));
         }
     }
     match scripts.as_slice() {
@@ -478,7 +493,10 @@ pub(crate) fn find_package(environment: &Environment, which: &str) -> Result<Pac
             package.name.as_deref().into_iter().chain([id.strip_prefix("npm:").unwrap_or(id)])
         })
         .collect();
-    let similar = similar_names(which, names, str::to_owned);
+    // A scope is easily left out.
+    let scoped = names.iter().find(|name| name.starts_with('@') && name.ends_with(&format!("/{which}")));
+    let scoped = scoped.map(|name| (*name).to_owned());
+    let similar = scoped.or_else(|| similar_names(which, names, str::to_owned));
     let which = which.strip_prefix("path:").unwrap_or(which);
     let named = discovered(environment, vec![which.to_owned()]).map_err(|failure| match similar {
         Some(similar) => {

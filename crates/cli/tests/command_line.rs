@@ -301,6 +301,60 @@ fn a_session_is_exported_in_three_forms() {
 }
 
 #[test]
+fn what_cannot_be_meant_is_said_at_once() {
+    let world = World::new();
+    let model = world.script(&[&["hi"]]);
+    for (args, words) in [
+        (&["hepl"][..], &["did you mean: pi help?"][..]),
+        (&["exts"], &["did you mean: pi ext?"]),
+        (&["--helpp"], &["Unknown option: --helpp", "did you mean --help?"]),
+        (&["-p", "hi", "--model", "openai/x", "--base-url", "http:/x"], &["--base-url", "write http://x"]),
+    ] {
+        world.pi(args).failed(2, words);
+    }
+    assert_eq!(world.pi(&["heap", "-p", "--model", &model]).succeeded().stdout, "hi\n");
+    let help = world.pi(&["--help"]).succeeded().stdout.clone();
+    assert_eq!(help, world.pi(&["-h"]).succeeded().stdout);
+    assert!(!help.contains("see more with"), "{help}");
+    world.pi(&["-p", "hi", "--model", "openai/gpt-5"]).failed(1, &["no key for openai/gpt-5", "OPENAI_API_KEY"]);
+    let listed = world.pi(&["--list-models"]).succeeded().stdout.clone();
+    assert!(listed.contains("ANTHROPIC_API_KEY") && !listed.contains("azure"), "no client for it:\n{listed}");
+    let mut command = world.command(&["-p", "hi", "--model", "openai/gpt-5"]);
+    command.env("OPENAI_API_KEY", "k").env("HTTP_PROXY", "notaurl");
+    let run = run(command);
+    run.failed(1, &["HTTP_PROXY holds no address of a proxy", "http://HOST:PORT"]);
+    assert!(!run.stderr.contains("retry"), "{}", run.stderr);
+}
+
+#[test]
+fn several_packages_are_installed_and_each_is_removed_by_its_name() {
+    let world = World::new();
+    let source = "export default (pi: any) => { pi.on('input', () => {}); };\n";
+    world.write("project/a/package.json", r#"{"name": "hello-ext", "pi": {"extensions": ["index.ts"]}}"#);
+    world.write("project/a/index.ts", source);
+    world.write("project/event.ts", "export default (pi: any) => { pi.on('tool_cal', () => {}); };\n");
+    world.write("project/nothing.ts", "export const x = 1;\n");
+    let run = world.pi(&["install", "./a", "./event.ts", "./missing", "./nothing.ts", "--yes"]);
+    run.failed(1, &["hello-ext", ": works\n", "missing"]);
+    assert!(
+        run.stderr.contains("event.ts: works without its handler of `tool_cal` (no such event)\n"),
+        "{}",
+        run.stderr
+    );
+    assert!(run.stderr.contains("nothing.ts: will not work: this entry does not export"), "{}", run.stderr);
+    let loaded = world.pi(&["-p", "hi", "--model", &world.script(&[&["hi"]])]);
+    loaded.succeeded();
+    for words in ["(event.ts:1:37)", "did you mean \"tool_call\"?", "it has no default export", "nothing.ts:1:1"] {
+        assert!(loaded.stderr.contains(words), "{words:?} is missing in:\n{}", loaded.stderr);
+    }
+    world.pi(&["ext", "explain", "hello-xet"]).failed(1, &["did you mean hello-ext"]);
+    for name in ["hello-ext", "event.ts", "./nothing.ts"] {
+        world.pi(&["remove", name]).succeeded();
+    }
+    assert_eq!(world.pi(&["list"]).succeeded().stdout, "");
+}
+
+#[test]
 fn a_command_that_fails_says_where_it_did() {
     let world = World::new();
     let model = world.script(&[]);

@@ -42,7 +42,7 @@ pub enum Signal {
     UsesEval,
     /// It may read files and talk to servers.
     CanSendFiles,
-    /// The scan found what cannot work here: code from text, native code.
+    /// The scan found what cannot work here.
     Blocked,
     /// Its source hides characters from readers.
     HiddenText,
@@ -94,7 +94,7 @@ impl Signal {
             Self::SteersTheModel => "its code changes what the model is told or does",
             Self::UsesEval => "its code runs code that is not part of it",
             Self::CanSendFiles => "it can read files and talk to servers",
-            Self::Blocked => "its code wants what does not exist here: code from text, native code",
+            Self::Blocked => "its code asks for what does not work here",
             Self::HiddenText => "its source holds invisible characters",
             Self::Undeclared => "its code needs what its manifest does not declare",
             Self::Spoofed => "a call named another capability than it needed",

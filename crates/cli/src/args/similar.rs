@@ -7,7 +7,8 @@ use std::ffi::OsString;
 /// Letters of a command that is recognised whatever follows it. A shorter one is only where it stands alone: `lint` may well
 /// be a prompt beside `list`.
 const LONG_COMMAND: usize = 5;
-/// Letters of the shortest command that is recognised at all: `next` is no misspelt `ext`.
+/// Letters of the shortest command that is recognised by any slip; of a shorter one only by letters behind it, or in another order:
+/// `next` is no misspelt `ext`.
 const SHORTEST_COMMAND: usize = 4;
 
 /// Names that other package managers have for a command.
@@ -17,7 +18,19 @@ const SYNONYMS: [(&str, &str); 2] = [("ls", "list"), ("rm", "remove")];
 pub(crate) fn similar_option(name: &str, registered: &[String]) -> Option<String> {
     let command = <Cli as clap::CommandFactory>::command();
     let own = command.get_arguments().filter(|arg| !arg.is_hide_set()).filter_map(|arg| arg.get_long());
+    // The parser adds this one when it begins.
+    let own = own.chain(["help"]);
     similar_names(name, own.chain(registered.iter().map(String::as_str)), |found| format!("--{found}"))
+}
+
+/// Refuses an option that is `--help` or `--version` but for a slip: whoever asks for those wants no session.
+pub(crate) fn misspelt_help(flags: &[super::ExtensionFlag]) -> Result<(), Failure> {
+    let meant = flags.iter().find_map(|flag| Some((&flag.name, similar(&flag.name, ["help", "version"])?)));
+    match meant {
+        Some((name, meant)) => Err(Failure::usage(format!("Unknown option: --{name}"))
+            .help(format!("did you mean --{meant}? pi --help lists the options; extensions may register more"))),
+        None => Ok(()),
+    }
 }
 
 /// Refuses a command line that begins with a misspelt sub-command: as a prompt, it would ask the model.
@@ -59,7 +72,9 @@ fn called<'a>(command: &'a clap::Command, name: &str) -> Option<&'a clap::Comman
 
 /// The sub-command that a word stands for that is none.
 fn meant<'a>(command: &'a clap::Command, word: &str, rest: &[&str]) -> Option<&'a str> {
-    let names = || command.get_subcommands().filter(|known| !known.is_hide_set()).map(clap::Command::get_name);
+    let own = || command.get_subcommands().filter(|known| !known.is_hide_set()).map(clap::Command::get_name);
+    // The parser adds this one when it begins.
+    let names = || own().chain(["help"]);
     let said = rest.iter().filter(|word| !word.starts_with('-')).count();
     if let Some((_, meant)) = SYNONYMS.iter().find(|(synonym, _)| *synonym == word)
         && said <= 1
@@ -69,6 +84,10 @@ fn meant<'a>(command: &'a clap::Command, word: &str, rest: &[&str]) -> Option<&'
     let aliases = command.get_subcommands().flat_map(clap::Command::get_all_aliases);
     let long = similar(word, names().chain(aliases).filter(|name| name.len() >= LONG_COMMAND));
     let is_slip = |name: &&str| {
+        if name.len() < SHORTEST_COMMAND {
+            let is_longer = word.len() == name.len() + 1 && word.starts_with(*name);
+            return word != *name && (is_longer || is_reordered(word, name));
+        }
         let is_short = (SHORTEST_COMMAND..LONG_COMMAND).contains(&name.len());
         // Another letter in place of one makes another word: `last`, `lint`, `lift`.
         is_short
@@ -97,6 +116,7 @@ mod tests {
         assert_eq!(similar_option("modle", &[]).as_deref(), Some("--model or --mode"), "as near");
         assert_eq!(similar_option("no-extension", &[]).as_deref(), Some("--no-extensions"));
         assert_eq!(similar_option("plna", &["plan".to_owned()]).as_deref(), Some("--plan"));
+        assert_eq!(similar_option("helpp", &[]).as_deref(), Some("--help"));
         assert_eq!(similar_option("frobnicate", &[]), None);
     }
 
@@ -117,6 +137,10 @@ mod tests {
             "pi ls --json",
             "pi rm x",
             "pi unisntall x",
+            "pi hepl",
+            "pi helpp",
+            "pi exts",
+            "pi mpc",
             "pi ext grants alow x exec",
             "pi ext grnats allow x exec",
         ] {
@@ -128,6 +152,11 @@ mod tests {
             "pi uninstall x",
             "pi hello",
             "pi -p instal",
+            "pi heap",
+            "pi held",
+            "pi text",
+            "pi exts of this",
+            "pi help",
             "pi lint",
             "pi lint src",
             "pi lst of files",

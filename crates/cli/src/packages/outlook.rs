@@ -4,6 +4,7 @@
 //! may never run is something that the package does without, as is what a realm refuses and what its user has not granted.
 //! Not named is what pi on Node lacks as well: a module of another runtime, and what a library tries and does not depend on.
 
+use pijs_hostcall::prompt::shown;
 use pijs_protocol::artifact::{Finding, Verdict};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -12,11 +13,13 @@ use std::path::Path;
 
 /// Parts that are named; a package that lacks more lacks too much to read.
 const MOST_NAMED: usize = 6;
+/// Characters of a name in the code of a package.
+const LONGEST_NAME: usize = 60;
 /// The finding of an import that leads nowhere.
 const UNRESOLVED: &str = "BD_UNRESOLVED";
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Outlook {
+pub(crate) enum Outlook {
     Works,
     WorksWithout(Vec<String>),
     /// And why.
@@ -68,12 +71,18 @@ fn part(finding: &Finding, depends: &dyn Fn(&str, &str) -> bool) -> Option<Strin
     if library.is_some() && finding.class != Verdict::Blocked {
         return None;
     }
-    let part = match finding.code.as_str() {
-        "BD_NATIVE" => "native code",
-        "BD_WORKER" => "worker threads",
-        _ => return None,
-    };
-    Some(part.to_owned())
+    let named = shown(finding.message.split('`').nth(1).unwrap_or_default(), LONGEST_NAME);
+    match (finding.code.as_str(), finding.class) {
+        ("BD_NATIVE", _) => Some("native code".to_owned()),
+        ("BD_WORKER", _) => Some("worker threads".to_owned()),
+        ("BD_EVENT", _) => Some(format!("its handler of `{named}` (no such event)")),
+        ("BD_API", Verdict::Blocked) if finding.message.starts_with("the tool") => {
+            Some(format!("its tool `{named}` (no name for a tool)"))
+        }
+        ("BD_API", Verdict::Blocked) => Some(format!("`{named}` (no such member of pi)")),
+        ("BD_SCHEMA", Verdict::Blocked) => Some("a tool that has no schema".to_owned()),
+        _ => None,
+    }
 }
 
 /// The package of a library that a file belongs to; `None` for a file of the author's own.
@@ -144,6 +153,21 @@ mod tests {
             assert_eq!(said(&[ends], true), "will not work: `leaf` is none (a.ts:3)");
         }
         let native = finding("BD_NATIVE", Verdict::Blocked, "dep:x@1.0.0/a.js", "loads native code");
+        for (code, class, message, part) in [
+            (
+                "BD_EVENT",
+                Verdict::Warning,
+                "`tool_cal` is an event that never fires",
+                "its handler of `tool_cal` (no such event)",
+            ),
+            ("BD_API", Verdict::Blocked, "`frob` is not a function", "`frob` (no such member of pi)"),
+            ("BD_API", Verdict::Blocked, "the tool `a b` is not registered: no", "its tool `a b` (no name for a tool)"),
+            ("BD_SCHEMA", Verdict::Blocked, "a tool must define one", "a tool that has no schema"),
+        ] {
+            assert_eq!(said(&[finding(code, class, "a.ts", message)], false), format!("works without {part}"));
+        }
+        // What is expected to fail is no part.
+        assert_eq!(said(&[finding("BD_API", Verdict::Warning, "a.ts", "`frob` is not a function")], false), "works");
         let dynamic = finding("BD_DYNAMIC_IMPORT", Verdict::Warning, "a.ts", "computed");
         assert_eq!(
             said(&[absent("a.ts"), native.clone(), native, dynamic], false),

@@ -4,6 +4,7 @@
 //! grants; of one that passes, what was decided is kept once it is in place.
 
 use super::Bar;
+use super::outlook::{Outlook, depends_on};
 use crate::consent::{self, Consent, Decision, Refused, Who};
 use crate::output::clean;
 use crate::terminal::Terminal;
@@ -126,7 +127,11 @@ impl Reviewer {
         if replaces {
             self.check_scopes(&book, &applicant, package)?;
         }
-        let decided = self.bar.suspend(|| consent::decide(&book, &applicant, &who, self.mode, replaces));
+        let findings = output.metadata().findings;
+        let depends = |library: &str, name: &str| depends_on(root, library, name);
+        let outlook = Outlook::new(&findings, !package.entries.is_empty(), false, &depends);
+        let asks = || consent::decide(&book, &applicant, &who, self.mode, (replaces, &outlook));
+        let decided = self.bar.suspend(asks);
         Ok(decided.map(|decision| Review { applicant, decision }))
     }
 
