@@ -24,13 +24,17 @@ fn store() -> EntryConnector {
 
 /// Opens the realm of a plugin folder in throw-away surroundings and runs a test in it.
 fn in_realm(folder: &Path, adapt: impl FnOnce(&mut RealmOptions), test: impl AsyncFnOnce(Rc<PluginRealm>)) {
+    with_plugins(PluginSet::default().folder(folder).expect("read"), adapt, test);
+}
+
+/// The same, of any plugins.
+fn with_plugins(plugins: PluginSet, adapt: impl FnOnce(&mut RealmOptions), test: impl AsyncFnOnce(Rc<PluginRealm>)) {
     let base = tempfile::tempdir().expect("a folder");
     let mut environment = Environment::capture().expect("an environment");
     environment.notices = Notices::new(|_| {});
     let environment = surroundings(&environment, base.path()).expect("made");
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     tokio::task::LocalSet::new().block_on(&runtime, async {
-        let plugins = PluginSet::default().folder(folder).expect("read");
         let mut options = RealmOptions::new(base.path().join("stage"));
         options.session.isolation = Isolation::Thread;
         options.bundled = false;
@@ -284,6 +288,29 @@ fn upstreams_bundled_plugins_load_unmodified() {
             for hook in ["assembly.system", "assembly.user", "turn.started", "turn.response", "entry.recording"] {
                 assert!(loaded.hooks.contains_key(hook), "{hook}: {:?}", loaded.hooks);
             }
+        },
+    );
+}
+
+/// `possumtech/rummy.web` 2.3 loads unmodified beside the bundled plugins, and registers its tool. `RUMMY_UPSTREAM_WEB` names a
+/// checkout with its dependencies installed.
+#[test]
+#[expect(clippy::print_stderr, reason = "why it was left out")]
+fn upstreams_web_plugin_loads_unmodified() {
+    let Some(folder) = std::env::var_os("RUMMY_UPSTREAM_WEB") else {
+        eprintln!("skipped: RUMMY_UPSTREAM_WEB names no checkout of rummy.web");
+        return;
+    };
+    let variables = [("RUMMY_PLUGIN_WEB".to_owned(), folder.to_string_lossy().into_owned())].into_iter().collect();
+    with_plugins(
+        PluginSet::default().variables(&variables, &[]).expect("it is there"),
+        |options| options.bundled = true,
+        async |realm| {
+            realm.initialise().await.expect("the store takes all schemes");
+            let loaded = realm.loaded().await.expect("asked");
+            let web = loaded.plugins.iter().find(|plugin| plugin.name == "web").expect("it was found");
+            assert_eq!((web.kind.as_str(), &web.error), ("class", &None));
+            assert!(loaded.advertised.iter().any(|tool| tool == "search"), "{:?}", loaded.advertised);
         },
     );
 }
