@@ -27,7 +27,7 @@ fn in_realm(folder: &Path, adapt: impl FnOnce(&mut RealmOptions), test: impl Asy
     with_plugins(PluginSet::default().folder(folder).expect("read"), adapt, test);
 }
 
-/// The same, of any plugins.
+/// Opens the realm of any plugins as [`in_realm`] does.
 fn with_plugins(plugins: PluginSet, adapt: impl FnOnce(&mut RealmOptions), test: impl AsyncFnOnce(Rc<PluginRealm>)) {
     let base = tempfile::tempdir().expect("a folder");
     let mut environment = Environment::capture().expect("an environment");

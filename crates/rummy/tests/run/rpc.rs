@@ -210,7 +210,7 @@ pub(crate) fn a_killed_server_loses_nothing_and_its_runs_go_on() {
         "<get path=\"known://plan\"/>\n<update status=\"102\">read the plan</update>",
         "<update status=\"200\">All is done.</update>",
     ];
-    // The same model, which has more to say to the second server.
+    // One model, which has more to say to the second server.
     let model = |replies: &[&str; 2]| script(folder.path(), "model.jsonl", &replies.map(str::to_owned));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {

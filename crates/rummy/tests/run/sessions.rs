@@ -130,6 +130,40 @@ pub(crate) fn a_run_is_in_the_ledger_and_its_tape_replays() {
     assert!(played.divergence.is_none(), "the replay is equal: {:?}", played.divergence);
 }
 
+/// Members of payloads: the hook, whether they are of its first or second argument, names.
+const PAYLOADS: &[(&str, usize, &str)] = &[
+    ("turn.started", 1, "rummy mode prompt isContinuation loopIteration"),
+    ("context.materialized", 1, "runId turn rowCount"),
+    ("assembly.user", 2, "rows loopStartTurn type toolSet contextSize lastContextTokens turn systemPrompt"),
+    ("turn.beforeDispatch", 1, "messages rows contextSize lastPromptTokens assembledTokens ok overflow"),
+    ("turn.beforeDispatch", 2, "rummy ctx"),
+    ("llm.messages", 2, "model projectId runId runAlias turn"),
+    ("llm.request.completed", 1, "model turn usage"),
+    ("llm.reasoning", 2, "commands"),
+    (
+        "turn.response",
+        1,
+        "rummy turn result responseMessage content commands unparsed assembledTokens contextSize systemMsg userMsg",
+    ),
+    ("entry.recording", 1, "scheme path body attributes state outcome"),
+    ("entry.recording", 2, "store runId turn loopId mode"),
+    ("tool.before", 1, "entry rummy"),
+    ("run.state", 1, "run turn status summary history unknowns telemetry"),
+    ("proposal.prepare", 1, "rummy recorded"),
+    ("proposal.pending", 1, "projectId run proposed rummy"),
+    ("proposal.accepting", 2, "runId runRow projectId projectRoot path attrs output db entries"),
+    ("proposal.accepted", 1, "runId path resolvedBody"),
+    ("turn.dispatched", 1, "contextSize ctx rummy"),
+    ("turn.verdict", 1, "continue"),
+    ("turn.verdict", 2, "store runId loopId turn recorded summaryText"),
+    ("turn.completed", 1, "turn turnId recorded summaryText updateText model contextSize usage"),
+    ("run.step.completed", 1, "projectId run turn"),
+    ("act.completed", 1, "projectId run status turn"),
+    ("loop.completed", 1, "runId loopId mode turns"),
+    ("run.created", 1, "runId alias"),
+    ("act.started", 1, "projectId model prompt projectBufferFiles run"),
+];
+
 /// Follows rummy's plugin guide, "Turn Pipeline" and "Run & Loop Lifecycle": hooks fire in the order of the tables, with the payloads that the guide says.
 pub(crate) fn hooks_come_in_the_order_of_the_turn_pipeline() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -178,43 +212,11 @@ pub(crate) fn hooks_come_in_the_order_of_the_turn_pipeline() {
     ]);
     expected.extend(["act.completed", "loop.completed"]);
     assert_eq!(names, expected);
-    let payloads = [
-        ("turn.started", 1, "rummy mode prompt isContinuation loopIteration"),
-        ("context.materialized", 1, "runId turn rowCount"),
-        ("assembly.user", 2, "rows loopStartTurn type toolSet contextSize lastContextTokens turn systemPrompt"),
-        ("turn.beforeDispatch", 1, "messages rows contextSize lastPromptTokens assembledTokens ok overflow"),
-        ("turn.beforeDispatch", 2, "rummy ctx"),
-        ("llm.messages", 2, "model projectId runId runAlias turn"),
-        ("llm.request.completed", 1, "model turn usage"),
-        ("llm.reasoning", 2, "commands"),
-        (
-            "turn.response",
-            1,
-            "rummy turn result responseMessage content commands unparsed assembledTokens contextSize systemMsg userMsg",
-        ),
-        ("entry.recording", 1, "scheme path body attributes state outcome"),
-        ("entry.recording", 2, "store runId turn loopId mode"),
-        ("tool.before", 1, "entry rummy"),
-        ("run.state", 1, "run turn status summary history unknowns telemetry"),
-        ("proposal.prepare", 1, "rummy recorded"),
-        ("proposal.pending", 1, "projectId run proposed rummy"),
-        ("proposal.accepting", 2, "runId runRow projectId projectRoot path attrs output db entries"),
-        ("proposal.accepted", 1, "runId path resolvedBody"),
-        ("turn.dispatched", 1, "contextSize ctx rummy"),
-        ("turn.verdict", 1, "continue"),
-        ("turn.verdict", 2, "store runId loopId turn recorded summaryText"),
-        ("turn.completed", 1, "turn turnId recorded summaryText updateText model contextSize usage"),
-        ("run.step.completed", 1, "projectId run turn"),
-        ("act.completed", 1, "projectId run status turn"),
-        ("loop.completed", 1, "runId loopId mode turns"),
-        ("run.created", 1, "runId alias"),
-        ("act.started", 1, "projectId model prompt projectBufferFiles run"),
-    ];
-    for (hook, part, members) in payloads {
-        let one = seen.iter().find(|one| one[0] == hook).expect("it fired");
+    for (hook, part, members) in PAYLOADS {
+        let one = seen.iter().find(|one| one[0] == *hook).expect("it fired");
         for member in members.split(' ') {
-            let has = one[part].as_array().is_some_and(|names| names.iter().any(|name| name == member));
-            assert!(has, "{hook} lacks {member}: {}", one[part]);
+            let has = one[*part].as_array().is_some_and(|names| names.iter().any(|name| name == member));
+            assert!(has, "{hook} lacks {member}: {}", one[*part]);
         }
     }
 }
