@@ -12,7 +12,7 @@ use pijs_rummy::{
     Decision, EntryConnector, Notification, Proposal, RummyError, RummySession, RunClient, RunFlags, RunMode,
     RunOutcome, RunRequest, SessionOptions, Writer,
 };
-use pijs_runtime::{Environment, Failure, Isolation, ModelConfig, Permissions, Result, SessionConfig};
+use pijs_runtime::{Environment, ExtensionConfig, Failure, Isolation, ModelConfig, Permissions, Result, SessionConfig};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
@@ -62,6 +62,12 @@ pub(crate) struct CommonArgs {
     /// Load the plugins below a folder too; repeatable
     #[arg(long, value_name = "FOLDER")]
     plugins: Vec<PathBuf>,
+    /// Load an extension of pi beside the plugins: what it does on events of streams and calls counts here too; repeatable
+    #[arg(short, long, value_name = "PATH")]
+    extension: Vec<String>,
+    /// Record the realms to a file, which pi replay plays again
+    #[arg(long, value_name = "FILE")]
+    tape: Option<PathBuf>,
     /// Leave out the plugins that pi brings
     #[arg(long)]
     no_bundled: bool,
@@ -134,6 +140,8 @@ impl CommonArgs {
         let config = SessionConfig {
             permissions: Permissions { allow: self.allow, deny: self.deny, ..Permissions::default() },
             isolation: self.isolation,
+            extensions: ExtensionConfig { named: self.extension, ..ExtensionConfig::default() },
+            tape: self.tape,
             model: ModelConfig {
                 name: self.model,
                 api_key: self.api_key,

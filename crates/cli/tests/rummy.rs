@@ -2,6 +2,9 @@
 
 mod support;
 
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
+use std::time::Duration;
 use support::{Run, World};
 
 const RUN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/rummy/runs/whole.jsonl");
@@ -41,4 +44,39 @@ fn nobody_to_ask_is_a_rejection() {
     let ran = pi(&world, &["rummy", "run", "Tidy the notes.", "--model", &model]);
     assert!(ran.stderr.contains("nobody can be asked"), "{}", ran.stderr);
     assert_eq!(world.read("project/notes.txt"), "first\nsecond\nthird\n");
+}
+
+#[test]
+fn a_run_that_was_killed_goes_on_and_a_tape_replays() {
+    let world = World::new();
+    world.write("project/notes.txt", "first\nsecond\nthird\n");
+    let model = world.script(&[
+        &["<set path=\"known://plan\">wait, then end</set>\n<update status=\"102\">planned</update>"],
+        &["<sh>touch started; sleep 600</sh>\n<update status=\"102\">waited</update>"],
+    ]);
+    let grants = ["--allow", "exec", "--allow", "write"];
+    let mut args = vec!["rummy", "run", "Wait.", "--run", "r", "--yolo", "--json", "--model", &model];
+    args.extend(grants);
+    let mut child = world.command(&args).stdout(Stdio::piped()).spawn().expect("it starts");
+    let lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
+    let proposed = lines.map_while(Result::ok).any(|line| line.contains("run/proposal"));
+    assert!(proposed, "the command is proposed");
+    // It was accepted, and runs.
+    while !world.project().join("started").exists() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child.kill().expect("it runs");
+    child.wait().expect("it ended");
+
+    // One model, which has more to say to the next process.
+    world.script(&[&["<update status=\"200\">The wait is over.</update>"]]);
+    let mut args = vec!["rummy", "run", "--run", "r", "--tape", "run.tape", "--model", &model];
+    args.extend(grants);
+    let went_on = pi(&world, &args);
+    assert_eq!(went_on.succeeded().stdout.trim(), "The wait is over.", "{}", went_on.stderr);
+    let entries = pi(&world, &["rummy", "entries", "known://**"]);
+    assert!(entries.succeeded().stdout.contains("known://plan"), "{}", entries.stdout);
+    let replayed = pi(&world, &["replay", "run.tape"]);
+    assert!(replayed.succeeded().stdout.contains("equal"), "{}", replayed.stdout);
+    pi(&world, &["rummy", "run", "--run", "r", "--model", &model]).failed(1, &["interrupted"]);
 }
