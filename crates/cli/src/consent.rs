@@ -68,17 +68,47 @@ pub(crate) enum Refused {
     ByPerson,
 }
 
-/// Decides about a package that is about to be installed, and asks where somebody can be asked. `replaces` says that
-/// another version of it is in place, which is better off with its grants than this one without any; `outlook` is what it is going
-/// to do with all that it asks for.
+/// The open question about one realm of a package.
+struct Open {
+    more: Vec<CapabilityRequest>,
+    brought: Vec<String>,
+    /// Whether answers about it stand.
+    is_update: bool,
+}
+
+/// Decides about a package that is about to be installed, and asks where somebody can be asked: once, about all of its realms together.
+/// `replaces` says that another version of it is in place, which is better off with its grants than this one without any; `outlook`
+/// is what it is going to do with all that it asks for. Returns a decision for each realm.
 pub(crate) fn decide(
     book: &Book,
-    applicant: &Applicant,
+    applicants: &[&Applicant],
     who: &Who<'_>,
     mode: Mode,
     (replaces, outlook): (bool, &Outlook),
-) -> Result<Decision, Refused> {
-    let requests = &applicant.asked.capabilities;
+) -> Result<Vec<Decision>, Refused> {
+    let mut lost_ones = Vec::new();
+    let open: Vec<Open> =
+        applicants.iter().map(|applicant| question(book, applicant, who, replaces, &mut lost_ones)).collect();
+    if !lost_ones.is_empty() {
+        return Err(Refused::Widened(lost_ones.iter().map(words).collect()));
+    }
+    let answer = match who {
+        Who::Person(terminal) if open.iter().any(|open| !open.more.is_empty()) => {
+            Some(by_person(terminal, applicants, &open, outlook).ok_or(Refused::ByPerson)?)
+        }
+        _ => None,
+    };
+    Ok(open.into_iter().map(|open| decided(open, who, mode, answer.as_deref())).collect())
+}
+
+/// What is to be asked about one realm. What an update would run without goes to `lost_ones`.
+fn question(
+    book: &Book,
+    applicant: &Applicant,
+    who: &Who<'_>,
+    replaces: bool,
+    lost_ones: &mut Vec<CapabilityRequest>,
+) -> Open {
     let mut book = book.clone();
     let before = book.packages.remove(&applicant.key);
     let mut brought = match before.as_ref().and_then(|record| record.brings.as_ref()) {
@@ -87,28 +117,31 @@ pub(crate) fn decide(
     };
     brought.extend(also_brought(&book, &applicant.offers));
     if let (Who::Nobody, true, Some(record)) = (who, replaces && guard!(InstallKeepWorking), &before) {
-        let lost = lost(record, applicant);
-        if !lost.is_empty() {
-            return Err(Refused::Widened(lost.iter().map(words).collect()));
-        }
+        lost_ones.extend(lost(record, applicant));
     }
     let before = before.filter(|record| !is_other(record, applicant));
     let more = match &before {
         Some(record) if matches!(who, Who::Yes { anew: true }) => not_granted(record, &applicant.asked),
         Some(record) => widening(&record.manifest(), &applicant.asked),
-        None => requests.clone(),
+        None => applicant.asked.capabilities.clone(),
     };
-    let has_seen = !more.is_empty() && matches!(who, Who::Person(_));
+    Open { more, brought, is_update: before.is_some() }
+}
+
+/// The decision about one realm; `answer` is what a person granted of all that the package asks for.
+fn decided(open: Open, who: &Who<'_>, mode: Mode, answer: Option<&[CapabilityRequest]>) -> Decision {
+    let Open { more, brought, is_update } = open;
+    let has_seen = answer.is_some();
     let chosen = if more.is_empty() {
         Some((Vec::new(), By::Install))
     } else {
         match who {
             Who::Yes { .. } => Some((more.clone(), By::Yes)),
-            Who::Person(terminal) => {
-                let chosen = by_person(terminal, applicant, before.is_some(), &more, (brought.as_slice(), outlook));
-                Some((chosen.ok_or(Refused::ByPerson)?, By::Install))
+            Who::Person(_) => {
+                let granted = answer.unwrap_or_default();
+                Some((more.iter().filter(|request| granted.contains(request)).cloned().collect(), By::Install))
             }
-            Who::Nobody if before.is_some() => None,
+            Who::Nobody if is_update => None,
             Who::Nobody if mode == Mode::Strict => Some((Vec::new(), By::Unattended)),
             Who::Nobody => {
                 let steering = |request: &&CapabilityRequest| MODEL_FACING.contains(&request.capability.as_str());
@@ -116,7 +149,7 @@ pub(crate) fn decide(
             }
         }
     };
-    Ok(Decision { chosen, more, brought, has_seen })
+    Decision { chosen, more, brought, has_seen }
 }
 
 /// Returns the requests of a package that it does not hold; one that was answered *never* is left out.
@@ -312,32 +345,32 @@ fn is_said(signal: &Signal) -> bool {
 /// Asks a person what is granted; `None`: the package is not to be installed.
 fn by_person(
     terminal: &Terminal,
-    applicant: &Applicant,
-    is_update: bool,
-    more: &[CapabilityRequest],
-    (brought, outlook): (&[String], &Outlook),
+    applicants: &[&Applicant],
+    open: &[Open],
+    outlook: &Outlook,
 ) -> Option<Vec<CapabilityRequest>> {
     // A folder may be called anything, also what looks like a line of this question.
-    let who = shown(&applicant.id, OFFERED_WORDS);
+    let who = shown(applicants.first().map(|applicant| applicant.id.as_str()).unwrap_or_default(), OFFERED_WORDS);
+    let is_update = open.iter().any(|open| open.is_update);
+    let mut more: Vec<CapabilityRequest> = Vec::new();
+    for request in open.iter().flat_map(|open| &open.more) {
+        if !more.contains(request) {
+            more.push(request.clone());
+        }
+    }
     let mut text =
         if is_update { format!("\n{who} asks for more than it was granted:\n") } else { format!("\n{who} asks to\n") };
-    for request in more {
+    for request in &more {
         text.push_str(&format!("  {} {}\n", if is_update { "+" } else { "-" }, words(request)));
     }
-    brought.iter().for_each(|line| text.push_str(&format!("  {line}\n")));
-    for note in combinations(&applicant.asked.capabilities) {
+    open.iter().flat_map(|open| &open.brought).for_each(|line| text.push_str(&format!("  {line}\n")));
+    let all: Vec<CapabilityRequest> =
+        applicants.iter().flat_map(|applicant| applicant.asked.capabilities.clone()).collect();
+    for note in combinations(&all) {
         text.push_str(&format!("  note: {note}\n"));
     }
-    for signal in applicant.evidence.signals().iter().filter(|signal| !is_said(signal)) {
-        let places = match (signal, applicant.hidden_text.as_slice()) {
-            (Signal::HiddenText, [place]) => format!(": {}", shown(place, OFFERED_WORDS)),
-            (Signal::HiddenText, [first, more @ ..]) => {
-                let plural = if more.len() == 1 { "" } else { "s" };
-                format!(": {} and {} more place{plural}", shown(first, OFFERED_WORDS), more.len())
-            }
-            _ => String::new(),
-        };
-        text.push_str(&format!("  note: {}{places}\n", signal.words()));
+    for applicant in applicants {
+        notes(applicant).for_each(|note| text.push_str(&note));
     }
     if *outlook != Outlook::Works {
         // It names what the code names.
@@ -362,6 +395,22 @@ fn by_person(
         }
     }
     None
+}
+
+/// What the scan holds against one realm, a line each.
+fn notes(applicant: &Applicant) -> impl Iterator<Item = String> + '_ {
+    let signals = applicant.evidence.signals().iter().filter(|signal| !is_said(signal));
+    signals.map(|signal| {
+        let places = match (signal, applicant.hidden_text.as_slice()) {
+            (Signal::HiddenText, [place]) => format!(": {}", shown(place, OFFERED_WORDS)),
+            (Signal::HiddenText, [first, more @ ..]) => {
+                let plural = if more.len() == 1 { "" } else { "s" };
+                format!(": {} and {} more place{plural}", shown(first, OFFERED_WORDS), more.len())
+            }
+            _ => String::new(),
+        };
+        format!("  note: {}{places}\n", signal.words())
+    })
 }
 
 /// Answers that may be none of those that are asked for, before the package is not installed.

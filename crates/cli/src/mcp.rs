@@ -6,6 +6,7 @@ use crate::terminal::Terminal;
 use pijs_durable::{Disk, Replace};
 use pijs_mcp::config::{self, Reach, ServerConfig, ServerEntry, Source};
 use pijs_mcp::server::{Phase, Status};
+use pijs_packages::PackageEntry;
 use pijs_runtime::trust::Trust;
 use pijs_runtime::{Environment, Failure, Interface, Permissions, Result, mcp, similar_names};
 use serde_json::{Value, json};
@@ -122,6 +123,21 @@ pub(crate) fn documents(environment: &Environment) -> Result<Vec<Value>> {
     let (servers, problems) = mcp::servers(environment)?;
     problems.iter().for_each(|problem| stderr(&clean(&format!("warning: {problem}"))));
     Ok(servers.iter().map(|server| document(environment, server)).collect())
+}
+
+/// The servers of a package's manifest, as those of `mcp.json` are shown.
+pub(crate) fn documents_of(environment: &Environment, package: &PackageEntry) -> Vec<Value> {
+    let (servers, problems) = match package.loose_file() {
+        Some(_) => Default::default(),
+        None => mcp::servers_of_package(package.id.as_str(), &package.root),
+    };
+    problems.iter().for_each(|problem| stderr(&clean(&format!("warning: {}: {problem}", package.id))));
+    let shown = |server: &ServerConfig| {
+        let mut shown = document(environment, server);
+        shown["origin"] = json!(package.id);
+        shown
+    };
+    servers.iter().map(shown).collect()
 }
 
 fn document(environment: &Environment, server: &ServerConfig) -> Value {

@@ -12,8 +12,9 @@ use outlook::depends_on;
 use pijs_environment::SystemTimer;
 use pijs_packages::{
     Attempt, BuildInput, Builder, Built, DiscoverOptions, Discovery, GitOptions, InstallCode, Installed, Installer,
-    PackageEntry, Progress, Scope, count_resources, resolve_extensions,
+    PackageEntry, Progress, Scope, count_resources, package_of_realm, realms, resolve_extensions,
 };
+use pijs_protocol::ExtensionId;
 use pijs_runtime::Environment;
 use pijs_runtime::applicant::{Applicant, grant_key};
 use pijs_runtime::compile::{Compiler, input_of};
@@ -102,9 +103,12 @@ async fn fetch_supplied(environment: &Environment, installed: &Installed, regist
     let compiler = Compiler::new(environment);
     let _slow = Slow::begin(&environment.notices, format!("preparing what pi supplies to {}", installed.id));
     let fetched = async {
-        let output = compiler.build(&installed.id, &input_of(&installed.id, root(installed), &installed.entries))?;
         let supplier = Supplier::new(environment, compiler.cache()).registry(registry);
-        supplier.for_extension(&output.metadata()).await
+        for (id, entries) in realms(&ExtensionId::new(&*installed.id), root(installed), &installed.entries) {
+            let output = compiler.build(id.as_str(), &input_of(id.as_str(), root(installed), &entries))?;
+            supplier.for_extension(&output.metadata()).await?;
+        }
+        Ok::<_, Failure>(())
     };
     let reason = match tokio::time::timeout(PATIENCE, fetched).await {
         Ok(Ok(_)) => None,
@@ -133,10 +137,12 @@ fn told(
     args: &InstallArgs,
 ) -> Result<Option<String>> {
     // Without code of its own there is nothing to consent to.
-    let agreed =
-        if installed.entries.is_empty() { None } else { Some(consent_to(reviewer, installed, args.common.local)?) };
+    let agreed = match installed.entries.is_empty() {
+        true => Vec::new(),
+        false => consent_to(reviewer, installed, args.common.local)?,
+    };
     let warnings = distinct(&installed.warnings);
-    let missing = agreed.as_ref().is_some_and(|(_, consent)| !consent.missing.is_empty());
+    let missing = agreed.iter().any(|(_, consent)| !consent.missing.is_empty());
     let depends = |library: &str, name: &str| depends_on(root(installed), library, name);
     let outlook = Outlook::new(&reviewer.findings(&installed.id), is_useful(installed), missing, &depends);
     let is_detail = !matches!(outlook, Outlook::WillNotWork(_));
@@ -145,8 +151,7 @@ fn told(
         let document = json!({
             "id": installed.id, "source": installed.source, "version": installed.version, "path": installed.path,
             "entries": installed.entries, "dependencies": installed.dependencies, "warnings": warnings, "outlook": outlook.to_string(),
-            "granted": agreed.as_ref().map(|(_, consent)| &consent.granted),
-            "missing": agreed.as_ref().map(|(_, consent)| &consent.missing),
+            "granted": of_all(&agreed, |consent| consent.granted.clone()), "missing": of_all(&agreed, |consent| consent.missing.clone()),
             "resources": resources(installed),
         });
         stdout(&document.to_string());
@@ -162,13 +167,24 @@ fn told(
     if args.common.local && !Trust::read(environment)?.covers(&environment.dirs.cwd) {
         stderr("note: packages of this folder are loaded once you run: pi trust");
     }
-    if let Some((applicant, consent)) = &agreed {
+    for (applicant, consent) in &agreed {
         if !consent.has_seen {
             consent.brought.iter().for_each(|line| stderr(&format!("  {line}")));
         }
         consent::explain_missing(applicant, consent, &reviewer.command.of(&installed.id));
     }
     Ok(Some(clean(&format!("{}: {outlook}", named(installed)))))
+}
+
+/// What the realms of a package came to together, each part once; `None` for a package without code.
+fn of_all<T: PartialEq>(agreed: &[(Applicant, Consent)], part: impl Fn(&Consent) -> Vec<T>) -> Option<Vec<T>> {
+    let mut all = Vec::new();
+    for one in agreed.iter().flat_map(|(_, consent)| part(consent)) {
+        if !all.contains(&one) {
+            all.push(one);
+        }
+    }
+    (!agreed.is_empty()).then_some(all)
 }
 
 /// How the installer ends what it says of a dependency that it leaves out.
@@ -250,7 +266,7 @@ fn contents(installed: &Installed) -> String {
 }
 
 /// Keeps what was decided about an installed package before it was put in place.
-fn consent_to(reviewer: &Reviewer, installed: &Installed, local: bool) -> Result<(Applicant, Consent)> {
+fn consent_to(reviewer: &Reviewer, installed: &Installed, local: bool) -> Result<Vec<(Applicant, Consent)>> {
     let (id, root) = (installed.id.as_str(), root(installed));
     reviewer.keep(&Reviewed { id, root, entries: &installed.entries, scope: scope(local) })
 }
@@ -259,8 +275,11 @@ fn consent_to(reviewer: &Reviewer, installed: &Installed, local: bool) -> Result
 pub(crate) async fn install_quietly(environment: &Environment, args: &InstallArgs) -> Result<Vec<Installed>> {
     let compiler = Compiler::new(environment);
     let builder = move |input: &BuildInput| -> pijs_packages::Result<Built> {
-        let built = compiler.build(&input.id, &input_of(&input.id, &input.root, &input.entries));
-        built.map(|_| Built::default()).map_err(|failure| review::not_built(input, &failure))
+        for (id, entries) in realms(&ExtensionId::new(&*input.id), &input.root, &input.entries) {
+            let built = compiler.build(id.as_str(), &input_of(id.as_str(), &input.root, &entries));
+            built.map_err(|failure| review::not_built(input, &failure))?;
+        }
+        Ok(Built::default())
     };
     let progress = Arc::new(Bar::new(environment));
     let attempts = install_with(environment, args, &progress, Arc::new(builder)).await;
@@ -349,10 +368,8 @@ async fn updated(
 ) -> Result<()> {
     let mut brought = Vec::new();
     if !installed.entries.is_empty() {
-        let (_, consent) = consent_to(reviewer, installed, args.common.local)?;
-        if !consent.has_seen {
-            brought = consent.brought;
-        }
+        let consents = consent_to(reviewer, installed, args.common.local)?.into_iter().map(|(_, consent)| consent);
+        brought = consents.filter(|consent| !consent.has_seen).flat_map(|consent| consent.brought).collect();
     }
     if args.common.json {
         return Ok(());
@@ -396,10 +413,25 @@ pub(crate) fn remove(environment: &Environment, args: &RemoveArgs) -> Result<()>
     let _slow = Slow::begin(&environment.notices, format!("removing {}: waiting for the disk", args.source));
     let removed = reader(environment)?.remove(&args.source, scope(args.local))?;
     // Whatever comes under this name next is asked about anew, and has made nothing.
-    let key = grant_key(&environment.dirs, &removed.id, Some(scope(args.local)));
-    GrantFile::new(environment, Arc::new(SystemTimer::new())).change(|book| book.packages.remove(&key))?;
-    let forgotten = MadeFolder::new(environment).forget(&key);
-    forgotten.map_err(|error| Failure::failed(format!("{}: what it made is not forgotten: {error}", clean(&key))))?;
+    let of = |id: &str| grant_key(&environment.dirs, id, Some(scope(args.local)));
+    let own = of(&removed.id);
+    let keys = GrantFile::new(environment, Arc::new(SystemTimer::new())).change(|book| {
+        // Its components go with it. The key of one begins with the package's, and ends as all keys of the scope do.
+        let end = own.strip_prefix(&removed.id).unwrap_or_default();
+        let is_its = |key: &str| {
+            let id = key.strip_suffix(end).unwrap_or(key);
+            key == own || package_of_realm(id).is_some_and(|package| package == removed.id && of(id) == key)
+        };
+        let mut keys: Vec<String> = book.packages.keys().filter(|key| is_its(key)).cloned().collect();
+        keys.iter().for_each(|key| _ = book.packages.remove(key));
+        keys.push(own.clone());
+        keys
+    })?;
+    for key in keys {
+        let forgotten = MadeFolder::new(environment).forget(&key);
+        forgotten
+            .map_err(|error| Failure::failed(format!("{}: what it made is not forgotten: {error}", clean(&key))))?;
+    }
     stderr(&format!("removed {}", clean(&removed.id)));
     Ok(())
 }
@@ -439,7 +471,9 @@ pub(crate) fn list(environment: &Environment, json: bool) -> Result<()> {
 /// `pi ext list`: what a session would load here, in load order.
 pub(crate) fn loaded(environment: &Environment, named: Vec<String>, as_json: bool) -> Result<()> {
     let found = discovered(environment, named)?;
-    let servers = crate::mcp::documents(environment)?;
+    let mut servers = crate::mcp::documents(environment)?;
+    let brought = found.packages.iter().flat_map(|package| crate::mcp::documents_of(environment, package));
+    servers.extend(brought.collect::<Vec<_>>());
     if as_json {
         let mut documents: Vec<_> = found.packages.iter().map(|package| json!({
             "id": package.id, "name": package.name, "root": package.root, "entries": package.entries, "origin": format!("{:?}", package.origin),
@@ -473,8 +507,11 @@ pub(crate) fn find_package(environment: &Environment, which: &str) -> Result<Pac
         return Ok(package.clone());
     }
     // A folder goes by the name in its manifest, as long as no other has that name.
-    let named: Vec<&PackageEntry> =
-        found.packages.iter().filter(|package| package.name.as_deref() == Some(which)).collect();
+    let named: Vec<&PackageEntry> = found
+        .packages
+        .iter()
+        .filter(|package| package.name.as_deref() == Some(which) && package_of_realm(package.id.as_str()).is_none())
+        .collect();
     match named.as_slice() {
         [package] => return Ok((*package).clone()),
         [] => {}

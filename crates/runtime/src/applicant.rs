@@ -10,7 +10,7 @@ use pijs_hostcall::{Evidence, Mode};
 use pijs_packages::{Dirs, Scope};
 use pijs_protocol::artifact::{ArtifactMetadata, Finding, Offers};
 use pijs_protocol::guard;
-use pijs_protocol::manifest::CapabilityManifest;
+use pijs_protocol::manifest::{CapabilityManifest, Scope as ManifestScope};
 use serde_json::Value;
 use std::path::Path;
 
@@ -71,7 +71,10 @@ impl Applicant {
             id: id.to_owned(),
             key: grant_key(&environment.dirs, id, installed),
             code: code_digest(&metadata.inputs),
-            asked: asked(&metadata.capabilities, declared.as_ref()),
+            asked: match loose {
+                true => asked(&metadata.capabilities, declared.as_ref()),
+                false => with_servers(asked(&metadata.capabilities, declared.as_ref()), id, root),
+            },
             evidence: Evidence::of_scan(&metadata.capabilities, findings, declared.as_ref()),
             found: metadata.capabilities.clone(),
             offers: metadata.offers.clone(),
@@ -86,6 +89,34 @@ impl Applicant {
         let is_worked_on = !self.is_artifact || !guard!(GrantsArtifact);
         Present { code: &self.code, asked: &self.asked, local: self.id.starts_with("path:") && is_worked_on }
     }
+}
+
+/// Adds what the MCP servers of a package's manifest need to start, and the use of their tools.
+fn with_servers(mut asked: CapabilityManifest, id: &str, root: &Path) -> CapabilityManifest {
+    for request in crate::mcp::requests_of_package(id, root) {
+        match asked.capabilities.iter_mut().find(|known| known.capability == request.capability) {
+            Some(known) => known.scope = joined(known.scope.take(), request.scope),
+            None => asked.capabilities.push(request),
+        }
+    }
+    asked.capabilities.sort_by(|a, b| a.capability.cmp(&b.capability));
+    asked
+}
+
+/// Joins two scopes of one capability. An absent scope covers anything.
+fn joined(one: Option<ManifestScope>, other: Option<ManifestScope>) -> Option<ManifestScope> {
+    let (one, other) = (one?, other?);
+    let lists = |one: Option<Vec<String>>, other: Option<Vec<String>>| match (one, other) {
+        (Some(one), Some(other)) => Some([one, other].concat()),
+        (one, other) => one.or(other),
+    };
+    Some(ManifestScope {
+        paths: lists(one.paths, other.paths),
+        hosts: lists(one.hosts, other.hosts),
+        env: lists(one.env, other.env),
+        commands: lists(one.commands, other.commands),
+        tools: lists(one.tools, other.tools),
+    })
 }
 
 /// Under which name answers about the package `id` are kept, which is installed for `installed`. Which code a project

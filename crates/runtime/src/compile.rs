@@ -57,7 +57,8 @@ impl Compiler {
     pub fn build(&self, id: &str, input: &Input) -> Result<BuildOutput, BuildFailure> {
         let foreign = ["npm:", "git:"].iter().any(|origin| id.starts_with(origin));
         let is_in_store = foreign && self.stores.iter().any(|store| input.path().starts_with(store));
-        let locked = is_in_store.then(|| input.clone().locked(&self.lock, id));
+        let package = pijs_packages::package_of_realm(id).unwrap_or(id);
+        let locked = is_in_store.then(|| input.clone().locked(&self.lock, package));
         let input = locked.as_ref().unwrap_or(input);
         let sealed = (foreign || input.is_artifact()).then(Seal::default);
         let options = BuildOptions { sealed, ..self.options.clone() };

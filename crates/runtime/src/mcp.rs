@@ -33,10 +33,10 @@ use pijs_host::{Event, Host};
 use pijs_hostcall::book::{Present, Record, Standing};
 use pijs_hostcall::{Connector, Evidence, Ledger, Profile};
 use pijs_mcp::config::{self, MOST_FILE_BYTES, MOST_SERVERS, Parsed, ServerConfig, Source};
-use pijs_mcp::needs::grants_for;
+use pijs_mcp::needs::{grants_for, requests_of};
 use pijs_mcp::server::{Status, extension_of, key_of};
 use pijs_mcp::{McpConnector, Servers, ServersOptions};
-use pijs_protocol::manifest::{CAPABILITY_SCHEMA, CapabilityManifest};
+use pijs_protocol::manifest::{CAPABILITY_SCHEMA, CapabilityManifest, CapabilityRequest};
 use pijs_tools::system::OsToolSystem;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -259,6 +259,23 @@ impl McpSession {
     /// Adds the servers that extensions registered; one of a file comes before one of an extension.
     fn add_registered(&self, loader: &Loader, wanted: &mut Vec<(ServerConfig, Arc<Profile>)>) {
         let packages = loader.host.packages();
+        for package in &packages {
+            let id = package.id().as_str();
+            let Some(root) = package.profile.package_root.as_deref() else { continue };
+            let (servers, problems) = servers_of_package(id, root);
+            let said = |problem: &String| (id.to_owned(), problem.clone());
+            for problem in problems.iter().filter(|problem| self.refused.borrow_mut().insert(said(problem))) {
+                loader.environment.notices.warn(format!("{id}: {problem}"));
+            }
+            for server in servers {
+                if !is_replaced(&loader.host)
+                    && wanted.len() < MOST_SERVERS
+                    && !wanted.iter().any(|(known, _)| config::same(&known.name, &server.name))
+                {
+                    wanted.push((self.at_session(server), Arc::new(package.profile.clone())));
+                }
+            }
+        }
         for (owner, name, config) in loader.host.mcp_servers() {
             let package = packages.iter().find(|package| *package.id() == owner.extension);
             let twin = wanted.iter().find(|(known, _)| config::same(&known.name, &name)).map(|(known, _)| known);
@@ -273,14 +290,8 @@ impl McpSession {
                 (Ok(_), None, Some(_)) if wanted.len() >= MOST_SERVERS => {
                     Some(format!("is one of more than {MOST_SERVERS} servers"))
                 }
-                (Ok(mut server), None, Some(package)) => {
-                    if let Some(home) = self.environment.dirs.home.to_str() {
-                        server.at_home(home);
-                    }
-                    if let Some(enabled) = self.switched.borrow().get(&name) {
-                        server.enabled = *enabled;
-                    }
-                    wanted.push((server, Arc::new(package.profile.clone())));
+                (Ok(server), None, Some(package)) => {
+                    wanted.push((self.at_session(server), Arc::new(package.profile.clone())));
                     None
                 }
             };
@@ -293,6 +304,17 @@ impl McpSession {
         }
     }
 
+    /// A server of an extension, as the user wants it in this session.
+    fn at_session(&self, mut server: ServerConfig) -> ServerConfig {
+        if let Some(home) = self.environment.dirs.home.to_str() {
+            server.at_home(home);
+        }
+        if let Some(enabled) = self.switched.borrow().get(&server.name) {
+            server.enabled = *enabled;
+        }
+        server
+    }
+
     /// How the servers are.
     pub fn statuses(&self) -> Vec<Status> {
         self.servers.statuses()
@@ -302,6 +324,33 @@ impl McpSession {
     pub(crate) fn end(&self) {
         self.servers.end();
     }
+}
+
+/// The servers that the manifest of a package brings, and what is wrong with others. A path that begins with `./` is one of the package.
+pub fn servers_of_package(id: &str, root: &Path) -> (Vec<ServerConfig>, Vec<String>) {
+    let (mut servers, mut problems) = (Vec::new(), Vec::new());
+    // Its components have none of their own.
+    let listed = match pijs_packages::package_of_realm(id) {
+        Some(_) => Vec::new(),
+        None => pijs_packages::manifest_servers(root),
+    };
+    for (name, entry) in listed.into_iter().take(MOST_SERVERS) {
+        match Parsed::of_extension(id, &name, &entry) {
+            Ok(mut server) => {
+                server.at_package(&root.display().to_string());
+                servers.push(server);
+            }
+            Err(problem) => {
+                problems.push(format!("pi.mcpServers of its package.json: {}: {problem}", name.escape_debug()))
+            }
+        }
+    }
+    (servers, problems)
+}
+
+/// What the servers of a package's manifest ask for: their start as it is written, and the use of their tools.
+pub(crate) fn requests_of_package(id: &str, root: &Path) -> Vec<CapabilityRequest> {
+    servers_of_package(id, root).0.iter().flat_map(requests_of).collect()
 }
 
 /// Whether an extension has taken the place of what is here: one that registers `/mcp` connects servers itself, as under pi.

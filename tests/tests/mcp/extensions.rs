@@ -127,3 +127,52 @@ fn the_prompt_names_servers_whose_tools_are_searched_for() {
     assert!(sessions.contains("- mcp__my_s (tool_search): Says things"), "{sessions}");
     assert!(!sessions.contains("Says things again."), "not what the server says of itself: {sessions}");
 }
+
+#[test]
+fn a_package_with_javascript_a_component_and_a_server_is_asked_about_once_and_told_alike() {
+    let world = World::new();
+    let package = world.at("three");
+    fs::create_dir_all(&package).expect("folders");
+    let script = "export default (pi: any) => { pi.registerCommand('three', { handler: async () => { await pi.exec('true', []); } }); };";
+    fs::write(package.join("index.ts"), script).expect("written");
+    let verdict = include_str!("../../../fixtures/guests/text/verdict.wat");
+    fs::write(package.join("judge.wasm"), pijs_wasm::text::core_module(verdict)).expect("written");
+    let manifest = json!({"name": "three", "version": "1.0.0", "pi": {
+        "extensions": ["./index.ts", "./judge.wasm"], "mcpServers": {"s": {"command": SERVER, "args": ["good"], "exposure": "direct"}},
+    }});
+    fs::write(package.join("package.json"), manifest.to_string()).expect("written");
+    let path = package.display().to_string();
+
+    // Nobody says yes: what it asks for is told in one list, and nothing of it is granted.
+    let ran = world.pi(&["install", &path]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(ran.stderr.contains("use tools of MCP servers: s/*") && ran.stderr.contains("run"), "{}", ran.stderr);
+    let (ran, texts) = world.session(&[echo("x")], &[]);
+    assert!(texts[0].contains("not found") && ran.stderr.contains("capability `exec`"), "{texts:?} {}", ran.stderr);
+
+    let ran = world.pi(&["install", &path, "--yes"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let (ran, texts) = world.session(&[echo("x")], &[]);
+    assert_eq!(texts, ["again: x"], "{}", ran.stderr);
+    // The component judges what the model says, in a realm of its own.
+    let said = |text: &str| json!({"events": [{"text": text}], "stop": "end_turn"}).to_string();
+    fs::write(world.at("model.jsonl"), format!("{}\n{}\n", said("# a heading"), said("plain"))).expect("written");
+    let model = format!("script:{}", world.at("model.jsonl").display());
+    let ran = world.pi(&["-p", "/three", "go", "--mode", "json", "--model", &model]);
+    assert!(ran.stdout.contains("stream_verdict"), "{}\n{}", ran.stdout, ran.stderr);
+
+    let listed = world.pi(&["ext", "list"]).stdout;
+    for wanted in ["index.ts", "three#judge.wasm", "mcp:s"] {
+        assert!(listed.contains(wanted), "{wanted}: {listed}");
+    }
+    let explained = world.pi(&["ext", "explain", "three"]).stdout;
+    assert!(explained.contains("allowed  use tools of MCP servers: s/*"), "{explained}");
+    let explained = world.pi(&["ext", "explain", &format!("path:{path}#judge.wasm")]).stdout;
+    assert!(explained.contains("three#judge.wasm"), "{explained}");
+    let ledger = world.ledger();
+    for wanted in ["three\"", "three#judge.wasm\"", "\"method\":\"mcp\""] {
+        assert!(ledger.contains(wanted), "{wanted}: {ledger}");
+    }
+    assert_eq!(world.pi(&["remove", &path]).code, Some(0));
+    assert!(!world.pi(&["ext", "grants"]).stdout.contains("three"), "{}", world.pi(&["ext", "grants"]).stdout);
+}

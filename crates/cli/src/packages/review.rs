@@ -12,7 +12,8 @@ use pijs_environment::SystemTimer;
 use pijs_extc::{BuildFailure, BuildOutput, Diagnostic};
 use pijs_hostcall::book::Book;
 use pijs_hostcall::{Gate, Grant, Mode, Policy, Profile};
-use pijs_packages::{BuildInput, Builder, Built, InstallCode, PackageError, Scope};
+use pijs_packages::{BuildInput, Builder, Built, InstallCode, PackageError, Scope, realms};
+use pijs_protocol::ExtensionId;
 use pijs_protocol::artifact::Finding;
 use pijs_protocol::guard;
 use pijs_runtime::Environment;
@@ -34,7 +35,7 @@ pub(super) struct Reviewer {
     pub(super) command: Asked,
     bar: Arc<Bar>,
     /// What was decided about packages that are on their way into the store.
-    reviews: Mutex<BTreeMap<String, Review>>,
+    reviews: Mutex<BTreeMap<String, Vec<Review>>>,
     findings: Mutex<Findings>,
     /// Remarks of the builds of packages.
     remarks: Mutex<BTreeMap<String, Vec<String>>>,
@@ -107,14 +108,29 @@ impl Reviewer {
         GrantFile::new(&self.environment, Arc::new(SystemTimer::new()))
     }
 
-    fn compile(&self, package: &Reviewed<'_>) -> Result<BuildOutput, BuildFailure> {
-        self.compiler.build(package.id, &input_of(package.id, package.root, package.entries))
+    /// Compiles the realms of a package, each by itself.
+    fn compile_all(&self, package: &Reviewed<'_>) -> Result<Vec<(ExtensionId, BuildOutput)>, BuildFailure> {
+        let id = ExtensionId::new(package.id);
+        let realms = realms(&id, package.root, package.entries).into_iter();
+        let built = realms.map(|(id, entries)| {
+            let output = self.compiler.build(id.as_str(), &input_of(id.as_str(), package.root, &entries))?;
+            Ok((id, output))
+        });
+        built.collect()
     }
 
-    /// Reviews a package that was compiled. `replaces` says whether it takes the place of another version.
-    fn review(&self, package: &Reviewed<'_>, output: &BuildOutput, replaces: bool) -> Result<Result<Review, Refused>> {
-        let Reviewed { id, root, scope, .. } = *package;
-        let applicant = Applicant::new(&self.environment, (id, Some(scope)), root, &output.metadata(), self.mode)?;
+    /// Reviews a package whose realms were compiled. `replaces` says whether it takes the place of another version.
+    fn review(
+        &self,
+        package: &Reviewed<'_>,
+        built: &[(ExtensionId, BuildOutput)],
+        replaces: bool,
+    ) -> Result<Result<Vec<Review>, Refused>> {
+        let Reviewed { root, scope, .. } = *package;
+        let applicants = built.iter().map(|(id, output)| {
+            Applicant::new(&self.environment, (id.as_str(), Some(scope)), root, &output.metadata(), self.mode)
+        });
+        let applicants = applicants.collect::<Result<Vec<_>>>()?;
         let terminal = Terminal::default();
         let has_user = self.environment.stdin_is_terminal && self.environment.stderr_is_terminal;
         let who = match (self.command.yes, has_user) {
@@ -125,14 +141,17 @@ impl Reviewer {
         };
         let book = self.file().read()?;
         if replaces {
-            self.check_scopes(&book, &applicant, package)?;
+            applicants.iter().try_for_each(|applicant| self.check_scopes(&book, applicant, package))?;
         }
-        let findings = output.metadata().findings;
+        let findings: Vec<Finding> = built.iter().flat_map(|(_, output)| output.metadata().findings).collect();
         let depends = |library: &str, name: &str| depends_on(root, library, name);
         let outlook = Outlook::new(&findings, !package.entries.is_empty(), false, &depends);
-        let asks = || consent::decide(&book, &applicant, &who, self.mode, (replaces, &outlook));
-        let decided = self.bar.suspend(asks);
-        Ok(decided.map(|decision| Review { applicant, decision }))
+        let asked: Vec<&Applicant> = applicants.iter().collect();
+        let decided = self.bar.suspend(|| consent::decide(&book, &asked, &who, self.mode, (replaces, &outlook)));
+        Ok(decided.map(|decisions| {
+            let reviews = applicants.into_iter().zip(decisions);
+            reviews.map(|(applicant, decision)| Review { applicant, decision }).collect()
+        }))
     }
 
     /// A scope that cannot be read grants nothing: what the version in place was granted would be lost with it.
@@ -149,18 +168,22 @@ impl Reviewer {
         Ok(())
     }
 
-    /// Keeps what was decided about a package that is in its place now.
-    pub(super) fn keep(&self, package: &Reviewed<'_>) -> Result<(Applicant, Consent)> {
+    /// Keeps what was decided about a package that is in its place now, realm by realm.
+    pub(super) fn keep(&self, package: &Reviewed<'_>) -> Result<Vec<(Applicant, Consent)>> {
         let reviewed = self.reviews.lock().unwrap_or_else(PoisonError::into_inner).remove(package.id);
-        let Review { applicant, decision } = match reviewed {
-            Some(review) => review,
+        let reviews = match reviewed {
+            Some(reviews) => reviews,
             None => {
-                let reviewed = self.review(package, &self.compile(package)?, false)?;
+                let reviewed = self.review(package, &self.compile_all(package)?, false)?;
                 reviewed.map_err(|_| Failure::failed(format!("{}: its grants were not answered", clean(package.id))))?
             }
         };
-        let consent = decision.keep(&self.file(), &applicant)?;
-        Ok((applicant, consent))
+        let file = self.file();
+        let kept = reviews.into_iter().map(|Review { applicant, decision }| {
+            let consent = decision.keep(&file, &applicant)?;
+            Ok((applicant, consent))
+        });
+        kept.collect()
     }
 }
 
@@ -173,7 +196,7 @@ impl Builder for Reviewer {
         }
         let BuildInput { id, root, entries, scope, .. } = input;
         let package = Reviewed { id, root, entries, scope: *scope };
-        let built = self.compile(&package).map_err(|failure| not_built(input, &failure))?;
+        let built = self.compile_all(&package).map_err(|failure| not_built(input, &failure))?;
         if guard!(InstallReview) {
             let review = self
                 .review(&package, &built, input.replaces.is_some())
@@ -186,9 +209,10 @@ impl Builder for Reviewer {
                 })?;
             self.reviews.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone(), review);
         }
-        let findings = built.metadata().findings;
+        let findings = built.iter().flat_map(|(_, output)| output.metadata().findings).collect();
         self.findings.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone(), findings);
-        let warnings = remarks(id, &built.diagnostics);
+        let warnings: Vec<String> =
+            built.iter().flat_map(|(id, output)| remarks(id.as_str(), &output.diagnostics)).collect();
         self.remarks.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone(), warnings.clone());
         Ok(Built { warnings })
     }
