@@ -46,20 +46,24 @@ pub(crate) struct Resolving {
 }
 
 impl Resolving {
-    fn begin(&self, resolution: &Resolution) -> Underway<'_> {
+    /// Begins a resolution; none when somebody is at it already.
+    fn begin(&self, resolution: &Resolution) -> Option<Underway<'_>> {
         let key = (resolution.run_id, resolution.path.clone());
-        self.paths.borrow_mut().insert(key.clone());
-        Underway { resolving: self, key }
+        let is_first = self.paths.borrow_mut().insert(key.clone());
+        is_first.then(|| Underway { resolving: self, key })
+    }
+
+    fn is_underway(&self, run_id: i64, path: &str) -> bool {
+        self.paths.borrow().contains(&(run_id, text::normalize_path(path)))
     }
 
     /// Waits until nobody resolves an entry.
     async fn over(&self, run_id: i64, path: &str) {
-        let key = (run_id, text::normalize_path(path));
         loop {
             let ended = self.ended.notified();
             tokio::pin!(ended);
             ended.as_mut().enable();
-            if !self.paths.borrow().contains(&key) {
+            if !self.is_underway(run_id, path) {
                 return;
             }
             ended.await;
@@ -130,7 +134,9 @@ impl RunDriver<'_> {
             () = self.cancel.cancelled() => Some(Decision::Reject(Some("interrupted".to_owned()))),
             decision = decide => Some(decision),
         };
-        if let Some(decision) = decision {
+        if let Some(decision) = decision
+            && !self.resolving.is_underway(run_id, &proposal.path)
+        {
             let (action, output) = match decision {
                 Decision::Accept(output) => (Action::Accept, output),
                 Decision::Reject(reason) => (Action::Reject, reason),
@@ -152,9 +158,14 @@ impl RunDriver<'_> {
     ///
     /// # Errors
     ///
-    /// The realm or the store failed.
+    /// Somebody resolves it already, or the realm or the store failed.
     pub async fn resolve(&self, resolution: &Resolution, runs_command: bool) -> Result<Settled, RummyError> {
-        let _underway = self.resolving.begin(resolution);
+        let Some(_underway) = self.resolving.begin(resolution) else {
+            return Err(RummyError::Store(format!(
+                "{}: another client resolves it; wait for run/state",
+                resolution.path
+            )));
+        };
         let ctx = self.proposal_context(resolution, runs_command)?;
         let output = resolution.output.clone().unwrap_or_default();
         match resolution.action {

@@ -103,7 +103,11 @@ pub(crate) fn commands_stream_over_rpc_and_end_in_three_ways() {
             let path = asked["params"]["proposed"][0]["path"].as_str().expect("a path").to_owned();
             assert!(path.ends_with(command), "{path}");
             let resolve = json!({ "run": "r", "path": path, "state": "resolved" });
-            assert_eq!(peer.done("set", resolve).await["state"], "resolved");
+            // Both accept it; one of them does.
+            let (one, two) = tokio::join!(peer.call("set", resolve.clone()), other.call("set", resolve));
+            let accepted: Vec<&Value> =
+                [&one, &two].into_iter().filter(|answer| answer["result"]["state"] == "resolved").collect();
+            assert_eq!(accepted.len(), 1, "{one} {two}");
             for (channel, chunk) in [(1, "out "), (2, "err"), (1, command)] {
                 let chunk = json!({ "run": "r", "path": path, "channel": channel, "chunk": chunk });
                 peer.done("stream", chunk).await;
