@@ -14,6 +14,7 @@ pub(crate) use own_state::{is_lines, is_same, without_aside};
 pub use program_view::ProgramView;
 
 use crate::derive::{Access, PathForm, PathUse};
+use pijs_programs::obeyed;
 use pijs_protocol::{HostcallError, guard};
 use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
@@ -118,6 +119,11 @@ impl Places {
         HOME.iter().copied()
     }
 
+    /// Lists the names that are protected in a folder of pi.
+    pub fn protected_in_pi_folder() -> impl Iterator<Item = (&'static str, Protection)> {
+        PI_FOLDER.iter().copied().filter(|(name, _)| !name.starts_with("agent/"))
+    }
+
     /// Whether `path` is in the home where programs keep what they obey: hidden files and folders, and folders of programs.
     /// A grant that covers the home covers none of these; who is to write there names them. Whoever begins in one works on it.
     pub(crate) fn is_in_settings(&self, path: &Path) -> bool {
@@ -171,7 +177,7 @@ impl Places {
     /// is made. Everything else there is code, or somebody else's.
     pub(crate) fn is_own_data(&self, path: &Path, access: Access, root: Option<&Path>) -> bool {
         let names: Vec<&OsStr> = path.iter().collect();
-        let runs = |at: usize| look_up(&names[at..], ANYWHERE) != Protection::None;
+        let runs = |at: usize| anywhere(&names[at..]) != Protection::None;
         root.is_some_and(|root| {
             self.beside_extensions(path).is_some_and(|names| own_data::is_own_data(&names, root, access))
                 && !(0..names.len()).any(runs)
@@ -188,14 +194,13 @@ impl Places {
     /// Whether something protected would lie below `path` if a folder or a link were there: the names that it brings along
     /// are nobody's to decide one by one, since they can change until it is in its place.
     pub fn is_above_protected(&self, path: &Path) -> bool {
-        let begins = |names: &[&OsStr], table: &[(&str, Protection)]| {
-            let leads = |pattern: &str| {
-                let mut wanted = pattern.split('/');
-                let fits = names.iter().all(|name| wanted.next().is_some_and(|want| name.eq_ignore_ascii_case(want)));
-                fits && wanted.next().is_some()
-            };
-            table.iter().any(|(pattern, _)| leads(pattern))
+        let leads = |names: &[&OsStr], pattern: &str| {
+            let mut wanted = pattern.split('/');
+            let fits = names.iter().all(|name| wanted.next().is_some_and(|want| name.eq_ignore_ascii_case(want)));
+            fits && wanted.next().is_some()
         };
+        let begins =
+            |names: &[&OsStr], table: &[(&str, Protection)]| table.iter().any(|(pattern, _)| leads(names, pattern));
         let inside = |folder: &Path, table| {
             under(folder, path).is_some() || under(path, folder).is_some_and(|rest| begins(&rest, table))
         };
@@ -204,7 +209,9 @@ impl Places {
             || self.pi_folders.iter().any(|folder| inside(folder, PI_FOLDER))
             || inside(&self.home, HOME)
             || self.is_above_own_state(path)
-            || (0..names.len()).any(|at| begins(&names[at..], ANYWHERE))
+            || (0..names.len()).any(|at| {
+                begins(&names[at..], ANYWHERE) || obeyed::FOLDERS.iter().any(|name| leads(&names[at..], name))
+            })
     }
 
     fn protected(&self, path: &Path) -> Protection {
@@ -240,7 +247,7 @@ impl Places {
         }
         let names: Vec<&OsStr> = path.iter().collect();
         for at in 0..names.len() {
-            match look_up(&names[at..], ANYWHERE) {
+            match anywhere(&names[at..]) {
                 Protection::None => {}
                 Protection::RunsLater => worst = Protection::RunsLater,
                 stronger => return stronger,
@@ -300,9 +307,12 @@ pub fn may_hold_secrets(path: &str) -> bool {
     if name == "config" && names.next().is_some_and(|folder| folder.eq_ignore_ascii_case(".git")) {
         return true;
     }
-    let (stem, ending) = name.rsplit_once('.').unwrap_or((&name, ""));
+    // A copy holds what its file does.
+    let ends = [".bak", ".old", ".orig", ".save", "~"];
+    let name = ends.iter().find_map(|end| name.strip_suffix(end)).unwrap_or(&name);
+    let (stem, ending) = name.rsplit_once('.').unwrap_or((name, ""));
     let stem = stem.trim_start_matches('.');
-    if SECRET_ENDINGS.contains(&ending) || SECRET_NAMES.contains(&name.as_str()) || SECRET_STEMS.contains(&stem) {
+    if SECRET_ENDINGS.contains(&ending) || SECRET_NAMES.contains(&name) || SECRET_STEMS.contains(&stem) {
         return true;
     }
     let sample = ["example", "sample", "template", "dist"].contains(&ending);
@@ -319,6 +329,7 @@ const SECRET_NAMES: &[&str] = &[
     ".envrc",
     ".git-credentials",
     ".htpasswd",
+    ".mcp.json",
     ".netrc",
     ".npmrc",
     ".pgpass",
@@ -328,6 +339,7 @@ const SECRET_NAMES: &[&str] = &[
     "id_ecdsa",
     "id_ed25519",
     "id_rsa",
+    "mcp.json",
 ];
 const SECRET_STEMS: &[&str] = &[
     "auth",
@@ -390,15 +402,67 @@ fn below<'a>(path: &'a Path, folder: &Path) -> Option<std::path::Iter<'a>> {
 }
 
 fn look_up(names: &[&OsStr], table: &[(&str, Protection)]) -> Protection {
-    for (pattern, protection) in table {
-        let mut wanted = pattern.split('/');
-        let mut found = names.iter();
-        let matches = wanted.all(|want| found.next().is_some_and(|name| name.eq_ignore_ascii_case(want)));
-        if matches {
-            return *protection;
+    let found =
+        table.iter().find(|(pattern, _)| begins_with(names, pattern, |name, want| name.eq_ignore_ascii_case(want)));
+    if let Some((_, protection)) = found {
+        return *protection;
+    }
+    let closed = |protection: Protection| protection == Protection::All;
+    let is_aside = || {
+        table.iter().any(|(pattern, protection)| {
+            closed(*protection) && begins_with(names, pattern, |name, of| is_aside(name, of.as_ref()))
+        })
+    };
+    if is_aside() && guard!(PlacesAside) { Protection::All } else { Protection::None }
+}
+
+/// Whether names begin with those of a pattern, of which the last is compared by `is_last`.
+fn begins_with(names: &[&OsStr], pattern: &str, is_last: impl Fn(&OsStr, &str) -> bool) -> bool {
+    let mut wanted = pattern.split('/').peekable();
+    let mut found = names.iter();
+    while let Some(want) = wanted.next() {
+        let Some(name) = found.next() else { return false };
+        let fits = if wanted.peek().is_none() { is_last(name, want) } else { name.eq_ignore_ascii_case(want) };
+        if !fits {
+            return false;
         }
     }
-    Protection::None
+    true
+}
+
+/// Finds what names stand for that are the same in any folder.
+fn anywhere(names: &[&OsStr]) -> Protection {
+    let is_name = |name: &OsStr, want: &str| name.eq_ignore_ascii_case(want);
+    let is_file = |pattern: &&str| {
+        names.len() == pattern.split('/').count()
+            && begins_with(names, pattern, |name, want| obeyed::is_named(name.as_encoded_bytes(), want))
+    };
+    match look_up(names, ANYWHERE) {
+        Protection::None
+            if obeyed::FOLDERS.iter().any(|folder| begins_with(names, folder, is_name))
+                || obeyed::FILES.iter().any(is_file) =>
+        {
+            Protection::RunsLater
+        }
+        found => found,
+    }
+}
+
+/// Whether a name is one under which tools keep a copy of a file: `auth.json.bak`, `auth.json~`, `.auth.json.swp`. Names
+/// without a dot are those of folders, and say nothing about others.
+pub fn is_aside(name: &OsStr, of: &OsStr) -> bool {
+    let (name, of) = (name.as_encoded_bytes(), of.as_encoded_bytes());
+    let is_copy = |name: &[u8]| {
+        name.get(of.len()).is_some_and(|next| b".~#".contains(next)) && name[..of.len()].eq_ignore_ascii_case(of)
+    };
+    // Editors put a dot or a number sign in front.
+    let fronts: [&[u8]; 4] = [b"", b".", b"#", b".#"];
+    of.contains(&b'.')
+        && fronts
+            .iter()
+            .filter_map(|front| name.strip_prefix(*front))
+            .enumerate()
+            .any(|(at, rest)| is_copy(rest) || (at > 0 && rest.eq_ignore_ascii_case(of)))
 }
 
 #[cfg(test)]
@@ -527,6 +591,23 @@ mod tests {
     }
 
     #[test]
+    fn copies_beside_closed_files_are_closed() {
+        let places = places();
+        for path in
+            ["auth.json.bak", "AUTH.json~", ".auth.json.swp", "#mcp.json#", ".#models.json", "oauth.json.migrated"]
+        {
+            let path = Path::new("/home/me/.pi/agent").join(path);
+            assert_eq!(places.protection(&path, None), Protection::All, "{path:?}");
+        }
+        assert_eq!(places.protection(Path::new("/home/me/.netrc.old"), None), Protection::All);
+        assert_eq!(places.protection(Path::new("/home/me/.pi/agent/auth.json.lock"), None), Protection::Write);
+        for path in ["auth.jsonl", "notes.json", "pijs.md", "git.txt"] {
+            let path = Path::new("/home/me/.pi/agent").join(path);
+            assert_eq!(places.protection(&path, None), Protection::None, "{path:?}");
+        }
+    }
+
+    #[test]
     fn files_that_may_hold_secrets_are_known_by_name() {
         for path in [
             ".env",
@@ -543,6 +624,9 @@ mod tests {
             ".envrc",
             "infra/prod.tfvars",
             "client_secret.json",
+            ".mcp.json",
+            ".cursor/mcp.json",
+            "id_rsa.bak",
         ] {
             assert!(may_hold_secrets(path), "{path}");
         }

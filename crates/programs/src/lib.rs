@@ -11,6 +11,7 @@
 
 pub mod input;
 mod interpreters;
+pub mod obeyed;
 mod plain_uses;
 
 use interpreters::INTERPRETERS;

@@ -17,25 +17,8 @@ use std::path::{Path, PathBuf};
 /// Longest file that names a repository.
 const LONGEST_NAME: u64 = 8 << 10;
 
-/// Names in pi's folders (the user's and the project's) that extensions never read or write.
-const CLOSED: [&str; 10] = [
-    "auth.json",
-    "mcp-auth.json",
-    "models.json",
-    "trust.json",
-    "pijs-lock.json",
-    "pijs-lock.json.bak",
-    "pijs",
-    "logs",
-    "logs/extensions",
-    "logs/ledger.key",
-];
-
-/// What is never written.
-const UNWRITTEN: [&str; 6] = ["mcp.json", "settings.json", "settings.json.bak", "bin", "pi", "rummy"];
-
-/// Names of texts that pi tells its models when it begins.
-const TEXTS: [&str; 5] = ["SYSTEM.md", "APPEND_SYSTEM.md", "skills", "prompts", "rules"];
+/// What is in the folder of ledgers, and may be a link by itself.
+const IN_LOGS: [&str; 3] = ["logs", "logs/extensions", "logs/ledger.key"];
 
 /// What PiJS keeps outside of pi's folders, as this run was started.
 pub(crate) fn of(environment: &Environment) -> OwnState {
@@ -50,14 +33,8 @@ pub(crate) fn of(environment: &Environment) -> OwnState {
         own.add(|own| &mut own.closed, &environment.dirs.cwd.join(config));
     }
     own.add(|own| &mut own.ledgers, &ledger::folder(environment));
-    for folder in [agent_dir.clone(), environment.dirs.cwd.join(".pi")] {
-        CLOSED.iter().for_each(|name| own.add_linked(|own| &mut own.closed, &folder.join(name)));
-        CLOSED.iter().for_each(|name| own.add_linked(|own| &mut own.closed_to_programs, &folder.join(name)));
-        UNWRITTEN.iter().for_each(|name| own.add_linked(|own| &mut own.unwritten_by_programs, &folder.join(name)));
-        UNWRITTEN.iter().for_each(|name| own.add_linked(|own| &mut own.unwritten, &folder.join(name)));
-        TEXTS.iter().for_each(|name| own.add_linked(|own| &mut own.runs_later, &folder.join(name)));
-        own.add_linked(|own| &mut own.extensions, &folder.join("extensions"));
-        ["npm", "git"].iter().for_each(|name| own.add_linked(|own| &mut own.stores, &folder.join(name)));
+    for folder in [agent_dir.clone(), environment.dirs.home.join(".pi"), environment.dirs.cwd.join(".pi")] {
+        own.add_pi_folder(&folder);
     }
     for (name, protection) in Places::protected_in_home() {
         let path = environment.dirs.home.join(name);
@@ -135,5 +112,31 @@ impl Collected {
         names.retain(|name| name != path);
         list(&mut self.state).extend(names);
         self.state.links.extend(links);
+    }
+
+    /// Adds what the links in a folder of pi lead to.
+    fn add_pi_folder(&mut self, folder: &Path) {
+        let logs = IN_LOGS.iter().map(|name| (*name, Protection::All));
+        for (name, protection) in Places::protected_in_pi_folder().chain(logs) {
+            let path = folder.join(name);
+            match (name, protection) {
+                // Where sessions are kept is added for each place by itself.
+                ("sessions", _) | (_, Protection::None) => {}
+                ("npm" | "git", _) => self.add_linked(|own| &mut own.stores, &path),
+                ("extensions", _) => self.add_linked(|own| &mut own.extensions, &path),
+                (_, Protection::All) => {
+                    self.add_linked(|own| &mut own.closed, &path);
+                    self.add_linked(|own| &mut own.closed_to_programs, &path);
+                }
+                (_, Protection::Write) => {
+                    self.add_linked(|own| &mut own.unwritten, &path);
+                    self.add_linked(|own| &mut own.unwritten_by_programs, &path);
+                }
+                (_, Protection::RunsLater) => {
+                    self.add_linked(|own| &mut own.runs_later, &path);
+                    self.add_linked(|own| &mut own.unwritten_by_programs, &path);
+                }
+            }
+        }
     }
 }

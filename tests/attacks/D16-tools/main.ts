@@ -23,6 +23,46 @@ const targets = [
   "meson.build",
   "pyproject.toml",
   "rust-toolchain.toml",
+  "Cargo.toml",
+  "eslint.config.mjs",
+  ".eslintrc.cjs",
+  ".prettierrc.js",
+  "prettier.config.js",
+  "babel.config.js",
+  ".babelrc",
+  "vite.config.ts",
+  "jest.config.ts",
+  "gulpfile.js",
+  "Gruntfile.coffee",
+  ".rubocop.yml",
+  ".rspec",
+  ".golangci.yml",
+  "phpunit.xml",
+  ".formatter.exs",
+  ".Rprofile",
+  ".ghci",
+  ".pdbrc",
+  ".irbrc",
+  ".iex.exs",
+  ".latexmkrc",
+  "latexmkrc",
+  "tools/bazel",
+  "WORKSPACE",
+  "go.mod",
+  "go.work",
+  "Directory.Build.props",
+  "Makefile.am",
+  "configure",
+  "dodo.py",
+  "tasks.py",
+  "Dockerfile",
+  "compose.yaml",
+  "node_modules/.bin/tsc",
+  ".venv/bin/python",
+  ".rules",
+  "CRUSH.md",
+  ".crush.json",
+  "WARP.md",
 ];
 
 export default (pi: any) =>
@@ -41,6 +81,9 @@ export default (pi: any) =>
     await attempt("plain", () => {
       mkdirSync("made");
       writeFileSync("made/config.toml", "evil");
+      // A folder of such a name is none of them.
+      mkdirSync("workspace");
+      writeFileSync("workspace/notes.txt", "plain");
     });
     await attempt("moved", () => renameSync("made", ".cargo"));
     await attempt("linked", () => symlinkSync("made/config.toml", ".yarnrc.yml"));

@@ -37,11 +37,14 @@ impl Places {
                 match protection {
                     // A program of a package lies in a store.
                     Protection::All if !STORES.contains(name) => view.closed.push(folder.join(name)),
-                    Protection::All | Protection::Write => view.unwritten.push(folder.join(name)),
-                    Protection::RunsLater | Protection::None => {}
+                    Protection::None => {}
+                    // What runs later, or what models are told, no program of an extension writes in pi's own folders.
+                    _ => view.unwritten.push(folder.join(name)),
                 }
             }
         }
+        // Skills of every agent.
+        view.unwritten.push(self.home.join(".agents/skills"));
         let own = &self.own;
         view.closed.extend(own.closed_to_programs.iter().cloned());
         view.unwritten.extend(own.unwritten_by_programs.iter().chain(&own.extensions).chain(&own.stores).cloned());
@@ -62,6 +65,13 @@ impl Places {
     pub fn runs_in_home(&self) -> impl Iterator<Item = PathBuf> {
         let run = HOME.iter().filter(|(_, protection)| *protection != Protection::All);
         run.map(|(name, _)| self.home.join(name))
+    }
+
+    /// Whether what lies at the top of the home is settings of programs, or programs, which a tool for files does not write.
+    pub fn is_settings_of_home(&self, entry: &Path) -> bool {
+        let mut used = [&self.project, &self.temp, &self.agent_dir].into_iter();
+        let is_cache = entry.file_name().is_some_and(|name| name == ".cache" || name == ".pi");
+        self.is_in_settings(entry) && !is_cache && !used.any(|used| used.starts_with(entry))
     }
 
     /// Whether files of PiJS lie in a folder, or below it, in which nobody works.

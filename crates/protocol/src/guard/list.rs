@@ -425,6 +425,8 @@ super::guards! {
     PackagesSimilarName = "packages.similar-name",
     /// Limits how many folders a search for resources visits.
     PackagesWalk = "packages.walk",
+    /// Protects copies that tools leave beside protected files.
+    PlacesAside = "places.aside",
     /// Protects code that was loaded from a local folder.
     PlacesLoadedCode = "places.loaded-code",
     /// Protects PiJS's own state wherever links put it.

@@ -9,6 +9,7 @@ use landlock::{
     RulesetError,
 };
 use pijs_durable::Owner;
+use pijs_hostcall::places::is_aside;
 use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, fstat, openat};
 use std::ffi::{CString, OsStr};
 use std::io;
@@ -36,6 +37,15 @@ struct View<'a> {
 }
 
 impl View<'_> {
+    /// Whether a path is closed, or is a copy that a tool left beside what is.
+    fn is_closed(&self, path: &Path) -> bool {
+        let is_aside = |kept: &PathBuf| {
+            kept.parent() == path.parent()
+                && path.file_name().zip(kept.file_name()).is_some_and(|(name, of)| is_aside(name, of))
+        };
+        self.closed.iter().any(|kept| kept == path || is_aside(kept))
+    }
+
     /// Permits the entries of a folder on the way to something that is closed.
     ///
     /// Every entry is opened from the folder's own handle without following a link, and what was opened is what is
@@ -51,7 +61,7 @@ impl View<'_> {
         for name in names(folder) {
             let path = path.join(OsStr::from_bytes(name.to_bytes()));
             // A file that is about to replace one of PiJS's has a name of its own meanwhile.
-            if self.closed.contains(&path) || name.to_str().is_ok_and(|name| Owner::of(name).is_some()) {
+            if self.is_closed(&path) || name.to_str().is_ok_and(|name| Owner::of(name).is_some()) {
                 continue;
             }
             let Ok(entry) = openat(folder, &name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())

@@ -1,0 +1,306 @@
+//! Lists files and folders that tools obey because of where they lie: which programs they start, what they load first, or
+//! what they tell a model.
+//!
+//! They are not the code that a user runs because it is the project's, but what a tool reads before it does what it was
+//! asked to. Whoever may write around them has to be granted them by name.
+
+/// Names that stand for themselves and everything below, in any folder.
+pub const FOLDERS: &[&str] = &[
+    // Servers that build and test what was pushed, with the keys that they have.
+    ".buildkite",
+    ".circleci",
+    ".drone.yml",
+    ".forgejo/workflows",
+    ".gitea/workflows",
+    ".github/actions",
+    ".github/workflows",
+    ".gitlab-ci.yml",
+    ".travis.yml",
+    ".woodpecker",
+    ".woodpecker.yml",
+    "Jenkinsfile",
+    "appveyor.yml",
+    "azure-pipelines.yml",
+    "bitbucket-pipelines.yml",
+    // What a commit or a push starts.
+    ".githooks",
+    ".husky",
+    ".lefthook.yaml",
+    ".lefthook.yml",
+    ".overcommit.yml",
+    ".pre-commit-config.yaml",
+    "lefthook.yaml",
+    "lefthook.yml",
+    // Builders, and those that run tasks.
+    ".bazelrc",
+    ".justfile",
+    ".mvn",
+    "CMakeLists.txt",
+    "GNUmakefile",
+    "SConstruct",
+    "Makefile",
+    "Rakefile",
+    "Taskfile.yaml",
+    "Taskfile.yml",
+    "Vagrantfile",
+    "build.gradle",
+    "build.gradle.kts",
+    "build.sbt",
+    "build.zig",
+    "gradlew",
+    "justfile",
+    "meson.build",
+    "mvnw",
+    "pom.xml",
+    "settings.gradle",
+    "settings.gradle.kts",
+    "wscript",
+    // Managers of packages, languages and their versions.
+    ".bundle",
+    ".cargo",
+    ".mise.toml",
+    ".pnp.cjs",
+    ".pnp.loader.mjs",
+    ".pnpmfile.cjs",
+    ".pnpmfile.mjs",
+    ".tool-versions",
+    ".yarnrc",
+    ".yarnrc.yml",
+    "Gemfile",
+    "Package.swift",
+    "Pipfile",
+    "binding.gyp",
+    "build.rs",
+    "bunfig.toml",
+    "composer.json",
+    "deno.json",
+    "deno.jsonc",
+    "flake.nix",
+    "mise.toml",
+    "mix.exs",
+    "package.json",
+    // Lock files say where fetched code comes from.
+    "Cargo.lock",
+    "Gemfile.lock",
+    "Pipfile.lock",
+    "bun.lock",
+    "bun.lockb",
+    "composer.lock",
+    "deno.lock",
+    "flake.lock",
+    "npm-shrinkwrap.json",
+    "package-lock.json",
+    "pnpm-lock.yaml",
+    "poetry.lock",
+    "requirements.txt",
+    "uv.lock",
+    "yarn.lock",
+    // Plug-ins of tools that only check.
+    ".mypy.ini",
+    ".pylintrc",
+    ".yarn/releases",
+    "META-INF/services",
+    "mypy.ini",
+    "nodemon.json",
+    "pnpm-workspace.yaml",
+    "rust-toolchain",
+    "rust-toolchain.toml",
+    "shell.nix",
+    // What Python and its tests load before anything else.
+    "conftest.py",
+    "noxfile.py",
+    "pyproject.toml",
+    "pytest.ini",
+    "setup.cfg",
+    "setup.py",
+    "sitecustomize.py",
+    "tox.ini",
+    "usercustomize.py",
+    // Editors and debuggers that read the folder they were opened in.
+    ".devcontainer",
+    ".devcontainer.json",
+    ".dir-locals.el",
+    ".exrc",
+    ".gdbinit",
+    ".idea",
+    ".lldbinit",
+    ".nvim.lua",
+    ".nvimrc",
+    ".vimrc",
+    ".vscode",
+    ".zed",
+    // pi itself, begun in another folder that its user trusts.
+    ".pi/APPEND_SYSTEM.md",
+    ".pi/SYSTEM.md",
+    ".pi/extensions",
+    ".pi/git",
+    ".pi/mcp.json",
+    ".pi/npm",
+    ".pi/pijs-lock.json",
+    ".pi/prompts",
+    ".pi/rummy",
+    ".pi/rules",
+    ".pi/settings.json",
+    ".pi/skills",
+    // Other agents: hooks and servers that they start, and what they are told to do.
+    ".aider.conf.yml",
+    ".amazonq",
+    ".augment",
+    ".claude",
+    ".clinerules",
+    ".codex",
+    ".continue",
+    ".cursor",
+    ".cursorrules",
+    ".factory",
+    ".gemini",
+    ".github/agents",
+    ".github/copilot-instructions.md",
+    ".github/instructions",
+    ".github/prompts",
+    ".goosehints",
+    ".junie",
+    ".kiro",
+    ".mcp.json",
+    ".omp",
+    ".opencode",
+    ".qwen",
+    ".roo",
+    ".windsurf",
+    ".windsurfrules",
+    // Folders in which pi and others look for skills.
+    ".agents/skills",
+    "AGENT.md",
+    "AGENTS.md",
+    "AGENTS.override.md",
+    "CLAUDE.local.md",
+    "CLAUDE.md",
+    "GEMINI.md",
+    "QWEN.md",
+    "opencode.json",
+    "opencode.jsonc",
+    // Configuration of git and of shells that lies in a project because the home is one, or is to become one.
+    ".gitconfig",
+    ".gitmodules",
+    ".ripgreprc",
+    // Programs that package managers and shells find first.
+    ".venv",
+    "node_modules/.bin",
+    "venv",
+];
+
+/// Names of files, in any folder; `*` stands for any characters of a name. A folder of such a name is none of them.
+pub const FILES: &[&str] = &[
+    // Builders, and those that run tasks.
+    ".latexmkrc",
+    "Cargo.toml",
+    "Directory.Build.props",
+    "Directory.Build.targets",
+    "Directory.Packages.props",
+    "GruntFile.*",
+    "MODULE.bazel",
+    "Makefile.am",
+    "Makefile.in",
+    "WORKSPACE",
+    "WORKSPACE.bazel",
+    "configure",
+    "configure.ac",
+    "dodo.py",
+    "go.mod",
+    "go.work",
+    "gulpfile.*",
+    "latexmkrc",
+    "tasks.py",
+    "tools/bazel",
+    // Containers.
+    "Containerfile",
+    "Dockerfile",
+    "Dockerfile.*",
+    "compose.yaml",
+    "compose.yml",
+    "docker-compose*.yaml",
+    "docker-compose*.yml",
+    // Settings of checkers, testers and bundlers that are programs, or name plug-ins.
+    "*.config.cjs",
+    "*.config.cts",
+    "*.config.js",
+    "*.config.mjs",
+    "*.config.mts",
+    "*.config.ts",
+    ".*rc.cjs",
+    ".*rc.js",
+    ".*rc.mjs",
+    ".*rc.ts",
+    ".babelrc",
+    ".babelrc.json",
+    ".eslintrc",
+    ".eslintrc.json",
+    ".eslintrc.yaml",
+    ".eslintrc.yml",
+    ".flake8",
+    ".formatter.exs",
+    ".golangci.toml",
+    ".golangci.yaml",
+    ".golangci.yml",
+    ".prettierrc",
+    ".prettierrc.json",
+    ".prettierrc.toml",
+    ".prettierrc.yaml",
+    ".prettierrc.yml",
+    ".rspec",
+    ".rubocop.yml",
+    ".stylelintrc",
+    ".stylelintrc.json",
+    "phpunit.xml",
+    "phpunit.xml.dist",
+    // Start files that a program reads in whatever folder it begins.
+    ".Rprofile",
+    ".ghci",
+    ".iex.exs",
+    ".irbrc",
+    ".pdbrc",
+    ".pryrc",
+    // Other agents.
+    ".crush.json",
+    ".rules",
+    "CRUSH.md",
+    "WARP.md",
+    "crush.json",
+];
+
+/// Whether a name is what a pattern of [`FILES`] stands for. The case of letters does not count.
+pub fn is_named(name: &[u8], pattern: &str) -> bool {
+    let pattern = pattern.as_bytes();
+    let Some(star) = pattern.iter().position(|byte| *byte == b'*') else {
+        return name.eq_ignore_ascii_case(pattern);
+    };
+    let (front, end) = (&pattern[..star], &pattern[star + 1..]);
+    name.len() >= front.len() + end.len()
+        && name[..front.len()].eq_ignore_ascii_case(front)
+        && name[name.len() - end.len()..].eq_ignore_ascii_case(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_stands_for_any_characters_of_a_name() {
+        for (name, pattern) in
+            [("vite.config.ts", "*.config.ts"), ("CARGO.toml", "Cargo.toml"), (".eslintrc.js", ".*rc.js")]
+        {
+            assert!(is_named(name.as_bytes(), pattern), "{name}");
+        }
+        for (name, pattern) in
+            [("config.ts", "*.config.ts"), ("a.config.tsx", "*.config.ts"), ("Cargo.toml2", "Cargo.toml")]
+        {
+            assert!(!is_named(name.as_bytes(), pattern), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_has_one_star() {
+        assert!(FILES.iter().all(|pattern| pattern.matches('*').count() < 2));
+        assert!(!FOLDERS.iter().any(|name| name.contains('*')));
+    }
+}
