@@ -152,7 +152,7 @@ fn normal(mut request: CapabilityRequest) -> CapabilityRequest {
         "exec" => {
             if let Some(commands) = request.scope.as_mut().and_then(|scope| scope.commands.as_mut()) {
                 for command in commands.iter_mut() {
-                    let is_open = matches!(split_assignments(command).1.as_slice(), [program] if programs::kind_of(program) == Kind::Options);
+                    let is_open = matches!(split_assignments(command).1.as_slice(), [program] if programs::is_used_in_full(program));
                     if is_open {
                         command.push_str(" *");
                     }

@@ -397,7 +397,6 @@ pub(super) const INTERPRETERS: &[&str] = &[
     "phpdbg",
     "phpstan",
     "phpunit",
-    "pi",
     "pico",
     "pip",
     "pipenv",

@@ -9,11 +9,13 @@
 
 #![warn(missing_docs)]
 
+mod file_tools;
 pub mod input;
 mod interpreters;
 pub mod obeyed;
 mod plain_uses;
 
+use file_tools::FILE_TOOLS;
 use interpreters::INTERPRETERS;
 use plain_uses::{TOOLS, Tool};
 
@@ -189,16 +191,37 @@ pub fn leaves_work_tree(args: &[&str]) -> bool {
 }
 
 /// Tools of the tables that keep credentials in the home, or start one that does.
-const USE_CREDENTIALS: &[&str] = &["gh", "git", "gpg", "hg", "jj", "rsync", "scp", "sftp", "ssh", "svn", "tig"];
+const USE_CREDENTIALS: &[&str] = &["gh", "git", "gpg", "hg", "jj", "pi", "rsync", "scp", "sftp", "ssh", "svn", "tig"];
 
-/// Whether a program is known to need no keys or credentials of the home: a tool with running options that asks nobody for
-/// anything. What is in no table may be the very program that a file of credentials is there for.
+/// Whether a program is known to need no keys or credentials of the home: a tool for files, or one with running options that
+/// asks nobody for anything. What is in no table may be the very program that a file of credentials is there for.
 pub fn needs_no_credentials(command: &str) -> bool {
     let name = name_of(command).to_ascii_lowercase();
-    tool(&name).is_some()
+    let is_tool = tool(&name).is_some()
         && !USE_CREDENTIALS.contains(&name.as_str())
         && !name.starts_with("ssh")
-        && !name.starts_with("gpg")
+        && !name.starts_with("gpg");
+    is_tool || is_file_tool(command)
+}
+
+/// Whether a program copies, moves, shows or changes files and keeps none of its own in the home.
+pub fn is_file_tool(command: &str) -> bool {
+    let file = command.rsplit(['/', '\\']).next().unwrap_or(command).to_ascii_lowercase();
+    let name = name_of(command).to_ascii_lowercase();
+    // GNU's tools beside those of another system: `gcp`.
+    let names = [Some(file.as_str()), Some(name.as_str()), file.strip_prefix('g')];
+    names.into_iter().flatten().any(|name| FILE_TOOLS.binary_search(&name).is_ok())
+}
+
+/// Whether arguments of a program that name folders are names on another machine, or none of files.
+pub fn names_other_folders(command: &str) -> bool {
+    ["gh", "ssh"].contains(&name_of(command))
+}
+
+/// Whether an extension that was seen to start a program is taken to need every use of it. What `pi` can do beside running
+/// agents changes what extensions are granted.
+pub fn is_used_in_full(command: &str) -> bool {
+    kind_of(command) == Kind::Options && name_of(command) != "pi"
 }
 
 /// The files that an argument may name: itself, the value of an option, what stands behind `@`, and a `file:` address.
@@ -254,6 +277,66 @@ mod tests {
         for name in INTERPRETERS.iter().copied().chain(TOOLS.iter().flat_map(|tool| tool.names).copied()) {
             assert_eq!(name_of(name), name, "no program is known by this name");
         }
+    }
+
+    #[test]
+    fn tools_for_files_need_no_credentials() {
+        assert!(FILE_TOOLS.is_sorted());
+        for command in ["cp", "/usr/bin/cat", "gcp", "base64", "sed", "tar", "curl", "zstd"] {
+            assert!(needs_no_credentials(command), "{command}");
+        }
+        for command in ["git", "ssh", "pi", "gh", "aws", "rsync", "ssh-keygen"] {
+            assert!(!needs_no_credentials(command), "{command}");
+        }
+        assert!(is_file_tool("tar") && !is_file_tool("curl") && !is_file_tool("git"));
+    }
+
+    #[test]
+    fn agents_are_plain_uses_of_pi_and_nothing_that_changes_what_is_granted() {
+        for plain in [
+            "pi --mode json -p --no-session --model a/b:high --tools read,grep --append-system-prompt /tmp/p.md Task",
+            "pi -p --print --no-extensions --no-tools --no-session --model haiku",
+            "pi -p --models sonnet --extension /pkg/index.ts --session-control --session /x/a.jsonl",
+            "pi --version",
+            "pi -p @a.txt -ne -ns -np -nc -na",
+        ] {
+            assert!(!check(plain), "{plain}");
+        }
+        for other in [
+            "pi trust",
+            "pi ext grants allow x exec",
+            "pi mcp add x",
+            "pi install ./x --yes",
+            "pi update",
+            "pi remove x",
+            "pi uninstall x",
+            "pi config",
+            "pi auth",
+            "pi --export x",
+            "pi -p --allow exec",
+            "pi -p --allow=exec",
+            "pi -p --policy permissive",
+            "pi -p --approve",
+            "pi -pa",
+            "pi --mode rpc",
+            "pi --mode=rpc",
+            "pi -p --model script:x",
+            "pi -p --model=script:x",
+            "pi -p --base-url http://x",
+            "pi -p -e npm:x",
+            "pi -p -enpm:x",
+            "pi -p --extension=git:x",
+            "pi -p -e https://a.example/x",
+            "pi -c",
+            "pi -r",
+            "pi --fork x",
+            "pi --tape x",
+            "pi rules test x",
+        ] {
+            assert!(check(other), "{other}");
+        }
+        assert!(!is_used_in_full("pi") && is_used_in_full("git") && !is_used_in_full("ls"));
+        assert!(!input::interprets_input("pi", &["-p"]) && input::interprets_input("pi", &["--mode", "rpc"]));
     }
 
     #[test]

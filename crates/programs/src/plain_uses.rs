@@ -310,6 +310,40 @@ fn is_no_network_address(operand: &str) -> bool {
         || (operand.contains("://") && !matches!(scheme, "http" | "https" | "svn"))
 }
 
+/// Sub-commands of `pi`: each of them changes what is trusted, granted, installed or kept, or shows it.
+const COMMANDS_OF_PI: &[&str] = &[
+    "auth",
+    "config",
+    "demo",
+    "ext",
+    "help",
+    "inspect",
+    "install",
+    "list",
+    "login",
+    "logout",
+    "mcp",
+    "remove",
+    "replay",
+    "rules",
+    "rummy",
+    "tape",
+    "trust",
+    "uninstall",
+    "update",
+];
+
+/// A command of `pi`, a reply that is read from a file, or a package that is fetched.
+fn is_no_agent(operand: &str) -> bool {
+    let value = operand.split_once('=').filter(|_| operand.starts_with('-')).map_or(operand, |(_, value)| value);
+    let value = value.strip_prefix("-e").unwrap_or(value);
+    let is_source = |value: &str| {
+        let is_remote = ["git:", "npm:", "script:", "ssh:"].iter().any(|scheme| value.starts_with(scheme));
+        (is_remote || value.contains("://")) && !value.contains(char::is_whitespace)
+    };
+    COMMANDS_OF_PI.contains(&operand) || is_source(value)
+}
+
 /// A file of a repository's own folder, which git moves there before it finds that it must not.
 fn names_git_folder(operand: &str) -> bool {
     operand.to_ascii_lowercase().contains(".git") || operand.to_ascii_lowercase().contains("git~")

@@ -173,6 +173,17 @@ mod tests {
     }
 
     #[test]
+    fn no_command_is_what_a_grant_of_agents_covers() {
+        let command = <Cli as clap::CommandFactory>::command();
+        let names = command.get_subcommands().flat_map(|known| known.get_all_aliases().chain([known.get_name()]));
+        let names: Vec<&str> = names.collect();
+        assert!(names.contains(&"trust") && names.contains(&"uninstall"));
+        for name in names {
+            assert!(!pijs_programs::is_plain("pi", &[name], 0), "{name} is missing in COMMANDS_OF_PI");
+        }
+    }
+
+    #[test]
     fn no_option_is_taken_for_a_command() {
         let command = <Cli as clap::CommandFactory>::command();
         let options: Vec<&str> = command.get_arguments().filter_map(clap::Arg::get_long).collect();

@@ -1,8 +1,9 @@
 //! Keeps programs of extensions from files that no grant of a program is about.
 //!
-//! Two walls. Arguments that name a protected file are refused, unless every use of the program was granted. And where the
-//! kernel has Landlock, the program and all it starts find PiJS's own files closed, however they are named; tools that need
-//! no credentials find those of the home closed as well.
+//! Two walls. Arguments that name a protected file are refused, unless every use of the program was granted; so are
+//! folders above credentials, for programs that may read those. And where the kernel has Landlock, the program and all it
+//! starts find PiJS's own files closed, however they are named; tools that need no credentials find those of the home
+//! closed as well.
 //!
 //! `pi` itself is the exception: it is there to work with its own files, and runs extensions of its own under its own rules.
 
@@ -10,33 +11,49 @@ use super::ExecOptions;
 use super::program::Program;
 use pijs_durable::without_links;
 use pijs_hostcall::places::{ProgramView, Protection, normal};
-use pijs_hostcall::{Permit, Reason};
-use pijs_programs::{Kind, files_of_argument, kind_of, name_of, needs_no_credentials};
+use pijs_hostcall::{Access, Permit, Reason};
+use pijs_programs::{
+    Kind, files_of_argument, is_file_tool, kind_of, name_of, names_other_folders, needs_no_credentials,
+};
 use pijs_protocol::{HostcallError, guard};
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Returns what a program is kept from.
 pub(super) fn of(permit: &Permit, command: &str, program: &Program, options: &ExecOptions) -> ProgramView {
     if is_pi(program, options) || !guard!(ExecView) {
         return ProgramView::default();
     }
-    let mut view = permit.places().program_view();
-    if needs_no_credentials(command) || needs_no_credentials(&program.file.to_string_lossy()) {
-        view.closed.extend(permit.places().credentials());
-        view.unwritten.extend(permit.places().runs_in_home());
+    let (places, file) = (permit.places(), program.file.to_string_lossy());
+    let mut view = places.program_view();
+    if needs_no_credentials(command) || needs_no_credentials(&file) {
+        view.closed.extend(places.credentials());
+        view.unwritten.extend(places.runs_in_home());
+    }
+    if is_file_tool(command) || is_file_tool(&file) {
+        // Nothing new is made at the top of the home, so that what is there now is all.
+        let entries = std::fs::read_dir(&places.home).into_iter().flatten().flatten().map(|entry| entry.path());
+        view.unwritten.extend(entries.filter(|entry| places.is_settings_of_home(entry)));
     }
     view
 }
 
-/// Whether a program is this one, or another installation of it.
+/// Whether a program is this one, or another installation of it that no program of this user could have put there.
 fn is_pi(program: &Program, options: &ExecOptions) -> bool {
     let own = options.supervisor.as_deref().and_then(|path| path.metadata().ok());
     let is_this = own.is_some_and(|own| (own.dev(), own.ino()) == program.identity);
-    is_this || program.found.file_name().is_some_and(|name| name_of(&name.to_string_lossy()) == "pi")
+    let is_called_so = || program.found.file_name().is_some_and(|name| name_of(&name.to_string_lossy()) == "pi");
+    is_this || (is_called_so() && (is_out_of_reach(program) || !guard!(ExecOwnIdentity)))
 }
 
-/// Refuses arguments that name a file which nobody reads, whatever is granted.
+/// Whether this user can change neither a program, nor the name it was found by, nor a folder above either.
+fn is_out_of_reach(program: &Program) -> bool {
+    use rustix::fs::{Access, AtFlags, CWD, accessat};
+    let is_fixed = |path: &Path| accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS).is_err();
+    [&program.file, &program.found].into_iter().all(|path| path.is_absolute() && path.ancestors().all(is_fixed))
+}
+
+/// Refuses arguments that name a file which nobody reads, whatever is granted, or a folder above credentials.
 pub(super) fn check_arguments(
     permit: &Permit,
     command: &str,
@@ -45,9 +62,10 @@ pub(super) fn check_arguments(
 ) -> Result<(), HostcallError> {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     let runs_anything = kind_of(command) == Kind::Interpreter || permit.covers_every_use(command, &words);
-    if runs_anything || permit.means_program(command, &words) || !guard!(ExecArguments) {
+    if runs_anything || permit.means_program(command, &words) {
         return Ok(());
     }
+    let is_agent = name_of(command) == "pi";
     let is_identity = |at: usize| {
         command_takes_identity(command) && (words[at].starts_with("-i") || (at > 0 && words[at - 1] == "-i"))
     };
@@ -55,18 +73,52 @@ pub(super) fn check_arguments(
     for file in named.flat_map(|(_, arg)| files_of_argument(arg)) {
         let path = normal(cwd, Path::new(file));
         // What the system itself shows of processes and devices is not kept in a file.
-        if [&path, &without_links(&path)].into_iter().any(|path| is_closed(permit, path)) {
-            return Err(Reason::ProtectedPath
-                .refusal("read", "exec", &format!("{command} '{file}'"))
-                .with("hint", format!("grant exec:{command} * if every use of it is meant")));
+        let is_refused = [path.clone(), without_links(&path)].iter().any(|path| {
+            let is_closed = is_closed(permit, path) && !(is_agent && is_own_session(permit, path));
+            (is_closed && guard!(ExecArguments)) || is_above_credentials(permit, command, path)
+        });
+        if is_refused {
+            return Err(refusal(command, file));
         }
     }
-    Ok(())
+    let session = is_agent.then(|| session_by_id(&words)).flatten().filter(|_| guard!(ExecArguments));
+    session.map_or(Ok(()), |id| Err(refusal(command, id)))
+}
+
+fn refusal(command: &str, file: &str) -> HostcallError {
+    Reason::ProtectedPath
+        .refusal("read", "exec", &format!("{command} '{file}'"))
+        .with("hint", format!("grant exec:{command} * if every use of it is meant"))
 }
 
 fn is_closed(permit: &Permit, path: &Path) -> bool {
     let is_system = ["/dev", "/proc", "/sys"].iter().any(|folder| path.starts_with(folder));
     !is_system && permit.places().protection(path, permit.package_root()) == Protection::All
+}
+
+/// Whether credentials lie below a folder, and the program is none of those to which they are closed.
+fn is_above_credentials(permit: &Permit, command: &str, path: &Path) -> bool {
+    let is_above = |kept: PathBuf| kept != *path && kept.starts_with(path) && kept.symlink_metadata().is_ok();
+    !needs_no_credentials(command)
+        && !names_other_folders(command)
+        && permit.places().credentials().any(is_above)
+        && guard!(ExecFolderAbove)
+}
+
+/// Whether an agent may be given a file or folder of sessions: one that the extension reads itself, or makes.
+fn is_own_session(permit: &Permit, path: &Path) -> bool {
+    let is_new = path.symlink_metadata().is_err();
+    permit.path(Access::Read, path).is_ok() || (is_new && permit.path(Access::Make, path).is_ok())
+}
+
+/// Finds a session that an agent is told to go on with by another name than that of its file: any session of the user.
+fn session_by_id<'a>(words: &[&'a str]) -> Option<&'a str> {
+    let values = words.iter().enumerate().filter_map(|(at, word)| match word.split_once('=') {
+        Some(("--session", value)) => Some(value),
+        None if *word == "--session" => words.get(at + 1).copied(),
+        _ => None,
+    });
+    values.into_iter().find(|value| !value.contains('/') && !value.ends_with(".jsonl"))
 }
 
 /// Whether a program takes a file of keys behind `-i`, to use it and not to show it.

@@ -2,7 +2,7 @@
 
 use super::git::GIT;
 use super::{
-    NOTHING, Syntax, Tool, Use, begins_with_plus, begins_with_plus_or_list, has_a_scheme, is_no_file,
+    NOTHING, Syntax, Tool, Use, begins_with_plus, begins_with_plus_or_list, has_a_scheme, is_no_agent, is_no_file,
     is_no_network_address, names_a_helper, names_a_list, plain, tool,
 };
 use crate::names_a_host;
@@ -31,6 +31,8 @@ pub(crate) const TOOLS: &[Tool] = &[
         &[plain("", &["-B -E -I -O -P -R -S -s -u -b -d -q -v"]).without(is_no_file)],
     ),
     tool(&["ruby"], Syntax::Script, &[plain("", &["-w --yjit --jit --disable-gems"]).without(is_no_file)]),
+    // ----- They run an agent -----
+    PI,
     // ----- Files -----
     FIND,
     tool(
@@ -409,3 +411,12 @@ const OPENSSL_CIPHERS: &[&str] =
 fn is_a_word(operand: &str) -> bool {
     !operand.is_empty() && !operand.starts_with('-')
 }
+
+/// Agents for a task. What is left out: other sessions (`-c`, `-r`, `--fork`, an id), commands from outside
+/// (`--mode rpc`), grants, trust, and models that are a file or anybody's server. Files that it is given are judged as
+/// those of any program.
+const PI: Tool = tool(&["pi"], Syntax::Letters, &[plain("", &["-p -h -v -V -e: -n: -t: --print --help --version --mode=text|json \
+    --model --models --provider --thinking --list-models --tools --exclude-tools --no-tools --no-builtin-tools --no-session \
+    --session --session-dir --no-extensions --extension --no-mcp --skill --no-skills --prompt-template --no-prompt-templates \
+    --no-themes --no-context-files --system-prompt --append-system-prompt --name --offline --verbose --no-approve --deny \
+    --policy=strict --fail-on-extension-error --session-control"]).without(is_no_agent)]);

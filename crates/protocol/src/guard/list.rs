@@ -145,6 +145,8 @@ super::guards! {
     ExecExact = "exec.exact",
     /// Keeps no answer about a program in another folder than the project.
     ExecFolder = "exec.folder",
+    /// Refuses folders that credentials lie below, for programs that may read those.
+    ExecFolderAbove = "exec.folder-above",
     /// Overrides repository settings that are not known to be harmless.
     ExecGitHarmless = "exec.git-harmless",
     /// Refuses repository settings that include other files while git changes files.
@@ -175,6 +177,8 @@ super::guards! {
     ExecNoNewPrivileges = "exec.no-new-privileges",
     /// Limits programs that execute files of their folder to the project.
     ExecObeyedFolder = "exec.obeyed-folder",
+    /// Takes only this very program for `pi`, not one that is called so.
+    ExecOwnIdentity = "exec.own-identity",
     /// Asks about uses of a program that are not known to be plain.
     ExecPlainUse = "exec.plain-use",
     /// Refuses programs from folders that the extension may write.
