@@ -235,6 +235,7 @@ impl Spec {
                 environment::leave_out_written(request, &command, &args, &mut env);
                 git::restrict(&program, request, &args, &cwd, &mut env)?;
                 view::check_arguments(&request.permit, &command, &args, &cwd)?;
+                view::note_reads(&request.permit, &args, &cwd);
                 let view = view::of(&request.permit, &command, &program, options);
                 Ok(Start {
                     program,

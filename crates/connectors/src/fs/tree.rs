@@ -346,6 +346,8 @@ fn check_tree(dir: &dyn Dir, real: &Path, request: &Request, depth: usize) -> Re
         allowed(request, Access::Write, &below)?;
         if kind == Kind::Dir {
             check_tree(&*dir.child(&entry)?, &below, request, depth + 1)?;
+        } else if guard!(FsFolderReads) {
+            request.permit.reads_content(&below);
         }
     }
     Ok(())
@@ -416,6 +418,9 @@ fn copy_tree(
                 }
                 brings(request, &to.real)?;
                 return Ok(to.dir.symlink(&target, to.name)?);
+            }
+            if guard!(FsFolderReads) {
+                request.permit.reads_content(&from.real);
             }
             copy(from.dir, (from.name, &from.real), to.dir, to.name, true, request)?;
             left_at(request, to);

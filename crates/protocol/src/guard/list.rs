@@ -133,6 +133,8 @@ super::guards! {
     EventsUpdateBacklog = "events.update-backlog",
     /// Refuses program arguments that name protected files.
     ExecArguments = "exec.arguments",
+    /// Counts files of secrets that arguments of a program name as read.
+    ExecArgumentReads = "exec.argument-reads",
     /// Stops git from treating a plain folder as a bare repository.
     ExecBareRepository = "exec.bare-repository",
     /// Starts a program only in a working folder the gate judged.
@@ -205,6 +207,8 @@ super::guards! {
     FilesRegular = "files.regular",
     /// Refuses paths that leave the folder the gate allowed.
     FsBeneath = "fs.beneath",
+    /// Counts each file of a folder that is copied or moved as read.
+    FsFolderReads = "fs.folder-reads",
     /// Limits open files of one extension.
     FsHandles = "fs.handles",
     /// Limits file watchers to one system instance for each extension.
