@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// Rounds of following calls from module to module: as many modules deep is followed.
 const MOST_ROUNDS: usize = 8;
 
-/// What a module does with pi's API, as far as it is known.
+/// The uses that a module makes of pi's API, as far as they are known.
 struct Seen {
     api: ApiUses,
     source: Arc<str>,

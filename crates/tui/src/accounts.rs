@@ -31,7 +31,7 @@ impl Commands {
             Item { label: known.display_name(&provider), detail: format!("{provider} {detail}"), value: provider }
         };
         let own = self.session.agent.accounts().into_iter().map(of_extension);
-        // What is asked in a way that is not spoken here needs no key.
+        // A provider without a client here needs no key.
         let own_of_pi = known.providers().into_iter().filter(|provider| has_client(&known.models(provider)));
         own.chain(own_of_pi.map(item)).collect()
     }

@@ -86,7 +86,7 @@ pub(crate) struct Pass {
     pub(crate) is_straight: bool,
 }
 
-/// What other modules show about one: the calls of its exports.
+/// Facts that other modules show about one: the calls of its exports.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Assumptions {
     /// Whether pi calls its default export.

@@ -166,7 +166,7 @@ mod tests {
         ] {
             assert_eq!(said(&[finding(code, class, "a.ts", message)], false), format!("works without {part}"));
         }
-        // What is expected to fail is no part.
+        // A call that is expected to fail is no part.
         assert_eq!(said(&[finding("BD_API", Verdict::Warning, "a.ts", "`frob` is not a function")], false), "works");
         let dynamic = finding("BD_DYNAMIC_IMPORT", Verdict::Warning, "a.ts", "computed");
         assert_eq!(

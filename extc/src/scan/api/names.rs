@@ -75,7 +75,7 @@ impl Known {
     }
 }
 
-/// What the names of a module stand for. Sets and maps are looked up; what is iterated is a list.
+/// The names of a module and their meanings. Sets and maps are looked up; what is iterated is a list.
 #[derive(Default)]
 pub(in crate::scan) struct Names {
     types: HashMap<String, GivenObject>,
@@ -100,7 +100,7 @@ pub(in crate::scan) struct Names {
     pub(super) functions: HashMap<Id, Vec<Option<Id>>>,
     /// Arguments of calls of a name; `None` where one is no plain name.
     calls: Vec<(Id, Vec<Option<Id>>)>,
-    /// What constants, functions and classes are declared as.
+    /// The kinds of values that constants, functions and classes are declared as.
     declared: HashMap<Id, Kind>,
     /// Tools in constants.
     pub(super) tools: HashMap<Id, ObjectLit>,
@@ -113,7 +113,7 @@ pub(in crate::scan) struct Names {
     place: ClassPlace,
 }
 
-/// What a value is, as far as the source shows it.
+/// The kind of a value, as far as the source shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Kind {
     /// With the parameters that can be followed.

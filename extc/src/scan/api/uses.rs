@@ -166,7 +166,7 @@ impl Uses<'_> {
         Some((text.start, value.span()))
     }
 
-    /// What the `parameters` of a tool are, if the source shows that they are no object.
+    /// Says in words which kind of value the `parameters` of a tool are, if the source shows that they are no object.
     fn wrong_parameters(&self, tool: &Expr) -> Option<(&'static str, Span)> {
         let tool_object = self.tool(tool)?;
         let value = tool_object.props.iter().rev().find_map(|prop| match prop {
