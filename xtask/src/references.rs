@@ -4,6 +4,7 @@
 //!   `docs/architecture.md` has every crate once.
 //! - **Files.** Every path of these pages that is written as code and begins with a folder of the workspace exists.
 //! - **Fixtures.** `fixtures/README.md` has a row for each folder of fixtures, with the file that runs it.
+//! - **Citations.** No source cites a requirement document by number: `docs/spec/README.md` says which page replaces it.
 //! - **Test binaries.** `tests/README.md` has a row for each.
 
 use crate::rules::{LAYERS, Violation, sources, violation};
@@ -45,6 +46,10 @@ pub fn violations(metadata: &Metadata) -> Result<Vec<Violation>> {
     }
     found.extend(map("docs/architecture.md", &read("docs/architecture.md")?, &crates));
     found.extend(fixtures(&read("fixtures/README.md")?)?);
+    for file in sources(&crate::root())? {
+        let name = file.strip_prefix(crate::root()).unwrap_or(&file).display().to_string();
+        found.extend(cited(&name, &fs::read_to_string(&file)?));
+    }
     let page = read("tests/README.md")?;
     let own =
         packages.iter().filter(|package| package.manifest_path.starts_with(metadata.workspace_root.join("tests")));
@@ -66,6 +71,15 @@ pub fn unknown_crates(page: &str, text: &str, crates: &BTreeSet<&str>) -> Vec<Vi
         *word != "pijs" && !stands_for_others(word) && !crates.contains(word) && !OTHER_NAMES.contains(word)
     });
     unknown.map(|word| violation(page, format!("names the crate {word}, which does not exist"))).collect()
+}
+
+/// Returns the lines of a source that cite a requirement document by number.
+pub fn cited(name: &str, text: &str) -> Vec<Violation> {
+    // In two parts, so that this file is not found itself.
+    let citation = concat!("ocument", " 00");
+    let lines = text.lines().enumerate().filter(|(_, line)| line.contains(citation));
+    let what = "cites a document that is not in the repository; docs/spec/README.md names the page that replaces it";
+    lines.map(|(number, _)| violation(format!("{name}:{}", number + 1), what)).collect()
 }
 
 /// Compares the map of crates, the block under `## Crates`, with the workspace.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use xtask::links::{anchors, links, unlisted};
 use xtask::picture::{drawing, shown};
-use xtask::references::{map, paths, unindexed, unknown_crates};
+use xtask::references::{cited, map, paths, unindexed, unknown_crates};
 use xtask::rules::{BANNED, LICENCES, Violation, Workspace, directions, foreign, leaves, licensed, says_unsafe};
 use xtask::unused::{shared, uses};
 
@@ -184,4 +184,11 @@ fn the_picture_has_the_replies_and_what_stops_the_first() {
     assert_eq!(shown(printed), ["the model streams:", "  | a <b>", "", "the next delta is \"c\""]);
     let picture = drawing(printed);
     assert!(picture.contains(">  | a &lt;b&gt;</text>") && !picture.contains("hostcalls"), "{picture}");
+}
+
+#[test]
+fn a_citation_by_number_is_named() {
+    let text = format!("//! The loop (document{}).\n", " 004, section 3");
+    assert!(matches!(&cited("a.rs", &text)[..], [one] if one.place == "a.rs:1"));
+    assert!(cited("a.rs", "//! The loop (`docs/spec/tick-loop.md`).\n").is_empty());
 }
