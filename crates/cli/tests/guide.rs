@@ -42,7 +42,7 @@ pages! {
 /// Pages of the guide whose commands need what a test does not have.
 const NOT_RUN: &[(&str, &str)] = &[
     ("docs/guide/components.md", "it builds a component with the tools of another language"),
-    ("docs/guide/embedding.md", "it runs examples of crates, which cargo builds with every test"),
+    ("docs/guide/embedding.md", "tests of `pijs-runtime` and `pijs-host` run its examples"),
 ];
 
 fn root() -> PathBuf {
@@ -138,4 +138,18 @@ fn the_picture_of_the_readme_shows_what_the_demo_prints() {
             "`cargo xtask picture` draws it anew; {line:?} is not in:\n{printed}"
         );
     }
+}
+
+#[test]
+fn the_table_of_limits_is_what_pi_prints() {
+    let printed = World::new().pi(&["ext", "limits"]).succeeded().stdout.clone();
+    let of_extensions = printed.split("Around each extension").next().expect("a text");
+    let rows = of_extensions.lines().filter_map(|line| line.strip_prefix("  "));
+    let printed: BTreeSet<Vec<&str>> = rows.map(|row| row.split_whitespace().collect()).collect();
+    let page = fs::read_to_string(root().join("docs/security.md")).expect("the page");
+    let rows = page.lines().skip_while(|line| !line.starts_with("| name | limit |")).skip(2);
+    let rows = rows.take_while(|line| line.starts_with('|'));
+    let listed: BTreeSet<Vec<&str>> =
+        rows.map(|row| row.split('|').skip(1).take(2).map(|cell| cell.trim().trim_matches('`')).collect()).collect();
+    assert_eq!(listed, printed);
 }
