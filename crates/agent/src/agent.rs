@@ -27,7 +27,7 @@ use crate::verdicts::{VerdictCaps, VerdictTotals, Verdicts};
 use crate::work::Inbox;
 use pijs_connectors::fs::FsConnector;
 use pijs_environment::Ambient;
-use pijs_inputs::{DeliverAs, Stage};
+use pijs_inputs::{DeliverAs, InputEvent, Stage};
 use pijs_llm::message::{AssistantMessage, Block, Content, Message, StopReason};
 use pijs_llm::partial::PartialMessage;
 use pijs_llm::provider::{Provider, ProviderError};
@@ -155,23 +155,13 @@ pub(crate) struct Judging {
     pub(crate) rules: RefCell<Option<SessionRules>>,
 }
 
-/// Runs of the session: which may begin, and how the last one ended.
+/// How the last run ended, and why there may be no other.
 #[derive(Default)]
 pub(crate) struct Runs {
     /// How the last run ended that an extension asked for.
     pub(crate) last: RefCell<Option<Outcome>>,
     /// Why the session cannot go on.
     pub(crate) broken: RefCell<Option<AgentError>>,
-    /// Tells a run that waits for its next attempt to give up.
-    pub(crate) retry_stop: tokio::sync::Notify,
-    /// Held by the run that an extension asked for: they come one after the other.
-    pub(crate) triggered_run: tokio::sync::Mutex<()>,
-    /// Prompts of extensions that come side by side are heard by handlers of `input` one after the other, in their order.
-    pub(crate) hearing: tokio::sync::Mutex<()>,
-    /// The same for all prompts and handlers of `before_agent_start`; whose handlers ran first, runs first.
-    pub(crate) starting: tokio::sync::Mutex<()>,
-    /// Runs that extensions asked for since a person last said something.
-    pub(crate) triggered: Cell<u32>,
     /// A session whose `session_start` is still to come.
     pub(crate) held: RefCell<Option<Held>>,
 }
@@ -506,7 +496,7 @@ impl Agent {
     ) -> Result<Outcome, AgentError> {
         self.control.observe_act("prompt", || json!({"content": content, "source": source, "deliverAs": deliver_as}));
         self.attend(async {
-            self.runs.triggered.set(0);
+            self.control.advance(InputEvent::Prompt);
             self.control.person_spoke();
             self.runs.last.take();
             let outcome = self.ask(content.into(), source, deliver_as, true, accepted).await?;

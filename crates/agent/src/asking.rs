@@ -5,7 +5,7 @@ use crate::agent::{Agent, AgentError, Ending, InputSource, Outcome};
 use crate::control::{ControlError, StageGuard};
 use crate::extensions::{CommandFate, Event};
 use crate::system_prompt::PromptOptions;
-use pijs_inputs::{Authored, DeliverAs, Refusal, Stage};
+use pijs_inputs::{Authored, DeliverAs, Line, Refusal, Stage};
 use pijs_llm::message::{Block, Content, CustomMessage, Message};
 use pijs_protocol::guard;
 use serde::Deserialize;
@@ -74,7 +74,7 @@ impl Agent {
         }
         let is_beside = matches!(source, InputSource::Extension) && deliver_as.is_none() && self.control.is_idle();
         let hearing = match is_beside {
-            true => Some(self.runs.hearing.lock().await),
+            true => Some(self.control.turn(Line::Input).await),
             false => None,
         };
         let heard = self.listened(content, source, deliver_as, expand).await;
@@ -129,7 +129,7 @@ impl Agent {
         self.compact_before_prompt().await?;
         let starting = self.control.begin(Stage::Starting);
         drop(contending);
-        let turn = self.runs.starting.lock().await;
+        let turn = self.control.turn(Line::Start).await;
         self.contenders_heard().await;
         let added = self.before_agent_start(&content.content).await;
         if self.extensions.has_handlers("before_agent_start") {
@@ -138,7 +138,7 @@ impl Agent {
         // Prompts that came meanwhile are heard before this one runs; they find it running.
         self.contenders_heard().await;
         drop(turn);
-        let turn = self.runs.starting.lock().await;
+        let turn = self.control.turn(Line::Start).await;
         let mut messages = vec![Message::User(content.message(self.now()))];
         messages.extend(self.control.take_next_turn());
         messages.extend(added);

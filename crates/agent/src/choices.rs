@@ -4,6 +4,7 @@
 use crate::agent::Agent;
 use crate::control::ControlError;
 use crate::settings::Settings;
+use pijs_inputs::InputEvent;
 use pijs_llm::choose::Chosen;
 use pijs_llm::message::{Message, StopReason};
 use pijs_llm::provider::Model;
@@ -135,6 +136,6 @@ impl Agent {
 
     /// Does not wait for the next attempt after a failure: the run ends.
     pub fn abort_retry(&self) {
-        self.runs.retry_stop.notify_waiters();
+        self.control.advance(InputEvent::AbortRetry);
     }
 }

@@ -229,21 +229,18 @@ impl Agent {
         })?;
         self.omit(&run.last_turn)?;
         let pause = self.options.ambient.timer.sleep(Wait::Backoff, Duration::from_millis(delay_ms));
-        let cancel = run.cancel.clone();
-        let stopped = async {
-            tokio::select! {
-                () = cancel.cancelled() => {}
-                () = self.runs.retry_stop.notified() => {}
-            }
-        };
-        tokio::select! {
+        self.control.advance(InputEvent::RetryBegan);
+        let is_stopped = tokio::select! {
             biased;
-            () = stopped => {
-                self.end_retries(run, Some("Retry cancelled"))?;
-                Ok(false)
-            }
-            () = pause => Ok(true),
+            () = run.cancel.cancelled() => true,
+            () = self.control.until(|inputs| !inputs.is_retrying()) => true,
+            () = pause => false,
+        };
+        self.control.advance(InputEvent::RetryEnded);
+        if is_stopped {
+            self.end_retries(run, Some("Retry cancelled"))?;
         }
+        Ok(!is_stopped)
     }
 
     /// Says how attempts ended to have a reply again, if there were any: `failure`, or well.

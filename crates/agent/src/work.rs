@@ -15,7 +15,7 @@ use crate::extension_model::Streamed;
 use crate::extensions::Event;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use pijs_connectors::ports::SessionCall;
-use pijs_inputs::{Authored, DeliverAs, InputEvent, Inputs, MAX_TRIGGERED_RUNS, Pending, Refusal, Stage};
+use pijs_inputs::{Authored, DeliverAs, InputEvent, Inputs, Line, MAX_TRIGGERED_RUNS, Pending, Refusal, Stage};
 use pijs_llm::message::Message;
 use pijs_protocol::{ExtensionId, HostcallError};
 use serde_json::Value;
@@ -168,18 +168,17 @@ impl Agent {
 
     /// Carries out the next run that was asked for, once no other is on.
     async fn run_pending(&self, asker: Option<ExtensionId>) {
-        let _one_at_a_time = self.runs.triggered_run.lock().await;
+        let _one_at_a_time = self.control.turn(Line::Run).await;
         if let Some(asker) = &asker {
             // What it does after asking comes before the run, as on one thread.
             self.extensions.turn_over(asker).await;
         }
         self.control.until(Inputs::accepts_run).await;
         let Some(pending) = self.control.inputs(|inputs| inputs.scheduled().cloned()) else { return };
-        let outcome = if self.runs.triggered.get() >= MAX_TRIGGERED_RUNS {
-            tracing::warn!(runs = MAX_TRIGGERED_RUNS, "extensions keep triggering runs; this one is dropped");
+        let outcome = if !self.may_trigger() {
             Ok(None)
         } else {
-            self.runs.triggered.set(self.runs.triggered.get() + 1);
+            self.control.advance(InputEvent::Triggered);
             self.control.begins_for(asker);
             match pending {
                 Pending::User(content, expand) => {
@@ -217,13 +216,12 @@ impl Agent {
         if let Some(asker) = &asker {
             self.extensions.turn_over(asker).await;
         }
-        if self.runs.triggered.get() >= MAX_TRIGGERED_RUNS {
-            tracing::warn!(runs = MAX_TRIGGERED_RUNS, "extensions keep triggering runs; this one is dropped");
+        if !self.may_trigger() {
             return;
         }
         let began = || {
             if self.control.is_idle() {
-                self.runs.triggered.set(self.runs.triggered.get() + 1);
+                self.control.advance(InputEvent::Triggered);
                 self.control.begins_for(asker);
             }
         };
@@ -233,7 +231,7 @@ impl Agent {
             self.refused(self.ask(content, InputSource::Extension, None, expand, |_| began()).await.map(drop));
             return;
         }
-        let hearing = self.runs.hearing.lock().await;
+        let hearing = self.control.turn(Line::Input).await;
         let heard = self.listened(content, InputSource::Extension, None, expand).await;
         drop(hearing);
         let done = match heard {
@@ -243,6 +241,15 @@ impl Agent {
             Err(error) => Err(error),
         };
         self.refused(done);
+    }
+
+    /// Reports whether an extension may trigger one more run, and warns where not.
+    fn may_trigger(&self) -> bool {
+        let may = self.control.inputs(Inputs::may_trigger);
+        if !may {
+            tracing::warn!(runs = MAX_TRIGGERED_RUNS, "extensions keep triggering runs; this one is dropped");
+        }
+        may
     }
 
     /// What pi says of a message that nobody waits for.

@@ -3,7 +3,7 @@
 
 use super::{AgentControl, ControlError, Inner, VERDICT_TYPE};
 use crate::work::Work;
-use pijs_inputs::{Authored, DeliverAs, InputEffect, InputEvent, Inputs, Queue, Stage};
+use pijs_inputs::{Authored, DeliverAs, InputEffect, InputEvent, Inputs, Line, Queue, Stage};
 use pijs_llm::message::{BashExecution, Content, CustomMessage, Message};
 use pijs_protocol::{ExtensionId, HostcallError, guard};
 use serde_json::{Value, json};
@@ -24,6 +24,19 @@ pub(crate) struct StageGuard<'a> {
 impl Drop for StageGuard<'_> {
     fn drop(&mut self) {
         self.control.advance(InputEvent::End(self.stage));
+    }
+}
+
+/// The first place in a line, until this is dropped.
+pub(crate) struct LineGuard<'a> {
+    control: &'a AgentControl,
+    line: Line,
+    ticket: u64,
+}
+
+impl Drop for LineGuard<'_> {
+    fn drop(&mut self) {
+        self.control.advance(InputEvent::Leave(self.line, self.ticket));
     }
 }
 
@@ -107,6 +120,16 @@ impl AgentControl {
             }
             released.await;
         }
+    }
+
+    /// Joins a line and waits until it is its caller's turn.
+    pub(crate) async fn turn(&self, line: Line) -> LineGuard<'_> {
+        let [InputEffect::Ticket(ticket)] = self.lock().inputs.apply(InputEvent::Enter(line))[..] else {
+            unreachable!("a line gives a ticket");
+        };
+        let guard = LineGuard { control: self, line, ticket };
+        self.until(|inputs| inputs.is_first(line, ticket)).await;
+        guard
     }
 
     /// Puts an input into a stage, until the guard is dropped.
