@@ -586,7 +586,7 @@ impl Agent {
             }
         }
         let outcome = self.extensions.emit(Event { name, payload, cancel: None }).await;
-        self.all_seen().await;
+        self.messages_read().await;
         Some(outcome)
     }
 
@@ -605,13 +605,13 @@ impl Agent {
     }
 
     /// Waits until what handlers sent has been looked at, and refused where it is: it comes before what follows them.
-    pub(crate) async fn all_seen(&self) {
+    pub(crate) async fn messages_read(&self) {
         let is_in = |stage| self.control.inputs(|inputs| !inputs.is_over(stage));
         if is_in(Stage::Unread) {
             self.control.barrier().await;
         }
         if is_in(Stage::Rejecting) {
-            self.arrivals().await;
+            self.deliveries_done().await;
         }
     }
 

@@ -39,7 +39,7 @@ impl Agent {
     async fn command(&self, text: &str) -> Option<CommandFate> {
         let line = text.strip_prefix('/')?;
         let (name, args) = line.split_once(' ').unwrap_or((line, ""));
-        self.extensions.all_back().await;
+        self.extensions.restarts_done().await;
         if !self.extensions.has_command(name) {
             // What was meant for an extension is not for a model.
             let missed = self.extensions.misses_command(name);
@@ -133,7 +133,7 @@ impl Agent {
         self.contenders_heard().await;
         let added = self.before_agent_start(&content.content).await;
         if self.extensions.has_handlers("before_agent_start") {
-            self.asked_for().await;
+            self.yield_to_extensions().await;
         }
         // Prompts that came meanwhile are heard before this one runs; they find it running.
         self.contenders_heard().await;

@@ -259,7 +259,7 @@ impl Agent {
     ) -> Result<Option<Outgoing>, AgentError> {
         let mut messages = self.messages()?;
         // Whoever hears the deltas of this reply has to hear all of them.
-        self.all_back(run).await;
+        self.restarts_done(run).await;
         if self.extensions.has_handlers("context") {
             messages = self.context(messages).await;
         }
@@ -307,7 +307,7 @@ impl Agent {
     /// Messages as the handlers of an event leave them.
     async fn changed(&self, event: &'static str, messages: &[Message]) -> Option<Vec<Message>> {
         let outcome = self.extensions.emit(Event::new(event).with("messages", json!(messages))).await;
-        self.all_seen().await;
+        self.messages_read().await;
         let changed = outcome.field("messages").or(outcome.payload.get("messages")).cloned();
         let changed = serde_json::from_value(changed?).ok()?;
         let changed = verdict_text::without_forged(messages, changed);

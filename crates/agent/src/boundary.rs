@@ -107,7 +107,7 @@ impl Agent {
         };
         let event = Event { name, payload, cancel: None };
         let answered = self.extensions.emit_between(event, &mut between).await;
-        self.all_seen().await;
+        self.messages_read().await;
         for author in &answered.authors {
             self.control.note_message(author, true);
         }

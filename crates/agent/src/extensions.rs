@@ -175,8 +175,8 @@ pub trait Extensions {
         }
         .boxed_local()
     }
-    /// Waits until every extension that is being restarted is back, or left out.
-    fn all_back(&self) -> LocalBoxFuture<'_, ()> {
+    /// Waits until every extension that is being restarted has restarted, or is left out.
+    fn restarts_done(&self) -> LocalBoxFuture<'_, ()> {
         std::future::ready(()).boxed_local()
     }
 

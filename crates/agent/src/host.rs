@@ -541,14 +541,14 @@ impl Extensions for HostExtensions {
         let owner = self.host.tools().into_iter().find(|info| info.spec.name == tool).map(|info| info.owner.extension);
         async move {
             if let Some(extension) = owner {
-                self.host.caught_up(&extension).await;
+                self.host.drained(&extension).await;
             }
         }
         .boxed_local()
     }
 
-    fn all_back(&self) -> LocalBoxFuture<'_, ()> {
-        self.host.all_back().boxed_local()
+    fn restarts_done(&self) -> LocalBoxFuture<'_, ()> {
+        self.host.restarts_done().boxed_local()
     }
 
     fn at_rest(&self) -> LocalBoxFuture<'_, ()> {

@@ -129,7 +129,7 @@ impl Agent {
             let again = match after {
                 AfterCompaction::Retry => true,
                 AfterCompaction::Done => {
-                    self.arrivals().await;
+                    self.deliveries_done().await;
                     self.control.inputs(Inputs::has_queued) || self.before_settle(&ending).await?
                 }
             };
@@ -267,12 +267,12 @@ impl Agent {
     }
 
     /// Waits for extensions that are being restarted, unless the run is aborted before.
-    pub(crate) async fn all_back(&self, cancel: &CancellationToken) {
+    pub(crate) async fn restarts_done(&self, cancel: &CancellationToken) {
         if guard!(AgentAwaitRestart) {
             tokio::select! {
                 biased;
                 () = cancel.cancelled() => {}
-                () = self.extensions.all_back() => {}
+                () = self.extensions.restarts_done() => {}
             }
         }
     }
@@ -281,7 +281,7 @@ impl Agent {
         let mut incoming = prompts;
         for index in 0..self.options.max_turns {
             // The model is told of the tools of all.
-            self.all_back(&run.cancel).await;
+            self.restarts_done(&run.cancel).await;
             if index > 0 {
                 self.compact_before_turn(&run.cancel).await?;
                 if incoming.is_empty() {
@@ -305,7 +305,7 @@ impl Agent {
             }
             if index == 0 && !run.steered {
                 // What was sent up to here goes with the first request.
-                self.arrivals().await;
+                self.deliveries_done().await;
                 let mut steering = self.steering();
                 if !steering.is_empty() {
                     self.declare_tools(&loadout, &mut steering);
@@ -345,7 +345,7 @@ impl Agent {
                 self.run_tools(run, assistant, &reply.bad_arguments, (&wanted, authors)).await?;
             run.last_turn.extend(entries.iter().cloned());
             let goes_on = self.end_turn(index, &message, reply_entry, &results, entries).await?;
-            self.arrivals().await;
+            self.deliveries_done().await;
             incoming = self.steering();
             let more = !results.is_empty() && !terminate;
             if !more && incoming.is_empty() {
@@ -364,7 +364,7 @@ impl Agent {
 
     /// What was sent up to now counts for the end of a turn and of a run. Handlers of it may take their time, or wait for
     /// us: what they have not said by the time that all extensions rest comes later.
-    pub(crate) async fn arrivals(&self) {
+    pub(crate) async fn deliveries_done(&self) {
         let handled = self.extensions.has_handlers("input");
         let rest = async {
             match handled {

@@ -256,7 +256,7 @@ impl Agent {
             if let Tool::Extension(_) = &tool.tool {
                 self.extensions.begun(&call.name).await;
             }
-            self.asked_for().await;
+            self.yield_to_extensions().await;
             start.begun();
         };
         let executing = async {
@@ -332,7 +332,7 @@ impl Agent {
             let message = format!("The arguments of tool \"{}\" cannot be read: {problem}. It was not run.", call.name);
             return Ok(Prepared::Done(Finished::failed(message)));
         }
-        self.all_back(cancel).await;
+        self.restarts_done(cancel).await;
         let found = self.callable(&call.name, reply);
         let Some(tool) = found else {
             let message = match self.extensions.missed_tools().contains(&call.name) {
@@ -443,7 +443,7 @@ impl Agent {
 
     /// Waits until extensions have run what a tool that has ended sent to them.
     async fn settle_extensions(&self) {
-        self.asked_for().await;
+        self.yield_to_extensions().await;
         let is_over = |inputs: &Inputs| inputs.is_over(Stage::Delivering) && inputs.is_over(Stage::Announcing);
         tokio::select! {
             biased;
@@ -472,7 +472,7 @@ impl Agent {
     }
 
     /// Lets what a tool or a handler asked for by the way begin: it comes before what follows.
-    pub(crate) async fn asked_for(&self) {
+    pub(crate) async fn yield_to_extensions(&self) {
         tokio::task::yield_now().await;
     }
 

@@ -89,7 +89,7 @@ impl Host {
 
     async fn emit_trimmed(&self, event: Event, teller: Option<&ExtensionId>, between: &mut Between<'_>) -> Outcome {
         self.count_reports_anew(event.name());
-        self.all_back().await;
+        self.restarts_done().await;
         if !self.profile().fires(event.name()) {
             return self.go_round(&event, Vec::new(), between).await;
         }

@@ -253,8 +253,8 @@ impl Host {
         slot.changed.notify_waiters();
     }
 
-    /// Waits until every extension that is being restarted is back, or left out.
-    pub async fn all_back(&self) {
+    /// Waits until every extension that is being restarted has restarted, or is left out.
+    pub async fn restarts_done(&self) {
         for slot in self.slots() {
             self.live(&slot).await;
         }

@@ -91,7 +91,7 @@ impl Host {
     }
 
     /// Waits until an extension has run everything that was sent to it up to now, and whatever came of that at once.
-    pub async fn caught_up(&self, extension: &ExtensionId) {
+    pub async fn drained(&self, extension: &ExtensionId) {
         self.until_none(|slot| is_behind(slot) && slot.package.id() == extension).await;
     }
 

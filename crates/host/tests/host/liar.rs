@@ -47,7 +47,7 @@ async fn both(lab: &Lab) {
 
 async fn says(lab: &Lab, messages: Vec<Value>) {
     lab.host.emit_bus(SAY, json!({ "messages": messages }));
-    lab.host.caught_up(&ExtensionId::from(LIAR)).await;
+    lab.host.drained(&ExtensionId::from(LIAR)).await;
 }
 
 fn protocol_end(lab: &Lab) -> Option<String> {

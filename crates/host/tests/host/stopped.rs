@@ -108,7 +108,7 @@ fn what_an_extension_had_is_nobody_else_s_and_it_says_no_when_it_cannot_come_bac
 
         // Back as it was.
         lab.host.emit(Event::new("agent_start")).await;
-        lab.host.all_back().await;
+        lab.host.restarts_done().await;
         let outcome = lab.host.emit(call()).await;
         assert!(outcome.thrown.is_none(), "{:?}", outcome.thrown);
         assert_eq!((owners(), lab.host.missed_tools()), (own, vec![]));

@@ -519,8 +519,8 @@ impl Extensions for RecordedExtensions {
         self.extensions.reload(in_session)
     }
 
-    fn all_back(&self) -> LocalBoxFuture<'_, ()> {
-        self.wait("all_back", self.extensions.all_back())
+    fn restarts_done(&self) -> LocalBoxFuture<'_, ()> {
+        self.wait("restarts_done", self.extensions.restarts_done())
     }
 
     fn begun<'a>(&'a self, tool: &'a str) -> LocalBoxFuture<'a, ()> {

@@ -292,8 +292,8 @@ impl Extensions for TapedExtensions {
         self.profile
     }
 
-    fn all_back(&self) -> LocalBoxFuture<'_, ()> {
-        self.wait("all_back")
+    fn restarts_done(&self) -> LocalBoxFuture<'_, ()> {
+        self.wait("restarts_done")
     }
 
     fn begun<'a>(&'a self, _: &'a str) -> LocalBoxFuture<'a, ()> {
