@@ -6,6 +6,9 @@
 //! stands still (what has arrived behind the delta may be shown to them together with it); then, only if
 //! it goes on, the partial message, the extensions' `message_update` and the front end. On *abort* the
 //! attempt's own token is cancelled and the provider's stream dropped before anything else happens.
+//!
+//! [`Agent::attempt`] is one long function: a loop whose checks stand in the order in which a delta passes them, where each
+//! ends the attempt, goes on with the next event, or lets the delta through.
 
 use crate::agent::{Agent, AgentError};
 use crate::asked::Asking;

@@ -326,19 +326,7 @@ impl Agent {
                 .with("willRetry", will_retry)
         })
         .await;
-        let Summary { text, details, usage, first_kept, tokens_before } = summary;
-        let mut result = json!({"summary": text});
-        let more = [
-            ("firstKeptEntryId", first_kept.map(|id| json!(id))),
-            ("tokensBefore", Some(json!(tokens_before))),
-            ("estimatedTokensAfter", Some(json!(tokens_after))),
-            ("usage", usage),
-            ("details", details),
-        ];
-        for (key, value) in more.into_iter().filter_map(|(key, value)| Some((key, value?))) {
-            result[key] = value;
-        }
-        Ok(result)
+        Ok(answer_of(summary, tokens_after))
     }
 
     async fn summarise(
@@ -484,6 +472,22 @@ impl Agent {
     fn unbroken(&self) -> Result<(), AgentError> {
         self.runs.broken.take().map_or(Ok(()), Err)
     }
+}
+
+/// Returns what the caller of `compact` is told of a summary.
+fn answer_of(Summary { text, details, usage, first_kept, tokens_before }: Summary, tokens_after: u64) -> Value {
+    let mut answer = json!({"summary": text});
+    let more = [
+        ("firstKeptEntryId", first_kept.map(|id| json!(id))),
+        ("tokensBefore", Some(json!(tokens_before))),
+        ("estimatedTokensAfter", Some(json!(tokens_after))),
+        ("usage", usage),
+        ("details", details),
+    ];
+    for (key, value) in more.into_iter().filter_map(|(key, value)| Some((key, value?))) {
+        answer[key] = value;
+    }
+    answer
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use pijs_llm::catalogue;
 use pijs_llm::known::Known;
 use pijs_llm::message::{Content, CustomMessage, Message};
 use pijs_llm::provider::Model;
-use pijs_protocol::{ErrorCode, HostcallError, guard};
+use pijs_protocol::{ErrorCode, ExtensionId, HostcallError, guard};
 use pijs_session_store::{Body, EntryId};
 use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
@@ -70,35 +70,12 @@ impl SessionPort for AgentControl {
             _ => {}
         }
         match call.op {
-            SessionOp::SendMessage => {
-                let message: CustomMessage = serde_json::from_value(params.get("message").cloned().unwrap_or_default())
-                    .map_err(|error| HostcallError::invalid("schema", format!("session.send_message: {error}")))?;
-                let trigger = option(params, "triggerTurn").and_then(Value::as_bool);
-                let deliver_as = deliver_as(params)?;
-                let waits = deliver_as == Some(DeliverAs::NextTurn)
-                    || (!self.inputs(Inputs::is_streaming) && trigger != Some(true));
-                self.send_message_of(Some(caller.extension()), message, deliver_as, trigger).map_err(refused)?;
-                if !waits {
-                    self.note_speaker(&extension);
-                }
-            }
-            SessionOp::SendUserMessage => {
-                let content: Content = serde_json::from_value(params.get("content").cloned().unwrap_or_default())
-                    .map_err(|error| HostcallError::invalid("schema", format!("session.send_user_message: {error}")))?;
-                let expand = option(params, "expandPromptTemplates").and_then(Value::as_bool).unwrap_or(false);
-                self.send_user_message_of(Some(caller.extension()), content, deliver_as(params)?, expand)
-                    .map_err(refused)?;
-                self.note_speaker(&extension);
-            }
+            SessionOp::SendMessage => self.call_send_message(caller.extension(), params)?,
+            SessionOp::SendUserMessage => self.call_send_user_message(caller.extension(), params)?,
             SessionOp::AppendEntry => {
                 let data = params.get("data").cloned();
                 let custom_type = text(params, "customType")?;
-                if is_reserved(custom_type) {
-                    return Err(HostcallError::invalid(
-                        "state",
-                        format!("the custom type {custom_type:?} is reserved"),
-                    ));
-                }
+                expect_unreserved(custom_type)?;
                 let id = self.append_custom(custom_type, data).map_err(refused)?;
                 return Ok(json!({"id": id}));
             }
@@ -121,44 +98,7 @@ impl SessionPort for AgentControl {
                 let begins = self.set_thinking_of(Some(caller.extension()), text(params, "level")?);
                 return Ok(begun(begins.map_err(refused)?));
             }
-            SessionOp::Append => {
-                let entry = params.get("entry").cloned().unwrap_or_default();
-                let body: Body = serde_json::from_value(entry)
-                    .map_err(|error| HostcallError::invalid("schema", format!("session.append: {error}")))?;
-                // Of one form, as all others have it: what holds of it is asked once.
-                let body = match body {
-                    Body::Message { message: Message::Custom(custom) } if guard!(SessionCustomRole) => {
-                        Body::of_custom(custom)
-                    }
-                    other => other,
-                };
-                if let Body::CustomMessage { custom_type, .. } | Body::Custom { custom_type, .. } = &body
-                    && is_reserved(custom_type)
-                {
-                    return Err(HostcallError::invalid(
-                        "state",
-                        format!("the custom type {custom_type:?} is reserved"),
-                    ));
-                }
-                let body = match body {
-                    // What the model is told of its prompt is not an extension's to say.
-                    Body::Compaction { summary, first_kept_entry_id, tokens_before, mut extra } => {
-                        extra.shift_remove("systemMessage");
-                        Body::Compaction { summary, first_kept_entry_id, tokens_before, extra }
-                    }
-                    other => other,
-                };
-                let body = match body {
-                    Body::Message { message } => Body::Message { message: transcript::neutralised(message) },
-                    other => other,
-                };
-                let speaks = matches!(body, Body::CustomMessage { .. } | Body::Message { .. });
-                let id = self.append_of(&extension, body).map_err(refused)?;
-                if speaks && self.inputs(Inputs::is_streaming) {
-                    self.note_speaker(&extension);
-                }
-                return Ok(json!({"id": id}));
-            }
+            SessionOp::Append => return self.call_append(&extension, params),
             SessionOp::SetLeaf => {
                 let leaf = params.get("entryId").and_then(Value::as_str).map(|id| EntryId(id.to_owned()));
                 if !self.change_session(|session| session.go_to(leaf.as_ref())) {
@@ -179,6 +119,60 @@ impl SessionPort for AgentControl {
             other => return Err(unsupported("session", other.as_str(), "this version of PiJS does not do it yet")),
         }
         Ok(json!({}))
+    }
+}
+
+impl AgentControl {
+    fn call_send_message(&self, sender: &ExtensionId, params: &Map<String, Value>) -> Result<(), HostcallError> {
+        let message: CustomMessage = serde_json::from_value(params.get("message").cloned().unwrap_or_default())
+            .map_err(|error| HostcallError::invalid("schema", format!("session.send_message: {error}")))?;
+        let trigger = option(params, "triggerTurn").and_then(Value::as_bool);
+        let deliver_as = deliver_as(params)?;
+        let is_for_later = !self.inputs(Inputs::is_streaming) && trigger != Some(true);
+        let waits = deliver_as == Some(DeliverAs::NextTurn) || is_for_later;
+        self.send_message_of(Some(sender), message, deliver_as, trigger).map_err(refused)?;
+        if !waits {
+            self.note_speaker(sender.as_str());
+        }
+        Ok(())
+    }
+
+    fn call_send_user_message(&self, sender: &ExtensionId, params: &Map<String, Value>) -> Result<(), HostcallError> {
+        let content: Content = serde_json::from_value(params.get("content").cloned().unwrap_or_default())
+            .map_err(|error| HostcallError::invalid("schema", format!("session.send_user_message: {error}")))?;
+        let expand = option(params, "expandPromptTemplates").and_then(Value::as_bool).unwrap_or(false);
+        self.send_user_message_of(Some(sender), content, deliver_as(params)?, expand).map_err(refused)?;
+        self.note_speaker(sender.as_str());
+        Ok(())
+    }
+
+    fn call_append(&self, extension: &str, params: &Map<String, Value>) -> Result<Value, HostcallError> {
+        let entry = params.get("entry").cloned().unwrap_or_default();
+        let body: Body = serde_json::from_value(entry)
+            .map_err(|error| HostcallError::invalid("schema", format!("session.append: {error}")))?;
+        let body = match body {
+            // Of one form, as all others have it: what holds of it is asked once.
+            Body::Message { message: Message::Custom(custom) } if guard!(SessionCustomRole) => Body::of_custom(custom),
+            other => other,
+        };
+        if let Body::CustomMessage { custom_type, .. } | Body::Custom { custom_type, .. } = &body {
+            expect_unreserved(custom_type)?;
+        }
+        let body = match body {
+            // What the model is told of its prompt is not an extension's to say.
+            Body::Compaction { summary, first_kept_entry_id, tokens_before, mut extra } => {
+                extra.shift_remove("systemMessage");
+                Body::Compaction { summary, first_kept_entry_id, tokens_before, extra }
+            }
+            Body::Message { message } => Body::Message { message: transcript::neutralised(message) },
+            other => other,
+        };
+        let speaks = matches!(body, Body::CustomMessage { .. } | Body::Message { .. });
+        let id = self.append_of(extension, body).map_err(refused)?;
+        if speaks && self.inputs(Inputs::is_streaming) {
+            self.note_speaker(extension);
+        }
+        Ok(json!({"id": id}))
     }
 }
 
@@ -245,6 +239,14 @@ fn takes_time(op: SessionOp) -> bool {
             | SessionOp::RefreshProviders
             | SessionOp::WaitForIdle
     )
+}
+
+/// Refuses a custom type that no extension may use.
+fn expect_unreserved(custom_type: &str) -> Result<(), HostcallError> {
+    match is_reserved(custom_type) {
+        true => Err(HostcallError::invalid("state", format!("the custom type {custom_type:?} is reserved"))),
+        false => Ok(()),
+    }
 }
 
 fn text<'a>(params: &'a Map<String, Value>, key: &str) -> Result<&'a str, HostcallError> {

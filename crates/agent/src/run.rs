@@ -14,6 +14,7 @@ use crate::control::{ControlError, VERDICT_TYPE};
 use crate::events::AgentEvent;
 use crate::extensions::{Abort, Event, SystemRole};
 use crate::rules;
+use crate::tool::Tool;
 use crate::tool_calls::Batch;
 use crate::verdict_text;
 use crate::verdicts::Injected;
@@ -304,15 +305,7 @@ impl Agent {
                 self.say(run, message).await?;
             }
             if index == 0 && !run.steered {
-                // What was sent up to here goes with the first request.
-                self.deliveries_done().await;
-                let mut steering = self.steering();
-                if !steering.is_empty() {
-                    self.declare_tools(&loadout, &mut steering);
-                }
-                for message in steering {
-                    self.say(run, message).await?;
-                }
+                self.say_first_steering(run, &loadout).await?;
             }
             // What was chosen up to here may be called, though the model was told of the tools before.
             self.publish_tools();
@@ -360,6 +353,19 @@ impl Agent {
             // After an abort the next turn begins, too, and ends where it would ask the model: what waits is said.
         }
         Ok(Ending::TooManyTurns(self.options.max_turns))
+    }
+
+    /// Says what was sent up to the first request: it goes with it.
+    async fn say_first_steering(&self, run: &mut Run, loadout: &[Tool]) -> Result<(), AgentError> {
+        self.deliveries_done().await;
+        let mut steering = self.steering();
+        if !steering.is_empty() {
+            self.declare_tools(loadout, &mut steering);
+        }
+        for message in steering {
+            self.say(run, message).await?;
+        }
+        Ok(())
     }
 
     /// What was sent up to now counts for the end of a turn and of a run. Handlers of it may take their time, or wait for
