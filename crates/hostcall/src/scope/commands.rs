@@ -1,0 +1,268 @@
+//! Programs of a scope: their arguments, variables, folders and input.
+
+use super::CompiledScope;
+use crate::derive::{Given, Input};
+use crate::places::normal;
+use crate::variables::{Effect, Variable, VariablePattern, split_assignments};
+use pijs_programs::{self as programs, Kind};
+use pijs_protocol::guard;
+use std::path::{Path, PathBuf};
+
+/// A program and its leading arguments.
+#[derive(Debug, Clone)]
+pub(super) struct CommandPattern {
+    /// Variables that may be given, and those that have to be.
+    variables: Vec<VariablePattern>,
+    program: String,
+    leading: Vec<String>,
+    rest: Rest,
+    /// The only working folder; any without it.
+    folder: Folder,
+    /// What the program runs from its standard input, where nothing else may follow.
+    input: Input,
+}
+
+/// A program as a call starts it.
+#[derive(Debug, Clone, Copy)]
+pub struct Command<'a> {
+    /// Its name, or its path.
+    pub program: &'a str,
+    /// Its arguments.
+    pub args: &'a [&'a str],
+    /// Where it works.
+    pub folder: &'a Path,
+    /// What it is given beside its arguments.
+    pub given: &'a Given<'a>,
+}
+
+/// Which arguments may follow the named ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rest {
+    /// Any that run nothing else, see [`pijs_programs`].
+    Plain,
+    /// Any at all: `git *`.
+    Any,
+    /// None: what a person allowed, and no more. Written as an empty word at the end, as sudo has it: `git log ""`. It is
+    /// so allowed in the project's folder, since in another one the same words do something else.
+    None,
+}
+
+/// The folders in which a program may work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Folder {
+    Any,
+    One(PathBuf),
+    /// Anywhere, and in the project alone where it does what files in its folder say; `own` is the extension's package there.
+    Project {
+        project: PathBuf,
+        own: Option<PathBuf>,
+    },
+}
+
+/// The word at the end of a command pattern after which nothing may follow.
+const NOTHING_MORE: &str = "\"\"";
+
+/// The pattern of exactly this program with exactly these arguments; `None` when none says that: words are told apart by
+/// blanks, and some mean something.
+pub(crate) fn exact_command(variables: &[(String, String)], command: &str, args: &[String]) -> Option<String> {
+    let words: Vec<&str> = std::iter::once(command).chain(args.iter().map(String::as_str)).collect();
+    let is_other =
+        |word: &&str| word.is_empty() || matches!(*word, "*" | NOTHING_MORE) || word.contains(char::is_whitespace);
+    // A program of this name would be read as a variable, and its first argument as the program.
+    if words.iter().any(is_other) || VariablePattern::parse(command).is_some() {
+        return None;
+    }
+    let assignments: Vec<String> = variables.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    if !assignments.iter().all(|word| VariablePattern::parse(word).is_some()) {
+        return None;
+    }
+    let mut words: Vec<&str> = assignments.iter().map(String::as_str).chain(words).collect();
+    if guard!(ExecExact) {
+        words.push(NOTHING_MORE);
+    }
+    Some(words.join(" "))
+}
+
+impl CompiledScope {
+    /// A scope of exactly this program with exactly these arguments in this working folder.
+    pub(crate) fn exactly_program(command: &str, args: &[&str], folder: Option<&Path>, given: &Given<'_>) -> Self {
+        let pattern = CommandPattern {
+            variables: given.asked().map(VariablePattern::exactly).collect(),
+            program: command.to_owned(),
+            leading: args.iter().map(|arg| (*arg).to_owned()).collect(),
+            rest: Rest::None,
+            folder: folder.map_or(Folder::Any, |folder| Folder::One(folder.to_owned())),
+            input: given.input.clone(),
+        };
+        Self { commands: Some(vec![pattern]), ..Self::default() }
+    }
+
+    /// Whether it says which commands it is about.
+    pub(crate) fn has_commands(&self) -> bool {
+        self.commands.is_some()
+    }
+
+    /// Whether a program may be run with some arguments, by its name or by its whole path.
+    pub(crate) fn names_or_covers(&self, program: &Path) -> bool {
+        let name = program.file_name().unwrap_or_default();
+        let is_it = |pattern: &CommandPattern| Path::new(&pattern.program) == program || *pattern.program == *name;
+        self.commands.as_ref().is_none_or(|commands| commands.iter().any(is_it))
+    }
+
+    /// Whether a program with these arguments is inside. A name without a slash only matches a
+    /// command without one, which the search path resolves; a program elsewhere is named in full.
+    ///
+    /// The bare name of a tool that can be made to run others (`git -c alias.x='!sh' x`) covers its plain uses; `git *`
+    /// covers all. `folder` is where it works, which matters to what a person allowed for one folder.
+    pub fn command(&self, command: &Command<'_>) -> bool {
+        let Command { program, args, folder, given } = *command;
+        let covers = |pattern: &CommandPattern| {
+            pattern.covers(program, args) && pattern.is_in(program, folder) && pattern.takes(given)
+        };
+        match &self.commands {
+            Some(commands) => commands.iter().any(covers),
+            None => given.asked().all(|variable| !is_steering(variable)),
+        }
+    }
+
+    /// Whether a program with these arguments is refused by a scope that says what must not run: by one command line in its
+    /// folder, or by the program's name and its leading arguments, wherever it lies, whatever follows and whatever it is given.
+    pub(crate) fn refuses_command(&self, command: &Command<'_>) -> bool {
+        let Command { program, args, folder, given } = *command;
+        let is_named = |pattern: &CommandPattern| {
+            (pattern.program == program || pattern.program == programs::name_of(program))
+                && args.len() >= pattern.leading.len()
+                && pattern.leading.iter().zip(args).all(|(leading, arg)| leading == arg)
+        };
+        let refuses = |pattern: &CommandPattern| match pattern.rest {
+            Rest::None => pattern.covers(program, args) && pattern.is_in(program, folder) && pattern.takes(given),
+            Rest::Plain | Rest::Any => is_named(pattern),
+        };
+        self.commands.as_ref().is_none_or(|commands| commands.iter().any(refuses))
+    }
+
+    /// Whether one variable of a program that is inside may be given.
+    pub(crate) fn variable(&self, command: &Command<'_>, variable: &Variable<'_>) -> bool {
+        let Command { program, args, folder, .. } = *command;
+        let permits = |pattern: &CommandPattern| {
+            pattern.covers(program, args) && pattern.is_in(program, folder) && pattern.permits(variable)
+        };
+        match &self.commands {
+            Some(commands) => commands.iter().any(permits),
+            None => !is_steering(variable),
+        }
+    }
+
+    /// Whether every use of a program is inside, whatever it makes run: not as one of its plain uses, and not as an answer
+    /// about one command line, which says nothing of what a repository's configuration makes of it.
+    pub(crate) fn covers_every_use(&self, command: &str, args: &[&str]) -> bool {
+        let covers = |pattern: &CommandPattern| pattern.rest == Rest::Any && pattern.covers(command, args);
+        self.commands.as_ref().is_none_or(|commands| commands.iter().any(covers))
+    }
+
+    /// Whether a program with these arguments is inside whatever they make it do: not as one of its plain uses.
+    pub(crate) fn means_command(&self, command: &str, args: &[&str]) -> bool {
+        let means = |pattern: &CommandPattern| pattern.rest != Rest::Plain && pattern.covers(command, args);
+        self.commands.as_ref().is_none_or(|commands| commands.iter().any(means))
+    }
+
+    /// Whether a program is named with its whole path, as one inside a writable folder must be.
+    /// One that is named by a relative path is meant from `project`.
+    pub fn names_program(&self, program: &Path, project: &Path) -> bool {
+        let named = |word: &str| word.contains('/') && normal(project, Path::new(word)) == program;
+        self.commands.as_ref().is_some_and(|commands| commands.iter().any(|pattern| named(&pattern.program)))
+    }
+}
+
+fn is_steering(variable: &Variable<'_>) -> bool {
+    variable.effect == Effect::Steering && guard!(ExecEnv)
+}
+
+/// Whether a grant of plain uses, or of one command line, has to name a variable.
+fn is_part_of_grant(variable: &Variable<'_>) -> bool {
+    is_steering(variable) || (variable.effect == Effect::Open && guard!(ExecVariables))
+}
+
+impl CommandPattern {
+    /// `None` for a pattern without a program.
+    /// `own` is the folder of the extension's package inside the project.
+    pub(super) fn parse(pattern: &str, project: &Path, own: Option<&Path>) -> Option<Self> {
+        let (variables, words) = split_assignments(pattern);
+        let mut words = words.into_iter().map(str::to_owned);
+        let program = words.next()?;
+        let mut leading: Vec<String> = words.collect();
+        let rest = match leading.last().map(String::as_str) {
+            Some("*") => Rest::Any,
+            Some(NOTHING_MORE) => Rest::None,
+            _ => Rest::Plain,
+        };
+        if rest != Rest::Plain {
+            leading.pop();
+        }
+        let folder = match rest {
+            Rest::None => Folder::One(project.to_owned()),
+            Rest::Plain => Folder::Project { project: project.to_owned(), own: own.map(Path::to_owned) },
+            Rest::Any => Folder::Any,
+        };
+        Some(Self { variables, program, leading, rest, folder, input: Input::Data })
+    }
+
+    /// Whether what a call gives the program beside its arguments is what the pattern says.
+    fn takes(&self, given: &Given<'_>) -> bool {
+        let has_all = self.variables.iter().all(|pattern| pattern.is_met(&given.variables));
+        let is_asked = has_all || !guard!(ExecVariables);
+        // The bare name of an interpreter covers anything.
+        let is_meant = match self.rest {
+            Rest::Any => true,
+            Rest::None => false,
+            Rest::Plain => self.leading.is_empty() && programs::kind_of(&self.program) != Kind::Options,
+        };
+        let is_same = is_meant || self.input == given.input || !guard!(ExecInput);
+        is_asked && is_same && given.asked().all(|variable| self.permits(variable))
+    }
+
+    fn permits(&self, variable: &Variable<'_>) -> bool {
+        let is_any = self.rest == Rest::Any && !is_steering(variable);
+        is_any || self.variables.iter().any(|pattern| pattern.permits(variable)) || !is_part_of_grant(variable)
+    }
+
+    /// Whether a program may work in a folder. One that does what files there say may in the project, as far as that is not
+    /// the extension's own. Who granted an interpreter's bare name meant that it runs anything.
+    fn is_in(&self, program: &str, folder: &Path) -> bool {
+        match &self.folder {
+            Folder::Any => true,
+            Folder::One(one) => one == folder || !guard!(ExecFolder),
+            Folder::Project { project, own } => {
+                let is_meant = self.leading.is_empty() && programs::kind_of(program) == Kind::Interpreter;
+                let is_own = own.as_deref().is_some_and(|own| folder.starts_with(own));
+                // What was installed there is a package's, too.
+                let is_packages =
+                    folder.strip_prefix(project).is_ok_and(|rest| rest.iter().any(|name| name == "node_modules"));
+                is_meant
+                    || (folder.starts_with(project) && !is_own && !is_packages)
+                    || !programs::obeys_folder(program)
+                    || !guard!(ExecObeyedFolder)
+            }
+        }
+    }
+
+    fn covers(&self, command: &str, args: &[&str]) -> bool {
+        let named = self.leading.len();
+        let begins = self.program == command
+            && args.len() >= named
+            && self.leading.iter().zip(args).all(|(want, have)| want == have);
+        begins
+            && match self.rest {
+                Rest::None => args.len() == named,
+                Rest::Any => true,
+                // Who named an interpreter meant that it runs things.
+                Rest::Plain => {
+                    let runs_others =
+                        programs::kind_of(command) == Kind::Options && !programs::is_plain(command, args, named);
+                    let is_elsewhere = named > 0 && programs::names_folder(command, &args[named..]);
+                    let is_other = guard!(ExecNamedOptions) && !programs::stays_as_named(command, args, named);
+                    !is_other && (!(runs_others || is_elsewhere) || !guard!(ExecPlainUse))
+                }
+            }
+    }
+}
