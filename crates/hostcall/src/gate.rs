@@ -77,13 +77,7 @@ pub struct Gate {
 struct Inner {
     policy: Policy,
     places: Places,
-    prompter: Option<Arc<dyn Prompter>>,
-    block_on: Option<Arc<BlockOn>>,
-    memory: Option<Arc<dyn Memory>>,
-    programs: Option<Arc<LocateProgram>>,
-    mcp_tools: Option<Arc<DescribeMcpTool>>,
-    exists: Option<Arc<Exists>>,
-    variables: Option<BTreeSet<String>>,
+    hooks: Hooks,
     host: HostVariables,
     asking: asking::Asking,
     sessions: sessions::Sessions,
@@ -92,6 +86,25 @@ struct Inner {
     made: made::Made,
     refusals: refused::Refusals,
     extensions: RwLock<BTreeMap<ExtensionId, Arc<Authority>>>,
+    taken_in: TakenIn,
+}
+
+/// Services of the host; the setters of [`GateBuilder`] say what happens without each.
+#[derive(Default)]
+struct Hooks {
+    prompter: Option<Arc<dyn Prompter>>,
+    block_on: Option<Arc<BlockOn>>,
+    memory: Option<Arc<dyn Memory>>,
+    programs: Option<Arc<LocateProgram>>,
+    mcp_tools: Option<Arc<DescribeMcpTool>>,
+    exists: Option<Arc<Exists>>,
+    /// Names of the environment variables that are set.
+    variables: Option<BTreeSet<String>>,
+}
+
+/// What extensions have taken in.
+#[derive(Default)]
+struct TakenIn {
     /// The first file that may hold secrets and that an extension has read.
     secrets: Mutex<BTreeMap<ExtensionId, String>>,
     /// Extensions that have taken something in from a server or a program.
@@ -145,13 +158,7 @@ pub type Exists = dyn Fn(&Path) -> bool + Send + Sync;
 pub struct GateBuilder {
     policy: Policy,
     places: Places,
-    prompter: Option<Arc<dyn Prompter>>,
-    block_on: Option<Arc<BlockOn>>,
-    memory: Option<Arc<dyn Memory>>,
-    programs: Option<Arc<LocateProgram>>,
-    mcp_tools: Option<Arc<DescribeMcpTool>>,
-    exists: Option<Arc<Exists>>,
-    variables: Option<BTreeSet<String>>,
+    hooks: Hooks,
     environment: BTreeMap<String, String>,
     sessions: sessions::Sessions,
     made: made::Made,
@@ -176,14 +183,14 @@ impl GateBuilder {
     /// the extension would see that they are not set.
     #[must_use]
     pub fn variables(mut self, names: impl IntoIterator<Item = String>) -> Self {
-        self.variables = Some(names.into_iter().collect());
+        self.hooks.variables = Some(names.into_iter().collect());
         self
     }
 
     /// The host's environment, which programs may be given unchanged. Names as for [`GateBuilder::variables`].
     #[must_use]
     pub fn environment(mut self, environment: BTreeMap<String, String>) -> Self {
-        self.variables = Some(environment.keys().cloned().collect());
+        self.hooks.variables = Some(environment.keys().cloned().collect());
         self.environment = environment;
         self
     }
@@ -191,14 +198,14 @@ impl GateBuilder {
     /// Who knows which file a command stands for, so that questions can show it.
     #[must_use]
     pub fn programs(mut self, locate: Arc<LocateProgram>) -> Self {
-        self.programs = Some(locate);
+        self.hooks.programs = Some(locate);
         self
     }
 
     /// Sets who knows what MCP servers say of their tools, so that questions can show it.
     #[must_use]
     pub fn mcp_tools(mut self, describe: Arc<DescribeMcpTool>) -> Self {
-        self.mcp_tools = Some(describe);
+        self.hooks.mcp_tools = Some(describe);
         self
     }
 
@@ -206,28 +213,28 @@ impl GateBuilder {
     /// ([`Required::is_probe`]) where nothing is: the extension is refused as after a no.
     #[must_use]
     pub fn exists(mut self, exists: Arc<Exists>) -> Self {
-        self.exists = Some(exists);
+        self.hooks.exists = Some(exists);
         self
     }
 
     /// Who answers questions; without one they are denied.
     #[must_use]
     pub fn prompter(mut self, prompter: Arc<dyn Prompter>) -> Self {
-        self.prompter = Some(prompter);
+        self.hooks.prompter = Some(prompter);
         self
     }
 
     /// How a synchronous call waits for an answer; without it such a call is denied.
     #[must_use]
     pub fn block_on(mut self, block_on: Arc<BlockOn>) -> Self {
-        self.block_on = Some(block_on);
+        self.hooks.block_on = Some(block_on);
         self
     }
 
     /// Who keeps answers that hold beyond the session; without it they hold for the session.
     #[must_use]
     pub fn memory(mut self, memory: Arc<dyn Memory>) -> Self {
-        self.memory = Some(memory);
+        self.hooks.memory = Some(memory);
         self
     }
 
@@ -238,13 +245,7 @@ impl GateBuilder {
             inner: Arc::new(Inner {
                 policy: self.policy,
                 places: self.places,
-                prompter: self.prompter,
-                block_on: self.block_on,
-                memory: self.memory,
-                programs: self.programs,
-                mcp_tools: self.mcp_tools,
-                exists: self.exists,
-                variables: self.variables,
+                hooks: self.hooks,
                 host,
                 asking: asking::Asking::default(),
                 sessions: self.sessions,
@@ -253,8 +254,7 @@ impl GateBuilder {
                 made: self.made,
                 refusals: refused::Refusals::default(),
                 extensions: RwLock::default(),
-                secrets: Mutex::default(),
-                outside: Mutex::default(),
+                taken_in: TakenIn::default(),
             }),
         }
     }
@@ -275,13 +275,7 @@ impl Gate {
         GateBuilder {
             policy,
             places,
-            prompter: None,
-            block_on: None,
-            memory: None,
-            programs: None,
-            mcp_tools: None,
-            exists: None,
-            variables: None,
+            hooks: Hooks::default(),
             environment: BTreeMap::new(),
             sessions: sessions::Sessions::default(),
             made: made::Made::default(),
@@ -295,7 +289,7 @@ impl Gate {
 
     /// Whether somebody can be asked.
     pub fn has_person(&self) -> bool {
-        self.inner.prompter.is_some()
+        self.inner.hooks.prompter.is_some()
     }
 
     /// The policy.
@@ -444,17 +438,17 @@ impl Gate {
             return Ok(Judgement::Settled(decision.because(Reason::NonInteractive, Rule::Verdict)));
         }
         let says_more = decision.rule == Rule::AfterSecret || decision.reason == Some(Reason::BlockedAddress);
-        if self.inner.prompter.is_none() && says_more {
+        if self.inner.hooks.prompter.is_none() && says_more {
             return Ok(Judgement::Settled(decision));
         }
-        if self.inner.prompter.is_none() {
+        if self.inner.hooks.prompter.is_none() {
             return Ok(Judgement::Settled(decision.because(Reason::NonInteractive, Rule::NoPerson)));
         }
         // It tells whether the grant is there.
         if matches!(required.subject, Subject::Code { .. }) && required.is_probe {
             return Ok(Judgement::Settled(Decision { rule: Rule::Unset, ..decision }));
         }
-        if let (Subject::Names(names), Some(set)) = (&required.subject, &self.inner.variables)
+        if let (Subject::Names(names), Some(set)) = (&required.subject, &self.inner.hooks.variables)
             && !names.iter().any(|name| set.contains(*name) && !is_free_variable(name))
         {
             return Ok(Judgement::Settled(Decision { rule: Rule::Unset, ..decision }));
@@ -465,7 +459,7 @@ impl Gate {
         {
             return Ok(Judgement::Settled(decision));
         }
-        if let (Subject::Paths(used, None), Some(exists)) = (&required.subject, &self.inner.exists)
+        if let (Subject::Paths(used, None), Some(exists)) = (&required.subject, &self.inner.hooks.exists)
             && (used.access == Access::Look || required.is_probe)
             && !exists(&self.inner.places.absolute(*used)?)
         {
@@ -539,20 +533,20 @@ impl Gate {
     }
 
     fn secret_read(&self, extension: &ExtensionId) -> Option<String> {
-        self.inner.secrets.lock().unwrap_or_else(PoisonError::into_inner).get(extension).cloned()
+        self.inner.taken_in.secrets.lock().unwrap_or_else(PoisonError::into_inner).get(extension).cloned()
     }
 
     /// Notes that the content of a file was read.
     pub(crate) fn note_read(&self, extension: &ExtensionId, path: &str) {
         if crate::places::may_hold_secrets(path) {
-            let mut secrets = self.inner.secrets.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut secrets = self.inner.taken_in.secrets.lock().unwrap_or_else(PoisonError::into_inner);
             secrets.entry(extension.clone()).or_insert_with(|| path.to_owned());
         }
     }
 
     /// Notes that a server or a program may have told an extension something.
     pub(crate) fn note_outside(&self, extension: &ExtensionId) {
-        let mut outside = self.inner.outside.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut outside = self.inner.taken_in.outside.lock().unwrap_or_else(PoisonError::into_inner);
         if !outside.contains(extension) {
             outside.insert(extension.clone());
         }
@@ -561,7 +555,7 @@ impl Gate {
     /// Whether what an extension says now can be nothing but the words of the code that was agreed to, about the place
     /// and the time it runs in: it has asked no server and no program. Never under the strict policy.
     pub fn speaks_for_itself(&self, extension: &ExtensionId) -> bool {
-        let outside = self.inner.outside.lock().unwrap_or_else(PoisonError::into_inner);
+        let outside = self.inner.taken_in.outside.lock().unwrap_or_else(PoisonError::into_inner);
         self.inner.policy.mode != Mode::Strict && !outside.contains(extension)
     }
 

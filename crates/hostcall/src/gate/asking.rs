@@ -188,7 +188,7 @@ impl Gate {
         match self.judge(caller, method, required)? {
             Judgement::Settled(decision) => Ok((decision, self.permit(caller, method))),
             Judgement::Ask(question, decision) => {
-                let Some(prompter) = self.inner.prompter.clone() else {
+                let Some(prompter) = self.inner.hooks.prompter.clone() else {
                     return Ok((decision, self.permit(caller, method)));
                 };
                 let wanted = question.wanted.clone();
@@ -255,7 +255,7 @@ impl Gate {
         required: &Required<'_>,
     ) -> Result<(Decision, Permit), HostcallError> {
         let mut found = None;
-        if let Some(block_on) = &self.inner.block_on {
+        if let Some(block_on) = &self.inner.hooks.block_on {
             block_on(Box::pin(async { found = Some(self.ask(caller, method, required).await) }));
         }
         found.unwrap_or_else(|| {
@@ -276,7 +276,8 @@ impl Gate {
             Mode::Prompt => {}
         }
         let asking = &self.inner.asking;
-        let (Some(prompter), Some(place)) = (self.inner.prompter.clone(), Place::take(asking, caller.extension()))
+        let (Some(prompter), Some(place)) =
+            (self.inner.hooks.prompter.clone(), Place::take(asking, caller.extension()))
         else {
             return false;
         };
@@ -471,7 +472,7 @@ impl Gate {
     }
 
     fn remember(&self, caller: &Caller, remembered: Remembered) {
-        if let Some(memory) = &self.inner.memory {
+        if let Some(memory) = &self.inner.hooks.memory {
             memory.remember(caller.extension(), remembered);
         }
     }
@@ -580,7 +581,7 @@ impl Gate {
             warnings.push("programs run, or models are told, what this file says".to_owned());
         }
         if let Subject::Program { command, cwd, .. } = &required.subject
-            && let Some(file) = self.inner.programs.as_ref().and_then(|locate| locate(command, *cwd))
+            && let Some(file) = self.inner.hooks.programs.as_ref().and_then(|locate| locate(command, *cwd))
         {
             warnings.insert(0, format!("the program is {}", shown(&file.to_string_lossy(), 200)));
         }
@@ -615,7 +616,7 @@ impl Gate {
                 Input::Later => warnings.push(format!("{name} runs what the extension sends it later, unseen")),
             }
         }
-        if let (Subject::Mcp { target, .. }, Some(describe)) = (&required.subject, &self.inner.mcp_tools) {
+        if let (Subject::Mcp { target, .. }, Some(describe)) = (&required.subject, &self.inner.hooks.mcp_tools) {
             warnings.extend(describe(target).iter().map(|line| shown(line, LONGEST_WANTED)));
         }
         let can_agree =
