@@ -20,6 +20,7 @@ use std::task::{Context, Poll, Waker};
 /// Where results of an asynchronous call go.
 pub(crate) type Results = Box<dyn Fn(HostResult, Held) + Send + Sync>;
 
+/// One call from its decision to its end. Its thirteen fields do not change; what does is its [`Progress`].
 pub(crate) struct Flight {
     pub(crate) caller: Caller,
     pub(crate) call_id: CallId,

@@ -322,27 +322,19 @@ impl Gate {
         let for_model = caller.during == During::Model;
         match answer {
             Answer::NoPerson => (denied.because(Reason::NonInteractive, Rule::NoPerson), self.permit(caller, method)),
-            Answer::DenyAlways if for_model => {
-                (denied.because(Reason::User, Rule::Person), self.permit(caller, method))
-            }
-            Answer::Deny | Answer::Mute => (denied.because(Reason::User, Rule::Person), self.permit(caller, method)),
-            Answer::DenyAlways => {
+            Answer::DenyAlways if !for_model => {
                 let refused = if after_secret { exact() } else { self.missing_scopes(&caller.profile, required) };
                 for (of, exact) in refused {
                     self.refuse_always(caller, of, exact);
                 }
                 (denied.because(Reason::User, Rule::Person), self.permit(caller, method))
             }
+            Answer::Deny | Answer::Mute | Answer::DenyAlways => {
+                (denied.because(Reason::User, Rule::Person), self.permit(caller, method))
+            }
             Answer::AllowOnce => {
                 let mut permit = self.permit(caller, method);
-                // The folder that a program works in is part of what was asked.
-                let folder = match &required.subject {
-                    Subject::Program { cwd: Some(cwd), .. } => self.inner.places.node_path(cwd).ok(),
-                    _ => None,
-                };
-                let folder = folder.map(|folder| ("read", ExactScope::Paths(vec![folder])));
-                let exact = exact().into_iter().chain(folder);
-                permit.once = exact.filter_map(|(of, scope)| self.answered(of, "once", scope)).collect();
+                permit.once = self.answered_once(exact(), required);
                 (allowed, permit)
             }
             Answer::AllowSubject | Answer::AllowAlways => {
@@ -392,6 +384,18 @@ impl Gate {
                 (allowed, self.permit(caller, method))
             }
         }
+    }
+
+    /// Returns grants for this call alone.
+    fn answered_once(&self, exact: Vec<(&'static str, ExactScope)>, required: &Required<'_>) -> Vec<CompiledGrant> {
+        // The folder that a program works in is part of what was asked.
+        let folder = match &required.subject {
+            Subject::Program { cwd: Some(cwd), .. } => self.inner.places.node_path(cwd).ok(),
+            _ => None,
+        };
+        let folder = folder.map(|folder| ("read", ExactScope::Paths(vec![folder])));
+        let exact = exact.into_iter().chain(folder);
+        exact.filter_map(|(of, scope)| self.answered(of, "once", scope)).collect()
     }
 
     /// Refuses for good what was asked about, and no more; beyond the session as far as a grant could say it.
@@ -580,42 +584,7 @@ impl Gate {
         if decision.rule == Rule::RunsLater {
             warnings.push("programs run, or models are told, what this file says".to_owned());
         }
-        if let Subject::Program { command, cwd, .. } = &required.subject
-            && let Some(file) = self.inner.hooks.programs.as_ref().and_then(|locate| locate(command, *cwd))
-        {
-            warnings.insert(0, format!("the program is {}", shown(&file.to_string_lossy(), 200)));
-        }
-        if let Subject::Program { cwd: Some(cwd), .. } = &required.subject
-            && let Ok(folder) = self.inner.places.node_path(cwd)
-            && folder != self.inner.places.project
-            && guard!(PromptWhole)
-        {
-            warnings.push(format!("it runs in '{}'", shown(&folder.to_string_lossy(), 200)));
-        }
-        if let Subject::Program { command, args, .. } = &required.subject {
-            let name = shown(programs::name_of(command), 60);
-            match programs::kind_of(command) {
-                Kind::Interpreter => warnings.push(format!("{name} runs whatever its arguments say")),
-                Kind::Options if !programs::is_plain(command, args, 0) => {
-                    warnings.push(format!("{name} can run other programs, and with these arguments it may"));
-                }
-                _ => {}
-            }
-        }
-        if let Subject::Program { command, given, .. } = &required.subject {
-            if given.asked().any(|variable| variable.effect == Effect::Steering) {
-                warnings.push("its variables say what else is loaded or run, or which servers are asked".to_owned());
-            }
-            let name = shown(programs::name_of(command), 60);
-            match &given.input {
-                Input::Data => {}
-                Input::Program { start, bytes, digest } => {
-                    let start = shown(start, SHOWN_SUBJECT);
-                    warnings.push(format!("{name} runs what it is sent: {start} ({bytes} bytes, {digest})"));
-                }
-                Input::Later => warnings.push(format!("{name} runs what the extension sends it later, unseen")),
-            }
-        }
+        self.warn_of_program(&required.subject, &mut warnings);
         if let (Subject::Mcp { target, .. }, Some(describe)) = (&required.subject, &self.inner.hooks.mcp_tools) {
             warnings.extend(describe(target).iter().map(|line| shown(line, LONGEST_WANTED)));
         }
@@ -638,6 +607,46 @@ impl Gate {
 }
 
 impl Gate {
+    /// Adds what a person has to know of a program, if the subject is one.
+    fn warn_of_program(&self, subject: &Subject<'_>, warnings: &mut Vec<String>) {
+        if let Subject::Program { command, cwd, .. } = subject
+            && let Some(file) = self.inner.hooks.programs.as_ref().and_then(|locate| locate(command, *cwd))
+        {
+            warnings.insert(0, format!("the program is {}", shown(&file.to_string_lossy(), 200)));
+        }
+        if let Subject::Program { cwd: Some(cwd), .. } = subject
+            && let Ok(folder) = self.inner.places.node_path(cwd)
+            && folder != self.inner.places.project
+            && guard!(PromptWhole)
+        {
+            warnings.push(format!("it runs in '{}'", shown(&folder.to_string_lossy(), 200)));
+        }
+        if let Subject::Program { command, args, .. } = subject {
+            let name = shown(programs::name_of(command), 60);
+            match programs::kind_of(command) {
+                Kind::Interpreter => warnings.push(format!("{name} runs whatever its arguments say")),
+                Kind::Options if !programs::is_plain(command, args, 0) => {
+                    warnings.push(format!("{name} can run other programs, and with these arguments it may"));
+                }
+                _ => {}
+            }
+        }
+        if let Subject::Program { command, given, .. } = subject {
+            if given.asked().any(|variable| variable.effect == Effect::Steering) {
+                warnings.push("its variables say what else is loaded or run, or which servers are asked".to_owned());
+            }
+            let name = shown(programs::name_of(command), 60);
+            match &given.input {
+                Input::Data => {}
+                Input::Program { start, bytes, digest } => {
+                    let start = shown(start, SHOWN_SUBJECT);
+                    warnings.push(format!("{name} runs what it is sent: {start} ({bytes} bytes, {digest})"));
+                }
+                Input::Later => warnings.push(format!("{name} runs what the extension sends it later, unseen")),
+            }
+        }
+    }
+
     /// The subject as a person is to read it. A path that climbs is shown as the place that it means: what is written in
     /// front of the climbing says nothing.
     fn subject_in_words(&self, subject: &Subject<'_>) -> String {

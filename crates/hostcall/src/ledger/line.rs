@@ -7,6 +7,7 @@
 use super::{Body, CallEnd, CallFacts, CallStart, ChainHead, Decided, EventBody, LONGEST_LINE, OpenCall, Record};
 use crate::connector::Profile;
 use crate::loss::ExpectedLoss;
+use pijs_protocol::ErrorCode;
 use pijs_protocol::canonical::string;
 use pijs_protocol::log::{LOG_SCHEMA, Level};
 use pijs_redact::Redactor;
@@ -220,33 +221,8 @@ impl<'a> LineWriter<'a> {
             }
             Line::End(CallEnd { call, duration_us, error }) => {
                 call_facts(call, out);
-                number(out, "\"duration_ms\":", duration_us / 1000);
-                let thousandths = duration_us % 1000;
-                raw(
-                    out,
-                    if thousandths < 10 {
-                        ".00"
-                    } else if thousandths < 100 {
-                        ".0"
-                    } else {
-                        "."
-                    },
-                );
-                number(out, "", thousandths);
-                out.push(b',');
-                match error {
-                    None => raw(out, "\"is_error\":false,"),
-                    Some((code, reason)) => {
-                        raw(out, "\"is_error\":true,\"error\":{\"code\":\"");
-                        raw(out, code.as_str());
-                        raw(out, "\"");
-                        if let Some(reason) = reason {
-                            raw(out, ",\"reason\":");
-                            string(reason, out);
-                        }
-                        raw(out, "},");
-                    }
-                }
+                milliseconds(*duration_us, out);
+                outcome(error.as_ref(), out);
             }
             Line::Lost(call) => {
                 member(out, "\"capability\":", &call.capability);
@@ -282,6 +258,33 @@ impl<'a> LineWriter<'a> {
             }
         }
     }
+}
+
+/// Writes whether a call failed, and how.
+fn outcome(error: Option<&(ErrorCode, Option<Arc<str>>)>, out: &mut Vec<u8>) {
+    let Some((code, reason)) = error else { return raw(out, "\"is_error\":false,") };
+    raw(out, "\"is_error\":true,\"error\":{\"code\":\"");
+    raw(out, code.as_str());
+    raw(out, "\"");
+    if let Some(reason) = reason {
+        raw(out, ",\"reason\":");
+        string(reason, out);
+    }
+    raw(out, "},");
+}
+
+/// Writes the member `duration_ms`, with thousandths.
+fn milliseconds(duration_us: u64, out: &mut Vec<u8>) {
+    number(out, "\"duration_ms\":", duration_us / 1000);
+    let thousandths = duration_us % 1000;
+    let zeros = match thousandths {
+        0..10 => ".00",
+        10..100 => ".0",
+        _ => ".",
+    };
+    raw(out, zeros);
+    number(out, "", thousandths);
+    out.push(b',');
 }
 
 /// Appends the members that every line about a call has (`docs/spec/hostcalls.md`, Ledger).
