@@ -10,7 +10,10 @@
 //! AgentSession     start, prompts, shutdown
 //! ```
 //!
+//! `load` is four phases (`builder/phases.rs`) and the loading itself.
 //! Whatever goes wrong before the model is asked ends the run with one [`Failure`].
+
+mod phases;
 
 use crate::agent_tape::AgentTap;
 use crate::announced::Announced;
@@ -18,22 +21,15 @@ use crate::compile::Compiler;
 use crate::config::SessionConfig;
 use crate::environment::Environment;
 use crate::facts::facts;
-use crate::failure::{Failure, Result};
-use crate::grant_file::{Answers, GrantFile};
-use crate::grants::{self, Decided};
-use crate::isolation;
-use crate::ledger;
-use crate::loading::{Failures, Loader, discover, paths_of_code, preparing, provenance};
-use crate::made_files::MadeFolder;
+use crate::failure::Result;
+use crate::grants::Decided;
+use crate::loading::{Failures, Loader, paths_of_code, provenance};
 use crate::mcp::McpSession;
-use crate::models;
 use crate::opening;
-use crate::reports::PrintedReports;
 use crate::session::{AgentSession, LoadedSession};
 use crate::supply::Supplier;
-use crate::tape::{self, RecordedRealms, Recording, TapeSettings};
 use crate::unanswered::Unanswered;
-use crate::watchdog::WatchThread;
+use phases::{Boundary, Found, Hosting, Kept};
 use pijs_agent::host::HostExtensions;
 use pijs_agent::tool_port::{HostTools, ToolRequests};
 use pijs_agent::{AgentControl, FrontEnd, NoFrontEnd, StateSink};
@@ -43,19 +39,18 @@ use pijs_connectors::http::HttpOptions;
 use pijs_connectors::http::address::SystemResolver;
 use pijs_connectors::ports::UiPort;
 use pijs_connectors::{Connectors, system::OsFileSystem};
-use pijs_durable::Disk;
 use pijs_environment::{Ambient, Timer};
 use pijs_host::{Host, HostOptions, Observer, Quotes, ReadableState};
 use pijs_hostcall::places::Places;
 use pijs_hostcall::vocabulary::PLAIN_ENV;
-use pijs_hostcall::{BoxFuture, Dispatcher, Gate, Ledger, LedgerOptions, LedgerSink, Mode, Prompter};
+use pijs_hostcall::{BoxFuture, Gate, Ledger, LedgerSink, Mode, Prompter};
 use pijs_llm::known::Known;
 use pijs_llm::provider::Provider;
 use pijs_packages::Discovery;
 use pijs_protocol::guard;
 use pijs_protocol::wire::Limits;
 use pijs_resources::ResourcePlaces;
-use pijs_session_store::{Session, SessionOptions, SessionRecords};
+use pijs_session_store::Session;
 use pijs_tape::Recorder;
 use pijs_tools::words::Words;
 use std::cell::RefCell;
@@ -131,7 +126,7 @@ pub struct ConnectorParts {
 type AdaptConnectors = Box<dyn FnOnce(Connectors, ConnectorParts) -> Connectors>;
 type AdaptHost = Box<dyn FnOnce(&mut HostOptions)>;
 
-/// Parts that stand in for the usual ones.
+/// Parts that stand in for the usual ones; one field for each setter of [`SessionBuilder`].
 #[derive(Default)]
 struct Replaced {
     ambient: Option<Ambient>,
@@ -296,130 +291,19 @@ impl SessionBuilder {
     ///
     /// The first thing that is wrong, with what to do about it.
     pub async fn load(self) -> Result<LoadedSession> {
-        let Self { mut environment, config, mut interface, mut replaced } = self;
-        environment.tape = tape::path_of(&environment, &config);
-        let environment = &environment;
-        let ambient = replaced.ambient.take().unwrap_or_else(Ambient::system);
-        let tap = AgentTap::new(&ambient);
-        let timer = Arc::clone(&ambient.timer);
-        let settings = grants::agent_settings_of(environment, models::provider_options(environment, &config.model));
-        let ready = match replaced.provider.take() {
-            Some(provider) => Some(provider),
-            None => models::ready(&config.model, &settings.provider, &ambient)?,
-        };
+        let Self { environment, config, mut interface, mut replaced } = self;
+        let (found, session) = phases::find(environment, &config, &mut replaced)?;
+        let kept = phases::keep(&found, session, &config, &mut interface, &mut replaced)?;
+        let boundary = phases::enclose(&found, &kept, &config, &mut interface, &mut replaced)?;
+        let hosting = phases::host(&found, &kept, &boundary, &config, &interface, &mut replaced)?;
 
-        let (compiler, supplier) = replaced.compiled_by.take().unwrap_or_else(|| {
-            let compiler = Compiler::new(environment);
-            let supplier = Supplier::new(environment, compiler.cache());
-            (compiler, supplier)
-        });
-        let discovery = match replaced.loads_nothing {
-            true => Discovery::default(),
-            false => discover(environment, &config)?,
-        };
-        let session = match replaced.session.take() {
-            Some(session) => session,
-            None => {
-                let records = SessionRecords::new(Disk::system(), &environment.dirs.agent_dir);
-                let kept = SessionOptions { records: Some(Arc::new(records)), ..tap.ambient().into() };
-                opening::open(environment, &config.store, &kept)?
-            }
-        };
-        let environment = &match environment.tape {
-            Some(_) => environment.clone(),
-            None => {
-                let tape = TapeSettings::of(environment)?.beside(session.path());
-                Environment { tape, ..environment.clone() }
-            }
-        };
-        let session_id = session.header().id.clone();
-        let left_model = session.left_with().map_err(|error| Failure::failed(error.to_string()))?.model;
-        let state = replaced.state.take().unwrap_or_default();
-        let published: Arc<dyn StateSink> = Arc::new(state.clone());
-        let published = match interface.wrap_state.take() {
-            Some(wrap) => wrap(published),
-            None => published,
-        };
-        let control = AgentControl::new(session, tap.state(published), tap.ambient());
-
-        let decided = Decided::new(environment, &config.permissions, config.profile)?;
-        let ledger = match replaced.ledger.take() {
-            Some(sink) => Ledger::new(LedgerOptions { session_id, ..LedgerOptions::default() }, sink),
-            None => ledger::open(environment, &session_id, decided.policy.mode, &*timer),
-        };
-        ledger::write_aside(&ledger);
-        if let Some(key) = &config.model.api_key {
-            ledger.redactor().learn(key);
-        }
-        control.set_known(match replaced.known.take() {
-            Some(known) => known,
-            None => models::known(environment, &settings.provider, &ambient, ledger.redactor())?,
-        });
-        let grant_file = GrantFile::new(environment, Arc::clone(&timer));
-        let book = if replaced.remembers_nothing { Default::default() } else { grant_file.read()? };
-        let answers = Arc::new(Answers::new(grant_file, MadeFolder::new(environment)));
-        let quotes = Quotes::default().with_functions(pijs_extc::Functions);
-        let parts =
-            ConnectorParts { exec: exec_connector(environment, &decided, &mut replaced), control, ledger, timer };
-        let gate = gate(environment, &config, &discovery, &decided, &interface, &parts);
-        let gate = match replaced.remembers_nothing {
-            true => gate,
-            false => gate.memory(Arc::clone(&answers) as _).made_files(Arc::clone(&answers) as _),
-        };
-        let ConnectorParts { control, ledger, timer, .. } = &parts;
-        let (control, ledger, timer) = (control.clone(), ledger.clone(), Arc::clone(timer));
-        let mcp = match replaced.loads_nothing && !replaced.probes_servers {
-            true => None,
-            false => McpSession::prepare(environment, &config, &ambient, (&ledger, &control, interface.has_ui))?,
-        };
-        let gate = match &mcp {
-            Some(mcp) => gate.mcp_tools(mcp.describe()),
-            None => gate,
-        };
-        let files = Arc::new(FsConnector::new(Arc::new(OsFileSystem::new())));
-        let (connectors, tool_requests) =
-            connectors(environment, &mut interface, &mut replaced, &quotes, (&files, &tap), parts);
-        let connectors = match &mcp {
-            Some(mcp) => connectors.with("mcp", mcp.connector()),
-            None => connectors,
-        };
-        let dispatcher = Dispatcher::builder(gate.build(), ledger.clone(), Arc::clone(&timer))
-            .connectors(connectors.into_methods())
-            .build();
-        let dispatcher = Arc::new(dispatcher);
-
-        let realms = isolation::realms(&config, environment, &decided)?;
-        // A process starts while the modules that it is to run are read.
-        realms.expect(discovery.packages.len());
-        let host_modules = preparing(&environment.notices, interface.is_interactive, || compiler.host_modules())?;
-        let mut options = host_options(environment, &decided, &ambient);
-        if let Some(adapt) = replaced.host_options.take() {
-            adapt(&mut options);
-        }
-        let recording = Recording {
-            host_modules: &host_modules,
-            options: &options,
-            decided: &decided,
-            redactor: ledger.redactor(),
-            epoch_ms: ambient.epoch_ms(),
-        };
-        let recorder = tape::begin(environment, &config, &recording)?;
-        let realms = match recorder.clone() {
-            Some(recorder) => Box::new(RecordedRealms { opener: realms, recorder }),
-            None => realms,
-        };
-        let mut host = Host::builder(host_modules, Arc::clone(&dispatcher), timer);
-        if let Some(observer) = &interface.observer {
-            host = host.observer(Rc::clone(observer));
-        }
-        let watchdog =
-            WatchThread::start().map_err(|error| Failure::failed(format!("no thread to watch verdicts: {error}")))?;
-        let host = host.quotes(quotes).realms(realms).options(options).state(state.clone()).watchdog(watchdog).build();
-        let reports =
-            interface.observer.is_none().then(|| PrintedReports::new(host.reports(), environment.notices.clone()));
+        let Found { environment, ambient, tap, settings, ready, compiler, supplier, discovery } = found;
+        let Kept { state, control, left_model, decided, ledger, answers, book } = kept;
+        let Boundary { dispatcher, files, mcp, tool_requests, .. } = boundary;
+        let Hosting { host, recorder, reports } = hosting;
         let asks = decided.asks;
         let loader = Rc::new(Loader {
-            environment: environment.clone(),
+            environment,
             config: config.clone(),
             compiler,
             supplier,
@@ -432,7 +316,7 @@ impl SessionBuilder {
         });
         let failures = Failures {
             observer: interface.observer.as_deref(),
-            notices: &environment.notices,
+            notices: &loader.environment.notices,
             redactor: ledger.redactor(),
             are_fatal: config.extensions.fail_on_error,
         };
@@ -442,29 +326,8 @@ impl SessionBuilder {
             recorder.iter().for_each(Recorder::finish);
             drop(ledger.close());
         })?;
-
-        let extensions = HostExtensions::new(host.clone());
-        let extensions = match &mcp {
-            Some(mcp) => extensions.with_tools(mcp.tools(control.clone())),
-            None => extensions,
-        };
-        let extensions = match replaced.loads_nothing {
-            // Whoever loaded the extensions is not asked for them again: a reload begins them anew as they are.
-            true => extensions,
-            false => {
-                let (loader, mcp) = (Rc::clone(&loader), mcp.clone());
-                extensions.with_source(Box::new(move || {
-                    let (loader, mcp) = (Rc::clone(&loader), mcp.clone());
-                    Box::pin(async move {
-                        let mut again = loader.again().await;
-                        let problems = mcp.iter().flat_map(|mcp| mcp.reload());
-                        again.problems.extend(problems.map(|problem| ("mcp.json".to_owned(), problem)));
-                        again
-                    })
-                }))
-            }
-        };
-        let extensions = Rc::new(extensions);
+        let reloads = !replaced.loads_nothing;
+        let extensions = Rc::new(extensions(&host, &control, mcp.as_ref(), reloads.then_some(&loader)));
         tokio::task::spawn_local(tool_requests.serve(extensions.clone()));
         extensions.set_provenance(provenance(&discovery));
         Ok(LoadedSession {
@@ -490,6 +353,31 @@ impl SessionBuilder {
             mcp,
         })
     }
+}
+
+/// The extensions as the agent sees them. Without a loader a reload begins them anew as they are: their caller loaded them.
+fn extensions(
+    host: &Host,
+    control: &AgentControl,
+    mcp: Option<&McpSession>,
+    loader: Option<&Rc<Loader>>,
+) -> HostExtensions {
+    let extensions = HostExtensions::new(host.clone());
+    let extensions = match mcp {
+        Some(mcp) => extensions.with_tools(mcp.tools(control.clone())),
+        None => extensions,
+    };
+    let Some(loader) = loader.cloned() else { return extensions };
+    let mcp = mcp.cloned();
+    extensions.with_source(Box::new(move || {
+        let (loader, mcp) = (Rc::clone(&loader), mcp.clone());
+        Box::pin(async move {
+            let mut again = loader.again().await;
+            let problems = mcp.iter().flat_map(|mcp| mcp.reload());
+            again.problems.extend(problems.map(|problem| ("mcp.json".to_owned(), problem)));
+            again
+        })
+    }))
 }
 
 /// The connector that runs programs: in the strict mode they write into the project and the temporary folder alone.

@@ -40,6 +40,9 @@ use std::time::Duration;
 pub const WIND_DOWN: Duration = Duration::from_secs(2);
 
 /// A session whose extensions have loaded and whose model is not chosen yet.
+///
+/// It has many fields since it only carries them: [`SessionBuilder::load`](crate::SessionBuilder::load) fills them and
+/// [`open`](Self::open) takes them apart.
 pub struct LoadedSession {
     pub(crate) loader: Rc<Loader>,
     pub(crate) config: SessionConfig,

@@ -1,0 +1,254 @@
+//! The phases of [`SessionBuilder::load`](super::SessionBuilder::load), each a function from values to a value.
+//!
+//! ```text
+//! find      Found      settings, compiler, what is to be loaded, the session's file
+//!   v
+//! keep      Kept       the session as others reach it, its ledger, what the user decided
+//!   v
+//! enclose   Boundary   gate, connectors, servers of `mcp.json`
+//!   v
+//! host      Hosting    realms, recorder, host
+//! ```
+//!
+//! A phase reads the values of those before it. What it takes out of `Replaced` stands in for what it would make.
+
+use super::{ConnectorParts, Interface, Replaced, connectors, exec_connector, gate, host_options};
+use crate::agent_tape::AgentTap;
+use crate::compile::Compiler;
+use crate::config::SessionConfig;
+use crate::environment::Environment;
+use crate::failure::{Failure, Result};
+use crate::grant_file::{Answers, GrantFile};
+use crate::grants::{self, Decided};
+use crate::isolation;
+use crate::ledger;
+use crate::loading::{discover, preparing};
+use crate::made_files::MadeFolder;
+use crate::mcp::McpSession;
+use crate::models;
+use crate::opening;
+use crate::reports::PrintedReports;
+use crate::supply::Supplier;
+use crate::tape::{self, RecordedRealms, Recording, TapeSettings};
+use crate::watchdog::WatchThread;
+use pijs_agent::settings::Settings;
+use pijs_agent::tool_port::ToolRequests;
+use pijs_agent::{AgentControl, StateSink};
+use pijs_connectors::fs::FsConnector;
+use pijs_connectors::system::OsFileSystem;
+use pijs_durable::Disk;
+use pijs_environment::Ambient;
+use pijs_host::{Host, Quotes, ReadableState};
+use pijs_hostcall::book::Book;
+use pijs_hostcall::{Dispatcher, Ledger, LedgerOptions};
+use pijs_llm::provider::Provider;
+use pijs_packages::Discovery;
+use pijs_session_store::{Session, SessionOptions, SessionRecords};
+use pijs_tape::Recorder;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// What is there before anything is made for the session.
+pub(super) struct Found {
+    pub(super) environment: Environment,
+    pub(super) ambient: Ambient,
+    /// Records what crosses the ports of the agent.
+    pub(super) tap: Arc<AgentTap>,
+    pub(super) settings: Settings,
+    /// A model that needs no choice.
+    pub(super) ready: Option<Arc<dyn Provider>>,
+    pub(super) compiler: Compiler,
+    pub(super) supplier: Supplier,
+    pub(super) discovery: Discovery,
+}
+
+/// Reads settings, finds what is to be loaded, and opens the session.
+pub(super) fn find(
+    mut environment: Environment,
+    config: &SessionConfig,
+    replaced: &mut Replaced,
+) -> Result<(Found, Session)> {
+    environment.tape = tape::path_of(&environment, config);
+    let ambient = replaced.ambient.take().unwrap_or_else(Ambient::system);
+    let tap = AgentTap::new(&ambient);
+    let settings = grants::agent_settings_of(&environment, models::provider_options(&environment, &config.model));
+    let ready = match replaced.provider.take() {
+        Some(provider) => Some(provider),
+        None => models::ready(&config.model, &settings.provider, &ambient)?,
+    };
+    let (compiler, supplier) = replaced.compiled_by.take().unwrap_or_else(|| {
+        let compiler = Compiler::new(&environment);
+        let supplier = Supplier::new(&environment, compiler.cache());
+        (compiler, supplier)
+    });
+    let discovery = match replaced.loads_nothing {
+        true => Discovery::default(),
+        false => discover(&environment, config)?,
+    };
+    let session = match replaced.session.take() {
+        Some(session) => session,
+        None => {
+            let records = SessionRecords::new(Disk::system(), &environment.dirs.agent_dir);
+            let kept = SessionOptions { records: Some(Arc::new(records)), ..tap.ambient().into() };
+            opening::open(&environment, &config.store, &kept)?
+        }
+    };
+    if environment.tape.is_none() {
+        environment.tape = TapeSettings::of(&environment)?.beside(session.path());
+    }
+    Ok((Found { environment, ambient, tap, settings, ready, compiler, supplier, discovery }, session))
+}
+
+/// The session as others reach it, its ledger, and what the user decided.
+pub(super) struct Kept {
+    pub(super) state: ReadableState,
+    pub(super) control: AgentControl,
+    /// The model of a session that goes on.
+    pub(super) left_model: Option<(String, String)>,
+    pub(super) decided: Decided,
+    pub(super) ledger: Ledger,
+    /// The answers that the user gave; new ones go there.
+    pub(super) answers: Arc<Answers>,
+    /// The answers as they are now.
+    pub(super) book: Book,
+}
+
+/// Makes the session reachable, opens the ledger, and reads what the user decided.
+pub(super) fn keep(
+    found: &Found,
+    session: Session,
+    config: &SessionConfig,
+    interface: &mut Interface,
+    replaced: &mut Replaced,
+) -> Result<Kept> {
+    let Found { environment, ambient, tap, settings, .. } = found;
+    let session_id = session.header().id.clone();
+    let left_model = session.left_with().map_err(|error| Failure::failed(error.to_string()))?.model;
+    let state = replaced.state.take().unwrap_or_default();
+    let published: Arc<dyn StateSink> = Arc::new(state.clone());
+    let published = match interface.wrap_state.take() {
+        Some(wrap) => wrap(published),
+        None => published,
+    };
+    let control = AgentControl::new(session, tap.state(published), tap.ambient());
+    let decided = Decided::new(environment, &config.permissions, config.profile)?;
+    let ledger = match replaced.ledger.take() {
+        Some(sink) => Ledger::new(LedgerOptions { session_id, ..LedgerOptions::default() }, sink),
+        None => ledger::open(environment, &session_id, decided.policy.mode, &*ambient.timer),
+    };
+    ledger::write_aside(&ledger);
+    if let Some(key) = &config.model.api_key {
+        ledger.redactor().learn(key);
+    }
+    control.set_known(match replaced.known.take() {
+        Some(known) => known,
+        None => models::known(environment, &settings.provider, ambient, ledger.redactor())?,
+    });
+    let grant_file = GrantFile::new(environment, Arc::clone(&ambient.timer));
+    let book = if replaced.remembers_nothing { Book::default() } else { grant_file.read()? };
+    let answers = Arc::new(Answers::new(grant_file, MadeFolder::new(environment)));
+    Ok(Kept { state, control, left_model, decided, ledger, answers, book })
+}
+
+/// What stands between extensions and the world.
+pub(super) struct Boundary {
+    pub(super) dispatcher: Arc<Dispatcher>,
+    pub(super) files: Arc<FsConnector>,
+    pub(super) quotes: Quotes,
+    pub(super) mcp: Option<McpSession>,
+    /// Calls of extensions to the session's tools.
+    pub(super) tool_requests: ToolRequests,
+}
+
+/// Makes the gate and the connectors behind it.
+pub(super) fn enclose(
+    found: &Found,
+    kept: &Kept,
+    config: &SessionConfig,
+    interface: &mut Interface,
+    replaced: &mut Replaced,
+) -> Result<Boundary> {
+    let Found { environment, ambient, tap, discovery, .. } = found;
+    let Kept { control, ledger, decided, answers, .. } = kept;
+    let quotes = Quotes::default().with_functions(pijs_extc::Functions);
+    let parts = ConnectorParts {
+        exec: exec_connector(environment, decided, replaced),
+        control: control.clone(),
+        ledger: ledger.clone(),
+        timer: Arc::clone(&ambient.timer),
+    };
+    let gate = gate(environment, config, discovery, decided, interface, &parts);
+    let gate = match replaced.remembers_nothing {
+        true => gate,
+        false => gate.memory(Arc::clone(answers) as _).made_files(Arc::clone(answers) as _),
+    };
+    let mcp = match replaced.loads_nothing && !replaced.probes_servers {
+        true => None,
+        false => McpSession::prepare(environment, config, ambient, (ledger, control, interface.has_ui))?,
+    };
+    let gate = match &mcp {
+        Some(mcp) => gate.mcp_tools(mcp.describe()),
+        None => gate,
+    };
+    let files = Arc::new(FsConnector::new(Arc::new(OsFileSystem::new())));
+    let (connectors, tool_requests) = connectors(environment, interface, replaced, &quotes, (&files, tap), parts);
+    let connectors = match &mcp {
+        Some(mcp) => connectors.with("mcp", mcp.connector()),
+        None => connectors,
+    };
+    let dispatcher = Dispatcher::builder(gate.build(), ledger.clone(), Arc::clone(&ambient.timer))
+        .connectors(connectors.into_methods())
+        .build();
+    Ok(Boundary { dispatcher: Arc::new(dispatcher), files, quotes, mcp, tool_requests })
+}
+
+/// The host of the extensions.
+pub(super) struct Hosting {
+    pub(super) host: Host,
+    pub(super) recorder: Option<Recorder>,
+    pub(super) reports: Option<PrintedReports>,
+}
+
+/// Makes the host, without any extension.
+pub(super) fn host(
+    found: &Found,
+    kept: &Kept,
+    boundary: &Boundary,
+    config: &SessionConfig,
+    interface: &Interface,
+    replaced: &mut Replaced,
+) -> Result<Hosting> {
+    let Found { environment, ambient, compiler, discovery, .. } = found;
+    let Kept { ledger, decided, state, .. } = kept;
+    let realms = isolation::realms(config, environment, decided)?;
+    // A process starts while the modules that it is to run are read.
+    realms.expect(discovery.packages.len());
+    let host_modules = preparing(&environment.notices, interface.is_interactive, || compiler.host_modules())?;
+    let mut options = host_options(environment, decided, ambient);
+    if let Some(adapt) = replaced.host_options.take() {
+        adapt(&mut options);
+    }
+    let recording = Recording {
+        host_modules: &host_modules,
+        options: &options,
+        decided,
+        redactor: ledger.redactor(),
+        epoch_ms: ambient.epoch_ms(),
+    };
+    let recorder = tape::begin(environment, config, &recording)?;
+    let realms = match recorder.clone() {
+        Some(recorder) => Box::new(RecordedRealms { opener: realms, recorder }),
+        None => realms,
+    };
+    let mut host = Host::builder(host_modules, Arc::clone(&boundary.dispatcher), Arc::clone(&ambient.timer));
+    if let Some(observer) = &interface.observer {
+        host = host.observer(Rc::clone(observer));
+    }
+    let watchdog =
+        WatchThread::start().map_err(|error| Failure::failed(format!("no thread to watch verdicts: {error}")))?;
+    let quotes = boundary.quotes.clone();
+    let host = host.quotes(quotes).realms(realms).options(options).state(state.clone()).watchdog(watchdog).build();
+    let prints = interface.observer.is_none();
+    let reports = prints.then(|| PrintedReports::new(host.reports(), environment.notices.clone()));
+    Ok(Hosting { host, recorder, reports })
+}
