@@ -30,6 +30,8 @@ pub(super) struct Parts {
     resources: Resources,
     told_trusted: bool,
     words: Option<Words>,
+    /// The folder of pi's documentation, which the words name.
+    pi_folder: Option<String>,
     /// Native rules read the replies; these are not on the tape.
     pub(super) rules: bool,
     session: Header,
@@ -90,12 +92,12 @@ pub(crate) fn describe(options: &AgentOptions, control: &AgentControl, profile: 
         },
         max_turns: options.max_turns,
         model: First {
-            model: model.as_ref().map(Model::to_value),
+            model: model.as_ref().map(written),
             thinking: thinking.clone(),
             keeps_that_of_session: *keeps_that_of_session,
             insists: *insists,
             insists_on_thinking: *insists_on_thinking,
-            scope: scope.iter().map(|chosen| (chosen.model.to_value(), chosen.thinking.clone())).collect(),
+            scope: scope.iter().map(|chosen| (written(&chosen.model), chosen.thinking.clone())).collect(),
         },
         settings: Kept {
             compacts: compaction.enabled,
@@ -111,6 +113,7 @@ pub(crate) fn describe(options: &AgentOptions, control: &AgentControl, profile: 
         resources: Resources::load(&options.places),
         told_trusted: options.places.told_trusted,
         words: options.words.as_ref().map(|words| Words::clone(words)),
+        pi_folder: options.words.as_ref().and_then(|words| words.pi_folder.clone()),
         rules: options.rules.is_some(),
         session,
         entries,
@@ -131,16 +134,13 @@ impl Parts {
 
     /// The model that the session begins with.
     pub(super) fn model(&self) -> Option<Model> {
-        self.model.model.as_ref().and_then(Model::from_value)
+        self.model.model.clone().map(read_model)
     }
 
     /// Models that the user could switch to.
     pub(super) fn scope(&self) -> Vec<Chosen> {
         let scope = self.model.scope.iter().cloned();
-        let chosen = scope.filter_map(|(model, thinking)| {
-            Some(Chosen { model: Model::from_value(&model)?, thinking, warning: None })
-        });
-        chosen.collect()
+        scope.map(|(model, thinking)| Chosen { model: read_model(model), thinking, warning: None }).collect()
     }
 
     /// Fills the options of an agent in.
@@ -183,7 +183,8 @@ impl Parts {
             read: Some(Box::new(self.resources.clone())),
             ..ResourcePlaces::default()
         };
-        options.words = self.words.clone().map(Arc::new);
+        let pi_folder = self.pi_folder.clone();
+        options.words = self.words.clone().map(|words| Arc::new(Words { pi_folder, ..words }));
     }
 
     /// The working folder.
@@ -195,6 +196,27 @@ impl Parts {
     pub(super) fn read(value: Value) -> Result<Self, String> {
         serde_json::from_value(value).map_err(|error| error.to_string())
     }
+}
+
+/// A model with the members that it has, and no others: what is absent counts for a request. Its headers may be secrets.
+fn written(model: &Model) -> Value {
+    let mut facts = model.facts.clone();
+    facts.shift_remove("headers");
+    if let Some(address) = facts.get_mut("baseUrl") {
+        // Without a password.
+        *address = model.to_value()["baseUrl"].take();
+    }
+    json!({"provider": model.provider, "id": model.id, "api": model.api, "facts": facts})
+}
+
+fn read_model(mut value: Value) -> Model {
+    let mut member = |name: &str| value.get_mut(name).map(Value::take).unwrap_or_default();
+    let (provider, id, api) =
+        (read::<String>(member("provider")), read::<String>(member("id")), read::<String>(member("api")));
+    let mut model = Model::new(provider, id, api);
+    model.system_anywhere = model.api != "anthropic-messages";
+    model.facts = read(member("facts"));
+    model
 }
 
 /// The model of a request on a tape, as far as the tape says.
