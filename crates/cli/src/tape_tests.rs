@@ -54,7 +54,7 @@ enum Status {
     Failed,
 }
 
-/// What the schedule lab found.
+/// The findings of the schedule lab.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Explored {
     /// Schedules that were run; those that shrinking took are not counted.
@@ -64,7 +64,7 @@ struct Explored {
     /// The shortest schedule that fails.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     schedule: Option<String>,
-    /// What fails under it.
+    /// The failure under it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     failure: Option<String>,
 }

@@ -14,7 +14,7 @@ use time::format_description::well_known::Rfc3339;
 pub struct Projected<'a> {
     /// The entry.
     pub entry: &'a Entry,
-    /// What the model reads of it.
+    /// The messages that the model reads of it.
     pub messages: Vec<Message>,
 }
 

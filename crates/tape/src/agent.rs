@@ -77,7 +77,7 @@ pub enum AgentRecord {
     },
     /// Output: `entries` of the session, or an `event` for front ends.
     Shown {
-        /// Which of the two.
+        /// The receiver: `entries` or `event`.
         to: String,
         /// Outline of it.
         value: Value,
@@ -100,7 +100,7 @@ impl AgentRecord {
         matches!(self, Self::Ask { .. } | Self::Shown { .. })
     }
 
-    /// What it is about, for people: `ask request`, `shown entries`, `act prompt`.
+    /// Names it for people: `ask request`, `shown entries`, `act prompt`.
     pub fn name(&self) -> String {
         match self {
             Self::Begin { .. } => "begin".to_owned(),

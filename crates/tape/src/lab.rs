@@ -68,7 +68,7 @@ impl Case<'_> {
     ///
     /// # Errors
     ///
-    /// What fails under it, or why it is no schedule of this case.
+    /// Returns the failure under it, or why it is no schedule of this case.
     pub fn replay(&self, schedule: &str) -> Result<(), String> {
         replay(schedule, |chooser| self.test(chooser, MOST_FAULTS))
     }

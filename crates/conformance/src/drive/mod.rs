@@ -79,7 +79,7 @@ use ui::{KeyWork, RecordedUi};
 /// `pi ext drive`
 #[derive(Debug, Args)]
 pub struct DriveArgs {
-    /// What happens, in the form of oracle/format.md; with --schedule a recording, made by `pi --tape FILE`
+    /// Scenario, in the form of oracle/format.md; with --schedule a recording, made by `pi --tape FILE`
     #[arg(value_name = "SCENARIO.json")]
     pub scenario: PathBuf,
     /// Run the extensions of a recording, in the place of a scenario, under this schedule: `extc test --explore` prints one

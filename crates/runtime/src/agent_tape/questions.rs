@@ -25,7 +25,7 @@ pub(super) fn event(event: &Event) -> Value {
     json!({"event": event.name, "payload": event.payload})
 }
 
-/// What handlers made of an event. An event that they left as it was is not repeated.
+/// Writes the outcome of an event. An event that handlers left as it was is not repeated.
 pub(super) fn outcome(outcome: &EventOutcome, given: &Map<String, Value>) -> Value {
     let mut value = json!({});
     if outcome.payload != *given {
@@ -44,7 +44,7 @@ pub(super) fn outcome(outcome: &EventOutcome, given: &Map<String, Value>) -> Val
     value
 }
 
-/// Reads what handlers made of an event.
+/// Reads the outcome of an event.
 pub(super) fn read_outcome(value: &Value, given: Map<String, Value>) -> EventOutcome {
     EventOutcome {
         payload: value.get("payload").and_then(Value::as_object).cloned().unwrap_or(given),

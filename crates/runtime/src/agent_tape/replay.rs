@@ -63,7 +63,7 @@ pub struct AgentOutcome {
     pub entries: u64,
     /// The first difference; nothing is played after it.
     pub divergence: Option<AgentDivergence>,
-    /// What the replay ended before, because it is not replayed: an act of the user, or `native rules`.
+    /// Names the input before which the replay ended, because it is not replayed: an act of the user, or `native rules`.
     pub stopped_at: Option<String>,
 }
 
@@ -209,7 +209,7 @@ async fn play(agent: &Agent, stage: &Arc<Stage>) {
         loop {
             tokio::select! {
                 biased;
-                // What was begun goes as far as it can before the next act.
+                // An act that was begun goes as far as it can before the next act.
                 Some(()) = running.next(), if !running.is_empty() => {}
                 act = std::future::poll_fn(|cx| stage.poll_act(cx)) => running.push(perform(agent, stage, act)),
             }
@@ -256,7 +256,7 @@ async fn watch(stage: &Stage, timer: &SystemTimer) {
         let happened = stage.happened();
         looks = if happened == seen { looks + 1 } else { 0 };
         seen = happened;
-        // What is over gets a moment in which the agent may do more than the recorded one did.
+        // A replay that is over gets a moment in which the agent may do more than the recorded one did.
         if stage.is_over() && (looks > BUSY_LOOKS / 10 || stage.end().0.is_some()) {
             return;
         }

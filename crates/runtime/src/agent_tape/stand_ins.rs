@@ -180,7 +180,7 @@ impl Extensions for TapedExtensions {
         async move {
             let id = self.stage.ask("event", questions::event(&event));
             let told = |payload: Value| {
-                // What it refuses went to a handler, whose reaction is on the tape.
+                // A refusal went to a handler, whose reaction is on the tape.
                 let _ = between(&mut questions::read(payload));
             };
             questions::read_outcome(&self.stage.answer(id, told).await, event.payload)

@@ -19,7 +19,7 @@ use std::sync::Arc;
 pub struct Case<'a> {
     pub(crate) services: &'a dyn ReplayServices,
     realms: Vec<Script>,
-    /// What each extension makes under the schedule of zeros.
+    /// The outputs of each extension under the schedule of zeros.
     pub(crate) usual: RefCell<BTreeMap<usize, Made>>,
 }
 

@@ -126,7 +126,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// What the extension makes under the schedule of zeros.
+    /// Returns the outputs of the extension under the schedule of zeros.
     fn usual(&self) -> Result<Made, String> {
         let mut known = self.case.usual.borrow_mut();
         if let Some(made) = known.get(&self.at) {
