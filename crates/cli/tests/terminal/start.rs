@@ -138,9 +138,13 @@ fn a_prompt_that_is_sent_while_extensions_load_is_shown_as_queued() {
     let world = World::new();
     world.write("project/slow.ts", WAITS_FOR_A_FILE);
     world.write("project/model.jsonl", r#"{"events": [{"text": "good morning"}], "stop": "end_turn"}"#);
-    let mut terminal = Terminal::start(world.command(&["--model", "script:model.jsonl", "-e", "slow.ts"]));
+    world.write("project/quick.ts", "export default () => {};");
+    let arguments = ["--model", "script:model.jsonl", "-e", "slow.ts", "-e", "quick.ts"];
+    let mut terminal = Terminal::start(world.command(&arguments));
     terminal.sees("ctrl+c twice: quit");
     terminal.answers("the first words", "queued: the first words");
+    // It is named once nothing else is waited for.
+    terminal.sees("loading path:");
     world.write("project/go", "");
     terminal.sees("good morning");
     terminal.sees_no_more("queued: the first words");
