@@ -22,6 +22,7 @@ use crate::report::ReportKind;
 use pijs_protocol::message::Message;
 use pijs_protocol::{EntryIndex, ExtensionId};
 use std::future::{Future, poll_fn};
+use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -91,35 +92,46 @@ impl LoadTurn {
 }
 
 impl Host {
-    /// Loads packages: at the same time, where realms are processes. All answers are those of [`Host::load`] for one after the
-    /// other, in this order. It needs [`Host::drive`] beside it.
-    pub async fn load_all(&self, packages: Vec<Package>) -> Vec<Result<LoadReport, LoadError>> {
+    /// Loads packages: at the same time, where realms are processes. `take` is given what [`Host::load`] answers for one after the
+    /// other, in this order; with [`ControlFlow::Break`] nothing is loaded any more. It needs [`Host::drive`] beside it.
+    pub async fn load_all(
+        &self,
+        packages: Vec<Package>,
+        mut take: impl FnMut(Result<LoadReport, LoadError>) -> ControlFlow<()>,
+    ) {
         self.expect(packages.len());
         let at_once = self.0.opener.concurrency();
-        let mut loaded = Vec::new();
         if at_once > 1 && packages.len() > 1 {
-            let cores = Arc::new(Semaphore::new(at_once));
-            let slots: Vec<_> = packages.into_iter().map(|package| self.add_slot(Rc::new(package))).collect();
-            let mut in_front = None;
-            let mut loads = Vec::new();
-            for slot in slots {
-                let (over, next) = oneshot::channel();
-                let turn = LoadTurn { before: in_front.replace(next), _over: over };
-                if let Ok(slot) = &slot {
-                    slot.cell.borrow_mut().ahead = Some(Ahead::default());
-                }
-                loads.push(
-                    Box::pin(self.load_in_turn(slot, turn, Arc::clone(&cores))) as Pin<Box<dyn Future<Output = _>>>
-                );
-            }
-            loaded = all(loads).await;
+            self.load_at_once(packages, at_once, take).await;
         } else {
             for package in packages {
-                loaded.push(self.load(package).await);
+                if take(self.load(package).await).is_break() {
+                    break;
+                }
             }
         }
         self.expect(0);
-        loaded
+    }
+
+    async fn load_at_once(
+        &self,
+        packages: Vec<Package>,
+        at_once: usize,
+        take: impl FnMut(Result<LoadReport, LoadError>) -> ControlFlow<()>,
+    ) {
+        let cores = Arc::new(Semaphore::new(at_once));
+        let slots: Vec<_> = packages.into_iter().map(|package| self.add_slot(Rc::new(package))).collect();
+        let mut in_front = None;
+        let mut loads: Vec<Option<Load<'_>>> = Vec::new();
+        for slot in slots {
+            let (over, next) = oneshot::channel();
+            let turn = LoadTurn { before: in_front.replace(next), _over: over };
+            if let Ok(slot) = &slot {
+                slot.cell.borrow_mut().ahead = Some(Ahead::default());
+            }
+            loads.push(Some(Box::pin(self.load_in_turn(slot, turn, Arc::clone(&cores)))));
+        }
+        each(loads, take).await;
     }
 
     /// Returns the packages whose load has not ended, in load order: those that a start waits for.
@@ -137,7 +149,13 @@ impl Host {
         mut turn: LoadTurn,
         cores: Arc<Semaphore>,
     ) -> Result<LoadReport, LoadError> {
-        let slot = slot?;
+        let slot = match slot {
+            Ok(slot) => slot,
+            Err(error) => {
+                turn.comes().await;
+                return Err(error);
+            }
+        };
         let core = cores.acquire_owned().await.ok();
         if let Some(ahead) = &mut slot.cell.borrow_mut().ahead {
             ahead.core = core;
@@ -187,23 +205,25 @@ impl Host {
     }
 }
 
-/// Waits for all of these, and begins them in their order.
-async fn all<T>(mut work: Vec<Pin<Box<dyn Future<Output = T> + '_>>>) -> Vec<T> {
-    let mut done: Vec<Option<T>> = work.iter().map(|_| None).collect();
-    poll_fn(move |cx| {
-        for (future, done) in work.iter_mut().zip(&mut done) {
-            if done.is_none()
-                && let Poll::Ready(output) = future.as_mut().poll(cx)
-            {
-                *done = Some(output);
+/// The load of one package.
+type Load<'a> = Pin<Box<dyn Future<Output = Result<LoadReport, LoadError>> + 'a>>;
+
+/// Begins loads in their order, and hands over what comes of them until `take` breaks off.
+async fn each(
+    mut loads: Vec<Option<Load<'_>>>,
+    mut take: impl FnMut(Result<LoadReport, LoadError>) -> ControlFlow<()>,
+) {
+    poll_fn(move |context| {
+        for load in &mut loads {
+            let Some(Poll::Ready(loaded)) = load.as_mut().map(|load| load.as_mut().poll(context)) else { continue };
+            *load = None;
+            if take(loaded).is_break() {
+                return Poll::Ready(());
             }
         }
-        match done.iter().all(Option::is_some) {
-            true => Poll::Ready(done.iter_mut().filter_map(Option::take).collect()),
-            false => Poll::Pending,
-        }
+        if loads.iter().all(Option::is_none) { Poll::Ready(()) } else { Poll::Pending }
     })
-    .await
+    .await;
 }
 
 #[cfg(test)]

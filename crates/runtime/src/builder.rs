@@ -359,7 +359,7 @@ impl SessionBuilder {
 fn extensions(
     host: &Host,
     control: &AgentControl,
-    mcp: Option<&McpSession>,
+    mcp: Option<&Rc<McpSession>>,
     loader: Option<&Rc<Loader>>,
 ) -> HostExtensions {
     let extensions = HostExtensions::new(host.clone());

@@ -32,6 +32,7 @@ use serde_json::Value;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::Arc;
@@ -173,6 +174,31 @@ impl Failures<'_> {
         is_needed || self.are_fatal
     }
 
+    /// Reports what is wrong with packages up to the next one that was loaded; with `None`, up to the last.
+    fn take_next<'p>(
+        &self,
+        left: &mut impl Iterator<Item = (&'p PackageEntry, Result<Vec<Finding>, NotLoaded>)>,
+        report: Option<Result<LoadReport, LoadError>>,
+    ) -> Result<()> {
+        for (found, prepared) in left {
+            let no_factory = match prepared {
+                Ok(no_factory) => no_factory,
+                Err(failure) => {
+                    self.take(found, failure)?;
+                    continue;
+                }
+            };
+            return match report {
+                Some(Ok(report)) => {
+                    failed_entries(&report, &no_factory).try_for_each(|entry| self.take(found, entry.into()))
+                }
+                Some(Err(error)) => self.take(found, error.into()),
+                None => unreachable!("each package that was loaded has a report"),
+            };
+        }
+        Ok(())
+    }
+
     /// Reports why `found` does not run. An error when the session cannot go on: the user named the extension for this
     /// run, wants no session without it, or it is not to blame.
     fn take(&self, found: &PackageEntry, NotLoaded { failure, ends_run }: NotLoaded) -> Result<()> {
@@ -229,19 +255,15 @@ impl Loader {
             ));
         }
         // A factory may wait for a timer or a call; somebody has to bring it the answer.
-        let loads = self.host.run(self.told(failures, self.host.load_all(ready)));
-        let mut reports = loads.await.into_iter();
-        for (found, prepared) in names {
-            let report =
-                prepared.and_then(|no_factory| Ok((reports.next().expect("each package has a report")?, no_factory)));
-            match report {
-                Ok((report, no_factory)) => {
-                    failed_entries(&report, &no_factory).try_for_each(|entry| failures.take(found, entry.into()))?;
-                }
-                Err(failure) => failures.take(found, failure)?,
-            }
-        }
-        Ok(())
+        let mut left = names.into_iter();
+        let mut taken = Ok(());
+        let take = |report| {
+            taken = failures.take_next(&mut left, Some(report));
+            if taken.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        };
+        self.host.run(self.told(failures, self.host.load_all(ready, take))).await;
+        taken?;
+        failures.take_next(&mut left, None)
     }
 
     /// Waits for `loads`, and says which packages it waits for when that takes long.

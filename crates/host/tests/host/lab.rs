@@ -16,6 +16,7 @@ use pijs_protocol::wire::EntriesDelta;
 use pijs_protocol::{HostcallError, Now, StreamDelta, StreamSource};
 use serde_json::{Value, json};
 use std::future::poll_fn;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
@@ -156,23 +157,28 @@ impl Lab {
     /// The same under a name of its own, so that one fixture can be loaded many times.
     pub(crate) async fn load_as(&self, id: &str, names: &[&str]) -> Result<LoadReport, LoadError> {
         let package = package(id, names);
-        self.grant(&package);
-        self.host.load(package).await
+        self.host.load(self.granted(package)).await
     }
 
     /// Loads packages of one file each, as a session does that starts.
     pub(crate) async fn load_all(&self, sources: &[(&str, &str)]) -> Vec<Result<LoadReport, LoadError>> {
-        let packages = sources.iter().map(|(id, source)| {
-            let package = package_of(id, &[(format!("{id}/index.ts"), (*source).to_owned())]);
-            self.grant(&package);
-            package
-        });
-        self.host.load_all(packages.collect()).await
+        let packages = sources
+            .iter()
+            .map(|(id, source)| self.granted(package_of(id, &[(format!("{id}/index.ts"), (*source).to_owned())])));
+        let mut loaded = Vec::new();
+        let take = |report| {
+            loaded.push(report);
+            ControlFlow::Continue(())
+        };
+        self.host.load_all(packages.collect(), take).await;
+        loaded
     }
 
-    fn grant(&self, package: &Package) {
+    /// Gives a package what packages of this lab hold.
+    pub(crate) fn granted(&self, package: Package) -> Package {
         let grants: Vec<Grant> = self.grants.iter().map(|name| Grant::any(format!("test:{name}"), *name)).collect();
         self.gate.set_grants(&package.profile, &grants, Evidence::default()).expect("valid grants");
+        package
     }
 
     /// Everything reported so far.

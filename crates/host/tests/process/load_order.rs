@@ -5,6 +5,7 @@ use pijs_host::{Event, HostOptions, InProcess, InThread, LoadError, LoadReport, 
 use pijs_protocol::Termination;
 use pijs_realm::ProcessOptions;
 use serde_json::Value;
+use std::ops::ControlFlow;
 
 pub(crate) const TESTS: &[(&str, fn())] = &[
     ("a_package_that_waits_holds_up_none_behind_it", a_package_that_waits_holds_up_none_behind_it),
@@ -14,6 +15,7 @@ pub(crate) const TESTS: &[(&str, fn())] = &[
         a_package_that_ends_ahead_of_its_turn_is_left_out_alone,
     ),
     ("what_is_seen_is_that_of_one_after_the_other", what_is_seen_is_that_of_one_after_the_other),
+    ("nothing_is_waited_for_once_the_start_is_given_up", nothing_is_waited_for_once_the_start_is_given_up),
 ];
 
 fn lab(realms: impl OpenRealm + 'static) -> Lab {
@@ -161,4 +163,17 @@ fn what_is_seen_is_that_of_one_after_the_other() {
     for _ in 0..5 {
         assert_eq!(start(processes()), alone);
     }
+}
+
+fn nothing_is_waited_for_once_the_start_is_given_up() {
+    let lab = processes();
+    let packages = [("fails", FAILS), ("never", NEVER)]
+        .map(|(id, source)| lab.granted(crate::lab::package_of(id, &[(format!("{id}/index.ts"), source.to_owned())])));
+    let mut taken = 0;
+    lab.run(lab.host.load_all(packages.into(), |report| {
+        taken += 1;
+        assert_eq!(report.expect("the package stays").failures().count(), 1);
+        ControlFlow::Break(())
+    }));
+    assert_eq!(taken, 1);
 }

@@ -155,7 +155,7 @@ pub(super) struct Boundary {
     pub(super) dispatcher: Arc<Dispatcher>,
     pub(super) files: Arc<FsConnector>,
     pub(super) quotes: Quotes,
-    pub(super) mcp: Option<McpSession>,
+    pub(super) mcp: Option<Rc<McpSession>>,
     /// Calls of extensions to the session's tools.
     pub(super) tool_requests: ToolRequests,
 }
