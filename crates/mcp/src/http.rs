@@ -244,6 +244,7 @@ impl GatedHttp {
         let wants_more = answered.status == 403 && challenge.contains("insufficient_scope");
         match answered.status {
             401 | 403 if answered.status == 401 || wants_more => {
+                bearer.iter().filter(|_| wants_more).for_each(|bearer| bearer.wants(&challenge));
                 why.set(match bearer {
                     Some(_) => {
                         format!("it wants you to sign in; run: pi mcp login {server}, then: /mcp reconnect {server}")

@@ -71,7 +71,9 @@ pub(crate) async fn begin(
     let challenge = discovery::challenge(calls, &url).await?;
     let found = discovery::find(calls, &url, &challenge, &settings).await?;
     let server = found.server;
-    let scope = settings.scope.clone().or(challenge.scope).or(found.scope);
+    let usual = settings.scope.clone().or(challenge.scope).or(found.scope);
+    let more = earlier.map(SignIn::step_up).unwrap_or_default();
+    let scope = scopes(std::iter::once(usual.as_deref()).chain(more).flatten());
     let client = client(calls, (&server, &url), &settings, (redirect, earlier)).await?;
     let (state, verifier) = (secret(random), secret(random));
     let proof = BASE64_URL_SAFE_NO_PAD.encode(Sha256::digest(&verifier));
@@ -223,6 +225,17 @@ fn secure(url: &Url, what: &str) -> Result<(), String> {
         "http" if is_loopback => Ok(()),
         _ => Err(format!("{what} is at {url}, which is not https; no tokens are sent there")),
     }
+}
+
+/// Joins lists of scopes, each scope once.
+fn scopes<'s>(lists: impl Iterator<Item = &'s str>) -> Option<String> {
+    let mut all: Vec<&str> = Vec::new();
+    for scope in lists.flat_map(str::split_whitespace) {
+        if !all.contains(&scope) {
+            all.push(scope);
+        }
+    }
+    (!all.is_empty()).then(|| all.join(" "))
 }
 
 /// 32 random bytes as text.

@@ -49,3 +49,15 @@ fn a_server_names_no_address_in_numbers_but_its_own() {
         assert_eq!(hosts("https://e.com/mcp", other), None, "{other}");
     }
 }
+
+#[test]
+fn a_server_that_wants_more_gets_it_on_top_of_what_was_granted() {
+    let sign_in: SignIn = serde_json::from_value(json!({
+        "tokens": {"access_token": "a", "token_type": "Bearer", "scope": "read list"}, "wantedScope": "write read", "of": "pi",
+    }))
+    .expect("a sign-in");
+    let all = std::iter::once(Some("read")).chain(sign_in.step_up()).flatten();
+    assert_eq!(scopes(all).as_deref(), Some("read list write"));
+    assert_eq!(scopes(SignIn::default().step_up().into_iter().flatten()), None);
+    assert_eq!(serde_json::to_value(&sign_in).expect("JSON")["of"], "pi", "what is pi's stays");
+}

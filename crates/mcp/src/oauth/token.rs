@@ -1,6 +1,7 @@
 //! Tokens: as they are stored, asked for, and renewed.
 
-use super::{MOST_ANSWER, discovery, reach_of};
+use super::discovery::{self, Challenge};
+use super::{MOST_ANSWER, reach_of};
 use crate::calls::Calls;
 use crate::http::{Exchange, exchange};
 use crate::servers::SessionPort;
@@ -75,6 +76,9 @@ pub struct SignIn {
     /// The resource that they are for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) resource: Option<String>,
+    /// Scopes that the server asked for since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    wanted_scope: Option<String>,
     #[serde(flatten)]
     rest: Map<String, Value>,
 }
@@ -113,6 +117,13 @@ impl SignIn {
 
     pub(super) fn is_of(&self, issuer: &str) -> bool {
         self.issuer.as_deref().is_some_and(|known| discovery::is_same_issuer(known, issuer))
+    }
+
+    /// What the next sign-in asks for beyond the usual: where the server wants more, that and what was granted.
+    pub(super) fn step_up(&self) -> [Option<&str>; 2] {
+        let granted = self.tokens.as_ref().and_then(|tokens| tokens.rest.get("scope")).and_then(Value::as_str);
+        let wanted = self.wanted_scope.as_deref();
+        [granted.filter(|_| wanted.is_some()), wanted]
     }
 
     /// The token that lets requests in.
@@ -200,6 +211,17 @@ impl Bearer {
         }
         self.session.learn(&token);
         Some(token)
+    }
+
+    /// Notes that the server wants more than the user agreed to: the next sign-in asks for it.
+    pub(crate) fn wants(&self, challenge: &str) {
+        let scope = Challenge::parse(challenge).scope;
+        if let (Some(scope), Some(mut sign_in)) = (scope, self.session.sign_in(&self.key))
+            && sign_in.wanted_scope.as_ref() != Some(&scope)
+        {
+            sign_in.wanted_scope = Some(scope);
+            self.session.keep_sign_in(&self.key, &sign_in);
+        }
     }
 
     /// Another token in the place of one that has ended; `None` when there is none without the user.
