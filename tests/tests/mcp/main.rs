@@ -9,6 +9,7 @@ use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+mod conformance;
 mod extensions;
 mod real;
 mod sign_in;

@@ -8,22 +8,22 @@ use pijs_packages::{Depot, InstallCode, NpmConfig, PinnedPackage};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-fn say(line: &str) {
+pub(crate) fn say(line: &str) {
     std::io::Write::write_all(&mut std::io::stderr(), format!("skipped: {line}\n").as_bytes()).ok();
 }
 
 /// Node, where it is.
-fn node() -> Option<PathBuf> {
+pub(crate) fn node() -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|folder| folder.join("node")).find(|program| program.is_file())
 }
 
-/// A folder with the packages; `None` where they cannot be had.
-fn packages() -> Option<tempfile::TempDir> {
+/// A folder with the packages of a fixture; `None` where they cannot be had.
+pub(crate) fn packages(fixture: &str) -> Option<tempfile::TempDir> {
     if std::env::var_os("PIJS_CONFORMANCE_OFFLINE").is_some() {
         return None;
     }
-    let lock = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/mcp/servers/lock.json");
+    let lock = format!("{}/../fixtures/mcp/{fixture}/lock.json", env!("CARGO_MANIFEST_DIR"));
     let lock: Value = serde_json::from_str(&std::fs::read_to_string(lock).expect("a lock file")).expect("JSON");
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let tarballs = Path::new(env!("CARGO_TARGET_TMPDIR")).join("mcp-tarballs");
@@ -58,7 +58,7 @@ fn packages() -> Option<tempfile::TempDir> {
 #[test]
 fn servers_of_the_protocol_do_their_work() {
     let Some(node) = node() else { return say("there is no Node") };
-    let Some(packages) = packages() else { return };
+    let Some(packages) = packages("servers") else { return };
     let world = World::new();
     let main =
         |name: &str| packages.path().join(format!("node_modules/@modelcontextprotocol/server-{name}/dist/index.js"));
