@@ -62,9 +62,11 @@ fn servers_of_extensions_come_and_go_while_the_session_goes_on() {
     let world = World::new();
     let late = registers("late", good());
     let code = format!(
-        "pi.on('mcp_servers_change', (event: any) => console.error('servers ' + JSON.stringify(event.servers)));
-         pi.registerCommand('add', {{ handler: async () => {{ {late} console.error('own ' + JSON.stringify(pi.getMcpServers())); }} }});
-         pi.registerCommand('drop', {{ handler: async () => pi.unregisterMcpServer('late') }});
+        "let changed = () => {{}};
+         const told = (act: () => void) => new Promise<void>((resolve) => {{ changed = resolve; act(); }});
+         pi.on('mcp_servers_change', (event: any) => {{ console.error('servers ' + JSON.stringify(event.servers)); changed(); }});
+         pi.registerCommand('add', {{ handler: async () => {{ await told(() => {{ {late} }}); console.error('own ' + JSON.stringify(pi.getMcpServers())); }} }});
+         pi.registerCommand('drop', {{ handler: () => told(() => pi.unregisterMcpServer('late')) }});
          for (const [name, config] of [['a b', {{}}], ['x', {{ type: 'sse', url: 'https://e.com' }}], ['y', {{}}], ['z', {{ command: 'c', args: 'd' }}]] as const)
            try {{ pi.registerMcpServer(name, config); }} catch (error: any) {{ console.error(error.message); }}"
     );
