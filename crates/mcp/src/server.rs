@@ -69,6 +69,8 @@ pub(crate) struct State {
     pub(crate) known: Known,
     failures: u32,
     refreshes: u32,
+    /// Set when it is not used any more: what becomes of it is of no interest.
+    pub(crate) is_over: bool,
     /// Of the session's monotonic clock.
     not_before_us: u64,
     problem: Option<String>,
@@ -302,16 +304,17 @@ impl Server {
         (state.phase, state.problem) = (Phase::Idle, None);
     }
 
-    /// Notes that the server was lost or could not be reached.
+    /// Notes that the server was lost or could not be reached. Whoever waits for it hears of it last, when the user has been told.
     fn failed(&self, problem: &str) {
         let name = &self.config.name;
-        let line = {
+        let phase = {
             let mut state = self.lock();
             state.connection = None;
+            if state.is_over {
+                return;
+            }
             state.failures += 1;
             state.problem = Some(problem.to_owned());
-            let quarantined = state.failures >= MOST_FAILURES;
-            state.phase = if quarantined { Phase::Quarantined } else { Phase::Down };
             // The first loss is met at once, each later one after twice the time.
             let delay = match state.failures {
                 0 | 1 => Duration::ZERO,
@@ -319,18 +322,18 @@ impl Server {
             };
             state.not_before_us =
                 self.options.timer.now().elapsed_us + u64::try_from(delay.as_micros()).unwrap_or(u64::MAX);
-            match quarantined {
-                true => format!(
-                    "MCP server {name}: {problem}; it failed {MOST_FAILURES} times and is left alone in this session"
-                ),
-                false => {
-                    format!("MCP server {name}: {problem}; the session goes on without it until it is called again")
-                }
-            }
+            if state.failures >= MOST_FAILURES { Phase::Quarantined } else { Phase::Down }
         };
         self.note(Some(problem));
-        self.options.session.notice(line);
-        self.options.changes.send_modify(|number| *number += 1);
+        self.options.session.notice(match phase {
+            Phase::Quarantined => {
+                format!(
+                    "MCP server {name}: {problem}; it failed {MOST_FAILURES} times and is left alone in this session"
+                )
+            }
+            _ => format!("MCP server {name}: {problem}; the session goes on without it until it is called again"),
+        });
+        self.set_phase(phase);
     }
 
     /// Keeps what is wrong with it for `pi mcp list`.

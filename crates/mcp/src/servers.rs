@@ -248,7 +248,10 @@ impl Servers {
     }
 
     fn end_one(&self, server: &Server) {
-        server.lock().connection = None;
+        {
+            let mut state = server.lock();
+            (state.connection, state.is_over) = (None, true);
+        }
         // Calls of an extension's server end with their connection; the extension may have others.
         if matches!(server.config.source, Source::Extension(_)) {
             return;
