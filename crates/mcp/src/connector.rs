@@ -33,6 +33,10 @@ impl Connector for McpConnector {
         let servers = self.0.clone();
         Box::pin(async move {
             let target = text(&request, "target")?;
+            if !servers.serves(target, request.caller.extension()) {
+                let problem = format!("mcp: {target:?} is no server of this caller; pi mcp list shows what there is");
+                return Err(HostcallError::invalid("unknown_tool", problem));
+            }
             let cursor = || request.params.get("cursor").and_then(Value::as_str).map(str::to_owned);
             let value = match text(&request, "op")? {
                 "call" => {

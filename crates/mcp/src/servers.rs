@@ -13,7 +13,7 @@ use crate::server::{Phase, Server, ServerParts, ServerPrompt, ServerTool, Status
 use crate::values::RunCommand;
 use pijs_environment::{Randomness, Timer, Wait};
 use pijs_hostcall::{Caller, CancelToken, Dispatcher, Profile};
-use pijs_protocol::{ErrorCode, HostcallError};
+use pijs_protocol::{ErrorCode, ExtensionId, HostcallError};
 use serde_json::{Map, Value};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -360,6 +360,13 @@ impl Servers {
 
     fn find(&self, name: &str) -> Option<Arc<Server>> {
         self.list().into_iter().find(|server| server.config.name == name)
+    }
+
+    /// Whether a caller may use the server of a target: it is the one in whose name the server runs. An extension that was granted a server of
+    /// its package does not reach one of the user's that has the same name.
+    pub(crate) fn serves(&self, target: &str, caller: &ExtensionId) -> bool {
+        let server = target.split_once('/').and_then(|(name, _)| self.find(name));
+        server.is_some_and(|server| server.calls.caller.extension() == caller)
     }
 
     /// The server of a target, and what follows its name.

@@ -58,6 +58,8 @@ async fn a_server_that_fails_again_and_again_is_quarantined_until_somebody_recon
     let file = Parsed::parse(r#"{"mcpServers": {"s": {"command": "c"}}}"#, "mcp.json");
     let config = merge(file, Parsed::default(), &mut Vec::new()).remove(0);
     servers.set(vec![(config, Arc::new(Profile::new("mcp:s")))]);
+    assert!(servers.serves("s/echo", &ExtensionId::new("mcp:s")));
+    assert!(!servers.serves("s/echo", &ExtensionId::new("npm:x")), "whatever it was granted");
     // No connector carries programs out: no start succeeds.
     let policy = Policy { mode: Mode::Permissive, ..Policy::default() };
     let gate = Gate::builder(policy, Places::new("/projects/app", "/home/me", "/home/me/.pi/agent", "/tmp")).build();
