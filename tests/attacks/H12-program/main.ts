@@ -6,7 +6,7 @@ const ways: Record<string, () => unknown> = {
   shown: () => run("cat", ".env"),
   copied: () => run("cp", ".env", "plain.txt"),
   line: () => run("sh", "-c", "base64 <.env|cat"),
-  option: () => run("grep", "--file=.env", "-c", "", "plain"),
+  option: () => run("grep", "-c", "-v", "--file=.env", "plain"),
   repository: () => run("cp", "-r", ".git", "copy"),
   linked: () => run("cat", "notes.txt"),
 };
