@@ -20,6 +20,7 @@ const uses: Record<string, string[]> = {
   last: ["-p", "-c", "hi"],
   fetched: ["-p", "-e", "npm:evil", "hi"],
   file: ["-p", "@@@agent@@/auth.json", "hi"],
+  "home file": ["-p", "@~/.pi/agent/auth.json", "hi"],
   rules: ["rules", "test", "@@agent@@/auth.json"],
   version: ["--version"],
 };

@@ -71,7 +71,9 @@ pub(super) fn check_arguments(
     };
     let named = words.iter().enumerate().filter(|(at, _)| !is_identity(*at));
     for file in named.flat_map(|(_, arg)| files_of_argument(arg)) {
-        let path = normal(cwd, Path::new(file));
+        // Without a shell the program itself reads `~`, as `pi` does.
+        let (base, file) = file.strip_prefix("~/").map_or((cwd, file), |rest| (&*permit.places().home, rest));
+        let path = normal(base, Path::new(file));
         // What the system itself shows of processes and devices is not kept in a file.
         let is_refused = [path.clone(), without_links(&path)].iter().any(|path| {
             let is_closed = is_closed(permit, path) && !(is_agent && is_own_session(permit, path));
