@@ -124,7 +124,7 @@ pub(crate) fn a_run_is_in_the_ledger_and_its_tape_replays() {
     let stage = ReplayStage::prepare(&environment, &tape, Isolation::Thread);
     let stage = runtime.block_on(stage).unwrap_or_else(|error| panic!("{error}"));
     let reader = pijs_runtime::tape::open(&tape).unwrap_or_else(|error| panic!("{error}"));
-    let options = pijs_tape::ReplayOptions { until: None, accept_build: false };
+    let options = pijs_tape::ReplayOptions { from: None, until: None, accept_build: false };
     let replay = pijs_tape::Replay::new(reader, &stage, options).unwrap_or_else(|error| panic!("{error}"));
     let played = replay.run().unwrap_or_else(|error| panic!("{error}"));
     assert!(played.divergence.is_none(), "the replay is equal: {:?}", played.divergence);
