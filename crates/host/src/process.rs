@@ -39,11 +39,14 @@ pub struct InProcess {
     walls: Rc<WallPolicy>,
 }
 
+/// Is told how far a worker is sealed.
+type OnIncomplete = Box<dyn Fn(Sealed)>;
+
 /// Decides about a worker that the kernel cannot seal.
 #[derive(Default)]
 struct WallPolicy {
     sealed_only: Cell<bool>,
-    on_incomplete: RefCell<Option<Box<dyn Fn(Sealed)>>>,
+    on_incomplete: RefCell<Option<OnIncomplete>>,
     told: Cell<bool>,
 }
 

@@ -44,8 +44,8 @@ fn event(step: &str, reports: &mut BTreeMap<usize, usize>) -> InputEvent {
     let (word, rest) = step.split_once(' ').unwrap_or((step, ""));
     let words: Vec<&str> = rest.split(' ').collect();
     let has = |word: &str| words.contains(&word);
-    let deliver_as = [DeliverAs::Steer, DeliverAs::FollowUp, DeliverAs::NextTurn].into_iter();
-    let deliver_as = deliver_as.filter(|how| has(how.as_str())).next();
+    let mut deliver_as = [DeliverAs::Steer, DeliverAs::FollowUp, DeliverAs::NextTurn].into_iter();
+    let deliver_as = deliver_as.find(|how| has(how.as_str()));
     let sender = words.iter().position(|word| *word == "by").map(|at| ExtensionId::new(words[at + 1]));
     let text = words[0].to_owned();
     let content = || Authored::by(None, Content::from(words[0]));

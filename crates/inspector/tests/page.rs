@@ -132,6 +132,7 @@ fn text_of_a_tape_is_data_in_the_page() {
 }
 
 #[test]
+#[expect(clippy::print_stderr, reason = "a test says that it is skipped")]
 fn a_browser_shows_the_page_and_runs_nothing_of_the_tape() {
     let Some(browser) = browser() else {
         eprintln!("skipped: no chromium is installed");

@@ -48,6 +48,7 @@ mod edit;
 mod error;
 mod header;
 mod lab;
+mod lines;
 mod modules;
 mod reader;
 mod record;

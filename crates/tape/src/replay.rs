@@ -7,10 +7,10 @@
 use crate::compare::{Difference, Divergence, Output, USAGE, compare};
 use crate::error::TapeError;
 use crate::header::TapeHeader;
+use crate::lines::Lines;
 use crate::modules::{ModuleError, compile_sources};
 use crate::reader::TapeReader;
 use crate::record::{Event, EventRef, ModuleSet, Opening, RealmNumber, Record};
-use crate::writer::Encoder;
 use pijs_artifact::{Artifact, PositionMap, Verified};
 use pijs_protocol::artifact::EngineBuild;
 use pijs_protocol::wire::{Json, Limits, RealmOptions, StreamAnswer, Task};
@@ -19,7 +19,6 @@ use pijs_protocol::{
     Termination, TimerId, Usage, Yield,
 };
 use pijs_realm::{Patience, Progress, Realm, SyncHost};
-use pijs_redact::Redactor;
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -288,7 +287,8 @@ impl<'a, R: Read> Replay<'a, R> {
             states: Vec::new(),
             session: Vec::new(),
         };
-        let (players, modules, lines) = (BTreeMap::new(), BTreeMap::new(), Lines::default());
+        let (players, modules) = (BTreeMap::new(), BTreeMap::new());
+        let lines = Lines::new(!differences.is_empty());
         let without = BTreeSet::new();
         // Another engine or other modules of pi take other numbers of jobs and polls for the same outputs.
         let usage_from = if differences.is_empty() { 0 } else { u64::MAX };
@@ -536,29 +536,6 @@ pub(crate) fn modules_of<R: Read>(
         Ok(modules)
     };
     opening.modules.iter().map(modules_of).collect()
-}
-
-/// Encodes what a replay makes, to compare it with a tape.
-struct Lines {
-    /// Gives text that looks like a credential a stand-in.
-    encoder: Encoder,
-}
-
-impl Default for Lines {
-    fn default() -> Self {
-        Self { encoder: Encoder::new(Some(Redactor::default().substitutes())) }
-    }
-}
-
-impl Lines {
-    fn compare(&self, realm: RealmNumber, recorded: &[u8], event: EventRef<'_>) -> Option<Difference> {
-        let plain = crate::record::encode(realm, event, |_| None).map(|encoded| encoded.line).unwrap_or_default();
-        if plain == recorded {
-            return None;
-        }
-        let line = self.encoder.canonical(realm, event).map(|encoded| encoded.line).unwrap_or(plain);
-        compare(Some(recorded), Some(&line))
-    }
 }
 
 /// Answers the synchronous calls of a turn from the tape.

@@ -142,10 +142,10 @@ fn models(parts: &Parts, records: &[(u64, AgentRecord)]) -> Vec<Model> {
 
 /// A provider that makes requests as it did, and is never asked.
 fn opened(model: &Model, ambient: &Ambient) -> Arc<dyn Provider> {
-    if model.provider == "script" {
-        if let Ok(script) = Script::parse(&model.id, "", ambient.clone()) {
-            return Arc::new(script);
-        }
+    if model.provider == "script"
+        && let Ok(script) = Script::parse(&model.id, "", ambient.clone())
+    {
+        return Arc::new(script);
     }
     let credentials = Credentials { key: Some(NO_KEY.to_owned()), ..Credentials::default() };
     open_http(model.clone(), credentials, &ProviderOptions::default(), ambient)

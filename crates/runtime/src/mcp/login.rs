@@ -24,10 +24,13 @@ const MOST_REQUEST: usize = 16 << 10;
 /// The path that the browser comes back to.
 const PATH: &str = "/callback";
 
+/// Shows an address and the name of a server.
+pub type Show<'a> = Box<dyn Fn(&str, &str) + 'a>;
+
 /// The means to talk with the user about a sign-in.
 pub struct Login<'a> {
     /// Shows the address of the page, and the name of its authorization server.
-    pub show: Box<dyn Fn(&str, &str) + 'a>,
+    pub show: Show<'a>,
     /// Addresses that the user pastes, where the browser cannot reach this machine.
     pub pasted: mpsc::UnboundedReceiver<String>,
     /// Answers the gate's questions.

@@ -397,7 +397,8 @@ impl<'a> World<'a> {
                 }
                 Message::HostCallCancel { call_id } => self.flight.retain(|call| call.id != *call_id),
                 Message::TimerSet { timer, delay_ms, repeat } => {
-                    if self.ticks.set_timer(*timer, *delay_ms, *repeat, self.now).is_err() {
+                    let set = self.ticks.set_timer(*timer, *delay_ms, *repeat, self.now);
+                    if set.is_err() {
                         self.made.ended = Some("it has too many timers".to_owned());
                     }
                 }
