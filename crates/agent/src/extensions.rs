@@ -69,8 +69,8 @@ pub trait Extensions {
     }
     /// Runs a tool.
     fn call_tool<'a>(&'a self, call: ToolRun<'a>) -> LocalBoxFuture<'a, ToolFate>;
-    /// Returns what a call of one of pi's own tools is carried out under that this extension is behind; `None` where nothing
-    /// binds it. The error is for the model.
+    /// Returns what a call of one of pi's own tools, or of a tool of an MCP server, is carried out under that this extension is
+    /// behind; `None` where nothing binds it. The error is for the model.
     fn vouch<'a>(
         &'a self,
         _extension: &'a str,
@@ -300,6 +300,10 @@ pub trait ToolSource {
     fn tools(&self) -> Vec<ExtensionTool>;
     /// Runs one of them.
     fn call_tool<'a>(&'a self, call: ToolRun<'a>) -> LocalBoxFuture<'a, ToolFate>;
+    /// Parameters of the hostcalls `mcp` that a call of one of them makes, for the gate to judge; `None` for a tool of another source.
+    fn hostcalls(&self, _name: &str, _input: &Value) -> Option<Vec<Value>> {
+        None
+    }
     /// Slash commands: name and description.
     fn commands(&self) -> Vec<(String, String)>;
     /// Runs one of them to its end.

@@ -309,7 +309,18 @@ impl Extensions for HostExtensions {
         input: &'a Value,
         behind: Behind,
     ) -> LocalBoxFuture<'a, Result<Option<Bound>, String>> {
-        async move { self.host.vouch(&ExtensionId::new(extension), tool, input, behind).await }.boxed_local()
+        async move {
+            let extension = ExtensionId::new(extension);
+            let is_extensions = || self.host.tools().iter().any(|info| info.spec.name == tool);
+            let Some(calls) = self.beside(is_extensions).and_then(|beside| beside.hostcalls(tool, input)) else {
+                return self.host.vouch(&extension, tool, input, behind).await;
+            };
+            for params in calls {
+                self.host.vouch_mcp(&extension, tool, params, behind).await?;
+            }
+            Ok(None)
+        }
+        .boxed_local()
     }
 
     fn answers_unasked(&self, extension: &str) -> bool {

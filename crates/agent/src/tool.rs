@@ -32,6 +32,15 @@ impl Tool {
         }
     }
 
+    /// Whether a call is judged by the extensions behind it: pi's own tools and those of MCP servers act with the user's rights,
+    /// a tool of an extension with the extension's.
+    pub(crate) fn acts_for_user(&self) -> bool {
+        match self {
+            Self::Builtin(..) => true,
+            Self::Extension(tool) => tool.source_info.get("source").is_some_and(|source| source == "mcp"),
+        }
+    }
+
     /// JSON Schema of the input.
     pub fn parameters(&self) -> &Value {
         match self {

@@ -406,7 +406,8 @@ impl Agent {
         Intercepted::Passed { input: left, authors: outcome.authors, bound: None }
     }
 
-    /// Where an extension is behind a call pi's own tools do only what that extension may do, or a person lets it.
+    /// Where an extension is behind a call pi's own tools and those of MCP servers do only what that extension may do, or a person
+    /// lets it.
     async fn vouched(
         &self,
         tool: &Tool,
@@ -416,7 +417,7 @@ impl Agent {
         reply: &Replied<'_>,
     ) -> Intercepted {
         let mut bound: Option<Bound> = None;
-        if let Tool::Builtin(..) = tool {
+        if tool.acts_for_user() {
             let led = self.control.led_by().into_iter().map(|(extension, asks)| (extension, Behind::Message { asks }));
             let changed = authors.iter().map(|extension| (extension.clone(), Behind::Call("tool.modify")));
             let is_wanted = |wanted: &ToolCall| wanted.name == call.name && wanted.arguments == call.arguments;

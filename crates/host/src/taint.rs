@@ -1,8 +1,8 @@
 //! Marks tool calls of the model that an extension caused (`docs/spec/capabilities.md`, The model).
 //!
 //! The model has rights that an extension lacks, and an extension that may speak to it could borrow them. So pi's own
-//! tools are judged once more where an extension is behind the call, as a call of that extension: what it may do itself goes
-//! on, for the rest a person is asked.
+//! tools, and those of MCP servers, are judged once more where an extension is behind the call, as a call of that
+//! extension: what it may do itself goes on, for the rest a person is asked.
 //!
 //! | behind it | judged when | with nobody to ask |
 //! |---|---|---|
@@ -55,19 +55,7 @@ impl Host {
     ) -> Result<Option<Bound>, String> {
         let caller = self.caller_of(extension);
         let gate = self.0.dispatcher.gate();
-        let (is_up, asks, how) = match behind {
-            Behind::Message { asks } => (guard!(AttributionMessage), asks, "a message of it led to this call"),
-            Behind::Call(by) => {
-                let unasked = gate.holds_unasked(&caller.profile, by);
-                (unasked && guard!(AttributionChangedCall), true, "it changed what the model wanted")
-            }
-            Behind::Reply => {
-                (self.answers_unasked(extension) && guard!(AttributionReply), true, "the reply is its own")
-            }
-        };
-        if !is_up {
-            return Ok(None);
-        }
+        let Some((asks, how)) = self.attributed(&caller, behind) else { return Ok(None) };
         let by_itself = caller.clone();
         let caller = caller.behind_model();
         let is_led = matches!(behind, Behind::Message { .. });
@@ -100,14 +88,61 @@ impl Host {
             let bound = Bound { permit: permit.of_model(call), is_own_program };
             return Ok(guard!(AttributionBoundPaths).then_some(bound));
         }
+        Err(self.not_run(extension, tool, how, &decision))
+    }
+
+    /// Judges a use of an MCP server that this extension is behind. `params` are those of the hostcall `mcp` that `tool` makes, which the
+    /// server's own caller is asked about as well. The error is for the model.
+    pub async fn vouch_mcp(
+        &self,
+        extension: &ExtensionId,
+        tool: &str,
+        params: Value,
+        behind: Behind,
+    ) -> Result<(), String> {
+        let caller = self.caller_of(extension);
+        let Some((asks, how)) = self.attributed(&caller, behind).filter(|_| guard!(AttributionMcp)) else {
+            return Ok(());
+        };
+        let caller = caller.behind_model();
+        let params = match params {
+            Value::Object(params) => params,
+            _ => Map::new(),
+        };
+        // A call that makes no sense is refused when it is made.
+        let Some((decision, _)) = self.decided(&caller, "mcp", &params, asks).await else { return Ok(()) };
+        let nobody = decision.rule == Rule::NoPerson && matches!(behind, Behind::Message { .. });
+        let passes = decision.allowed || nobody;
+        record::tainted(&self.0, &caller, tool, &decision, passes);
+        if passes { Ok(()) } else { Err(self.not_run(extension, tool, how, &decision)) }
+    }
+
+    /// Whether a call of the model is judged as one of the extension behind it: whether a person may be asked then, and how the extension
+    /// came to be behind it.
+    fn attributed(&self, caller: &Caller, behind: Behind) -> Option<(bool, &'static str)> {
+        let (is_up, asks, how) = match behind {
+            Behind::Message { asks } => (guard!(AttributionMessage), asks, "a message of it led to this call"),
+            Behind::Call(by) => {
+                let unasked = self.0.dispatcher.gate().holds_unasked(&caller.profile, by);
+                (unasked && guard!(AttributionChangedCall), true, "it changed what the model wanted")
+            }
+            Behind::Reply => {
+                (self.answers_unasked(caller.extension()) && guard!(AttributionReply), true, "the reply is its own")
+            }
+        };
+        is_up.then_some((asks, how))
+    }
+
+    /// The reason that a tool was not run, for the model.
+    fn not_run(&self, extension: &ExtensionId, tool: &str, how: &str, decision: &Decision) -> String {
         let reason = decision.reason.map_or("denied", Reason::as_str);
         let is_loaded = self.slots().iter().any(|slot| slot.cell.borrow().package.id() == extension);
         let who = if is_loaded { format!("the extension {extension}") } else { extension.to_string() };
-        Err(format!(
+        format!(
             "{tool} was not run ({reason}): {who} is behind this call ({how}) and does not hold the \
              capability \"{}\" for it",
             decision.capability
-        ))
+        )
     }
 
     /// Whether an extension may answer requests to models and nobody was asked about it.
@@ -162,13 +197,24 @@ impl Host {
     /// sense: the tool refuses it, in its own words.
     async fn judged(&self, caller: &Caller, tool: &str, input: &Value, asks: bool) -> Option<(Decision, Permit)> {
         let params = Map::from_iter([("name".to_owned(), Value::from(tool)), ("input".to_owned(), input.clone())]);
-        let required = derive("tool", &params).ok()?;
+        self.decided(caller, "tool", &params, asks).await
+    }
+
+    /// What the gate, and a person where there is one, say of a call of `method`. `None` for one that makes no sense.
+    async fn decided(
+        &self,
+        caller: &Caller,
+        method: &'static str,
+        params: &Map<String, Value>,
+        asks: bool,
+    ) -> Option<(Decision, Permit)> {
+        let required = derive(method, params).ok()?;
         let gate = self.0.dispatcher.gate();
-        let decision = match gate.judge(caller, "tool", &required).ok()? {
+        let decision = match gate.judge(caller, method, &required).ok()? {
             Judgement::Settled(decision) => decision,
             Judgement::Ask(_, decision) if !asks => decision.because(Reason::NonInteractive, Rule::NoPerson),
-            Judgement::Ask(..) => return gate.ask(caller, "tool", &required).await.ok(),
+            Judgement::Ask(..) => return gate.ask(caller, method, &required).await.ok(),
         };
-        Some((decision, gate.permit(caller, "tool")))
+        Some((decision, gate.permit(caller, method)))
     }
 }

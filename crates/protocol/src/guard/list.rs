@@ -43,6 +43,8 @@ super::guards! {
     AttributionBoundPaths = "attribution.bound-paths",
     /// Attributes a tool call to the extension that changed it.
     AttributionChangedCall = "attribution.changed-call",
+    /// Judges a call of an MCP tool by the extension that led to it.
+    AttributionMcp = "attribution.mcp",
     /// Attributes a tool call to the extension whose message led to it.
     AttributionMessage = "attribution.message",
     /// Attributes the next model request to extensions whose messages are unanswered.

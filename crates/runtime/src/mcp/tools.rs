@@ -190,6 +190,20 @@ impl ToolSource for McpTools {
         })
     }
 
+    fn hostcalls(&self, name: &str, input: &Value) -> Option<Vec<Value>> {
+        if name == SEARCH {
+            return Some(Vec::new());
+        }
+        if let Some((_, op)) = RESOURCE_TOOLS.iter().find(|(known, _)| *known == name) {
+            let named = input.get("server").and_then(Value::as_str).map(str::to_owned);
+            let servers = named.map_or_else(|| self.servers.with_resources(), |server| vec![server]);
+            let call = |server: String| json!({"op": op, "target": format!("{server}/@resources"), "uri": input.get("uri").unwrap_or(&Value::Null)});
+            return Some(servers.into_iter().map(call).collect());
+        }
+        let tool = self.servers.tools().into_iter().find(|tool| tool.name == name)?;
+        Some(vec![json!({"op": "call", "target": tool.target(), "arguments": input})])
+    }
+
     fn prompt_sections(&self) -> Map<String, Value> {
         let section = servers_section(self.servers.deferred());
         section.map(|text| ("mcp_servers".to_owned(), json!(text))).into_iter().collect()
