@@ -147,6 +147,8 @@ pub struct ServerConfig {
     pub description: Option<String>,
     /// How to sign in.
     pub oauth: Option<OauthSettings>,
+    /// The folder that its program starts in where the entry names none; without it, the session's folder. No part of what a user agrees to.
+    pub start_folder: Option<String>,
 }
 
 /// How a server is reached. Values are as they stand in the file.
@@ -192,6 +194,14 @@ impl ServerConfig {
             if let Some(rest) = text.strip_prefix("~/") {
                 *text = format!("{}/{rest}", home.trim_end_matches('/'));
             }
+        }
+    }
+
+    /// Starts a program of the user's own file in `folder` unless its entry names one: interpreters and runners of packages (`python -m`,
+    /// `npx`) run what lies in the folder that they start in, so they do not start in one that nobody trusts.
+    pub fn start_in(&mut self, folder: &str) {
+        if self.source == Source::User && matches!(self.reach, Reach::Stdio { cwd: None, .. }) {
+            self.start_folder = Some(folder.to_owned());
         }
     }
 
@@ -381,6 +391,7 @@ fn build(name: &str, entry: &ServerEntry, source: Source) -> Option<ServerConfig
         tool_exposure: tool_exposure(entry),
         description: entry.description.clone(),
         oauth: entry.oauth.clone(),
+        start_folder: None,
     })
 }
 

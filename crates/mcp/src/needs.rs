@@ -5,20 +5,33 @@ use crate::values::Written;
 use pijs_hostcall::Grant;
 use pijs_protocol::manifest::{CapabilityRequest, Scope};
 
+/// Keeps Python from looking for a module in the folder that it starts in.
+pub(crate) const SAFE_PATH: &str = "PYTHONSAFEPATH";
+
+/// Whether arguments have Python run a module, which it looks for in its working folder first. With a script it would miss the modules
+/// beside the script.
+pub(crate) fn runs_module(args: &[String]) -> bool {
+    args.iter().any(|argument| argument == "-m")
+}
+
 /// Grants what a server of the user's own file may do unasked: start as it is written there, work in its folder, reach its address, and
 /// read the variables that its values name. What it is called with is asked about all the same.
 pub fn grants_for(config: &ServerConfig) -> Vec<Grant> {
     let id = |capability: &str| format!("mcp.json:{}:{capability}", config.name);
     let mut grants = Vec::new();
     let values: Vec<&String> = match &config.reach {
-        Reach::Stdio { command, env, cwd, .. } => {
+        Reach::Stdio { command, args, env, cwd } => {
             grants.push(Grant::any(id("exec"), "exec"));
             // A program by its place is meant wherever it lies, also where extensions may write.
             if command.contains('/') && !command.contains(char::is_whitespace) {
                 let scope = Scope { commands: Some(vec![format!("{command} *")]), ..Scope::default() };
                 grants.push(Grant::scoped(id("program"), "exec", scope));
             }
-            if let Some(cwd) = cwd {
+            if config.start_folder.is_some() && runs_module(args) {
+                let scope = Scope { commands: Some(vec![format!("{SAFE_PATH}=1 {command} *")]), ..Scope::default() };
+                grants.push(Grant::scoped(id("module"), "exec", scope));
+            }
+            if let Some(cwd) = cwd.as_ref().or(config.start_folder.as_ref()) {
                 let scope = Scope { paths: Some(vec![cwd.clone()]), ..Scope::default() };
                 grants.push(Grant::scoped(id("read"), "read", scope));
             }

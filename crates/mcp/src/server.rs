@@ -14,7 +14,7 @@ use crate::config::{Exposure, Reach, ServerConfig, Source};
 use crate::connection::{Connection, Fault, PeerFacts, Why};
 use crate::handler::Handler;
 use crate::names;
-use crate::needs::grants_for;
+use crate::needs::{SAFE_PATH, grants_for, runs_module};
 use crate::oauth::{self, Bearer, PendingSignIn};
 use crate::pins::{self, ToolDigests};
 use crate::servers::SessionPort;
@@ -290,7 +290,10 @@ impl Server {
         }
         match self.connect().await {
             Ok(connection) => Ok(connection),
-            Err(problem) => {
+            Err(mut problem) => {
+                if let Some(folder) = &self.config.start_folder {
+                    problem.push_str(&format!("; it starts in {folder} because this folder is not trusted (pi trust)"));
+                }
                 self.failed(&problem);
                 Err(format!("the server {name} is not connected: {problem}"))
             }
@@ -388,8 +391,12 @@ impl Server {
         let limits = (why.clone(), HANDSHAKE.min(timeout));
         let connection = match &self.config.reach {
             Reach::Stdio { command, args, env, cwd } => {
-                let env = self.expand_all(env).await?;
-                let start = stdio::Start { command, args, env, cwd: cwd.as_deref() };
+                let mut env = self.expand_all(env).await?;
+                let away = self.config.start_folder.as_deref();
+                if away.is_some() && runs_module(args) {
+                    env.entry(SAFE_PATH.to_owned()).or_insert_with(|| "1".to_owned());
+                }
+                let start = stdio::Start { command, args, env, cwd: cwd.as_deref().or(away) };
                 let (transport, program): (_, Program) =
                     stdio::start(&self.calls, start, &why).await.map_err(|error| error.message)?;
                 self.set_phase(Phase::Starting);

@@ -37,6 +37,7 @@ use pijs_mcp::needs::{grants_for, requests_of};
 use pijs_mcp::server::{Status, extension_of, key_of};
 use pijs_mcp::{McpConnector, Servers, ServersOptions};
 use pijs_protocol::manifest::{CAPABILITY_SCHEMA, CapabilityManifest, CapabilityRequest};
+use pijs_protocol::guard;
 use pijs_tools::system::OsToolSystem;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -56,7 +57,8 @@ pub fn project_file(environment: &Environment) -> PathBuf {
     environment.dirs.cwd.join(".pi").join(config::FILE_NAME)
 }
 
-/// The servers that a session here has, and what is wrong with the files. The project's file counts when the folder is trusted.
+/// The servers that a session here has, and what is wrong with the files. The project's file counts when the folder is trusted; until
+/// then the user's servers start in the home.
 ///
 /// # Errors
 ///
@@ -66,7 +68,8 @@ pub fn servers(environment: &Environment) -> Result<(Vec<ServerConfig>, Vec<Stri
     let own = project_file(environment);
     // A home folder's `.pi` may be the agent folder itself.
     let is_there = own != user_file(environment) && own.symlink_metadata().is_ok();
-    let project = match is_there && Trust::read(environment)?.covers(&environment.dirs.cwd) {
+    let is_trusted = Trust::read(environment)?.covers(&environment.dirs.cwd);
+    let project = match is_there && is_trusted {
         true => parsed(&own)?,
         false => Parsed::default(),
     };
@@ -77,6 +80,10 @@ pub fn servers(environment: &Environment) -> Result<(Vec<ServerConfig>, Vec<Stri
     }
     Ok((servers, problems))
 }
+    if !is_trusted && guard!(McpFolder) {
+        let home = environment.dirs.home.to_string_lossy();
+        servers.iter_mut().for_each(|server| server.start_in(&home));
+    }
 
 fn parsed(path: &Path) -> Result<Parsed> {
     Ok(read(path)?.map_or_else(Parsed::default, |text| Parsed::parse(&text, &path.display().to_string())))

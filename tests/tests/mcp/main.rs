@@ -232,6 +232,35 @@ fn a_server_gets_its_own_variables_and_no_others() {
 }
 
 #[test]
+fn a_server_of_the_user_starts_in_the_home_until_the_folder_is_trusted() {
+    let world = World::new();
+    let script = "{ pwd; printf '%s\\n' \"$PYTHONSAFEPATH\"; } > \"$OUT\"";
+    let entry = |more: Value| {
+        let mut entry =
+            json!({"command": "/bin/sh", "args": ["-c", script, "-m"], "env": {"OUT": world.at("project/out")}});
+        entry.as_object_mut().expect("an object").extend(more.as_object().cloned().expect("an object"));
+        json!({ "s": entry })
+    };
+    let started = |more: Value, args: &[&str]| {
+        world.servers(entry(more));
+        let (ran, _) = world.session(&[], args);
+        let out = fs::read_to_string(world.at("project/out"))
+            .unwrap_or_else(|_| panic!("it has not started: {}", ran.stderr));
+        fs::remove_file(world.at("project/out")).expect("removed");
+        out
+    };
+    let lines = |folder: &str, safe: &str| {
+        let folder = world.at(folder).canonicalize().expect("a folder");
+        format!("{}\n{safe}\n", folder.display())
+    };
+    for policy in ["strict", "prompt"] {
+        assert_eq!(started(json!({}), &["--policy", policy]), lines("home", "1"));
+    }
+    assert_eq!(started(json!({"cwd": world.at("project")}), &[]), lines("project", ""), "the entry names a folder");
+    assert_eq!(started(json!({}), &["--approve"]), lines("project", ""));
+}
+
+#[test]
 fn deferred_tools_are_found_and_then_called() {
     let world = World::new();
     world.servers(json!({"s": {"command": SERVER, "args": ["good"], "exposure": "deferred"}}));

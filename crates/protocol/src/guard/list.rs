@@ -389,6 +389,8 @@ super::guards! {
     ManifestInside = "manifest.inside",
     /// Compares an archive's name and version with the requested ones.
     ManifestNamed = "manifest.named",
+    /// Starts the user's MCP servers outside of a folder that is not trusted.
+    McpFolder = "mcp.folder",
     /// Withholds MCP tools whose definitions changed since the user agreed.
     McpPins = "mcp.pins",
     /// Matches a call of an MCP tool against the granted server and tool.

@@ -1,0 +1,1 @@
+: > "$PROJECT/pwned-$MARK"
