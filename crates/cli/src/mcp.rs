@@ -147,7 +147,7 @@ fn document(environment: &Environment, server: &ServerConfig) -> Value {
     };
     json!({
         "id": format!("mcp:{}", server.name), "name": server.name, "origin": format!("mcp.json ({})", source(&server.source)),
-        "type": kind, "reach": server.reach_in_words(), "enabled": server.enabled, "exposure": server.exposure,
+        "type": kind, "reach": mcp::redactor_of(server).text(&server.reach_in_words()), "enabled": server.enabled, "exposure": server.exposure,
         "problem": mcp::problem_of(environment, server),
     })
 }

@@ -273,7 +273,7 @@ impl Server {
                 }
             };
             if let Some(why) = lost {
-                self.failed(&why);
+                self.failed(&self.without_secrets(&why));
             }
             let state = self.lock();
             let problem = state.problem.as_deref().unwrap_or("unknown");
@@ -290,13 +290,22 @@ impl Server {
         }
         match self.connect().await {
             Ok(connection) => Ok(connection),
-            Err(mut problem) => {
+            Err(problem) => {
+                let mut problem = self.without_secrets(&problem);
                 if let Some(folder) = &self.config.start_folder {
                     problem.push_str(&format!("; it starts in {folder} because this folder is not trusted (pi trust)"));
                 }
                 self.failed(&problem);
                 Err(format!("the server {name} is not connected: {problem}"))
             }
+        }
+    }
+
+    /// A problem that may hold what the server wrote, as it may be shown and kept.
+    fn without_secrets(&self, problem: &str) -> String {
+        match guard!(McpSecrets) {
+            true => self.options.session.redacted(problem),
+            false => problem.to_owned(),
         }
     }
 
@@ -360,6 +369,7 @@ impl Server {
                     .with("reason", "tool_failed"))
             }
             Err(Fault::Late(words)) => {
+                let words = self.without_secrets(&words);
                 // One that does not answer is not asked again on the same connection.
                 let is_current = self.lock().connection.as_ref().is_some_and(|known| Arc::ptr_eq(known, connection));
                 if is_current {
@@ -368,6 +378,7 @@ impl Server {
                 Err(HostcallError::new(ErrorCode::Timeout, format!("mcp: {}: {words}", self.config.name)))
             }
             Err(Fault::Lost(words)) => {
+                let words = self.without_secrets(&words);
                 let is_current = self.lock().connection.as_ref().is_some_and(|known| Arc::ptr_eq(known, connection));
                 if is_current {
                     self.failed(&words);
@@ -436,18 +447,25 @@ impl Server {
         let mut names: Vec<&str> = values.values().flat_map(|value| Written::parse(value).variables()).collect();
         names.sort_unstable();
         names.dedup();
+        // An extension does not choose which words are left out of the ledger.
+        let is_of_file = !matches!(self.config.source, Source::Extension(_)) && guard!(McpSecrets);
         let mut known = Map::new();
         if !names.is_empty() {
             let answer = self.calls.call("env", json!({"op": "get", "names": names}), Vec::new()).await;
             let answer = answer.map_err(|error| error.message)?;
             known = answer.output.get("values").and_then(Value::as_object).cloned().unwrap_or_default();
+            if is_of_file {
+                known.values().filter_map(Value::as_str).for_each(|value| self.options.session.learn_setting(value));
+            }
         }
         let mut expanded = BTreeMap::new();
         for (name, written) in values {
             let variable = |name: &str| known.get(name).and_then(Value::as_str).map(str::to_owned);
             let value = values::expand(written, &self.config.source, variable, self.options.run.as_ref()).await;
             let expanded_value = value_or(value, name)?;
-            if expanded_value != *written {
+            if is_of_file {
+                values::parts(&expanded_value).for_each(|part| self.options.session.learn_setting(part));
+            } else if expanded_value != *written {
                 self.options.session.learn(&expanded_value);
             }
             expanded.insert(name.clone(), expanded_value);

@@ -33,6 +33,14 @@ pub trait SessionPort: Send + Sync {
     fn log(&self, caller: &Caller, level: &str, logger: Option<&str>, text: &str);
     /// Takes a value that is not to be shown or recorded.
     fn learn(&self, _secret: &str) {}
+    /// Takes a value of `env` or `headers`, which may be a key however short it is.
+    fn learn_setting(&self, value: &str) {
+        self.learn(value);
+    }
+    /// Takes out of a text what is not to be shown or recorded.
+    fn redacted(&self, text: &str) -> String {
+        text.to_owned()
+    }
     /// Takes a line for the user about a server.
     fn notice(&self, line: String);
     /// Reads what was agreed to.

@@ -113,6 +113,12 @@ pub async fn expand(
     }
 }
 
+/// Parts of a value that a server may repeat without the rest: all of it, and what follows the name of a scheme (`Bearer KEY`).
+pub fn parts(value: &str) -> impl Iterator<Item = &str> {
+    let credential = value.split_once(' ').map(|(_, rest)| rest.trim());
+    std::iter::once(value).chain(credential)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -28,6 +28,8 @@ pub const REDACTED: &str = "[REDACTED]";
 
 /// Shorter values are too likely to be ordinary words.
 const SHORTEST_SECRET: usize = 6;
+/// The same for a value that a user entered as one of a server: shorter ones are switches.
+const SHORTEST_SETTING: usize = 4;
 /// Characters that must follow a credential's prefix.
 const SHORTEST_CREDENTIAL: usize = 12;
 
@@ -194,7 +196,18 @@ impl Redactor {
 
     /// Knows one more from now on: a key that a command printed, a token that was renewed.
     pub fn learn(&self, secret: &str) {
-        if secret.len() < SHORTEST_SECRET || self.known().given.iter().any(|known| known == secret) {
+        self.learn_from(secret, SHORTEST_SECRET);
+    }
+
+    /// Knows the value of a setting that may be a key, also one that is as short as a word. `true` and `false` are none.
+    pub fn learn_setting(&self, value: &str) {
+        if !matches!(value, "true" | "false") {
+            self.learn_from(value, SHORTEST_SETTING);
+        }
+    }
+
+    fn learn_from(&self, secret: &str, shortest: usize) {
+        if secret.len() < shortest || self.known().given.iter().any(|known| known == secret) {
             return;
         }
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);

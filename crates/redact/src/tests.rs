@@ -21,6 +21,10 @@ fn what_is_learned_later_is_known_to_every_clone() {
     redactor.learn("it is");
     assert_eq!(clone.text("it is hush-hush"), format!("it is {REDACTED}"));
     assert!(clone.finds("hush-hush"));
+    redactor.learn_setting("k7q9");
+    redactor.learn_setting("k7q");
+    redactor.learn_setting("true");
+    assert_eq!(clone.text("k7q9 true k7q"), format!("{REDACTED} true k7q"));
 }
 
 #[test]

@@ -32,11 +32,14 @@ use pijs_environment::Ambient;
 use pijs_host::{Event, Host};
 use pijs_hostcall::book::{Present, Record, Standing};
 use pijs_hostcall::{Connector, Evidence, Ledger, Profile};
-use pijs_mcp::config::{self, MOST_FILE_BYTES, MOST_SERVERS, Parsed, ServerConfig, Source};
+use pijs_mcp::config::{self, MOST_FILE_BYTES, MOST_SERVERS, Parsed, Reach, ServerConfig, Source};
 use pijs_mcp::needs::{grants_for, requests_of};
 use pijs_mcp::server::{Status, extension_of, key_of};
+use pijs_mcp::values::parts;
 use pijs_mcp::{McpConnector, Servers, ServersOptions};
 use pijs_protocol::manifest::{CAPABILITY_SCHEMA, CapabilityManifest, CapabilityRequest};
+use pijs_protocol::manifest::{CAPABILITY_SCHEMA, CapabilityManifest, CapabilityRequest};
+use pijs_redact::Redactor;
 use pijs_protocol::guard;
 use pijs_tools::system::OsToolSystem;
 use serde_json::Value;
@@ -439,7 +442,17 @@ pub fn accept_tools(environment: &Environment, config: &ServerConfig) -> Result<
 
 /// Returns what went wrong with a server when it was last used.
 pub fn problem_of(environment: &Environment, config: &ServerConfig) -> Option<String> {
-    PinFile::new(environment).read().problem(&key_of(config, &environment.dirs.cwd)).map(str::to_owned)
+    let pins = PinFile::new(environment).read();
+    let problem = pins.problem(&key_of(config, &environment.dirs.cwd))?;
+    Some(redactor_of(config).text(problem))
+}
+
+/// Returns what keeps the values of a server's entry out of what is printed of it.
+pub fn redactor_of(config: &ServerConfig) -> Redactor {
+    let redactor = Redactor::default();
+    let (Reach::Stdio { env: values, .. } | Reach::Http { headers: values, .. }) = &config.reach;
+    values.values().flat_map(|value| parts(value)).for_each(|part| port::learn_setting(&redactor, part));
+    redactor
 }
 
 /// Returns what answers about a server are bound to.

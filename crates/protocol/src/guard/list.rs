@@ -395,6 +395,8 @@ super::guards! {
     McpPins = "mcp.pins",
     /// Matches a call of an MCP tool against the granted server and tool.
     McpScope = "mcp.scope",
+    /// Redacts the values of `env` and `headers` of MCP servers.
+    McpSecrets = "mcp.secrets",
     /// Checks the names of files in a local folder.
     NamesFolder = "names.folder",
     /// Refuses a `.git` file that names a repository outside of the package.

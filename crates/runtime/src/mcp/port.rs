@@ -10,8 +10,9 @@ use pijs_mcp::oauth::SignIn;
 use pijs_mcp::pins::Pins;
 use pijs_mcp::servers::SessionPort;
 use pijs_protocol::log::Level;
+use pijs_redact::Redactor;
 use serde_json::{Map, json};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The parts of the session that servers need.
@@ -24,6 +25,13 @@ pub(super) struct Port {
     pub(super) control: AgentControl,
     pub(super) has_ui: bool,
     pub(super) timer: Arc<dyn Timer>,
+}
+
+/// Keeps a value of `env` or `headers` out of what is shown and recorded, unless it is the path of a file or folder here.
+pub(super) fn learn_setting(redactor: &Redactor, value: &str) {
+    if !(value.starts_with('/') && Path::new(value).exists()) {
+        redactor.learn_setting(value);
+    }
 }
 
 impl SessionPort for Port {
@@ -66,6 +74,14 @@ impl SessionPort for Port {
 
     fn learn(&self, secret: &str) {
         self.ledger.redactor().learn(secret);
+    }
+
+    fn learn_setting(&self, value: &str) {
+        learn_setting(self.ledger.redactor(), value);
+    }
+
+    fn redacted(&self, text: &str) -> String {
+        self.ledger.redactor().text(text)
     }
 
     fn notice(&self, line: String) {
