@@ -406,7 +406,9 @@ fn gate(
     parts: &ConnectorParts,
 ) -> pijs_hostcall::GateBuilder {
     let dirs = &environment.dirs;
-    let places: Places = environment.places().with_loaded(paths_of_code(environment, config, discovery));
+    let loaded =
+        paths_of_code(environment, config, discovery).into_iter().chain(crate::mcp::paths_of_programs(environment));
+    let places: Places = environment.places().with_loaded(loaded);
     let sessions = pijs_durable::without_links(&opening::folder(environment, config.store.dir.as_deref()));
     let mut gate = Gate::builder(decided.policy.clone(), places)
         .environment(environment.variables.clone())

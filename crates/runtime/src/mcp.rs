@@ -37,10 +37,9 @@ use pijs_mcp::needs::{grants_for, requests_of};
 use pijs_mcp::server::{Status, extension_of, key_of};
 use pijs_mcp::values::parts;
 use pijs_mcp::{McpConnector, Servers, ServersOptions};
-use pijs_protocol::manifest::{CAPABILITY_SCHEMA, CapabilityManifest, CapabilityRequest};
+use pijs_protocol::guard;
 use pijs_protocol::manifest::{CAPABILITY_SCHEMA, CapabilityManifest, CapabilityRequest};
 use pijs_redact::Redactor;
-use pijs_protocol::guard;
 use pijs_tools::system::OsToolSystem;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -81,12 +80,46 @@ pub fn servers(environment: &Environment) -> Result<(Vec<ServerConfig>, Vec<Stri
     if let Some(home) = environment.dirs.home.to_str() {
         servers.iter_mut().for_each(|server| server.at_home(home));
     }
-    Ok((servers, problems))
-}
     if !is_trusted && guard!(McpFolder) {
         let home = environment.dirs.home.to_string_lossy();
         servers.iter_mut().for_each(|server| server.start_in(&home));
     }
+    Ok((servers, problems))
+}
+
+/// Names the files that the servers here run: a program by its path, arguments that are files or may become some, and the module of
+/// `python -m`. They are looked for in the folder of the entry, without one in the project and in the home.
+pub(crate) fn paths_of_programs(environment: &Environment) -> Vec<PathBuf> {
+    let (servers, _) = servers(environment).unwrap_or_default();
+    let mut paths = Vec::new();
+    for server in &servers {
+        let Reach::Stdio { command, args, cwd, .. } = &server.reach else { continue };
+        let folders = match cwd {
+            Some(cwd) => vec![environment.dirs.cwd.join(cwd)],
+            None => vec![environment.dirs.cwd.clone(), environment.dirs.home.clone()],
+        };
+        folders.iter().for_each(|folder| paths.extend(files_of(folder, command, args)));
+    }
+    paths.iter().map(|path| pijs_durable::without_links(path)).collect()
+}
+
+/// Names the files that a program runs which starts in `folder`.
+fn files_of(folder: &Path, command: &str, args: &[String]) -> Vec<PathBuf> {
+    let mut paths = Vec::new();
+    if command.contains('/') {
+        paths.push(folder.join(command));
+    }
+    for (at, argument) in args.iter().enumerate().filter(|(_, argument)| !argument.starts_with('-')) {
+        let file = folder.join(argument);
+        if at > 0 && args[at - 1] == "-m" {
+            let module = folder.join(argument.split('.').next().unwrap_or_default());
+            paths.extend([module.with_extension("py"), module]);
+        } else if file.is_file() || (file.extension().is_some() && !file.exists()) {
+            paths.push(file);
+        }
+    }
+    paths
+}
 
 fn parsed(path: &Path) -> Result<Parsed> {
     Ok(read(path)?.map_or_else(Parsed::default, |text| Parsed::parse(&text, &path.display().to_string())))
