@@ -246,6 +246,14 @@ impl AgentControl {
         self.send_user_message_of(None, content, deliver_as, expand)
     }
 
+    /// Sends a text that `author`, which is no extension, wrote for the user: the user asked for it, and what the model does after it is
+    /// judged as after a message of an extension of this name.
+    pub fn send_text_of(&self, author: &ExtensionId, text: String) -> Result<(), ControlError> {
+        let author = guard!(AttributionAuthor).then_some(author);
+        let content = Authored::by(author, Content::Text(text).as_typed());
+        self.apply(InputEvent::UserMessage { content, deliver_as: None, expand: false, sender: None }).map(drop)
+    }
+
     pub(crate) fn send_user_message_of(
         &self,
         sender: Option<&ExtensionId>,

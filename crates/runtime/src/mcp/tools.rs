@@ -3,11 +3,11 @@
 use super::{McpSession, command};
 use pijs_agent::{AgentControl, CommandFate, ExtensionTool, ToolFate, ToolRun, ToolSource};
 use pijs_hostcall::CancelToken;
-use pijs_llm::message::Content;
 use pijs_mcp::Servers;
 use pijs_mcp::config::Exposure;
 use pijs_mcp::results::{self, Answer};
-use pijs_mcp::server::{ServerPrompt, ServerTool, Status};
+use pijs_mcp::server::{ServerPrompt, ServerTool, Status, extension_of};
+use pijs_protocol::ExtensionId;
 use pijs_tools::system::{OsToolSystem, ToolSystem};
 use serde_json::{Map, Value, json};
 use std::cell::RefCell;
@@ -156,8 +156,9 @@ impl McpTools {
         let answered = self.servers.hostcall((&prompt.server, None), params, &CancelToken::new(), |_| {}).await;
         let text = results::of_prompt(&prompt.server, answered.map_err(|error| error.message)?);
         let text = text.filter(|text| !text.is_empty()).ok_or("the server answered with an empty prompt")?;
-        // Text of a server is no command, whatever it begins with.
-        self.control.send_user_message(Content::Text(text), None, false).map_err(|error| error.to_string())
+        // Text of a server is no command, whatever it begins with. Its author has no grants: those of the server are not for the model.
+        let author = ExtensionId::new(format!("{}/@prompts", extension_of(&prompt.server)));
+        self.control.send_text_of(&author, text).map_err(|error| error.to_string())
     }
 }
 
