@@ -9,6 +9,7 @@
 //! | `resolve` | finds the package and its extension entries |
 //! | `tree` | reads the files of one package, and no others; names them |
 //! | `access`, `opened` | which files those are, and how one is opened |
+//! | `copied` | the same for files that are copied into a package before it is built |
 //! | `sealed`, `served` | the same in a process that can do nothing else, and how that sees files |
 //! | `looked` | what the resolver sees of the file system, remembered |
 //! | `parse` | text to syntax tree (swc) |
@@ -43,6 +44,7 @@ mod component;
 #[path = "component_disabled.rs"]
 mod component;
 mod contract;
+mod copied;
 mod emit;
 mod functions;
 mod host;
@@ -76,6 +78,7 @@ pub mod worker {
 pub use access::FileAccess;
 pub use build::{BuildOptions, BuildOutput, CheckOptions, CheckOutput, build, check, verdict};
 pub use cache::Cache;
+pub use copied::CopiedFolder;
 pub use functions::Functions;
 pub use host::{HostSource, compile_host_modules, host_modules};
 pub use interface::HostInterface;

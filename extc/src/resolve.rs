@@ -250,7 +250,7 @@ const MOST_FOLDERS_AROUND: usize = 32;
 
 /// Every `node_modules` that Node would look into from `root`, outside of it, nearest first. A link counts if it leads to
 /// a folder of that name: any other folder holds more than dependencies.
-fn folders_around(root: &Path) -> Result<Vec<PathBuf>, Diagnostic> {
+pub(crate) fn folders_around(root: &Path) -> Result<Vec<PathBuf>, Diagnostic> {
     let mut folders: Vec<PathBuf> = Vec::new();
     for around in root.ancestors().skip(1) {
         let is_one = around.file_name().is_some_and(|name| name == "node_modules");

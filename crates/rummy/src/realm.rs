@@ -8,6 +8,7 @@ use crate::error::RummyError;
 use crate::service::{CallPath, EntryConnector, Ticket};
 use crate::settings;
 use crate::stage::PluginSet;
+use pijs_extc::FileAccess;
 use pijs_host::{CallbackOutcome, Host, Owner};
 use pijs_protocol::Handle;
 use pijs_runtime::{
@@ -22,6 +23,21 @@ use std::sync::Arc;
 
 /// The command whose handler takes deliveries.
 const COMMAND: &str = "rummy";
+
+/// Files that were left out, as the user is told: the ledger has more.
+const MOST_NOTED: usize = 8;
+
+/// Tells the user what was left out of the package of plugins.
+fn note_refused(environment: &Environment, refused: &[String]) {
+    for reason in refused.iter().take(MOST_NOTED) {
+        environment.notices.warn(format_args!("left out of the plugins: {reason}"));
+    }
+    if let Some(more) = refused.len().checked_sub(MOST_NOTED).filter(|more| *more > 0) {
+        environment
+            .notices
+            .warn(format_args!("left out of the plugins: {more} more; `extension.build` in the ledger names them"));
+    }
+}
 
 /// Settings of a realm of plugins.
 #[derive(Debug, Clone)]
@@ -143,9 +159,11 @@ impl PluginRealm {
     ) -> Result<Self, RummyError> {
         let RealmOptions { profile, bundled, faithful, stage, session } = options;
         let told = json!({ "profile": profile, "bundled": bundled, "faithful": faithful });
-        let staged = plugins.stage(&stage, &told)?;
+        let staged = plugins.stage(&stage, &told, &FileAccess::new(environment.places()))?;
+        note_refused(environment, &staged.record().refused);
         // Extensions of pi that are named besides are loaded after the plugins.
-        let mut named = vec![staged.package().display().to_string()];
+        let (package, record) = staged.into_parts();
+        let mut named = vec![package.display().to_string()];
         named.extend(session.extensions.named.iter().cloned());
         let config = SessionConfig {
             extensions: ExtensionConfig { named, only_named: true, fail_on_error: true },
@@ -162,6 +180,7 @@ impl PluginRealm {
                 }
             })
             .interface(interface)
+            .copied(package, record)
             .connectors(move |connectors, _| {
                 connectors.with("rummy.entries", Arc::clone(&connector) as _).with("rummy.db", connector as _)
             })

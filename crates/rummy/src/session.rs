@@ -112,7 +112,11 @@ pub fn find_plugins(environment: &Environment, more: &[PathBuf]) -> Result<Plugi
     }
     let folders = [user_plugins(environment), own].into_iter().zip([true, trusted]);
     for (folder, counts) in folders {
-        if counts && folder.is_dir() {
+        // A project says by a link what else its plugins are, and who trusts it has not read where that leads.
+        let is_elsewhere = |set: &mut PluginSet| {
+            folder == project_plugins(environment) && set.refuses_link(&folder, &environment.dirs.cwd)
+        };
+        if counts && folder.is_dir() && !is_elsewhere(&mut set) {
             set = set.folder(&folder)?;
         }
     }

@@ -5,9 +5,18 @@
 //! that variables name (`RUMMY_PLUGIN_X=PATH-OR-PACKAGE`) follow, sorted by variable.
 //!
 //! The package is a copy, because code that a realm runs lies in one folder: the dialect's modules, the files of each bundle,
-//! and an entry that imports them. Nothing of it runs before the compiler has read it as it reads any extension.
+//! and an entry that imports them. Nothing of it runs before the compiler has read it as it reads any extension. Each file is
+//! copied as a build reads it ([`copy`]), and nobody else on the machine reads the copy.
+
+mod copy;
+
+pub(crate) use copy::leads_out;
 
 use crate::error::RummyError;
+use copy::{Copied, Copier, Source};
+use pijs_extc::FileAccess;
+use pijs_hostcall::BuildRecord;
+use pijs_protocol::guard;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Write as _;
@@ -59,8 +68,18 @@ pub struct PluginSource {
 /// A folder of files that is copied as it is.
 #[derive(Debug, Clone)]
 struct Bundle {
-    from: PathBuf,
+    from: Source,
     to: String,
+}
+
+/// A package that is imported by name.
+#[derive(Debug, Clone)]
+struct Needed {
+    name: String,
+    /// The folder `node_modules` that it is looked for in.
+    modules: PathBuf,
+    /// The folder whose dependency it is, or `modules` itself; the package has to lie there, or in a `node_modules` around.
+    within: Source,
 }
 
 /// The plugins of a session, in the order in which they are constructed.
@@ -68,8 +87,10 @@ struct Bundle {
 pub struct PluginSet {
     plugins: Vec<PluginSource>,
     bundles: Vec<Bundle>,
-    /// Packages that are imported by name, and the folder that each is installed in; the first of a name counts.
-    packages: Vec<(String, PathBuf)>,
+    /// Packages that are imported by name; the first of a name counts.
+    packages: Vec<Needed>,
+    /// What was left out, and why.
+    refused: Vec<String>,
 }
 
 impl PluginSet {
@@ -81,7 +102,7 @@ impl PluginSet {
     pub fn folder(mut self, folder: &Path) -> Result<Self, RummyError> {
         let from = folder.canonicalize().map_err(at(folder))?;
         let (base, below) = match from.join("src/plugins") {
-            nested if nested.is_dir() => (nested, "src/plugins/"),
+            nested if nested.is_dir() && !self.refuses_link(&nested, &from) => (nested, "src/plugins/"),
             _ => (from.clone(), ""),
         };
         let to = format!("bundle{}", self.bundles.len());
@@ -93,8 +114,7 @@ impl PluginSet {
             let import = format!("./{to}/{below}{}", slashed(relative));
             self.plugins.push(PluginSource { name, found: path, import });
         }
-        self.needs(&from, &from.join("node_modules"));
-        self.bundles.push(Bundle { from, to });
+        self.bundle(Source { folder: from, loose: None }, to);
         self.bounded()
     }
 
@@ -114,7 +134,13 @@ impl PluginSet {
                 let installed = modules.iter().find(|folder| is_package_name(value) && folder.join(value).is_dir());
                 let folder = installed.ok_or_else(missing)?;
                 let found = folder.join(value).canonicalize().map_err(|_| missing())?;
-                self.packages.push((value.clone(), folder.clone()));
+                let within = Source { folder: folder.canonicalize().map_err(at(folder))?, loose: None };
+                // Any other folder holds more than packages.
+                if !within.folder.ends_with("node_modules") && guard!(RummyLinks) {
+                    self.refused.push(leads_out(folder, &within.folder, &folder.with_file_name("")));
+                    continue;
+                }
+                self.packages.push(Needed { name: value.clone(), modules: folder.clone(), within });
                 self.plugins.push(PluginSource { name, found, import: value.clone() });
                 continue;
             }
@@ -131,8 +157,8 @@ impl PluginSet {
             }
             let to = format!("bundle{}", self.bundles.len());
             let import = format!("./{to}/{}", slashed(&entry));
-            self.needs(&from, &from.join("node_modules"));
-            self.bundles.push(Bundle { from, to });
+            let loose = (!found.is_dir()).then(|| found.clone());
+            self.bundle(Source { folder: from, loose }, to);
             self.plugins.push(PluginSource { name, found, import });
         }
         self.bounded()
@@ -143,9 +169,22 @@ impl PluginSet {
         &self.plugins
     }
 
-    /// Adds what the manifest of a folder depends on.
-    fn needs(&mut self, folder: &Path, modules: &Path) {
-        self.packages.extend(dependencies_of(folder).into_iter().map(|name| (name, modules.to_owned())));
+    /// Leaves a folder out, if a link leads it out of the one that it belongs to.
+    pub(crate) fn refuses_link(&mut self, folder: &Path, within: &Path) -> bool {
+        let leads = |real: &Path| within.canonicalize().is_ok_and(|within| !real.starts_with(within));
+        let Some(real) = folder.canonicalize().ok().filter(|real| leads(real) && guard!(RummyLinks)) else {
+            return false;
+        };
+        self.refused.push(leads_out(folder, &real, within));
+        true
+    }
+
+    /// Adds a bundle, and what its manifest depends on.
+    fn bundle(&mut self, from: Source, to: String) {
+        let modules = from.folder.join("node_modules");
+        let needed = |name| Needed { name, modules: modules.clone(), within: from.clone() };
+        self.packages.extend(dependencies_of(&from.folder).into_iter().map(needed));
+        self.bundles.push(Bundle { from, to });
     }
 
     fn bounded(self) -> Result<Self, RummyError> {
@@ -157,49 +196,56 @@ impl PluginSet {
 
     /// Writes the package below `base`, in place of what was there.
     ///
-    /// `options` are those of the dialect, as JSON: `{profile, bundled, faithful}`.
+    /// `options` are those of the dialect, as JSON: `{profile, bundled, faithful}`. A file that `access` keeps from a build is
+    /// left out, as are folders and packages that links lead elsewhere; the record names them.
     ///
     /// # Errors
     ///
     /// A file cannot be read or written, or a bundle is larger than a package may be.
-    pub fn stage(&self, base: &Path, options: &serde_json::Value) -> Result<Staged, RummyError> {
+    pub fn stage(&self, base: &Path, options: &serde_json::Value, access: &FileAccess) -> Result<Staged, RummyError> {
         if base.exists() {
             fs::remove_dir_all(base).map_err(at(base))?;
         }
+        make_private(base)?;
         let package = base.to_owned();
         let dialect = package.join("dialect");
         make(&dialect.join("bundled"))?;
         for (name, source) in DIALECT {
             write(&dialect.join(name), source.as_bytes())?;
         }
+        let mut copier = Copier::new(access, base.canonicalize().map_err(at(base))?, self.refused.clone());
         for Bundle { from, to } in &self.bundles {
-            let mut copy = Copy { files: 0, bytes: 0 };
-            copy.folder(from, &package.join(to), 0)?;
+            copier.folder(from, &mut Copied::default(), (&from.folder, &package.join(to)), 0)?;
         }
-        self.stage_dependencies(&package.join("node_modules"))?;
+        self.stage_dependencies(&mut copier, &package.join("node_modules"))?;
         write(&package.join("index.js"), self.entry(options).as_bytes())?;
         let manifest = json!({
             "name": "rummy-plugins", "version": "0.0.0", "private": true, "type": "module",
             "pi": { "extensions": ["./index.js"] },
         });
         write(&package.join("package.json"), manifest.to_string().as_bytes())?;
-        Ok(Staged { package })
+        Ok(Staged { package, record: copier.record() })
     }
 
     /// Copies the packages that are imported by name, and what those depend on; one that is not installed is left out, and
     /// whoever imports it is told.
-    fn stage_dependencies(&self, to: &Path) -> Result<(), RummyError> {
-        let mut waiting: VecDeque<(String, PathBuf)> = self.packages.iter().cloned().collect();
+    fn stage_dependencies(&self, copier: &mut Copier<'_>, to: &Path) -> Result<(), RummyError> {
+        let mut waiting: VecDeque<Needed> = self.packages.iter().cloned().collect();
         let mut seen = BTreeSet::new();
-        let mut copy = Copy { files: 0, bytes: 0 };
-        while let Some((name, modules)) = waiting.pop_front() {
+        let mut copied = Copied::default();
+        while let Some(Needed { name, modules, within }) = waiting.pop_front() {
             let from = modules.join(&name);
-            if !is_package_name(&name) || !from.is_dir() || !seen.insert(name.clone()) {
+            if !is_package_name(&name) || !from.is_dir() || seen.contains(&name) {
                 continue;
             }
-            let from = from.canonicalize().map_err(at(&from))?;
-            copy.package(&from, &to.join(&name))?;
-            waiting.extend(dependencies_of(&from).into_iter().map(|name| (name, modules.clone())));
+            let real = from.canonicalize().map_err(at(&from))?;
+            if !copier.holds(&within, &from, &real)? {
+                continue;
+            }
+            copier.package(&within, &mut copied, &real, &to.join(&name))?;
+            let needed = |name| Needed { name, modules: modules.clone(), within: within.clone() };
+            waiting.extend(dependencies_of(&real).into_iter().map(needed));
+            seen.insert(name);
         }
         Ok(())
     }
@@ -218,15 +264,26 @@ impl PluginSet {
 }
 
 /// A package of plugins, ready for the compiler.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Staged {
     package: PathBuf,
+    record: BuildRecord,
 }
 
 impl Staged {
     /// Its folder.
     pub fn package(&self) -> &Path {
         &self.package
+    }
+
+    /// The files that were copied into it, and those that were left out.
+    pub fn record(&self) -> &BuildRecord {
+        &self.record
+    }
+
+    /// Its folder, and the record of what was copied.
+    pub fn into_parts(self) -> (PathBuf, BuildRecord) {
+        (self.package, self.record)
     }
 }
 
@@ -237,6 +294,15 @@ fn at(path: &Path) -> impl Fn(std::io::Error) -> RummyError {
 
 fn make(path: &Path) -> Result<(), RummyError> {
     fs::create_dir_all(path).map_err(at(path))
+}
+
+/// Makes a folder that its user alone reads.
+fn make_private(path: &Path) -> Result<(), RummyError> {
+    let mut maker = fs::DirBuilder::new();
+    maker.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut maker, 0o700);
+    maker.create(path).map_err(at(path))
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<(), RummyError> {
@@ -288,9 +354,11 @@ fn scan(folder: &Path, is_top: bool, level: usize, found: &mut Vec<PathBuf>) -> 
     Ok(())
 }
 
-/// The manifest of a package; null where there is none that can be read.
+/// The manifest of a package; null where there is none that can be read, or a link in its place.
 fn manifest_of(package: &Path) -> serde_json::Value {
-    let manifest = fs::read(package.join("package.json")).unwrap_or_default();
+    let path = package.join("package.json");
+    let is_file = path.symlink_metadata().is_ok_and(|about| about.is_file());
+    let manifest = if is_file { fs::read(path).unwrap_or_default() } else { Vec::new() };
     serde_json::from_slice(&manifest).unwrap_or_default()
 }
 
@@ -317,173 +385,5 @@ fn entry_of(package: &Path) -> PathBuf {
     Path::new(named).components().filter(|part| matches!(part, Component::Normal(_))).collect()
 }
 
-/// Copies what code may import or read; links, tests, hidden folders and dependencies stay where they are.
-struct Copy {
-    files: usize,
-    bytes: usize,
-}
-
-impl Copy {
-    /// Copies an installed package with the packages inside of it.
-    fn package(&mut self, from: &Path, to: &Path) -> Result<(), RummyError> {
-        self.folder(from, to, 0)?;
-        let inside = from.join("node_modules");
-        for path in if inside.is_dir() { sorted(&inside)? } else { Vec::new() } {
-            let Ok(about) = path.symlink_metadata() else { continue };
-            if about.is_dir() && !name_of(&path).starts_with('.') {
-                self.folder(&path, &to.join("node_modules").join(name_of(&path)), 0)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn folder(&mut self, from: &Path, to: &Path, level: usize) -> Result<(), RummyError> {
-        if level > MOST_LEVELS {
-            return Err(RummyError::TooMuch { what: "levels of folders", most: MOST_LEVELS });
-        }
-        make(to)?;
-        for path in sorted(from)? {
-            let name = name_of(&path);
-            let Ok(about) = path.symlink_metadata() else { continue };
-            if name.starts_with('.') || name == "node_modules" {
-                continue;
-            }
-            if about.is_dir() {
-                self.folder(&path, &to.join(&name), level + 1)?;
-                continue;
-            }
-            let is_kept = path.extension().is_some_and(|ending| KEPT.iter().any(|kept| ending == *kept));
-            if !about.is_file() || !is_kept || name.ends_with(".test.js") {
-                continue;
-            }
-            let bytes = fs::read(&path).map_err(at(&path))?;
-            (self.files, self.bytes) = (self.files + 1, self.bytes + bytes.len());
-            if self.files > MOST_FILES {
-                return Err(RummyError::TooMuch { what: "files in one folder of plugins", most: MOST_FILES });
-            }
-            if self.bytes > MOST_BYTES {
-                return Err(RummyError::TooMuch { what: "bytes in one folder of plugins", most: MOST_BYTES });
-            }
-            write(&to.join(&name), &bytes)?;
-        }
-        Ok(())
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn tree(files: &[&str]) -> tempfile::TempDir {
-        let folder = tempfile::tempdir().expect("a folder");
-        for file in files {
-            let path = folder.path().join(file);
-            fs::create_dir_all(path.parent().expect("in the folder")).expect("made");
-            fs::write(path, "export default class {}").expect("written");
-        }
-        folder
-    }
-
-    /// Follows rummy's plugin guide, "Plugin Contract": a folder with a file of its name; sorted, because the order is the
-    /// same everywhere then.
-    #[test]
-    fn plugins_are_files_of_their_folders_name_in_sorted_order() {
-        let folder = tree(&[
-            "b/b.js",
-            "a/index.js",
-            "a/helper.js",
-            "a/a.test.js",
-            "top.js",
-            "index.js",
-            "c/c.js",
-            "c/DISABLED",
-            "d/e/e.js",
-            "d/d.js",
-            ".hidden/hidden.js",
-            "node_modules/x/x.js",
-        ]);
-        let set = PluginSet::default().folder(folder.path()).expect("read");
-        let names: Vec<&str> = set.plugins().iter().map(|plugin| plugin.import.as_str()).collect();
-        let expected = ["a/index.js", "b/b.js", "d/d.js", "d/e/e.js", "top.js"].map(|name| format!("./bundle0/{name}"));
-        assert_eq!(names, expected);
-    }
-
-    /// Follows rummy's plugin guide, "External plugins": an absolute path or a package, in the order of the variables' names.
-    #[test]
-    fn variables_name_files_folders_and_packages() {
-        let folder = tree(&[
-            "one.js",
-            "two/lib/main.js",
-            "node_modules/@org/rummy.web/index.js",
-            ".pi/npm/node_modules/@org/rummy.web/index.js",
-            ".pi/npm/node_modules/installed/index.js",
-        ]);
-        fs::write(folder.path().join("two/package.json"), r#"{"exports": {".": "./lib/main.js"}}"#).expect("written");
-        let path = |name: &str| folder.path().join(name).display().to_string();
-        let variables = [
-            ("RUMMY_PLUGIN_WEB", "@org/rummy.web".to_owned()),
-            ("RUMMY_PLUGIN_INSTALLED", "installed".to_owned()),
-            ("RUMMY_PLUGIN_ONE", path("one.js")),
-            ("RUMMY_PLUGIN_TWO", path("two")),
-            ("RUMMY_PLUGIN_NONE", String::new()),
-            ("PATH", "/bin".to_owned()),
-        ];
-        let variables = variables.map(|(name, value)| (name.to_owned(), value)).into_iter().collect();
-        let modules = ["node_modules", ".pi/npm/node_modules"].map(|name| folder.path().join(name));
-        let set = PluginSet::default().variables(&variables, &modules).expect("all are there");
-        let found: Vec<(&str, &str)> = set.plugins().iter().map(|plugin| (&*plugin.name, &*plugin.import)).collect();
-        let expected = [
-            ("installed", "installed"),
-            ("one", "./bundle0/one.js"),
-            ("two", "./bundle1/lib/main.js"),
-            ("web", "@org/rummy.web"),
-        ];
-        assert_eq!(found, expected);
-        let web = set.plugins().last().expect("there are four");
-        assert!(!web.found.components().any(|part| part.as_os_str() == "npm"), "the first folder counts: {web:?}");
-        for nowhere in [path("nowhere.js"), "absent".to_owned(), "../two".to_owned()] {
-            let missing = [("RUMMY_PLUGIN_X".to_owned(), nowhere)].into_iter().collect();
-            let error = PluginSet::default().variables(&missing, &modules).expect_err("it is nowhere");
-            assert!(error.to_string().starts_with("RUMMY_PLUGIN_X="), "{error}");
-        }
-    }
-
-    #[test]
-    fn a_package_holds_code_data_and_what_it_depends_on() {
-        let folder = tree(&[
-            "src/plugins/a/a.js",
-            "src/lib/x.js",
-            "src/plugins/a/a.test.js",
-            "a.png",
-            "node_modules/@s/dep/index.js",
-            "node_modules/deep/index.js",
-            "node_modules/@s/dep/node_modules/own/index.js",
-            "node_modules/other/index.js",
-        ]);
-        let depends = |path: &str, on: &str| {
-            fs::write(folder.path().join(path), json!({ "dependencies": { on: "1" } }).to_string()).expect("written");
-        };
-        depends("package.json", "@s/dep");
-        depends("node_modules/@s/dep/package.json", "deep");
-        depends("node_modules/deep/package.json", "../../escape");
-        let base = tempfile::tempdir().expect("a folder");
-        let set = PluginSet::default().folder(folder.path()).expect("read");
-        let staged = set.stage(&base.path().join("s"), &json!({"profile": "2.x"})).expect("written");
-        let has = |path: &str| staged.package().join(path).is_file();
-        for path in [
-            "bundle0/src/plugins/a/a.js",
-            "bundle0/src/lib/x.js",
-            "dialect/index.ts",
-            "node_modules/@s/dep/index.js",
-            "node_modules/@s/dep/node_modules/own/index.js",
-            "node_modules/deep/index.js",
-        ] {
-            assert!(has(path), "{path}");
-        }
-        for path in ["bundle0/a.png", "bundle0/src/plugins/a/a.test.js", "node_modules/other/index.js"] {
-            assert!(!has(path), "{path}");
-        }
-        let entry = fs::read_to_string(staged.package().join("index.js")).expect("written");
-        assert!(entry.contains(r#"load: () => import("./bundle0/src/plugins/a/a.js")"#), "{entry}");
-    }
-}
+mod tests;

@@ -43,10 +43,10 @@ use pijs_environment::{Ambient, Timer};
 use pijs_host::{Host, HostOptions, Observer, Quotes, ReadableState};
 use pijs_hostcall::places::Places;
 use pijs_hostcall::vocabulary::PLAIN_ENV;
-use pijs_hostcall::{BoxFuture, Gate, Ledger, LedgerSink, Mode, Prompter};
+use pijs_hostcall::{BoxFuture, BuildRecord, Gate, Ledger, LedgerSink, Mode, Profile, Prompter};
 use pijs_llm::known::Known;
 use pijs_llm::provider::Provider;
-use pijs_packages::Discovery;
+use pijs_packages::{Discovery, PackageEntry};
 use pijs_protocol::guard;
 use pijs_protocol::wire::Limits;
 use pijs_resources::ResourcePlaces;
@@ -141,6 +141,7 @@ struct Replaced {
     state: Option<ReadableState>,
     words: Option<Arc<Words>>,
     places: Option<ResourcePlaces>,
+    copied: Option<(PathBuf, BuildRecord)>,
     loads_nothing: bool,
     probes_servers: bool,
     remembers_nothing: bool,
@@ -248,6 +249,13 @@ impl SessionBuilder {
         self
     }
 
+    /// Says which files were copied into the package in this folder before it is compiled: its build reads the copies alone.
+    #[must_use]
+    pub fn copied(mut self, package: PathBuf, record: BuildRecord) -> Self {
+        self.replaced.copied = Some((package, record));
+        self
+    }
+
     /// Uses these words in the system prompt and the built-in tools instead of looking for pi's own.
     #[must_use]
     pub fn words(mut self, words: Arc<Words>) -> Self {
@@ -314,6 +322,12 @@ impl SessionBuilder {
             book: RefCell::new(book),
             first: RefCell::default(),
         });
+        if let Some((root, record)) = &replaced.copied {
+            let is_there = |found: &&PackageEntry| found.root.canonicalize().ok() == root.canonicalize().ok();
+            for package in discovery.packages.iter().filter(is_there) {
+                loader.dispatcher.record_build(&Profile::new(package.id.as_str()).at(root), record);
+            }
+        }
         let failures = Failures {
             observer: interface.observer.as_deref(),
             notices: &loader.environment.notices,

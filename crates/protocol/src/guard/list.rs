@@ -545,6 +545,8 @@ super::guards! {
     RpcClosed = "rpc.closed",
     /// Refuses rule files that link to protected files.
     RulesProtected = "rules.protected",
+    /// Refuses plugins and packages of rummy that links lead out of their folder.
+    RummyLinks = "rummy.links",
     /// Limits regular expressions in tool schemas.
     SchemaPatterns = "schema.patterns",
     /// Validates expensive schemas on a thread that can be abandoned.
