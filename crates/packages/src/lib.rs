@@ -60,7 +60,7 @@ pub use npmrc::NpmConfig;
 pub use pinned::{Depot, PinnedPackage};
 pub use realms::{manifest_servers, package_of_realm, realms};
 pub use resources::{
-    Provenance, Resource, ResourceFiles, ResourceOptions, count_resources, files_at as resource_files,
+    LeftOut, Provenance, Resource, ResourceFiles, ResourceOptions, count_resources, files_at as resource_files,
     resolve_resources,
 };
 pub use source::{PackageName, Source, Wanted};

@@ -16,6 +16,7 @@ use crate::source::{Source, local_path};
 use crate::store::Store;
 use crate::{Dirs, Scope};
 use pijs_durable::Disk;
+use pijs_protocol::guard;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -92,6 +93,17 @@ pub struct Resource {
     pub from: Provenance,
 }
 
+/// A file that a package names and that a link leads out of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftOut {
+    /// The file, as the package names it.
+    pub path: PathBuf,
+    /// The path that it leads to.
+    pub real: PathBuf,
+    /// The folder of the package.
+    pub package: PathBuf,
+}
+
 /// What a session reads beside extensions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ResourceFiles {
@@ -101,6 +113,8 @@ pub struct ResourceFiles {
     pub prompts: Vec<Resource>,
     /// JSON files.
     pub themes: Vec<Resource>,
+    /// Files of packages that do not lie in them.
+    pub left_out: Vec<LeftOut>,
 }
 
 impl ResourceFiles {
@@ -123,9 +137,11 @@ pub fn resolve_resources(options: &DiscoverOptions, asked: &ResourceOptions) -> 
         .collect();
     let packages = selected(&settings, &dirs.home);
     let mut files = ResourceFiles::default();
+    let mut left_out = Vec::new();
     for kind in Kind::ALL {
         let (named, only_named) = asked.named(kind);
-        let mut found = Found { dirs, kind, seen: BTreeSet::new(), files: files.of(kind) };
+        let (seen, left_out) = (BTreeSet::new(), &mut left_out);
+        let mut found = Found { dirs, kind, seen, files: files.of(kind), left_out };
         for text in &options.named {
             found.named_package(text, options.scopes());
         }
@@ -146,6 +162,7 @@ pub fn resolve_resources(options: &DiscoverOptions, asked: &ResourceOptions) -> 
             }
         }
     }
+    files.left_out = left_out;
     files
 }
 
@@ -155,6 +172,7 @@ struct Found<'a> {
     /// Real paths.
     seen: BTreeSet<PathBuf>,
     files: &'a mut Vec<Resource>,
+    left_out: &'a mut Vec<LeftOut>,
 }
 
 impl Found<'_> {
@@ -165,6 +183,22 @@ impl Found<'_> {
                 self.files.push(Resource { path, from: from.clone() });
             }
         }
+    }
+
+    /// Adds the files of a package that really lie in it. What a package is, its user has agreed to, and not where its links
+    /// lead: that is for code alone to ask.
+    fn add_of_package(&mut self, root: &Path, paths: Vec<PathBuf>, from: &Provenance) {
+        let Ok(package) = std::fs::canonicalize(root) else { return };
+        let (inside, outside): (Vec<PathBuf>, Vec<PathBuf>) = paths.into_iter().partition(|path| {
+            let real = std::fs::canonicalize(path);
+            real.is_ok_and(|real| real.starts_with(&package)) || !guard!(ResourcesPackageLinks)
+        });
+        self.add(inside, from);
+        self.left_out.extend(outside.into_iter().map(|path| LeftOut {
+            real: std::fs::canonicalize(&path).unwrap_or_else(|_| path.clone()),
+            package: root.to_owned(),
+            path,
+        }));
     }
 
     /// A package of `-e`. pi tells skills of it as the command line's, the rest as the package's.
@@ -179,7 +213,7 @@ impl Found<'_> {
             Kind::Skills => Provenance::cli(),
             _ => Provenance::package(text, "temporary", &root),
         };
-        self.add(offered(self.kind, &root, false), &from);
+        self.add_of_package(&root, offered(self.kind, &root, false), &from);
     }
 
     /// Files and folders that settings name, less what their patterns take away.
@@ -228,7 +262,7 @@ impl Found<'_> {
         let kind = self.kind;
         let default = || offered(kind, &root, choice.configured.is_object);
         let chosen = choice.choose(kind.key(), &root, default, || all_of(kind, &root));
-        self.add(chosen.unwrap_or_default(), &from);
+        self.add_of_package(&root, chosen.unwrap_or_default(), &from);
     }
 }
 

@@ -12,7 +12,7 @@ pub use template::PromptTemplate;
 use markdown::Document;
 use pijs_durable::read_judged;
 use pijs_hostcall::Places;
-use pijs_packages::{DiscoverOptions, ResourceKind, ResourceOptions, resolve_resources, resource_files};
+use pijs_packages::{DiscoverOptions, LeftOut, ResourceKind, ResourceOptions, resolve_resources, resource_files};
 use pijs_protocol::guard;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -165,6 +165,7 @@ impl Resources {
                 found.add_prompt(&prompt.path, info);
             }
             found.themes = files.themes.into_iter().map(|theme| theme.path).collect();
+            found.withheld.extend(links_out(&files.left_out));
         }
         found.system_prompt = found.prompt_file(places, "SYSTEM.md");
         found.appended_prompt = found.prompt_file(places, "APPEND_SYSTEM.md");
@@ -342,6 +343,24 @@ impl Resources {
         });
         prompts.chain(skills).collect()
     }
+}
+
+/// Files of packages that their user is told of by name.
+const MOST_LINKS_NAMED: usize = 8;
+
+/// Says which files of packages are left out, since links lead out of the package.
+fn links_out(left_out: &[LeftOut]) -> impl Iterator<Item = Problem> {
+    let more = left_out.len().saturating_sub(MOST_LINKS_NAMED);
+    left_out.iter().take(MOST_LINKS_NAMED).enumerate().map(move |(index, LeftOut { path, real, package })| {
+        let is_last = more > 0 && index + 1 == MOST_LINKS_NAMED;
+        let others = if is_last { format!("; {more} more files are left out so") } else { String::new() };
+        let message = format!(
+            "it is a link that leads out of the package {}, to {}, and is left out{others}",
+            package.display(),
+            real.display()
+        );
+        Problem { path: path.clone(), message }
+    })
 }
 
 /// Takes off `.` and `..` by name, as `path.resolve` does.

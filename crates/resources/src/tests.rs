@@ -222,3 +222,37 @@ fn what_models_are_told_later_is_protected_wherever_it_is_read() {
         assert_eq!(places.protection(&root.join(file), None), Protection::None, "{file}");
     }
 }
+
+/// A package is what its folder holds; where its links lead nobody has agreed to.
+#[cfg(unix)]
+#[test]
+fn no_link_of_a_package_leads_out_of_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = &dir.path().canonicalize().unwrap();
+    write(root, "home/other/.env", "KEY=1");
+    write(root, "home/other/s/SKILL.md", &skill("s"));
+    write(root, "home/other/theme.json", "{}");
+    write(root, "pack/own/p.md", "mine");
+    write(root, "project/x", "");
+    let link = |at: &str, to: &str| {
+        let path = root.join("pack").join(at);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(to, path).unwrap();
+    };
+    link("prompts/env.md", "../../home/other/.env");
+    link("prompts/own.md", "../own/p.md");
+    link("skills/s", "../../home/other/s");
+    link("themes/t.json", "../../home/other/theme.json");
+    let mut places = places(root, "agent", "project", false);
+    let (options, _) = places.found_by.as_mut().unwrap();
+    options.named = vec![root.join("pack").display().to_string()];
+    assert!(places.themes().is_empty());
+    let found = Resources::load(&places);
+    let names: Vec<&str> = found.prompts.iter().map(|prompt| prompt.name.as_str()).collect();
+    assert_eq!((names, found.skills.len(), found.themes.len()), (vec!["own"], 0, 0));
+    let untold: Vec<&Problem> = found.untold().collect();
+    for name in ["prompts/env.md", "skills/s/SKILL.md", "themes/t.json"] {
+        let told = untold.iter().find(|problem| problem.path.ends_with(name)).expect("named");
+        assert!(told.message.starts_with("it is a link that leads out of the package"), "{told:?}");
+    }
+}

@@ -535,6 +535,8 @@ super::guards! {
     ResourcesContextSize = "resources.context-size",
     /// Limits nesting of front matter.
     ResourcesFrontMatter = "resources.front-matter",
+    /// Leaves out resources of a package that links lead out of it.
+    ResourcesPackageLinks = "resources.package-links",
     /// Refuses resources that link to protected files.
     ResourcesProtected = "resources.protected",
     /// Limits the text that a prompt template expands to.
