@@ -25,7 +25,7 @@ const MOST_REQUEST: usize = 16 << 10;
 const PATH: &str = "/callback";
 
 /// Shows an address and the name of a server.
-pub type Show<'a> = Box<dyn Fn(&str, &str) + 'a>;
+type Show<'a> = Box<dyn Fn(&str, &str) + 'a>;
 
 /// The means to talk with the user about a sign-in.
 pub struct Login<'a> {
