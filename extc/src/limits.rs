@@ -4,6 +4,7 @@
 //! and the compiler runs on a thread whose stack fits that bound.
 
 use crate::diagnostics::{Code, Diagnostic};
+use pijs_engine::{Nested, NestingCaps};
 use pijs_protocol::guard;
 use std::sync::Arc;
 
@@ -58,140 +59,12 @@ pub(crate) fn check_nesting(file: &str, source: &Arc<str>, limits: &Limits) -> R
     if !guard!(BuildNesting) {
         return Ok(());
     }
-    Nesting { bytes: source.as_bytes(), at: 0, frames: vec![Frame::default()], operators: 0 }.scan(limits).map_err(
-        |(at, message)| {
-            Diagnostic::new(Code::Limit, message)
-                .at(file, source, at, at + 1)
-                .help("split the expression, or keep generated data in a JSON file")
-        },
-    )
-}
-
-/// One open bracket.
-#[derive(Default)]
-struct Frame {
-    /// Operators since the last boundary inside it.
-    operators: usize,
-    /// Opened by `${`: its end returns to the template text.
-    template: bool,
-}
-
-struct Nesting<'a> {
-    bytes: &'a [u8],
-    at: usize,
-    frames: Vec<Frame>,
-    /// Sum over all frames.
-    operators: usize,
-}
-
-impl Nesting<'_> {
-    fn scan(&mut self, limits: &Limits) -> Result<(), (usize, String)> {
-        while let Some(&byte) = self.bytes.get(self.at) {
-            let position = self.at;
-            self.at += 1;
-            match byte {
-                b'(' | b'[' | b'{' => self.frames.push(Frame::default()),
-                b')' | b']' => self.close(),
-                b'}' => {
-                    let template = self.frames.last().is_some_and(|frame| frame.template);
-                    self.close();
-                    if template {
-                        self.template_text();
-                    } else {
-                        // A block ends a statement.
-                        self.boundary();
-                    }
-                }
-                b';' | b',' => self.boundary(),
-                b'"' | b'\'' => self.string(byte),
-                b'`' => {
-                    self.operator();
-                    self.template_text();
-                }
-                b'/' if self.bytes.get(self.at) == Some(&b'/') => self.skip_to(b"\n"),
-                b'/' if self.bytes.get(self.at) == Some(&b'*') => {
-                    self.at += 1;
-                    self.skip_to(b"*/");
-                }
-                byte if byte.is_ascii_punctuation() && byte != b'_' && byte != b'$' => self.operator(),
-                // A word after a word (`typeof typeof x`, `else if`) nests as an operator does.
-                b' ' if self.is_between_words() => self.operator(),
-                _ => {}
-            }
-            if self.frames.len() > limits.nesting {
-                return Err((position, format!("more than {} brackets are open here", limits.nesting)));
-            }
-            if self.operators > limits.operators {
-                let message = format!("more than {} operators in one expression", limits.operators);
-                return Err((position, message));
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether the space before the position has a word on both sides.
-    fn is_between_words(&self) -> bool {
-        self.at >= 2
-            && self.bytes[self.at - 2].is_ascii_alphanumeric()
-            && self.bytes.get(self.at).is_some_and(u8::is_ascii_alphabetic)
-    }
-
-    fn close(&mut self) {
-        // Unbalanced text is the parser's to refuse; the outermost frame stays.
-        if self.frames.len() > 1 {
-            let frame = self.frames.pop().expect("there are two");
-            self.operators -= frame.operators;
-        }
-        self.operator();
-    }
-
-    fn operator(&mut self) {
-        self.operators += 1;
-        self.top().operators += 1;
-    }
-
-    fn boundary(&mut self) {
-        let ended = std::mem::take(&mut self.top().operators);
-        self.operators -= ended;
-    }
-
-    fn top(&mut self) -> &mut Frame {
-        self.frames.last_mut().expect("the outermost frame is never closed")
-    }
-
-    fn string(&mut self, quote: u8) {
-        while let Some(&byte) = self.bytes.get(self.at) {
-            self.at += 1;
-            match byte {
-                b'\\' => self.at += 1,
-                b'\n' => return,
-                byte if byte == quote => return,
-                _ => {}
-            }
-        }
-    }
-
-    fn template_text(&mut self) {
-        while let Some(&byte) = self.bytes.get(self.at) {
-            self.at += 1;
-            match byte {
-                b'\\' => self.at += 1,
-                b'`' => return,
-                b'$' if self.bytes.get(self.at) == Some(&b'{') => {
-                    self.at += 1;
-                    self.frames.push(Frame { template: true, ..Frame::default() });
-                    return;
-                }
-                _ => {}
-            }
-        }
-    }
-
-    fn skip_to(&mut self, end: &[u8]) {
-        let rest = &self.bytes[self.at.min(self.bytes.len())..];
-        self.at +=
-            rest.windows(end.len()).position(|window| window == end).map_or(rest.len(), |found| found + end.len());
-    }
+    let caps = NestingCaps { brackets: limits.nesting, operators: limits.operators, depth_bytes: u64::MAX };
+    pijs_engine::check_nesting(source, &caps).map_err(|Nested { at, message }| {
+        Diagnostic::new(Code::Limit, message)
+            .at(file, source, at, at + 1)
+            .help("split the expression, or keep generated data in a JSON file")
+    })
 }
 
 #[cfg(test)]

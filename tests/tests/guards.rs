@@ -77,6 +77,11 @@ const SCENARIOS: &[Scenario] = &[
     ("changed_bytecode_is_refused", "artifact.mac", walls::changed_bytecode_is_refused),
     ("bytecode_of_another_id_is_refused", "artifact.mac", walls::bytecode_of_another_id_is_refused),
     ("bytecode_of_another_engine_is_refused", "artifact.engine", walls::bytecode_of_another_engine_is_refused),
+    (
+        "sources_on_a_tape_have_the_caps_of_a_build",
+        "tape.sources",
+        walls::tapes::sources_on_a_tape_have_the_caps_of_a_build,
+    ),
     ("trust_is_remembered_by_nobody_else", "trust.remembered", walls::trust_is_remembered_by_nobody_else),
     #[cfg(target_os = "linux")]
     ("a_long_session_is_not_held", "session.cached-bytes", long::a_long_session_is_not_held),

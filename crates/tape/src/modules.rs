@@ -6,8 +6,9 @@
 
 use crate::record::ModuleSet;
 use pijs_artifact::{Artifact, Module, Verified, digest};
-use pijs_engine::{ModuleSource, compile};
+use pijs_engine::{ModuleSource, Nested, NestingCaps, check_nesting, compile};
 use pijs_protocol::artifact::ArtifactMetadata;
+use pijs_protocol::guard;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use std::fmt;
@@ -114,10 +115,33 @@ impl fmt::Display for ModuleError {
 
 impl std::error::Error for ModuleError {}
 
+/// Most bytes of the sources of one artifact, as of an artifact that is built.
+const MOST_SOURCE_BYTES: usize = 128 << 20;
+
+/// Caps of a build. Bundles have an average of some ten brackets around each byte; the parser reads what this admits within
+/// seconds.
+const CAPS: NestingCaps = NestingCaps { brackets: 1_000, operators: 20_000, depth_bytes: 2 << 30 };
+
+/// Refuses sources that no build would have made artifacts of: a tape compiles in this process, and comes from anywhere.
+fn check(modules: &[Source]) -> Result<(), ModuleError> {
+    if !guard!(TapeSources) {
+        return Ok(());
+    }
+    let bytes: usize = modules.iter().map(|module| module.source.len()).sum();
+    if bytes > MOST_SOURCE_BYTES {
+        return Err(ModuleError::Sources(format!("they have more than {MOST_SOURCE_BYTES} bytes")));
+    }
+    modules.iter().try_for_each(|module| {
+        let refused = |nested: Nested| ModuleError::Sources(format!("{}: {}", module.specifier, nested.message));
+        check_nesting(&module.source, &CAPS).map_err(refused)
+    })
+}
+
 /// Compiles the sources of a blob. Returns the modules and their digest.
 pub(crate) fn compile_sources(blob: &[u8]) -> Result<(Arc<Verified>, String), ModuleError> {
     let Sources { metadata, modules } =
         serde_json::from_slice(blob).map_err(|error| ModuleError::Sources(error.to_string()))?;
+    check(&modules)?;
     let sources: Vec<ModuleSource<'_>> =
         modules.iter().map(|module| ModuleSource { specifier: &module.specifier, source: &module.source }).collect();
     let bytecode = compile(&sources).map_err(|error| ModuleError::Compile(error.to_string()))?;

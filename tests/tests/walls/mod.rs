@@ -4,6 +4,7 @@ pub(crate) mod builders;
 pub(crate) mod connections;
 pub(crate) mod databases;
 pub(crate) mod streams;
+pub(crate) mod tapes;
 
 use pijs_artifact::{InstallKey, Verified, encode, sign};
 use pijs_durable::{Disk, Lock};

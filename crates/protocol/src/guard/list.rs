@@ -619,6 +619,8 @@ super::guards! {
     SystemMarkup = "system.markup",
     /// Grants the system role only with `prompt.modify`.
     SystemRole = "system.role",
+    /// Limits size and nesting of sources on a tape before they are compiled.
+    TapeSources = "tape.sources",
     /// Limits nesting of rendered Markdown.
     TerminalNesting = "terminal.nesting",
     /// Removes control sequences from text printed to a terminal.
