@@ -132,6 +132,9 @@ pub struct Told {
     pub payload: Value,
 }
 
+/// Is told what a client is to hear.
+type Listener = Box<dyn Fn(Told)>;
+
 /// The realm of a session's plugins.
 ///
 /// It lives on one thread, in a `tokio` [`LocalSet`](tokio::task::LocalSet). Deliveries end while [`run`](Self::run) runs.
@@ -141,7 +144,7 @@ pub struct PluginRealm {
     entries: EntryConnector,
     owner: Owner,
     handle: Handle,
-    listener: RefCell<Option<Box<dyn Fn(Told)>>>,
+    listener: RefCell<Option<Listener>>,
 }
 
 impl PluginRealm {

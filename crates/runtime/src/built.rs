@@ -163,7 +163,9 @@ fn compiler_in_session(
 
 /// Works on items on several threads; answers in their order.
 fn side_by_side<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    let threads = std::thread::available_parallelism().map_or(1, NonZero::get).min(items.len()).min(MOST_BUILDS);
+    // To know the number of cores costs files of the system's, so one item does not ask.
+    let cores = || std::thread::available_parallelism().map_or(1, NonZero::get);
+    let threads = if items.len() > 1 { cores().min(items.len()).min(MOST_BUILDS) } else { 1 };
     let next = AtomicUsize::new(0);
     let (sender, done) = std::sync::mpsc::channel();
     let run = |sender: Sender<(usize, R)>| {
