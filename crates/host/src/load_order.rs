@@ -100,8 +100,9 @@ impl Host {
         mut take: impl FnMut(Result<LoadReport, LoadError>) -> ControlFlow<()>,
     ) {
         self.expect(packages.len());
-        let at_once = self.0.opener.concurrency();
-        if at_once > 1 && packages.len() > 1 {
+        // One package does not ask: the number of cores costs reads of the system's files.
+        let at_once = if packages.len() > 1 { self.0.opener.concurrency() } else { 1 };
+        if at_once > 1 {
             self.load_at_once(packages, at_once, take).await;
         } else {
             for package in packages {
