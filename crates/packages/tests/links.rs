@@ -329,7 +329,7 @@ fn a_manifest_that_is_a_link_out_of_its_folder_is_not_read() {
     world.settings(&["../evil"]);
     let listed = world.home.installer(&world.registry).list().expect("listed");
     assert_eq!(listed.len(), 1);
-    assert_eq!(world.remove("evil").expect_err("no such name").code, InstallCode::Source);
+    assert_eq!(world.remove("named").expect_err("no such name").code, InstallCode::Source);
     let dirs = world.home.dirs();
     let found = resolve_extensions(&DiscoverOptions { dirs, named: Vec::new(), only_named: false, trusted: true });
     assert_eq!(found.problems[0].code, InstallCode::Path, "{}", found.problems[0]);

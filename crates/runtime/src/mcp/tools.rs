@@ -246,7 +246,8 @@ fn servers_section(mut listed: Vec<(String, Option<String>)>) -> Option<String> 
     let count = listed.len();
     for (at, (name, description)) in listed.into_iter().enumerate() {
         let mut line = format!("\n- mcp__{} (tool_search)", name.replace('-', "_"));
-        let summary = description.as_deref().and_then(|text| text.trim().lines().next()).unwrap_or_default();
+        let summary =
+            description.as_deref().and_then(|text| text.trim().lines().next().map(str::trim_end)).unwrap_or_default();
         if !summary.is_empty() {
             line.push_str(&format!(": {}", pijs_mcp::names::visible(summary, MOST_SUMMARY)));
         }
