@@ -188,6 +188,9 @@ impl Found<'_> {
     /// Adds the files of a package that really lie in it. What a package is, its user has agreed to, and not where its links
     /// lead: that is for code alone to ask.
     fn add_of_package(&mut self, root: &Path, paths: Vec<PathBuf>, from: &Provenance) {
+        if paths.is_empty() {
+            return;
+        }
         let Ok(package) = std::fs::canonicalize(root) else { return };
         let (inside, outside): (Vec<PathBuf>, Vec<PathBuf>) = paths.into_iter().partition(|path| {
             let real = std::fs::canonicalize(path);
