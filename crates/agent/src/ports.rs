@@ -159,7 +159,7 @@ impl AgentControl {
             expect_unreserved(custom_type)?;
         }
         let body = match body {
-            // What the model is told of its prompt is not an extension's to say.
+            // An extension does not decide what the model is told of its prompt.
             Body::Compaction { summary, first_kept_entry_id, tokens_before, mut extra } => {
                 extra.shift_remove("systemMessage");
                 Body::Compaction { summary, first_kept_entry_id, tokens_before, extra }

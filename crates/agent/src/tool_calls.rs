@@ -406,7 +406,7 @@ impl Agent {
         Intercepted::Passed { input: left, authors: outcome.authors, bound: None }
     }
 
-    /// Where an extension is behind a call pi's own tools and those of MCP servers do only what that extension may do, or a person
+    /// Limits a call that an extension is behind: pi's own tools and those of MCP servers do only what that extension may do, or a person
     /// lets it.
     async fn vouched(
         &self,

@@ -101,7 +101,7 @@ pub(crate) fn decide(
     Ok(open.into_iter().map(|open| decided(open, who, mode, answer.as_deref())).collect())
 }
 
-/// What is to be asked about one realm. What an update would run without goes to `lost_ones`.
+/// Returns the open question about one realm. Requests that an update would lose go to `lost_ones`.
 fn question(
     book: &Book,
     applicant: &Applicant,
@@ -397,7 +397,7 @@ fn by_person(
     None
 }
 
-/// What the scan holds against one realm, a line each.
+/// Returns the signals of the scan against one realm, a line each.
 fn notes(applicant: &Applicant) -> impl Iterator<Item = String> + '_ {
     let signals = applicant.evidence.signals().iter().filter(|signal| !is_said(signal));
     signals.map(|signal| {

@@ -176,7 +176,7 @@ fn told(
     Ok(Some(clean(&format!("{}: {outlook}", named(installed)))))
 }
 
-/// What the realms of a package came to together, each part once; `None` for a package without code.
+/// Combines the metadata of the realms of a package, each part once; `None` for a package without code.
 fn of_all<T: PartialEq>(agreed: &[(Applicant, Consent)], part: impl Fn(&Consent) -> Vec<T>) -> Option<Vec<T>> {
     let mut all = Vec::new();
     for one in agreed.iter().flat_map(|(_, consent)| part(consent)) {

@@ -200,7 +200,7 @@ impl Host {
         self.decided(caller, "tool", &params, asks).await
     }
 
-    /// What the gate, and a person where there is one, say of a call of `method`. `None` for one that makes no sense.
+    /// Asks the gate, and the user where there is one, about a call of `method`. `None` for one that makes no sense.
     async fn decided(
         &self,
         caller: &Caller,

@@ -56,7 +56,7 @@ pub enum Subject<'a> {
         args: Vec<&'a str>,
         /// Working folder.
         cwd: Option<&'a str>,
-        /// What it is given beside its arguments.
+        /// Environment and input beside its arguments.
         given: Given<'a>,
     },
     /// A server.

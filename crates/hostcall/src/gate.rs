@@ -102,7 +102,7 @@ struct Hooks {
     variables: Option<BTreeSet<String>>,
 }
 
-/// What extensions have taken in.
+/// Records the secrets that extensions have read.
 #[derive(Default)]
 struct TakenIn {
     /// The first file that may hold secrets and that an extension has read.

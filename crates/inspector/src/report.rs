@@ -56,7 +56,7 @@ pub struct Row {
     pub lane: u32,
     /// `turn`, `call` for one inside its turn, `pending` for a call or timer that ends in a later turn.
     pub kind: &'static str,
-    /// What was delivered or called.
+    /// The name of the delivery or call.
     pub name: String,
     /// Beginning and end.
     pub from: u64,

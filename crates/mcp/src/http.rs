@@ -237,7 +237,7 @@ impl GatedHttp {
         own.chain(more).chain(token.map(|token| ["authorization".to_owned(), format!("Bearer {token}")])).collect()
     }
 
-    /// What a status means that is no answer; the first reason is kept for the user.
+    /// Explains a status that is no answer; the first reason is kept for the user.
     fn status_error(&self, answered: &Answered) -> Option<Failed> {
         let Access { bearer, server, why, .. } = &*self.0;
         let challenge = answered.header("www-authenticate").unwrap_or_default().to_owned();

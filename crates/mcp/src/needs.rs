@@ -1,4 +1,4 @@
-//! What a server needs to start and to be used: as grants, where the user's own file says so, and as requests, where a package asks.
+//! The capabilities that a server needs: as grants, where the user's own file names it, and as requests, where a package does.
 
 use crate::config::{Reach, ServerConfig};
 use crate::values::Written;

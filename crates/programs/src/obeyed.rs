@@ -22,7 +22,7 @@ pub const FOLDERS: &[&str] = &[
     "appveyor.yml",
     "azure-pipelines.yml",
     "bitbucket-pipelines.yml",
-    // What a commit or a push starts.
+    // Files that a commit or a push starts.
     ".githooks",
     ".husky",
     ".lefthook.yaml",
@@ -106,7 +106,7 @@ pub const FOLDERS: &[&str] = &[
     "rust-toolchain",
     "rust-toolchain.toml",
     "shell.nix",
-    // What Python and its tests load before anything else.
+    // Files that Python and its tests load before anything else.
     "conftest.py",
     "noxfile.py",
     "pyproject.toml",

@@ -28,7 +28,7 @@ pub const REDACTED: &str = "[REDACTED]";
 
 /// Shorter values are too likely to be ordinary words.
 const SHORTEST_SECRET: usize = 6;
-/// The same for a value that a user entered as one of a server: shorter ones are switches.
+/// Learns a value that a user entered as one of a server: shorter ones are switches.
 const SHORTEST_SETTING: usize = 4;
 /// Characters that must follow a credential's prefix.
 const SHORTEST_CREDENTIAL: usize = 12;

@@ -89,7 +89,7 @@ pub struct PluginSet {
     bundles: Vec<Bundle>,
     /// Packages that are imported by name; the first of a name counts.
     packages: Vec<Needed>,
-    /// What was left out, and why.
+    /// Texts that were left out, and why.
     refused: Vec<String>,
 }
 

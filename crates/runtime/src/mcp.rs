@@ -149,7 +149,7 @@ pub struct McpSession {
     refused: RefCell<BTreeSet<(String, String)>>,
     /// Set when the session begins.
     loader: OnceCell<Rc<Loader>>,
-    /// What extensions were told last of the servers that they registered.
+    /// The last states of their servers that extensions were told.
     told: RefCell<Vec<Value>>,
     has_begun: Cell<bool>,
 }
@@ -328,7 +328,7 @@ impl McpSession {
                 (Ok(_), Some(ServerConfig { source: Source::Extension(other), .. }), _) => {
                     Some(format!("is already registered by extension {other}"))
                 }
-                // What the user or the project wrote counts, as under pi.
+                // Values of the user or the project count, as under pi.
                 (Ok(_), Some(_), _) | (Ok(_), None, None) => None,
                 (Ok(_), None, Some(_)) if wanted.len() >= MOST_SERVERS => {
                     Some(format!("is one of more than {MOST_SERVERS} servers"))
@@ -391,7 +391,7 @@ pub fn servers_of_package(id: &str, root: &Path) -> (Vec<ServerConfig>, Vec<Stri
     (servers, problems)
 }
 
-/// What the servers of a package's manifest ask for: their start as it is written, and the use of their tools.
+/// Returns the requests of a manifest's servers: their start as it is written, and the use of their tools.
 pub(crate) fn requests_of_package(id: &str, root: &Path) -> Vec<CapabilityRequest> {
     servers_of_package(id, root).0.iter().flat_map(requests_of).collect()
 }

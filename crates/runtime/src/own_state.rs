@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 /// Longest file that names a repository.
 const LONGEST_NAME: u64 = 8 << 10;
 
-/// What is in the folder of ledgers, and may be a link by itself.
+/// Entries of the folder of ledgers, which may be links by themselves.
 const IN_LOGS: [&str; 3] = ["logs", "logs/extensions", "logs/ledger.key"];
 
 /// What PiJS keeps outside of pi's folders, as this run was started.
@@ -120,7 +120,7 @@ impl Collected {
         for (name, protection) in Places::protected_in_pi_folder().chain(logs) {
             let path = folder.join(name);
             match (name, protection) {
-                // Where sessions are kept is added for each place by itself.
+                // The places of sessions are added one by one.
                 ("sessions", _) | (_, Protection::None) => {}
                 ("npm" | "git", _) => self.add_linked(|own| &mut own.stores, &path),
                 ("extensions", _) => self.add_linked(|own| &mut own.extensions, &path),

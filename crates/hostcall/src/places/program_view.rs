@@ -38,7 +38,7 @@ impl Places {
                     // A program of a package lies in a store.
                     Protection::All if !STORES.contains(name) => view.closed.push(folder.join(name)),
                     Protection::None => {}
-                    // What runs later, or what models are told, no program of an extension writes in pi's own folders.
+                    // No program of an extension writes files in pi's own folders that run later or that models are told.
                     _ => view.unwritten.push(folder.join(name)),
                 }
             }

@@ -18,7 +18,7 @@ pub(super) struct CommandPattern {
     rest: Rest,
     /// The only working folder; any without it.
     folder: Folder,
-    /// What the program runs from its standard input, where nothing else may follow.
+    /// Code from its standard input, where nothing else may follow.
     input: Input,
 }
 
@@ -29,13 +29,13 @@ pub struct Command<'a> {
     pub program: &'a str,
     /// Its arguments.
     pub args: &'a [&'a str],
-    /// Where it works.
+    /// Its working folder.
     pub folder: &'a Path,
-    /// What it is given beside its arguments.
+    /// Environment and input beside its arguments.
     pub given: &'a Given<'a>,
 }
 
-/// Which arguments may follow the named ones.
+/// The arguments that may follow the named ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rest {
     /// Any that run nothing else, see [`pijs_programs`].
@@ -235,7 +235,7 @@ impl CommandPattern {
             Folder::Project { project, own } => {
                 let is_meant = self.leading.is_empty() && programs::kind_of(program) == Kind::Interpreter;
                 let is_own = own.as_deref().is_some_and(|own| folder.starts_with(own));
-                // What was installed there is a package's, too.
+                // Files that were installed there are a package's, too.
                 let is_packages =
                     folder.strip_prefix(project).is_ok_and(|rest| rest.iter().any(|name| name == "node_modules"));
                 is_meant
@@ -255,7 +255,7 @@ impl CommandPattern {
             && match self.rest {
                 Rest::None => args.len() == named,
                 Rest::Any => true,
-                // Who named an interpreter meant that it runs things.
+                // A grant that names an interpreter means that it runs things.
                 Rest::Plain => {
                     let runs_others =
                         programs::kind_of(command) == Kind::Options && !programs::is_plain(command, args, named);

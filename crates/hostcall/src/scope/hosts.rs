@@ -18,7 +18,7 @@ pub(super) struct HostPattern {
     raw: bool,
 }
 
-/// What a pattern says of ports.
+/// The ports that a pattern allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Port {
     /// The scheme's own.
@@ -108,7 +108,7 @@ pub(crate) fn is_near(host: &str) -> bool {
     }
 }
 
-/// The same for an address that carries another one inside: `[::ffff:127.0.0.1]`. Who connects judges it by that one.
+/// Unwraps an address that carries another one: `[::ffff:127.0.0.1]`. A connection is judged by the inner one.
 pub(crate) fn is_near_inside(host: &str) -> bool {
     literal(host).is_some_and(|address| is_near(&address.to_canonical().to_string()))
 }

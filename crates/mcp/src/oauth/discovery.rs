@@ -82,7 +82,7 @@ impl AuthorizationServer {
     }
 }
 
-/// What was found out about the sign-in to a server.
+/// Metadata about the sign-in to a server.
 pub(super) struct Found {
     pub(super) server: AuthorizationServer,
     pub(super) resource: Option<String>,
@@ -148,7 +148,7 @@ pub(super) async fn find(
 /// Lets the server's caller reach an authorization server that it may name.
 fn allow(calls: &Calls, server: &Url, other: &Url) -> Result<(), String> {
     secure(other, "the authorization server")?;
-    // Where nothing is granted the user is asked, as of any address.
+    // Without a grant the user is asked, as of any address.
     if let Some(grant) = reach_of(server.as_str(), other.as_str()) {
         let dispatcher = calls.dispatcher().map_err(|error| error.message)?;
         let added = dispatcher.gate().add_grants(&calls.caller.profile, &[grant]);

@@ -25,7 +25,7 @@ pub struct Client {
     /// Its secret, where it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_secret: Option<String>,
-    /// What else the registration said.
+    /// Further members of the registration.
     #[serde(flatten)]
     pub rest: Map<String, Value>,
 }
@@ -52,7 +52,7 @@ pub struct Tokens {
     /// Gets a new one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refresh_token: Option<String>,
-    /// What else it said.
+    /// Further members of it.
     #[serde(flatten)]
     pub rest: Map<String, Value>,
 }
@@ -119,7 +119,7 @@ impl SignIn {
         self.issuer.as_deref().is_some_and(|known| discovery::is_same_issuer(known, issuer))
     }
 
-    /// What the next sign-in asks for beyond the usual: where the server wants more, that and what was granted.
+    /// Scopes that the next sign-in asks for beyond the usual: those that the server wants and those that were granted.
     pub(super) fn step_up(&self) -> [Option<&str>; 2] {
         let granted = self.tokens.as_ref().and_then(|tokens| tokens.rest.get("scope")).and_then(Value::as_str);
         let wanted = self.wanted_scope.as_deref();
@@ -189,7 +189,7 @@ pub(super) async fn request(
 
 /// The stored token of one server, for the requests to it.
 pub(crate) struct Bearer {
-    /// What the sign-in is kept under.
+    /// The key that the sign-in is kept under.
     pub(crate) key: String,
     /// The server's address.
     pub(crate) url: String,

@@ -137,7 +137,7 @@ mod links {
         FileAccess::new(Places::new(home.join("code/app"), home, home.join(".pi/agent"), home.join("tmp")))
     }
 
-    /// What is staged of `home/code/app/plugins`, by its path in the package, and the record.
+    /// Returns the staged files of `home/code/app/plugins`, by path in the package, and the record.
     fn staged(home: &Path, set: PluginSet) -> (Vec<String>, BuildRecord) {
         let base = home.join("stage");
         let staged = set.stage(&base, &json!({}), &access(home)).expect("staged");

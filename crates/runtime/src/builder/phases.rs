@@ -48,7 +48,7 @@ use pijs_tape::Recorder;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// What is there before anything is made for the session.
+/// The parts that exist before anything is made for the session.
 pub(super) struct Found {
     pub(super) environment: Environment,
     pub(super) ambient: Ambient,
@@ -150,7 +150,7 @@ pub(super) fn keep(
     Ok(Kept { state, control, left_model, decided, ledger, answers, book })
 }
 
-/// What stands between extensions and the world.
+/// The boundary between extensions and the world.
 pub(super) struct Boundary {
     pub(super) dispatcher: Arc<Dispatcher>,
     pub(super) files: Arc<FsConnector>,

@@ -39,7 +39,7 @@ impl AuthFile {
     fn entries(&self) -> Result<Map<String, Value>> {
         let bytes = Disk::system().read(&self.path(), MOST_BYTES).map_err(|error| self.failed(error))?;
         let bytes = bytes.filter(|bytes| !bytes.iter().all(u8::is_ascii_whitespace));
-        // What stands in it may be a secret: it is not shown.
+        // It may hold a secret, so it is not shown.
         bytes.map_or(Ok(Map::new()), |bytes| {
             serde_json::from_slice(&bytes).map_err(|_| self.failed("it is no JSON object"))
         })
