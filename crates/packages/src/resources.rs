@@ -18,6 +18,7 @@ use crate::{Dirs, Scope};
 use pijs_durable::Disk;
 use pijs_protocol::guard;
 use serde_json::{Value, json};
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -135,7 +136,9 @@ pub fn resolve_resources(options: &DiscoverOptions, asked: &ResourceOptions) -> 
         .iter()
         .filter_map(|scope| Some((*scope, Settings::read(&Disk::system(), &dirs.root(*scope)).ok()?)))
         .collect();
-    let packages = selected(&settings, &dirs.home);
+    // The kinds share one look at each package.
+    let packages: Vec<(Selected, OnceCell<Option<Place>>)> =
+        selected(&settings, &dirs.home).into_iter().map(|package| (package, OnceCell::new())).collect();
     let mut files = ResourceFiles::default();
     let mut left_out = Vec::new();
     for kind in Kind::ALL {
@@ -150,8 +153,11 @@ pub fn resolve_resources(options: &DiscoverOptions, asked: &ResourceOptions) -> 
                 found.listed(*scope, settings);
                 found.folders(*scope, settings);
             }
-            for package in &packages {
-                found.package(package);
+            for (package, place) in &packages {
+                let place = place.get_or_init(|| place_of(dirs, package));
+                if let Some(place) = place {
+                    found.package(package, place);
+                }
             }
         }
         for text in named {
@@ -216,7 +222,7 @@ impl Found<'_> {
             Kind::Skills => Provenance::cli(),
             _ => Provenance::package(text, "temporary", &root),
         };
-        self.add_of_package(&root, offered(self.kind, &root, false), &from);
+        self.add_of_package(&root, offered(self.kind, &root, declared(&root).as_ref(), false), &from);
     }
 
     /// Files and folders that settings name, less what their patterns take away.
@@ -254,19 +260,30 @@ impl Found<'_> {
         }
     }
 
-    fn package(&mut self, package: &Selected) {
-        let Selected { scope, source: Ok(source), lies_in, choice, .. } = package else { return };
-        let root = match source {
-            Source::Path(path) => Some(path.clone()).filter(|path| path.is_dir()),
-            _ => installed(&self.dirs.root(*lies_in), *lies_in, source),
-        };
-        let Some(root) = root else { return };
-        let from = Provenance::package(&choice.configured.text, scope.as_str(), &root);
-        let kind = self.kind;
-        let default = || offered(kind, &root, choice.configured.is_object);
-        let chosen = choice.choose(kind.key(), &root, default, || all_of(kind, &root));
-        self.add_of_package(&root, chosen.unwrap_or_default(), &from);
+    fn package(&mut self, package: &Selected, Place { root, manifest }: &Place) {
+        let Selected { scope, choice, .. } = package;
+        let from = Provenance::package(&choice.configured.text, scope.as_str(), root);
+        let (kind, manifest) = (self.kind, manifest.as_ref());
+        let default = || offered(kind, root, manifest, choice.configured.is_object);
+        let chosen = choice.choose(kind.key(), root, default, || all_of(kind, root, manifest));
+        self.add_of_package(root, chosen.unwrap_or_default(), &from);
     }
+}
+
+/// The folder of a package, and its manifest if that has a word to pi.
+struct Place {
+    root: PathBuf,
+    manifest: Option<Manifest>,
+}
+
+/// Finds the folder of a package that settings select, if it is there.
+fn place_of(dirs: &Dirs, package: &Selected) -> Option<Place> {
+    let root = match package.source.as_ref().ok()? {
+        Source::Path(path) => Some(path.clone()).filter(|path| path.is_dir()),
+        source => installed(&dirs.root(package.lies_in), package.lies_in, source),
+    }?;
+    let manifest = declared(&root);
+    Some(Place { root, manifest })
 }
 
 /// Where a package of a registry or repository lies, if it does.
@@ -277,13 +294,14 @@ fn installed(root: &Path, scope: Scope, source: &Source) -> Option<PathBuf> {
 
 /// How many skills, prompt templates and themes a package brings, as long as settings say nothing else.
 pub fn count_resources(root: &Path) -> [(Kind, usize); 3] {
-    Kind::ALL.map(|kind| (kind, offered(kind, root, false).len()))
+    let manifest = declared(root);
+    Kind::ALL.map(|kind| (kind, offered(kind, root, manifest.as_ref(), false).len()))
 }
 
 /// What a package offers: what its manifest names; without a manifest, or where settings speak of the package and the
 /// manifest is silent, what is in the folder of that name.
-fn offered(kind: Kind, root: &Path, or_folder: bool) -> Vec<PathBuf> {
-    match declared(root) {
+fn offered(kind: Kind, root: &Path, manifest: Option<&Manifest>, or_folder: bool) -> Vec<PathBuf> {
+    match manifest {
         Some(manifest) => match manifest.resources(kind.key()) {
             Some(entries) => declared_resources(kind, root, entries, &manifest.bundle_dependencies),
             None if or_folder => collect(kind, &root.join(kind.key()), Search::Whole),
@@ -294,10 +312,10 @@ fn offered(kind: Kind, root: &Path, or_folder: bool) -> Vec<PathBuf> {
 }
 
 /// Returns the files that patterns of settings may name: those of the manifest, else those in the folder of that name.
-fn all_of(kind: Kind, root: &Path) -> Vec<PathBuf> {
-    let manifest = declared(root).unwrap_or_default();
-    match manifest.resources(kind.key()).filter(|list| !list.is_empty()) {
-        Some(entries) => declared_resources(kind, root, entries, &manifest.bundle_dependencies),
+fn all_of(kind: Kind, root: &Path, manifest: Option<&Manifest>) -> Vec<PathBuf> {
+    let named = manifest.and_then(|manifest| Some((manifest, manifest.resources(kind.key())?)));
+    match named.filter(|(_, list)| !list.is_empty()) {
+        Some((manifest, entries)) => declared_resources(kind, root, entries, &manifest.bundle_dependencies),
         None => collect(kind, &root.join(kind.key()), Search::Whole),
     }
 }
