@@ -108,14 +108,28 @@ impl Ran {
     }
 }
 
+/// A home and a project of their own, with a file to edit, and a runtime.
+pub(crate) struct World {
+    pub(crate) base: tempfile::TempDir,
+    pub(crate) environment: Environment,
+    pub(crate) runtime: tokio::runtime::Runtime,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        let base = tempfile::tempdir().expect("a folder");
+        let mut environment = Environment::capture().expect("an environment");
+        environment.notices = Notices::new(|_| {});
+        let environment = surroundings(&environment, base.path()).expect("made");
+        std::fs::write(environment.dirs.cwd.join("notes.txt"), "first\nsecond\nthird\n").expect("written");
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+        Self { base, environment, runtime }
+    }
+}
+
 fn run(script: &str, mode: RunMode, client: Client) -> Ran {
-    let base = tempfile::tempdir().expect("a folder");
-    let mut environment = Environment::capture().expect("an environment");
-    environment.notices = Notices::new(|_| {});
-    let environment = surroundings(&environment, base.path()).expect("made");
+    let World { base, environment, runtime } = World::new();
     let root = environment.dirs.cwd.clone();
-    std::fs::write(root.join("notes.txt"), "first\nsecond\nthird\n").expect("written");
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     tokio::task::LocalSet::new().block_on(&runtime, async {
         let ambient = Ambient::system();
         let entries = EntryConnector::open(None, "2.x", 2, ambient.clone()).expect("a store");

@@ -1,22 +1,16 @@
 //! Runs that clients start and decide about; each test names the section that it checks.
 
-use crate::RUNS;
 use crate::peer::{Peer, Served, script, serving};
+use crate::{RUNS, World};
 use pijs_environment::Ambient;
 use pijs_rummy::{RummySession, SessionOptions, server, session};
-use pijs_runtime::throwaway::surroundings;
-use pijs_runtime::{Environment, Interface, Notices};
+use pijs_runtime::Interface;
 use serde_json::{Value, json};
 
 /// Follows rummy's plugin guide, "RPC Methods" and "Run Lifecycle via Primitives": handshake, start of a run, proposals by `set`, queries, refusals.
 pub(crate) fn clients_start_runs_and_resolve_proposals() {
-    let base = tempfile::tempdir().expect("a folder");
-    let mut environment = Environment::capture().expect("an environment");
-    environment.notices = Notices::new(|_| {});
-    let environment = surroundings(&environment, base.path()).expect("made");
+    let World { base: _base, environment, runtime } = World::new();
     let root = environment.dirs.cwd.clone();
-    std::fs::write(root.join("notes.txt"), "first\nsecond\nthird\n").expect("written");
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     tokio::task::LocalSet::new().block_on(&runtime, async {
         let mut options = SessionOptions::default();
         options.config.permissions.allow = ["read", "write", "exec"].map(str::to_owned).to_vec();

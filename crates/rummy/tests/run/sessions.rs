@@ -1,7 +1,7 @@
 //! Runs in a whole session: rules, verdicts, ledger, tape, and the order of hooks.
 
 use crate::peer::script;
-use crate::{Client, RUNS};
+use crate::{Client, RUNS, World};
 use pijs_dialect_rummy::Writer;
 use pijs_rummy::{RummySession, RunFlags, RunMode, RunOutcome, RunRequest, SessionOptions};
 use pijs_runtime::tape::ReplayStage;
@@ -19,13 +19,8 @@ pub(crate) struct SessionRan {
 
 /// Runs a recorded model in a session with everything accepted.
 pub(crate) fn in_session(model: &str, adapt: impl FnOnce(&Environment, &mut SessionOptions)) -> SessionRan {
-    let base = tempfile::tempdir().expect("a folder");
-    let mut environment = Environment::capture().expect("an environment");
-    environment.notices = Notices::new(|_| {});
-    let environment = surroundings(&environment, base.path()).expect("made");
+    let World { base: _base, environment, runtime } = World::new();
     let root = environment.dirs.cwd.clone();
-    std::fs::write(root.join("notes.txt"), "first\nsecond\nthird\n").expect("written");
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     tokio::task::LocalSet::new().block_on(&runtime, async {
         let mut options = SessionOptions::default();
         options.config.permissions.allow = ["read", "write", "exec", "verdict"].map(str::to_owned).to_vec();
