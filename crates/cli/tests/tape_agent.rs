@@ -87,7 +87,7 @@ fn a_loop_that_goes_another_way_is_named_where_it_does() {
     let out = fs::File::create(&other).expect("a file");
     let mut written = TapeWriter::new(out, &reader.header().clone()).expect("a header");
     let mut changed = 0;
-    while let Some(record) = reader.next() {
+    for record in reader {
         let record = record.expect("a record");
         match record.event {
             Event::Blob(blob) => written.append_blob(&blob).expect("written"),
