@@ -83,7 +83,7 @@ fn a_loop_that_goes_another_way_is_named_where_it_does() {
     let tape = record(&world, TOOLS, &["verdict-word"], &ALLOWED);
     // The shell prints something else on this tape.
     let other = world.path().join("other.tape");
-    let mut reader = TapeReader::new(fs::File::open(&tape).expect("a tape")).expect("a tape");
+    let reader = TapeReader::new(fs::File::open(&tape).expect("a tape")).expect("a tape");
     let out = fs::File::create(&other).expect("a file");
     let mut written = TapeWriter::new(out, &reader.header().clone()).expect("a header");
     let mut changed = 0;

@@ -172,7 +172,7 @@ pub(crate) fn ten_clients_have_a_run_each_and_nothing_is_mixed() {
             }
         });
         let peers = futures_util::future::join_all(clients).await;
-        let project = |number: usize| (number % 2, number % 4 == 0);
+        let project = |number: usize| (number % 2, number.is_multiple_of(4));
         for (number, mut peer) in peers.into_iter().enumerate() {
             let of_project = (0..10).filter(|other| project(*other) == project(number));
             let mut expected: Vec<String> = of_project.map(|other| format!("run{other}")).collect();
@@ -183,7 +183,8 @@ pub(crate) fn ten_clients_have_a_run_each_and_nothing_is_mixed() {
                 .flatten()
                 .filter_map(|row| row["run"].as_str().map(str::to_owned))
                 .collect();
-            (expected.sort(), listed.sort());
+            expected.sort();
+            listed.sort();
             assert_eq!(listed, expected, "client {number}");
             assert!(peer.runs.iter().all(|run| expected.contains(run)), "client {number} heard of {:?}", peer.runs);
             let foreign = (0..10).find(|other| project(*other) != project(number)).expect("there is one");
