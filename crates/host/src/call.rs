@@ -173,7 +173,7 @@ impl Host {
 
     /// Somebody who waits from now on.
     fn waiter<T>(&self, done: oneshot::Sender<Result<T, Termination>>) -> Waiter<T> {
-        Waiter::new(done, self.0.timer.now().elapsed_us)
+        Waiter::new(done, self.0.services.timer.now().elapsed_us)
     }
 
     /// Queues a message and runs what is ready.

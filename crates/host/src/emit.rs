@@ -78,11 +78,11 @@ impl Host {
     async fn emit_to_others(&self, event: Event, teller: Option<&ExtensionId>, between: &mut Between<'_>) -> Outcome {
         let starts = event.name() == "session_start";
         if starts {
-            self.0.session_started.set(true);
+            self.0.session.started.set(true);
         }
         let outcome = self.emit_trimmed(event, teller, between).await;
         if starts {
-            self.0.dispatcher.gate().end_loads();
+            self.0.services.dispatcher.gate().end_loads();
         }
         outcome
     }
@@ -108,10 +108,10 @@ impl Host {
 
     async fn go_round(&self, event: &Event, targets: Vec<Target>, between: &mut Between<'_>) -> Outcome {
         let mut round = Round::new(event);
-        if self.0.rounds.get() == 0 {
+        if self.0.events.emitting.get() == 0 {
             self.slots().iter().for_each(|slot| slot.cell.borrow_mut().registry.forget_removed());
         }
-        let _under_way = UnderWay::begin(&self.0.rounds);
+        let _under_way = UnderWay::begin(&self.0.events.emitting);
         for target in targets {
             let slot = &target.slot;
             let Answered { result, place } = match self.call_handler(event, &round, &target).await {
@@ -161,7 +161,7 @@ impl Host {
 
     /// An answer that the host gives in place of an extension, now.
     fn answered(&self, result: EventResult) -> Answered<EventResult> {
-        Answered { result, place: self.0.handler_order.enter() }
+        Answered { result, place: self.0.events.handler_order.enter() }
     }
 
     /// The capability that this result would need and its extension does not hold.
@@ -196,7 +196,7 @@ impl Host {
         let Some(handle) = target.handle else { return Some(Ok(self.answered(missed(target, event)))) };
         {
             let extension = slot.cell.borrow();
-            if extension.generation != target.generation {
+            if extension.link.generation != target.generation {
                 let decides = extension.status != Status::Retired && events::is_decided(event.name());
                 return (decides && guard!(HostReplacedRealm)).then(|| Ok(self.answered(missed(target, event))));
             }
@@ -219,7 +219,8 @@ impl Host {
             mutable: round.mutable().iter().map(|member| (*member).to_owned()).collect(),
         };
         let (sender, receiver) = oneshot::channel();
-        let waiter = Waiter::new(sender, self.0.timer.now().elapsed_us).of_start(START_EVENTS.contains(&event.name()));
+        let waiter =
+            Waiter::new(sender, self.0.services.timer.now().elapsed_us).of_start(START_EVENTS.contains(&event.name()));
         slot.cell.borrow_mut().pending.events.insert(event_id, waiter);
         self.post(slot, Message::EventHook(hook));
         self.ingest();
@@ -250,7 +251,7 @@ impl Drop for UnderWay<'_> {
 /// Handlers of an event in one extension, and its place if they are missed.
 fn targets(slot: &Rc<Slot>, event: &str) -> Vec<Target> {
     let extension = slot.cell.borrow();
-    let target = |entry, handle| Target { slot: Rc::clone(slot), generation: extension.generation, entry, handle };
+    let target = |entry, handle| Target { slot: Rc::clone(slot), generation: extension.link.generation, entry, handle };
     let mut targets = Vec::new();
     if extension.status == Status::Live {
         targets.extend(extension.registry.handlers(event).map(|(entry, spec)| target(entry, Some(spec.handle))));

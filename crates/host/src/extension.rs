@@ -88,53 +88,86 @@ pub(crate) struct Slot {
     pub(crate) changed: Notify,
 }
 
-/// One loaded package.
+/// One loaded package: its realm, its loop, its registrations.
 pub(crate) struct Extension {
     pub(crate) package: Rc<Package>,
     pub(crate) caller: Caller,
+    pub(crate) link: RealmLink,
+    pub(crate) ticks: TickLoop<Arrival>,
+    pub(crate) status: Status,
+    /// Set while it loads before those in front of it have; until they have, the host keeps back what comes in load order.
+    pub(crate) ahead: Option<Ahead>,
+    pub(crate) registry: Registry,
+    pub(crate) ears: Ears,
+    pub(crate) pending: Pending,
+    pub(crate) progress: WorkProgress,
+    pub(crate) restart: RestartState,
+    max_timers: usize,
+}
+
+/// The realm of an extension and the state of the wire to it. Without a realm the extension is stopped.
+pub(crate) struct RealmLink {
     pub(crate) realm: Option<Box<dyn Realm>>,
     pub(crate) stop: Option<Arc<dyn Fn() + Send + Sync>>,
     pub(crate) watch: Option<Box<dyn Watch>>,
     /// Rings when the realm needs its host.
     pub(crate) bell: Arc<Bell>,
-    /// The turn that goes on by itself; until it is over the realm gets nothing else.
+    /// The turn that continues by itself; until it is over the realm gets nothing else.
     pub(crate) running: Option<Running>,
     #[cfg(target_os = "linux")]
     death: Option<crate::attend::Watch>,
-    pub(crate) ticks: TickLoop<Arrival>,
-    /// Counts realms; what belongs to an earlier one is dropped.
+    /// Counts realms; messages of an earlier one are dropped.
     pub(crate) generation: u32,
-    pub(crate) status: Status,
-    /// It is retired, and what it kept works on, with the listeners of its realm.
-    pub(crate) lingers: bool,
-    /// It loads before those in front of it have; until they have, the host keeps back what comes in load order.
-    pub(crate) ahead: Option<Ahead>,
-    pub(crate) registry: Registry,
-    pub(crate) missing: Missing,
-    pub(crate) ears: Ears,
-    /// What it emitted and others have not run.
-    pub(crate) backlog: Backlog,
-    pub(crate) pending: Pending,
+    /// Start of the current turn in microseconds, while it runs.
+    pub(crate) turn_since_us: Option<u64>,
     /// Version of the readable state that the realm has.
     pub(crate) seen_state: u64,
+    /// Numbers of the signals that the realm knows.
+    pub(crate) signals: BTreeSet<u32>,
+}
+
+impl RealmLink {
+    fn new(wake: Arc<Notify>) -> Self {
+        Self {
+            realm: None,
+            stop: None,
+            watch: None,
+            bell: Bell::new(wake),
+            running: None,
+            #[cfg(target_os = "linux")]
+            death: None,
+            generation: 0,
+            turn_since_us: None,
+            seen_state: 0,
+            signals: BTreeSet::new(),
+        }
+    }
+}
+
+/// Work of an extension that is under way, and how far it has come.
+pub(crate) struct WorkProgress {
+    /// Emissions of this extension that others have not handled yet.
+    pub(crate) backlog: Backlog,
     /// Asynchronous hostcalls that have not ended.
     pub(crate) open_calls: usize,
-    /// When the latest turn began, while it runs.
-    pub(crate) turn_since_us: Option<u64>,
+    /// Open calls that only listen.
+    pub(crate) listening: Listening,
+    /// Time since which nothing has moved while a caller waits.
+    pub(crate) lull: Lull,
+    /// Errors and lines reported in this turn of the agent.
+    pub(crate) reported: Reported,
     /// Macrotasks that have run.
     pub(crate) turns_over: usize,
-    /// What it has had reported in this turn of the agent.
-    pub(crate) reported: Reported,
-    /// Those of the open calls that listen.
-    pub(crate) listening: Listening,
-    /// Since when nothing has moved while somebody waits.
-    pub(crate) lull: Lull,
+}
+
+/// What an extension had before its realm ended, and what its ends lead to.
+pub(crate) struct RestartState {
+    pub(crate) missing: Missing,
     pub(crate) ends: Ends,
-    /// What the last end of a realm leads to.
+    /// Consequence of the last end of a realm.
     pub(crate) sequel: Sequel,
-    /// Numbers of the signals that the realm was told about.
-    pub(crate) signals: BTreeSet<u32>,
-    max_timers: usize,
+    /// It is retired, and what it kept works on, with the listeners of its realm.
+    pub(crate) lingers: bool,
 }
 
 /// What an extension had when its realm ended. Nothing is missing any more once all its entries are back.
@@ -208,32 +241,26 @@ impl Extension {
             registry: Registry::with_entries(package.entries.len()),
             package,
             caller,
-            realm: None,
-            stop: None,
-            watch: None,
-            bell: Bell::new(wake),
-            running: None,
-            #[cfg(target_os = "linux")]
-            death: None,
+            link: RealmLink::new(wake),
             ticks: TickLoop::new(TickOptions { max_timers }),
-            generation: 0,
             status: Status::Loading,
-            lingers: false,
             ahead: None,
-            missing: Missing::default(),
             ears: Ears::default(),
-            backlog: Backlog::default(),
             pending: Pending::default(),
-            seen_state: 0,
-            open_calls: 0,
-            turn_since_us: None,
-            turns_over: 0,
-            reported: Reported::default(),
-            listening: Listening::new(),
-            lull: Lull::default(),
-            ends: Ends::default(),
-            sequel: Sequel::Restart(Duration::ZERO),
-            signals: BTreeSet::new(),
+            progress: WorkProgress {
+                backlog: Backlog::default(),
+                open_calls: 0,
+                listening: Listening::new(),
+                lull: Lull::default(),
+                reported: Reported::default(),
+                turns_over: 0,
+            },
+            restart: RestartState {
+                missing: Missing::default(),
+                ends: Ends::default(),
+                sequel: Sequel::Restart(Duration::ZERO),
+                lingers: false,
+            },
             max_timers,
         }
     }
@@ -241,45 +268,46 @@ impl Extension {
     /// Moves a new realm in.
     pub(crate) fn move_in(&mut self, opened: OpenedRealm, watch: Option<Box<dyn Watch>>, wake: Arc<Notify>) {
         // A new one: whoever still holds the old one rings for a realm that is gone.
-        self.bell = Bell::new(wake);
+        self.link.bell = Bell::new(wake);
         #[cfg(target_os = "linux")]
         {
-            self.death = opened.realm.death().and_then(|process| crate::attend::Watch::death(process, &self.bell));
+            self.link.death =
+                opened.realm.death().and_then(|process| crate::attend::Watch::death(process, &self.link.bell));
         }
-        self.realm = Some(opened.realm);
-        self.stop = Some(opened.stop);
-        self.watch = watch;
+        self.link.realm = Some(opened.realm);
+        self.link.stop = Some(opened.stop);
+        self.link.watch = watch;
     }
 
     /// The end of its realm as it is counted. Called before the realm is taken down.
     pub(crate) fn end_of(&self, reason: &Termination, now_us: u64) -> End {
-        let stopped = self.turn_since_us.filter(|_| matches!(reason, Termination::Timeout { .. }));
+        let stopped = self.link.turn_since_us.filter(|_| matches!(reason, Termination::Timeout { .. }));
         let took_us = stopped.map_or(0, |since_us| now_us.saturating_sub(since_us));
         End { at_us: now_us, took_us, at_start: self.pending.is_start() }
     }
 
     /// Discards the realm and answers everything that waited for it.
     pub(crate) fn take_down(&mut self, reason: &Termination) {
-        self.realm = None;
-        self.stop = None;
-        self.watch = None;
-        self.running = None;
-        self.turn_since_us = None;
+        self.link.realm = None;
+        self.link.stop = None;
+        self.link.watch = None;
+        self.link.running = None;
+        self.link.turn_since_us = None;
         #[cfg(target_os = "linux")]
         {
-            self.death = None;
+            self.link.death = None;
         }
-        self.generation += 1;
-        self.open_calls = 0;
-        self.listening.clear();
-        self.lull = Lull::default();
+        self.link.generation += 1;
+        self.progress.open_calls = 0;
+        self.progress.listening.clear();
+        self.progress.lull = Lull::default();
         if let Some(ahead) = &mut self.ahead {
             *ahead = Ahead::default();
         }
         if self.status == Status::Live {
-            self.missing.events.extend(self.registry.events().map(|(entry, event)| (event.to_owned(), entry)));
-            self.missing.commands.extend(self.registry.commands().map(|(_, spec)| spec.name.clone()));
-            self.missing.tools.extend(self.registry.tools().map(|(_, spec)| spec.name.clone()));
+            self.restart.missing.events.extend(self.registry.events().map(|(entry, event)| (event.to_owned(), entry)));
+            self.restart.missing.commands.extend(self.registry.commands().map(|(_, spec)| spec.name.clone()));
+            self.restart.missing.tools.extend(self.registry.tools().map(|(_, spec)| spec.name.clone()));
         }
         if self.status != Status::Retired {
             self.status = Status::Stopped;
@@ -287,8 +315,8 @@ impl Extension {
         self.ticks = TickLoop::new(TickOptions { max_timers: self.max_timers });
         self.registry = Registry::with_entries(self.package.entries.len());
         self.ears.deafen();
-        self.seen_state = 0;
-        self.signals.clear();
+        self.link.seen_state = 0;
+        self.link.signals.clear();
         std::mem::take(&mut self.pending).end(reason);
     }
 
@@ -302,7 +330,7 @@ impl Extension {
         match self.status {
             Status::Live => self.registry.has_handler(event) || self.is_missed(event),
             Status::Loading | Status::Stopped | Status::Reviving => {
-                self.missing.entries(event).next().is_some() && guard!(HostAwaitDecider)
+                self.restart.missing.entries(event).next().is_some() && guard!(HostAwaitDecider)
             }
             Status::Disabled => self.is_missed(event),
             Status::Retired => false,
@@ -313,7 +341,11 @@ impl Extension {
     /// decided failed to load. What it guarded then passes no more than if its handler had thrown.
     pub(crate) fn is_missed(&self, event: &str) -> bool {
         matches!(self.status, Status::Live | Status::Disabled)
-            && self.missing.entries(event).any(|entry| self.registry.handlers(event).all(|(other, _)| other != entry))
+            && self
+                .restart
+                .missing
+                .entries(event)
+                .any(|entry| self.registry.handlers(event).all(|(other, _)| other != entry))
             && events::is_decided(event)
             && guard!(HostMissingDecider)
     }
@@ -322,12 +354,12 @@ impl Extension {
     pub(crate) fn missed_tools(&self) -> impl Iterator<Item = &String> {
         let is_there = |name: &&String| self.registry.tools().any(|(_, spec)| spec.name == **name);
         let is_away = self.status != Status::Retired && guard!(HostMissingTools);
-        self.missing.tools.iter().filter(move |name| is_away && !is_there(name))
+        self.restart.missing.tools.iter().filter(move |name| is_away && !is_there(name))
     }
 
     /// Takes note of the turn of a delta that is asked about next.
     pub(crate) fn hold_running(&mut self, delta: &StreamDelta) {
-        self.running = Some(Running {
+        self.link.running = Some(Running {
             was_delta: true,
             held: Some(HeldDelta { delta: delta.clone(), spent_us: 0 }),
             #[cfg(target_os = "linux")]
@@ -337,7 +369,7 @@ impl Extension {
 
     /// Returns the delta whose turn is under way although the host was not asked about it.
     pub(crate) fn held(&mut self) -> Option<&mut HeldDelta> {
-        self.running.as_mut()?.held.as_mut()
+        self.link.running.as_mut()?.held.as_mut()
     }
 
     /// Takes note of a turn that goes on by itself.
@@ -345,23 +377,23 @@ impl Extension {
         #[cfg(target_os = "linux")]
         {
             use pijs_realm::Attention;
-            let running = self.running.get_or_insert(Running { was_delta, held: None, watch: None });
-            match self.realm.as_deref().and_then(Realm::attention) {
+            let running = self.link.running.get_or_insert(Running { was_delta, held: None, watch: None });
+            match self.link.realm.as_deref().and_then(Realm::attention) {
                 // A watch would wake a thread at each word that is said.
                 Some(Attention::AtOnce) => {
                     running.watch = None;
-                    self.bell.ring();
+                    self.link.bell.ring();
                 }
-                Some(Attention::When { by, .. }) if running.watch.is_some() => self.bell.set_time(by),
+                Some(Attention::When { by, .. }) if running.watch.is_some() => self.link.bell.set_time(by),
                 Some(Attention::When { socket, by }) => {
-                    running.watch = Some(crate::attend::Watch::turn(socket, by, &self.bell))
+                    running.watch = Some(crate::attend::Watch::turn(socket, by, &self.link.bell))
                 }
                 None => {}
             }
         }
         #[cfg(not(target_os = "linux"))]
         {
-            self.running = Some(Running { was_delta, held: None });
+            self.link.running = Some(Running { was_delta, held: None });
         }
     }
 

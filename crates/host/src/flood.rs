@@ -77,8 +77,8 @@ const TURNS: &[&str] = &["agent_start", "turn_start", "agent_end", "session_shut
 impl Host {
     /// Whether a report is passed on.
     pub(crate) fn fate(&self, slot: &Rc<Slot>, kind: &ReportKind) -> Fate {
-        let budget = self.0.options.reports;
-        match slot.cell.borrow_mut().reported.take(kind, budget) {
+        let budget = self.0.services.options.reports;
+        match slot.cell.borrow_mut().progress.reported.take(kind, budget) {
             _ if !guard!(ReportBudget) => Fate::Passes,
             fate => fate,
         }
@@ -86,7 +86,8 @@ impl Host {
 
     /// Whether one more error is passed on. Nothing is counted.
     fn passes_error(&self, slot: &Rc<Slot>) -> bool {
-        slot.cell.borrow().reported.has_room_for_an_error(self.0.options.reports) || !guard!(ReportBudget)
+        slot.cell.borrow().progress.reported.has_room_for_an_error(self.0.services.options.reports)
+            || !guard!(ReportBudget)
     }
 
     /// Reports what an extension threw, with its place in the source; that is not looked up for what is left out anyway.
@@ -97,7 +98,7 @@ impl Host {
 
     /// What is said in place of the first report that does not pass.
     pub(crate) fn too_many(&self, kind: &ReportKind) -> ReportKind {
-        let ReportBudget { errors, lines } = self.0.options.reports;
+        let ReportBudget { errors, lines } = self.0.services.options.reports;
         let message = match kind {
             ReportKind::Log(_) => format!("it prints more than {lines} lines in one turn; the others are only counted"),
             _ => format!("it reports more than {errors} errors in one turn; the others are only counted"),
@@ -111,8 +112,8 @@ impl Host {
             return;
         }
         for slot in self.slots() {
-            let reported = std::mem::take(&mut slot.cell.borrow_mut().reported);
-            let (errors, lines) = reported.left_out(self.0.options.reports);
+            let reported = std::mem::take(&mut slot.cell.borrow_mut().progress.reported);
+            let (errors, lines) = reported.left_out(self.0.services.options.reports);
             if errors == 0 && lines == 0 {
                 continue;
             }

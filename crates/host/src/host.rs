@@ -78,51 +78,74 @@ use tokio::sync::Notify;
 pub struct Host(pub(crate) Rc<Core>);
 
 pub(crate) struct Core {
+    pub(crate) services: Services,
+    pub(crate) state: ReadableState,
+    pub(crate) slots: RefCell<Vec<Rc<Slot>>>,
+    pub(crate) queue: HostQueue,
+    pub(crate) events: EventState,
+    pub(crate) session: SessionState,
+}
+
+/// Holds what the builder passes in: it stays as it is for the life of the host.
+pub(crate) struct Services {
     pub(crate) modules: Arc<Verified>,
     pub(crate) dispatcher: Arc<Dispatcher>,
     pub(crate) timer: Arc<dyn Timer>,
     pub(crate) options: HostOptions,
     pub(crate) opener: Box<dyn OpenRealm>,
     pub(crate) watchdog: Option<Box<dyn Watchdog>>,
-    pub(crate) state: ReadableState,
     observer: Option<Rc<dyn Observer>>,
     pub(crate) quotes: Quotes,
-    pub(crate) slots: RefCell<Vec<Rc<Slot>>>,
-    /// Sources that some live extension hears; all there is to see for a delta nobody listens to.
-    heard: Cell<ears::Mask>,
+}
+
+/// Completed hostcalls, and the notifications that wake [`Host::drive`] and its callers.
+pub(crate) struct HostQueue {
     completions: RefCell<CompletionQueue<Completion>>,
     sink: CompletionSink<Completion>,
-    /// Work came up outside of [`Host::drive`].
+    /// Notified of work that arises outside of [`Host::drive`].
     pub(crate) wake: Arc<Notify>,
-    /// A turn has ended.
+    /// Notified at the end of each turn.
     turn_over: Notify,
-    counters: Counters,
+    /// Asynchronous hostcalls whose last answer has not been taken in.
+    open_calls: Cell<usize>,
+    /// Time of the last check for callers that wait without progress, in microseconds.
+    pub(crate) polled_us: Cell<u64>,
+}
+
+/// State of events and streamed deltas that are under way.
+#[derive(Default)]
+pub(crate) struct EventState {
+    /// Sources that some live extension listens to; the only thing read for a delta without listeners.
+    listened: Cell<ears::Mask>,
+    /// Events that are being emitted.
+    pub(crate) emitting: Cell<usize>,
+    /// Order of the answers of event handlers.
+    pub(crate) handler_order: Rc<AnswerOrder>,
+    /// Order of the answers of tools.
+    pub(crate) tool_order: Rc<AnswerOrder>,
+    pub(crate) verdict_time: Cell<crate::stream::VerdictTime>,
     subscriptions: RefCell<Vec<Reports>>,
-    /// Counts changes of the MCP servers that extensions registered.
-    mcp_servers: tokio::sync::watch::Sender<u64>,
+}
+
+/// State of the session that extensions see or change.
+#[derive(Default)]
+pub(crate) struct SessionState {
+    counters: Counters,
     flags: RefCell<BTreeMap<String, Value>>,
     /// Signals that some realm may know, with their numbers.
     signals: RefCell<Vec<(WeakSignal, u32)>>,
-    /// What `ctx.signal` is now.
+    /// The value of `ctx.signal`.
     pub(crate) active_signal: RefCell<Option<Signal>>,
-    pub(crate) verdict_time: Cell<crate::stream::VerdictTime>,
-    /// Asynchronous hostcalls whose last answer has not been taken in.
-    open_calls: Cell<usize>,
-    /// Events that go round.
-    pub(crate) rounds: Cell<usize>,
-    /// Of the handlers of events, and of tools.
-    pub(crate) handler_order: Rc<AnswerOrder>,
-    pub(crate) tool_order: Rc<AnswerOrder>,
-    /// `session_start` has been emitted: a restarted extension is told, too.
-    pub(crate) session_started: Cell<bool>,
-    /// Definitions of tools that are known.
+    /// Counts changes of the MCP servers that extensions registered.
+    mcp_servers: tokio::sync::watch::Sender<u64>,
+    /// Known definitions of tools.
     pub(crate) pins: RefCell<Pins>,
-    /// How often all extensions were loaded again.
+    /// Counts reloads of all extensions.
     pub(crate) epoch: Cell<u32>,
-    /// When a person aborted what is still going on.
-    pub(crate) hurried: Cell<Option<u64>>,
-    /// When somebody last looked after those who wait.
-    pub(crate) looked_us: Cell<u64>,
+    /// `session_start` has been emitted; a restarted extension gets it, too.
+    pub(crate) started: Cell<bool>,
+    /// Time of the user's abort of what still runs, in microseconds.
+    pub(crate) aborted_us: Cell<Option<u64>>,
 }
 
 /// An answer to a hostcall on its way back.
@@ -166,39 +189,17 @@ impl Host {
     pub(crate) fn new(builder: HostBuilder) -> Self {
         let (sink, queue) = completion_queue();
         let HostBuilder { modules, dispatcher, timer, options, opener, watchdog, state, observer, quotes } = builder;
-        Self(Rc::new(Core {
-            modules,
-            dispatcher,
-            timer,
-            options,
-            opener,
-            watchdog,
-            state,
-            observer,
-            quotes,
-            slots: RefCell::default(),
-            heard: Cell::new(0),
+        let services = Services { modules, dispatcher, timer, options, opener, watchdog, observer, quotes };
+        let queue = HostQueue {
             completions: RefCell::new(queue),
             sink,
-            wake: Arc::new(Notify::new()),
-            turn_over: Notify::new(),
-            counters: Counters::default(),
-            subscriptions: RefCell::default(),
-            mcp_servers: tokio::sync::watch::channel(0).0,
-            flags: RefCell::default(),
-            signals: RefCell::default(),
-            active_signal: RefCell::default(),
-            verdict_time: Cell::default(),
+            wake: Arc::default(),
+            turn_over: Notify::default(),
             open_calls: Cell::default(),
-            rounds: Cell::default(),
-            handler_order: Rc::default(),
-            tool_order: Rc::default(),
-            pins: RefCell::default(),
-            session_started: Cell::new(false),
-            epoch: Cell::new(0),
-            hurried: Cell::new(None),
-            looked_us: Cell::new(0),
-        }))
+            polled_us: Cell::default(),
+        };
+        let (events, session) = (EventState::default(), SessionState::default());
+        Self(Rc::new(Core { services, state, slots: RefCell::default(), queue, events, session }))
     }
 
     /// Whether an extension has a say in an event: one that is being restarted, too. A payload that is costly to build is
@@ -209,13 +210,13 @@ impl Host {
 
     /// Which pi extensions meet.
     pub fn profile(&self) -> PiProfile {
-        self.0.options.profile
+        self.0.services.options.profile
     }
 
     /// Whether anybody hears deltas of a source: one branch. When not, nothing else happens for a delta.
     #[inline]
     pub fn hears(&self, source: StreamSource) -> bool {
-        self.0.heard.get() & ears::bit(source) != 0
+        self.0.events.listened.get() & ears::bit(source) != 0
     }
 
     /// Tools of all live extensions in load order; of several with one name the first.
@@ -271,7 +272,7 @@ impl Host {
         let names = [Some(invocation), numbered.map(|(name, _)| name)];
         let is_missed = |slot: &Rc<Slot>| {
             let extension = slot.cell.borrow();
-            let had = names.iter().flatten().any(|name| extension.missing.commands.contains(*name));
+            let had = names.iter().flatten().any(|name| extension.restart.missing.commands.contains(*name));
             had && extension.status != Status::Retired && guard!(HostMissingCommands)
         };
         self.0.slots.borrow().iter().any(is_missed)
@@ -279,7 +280,7 @@ impl Host {
 
     /// Flags of all live extensions in load order with their values; of several with one name the first.
     pub fn flags(&self) -> Vec<FlagInfo> {
-        let values = self.0.flags.borrow();
+        let values = self.0.session.flags.borrow();
         let mut found: Vec<FlagInfo> = Vec::new();
         self.each_live(|extension| {
             for (entry, spec) in extension.registry.flags() {
@@ -356,10 +357,10 @@ impl Host {
 
     /// Everybody who listens to reports hears of it.
     fn tell(&self, report: &Report) {
-        if let Some(observer) = &self.0.observer {
+        if let Some(observer) = &self.0.services.observer {
             observer.report(report);
         }
-        let mut subscriptions = self.0.subscriptions.borrow_mut();
+        let mut subscriptions = self.0.events.subscriptions.borrow_mut();
         subscriptions.retain(Reports::is_wanted);
         for subscription in subscriptions.iter() {
             subscription.push(report.clone());
@@ -379,7 +380,7 @@ impl Host {
     /// Sets a flag, as the command line does. Extensions see it from their next turn on.
     pub fn set_flag(&self, name: &str, value: impl Into<Value>) {
         let value = value.into();
-        self.0.flags.borrow_mut().insert(name.to_owned(), value.clone());
+        self.0.session.flags.borrow_mut().insert(name.to_owned(), value.clone());
         self.publish_flag(name, value);
     }
 
@@ -400,9 +401,9 @@ impl Host {
 
     /// Sets what `ctx.signal` is: the signal of the active run, or nothing.
     pub fn set_signal(&self, signal: Option<&Signal>) {
-        self.0.active_signal.replace(signal.cloned());
+        self.0.session.active_signal.replace(signal.cloned());
         if signal.is_none() {
-            self.0.hurried.set(None);
+            self.0.session.aborted_us.set(None);
         }
         let number = signal.map(|signal| {
             for slot in self.slots() {
@@ -416,14 +417,14 @@ impl Host {
     /// Subscribes to reports, from now on.
     pub fn reports(&self) -> Reports {
         let subscription = Reports::new();
-        self.0.subscriptions.borrow_mut().push(subscription.clone());
+        self.0.events.subscriptions.borrow_mut().push(subscription.clone());
         subscription
     }
 
     /// Has what the ledger has queued written. A sink that fails keeps the lines and is offered them again;
     /// the dispatcher refuses what must be written first.
     pub(crate) fn flush_ledger(&self) {
-        self.0.dispatcher.ledger().kick();
+        self.0.services.dispatcher.ledger().kick();
     }
 
     /// One at a time: an extension may register thousands, each with a long text.
@@ -447,9 +448,9 @@ impl Host {
 
     pub(crate) fn enqueue(&self, slot: &Rc<Slot>, arrival: Arrival) {
         let mut extension = slot.cell.borrow_mut();
-        if extension.realm.is_some() {
+        if extension.link.realm.is_some() {
             extension.ticks.enqueue(arrival);
-            self.0.wake.notify_one();
+            self.0.queue.wake.notify_one();
         }
     }
 
@@ -458,15 +459,15 @@ impl Host {
         let number = self.signal_number(signal);
         let generation = {
             let mut extension = slot.cell.borrow_mut();
-            if extension.realm.is_none() || !extension.signals.insert(number) {
+            if extension.link.realm.is_none() || !extension.link.signals.insert(number) {
                 return number;
             }
-            extension.generation
+            extension.link.generation
         };
         let (core, target) = (Rc::downgrade(&self.0), Rc::downgrade(slot));
         signal.on_abort(move || {
             let (Some(core), Some(slot)) = (core.upgrade(), target.upgrade()) else { return };
-            if slot.cell.borrow().generation == generation {
+            if slot.cell.borrow().link.generation == generation {
                 Host(core).post(&slot, Message::SignalAborted { signal: number });
             }
         });
@@ -475,13 +476,13 @@ impl Host {
 
     /// The number of a signal: the same in every realm, so that it can stand in the shared state.
     fn signal_number(&self, signal: &Signal) -> u32 {
-        let mut signals = self.0.signals.borrow_mut();
+        let mut signals = self.0.session.signals.borrow_mut();
         if let Some((_, number)) = signals.iter().find(|(known, _)| known.is(signal)) {
             return *number;
         }
         signals.retain(|(known, _)| !known.is_dead());
-        let number = self.0.counters.signals.get() + 1;
-        self.0.counters.signals.set(number);
+        let number = self.0.session.counters.signals.get() + 1;
+        self.0.session.counters.signals.set(number);
         signals.push((signal.downgrade(), number));
         number
     }
@@ -502,7 +503,7 @@ impl Host {
     /// Works out which sources any live extension hears.
     pub(crate) fn refresh_heard(&self) {
         let heard = self.live_slots().iter().fold(0, |mask, slot| mask | slot.cell.borrow().ears.mask());
-        self.0.heard.set(heard);
+        self.0.events.listened.set(heard);
     }
 
     /// An error with source positions, and the source in its words where those want it.
@@ -515,7 +516,7 @@ impl Host {
 
     /// An error with the grant that cures it, where a refusal caused it.
     fn with_cure(&self, extension: &ExtensionId, mut error: ErrorReport) -> ErrorReport {
-        if let Some(command) = self.0.dispatcher.gate().cure(extension, &error.message) {
+        if let Some(command) = self.0.services.dispatcher.gate().cure(extension, &error.message) {
             error.message.push_str(&format!("{CURE}{command}"));
         }
         error
@@ -540,15 +541,15 @@ impl Host {
     }
 
     pub(crate) fn notify_driver(&self) {
-        self.0.wake.notify_one();
+        self.0.queue.wake.notify_one();
     }
 
     pub(crate) fn next_event_number(&self) -> u64 {
-        next(&self.0.counters.events)
+        next(&self.0.session.counters.events)
     }
 
     pub(crate) fn next_call_number(&self) -> u64 {
-        next(&self.0.counters.calls)
+        next(&self.0.session.counters.calls)
     }
 
     pub(crate) fn slot(&self, index: usize) -> Option<Rc<Slot>> {

@@ -33,7 +33,7 @@ impl Host {
     /// So many packages are about to be loaded, and with 0, that no more are: what can be prepared for them is
     /// ([`OpenRealm::expect`](crate::OpenRealm::expect)).
     pub fn expect(&self, packages: usize) {
-        self.0.opener.expect(packages);
+        self.0.services.opener.expect(packages);
     }
 
     /// Loads a package: makes its realm and runs its entries' factories in order.
@@ -61,12 +61,12 @@ impl Host {
         if self.slots().iter().any(taken) {
             return Err(LoadError::Duplicate(id));
         }
-        self.0.quotes.learn(&id, &package.artifact);
-        let max_timers = self.0.options.limits.timers as usize;
+        self.0.services.quotes.learn(&id, &package.artifact);
+        let max_timers = self.0.services.options.limits.timers as usize;
         let slot = Rc::new(Slot {
             index: self.0.slots.borrow().len(),
-            epoch: self.0.epoch.get(),
-            cell: RefCell::new(Extension::new(package, max_timers, Arc::clone(&self.0.wake))),
+            epoch: self.0.session.epoch.get(),
+            cell: RefCell::new(Extension::new(package, max_timers, Arc::clone(&self.0.queue.wake))),
             changed: Notify::new(),
         });
         self.0.slots.borrow_mut().push(Rc::clone(&slot));
@@ -78,7 +78,7 @@ impl Host {
         let id = slot.cell.borrow().package.id().clone();
         let conflicts = self.reports();
         if !matches!(first, FirstLoad::IsUnderWay(_)) {
-            self.0.dispatcher.gate().begin_load(&id);
+            self.0.services.dispatcher.gate().begin_load(&id);
         }
         let loaded = self.load_persistently(slot, first).await;
         let conflicts = conflicts
@@ -96,7 +96,7 @@ impl Host {
                 Ok(LoadReport { extension: id, entries, conflicts })
             }
             Err(error) => {
-                self.0.dispatcher.gate().end_load(&id);
+                self.0.services.dispatcher.gate().end_load(&id);
                 self.set_status(slot, Status::Disabled);
                 Err(error)
             }
@@ -106,17 +106,17 @@ impl Host {
     /// Gives a stopped extension a new realm. The entries are loaded again and told that the session
     /// starts, reason `reload`.
     pub(crate) async fn revive(&self, slot: &Rc<Slot>) {
-        let sequel = slot.cell.borrow().sequel;
+        let sequel = slot.cell.borrow().restart.sequel;
         if let Sequel::Restart(pause) = sequel
             && !pause.is_zero()
         {
-            self.0.timer.sleep(Wait::Call, pause).await;
+            self.0.services.timer.sleep(Wait::Call, pause).await;
         }
         let id = slot.cell.borrow().package.id().clone();
-        self.0.dispatcher.gate().begin_load(&id);
+        self.0.services.dispatcher.gate().begin_load(&id);
         self.revive_in_load(slot).await;
-        if self.0.session_started.get() {
-            self.0.dispatcher.gate().end_load(&id);
+        if self.0.session.started.get() {
+            self.0.services.dispatcher.gate().end_load(&id);
         }
     }
 
@@ -135,17 +135,17 @@ impl Host {
                 }
                 self.set_status(slot, Status::Live);
                 self.report(slot, None, ReportKind::Restarted);
-                if self.0.session_started.get() {
+                if self.0.session.started.get() {
                     self.emit_to(slot, &Event::new("session_start").with("reason", "reload")).await;
                 }
                 let mut extension = slot.cell.borrow_mut();
                 if is_whole && extension.status == Status::Live {
-                    extension.missing = Missing::default();
+                    extension.restart.missing = Missing::default();
                 }
             }
             // `end` has counted and reported it.
             Err(LoadError::Ended { .. }) => {
-                let sequel = slot.cell.borrow().sequel;
+                let sequel = slot.cell.borrow().restart.sequel;
                 self.set_status(slot, if sequel == Sequel::Quarantine { Status::Disabled } else { Status::Stopped });
             }
             Err(LoadError::Realm { error, .. }) if error.is_death() && self.count_end(slot) != Sequel::Quarantine => {
@@ -160,16 +160,16 @@ impl Host {
 
     /// Counts the end of a realm that was not made yet, and says what follows.
     fn count_end(&self, slot: &Rc<Slot>) -> Sequel {
-        let now_us = self.0.timer.now().elapsed_us;
+        let now_us = self.0.services.timer.now().elapsed_us;
         let mut extension = slot.cell.borrow_mut();
         let end = End { at_us: now_us, ..End::default() };
-        extension.sequel = extension.ends.count(end, self.0.options.restarts);
-        extension.sequel
+        extension.restart.sequel = extension.restart.ends.count(end, self.0.services.options.restarts);
+        extension.restart.sequel
     }
 
     /// The realm is gone: answers everybody who waits and sees to a new one.
     pub(crate) fn end(&self, slot: &Rc<Slot>, reason: &Termination) {
-        self.end_and(slot, reason, |extension, end, policy| extension.ends.count(end, policy));
+        self.end_and(slot, reason, |extension, end, policy| extension.restart.ends.count(end, policy));
     }
 
     /// The same on a delta. Strikes see to it that it does not go on for ever: what they mute is no reason to lose the
@@ -184,8 +184,8 @@ impl Host {
         reason: &Termination,
         count: impl FnOnce(&mut Extension, End, RestartPolicy) -> Sequel,
     ) {
-        let policy = self.0.options.restarts;
-        let now_us = self.0.timer.now().elapsed_us;
+        let policy = self.0.services.options.restarts;
+        let now_us = self.0.services.timer.now().elapsed_us;
         self.report_kept_back(slot);
         let (id, sequel, ends) = {
             let mut extension = slot.cell.borrow_mut();
@@ -193,20 +193,20 @@ impl Host {
             let was_loading = matches!(extension.status, Status::Loading | Status::Reviving);
             extension.take_down(reason);
             let sequel = count(&mut extension, end, policy);
-            extension.sequel = sequel;
+            extension.restart.sequel = sequel;
             match sequel {
                 // Whoever loads it decides what becomes of it.
                 _ if was_loading => extension.status = Status::Loading,
                 Sequel::Restart(_) => {}
                 Sequel::Quarantine => extension.status = Status::Disabled,
             }
-            (extension.package.id().clone(), sequel, extension.ends.recent())
+            (extension.package.id().clone(), sequel, extension.restart.ends.recent())
         };
         if slot.cell.borrow().status == Status::Retired {
             // Its calls are the successor's name's too: each ends by itself.
             return;
         }
-        self.0.dispatcher.end_extension(&id, &reason.error());
+        self.0.services.dispatcher.end_extension(&id, &reason.error());
         self.refresh_heard();
         self.report(slot, None, ReportKind::Ended(reason.clone()));
         record::ended(&self.0, &slot.cell.borrow().caller, reason);
@@ -225,13 +225,15 @@ impl Host {
     pub fn release(&self, extension: &ExtensionId) -> bool {
         let in_quarantine = |slot: &&Rc<Slot>| {
             let held = slot.cell.borrow();
-            *held.package.id() == *extension && held.status == Status::Disabled && held.sequel == Sequel::Quarantine
+            *held.package.id() == *extension
+                && held.status == Status::Disabled
+                && held.restart.sequel == Sequel::Quarantine
         };
         let Some(slot) = self.slots().iter().find(in_quarantine).cloned() else { return false };
         {
             let mut held = slot.cell.borrow_mut();
-            held.ends.forgive();
-            held.sequel = Sequel::Restart(Duration::ZERO);
+            held.restart.ends.forgive();
+            held.restart.sequel = Sequel::Restart(Duration::ZERO);
         }
         self.set_status(&slot, Status::Stopped);
         self.notify_driver();
@@ -243,7 +245,7 @@ impl Host {
         let over = HostcallError::new(ErrorCode::Timeout, "the session is over").with("reason", "cancelled");
         for slot in self.slots() {
             let id = slot.cell.borrow().package.id().clone();
-            self.0.dispatcher.end_extension(&id, &over);
+            self.0.services.dispatcher.end_extension(&id, &over);
         }
     }
 
@@ -286,13 +288,13 @@ impl Host {
                 Some(FirstLoad::Opens) | None => self.load_realm(slot).await,
             };
             let sequel = match &loaded {
-                Err(LoadError::Ended { reason: Termination::Crashed { .. }, .. }) => slot.cell.borrow().sequel,
+                Err(LoadError::Ended { reason: Termination::Crashed { .. }, .. }) => slot.cell.borrow().restart.sequel,
                 Err(LoadError::Realm { error, .. }) if error.is_death() => self.count_end(slot),
                 _ => return loaded,
             };
             match sequel {
                 Sequel::Quarantine => return loaded,
-                Sequel::Restart(pause) => self.0.timer.sleep(Wait::Call, pause).await,
+                Sequel::Restart(pause) => self.0.services.timer.sleep(Wait::Call, pause).await,
             }
         }
     }
@@ -328,7 +330,7 @@ impl Host {
     /// Has the realm of a slot load one of its entries.
     pub(crate) fn begin_entry(&self, slot: &Rc<Slot>, index: EntryIndex) -> LoadAnswer {
         let (done, answer) = oneshot::channel();
-        let since_us = self.0.timer.now().elapsed_us;
+        let since_us = self.0.services.timer.now().elapsed_us;
         let load = {
             let mut extension = slot.cell.borrow_mut();
             extension.pending.load = Some(LoadWaiter { entry: index, done, since_us });
@@ -353,7 +355,7 @@ impl Host {
     /// Begins to open a realm for a slot, where realms are made concurrently.
     pub(crate) fn begin_realm(&self, slot: &Rc<Slot>) -> Option<Result<Box<dyn OpeningRealm>, LoadError>> {
         let (options, modules) = self.parts_of(slot);
-        let begun = self.0.opener.begin(&options, &modules, self.0.timer.now())?;
+        let begun = self.0.services.opener.begin(&options, &modules, self.0.services.timer.now())?;
         Some(begun.map_err(|error| not_opened(slot, error)))
     }
 
@@ -367,26 +369,31 @@ impl Host {
         let core = &*self.0;
         let extension = slot.cell.borrow();
         // The same for all extensions: their realms may begin as copies of one process.
-        let mut facts = core.options.facts.clone();
+        let mut facts = core.services.options.facts.clone();
         if guard!(RealmTimers) {
             // So that a timer too many is an error where it is made.
-            facts.insert("limits".to_owned(), json!({ "timers": core.options.limits.timers }));
+            facts.insert("limits".to_owned(), json!({ "timers": core.services.options.limits.timers }));
         }
-        facts.insert("profile".to_owned(), core.options.profile.version().into());
-        facts.insert("time_zone".to_owned(), core.options.time_zone.as_str().into());
+        facts.insert("profile".to_owned(), core.services.options.profile.version().into());
+        facts.insert("time_zone".to_owned(), core.services.options.time_zone.as_str().into());
         let options = RealmOptions {
             extension: extension.caller.extension().clone(),
-            limits: core.options.limits.clone(),
-            seed: core.options.seed,
-            clock_step_us: core.options.clock_step_us,
-            time_zone: core.options.time_zone.clone(),
+            limits: core.services.options.limits.clone(),
+            seed: core.services.options.seed,
+            clock_step_us: core.services.options.clock_step_us,
+            time_zone: core.services.options.time_zone.clone(),
             facts,
         };
         let package = &extension.package;
         // Of two modules of one name the earlier counts, so that an extension replaces none of ours.
         let modules = match package.artifact.artifact().component() {
             Some(_) => vec![Arc::clone(&package.artifact)],
-            None => [&core.modules].into_iter().chain(&package.supplied).chain([&package.artifact]).cloned().collect(),
+            None => [&core.services.modules]
+                .into_iter()
+                .chain(&package.supplied)
+                .chain([&package.artifact])
+                .cloned()
+                .collect(),
         };
         (options, modules)
     }
@@ -398,8 +405,8 @@ impl Host {
         let mut door = SyncDoor {
             caller: &caller,
             epoch: slot.epoch,
-            dispatcher: &core.dispatcher,
-            timer: core.timer.as_ref(),
+            dispatcher: &core.services.dispatcher,
+            timer: core.services.timer.as_ref(),
             state: &core.state,
             seen_state: &mut seen_state,
             patience: None,
@@ -409,18 +416,18 @@ impl Host {
             Some(opening) => opening.finish(&mut door)?,
             None => {
                 let (options, modules) = self.parts_of(slot);
-                core.opener.open(&options, modules, core.timer.now(), &mut door)?
+                core.services.opener.open(&options, modules, core.services.timer.now(), &mut door)?
             }
         };
         let booted = std::mem::take(&mut opened.booted);
-        let watch = core.watchdog.as_ref().map(|watchdog| watchdog.watch(Arc::clone(&opened.stop)));
+        let watch = core.services.watchdog.as_ref().map(|watchdog| watchdog.watch(Arc::clone(&opened.stop)));
         {
             let mut extension = slot.cell.borrow_mut();
-            extension.move_in(opened, watch, Arc::clone(&core.wake));
-            extension.seen_state = seen_state;
+            extension.move_in(opened, watch, Arc::clone(&core.queue.wake));
+            extension.link.seen_state = seen_state;
         }
         self.settle(slot, booted);
-        let active = core.active_signal.borrow().clone();
+        let active = core.session.active_signal.borrow().clone();
         if let Some(signal) = active {
             self.hand_in(slot, &signal);
         }

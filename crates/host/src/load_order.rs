@@ -101,7 +101,7 @@ impl Host {
     ) {
         self.expect(packages.len());
         // One package does not ask: the number of cores costs reads of the system's files.
-        let at_once = if packages.len() > 1 { self.0.opener.concurrency() } else { 1 };
+        let at_once = if packages.len() > 1 { self.0.services.opener.concurrency() } else { 1 };
         if at_once > 1 {
             self.load_at_once(packages, at_once, take).await;
         } else {
@@ -162,7 +162,7 @@ impl Host {
             ahead.core = core;
         }
         let id = slot.cell.borrow().package.id().clone();
-        self.0.dispatcher.gate().begin_load(&id);
+        self.0.services.dispatcher.gate().begin_load(&id);
         let begun = self.begin_realm(&slot).transpose();
         // The others begin, too, while this one's process does.
         tokio::task::yield_now().await;

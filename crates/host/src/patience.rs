@@ -10,7 +10,7 @@
 
 use crate::answer_order::AnswerOrder;
 use crate::emit::plain_error;
-use crate::extension::{Answered, Extension, Loaded, Pending, Slot, Status};
+use crate::extension::{Answered, Extension, Loaded, Pending, Slot, Status, WorkProgress};
 use crate::host::Host;
 use crate::load_order::Ahead;
 use pijs_protocol::message::{CallbackResult, EventResult, SlashResult, ToolResult};
@@ -139,13 +139,13 @@ impl Host {
     /// A person aborts: whoever waits for an extension now, and until the run has ended, waits for
     /// [`WaitBudget::abort_us`] at most.
     pub fn hurry(&self) {
-        self.0.hurried.set(Some(self.0.timer.now().elapsed_us));
+        self.0.session.aborted_us.set(Some(self.0.services.timer.now().elapsed_us));
         self.notify_driver();
     }
 
     /// The same now and then, for a driver that is never at rest because somebody else is busy for ever.
     pub(crate) fn lose_patience_now_and_then(&self) {
-        if self.0.timer.now().elapsed_us.saturating_sub(self.0.looked_us.get()) >= NOW_AND_THEN_US {
+        if self.0.services.timer.now().elapsed_us.saturating_sub(self.0.queue.polled_us.get()) >= NOW_AND_THEN_US {
             self.lose_patience();
         }
     }
@@ -153,14 +153,14 @@ impl Host {
     /// Ends what has been waited for too long. Answers when to look again, and whether anything ended.
     pub(crate) fn lose_patience(&self) -> (Option<Duration>, bool) {
         if self.0.slots.borrow().iter().all(|slot| slot.cell.borrow().pending.is_empty()) {
-            if self.0.active_signal.borrow().is_none() {
-                self.0.hurried.set(None);
+            if self.0.session.active_signal.borrow().is_none() {
+                self.0.session.aborted_us.set(None);
             }
             return (None, false);
         }
         let slots = self.slots();
-        let now_us = self.0.timer.now().elapsed_us;
-        self.0.looked_us.set(now_us);
+        let now_us = self.0.services.timer.now().elapsed_us;
+        self.0.queue.polled_us.set(now_us);
         let has_person = self.0.state.get("hasUI") == Some(Value::Bool(true));
         let movers = slots.iter().filter(|slot| slot.cell.borrow().moves()).count();
         let (mut next, mut acted) = (None, false);
@@ -176,9 +176,9 @@ impl Host {
                 Some(at) => next = earlier(next, at),
                 None => {}
             }
-            if let Some(asked_us) = self.0.hurried.get().filter(|_| guard!(HookAbort)) {
-                let patience_us = self.0.options.waits.abort_us;
-                let orders = (&self.0.handler_order, &self.0.tool_order);
+            if let Some(asked_us) = self.0.session.aborted_us.get().filter(|_| guard!(HookAbort)) {
+                let patience_us = self.0.services.options.waits.abort_us;
+                let orders = (&self.0.events.handler_order, &self.0.events.tool_order);
                 let (late, left) = slot.cell.borrow_mut().pending.give_up(asked_us, patience_us, now_us, orders);
                 acted |= late;
                 next = left.map_or(next, |at| earlier(next, at));
@@ -192,13 +192,13 @@ impl Host {
     fn due(&self, slot: &Rc<Slot>, now_us: u64, others_move: bool, has_person: bool) -> Option<u64> {
         let mut extension = slot.cell.borrow_mut();
         if extension.pending.is_empty() {
-            extension.lull = Lull::default();
+            extension.progress.lull = Lull::default();
             return None;
         }
         let prospect = extension.prospect(others_move, has_person);
-        extension.lull.note(prospect, now_us);
-        let waits = self.0.options.waits;
-        let Extension { lull, pending, .. } = &*extension;
+        extension.progress.lull.note(prospect, now_us);
+        let waits = self.0.services.options.waits;
+        let Extension { progress: WorkProgress { lull, .. }, pending, .. } = &*extension;
         let by = |since: Option<u64>, still: Option<u64>, patience_us: u64| {
             Some(since?.max(still?).saturating_add(patience_us))
         };
@@ -220,7 +220,7 @@ fn earlier(one: Option<u64>, other: u64) -> Option<u64> {
 impl Extension {
     /// Whether something is under way that ends by itself.
     fn moves(&self) -> bool {
-        self.running.is_some() || !self.ticks.is_idle() || self.open_calls > self.listening.len()
+        self.link.running.is_some() || !self.ticks.is_idle() || self.progress.open_calls > self.progress.listening.len()
     }
 
     fn prospect(&self, others_move: bool, has_person: bool) -> Prospect {
@@ -229,7 +229,7 @@ impl Extension {
             Prospect::Moves
         } else if is_asked {
             Prospect::Person
-        } else if others_move || self.ticks.live_timers() > 0 || !self.listening.is_empty() {
+        } else if others_move || self.ticks.live_timers() > 0 || !self.progress.listening.is_empty() {
             Prospect::Waits
         } else {
             Prospect::Nothing

@@ -37,7 +37,7 @@ struct Withheld {
 impl Host {
     /// Holds an extension to the definitions that are known; before it is loaded.
     pub fn pin_tools(&self, extension: &ExtensionId, digests: Digests) {
-        self.0.pins.borrow_mut().pinned.insert(extension.clone(), digests);
+        self.0.session.pins.borrow_mut().pinned.insert(extension.clone(), digests);
     }
 
     /// The definitions that an extension's tools have now.
@@ -49,17 +49,17 @@ impl Host {
     /// Asks about the tools that were left out; those a person agrees to are there from now on. What is not agreed to
     /// stays out, and the user is told. Answers whose definitions are other ones now.
     pub async fn settle_tools(&self) -> Vec<ExtensionId> {
-        let withheld = std::mem::take(&mut self.0.pins.borrow_mut().withheld);
+        let withheld = std::mem::take(&mut self.0.session.pins.borrow_mut().withheld);
         let mut changed = Vec::new();
         for Withheld { slot, entry, spec } in withheld {
             let caller = slot.cell.borrow().caller.clone();
             let name = spec.name.clone();
             let what = format!("describe its tool {name:?} to the model in another way than before");
             let says = told(&spec);
-            let agreed = self.0.dispatcher.gate().consult(&caller, "tools", what, &says).await;
+            let agreed = self.0.services.dispatcher.gate().consult(&caller, "tools", what, &says).await;
             record::redefined(&self.0, &caller, &name, agreed);
             if agreed {
-                if let Some(pinned) = self.0.pins.borrow_mut().pinned.get_mut(caller.extension()) {
+                if let Some(pinned) = self.0.session.pins.borrow_mut().pinned.get_mut(caller.extension()) {
                     pinned.insert(name.clone(), tool_digest(&spec));
                 }
                 slot.cell.borrow_mut().registry.add(entry, Registration::Tool(spec));
@@ -83,13 +83,13 @@ impl Host {
         if !guard!(ToolsPinnedDefinition) {
             return false;
         }
-        let mut pins = self.0.pins.borrow_mut();
+        let mut pins = self.0.session.pins.borrow_mut();
         let extension = slot.cell.borrow().package.id().clone();
         let Some(pinned) = pins.pinned.get(&extension) else { return false };
         if pinned.get(&spec.name).is_some_and(|known| *known == tool_digest(spec)) {
             return false;
         }
-        if self.0.dispatcher.gate().speaks_for_itself(&extension) {
+        if self.0.services.dispatcher.gate().speaks_for_itself(&extension) {
             drop(pins);
             record::redefined(&self.0, &slot.cell.borrow().caller, &spec.name, true);
             return false;

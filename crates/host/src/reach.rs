@@ -22,7 +22,7 @@ impl Host {
             return Ok(());
         }
         let caller = self.caller_of(extension);
-        let gate = self.0.dispatcher.gate();
+        let gate = self.0.services.dispatcher.gate();
         let params = Map::from_iter([("url".to_owned(), Value::from(address))]);
         let required = if gate.holds_unasked(&caller.profile, "provider") {
             derive("http", &params).map_err(|error| error.message)?

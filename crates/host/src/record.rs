@@ -29,7 +29,7 @@ pub(crate) struct Abort<'a> {
 
 /// Decides whether an abort counts, and records it either way. The error is for people.
 pub(crate) fn verdict(core: &Core, caller: &Caller, abort: &Abort<'_>) -> Result<(), String> {
-    let decision = core.dispatcher.gate().holds(caller, VERDICT);
+    let decision = core.services.dispatcher.gate().holds(caller, VERDICT);
     let Abort { delta, entry, path, latency_us, retry } = abort;
     let mut data = members(json!({
         "path": path,
@@ -47,7 +47,7 @@ pub(crate) fn verdict(core: &Core, caller: &Caller, abort: &Abort<'_>) -> Result
     if let Some(reason) = decision.reason {
         data.insert("reason".to_owned(), reason.as_str().into());
     }
-    core.dispatcher.ledger().stream_verdict(core.timer.now(), caller, data);
+    core.services.dispatcher.ledger().stream_verdict(core.services.timer.now(), caller, data);
     if decision.allowed {
         return Ok(());
     }
@@ -57,7 +57,7 @@ pub(crate) fn verdict(core: &Core, caller: &Caller, abort: &Abort<'_>) -> Result
 
 /// Whether an extension holds a model-facing capability; a refusal is recorded.
 pub(crate) fn may(core: &Core, caller: &Caller, capability: &'static str) -> bool {
-    let decision = core.dispatcher.gate().holds(caller, capability);
+    let decision = core.services.dispatcher.gate().holds(caller, capability);
     if !guard!(RegistrationCapability) {
         return true;
     }
@@ -188,7 +188,7 @@ pub(crate) fn ended(core: &Core, caller: &Caller, reason: &Termination) {
 }
 
 fn event(core: &Core, caller: &Caller, level: Level, name: &str, message: &str, data: Value) {
-    core.dispatcher.ledger().event(core.timer.now(), caller, level, name, message, members(data));
+    core.services.dispatcher.ledger().event(core.services.timer.now(), caller, level, name, message, members(data));
 }
 
 fn members(value: Value) -> Map<String, Value> {

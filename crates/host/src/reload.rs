@@ -42,7 +42,7 @@ impl Host {
             self.void(slot, Status::Loading);
             self.post(slot, Message::Retired {});
         }
-        self.0.session_started.set(false);
+        self.0.session.started.set(false);
         let mut reports = Vec::new();
         for slot in slots {
             reports.push(self.load_into(&slot, FirstLoad::Stays).await);
@@ -88,8 +88,8 @@ impl Host {
             let comes_back = packages.iter().any(|package| package.id() == slot.cell.borrow().package.id());
             self.retire(slot, lingers && comes_back);
         }
-        self.0.epoch.set(self.0.epoch.get() + 1);
-        self.0.session_started.set(false);
+        self.0.session.epoch.set(self.0.session.epoch.get() + 1);
+        self.0.session.started.set(false);
         let mut reports = Vec::new();
         self.expect(packages.len());
         for package in packages {
@@ -123,7 +123,7 @@ impl Host {
     /// Makes stale what worked on.
     fn end_lingering(&self) {
         for slot in self.slots() {
-            if std::mem::take(&mut slot.cell.borrow_mut().lingers) {
+            if std::mem::take(&mut slot.cell.borrow_mut().restart.lingers) {
                 self.post(&slot, Message::Retired {});
             }
         }
@@ -139,7 +139,7 @@ impl Host {
     }
 
     fn retire(&self, slot: &Rc<Slot>, lingers: bool) {
-        slot.cell.borrow_mut().lingers = lingers;
+        slot.cell.borrow_mut().restart.lingers = lingers;
         self.void(slot, Status::Retired);
         if !lingers {
             self.post(slot, Message::Retired {});
@@ -165,16 +165,16 @@ impl Host {
 
     /// Lets go of retired realms in which nothing is under way.
     pub(crate) fn let_go(&self) {
-        if self.0.epoch.get() == 0 {
+        if self.0.session.epoch.get() == 0 {
             return;
         }
         for slot in self.slots() {
             let mut extension = slot.cell.borrow_mut();
             let is_over = extension.status == Status::Retired
-                && !extension.lingers
-                && extension.realm.is_some()
-                && extension.running.is_none()
-                && extension.open_calls == 0
+                && !extension.restart.lingers
+                && extension.link.realm.is_some()
+                && extension.link.running.is_none()
+                && extension.progress.open_calls == 0
                 && extension.ticks.is_idle()
                 && extension.pending.is_empty();
             if is_over {

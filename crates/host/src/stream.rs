@@ -75,11 +75,11 @@ impl Host {
         let alike = deltas.iter().take_while(|delta| delta.source == first.source).count();
         let deltas = &deltas[..alike.min(most + 1)];
         self.ingest();
-        let begin = self.0.timer.now();
+        let begin = self.0.services.timer.now();
         let mut now = begin;
         let (outcome, passed) = self.ask_all(deltas, begin, &mut now);
-        let spent = self.0.verdict_time.get();
-        self.0.verdict_time.set(VerdictTime {
+        let spent = self.0.events.verdict_time.get();
+        self.0.events.verdict_time.set(VerdictTime {
             deltas: spent.deltas + 1 + passed as u64,
             elapsed_us: spent.elapsed_us + now.elapsed_us.saturating_sub(begin.elapsed_us),
         });
@@ -92,7 +92,7 @@ impl Host {
         let slots = self.0.slots.borrow();
         let mut listening = slots.iter().filter(|slot| slot.cell.borrow().listens(source));
         match (listening.next(), listening.next()) {
-            (Some(slot), None) => slot.cell.borrow().realm.as_deref().map_or(0, Realm::lookahead),
+            (Some(slot), None) => slot.cell.borrow().link.realm.as_deref().map_or(0, Realm::lookahead),
             _ => 0,
         }
     }
@@ -109,14 +109,14 @@ impl Host {
             index += 1;
             let held = slot.cell.borrow_mut().held().map(|held| held.delta.clone());
             if let Some(held) = held.filter(|held| Some(held) != unless) {
-                self.ask(&slot, &[held], &mut self.0.timer.now());
+                self.ask(&slot, &[held], &mut self.0.services.timer.now());
             }
         }
     }
 
     /// What verdicts have cost so far, over all extensions.
     pub fn verdict_time(&self) -> VerdictTime {
-        self.0.verdict_time.get()
+        self.0.events.verdict_time.get()
     }
 
     fn ask_all(&self, deltas: &[StreamDelta], begin: Now, now: &mut Now) -> (StreamOutcome, usize) {
@@ -149,7 +149,7 @@ impl Host {
     /// is read once per extension and delta.
     fn ask(&self, slot: &Rc<Slot>, deltas: &[StreamDelta], now: &mut Now) -> Asked {
         let delta = &deltas[0];
-        let budget = self.0.options.verdict;
+        let budget = self.0.services.options.verdict;
         // Those that cross together have the time of one, and what the begin of the last may be late.
         let slice_us = if deltas.len() > 1 { budget.slice_us } else { 0 };
         let kill_us = budget.kill_us.saturating_add(slice_us);
@@ -159,7 +159,7 @@ impl Host {
             if extension.held().is_none() {
                 extension.ticks.enqueue(Arrival::Delta);
             }
-            if let Some(watch) = &extension.watch {
+            if let Some(watch) = &extension.link.watch {
                 watch.arm(kill_us);
             }
         }
@@ -168,9 +168,9 @@ impl Host {
         let mut passed = 0;
         let answer = loop {
             match self.tick(slot, *now, deltas) {
-                Ticked::Ran => *now = self.0.timer.now(),
+                Ticked::Ran => *now = self.0.services.timer.now(),
                 Ticked::Running => {
-                    *now = self.0.timer.now();
+                    *now = self.0.services.timer.now();
                     // What it does before the delta counts: the model waits.
                     if now.elapsed_us.saturating_sub(begin_us) >= kill_us {
                         self.stop_turn(slot);
@@ -183,11 +183,11 @@ impl Host {
                 Ticked::Ended | Ticked::Idle => break None,
             }
         };
-        *now = self.0.timer.now();
+        *now = self.0.services.timer.now();
         let elapsed_us = now.elapsed_us.saturating_sub(begin_us);
         let first_slow = {
             let mut extension = slot.cell.borrow_mut();
-            if let Some(watch) = &extension.watch {
+            if let Some(watch) = &extension.link.watch {
                 watch.disarm();
             }
             if let Some(held) = extension.held() {
@@ -226,7 +226,7 @@ impl Host {
     }
 
     fn stop_turn(&self, slot: &Rc<Slot>) {
-        if let Some(stop) = &slot.cell.borrow().stop {
+        if let Some(stop) = &slot.cell.borrow().link.stop {
             stop();
         }
     }
@@ -257,7 +257,7 @@ impl Host {
 
     /// Counts a strike against everybody who heard the delta on which the realm ended.
     pub(crate) fn strike_the_stopped(&self, slot: &Rc<Slot>, delta: &StreamDelta) {
-        let strikes = slot.cell.borrow_mut().ears.strike_all(delta.source, self.0.options.max_strikes);
+        let strikes = slot.cell.borrow_mut().ears.strike_all(delta.source, self.0.services.options.max_strikes);
         for strike in strikes {
             let kind = ReportKind::Strike { count: strike.count, muted: strike.muted };
             self.report(slot, Some(strike.entry), kind);
@@ -274,7 +274,7 @@ impl Host {
             return;
         };
         self.report_thrown(slot, error);
-        let strike = slot.cell.borrow_mut().ears.strike(handler, self.0.options.max_strikes);
+        let strike = slot.cell.borrow_mut().ears.strike(handler, self.0.services.options.max_strikes);
         let Some(strike) = strike else { return };
         let kind = ReportKind::Strike { count: strike.count, muted: strike.muted };
         self.report(slot, Some(strike.entry), kind);

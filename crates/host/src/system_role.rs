@@ -39,7 +39,7 @@ impl Host {
     }
 
     fn system_role_of(&self, caller: &Caller) -> SystemRole {
-        let decision = self.0.dispatcher.gate().holds(caller, CAPABILITY);
+        let decision = self.0.services.dispatcher.gate().holds(caller, CAPABILITY);
         match decision.rule {
             _ if decision.allowed || !guard!(SystemRole) => SystemRole::Granted,
             Rule::DenyList => SystemRole::Denied,

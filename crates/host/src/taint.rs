@@ -54,7 +54,7 @@ impl Host {
         behind: Behind,
     ) -> Result<Option<Bound>, String> {
         let caller = self.caller_of(extension);
-        let gate = self.0.dispatcher.gate();
+        let gate = self.0.services.dispatcher.gate();
         let Some((asks, how)) = self.attributed(&caller, behind) else { return Ok(None) };
         let by_itself = caller.clone();
         let caller = caller.behind_model();
@@ -123,7 +123,7 @@ impl Host {
         let (is_up, asks, how) = match behind {
             Behind::Message { asks } => (guard!(AttributionMessage), asks, "a message of it led to this call"),
             Behind::Call(by) => {
-                let unasked = self.0.dispatcher.gate().holds_unasked(&caller.profile, by);
+                let unasked = self.0.services.dispatcher.gate().holds_unasked(&caller.profile, by);
                 (unasked && guard!(AttributionChangedCall), true, "it changed what the model wanted")
             }
             Behind::Reply => {
@@ -147,7 +147,7 @@ impl Host {
 
     /// Whether an extension may answer requests to models and nobody was asked about it.
     pub fn answers_unasked(&self, extension: &ExtensionId) -> bool {
-        self.0.dispatcher.gate().holds_unasked(&self.caller_of(extension).profile, "provider")
+        self.0.services.dispatcher.gate().holds_unasked(&self.caller_of(extension).profile, "provider")
     }
 
     /// Whether a command runs that this extension wrote into the editor and a person let stand.
@@ -162,7 +162,7 @@ impl Host {
     pub async fn lets_command(&self, extension: &ExtensionId, line: &str) -> bool {
         let caller = self.caller_of(extension);
         let what = "have pi do this in your place".to_owned();
-        self.0.dispatcher.gate().consult(&caller, "session.control", what, line).await
+        self.0.services.dispatcher.gate().consult(&caller, "session.control", what, line).await
     }
 
     pub(crate) fn caller_of(&self, extension: &ExtensionId) -> Caller {
@@ -176,7 +176,7 @@ impl Host {
     /// The input with the place that its path leads to now, if that is another one.
     fn real_input(&self, input: &Value) -> Option<Value> {
         let key = ["path", "file_path"].into_iter().find(|key| input.get(*key).is_some_and(Value::is_string))?;
-        let places = self.0.dispatcher.gate().places();
+        let places = self.0.services.dispatcher.gate().places();
         let path = input.get(key)?.as_str()?;
         let named = places.absolute(PathUse { access: Access::Read, path, form: PathForm::Tool }).ok()?;
         let real = without_links(&named);
@@ -190,7 +190,7 @@ impl Host {
     fn judgement(&self, caller: &Caller, tool: &str, input: &Value) -> Option<Judgement> {
         let params = Map::from_iter([("name".to_owned(), Value::from(tool)), ("input".to_owned(), input.clone())]);
         let required = derive("tool", &params).ok()?;
-        self.0.dispatcher.gate().judge(caller, "tool", &required).ok()
+        self.0.services.dispatcher.gate().judge(caller, "tool", &required).ok()
     }
 
     /// What the gate, and a person where there is one, say of a call of one of pi's own tools. `None` for one that makes no
@@ -209,7 +209,7 @@ impl Host {
         asks: bool,
     ) -> Option<(Decision, Permit)> {
         let required = derive(method, params).ok()?;
-        let gate = self.0.dispatcher.gate();
+        let gate = self.0.services.dispatcher.gate();
         let decision = match gate.judge(caller, method, &required).ok()? {
             Judgement::Settled(decision) => decision,
             Judgement::Ask(_, decision) if !asks => decision.because(Reason::NonInteractive, Rule::NoPerson),

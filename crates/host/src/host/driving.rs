@@ -4,7 +4,7 @@
 
 use super::{Completion, Host, Ticked};
 use crate::answer_order::Place;
-use crate::extension::{Arrival, Extension, Slot, Status};
+use crate::extension::{Arrival, Extension, RealmLink, Slot, Status};
 use crate::turn::{SyncDoor, Turn, TurnOutput};
 use pijs_environment::{Timer, Wait};
 use pijs_hostcall::During;
@@ -52,9 +52,9 @@ impl Host {
             tokio::select! {
                 biased;
                 () = revivals.next() => {}
-                () = self.0.wake.notified() => {}
-                () = poll_fn(|cx| self.0.completions.borrow_mut().poll_ready(cx)) => {}
-                () = sleep(self.0.timer.as_ref(), pause) => {}
+                () = self.0.queue.wake.notified() => {}
+                () = poll_fn(|cx| self.0.queue.completions.borrow_mut().poll_ready(cx)) => {}
+                () = sleep(self.0.services.timer.as_ref(), pause) => {}
             }
         }
     }
@@ -72,14 +72,14 @@ impl Host {
             }
             // Counted here and not asked of the dispatcher: its count falls on another thread, at a moment
             // that wakes nobody.
-            let is_running = |slot: &Rc<Slot>| slot.cell.borrow().running.is_some();
-            if self.0.open_calls.get() == 0 && !self.slots().iter().any(is_running) {
+            let is_running = |slot: &Rc<Slot>| slot.cell.borrow().link.running.is_some();
+            if self.0.queue.open_calls.get() == 0 && !self.slots().iter().any(is_running) {
                 return;
             }
             tokio::select! {
                 biased;
-                () = self.0.wake.notified() => {}
-                () = poll_fn(|cx| self.0.completions.borrow_mut().poll_ready(cx)) => {}
+                () = self.0.queue.wake.notified() => {}
+                () = poll_fn(|cx| self.0.queue.completions.borrow_mut().poll_ready(cx)) => {}
             }
         }
     }
@@ -87,7 +87,7 @@ impl Host {
     /// Waits until an extension's turn is over, if one runs in another process: what it asked for by the way comes
     /// after it, as on pi's one thread.
     pub async fn turn_over(&self, extension: &ExtensionId) {
-        self.until_none(|slot| slot.running.is_some() && slot.package.id() == extension).await;
+        self.until_none(|slot| slot.link.running.is_some() && slot.package.id() == extension).await;
     }
 
     /// Waits until an extension has run everything that was sent to it up to now, and whatever came of that at once.
@@ -112,7 +112,7 @@ impl Host {
 
     /// Waits until one extension has run something, or none has anything to run.
     pub async fn next_turn_over(&self) {
-        let over = self.0.turn_over.notified();
+        let over = self.0.queue.turn_over.notified();
         tokio::pin!(over);
         over.as_mut().enable();
         if self.slots().iter().any(|slot| is_behind(&slot.cell.borrow())) {
@@ -125,22 +125,22 @@ impl Host {
     /// its place since its handler answered.
     pub(crate) async fn let_others_run(&self, place: Place) {
         tokio::task::yield_now().await;
-        if self.0.rounds.get() < 2 {
+        if self.0.events.emitting.get() < 2 {
             return;
         }
         // Counted once, so that one that always finds something to do holds up nobody.
         let turns_of = |slot: &Rc<Slot>| {
             let extension = slot.cell.borrow();
-            let queued = extension.ticks.queued() + usize::from(extension.running.is_some());
-            (Rc::clone(slot), extension.turns_over + queued)
+            let queued = extension.ticks.queued() + usize::from(extension.link.running.is_some());
+            (Rc::clone(slot), extension.progress.turns_over + queued)
         };
         let wanted: Vec<(Rc<Slot>, usize)> = self.slots().iter().map(turns_of).collect();
         let lags = |(slot, turns): &(Rc<Slot>, usize)| {
             let extension = slot.cell.borrow();
-            computes(&extension) && extension.turns_over < *turns
+            computes(&extension) && extension.progress.turns_over < *turns
         };
         loop {
-            let over = self.0.turn_over.notified();
+            let over = self.0.queue.turn_over.notified();
             tokio::pin!(over);
             over.as_mut().enable();
             if !wanted.iter().any(lags) {
@@ -155,7 +155,7 @@ impl Host {
 
     async fn until_none(&self, is: impl Fn(&Extension) -> bool) {
         loop {
-            let over = self.0.turn_over.notified();
+            let over = self.0.queue.turn_over.notified();
             tokio::pin!(over);
             over.as_mut().enable();
             if !self.slots().iter().any(|slot| is(&slot.cell.borrow())) {
@@ -168,8 +168,8 @@ impl Host {
     /// Asynchronous hostcalls of all extensions that end by themselves and have not been answered: without those that
     /// wait for somebody else, as a server does for its next connection.
     pub fn calls_under_way(&self) -> usize {
-        let listening: usize = self.slots().iter().map(|slot| slot.cell.borrow().listening.len()).sum();
-        self.0.open_calls.get().saturating_sub(listening)
+        let listening: usize = self.slots().iter().map(|slot| slot.cell.borrow().progress.listening.len()).sum();
+        self.0.queue.open_calls.get().saturating_sub(listening)
     }
 
     /// Runs a future with [`Host::drive`] beside it.
@@ -183,10 +183,10 @@ impl Host {
 
     /// Time until the next timer of any realm that could run it.
     fn pause(&self) -> Option<Duration> {
-        let now = self.0.timer.now().elapsed_us;
+        let now = self.0.services.timer.now().elapsed_us;
         let next_of = |slot: &Rc<Slot>| {
             let extension = slot.cell.borrow();
-            extension.running.is_none().then(|| extension.ticks.next_deadline_us()).flatten()
+            extension.link.running.is_none().then(|| extension.ticks.next_deadline_us()).flatten()
         };
         let next = self.slots().iter().filter_map(next_of).min()?;
         Some(Duration::from_micros(next.saturating_sub(now)))
@@ -204,21 +204,21 @@ impl Host {
 
     /// Runs what is ready in one extension, at most one burst. Whether anything ran.
     pub(crate) fn run_ready(&self, slot: &Rc<Slot>) -> bool {
-        for ran in 0..self.0.options.burst {
-            match self.tick(slot, self.0.timer.now(), &[]) {
+        for ran in 0..self.0.services.options.burst {
+            match self.tick(slot, self.0.services.timer.now(), &[]) {
                 Ticked::Idle | Ticked::Running => return ran > 0,
                 Ticked::Ended => return true,
                 Ticked::Ran | Ticked::Answered(..) => {}
             }
         }
         // There may be more: whoever drives comes back.
-        self.0.wake.notify_one();
+        self.0.queue.wake.notify_one();
         true
     }
 
     /// Hands answers of hostcalls to the loops, in the order they arrived.
     pub(crate) fn ingest(&self) {
-        let arrived = self.0.completions.borrow_mut().drain();
+        let arrived = self.0.queue.completions.borrow_mut().drain();
         for completion in arrived {
             self.arrive(completion);
         }
@@ -228,18 +228,18 @@ impl Host {
     pub(super) fn arrive(&self, completion: Completion) {
         let Completion { slot, generation, result, held } = completion;
         if result.is_final() {
-            self.0.open_calls.set(self.0.open_calls.get().saturating_sub(1));
+            self.0.queue.open_calls.set(self.0.queue.open_calls.get().saturating_sub(1));
         }
         let Some(slot) = self.slot(slot) else { return };
         let mut extension = slot.cell.borrow_mut();
-        if result.is_final() && extension.generation == generation {
-            extension.open_calls = extension.open_calls.saturating_sub(1);
-            if !extension.listening.remove(&result.call_id) {
-                extension.lull.calls();
+        if result.is_final() && extension.link.generation == generation {
+            extension.progress.open_calls = extension.progress.open_calls.saturating_sub(1);
+            if !extension.progress.listening.remove(&result.call_id) {
+                extension.progress.lull.calls();
             }
         }
         // An answer to a realm that is gone has nobody to go to.
-        if extension.generation == generation && extension.realm.is_some() {
+        if extension.link.generation == generation && extension.link.realm.is_some() {
             let message = Box::new(Message::HostResult(result));
             extension.ticks.enqueue(Arrival::Result { message, _held: held });
         }
@@ -254,17 +254,18 @@ impl Host {
         let delta = deltas.first();
         let mut extension = slot.cell.borrow_mut();
         let in_verdict = delta.map(|_| extension.caller_in(During::Verdict));
-        let Extension { realm, ticks, seen_state, stop, bell, running, caller, turn_since_us, .. } = &mut *extension;
+        let Extension { link, ticks, caller, .. } = &mut *extension;
+        let RealmLink { realm, seen_state, stop, bell, running, turn_since_us, .. } = link;
         let Some(realm) = realm.as_deref_mut() else { return Ticked::Idle };
         let patience = delta
             .and(stop.as_ref())
-            .map(|stop| (now.elapsed_us.saturating_add(core.options.verdict.kill_us), Arc::clone(stop)));
-        let slice = Duration::from_micros(core.options.verdict.slice_us);
+            .map(|stop| (now.elapsed_us.saturating_add(core.services.options.verdict.kill_us), Arc::clone(stop)));
+        let slice = Duration::from_micros(core.services.options.verdict.slice_us);
         let mut door = SyncDoor {
             caller: in_verdict.as_ref().unwrap_or(caller),
             epoch: slot.epoch,
-            dispatcher: &core.dispatcher,
-            timer: core.timer.as_ref(),
+            dispatcher: &core.services.dispatcher,
+            timer: core.services.timer.as_ref(),
             state: &core.state,
             seen_state,
             patience,
@@ -298,15 +299,15 @@ impl Host {
         };
         match &output.result {
             None => extension.leave_running(output.was_delta),
-            Some(Ok(_)) => (extension.running, extension.turn_since_us) = (None, None),
+            Some(Ok(_)) => (extension.link.running, extension.link.turn_since_us) = (None, None),
             // `end` wants to know how long it took.
-            Some(Err(_)) => extension.running = None,
+            Some(Err(_)) => extension.link.running = None,
         }
         if !output.was_delta {
-            extension.lull.turns();
+            extension.progress.lull.turns();
         }
-        let is_over = extension.running.is_none();
-        extension.turns_over += usize::from(is_over) + output.passed;
+        let is_over = extension.link.running.is_none();
+        extension.progress.turns_over += usize::from(is_over) + output.passed;
         if let Some(ahead) = extension.ahead.as_mut().filter(|_| is_over) {
             ahead.leave_core();
         }
@@ -319,7 +320,7 @@ impl Host {
         }
         drop(extension);
         if is_over {
-            self.0.turn_over.notify_waiters();
+            self.0.queue.turn_over.notify_waiters();
         }
         self.finish_turn(slot, output, delta)
     }
@@ -388,10 +389,10 @@ async fn sleep(timer: &dyn Timer, pause: Option<Duration>) {
 
 /// Whether it has something to do and does not wait for an answer of ours, which may take a person.
 fn computes(extension: &Extension) -> bool {
-    is_behind(extension) && !(extension.running.is_some() && extension.bell.is_asking())
+    is_behind(extension) && !(extension.link.running.is_some() && extension.link.bell.is_asking())
 }
 
 /// Whether something that was sent to it has not run.
 fn is_behind(extension: &Extension) -> bool {
-    extension.realm.is_some() && (extension.running.is_some() || !extension.ticks.is_idle())
+    extension.link.realm.is_some() && (extension.link.running.is_some() || !extension.ticks.is_idle())
 }

@@ -22,13 +22,13 @@ impl Host {
 
     /// A number that changes with [`Host::mcp_servers`].
     pub fn mcp_server_changes(&self) -> watch::Receiver<u64> {
-        self.0.mcp_servers.subscribe()
+        self.0.session.mcp_servers.subscribe()
     }
 
     /// Tells extensions and whoever connects them which servers there are.
     pub(crate) fn publish_mcp_servers(&self) {
         self.set_state("mcpServers", Value::from(self.told_mcp_servers()));
-        self.0.mcp_servers.send_modify(|number| *number += 1);
+        self.0.session.mcp_servers.send_modify(|number| *number += 1);
     }
 
     /// As extensions are told of them: without members that may hold secrets.

@@ -18,13 +18,13 @@ use std::rc::Rc;
 
 impl Host {
     pub(crate) fn carry_out(&self, slot: &Rc<Slot>, messages: Vec<Message>) {
-        let generation = slot.cell.borrow().generation;
+        let generation = slot.cell.borrow().link.generation;
         let is_of_calls = |message: &Message| {
             matches!(message, Message::HostCall(_) | Message::TimerSet { .. } | Message::TimerClear { .. })
         };
         let alone = messages.iter().all(is_of_calls);
         for message in messages {
-            if slot.cell.borrow().generation != generation {
+            if slot.cell.borrow().link.generation != generation {
                 // One of them ended the realm; what it asked for after that is void.
                 return;
             }
@@ -37,10 +37,10 @@ impl Host {
                 Message::HostCall(call) => self.start_call(slot, call, alone),
                 Message::HostCallCancel { call_id } => {
                     let id = slot.cell.borrow().package.id().clone();
-                    self.0.dispatcher.cancel(&id, &slot.call_id(call_id));
+                    self.0.services.dispatcher.cancel(&id, &slot.call_id(call_id));
                 }
                 Message::TimerSet { timer, delay_ms, repeat } => {
-                    let now = self.0.timer.now();
+                    let now = self.0.services.timer.now();
                     let armed = slot.cell.borrow_mut().ticks.set_timer(timer, delay_ms, repeat, now);
                     if let Err(quota) = armed {
                         self.report(slot, None, ReportKind::Warning { message: quota.to_string() });
@@ -52,7 +52,7 @@ impl Host {
                 Message::Register(register) => self.register(slot, register),
                 Message::EventResult(result) => {
                     let waiter = slot.cell.borrow_mut().pending.events.remove(&result.event_id);
-                    let place = self.0.handler_order.enter();
+                    let place = self.0.events.handler_order.enter();
                     answer(waiter, Answered { result, place });
                 }
                 Message::ToolUpdate(update) => {
@@ -63,7 +63,7 @@ impl Host {
                 }
                 Message::ToolResult(result) => {
                     let waiter = slot.cell.borrow_mut().pending.tools.remove(&result.tool_call_id);
-                    let place = self.0.tool_order.enter();
+                    let place = self.0.events.tool_order.enter();
                     answer(waiter.map(|waiter| waiter.done), Answered { result, place });
                 }
                 Message::SlashResult(result) => {
@@ -117,7 +117,7 @@ impl Host {
     fn start_call(&self, slot: &Rc<Slot>, call: HostCall, alone: bool) {
         let (caller, generation) = {
             let extension = slot.cell.borrow();
-            (extension.caller_in(During::Turn), extension.generation)
+            (extension.caller_in(During::Turn), extension.link.generation)
         };
         let asked = call.call_id.clone();
         let listens = listens(&call);
@@ -131,23 +131,24 @@ impl Host {
                 held,
             }
         };
-        let (sink, complete) = (self.0.sink.clone(), completion.clone());
-        let called = self.0.dispatcher.call(&caller, call, move |result, held| sink.push(complete(result, held)));
-        self.0.open_calls.set(self.0.open_calls.get() + 1);
+        let (sink, complete) = (self.0.queue.sink.clone(), completion.clone());
+        let called =
+            self.0.services.dispatcher.call(&caller, call, move |result, held| sink.push(complete(result, held)));
+        self.0.queue.open_calls.set(self.0.queue.open_calls.get() + 1);
         {
             let mut extension = slot.cell.borrow_mut();
-            extension.open_calls += 1;
+            extension.progress.open_calls += 1;
             if listens {
-                extension.listening.insert(asked);
+                extension.progress.listening.insert(asked);
             } else {
-                extension.lull.calls();
+                extension.progress.lull.calls();
             }
         }
         match called {
             Called::Running(running) => drop(tokio::spawn(running)),
             // Pieces of it are on their way, or others have answers to what came with it.
             Called::Ended(result, held) if !alone || result.chunk.is_some() => {
-                self.0.sink.push(completion(result, held));
+                self.0.queue.sink.push(completion(result, held));
             }
             Called::Ended(result, held) => {
                 // What ended before comes before.
@@ -247,11 +248,11 @@ impl Host {
             self.report(slot, Some(entry), ReportKind::Conflict { message });
         }
         let Some(default) = spec.default else { return };
-        if self.0.flags.borrow().contains_key(&spec.name) {
+        if self.0.session.flags.borrow().contains_key(&spec.name) {
             return;
         }
         self.publish_flag(&spec.name, default.clone());
-        self.0.flags.borrow_mut().insert(spec.name, default);
+        self.0.session.flags.borrow_mut().insert(spec.name, default);
     }
 
     /// Answers a `load` that waits for this entry.
@@ -296,8 +297,8 @@ impl Host {
         let hears = |slot: &Rc<Slot>| slot.index != from.index && !retired(slot) && slot.cell.borrow().ahead.is_none();
         let listeners: Vec<Rc<Slot>> = self.slots().into_iter().filter(hears).collect();
         let bytes = bulk::size(&event).saturating_mul(listeners.len());
-        let Some(ticket) = from.cell.borrow().backlog.admit(bytes) else {
-            if from.cell.borrow().backlog.is_first_refusal() {
+        let Some(ticket) = from.cell.borrow().progress.backlog.admit(bytes) else {
+            if from.cell.borrow().progress.backlog.is_first_refusal() {
                 let message =
                     "it emits faster than others listen; its emissions are left out until they have caught up";
                 self.report(from, None, ReportKind::Warning { message: message.to_owned() });
