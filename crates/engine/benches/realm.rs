@@ -1,6 +1,6 @@
-//! What one realm costs: creating it, a delta that nobody minds, a hostcall, a message.
+//! Benchmarks realm creation, a streamed delta without an abort, a synchronous hostcall and a message delivery.
 //!
-//! The peer of each figure is in the design's table of targets; `cargo bench -p pijs-engine`.
+//! `cargo bench -p pijs-engine` runs them; the design's table of targets has the figure that each is compared with.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use pijs_artifact::{Artifact, Module, Verified};
@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 use std::hint::black_box;
 use std::sync::Arc;
 
-/// Synchronous calls in one turn, so that the turn itself does not count.
+/// Synchronous calls in one turn, enough to make the cost of the turn itself negligible.
 const CALLS: u32 = 1000;
 
 struct Answers;

@@ -1,4 +1,4 @@
-// A pi:runtime with nothing in the way of what is measured.
+// A minimal pi:runtime for benchmarks.
 import { callSync } from "pi:engine";
 
 const handlers = [() => undefined];

@@ -1,7 +1,7 @@
-//! The driver's time as the realm reads it.
+//! The clock of a realm, driven by the host.
 //!
-//! A turn starts at the time its delivery carries; each read advances it by a fixed step, so that a
-//! busy-wait ends, and ends at the same read in a replay. A synchronous hostcall's reply sets it anew.
+//! A turn starts at the time its delivery carries; each read advances it by a fixed step, so that a busy-wait ends, and ends at
+//! the same read in a replay. A synchronous hostcall's reply sets it anew.
 
 use pijs_protocol::Now;
 use std::cell::Cell;
@@ -40,7 +40,7 @@ impl Clock {
         self.ahead_us.set(0);
     }
 
-    /// Wall clock in whole milliseconds since 1970.
+    /// Returns the wall clock in whole milliseconds since 1970.
     pub(crate) fn epoch_ms(&self) -> f64 {
         let ahead_ms = self.step() / 1000;
         #[expect(clippy::cast_precision_loss, reason = "milliseconds since 1970 fit 53 bits for 285,000 years")]
@@ -48,7 +48,7 @@ impl Clock {
         epoch_ms
     }
 
-    /// Monotonic milliseconds with fractions.
+    /// Returns the monotonic clock in milliseconds, with fractions.
     pub(crate) fn elapsed_ms(&self) -> f64 {
         let elapsed_us = (self.now.get().elapsed_us + self.step()).max(self.latest_us.get());
         self.latest_us.set(elapsed_us);

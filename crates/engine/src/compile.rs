@@ -31,22 +31,22 @@ use std::{fmt, slice};
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ModuleSource<'a> {
-    /// Name it will be imported by; embedded in the bytecode, and checked when a realm loads it.
+    /// Name that imports use; embedded in the bytecode, and checked when a realm loads it.
     pub specifier: &'a str,
     /// JavaScript, as an ES module.
     pub source: &'a str,
 }
 
-/// A module that the engine cannot parse.
+/// A syntax error of a module, with its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompileError {
-    /// Which module.
+    /// Specifier of the module.
     pub specifier: String,
-    /// 1-based line in its source; 0 when the engine named none.
+    /// 1-based line; 0 when the engine reports none.
     pub line: u32,
-    /// 1-based column, in bytes of the line; 0 when the engine named none.
+    /// 1-based column in bytes; 0 when the engine reports none.
     pub column: u32,
-    /// What the engine said.
+    /// Message of the engine's parser.
     pub message: String,
 }
 
@@ -64,9 +64,9 @@ impl fmt::Display for CompileError {
 
 impl std::error::Error for CompileError {}
 
-/// Version of the bytecode format, the first byte of what [`compile()`] returns.
+/// Returns the version of the bytecode format, which is the first byte of the output of [`compile()`].
 ///
-/// The engine has no function that tells it, and guessing from its version would be wrong once.
+/// The engine has no function that returns it, and it does not follow from the engine's version.
 fn bytecode_version() -> u32 {
     static VERSION: std::sync::OnceLock<u32> = std::sync::OnceLock::new();
     *VERSION.get_or_init(|| {
@@ -75,7 +75,7 @@ fn bytecode_version() -> u32 {
     })
 }
 
-/// The engine that this process runs; part of every MAC and of every cache key.
+/// Returns the identity of the engine in this process; part of every MAC and of every cache key.
 pub fn engine_build() -> EngineBuild {
     // SAFETY: returns a pointer to a string literal inside the engine.
     let version = unsafe { CStr::from_ptr(qjs::JS_GetVersion()) };
@@ -88,13 +88,13 @@ pub fn engine_build() -> EngineBuild {
     }
 }
 
-/// Compiles ES modules to bytecode, in the order given; imports are taken as external.
+/// Compiles ES modules to bytecode, in the order given, without resolving their imports.
 ///
-/// Deterministic: the same specifier and source give the same bytes, whatever else is compiled.
+/// Deterministic: the bytes depend on specifier and source only, not on the other modules.
 ///
 /// # Errors
 ///
-/// The first module that does not parse, with its position.
+/// Returns the syntax error of the first module that does not parse.
 pub fn compile(modules: &[ModuleSource<'_>]) -> Result<Vec<Vec<u8>>, CompileError> {
     let runtime = runtime_with(StandIns::default())?;
     let compile_one = |module: &ModuleSource<'_>| {
@@ -104,28 +104,28 @@ pub fn compile(modules: &[ModuleSource<'_>]) -> Result<Vec<Vec<u8>>, CompileErro
     modules.iter().map(compile_one).collect()
 }
 
-/// Memory of the parser of one text that is compiled while a realm runs.
+/// Memory limit, in bytes, of the parser of one text that is compiled while a realm runs.
 const PARSER_BYTES: usize = 128 << 20;
 
-/// The name of scripts that are compiled while a realm runs, in stacks and in positions. No module has it.
+/// Name of scripts that are compiled while a realm runs, in stacks and in positions. No module has it.
 pub(crate) const SCRIPT_NAME: &str = "<anonymous>";
 
-/// A text that has to be right before a script around it is compiled: the script alone could be right because the text closes
-/// what stands around it.
+/// A part of a script that is parsed alone before the whole script is. The check stops text that closes the function around it
+/// (`}) + f({`), which is valid only inside the script.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Part<'a> {
-    /// Parses by itself.
+    /// A part that has to parse by itself.
     Script(&'a str),
-    /// Declares a name twice in one scope, before and after a part of the script: the parser gets as far as the second one, and
-    /// refuses that, where the part closes no more than it opens.
+    /// A part that is enclosed by two declarations of one name in one scope. The parser rejects the second declaration only where
+    /// the part closes no more brackets than it opens; another error, or none, means that the part is unbalanced.
     Enclosing(&'a str),
 }
 
-/// Beginning of what the parser says of a name that is declared twice.
+/// Beginning of the parser's message about a name that is declared twice.
 const DECLARED_TWICE: &str = "invalid redefinition";
 
-/// Compiles a sloppy script where a realm runs, once its parts are right. The bytecode keeps the text, which functions of it are
-/// asked for.
+/// Compiles a sloppy script while a realm runs, after checking its parts. The bytecode keeps the source, for
+/// `Function.prototype.toString`.
 pub(crate) fn compile_script_beside_realm(parts: &[Part<'_>], script: &str) -> Result<Vec<u8>, CompileError> {
     let runtime = runtime_with(StandIns::default())?;
     runtime.set_memory_limit(PARSER_BYTES);
@@ -138,7 +138,7 @@ pub(crate) fn compile_script_beside_realm(parts: &[Part<'_>], script: &str) -> R
             Part::Script(text) => parse(text)?,
             Part::Enclosing(text) => match parse(text) {
                 Err(error) if error.message.starts_with(DECLARED_TWICE) => {}
-                // The places that are told are those of the script.
+                // Positions refer to the script, not to the part that failed.
                 Err(error) => return Err(parse(script).err().unwrap_or(error)),
                 Ok(()) => return Err(CompileError::without_position(SCRIPT_NAME, "Unexpected token '}'")),
             },
@@ -150,12 +150,12 @@ pub(crate) fn compile_script_beside_realm(parts: &[Part<'_>], script: &str) -> R
     })
 }
 
-/// Compiles one module where a realm runs: its bytecode, and the specifiers of its static imports in their order.
+/// Compiles one module while a realm runs; returns its bytecode and the specifiers of its static imports in source order.
 pub(crate) fn compile_beside_realm(module: ModuleSource<'_>) -> Result<(Vec<u8>, Vec<String>), CompileError> {
     let stand_ins = StandIns::default();
     let runtime = runtime_with(stand_ins.clone())?;
     runtime.set_memory_limit(PARSER_BYTES);
-    // No more than the parser uses: what reads the machine is not made.
+    // Only the intrinsics that the parser needs, none of which reads the machine.
     let context = Context::custom::<(intrinsic::Eval, intrinsic::RegExpCompiler)>(&runtime);
     let bytecode = compile_in(&context.map_err(failed_in(module.specifier))?, module)?;
     Ok((bytecode, stand_ins.asked.take()))
@@ -163,8 +163,8 @@ pub(crate) fn compile_beside_realm(module: ModuleSource<'_>) -> Result<(Vec<u8>,
 
 fn runtime_with(stand_ins: StandIns) -> Result<Runtime, CompileError> {
     let runtime = Runtime::new().map_err(failed_in(""))?;
-    // The compiler recurses; without a limit it would overflow small threads, with the default one
-    // deep but honest bundles fail. Half a megabyte fits every thread that Rust starts.
+    // The compiler recurses; without a limit it would overflow small threads, with the engine's default deep but valid bundles
+    // fail. 512 KiB fit into every thread that Rust starts.
     runtime.set_max_stack_size(512 << 10);
     runtime.set_loader(stand_ins.clone(), stand_ins);
     Ok(runtime)
@@ -190,7 +190,7 @@ fn in_context<T>(
     })
 }
 
-/// `Module::declare` and `write`, but of any text: JavaScript may hold NUL, and rquickjs makes a C string of it.
+/// Compiles like `Module::declare` and `write`, but accepts NUL in the source, which rquickjs cannot pass as a C string.
 fn bytecode_of(ctx: &Ctx<'_>, module: ModuleSource<'_>) -> rquickjs::Result<Vec<u8>> {
     let how = qjs::JS_EVAL_TYPE_MODULE | qjs::JS_EVAL_FLAG_STRICT | qjs::JS_EVAL_FLAG_COMPILE_ONLY;
     let options = WriteOptions { strip_source: true, ..WriteOptions::default() };
@@ -208,7 +208,7 @@ fn parsed<'js>(ctx: &Ctx<'js>, name: &str, source: &str, how: u32) -> rquickjs::
 
 fn evaluated(ctx: &Ctx<'_>, name: &str, source: &str, how: u32) -> rquickjs::Result<qjs::JSValue> {
     let name = CString::new(name)?;
-    // The engine may look at the byte behind the text.
+    // The engine may read the byte behind the source.
     let text = [source.as_bytes(), b"\0"].concat();
     // SAFETY: `text` holds one byte more than its length says, `name` ends with NUL, and both outlive the call.
     let compiled = unsafe {
@@ -218,7 +218,7 @@ fn evaluated(ctx: &Ctx<'_>, name: &str, source: &str, how: u32) -> rquickjs::Res
     if unsafe { qjs::JS_IsException(compiled) } { Err(rquickjs::Error::Exception) } else { Ok(compiled) }
 }
 
-/// The bytecode of a module or a script that was not evaluated.
+/// Serializes a module or a script that was not evaluated.
 fn written(ctx: &Ctx<'_>, compiled: qjs::JSValue, options: WriteOptions) -> rquickjs::Result<Vec<u8>> {
     let raw = ctx.as_raw().as_ptr();
     let mut size = 0;
@@ -227,9 +227,9 @@ fn written(ctx: &Ctx<'_>, compiled: qjs::JSValue, options: WriteOptions) -> rqui
     if written.is_null() {
         return Err(rquickjs::Error::Exception);
     }
-    // SAFETY: the engine wrote `size` bytes there, which are ours until they are freed, and are not used after that.
+    // SAFETY: the engine wrote `size` bytes there, which belong to this function until it frees them below.
     let bytes = unsafe { slice::from_raw_parts(written, size as usize) }.to_vec();
-    // SAFETY: what `JS_WriteObject` answers belongs to the caller, and came from this context's allocator.
+    // SAFETY: the result of `JS_WriteObject` belongs to the caller and came from this context's allocator.
     unsafe { qjs::js_free(raw, written.cast()) };
     Ok(bytes)
 }
@@ -261,10 +261,10 @@ fn syntax_error(ctx: &Ctx<'_>, specifier: &str) -> CompileError {
     }
 }
 
-/// Answers every import with an empty module: names are checked when a realm links, not here.
+/// Resolves every import to an empty module: a realm checks names when it links, the compiler does not.
 #[derive(Clone, Default)]
 struct StandIns {
-    /// The specifiers that were asked for, each once.
+    /// Requested specifiers, each once, in order.
     asked: Rc<RefCell<Vec<String>>>,
 }
 

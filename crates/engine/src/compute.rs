@@ -1,8 +1,8 @@
-//! The functions of `pi:engine` that compute: `pijs_compute` for JavaScript.
+//! Binds `pijs_compute` to `pi:engine`: digests, ciphers, compression and keys.
 //!
-//! Each constructor here (`digest`, `cipher`, `compressor`, `readKey`, ...) returns a function whose state is a Rust value,
-//! freed with the function. Names and shapes of errors are Node's and are made in TypeScript: a failure that depends on
-//! the data is returned, not thrown.
+//! Each constructor here (`digest`, `cipher`, `compressor`, `readKey`, ...) returns a function whose state is a Rust value, freed
+//! with the function. TypeScript makes the errors with Node's names and shapes: a failure that depends on the data is returned,
+//! not thrown.
 
 use crate::natives::{self, Call};
 use crate::values;
@@ -16,14 +16,14 @@ use rquickjs::{Array, Ctx, Exception, Object, Result, TypedArray, Value};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// Most output of one step of a codec.
+/// Largest output of one step of a codec, in bytes.
 const MAX_STEP: u64 = 1 << 20;
 
 fn undefined<'js>(ctx: &Ctx<'js>) -> Value<'js> {
     Value::new_undefined(ctx.clone())
 }
 
-/// Bytes as a `Uint8Array`, `undefined` for none.
+/// Returns bytes as a `Uint8Array`, or `undefined` for `None`.
 fn bytes_or_undefined<'js>(ctx: &Ctx<'js>, bytes: Option<impl AsRef<[u8]>>) -> Result<Value<'js>> {
     match bytes {
         Some(bytes) => Ok(TypedArray::<u8>::new_copy(ctx.clone(), bytes)?.into_value()),
@@ -31,13 +31,13 @@ fn bytes_or_undefined<'js>(ctx: &Ctx<'js>, bytes: Option<impl AsRef<[u8]>>) -> R
     }
 }
 
-/// Throws a `RangeError` for what is not computed.
+/// Throws a `RangeError` for parameters that `pijs_compute` refuses.
 fn allowed<T>(ctx: &Ctx<'_>, computed: std::result::Result<T, Refused>) -> Result<T> {
     computed.map_err(|Refused(why)| Exception::throw_range(ctx, why))
 }
 
-/// `digest(name, key?)`: `undefined` for an unknown name, else a function. With bytes it adds them, without
-/// arguments it ends and gives the digest, with `true` it gives a function that goes on from the same state.
+/// `digest(name, key?)`: returns `undefined` for an unknown name, else a function. With bytes the function adds them, without
+/// arguments it finishes and returns the digest, with `true` it returns a copy of itself with the current state.
 pub(crate) fn digest<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     let name = call.text(0)?;
     let hasher = if call.arg(1).is_undefined() { Hasher::new(&name) } else { Hasher::keyed(&name, &call.bytes(1)?) };
@@ -66,8 +66,8 @@ fn digest_function<'js>(call: &Call<'_, 'js>, hasher: Hasher) -> Result<Value<'j
     })
 }
 
-/// `deriveKey(kind, digest, password, salt, info, a, b, c, length)`: for `pbkdf2` *a* is the number of
-/// rounds, for `scrypt` *a*, *b*, *c* are cost, block size and parallelism. `undefined`: unknown digest.
+/// `deriveKey(kind, digest, password, salt, info, a, b, c, length)`: for `pbkdf2` *a* is the number of rounds, for `scrypt` *a*,
+/// *b*, *c* are cost, block size and parallelism. Returns `undefined` for an unknown digest.
 pub(crate) fn derive_key<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     let (kind, digest) = (call.text(0)?, call.text(1)?);
     let (password, salt, info) = (call.bytes(2)?, call.bytes(3)?, call.bytes(4)?);
@@ -83,9 +83,9 @@ pub(crate) fn derive_key<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     bytes_or_undefined(call.ctx(), allowed(call.ctx(), key)?)
 }
 
-/// `cipher(mode, encrypt, key, iv)`: `undefined` when they do not fit together, else a function of an
-/// operation and bytes: `update`, `final`, `aad`, `tag` (get), `expect` (set the tag), `unpadded`.
-/// `final` gives bytes or the name of what is wrong: `length`, `decrypt`, `auth`.
+/// `cipher(mode, encrypt, key, iv)`: returns `undefined` when mode, key and iv do not fit together, else a function of an
+/// operation and bytes: `update`, `final`, `aad`, `tag` (get), `expect` (set the tag), `unpadded`. `final` returns bytes or the
+/// name of the failure: `length`, `decrypt`, `auth`.
 pub(crate) fn cipher<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     let (mode, encrypt) = (call.text(0)?, call.flag(1));
     let Some(cipher) = Cipher::new(&mode, encrypt, &call.bytes(2)?, &call.bytes(3)?) else {
@@ -117,8 +117,8 @@ fn cipher_step<'js>(call: &Call<'_, 'js>, cipher: &mut Cipher) -> Result<Value<'
     Ok(undefined(ctx))
 }
 
-/// `compressor(kind, level, windowBits, dictionary?)`: a function `(input, flush, room)` that gives
-/// `{output, read, end, failure?, code?, number?}`. Kinds are those of [`Codec::new`].
+/// `compressor(kind, level, windowBits, dictionary?)`: returns a function `(input, flush, room)` that returns `{output, read,
+/// end, failure?, code?, number?}`. [`Codec::new`] lists the kinds.
 pub(crate) fn compressor<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     let ctx = call.ctx();
     let kind = call.text(0)?;
@@ -149,41 +149,41 @@ fn codec_report<'js>(ctx: &Ctx<'js>, step: Step) -> Result<Value<'js>> {
     Ok(answer.into_value())
 }
 
-/// `crc32(bytes, start)`.
+/// `crc32(bytes, start)`: returns the checksum, continued from `start`.
 pub(crate) fn crc32<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     let start = u32::try_from(call.whole(1)? & u64::from(u32::MAX)).unwrap_or_default();
     Ok(Value::new_float(call.ctx().clone(), f64::from(zlib::crc32(&call.bytes(0)?, start))))
 }
 
-/// `readKey(form, der, passphrase?)`: forms are those of [`keys::read`]. `undefined` when it is no such key.
+/// `readKey(form, der, passphrase?)`: [`keys::read`] lists the forms. Returns `undefined` when the bytes are no such key.
 pub(crate) fn read_key<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     let (form, der) = (call.text(0)?, call.bytes(1)?);
     let passphrase = if form == "encrypted" { call.bytes(2)? } else { Vec::new() };
     key_function(call, allowed(call.ctx(), keys::read(&form, &der, &passphrase))?)
 }
 
-/// `buildKey(kind, ...numbers)`: a key from the numbers of a JWK.
+/// `buildKey(kind, ...numbers)`: makes a key from the numbers of a JWK.
 pub(crate) fn build_key<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     let kind = call.text(0)?;
     let numbers = (1..call.len()).map(|index| call.bytes(index)).collect::<Result<Vec<_>>>()?;
     key_function(call, keys::build(&kind, &numbers))
 }
 
-/// `generateKey(kind, seed, bits, exponent)`: a new private key.
+/// `generateKey(kind, seed, bits, exponent)`: generates a private key.
 pub(crate) fn generate_key<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     let (kind, mut random) = (call.text(0)?, random(call, 1)?);
     let key = keys::generate(&kind, call.whole(2)?, call.whole(3)?, &mut random);
     key_function(call, allowed(call.ctx(), key)?)
 }
 
-/// The generator that a seed of 32 bytes starts.
+/// Returns the generator that a seed of 32 bytes starts.
 fn random(call: &Call<'_, '_>, index: usize) -> Result<ChaCha20Rng> {
     let seed: [u8; 32] =
         call.bytes(index)?.try_into().map_err(|_| Exception::throw_type(call.ctx(), "expected a seed of 32 bytes"))?;
     Ok(keys::rng(seed))
 }
 
-/// A function whose first argument names the operation; `undefined` without a key.
+/// Returns a function whose first argument names the operation; `undefined` without a key.
 fn key_function<'js>(call: &Call<'_, 'js>, key: Option<Rc<dyn Key>>) -> Result<Value<'js>> {
     match key {
         Some(key) => natives::closure(call.ctx(), "key", move |call| key_step(call, &key)),
@@ -224,7 +224,7 @@ fn key_step<'js>(call: &Call<'_, 'js>, key: &Rc<dyn Key>) -> Result<Value<'js>> 
     bytes_or_undefined(ctx, bytes)
 }
 
-/// The arguments 2 to 5 of an operation: padding, digest, length of the salt (negative: any), label.
+/// Reads the arguments 2 to 5 of an operation: padding, digest, length of the salt (negative: any), label.
 fn scheme(call: &Call<'_, '_>) -> Result<Scheme> {
     let salt = call.arg(4).as_number().unwrap_or(-1.0);
     Ok(Scheme {

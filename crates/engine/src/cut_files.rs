@@ -1,10 +1,10 @@
-//! Memory of files that somebody cuts short.
+//! Survives the truncation of memory-mapped files.
 //!
-//! Databases that several processes write at a time share an index, a file that each of them has in its memory. Where such a
-//! file loses its end, the next look at that memory ends the process, and whoever may write the file could end it. A
-//! thread that says so meets empty memory instead, and learns of it afterwards.
+//! Databases that several processes write at a time share an index file that each process maps. Accessing a mapped page behind
+//! the end of a truncated file raises SIGBUS, which would let anyone who may write the file end the process. On threads that opt
+//! in, the handler maps an empty page instead and sets a flag that the thread checks afterwards.
 //!
-//! Such memory belongs to nobody else any more. What was done with it came to something, but to nothing that others see.
+//! The empty page is private to this process: writes to it succeed and are not seen by other processes.
 
 use libc::{c_int, c_void, siginfo_t};
 use std::cell::Cell;
@@ -12,28 +12,29 @@ use std::ptr::{null, null_mut};
 use std::sync::OnceLock;
 
 thread_local! {
-    /// Whether this thread goes on. Neither these need to be made nor to be destroyed, so a signal finds them as they are.
+    /// Whether this thread survives. Const-initialized and without a destructor, so that a signal handler may read it at any
+    /// time.
     static GOES_ON: Cell<bool> = const { Cell::new(false) };
     static MET: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What stood before.
+/// The signal action before ours was installed.
 struct Before {
     action: libc::sigaction,
-    /// Bytes of a page.
+    /// Size of a page in bytes.
     page: usize,
 }
 
 static BEFORE: OnceLock<Before> = OnceLock::new();
 
-/// Has this thread go on, from now on to its end, when a file that it has in its memory is cut short.
+/// Makes this thread survive the truncation of files that it has mapped, until it ends.
 pub fn survive_cut_files() {
     BEFORE.get_or_init(|| {
-        // SAFETY: a question without an answer in memory.
+        // SAFETY: `sysconf` takes and returns numbers.
         let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).expect("pages have a size");
-        // SAFETY: plain numbers and pointers, for which zeros stand for nothing.
+        // SAFETY: zeros are valid for a struct of plain numbers and pointers.
         let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-        // SAFETY: both places are ours; null asks what stands there and changes nothing.
+        // SAFETY: both pointers are valid; a null action changes nothing.
         unsafe { libc::sigaction(libc::SIGBUS, null(), &raw mut action) };
         Before { action, page }
     });
@@ -43,27 +44,27 @@ pub fn survive_cut_files() {
         let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
         action.sa_sigaction = on_missing_page as *const () as usize;
         action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-        // SAFETY: a function of the kind that the flags name, which does nothing that a signal must not.
+        // SAFETY: a function of the signature that SA_SIGINFO names, and async-signal-safe.
         unsafe { libc::sigaction(libc::SIGBUS, &raw const action, null_mut()) };
     });
     GOES_ON.set(true);
 }
 
-/// Whether this thread had a file in its memory that was cut short.
+/// Returns whether this thread accessed a mapped file behind its truncated end.
 pub fn met_cut_file() -> bool {
     MET.get()
 }
 
-/// Puts an empty page where one is missing.
+/// Handles SIGBUS: maps an empty page at an address behind the end of a file.
 extern "C" fn on_missing_page(signal: c_int, info: *mut siginfo_t, _: *mut c_void) {
     let Some(before) = BEFORE.get() else { return };
-    // SAFETY: the system gives what it knows of the signal.
+    // SAFETY: the kernel passes a valid `siginfo_t`.
     let (code, address) = unsafe { ((*info).si_code, (*info).si_addr() as usize) };
     if code == libc::BUS_ADRERR && GOES_ON.get() {
         let page = address & !(before.page - 1);
         let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
-        // SAFETY: the page is in use, and no memory is behind it; nothing is lost. It is memory of a file, so nothing of
-        // Rust's lies there.
+        // SAFETY: the page is mapped, and no memory backs it, so nothing is lost. The mapping is of a file, so no Rust object
+        // lies in it.
         let mapped =
             unsafe { libc::mmap(page as *mut c_void, before.page, libc::PROT_READ | libc::PROT_WRITE, kind, -1, 0) };
         if mapped != libc::MAP_FAILED {
@@ -71,8 +72,8 @@ extern "C" fn on_missing_page(signal: c_int, info: *mut siginfo_t, _: *mut c_voi
             return;
         }
     }
-    // The instruction is tried once more, and whoever stood here before us gets it.
-    // SAFETY: what the system said stood there.
+    // The instruction is retried, and the previous action handles the signal.
+    // SAFETY: `sigaction` returned this action.
     unsafe { libc::sigaction(signal, &raw const before.action, null_mut()) };
 }
 
@@ -90,18 +91,18 @@ mod tests {
         let done = std::thread::spawn(move || {
             survive_cut_files();
             let (kind, length) = (libc::PROT_READ | libc::PROT_WRITE, 3 << 16);
-            // SAFETY: a new mapping of an open file.
+            // SAFETY: a new mapping of an open file at an address of the kernel's choice.
             let memory = unsafe { libc::mmap(null_mut(), length, kind, libc::MAP_SHARED, file.as_raw_fd(), 0) };
             assert_ne!(memory, libc::MAP_FAILED);
             let byte = memory.cast::<u8>();
-            // SAFETY: in the mapping.
+            // SAFETY: the address lies in the mapping.
             let read = |at: usize| unsafe { byte.add(at).read_volatile() };
             assert_eq!((read(0), read(2 << 16)), (7, 7));
             assert!(!met_cut_file());
             file.set_len(1 << 16).unwrap();
             assert_eq!((read(0), met_cut_file()), (7, false));
             assert_eq!((read(2 << 16), met_cut_file()), (0, true));
-            // SAFETY: in the mapping, which can be written.
+            // SAFETY: the address lies in the mapping, which is writable.
             unsafe { byte.add(1 << 17 | 5).write_volatile(3) };
             assert_eq!(read(1 << 17 | 5), 3);
         });

@@ -1,11 +1,11 @@
-//! Modules that are compiled while a realm runs: code that was not there when its extension was compiled.
+//! Compiles modules while a realm runs: code that did not exist when its extension was compiled.
 //!
-//! `compileModule` asks the host for the capability `eval`, with path, length and digest of the very text that it then
-//! compiles; refused, it compiles nothing. The parser is that of [`compile()`](crate::compile()), in a runtime of its own that
-//! is thrown away: the realm has none, and the host's process never sees the text. What comes out is one more artifact of the
-//! realm, see `loader` for what it may import.
+//! `compileModule` requests the capability `eval` from the host, with path, length and digest of the text, and compiles it only
+//! when the host allows that. It uses the parser of [`compile()`](crate::compile()) in a temporary runtime: the realm itself has
+//! no parser, and the host's process never sees the text. The result is one more artifact of the realm; `loader` documents the
+//! modules that it may import.
 //!
-//! `bridgeModule` makes a module of a namespace of the extension's bundle, so that such code can import it:
+//! `bridgeModule` wraps a namespace of the extension's bundle into a module, so that such code can import it:
 //!
 //! ```text
 //! const { namespace } = import.meta;
@@ -23,16 +23,17 @@ use serde_json::{Map, Value as Json};
 use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
 
-/// Longest text that is compiled. A parser is not interrupted, and this takes it tens of milliseconds.
+/// Longest text that is compiled, in bytes. A parser cannot be interrupted, and this takes it tens of milliseconds.
 pub(crate) const LONGEST_TEXT: usize = 1 << 20;
-/// Text that one realm compiles in all: bytecode stays as long as the realm does.
+/// Total text that one realm may compile, in bytes: bytecode stays as long as the realm does.
 pub(crate) const MOST_TEXT: usize = 16 << 20;
 
-/// Names of such modules begin so, and no other modules do.
+/// Prefix of the names of such modules, and of no others.
 const PREFIX: &str = "file://";
 
-/// `compileModule(url, path, text, isCommonJs, meta)`: asks, compiles the text and adds it under its URL; returns the
-/// specifiers of its static imports. CommonJS becomes a module whose default is the function that Node would wrap around it.
+/// `compileModule(url, path, text, isCommonJs, meta)`: requests consent, compiles the text and adds it under its URL; returns the
+/// specifiers of its static imports. CommonJS becomes a module whose default export is the function that Node would wrap around
+/// it.
 pub(crate) fn compile_module<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     let (ctx, shared) = (call.ctx(), call.shared());
     let (url, path, text) = (call.text(0)?, call.text(1)?, call.text(2)?);
@@ -71,7 +72,7 @@ pub(crate) fn compile_module<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     Ok(specifiers.into_value())
 }
 
-/// The question whether a text may be compiled; a text of no file has no path.
+/// Builds the hostcall that asks whether a text may be compiled. `path` is `None` for text that comes from no file.
 pub(crate) fn consent_request(call: &Call<'_, '_>, path: Option<&str>, text: &str) -> HostCall {
     let mut digest = "sha256:".to_owned();
     for byte in Sha256::digest(text.as_bytes()) {
@@ -96,15 +97,15 @@ pub(crate) fn consent_request(call: &Call<'_, '_>, path: Option<&str>, text: &st
     }
 }
 
-/// A CommonJS module as Node wraps it, on the same lines.
+/// Wraps a CommonJS module as Node does, without moving its lines.
 fn wrapped(text: &str) -> String {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let (comment, text) = text.strip_prefix("#!").map_or(("", text), |rest| ("//", rest));
     format!("export default function (exports, require, module, __filename, __dirname) {{{comment}{text}\n}}")
 }
 
-/// `bridgeModule(base, specifier, namespace)`: what the dynamic module `base` means by a specifier is this namespace from
-/// now on, as it is now. Names that are no identifiers are left out.
+/// `bridgeModule(base, specifier, namespace)`: makes the specifier resolve to a copy of this namespace in the dynamic module
+/// `base`. Names that are no identifiers are left out.
 pub(crate) fn bridge_module<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     let (ctx, shared) = (call.ctx(), call.shared());
     let nothing = Value::new_undefined(ctx.clone());

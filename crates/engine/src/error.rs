@@ -1,8 +1,8 @@
-//! Why a realm could not be created.
+//! The error of realm creation.
 
 use std::fmt;
 
-/// A realm could not be created, or was given something it cannot use.
+/// An error that prevents the creation of a realm, or an argument that a realm cannot use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EngineError {
     message: String,

@@ -1,8 +1,8 @@
-//! Copies of a process: how one is made, which descriptors and memory it begins with, and how its pages stay shared.
+//! Forks worker processes from a zygote: descriptors, sealed memory and copy-on-write pages.
 //!
-//! A worker is a copy of a zygote, a process whose engine has evaluated the runtime. This file forks it, replaces its stdin, closes
-//! inherited descriptors and maps sealed memory. Before the zygote forks, [`heap_padding`] fills the gaps of its heap and
-//! [`cow_heap`] lays the heap on a file; a worker at rest returns the pages that it has not changed.
+//! A worker is a copy of a zygote, a process whose engine has evaluated the runtime. This file forks it, replaces its stdin,
+//! closes inherited descriptors and maps sealed memory. Before the zygote forks, [`heap_padding`] fills the gaps of its heap and
+//! [`cow_heap`] lays the heap on a file; an idle worker returns the pages that it has not changed.
 
 pub(crate) mod cow_heap;
 pub(crate) mod heap_padding;
@@ -10,29 +10,27 @@ pub(crate) mod heap_padding;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// Which of the two processes this is, after [`fork_for_parent`].
+/// The side of a fork on which [`fork_for_parent`] returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Forked {
-    /// The one that called, with the number of the copy.
+    /// The zygote, with the process id of the copy.
     Caller(i32),
     /// The copy.
     Copy,
 }
 
-/// Makes a copy of this process, whose parent is this process's own parent: that one waits for both, and whoever asked
-/// to die with it does.
+/// Forks this process; the copy's parent is this process's own parent, which waits for both and whose death ends both.
 ///
 /// # Errors
 ///
-/// When this process has other threads, of which a copy would have the memory and not the course; when the system has
-/// no room for a process; what it says when its `/proc` cannot be read.
+/// Fails when this process has other threads, whose memory a copy would have without the threads themselves; when the system
+/// cannot create a process; when `/proc` cannot be read.
 pub fn fork_for_parent() -> io::Result<Forked> {
     refuse_threads()?;
     const NOTHING: libc::c_long = 0;
     let flags = libc::c_long::from(libc::CLONE_PARENT | libc::SIGCHLD);
-    // SAFETY: as `fork` does it: neither memory nor descriptors are shared, and without a stack of its own the copy goes
-    // on with a copy of this one. The C library's handlers around a fork are left out, which care for other threads, and
-    // there are none.
+    // SAFETY: like `fork`: neither memory nor descriptors are shared, and without a stack argument the copy continues on a copy
+    // of this stack. The C library's fork handlers do not run; they serve other threads, and there are none.
     match unsafe { libc::syscall(libc::SYS_clone, flags, NOTHING, NOTHING, NOTHING, NOTHING) } {
         -1 => Err(io::Error::last_os_error()),
         0 => Ok(Forked::Copy),
@@ -40,7 +38,7 @@ pub fn fork_for_parent() -> io::Result<Forked> {
     }
 }
 
-/// An error, when this process has other threads than the one that asks.
+/// Returns an error when this process has more than one thread.
 pub(crate) fn refuse_threads() -> io::Result<()> {
     match std::fs::read_dir("/proc/self/task")?.count() {
         1 => Ok(()),
@@ -48,53 +46,52 @@ pub(crate) fn refuse_threads() -> io::Result<()> {
     }
 }
 
-/// Makes `file` what stdin was.
+/// Replaces stdin by `file`.
 ///
 /// # Errors
 ///
-/// What the system says.
+/// Returns the error of the system call.
 pub fn replace_stdin(file: OwnedFd) -> io::Result<()> {
-    // SAFETY: an open descriptor, and one that belongs to nobody: the standard ones are the process's.
+    // SAFETY: an open descriptor is duplicated onto stdin, which no Rust object owns.
     let replaced = unsafe { libc::dup2(file.as_raw_fd(), libc::STDIN_FILENO) };
     if replaced == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// Closes every file descriptor but stdin.
 ///
-/// For a process that has just begun and will only ever use its stdin: a worker. Descriptors that the program which
-/// started us leaked (a terminal, a log, somebody's socket) end here. Nothing that is opened through Rust may be open
-/// yet, and nothing may be printed afterwards.
+/// For a worker, which has just started and only ever uses its stdin. It closes descriptors that the program which started the
+/// worker leaked (a terminal, a log, a socket of another component). The caller must not have opened anything through Rust yet,
+/// and must not print afterwards.
 ///
 /// # Errors
 ///
-/// What the system says, on kernels that neither close a range (before 5.9) nor have a `/proc`.
+/// Fails on kernels that neither close a range (before 5.9) nor have a `/proc`.
 pub fn close_inherited_files() -> io::Result<()> {
     const FIRST: libc::c_uint = 1;
-    // SAFETY: plain numbers go in; the caller is a process that has just begun, so no descriptor beyond stdin has an
-    // owner in this program that could use or close it later.
+    // SAFETY: the arguments are plain numbers; the caller is a process that has just begun, so no Rust object owns a descriptor
+    // beyond stdin.
     let closed = unsafe { libc::syscall(libc::SYS_close_range, FIRST, libc::c_uint::MAX, 0) };
     if closed == 0 {
         return Ok(());
     }
-    // Collected first: the folder's own descriptor is among them, and closed by then.
+    // Collected first: the list contains the directory's own descriptor, which is closed by then.
     let open: Vec<i32> = std::fs::read_dir("/proc/self/fd")?
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .filter(|descriptor| *descriptor > 0)
         .collect();
     for descriptor in open {
-        // SAFETY: as above; one that is closed already is an error that changes nothing.
+        // SAFETY: as above; closing a closed descriptor is an error without an effect.
         unsafe { libc::close(descriptor) };
     }
     Ok(())
 }
 
-/// Maps memory for as long as this process lives, and closes its descriptor. The pages are those of whoever made it: many
-/// processes share them.
+/// Maps sealed memory for the life of this process, and closes its descriptor. All processes that map it share its pages.
 ///
 /// # Errors
 ///
-/// [`InvalidInput`](io::ErrorKind::InvalidInput) for what is no memory, or memory that somebody can still change or
-/// shorten; else what the system says.
+/// [`InvalidInput`](io::ErrorKind::InvalidInput) for a descriptor that is no memory file, or whose content can still be changed
+/// or truncated; else the error of the system call.
 pub fn map_sealed_memory(memory: OwnedFd) -> io::Result<&'static [u8]> {
     const FOR_GOOD: libc::c_int = libc::F_SEAL_WRITE | libc::F_SEAL_SHRINK | libc::F_SEAL_SEAL;
     // SAFETY: an open descriptor and a command without an argument.
@@ -107,13 +104,13 @@ pub fn map_sealed_memory(memory: OwnedFd) -> io::Result<&'static [u8]> {
     if length == 0 {
         return Ok(&[]);
     }
-    // SAFETY: a new mapping at an address of the system's choice, of an open descriptor.
+    // SAFETY: a new mapping of an open descriptor, at an address of the kernel's choice.
     let start =
         unsafe { libc::mmap(std::ptr::null_mut(), length, libc::PROT_READ, libc::MAP_SHARED, memory.as_raw_fd(), 0) };
     if start == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: `length` bytes are mapped, are never unmapped, and by the seals nobody can change or shorten them.
+    // SAFETY: `length` bytes are mapped and never unmapped; the seals prevent changes and truncation.
     Ok(unsafe { std::slice::from_raw_parts(start.cast::<u8>(), length) })
 }
 
@@ -124,7 +121,7 @@ mod tests {
     #[test]
     #[expect(clippy::exit, reason = "a copy that should not be there must not go on with the tests")]
     fn a_process_with_threads_is_not_copied() {
-        // The test runner has some, and here is one that stays until the end.
+        // A second thread that lives until the end of the test.
         let (stay, stays) = std::sync::mpsc::channel::<()>();
         let other = std::thread::spawn(move || stays.recv());
         match fork_for_parent() {

@@ -1,15 +1,15 @@
-//! Misbehaviour on request, for tests of what stands around a realm. Only with the feature `test-hooks`, which no
-//! program that is shipped has; and only modules of the host can import it, never an extension's.
+//! Misbehaviour on request, for tests of the code around a realm. Compiled with the feature `test-hooks` only, which no shipped
+//! program has; only host modules can import it, never an extension's.
 //!
-//! What an attacker could do who has taken over the engine: die in every way, ask the kernel for anything, say
-//! anything on the socket, or stop listening.
+//! It acts as an attacker who controls the engine: it dies in every way, makes any system call, writes anything to the socket, or
+//! stops reading.
 
 use crate::natives::Call;
 use rquickjs::{Exception, Result, Value};
 use std::hint::black_box;
 use std::io;
 
-/// `misbehave(what, bytes?)`: does not come back when it succeeds in dying.
+/// `misbehave(kind, bytes?)`: does not return when the process dies.
 pub(crate) fn misbehave<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     let what = call.text(0)?;
     match what.as_str() {
@@ -42,7 +42,7 @@ pub(crate) fn misbehave<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
 }
 
 fn segfault() {
-    // SAFETY: none; this is the point. No page is ever mapped at the bottom of the address space.
+    // SAFETY: unsound on purpose: the fault is the purpose. No page is ever mapped at the bottom of the address space.
     unsafe { black_box(std::ptr::with_exposed_provenance_mut::<u64>(16)).write_volatile(1) }
 }
 
@@ -69,7 +69,7 @@ fn bottomless(depth: u64) -> u64 {
     black_box(bottomless(black_box(depth + 1))) + black_box(here)[0]
 }
 
-/// Writes to the socket past everything that frames what is said.
+/// Writes to the socket without framing.
 fn say(mut bytes: &[u8]) {
     while !bytes.is_empty() {
         // SAFETY: the pointer and the length are those of a live slice.
@@ -79,14 +79,14 @@ fn say(mut bytes: &[u8]) {
     }
 }
 
-/// The same without end.
+/// Writes to the socket without framing until it fails.
 fn flood(bytes: &[u8]) {
     loop {
         say(bytes);
     }
 }
 
-/// Operations that no sealed process may get through. Each works in an ordinary process of the same user.
+/// Operations that the seal of a process must prevent. Each works in an ordinary process of the same user.
 pub const FORBIDDEN: [&str; 15] = [
     "open",
     "tcp",
@@ -105,14 +105,14 @@ pub const FORBIDDEN: [&str; 15] = [
     "poll-several",
 ];
 
-/// Tries one; `None` when there is no such operation.
+/// Attempts one of [`FORBIDDEN`]; `None` when there is no such operation.
 pub fn forbidden(name: &str) -> Option<io::Result<()>> {
     use libc::{
         AF_INET, AF_UNIX, O_RDONLY, PROT_EXEC, PROT_READ, PROT_WRITE, SOCK_DGRAM, SOCK_STREAM, SYS_clone,
         SYS_io_uring_setup, SYS_memfd_create, SYS_process_vm_readv,
     };
-    // SAFETY: every pointer is to a live, NUL-terminated or zeroed value of this function; what the calls do to the
-    // process is what is being tried. The child of `fork` leaves at once through `_exit`.
+    // SAFETY: every pointer is to a live, NUL-terminated or zeroed value of this function; the effects of the calls on the
+    // process are under test. The child of `fork` leaves at once through `_exit`.
     let result = unsafe {
         match name {
             "open" => i64::from(libc::open(c"/etc/passwd".as_ptr(), O_RDONLY)),
@@ -123,7 +123,7 @@ pub fn forbidden(name: &str) -> Option<io::Result<()>> {
                 let arguments = [c"/bin/true".as_ptr(), std::ptr::null()];
                 i64::from(libc::execve(arguments[0], arguments.as_ptr(), arguments[1..].as_ptr()))
             }
-            // Asks to be traced by the parent: the half of ptrace that needs no rights over others.
+            // Requests to be traced by the parent, which needs no rights over other processes.
             "ptrace" => libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0),
             "kill" => i64::from(libc::kill(libc::getppid(), 0)),
             "parent-memory" => {
@@ -154,7 +154,7 @@ pub fn forbidden(name: &str) -> Option<io::Result<()>> {
                 if page == libc::MAP_FAILED { -1 } else { 0 }
             }
             "unshare" => libc::syscall(libc::SYS_unshare, libc::CLONE_FS),
-            // A worker waits for its socket, which is one.
+            // A worker may poll one descriptor, its socket.
             "poll-several" => {
                 let mut several = [libc::pollfd { fd: 0, events: 0, revents: 0 }; 2];
                 let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };

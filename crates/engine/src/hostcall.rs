@@ -1,8 +1,8 @@
-//! `callSync`, `call`, `callPromise` and `send`: the ways out of a realm.
+//! `callSync`, `call`, `callPromise` and `send`: the functions that carry data out of a realm.
 //!
-//! A synchronous call is answered before anything else happens; an asynchronous one and every other message wait in the
-//! outbox for the end of the turn. Parameters of hostcalls are exact Unicode or refused; every other text that leaves
-//! has its lone surrogates replaced.
+//! A synchronous call is answered before anything else happens; an asynchronous one and every other message wait in the outbox
+//! for the end of the turn. Parameters of hostcalls must be well-formed Unicode; in every other text lone surrogates are
+//! replaced.
 
 use crate::natives::Call;
 use crate::shared::Names;
@@ -11,7 +11,7 @@ use crate::values::{Reader, Surrogates, Unfit, bytes_to_js, put, string_to_js, t
 use pijs_protocol::{Capability, ErrorCode, HostCall, HostResult, HostcallError, Message, Method};
 use rquickjs::{Ctx, Exception, Object, Result, Value};
 
-/// The request of `(method, capability, params, bytes?)`, or throws.
+/// Reads the arguments `(method, capability, params, bytes?)` as a request, or throws.
 fn request(call: &Call<'_, '_>) -> Result<HostCall> {
     let mut reader = Reader::new(Surrogates::Refuse);
     let params = reader.attach(&call.arg(3)).and_then(|()| reader.read_map(&call.arg(2)));
@@ -42,7 +42,7 @@ pub(crate) fn call<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
 }
 
 /// `callPromise(method, capability, params, bytes?, timeoutMs?)`: queues the request for the end of the turn and returns a
-/// promise of `{output, bytes}`, or throws. For a call that nobody cancels and whose pieces nobody wants.
+/// promise of `{output, bytes}`, or throws. The call cannot be cancelled, and its chunks are dropped.
 pub(crate) fn call_promise<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     let request = request_with_limit(call)?;
     let promise = call.shared().promised.promise(call.ctx(), &request.call_id)?;
@@ -58,7 +58,7 @@ fn request_with_limit(call: &Call<'_, '_>) -> Result<HostCall> {
     Ok(request)
 }
 
-/// `{output, bytes}`: what a call is answered with.
+/// Builds `{output, bytes}`, the result of a call.
 pub(crate) fn answer<'js>(ctx: &Ctx<'js>, names: &Names, result: &HostResult) -> Result<Value<'js>> {
     let answer = Object::new(ctx.clone())?;
     names.output.put(&answer, to_js(ctx, &result.output)?)?;
@@ -68,7 +68,7 @@ pub(crate) fn answer<'js>(ctx: &Ctx<'js>, names: &Names, result: &HostResult) ->
     Ok(answer.into_value())
 }
 
-/// `callSync(method, capability, params, bytes?)`: `{output, bytes}`, or throws.
+/// `callSync(method, capability, params, bytes?)`: returns `{output, bytes}`, or throws.
 pub(crate) fn call_sync<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     let result = answer_now(call, request(call)?)?;
     answer(call.ctx(), &call.shared().names, &result)
@@ -112,7 +112,7 @@ pub(crate) fn send<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     Ok(Value::new_undefined(ctx.clone()))
 }
 
-/// A value that cannot be a parameter: the refusal that the gate would give.
+/// Throws the error that the gate would return for a value that cannot be a parameter.
 fn refuse(ctx: &Ctx<'_>, unfit: &Unfit) -> rquickjs::Error {
     let reason = match unfit {
         Unfit::LoneSurrogate => "surrogate",

@@ -1,4 +1,4 @@
-//! What a fresh context has too much, and what has to read the driver instead of the machine.
+//! Removes intrinsics from a fresh context, and replaces those that read the machine.
 //!
 //! Left out when the context is made: the compiler, `performance`, `WeakRef`,
 //! `FinalizationRegistry` (`pi:web/weak` has a pair that shows nothing of the collector). Removed here, because they come with the typed arrays: `SharedArrayBuffer`
@@ -18,7 +18,7 @@ use rquickjs::function::This;
 use rquickjs::{Ctx, Exception, Function, Object, Persistent, Result, Value, qjs};
 use std::rc::Rc;
 
-/// Everything of the language except what compiles source text and what reads the machine.
+/// All intrinsics except those that compile source text or read the machine.
 pub(crate) type Deterministic = (
     intrinsic::Date,
     intrinsic::RegExpCompiler,
@@ -31,7 +31,7 @@ pub(crate) type Deterministic = (
     intrinsic::DOMException,
 );
 
-/// Functions of the engine that ours call.
+/// Engine functions that the replacements call.
 #[derive(Clone)]
 pub(crate) struct Originals {
     date: Persistent<Function<'static>>,
@@ -82,8 +82,8 @@ pub(crate) fn install(ctx: &Ctx<'_>, shared: &Rc<Shared>) -> Result<()> {
     define(&error, "captureStackTrace", function(ctx, shared, "captureStackTrace", capture_stack_trace)?.into_value())
 }
 
-/// Replaces the methods that move bytes: what the buffer of a WebAssembly memory covers belongs to the memory, which may move
-/// it, and then has to find every object that covers it.
+/// Replaces the methods that move bytes. The bytes of a WebAssembly memory belong to the memory, which may move them when it
+/// grows, and has to find every object that covers them.
 fn install_transfers<'js>(
     ctx: &Ctx<'js>,
     shared: &Rc<Shared>,
@@ -109,7 +109,7 @@ fn transfer<'js>(call: &Call<'_, 'js>, which: usize) -> Result<Value<'js>> {
     if call.len() == 0 { original.call((This(this),)) } else { original.call((This(this), call.arg(0))) }
 }
 
-/// Replaces the constructor and `Date.now`; returns the original constructor.
+/// Replaces `Date` and `Date.now`; returns the original constructor.
 fn install_date<'js>(ctx: &Ctx<'js>, shared: &Rc<Shared>, globals: &Object<'js>) -> Result<Function<'js>> {
     let original: Function<'js> = globals.get("Date")?;
     let date = function(ctx, shared, "Date", date)?;
@@ -126,7 +126,7 @@ fn install_date<'js>(ctx: &Ctx<'js>, shared: &Rc<Shared>, globals: &Object<'js>)
     Ok(original)
 }
 
-/// Defines a property as built-ins are: writable, configurable, not enumerable.
+/// Defines a property with the attributes of built-ins: writable, configurable, not enumerable.
 pub(crate) fn define<'js>(object: &Object<'js>, name: &str, value: Value<'js>) -> Result<()> {
     object.prop(name, rquickjs::object::Property::from(value).writable().configurable())
 }
@@ -161,7 +161,7 @@ fn date_now<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     Ok(Value::new_float(call.ctx().clone(), call.shared().clock.epoch_ms()))
 }
 
-/// `new Date()` and `Date()` at the driver's time; every other form is the engine's own.
+/// `new Date()` and `Date()` at the driver's time; every other form calls the original.
 fn date<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     let original = originals(call).date.restore(call.ctx())?;
     if !call.is_constructor() {
@@ -190,12 +190,12 @@ fn construct<'js>(class: &Function<'js>, new_target: &Value<'js>, arguments: &[V
     if result.is_exception() { Err(rquickjs::Error::Exception) } else { Ok(result) }
 }
 
-/// `error.stack`: the engine's frames under the line that Node puts above them.
+/// `error.stack`: returns the engine's frames below the header line that Node adds.
 fn stack_with_header<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     let ctx = call.ctx();
     let originals = originals(call);
     let frames: Value<'js> = originals.stack.restore(ctx)?.call((This(call.this()),))?;
-    // Anything but plain frames was made by the guest's own Error.prepareStackTrace.
+    // Anything but plain frames comes from the guest's own `Error.prepareStackTrace`.
     let Some(plain) = frames.as_string().map(text::lossy).filter(|text| is_frames(text)) else {
         return Ok(frames);
     };
@@ -220,7 +220,7 @@ fn capture_stack_trace<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     let Some(object) = target.as_object() else { return Ok(Value::new_undefined(ctx.clone())) };
     let frames: Value<'js> = object.get("stack")?;
     if let Some(plain) = frames.as_string().map(text::lossy).filter(|text| is_frames(text)) {
-        // Without a function to start above, the first frame is this very function.
+        // Without `above`, the first frame is this function itself.
         let plain = match plain.split_once('\n') {
             Some((first, rest)) if first.contains("captureStackTrace (native)") => rest.to_owned(),
             _ => plain,

@@ -1,4 +1,4 @@
-//! Realms: QuickJS runtimes that run compiled modules under limits, deterministically.
+//! QuickJS realms that run compiled modules under limits, deterministically.
 //!
 //! The only crate that names rquickjs and the only home of `unsafe`. Host code hands in
 //! [`Delivery`](pijs_protocol::Delivery)s and gets [`Yield`](pijs_protocol::Yield)s; no engine
@@ -9,11 +9,11 @@
 //! | [`EngineRealm`] | one runtime and one context without a compiler, from start to termination |
 //! | [`SyncHost`] | answers the synchronous hostcalls of a running turn |
 //! | [`Interrupter`] | stops a running turn from another thread |
-//! | [`RegExpVm`] | the engine's regular expressions alone, in bounded steps |
+//! | [`RegExpVm`] | regular expressions of the engine, with a budget of steps |
 //! | [`Trace`] | the stacks behind the outputs of a turn, for a replay |
-//! | [`compile()`] | source to bytecode, in a throw-away context: the only one with `eval` |
+//! | [`compile()`] | compiles source to bytecode, in a temporary context, the only one with `eval` |
 //!
-//! What always holds: bytecode comes from a [`Verified`](pijs_artifact::Verified) artifact; a realm
+//! Invariants: bytecode comes from a [`Verified`](pijs_artifact::Verified) artifact; a realm
 //! that ended with a [`Termination`](pijs_protocol::Termination) runs nothing again; time and
 //! randomness are inputs, so the same deliveries give the same yields, usage included.
 //!

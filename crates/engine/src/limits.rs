@@ -1,18 +1,18 @@
-//! Memory, fuel, jobs and the polite stop: everything that can end a turn from outside the code it runs.
+//! Memory, fuel, jobs and interrupts: every limit that can end a turn.
 //!
-//! The engine's own signals cannot be trusted to reach us: an out-of-memory exception may be a bare
-//! `null` and guest code may swallow it, and an interrupt leaves no trace in a job that was not
-//! awaited. So each limit leaves a mark in a counter of ours, and [`Meter::verdict`] reads the marks
-//! at the end of a turn, whatever the turn itself returned.
+//! The engine's own errors are not reliable: an out-of-memory exception may be a bare `null` and guest
+//! code may swallow it, and an interrupt leaves no trace in a job that was not awaited. So each limit
+//! sets a flag in [`Meter`], and [`Meter::verdict`] reads the flags at the end of a turn, whatever the
+//! turn itself returned.
 //!
 //! | type | is |
 //! |---|---|
-//! | [`Meter`] | marks and counters of one realm |
-//! | [`LimitedAllocator`] | the engine's allocator: counts, refuses past the limit, marks the refusal |
-//! | [`Interrupter`] | the handle of another thread |
+//! | [`Meter`] | flags and counters of one realm |
+//! | [`LimitedAllocator`] | the engine's allocator: counts, fails past the limit, and flags the failure |
+//! | [`Interrupter`] | stops a turn from another thread |
 //!
 //! Interrupt polls come every 10,000 loop edges or calls, counted by the engine, so fuel is the same
-//! on every machine. Allocation sizes go through Rust's layout, not the C library's, for the same reason.
+//! on every machine. Allocation sizes are those of Rust's layout, not of the C library, for the same reason.
 
 use pijs_protocol::wire::Limits;
 use pijs_protocol::{Termination, guard};
@@ -39,7 +39,7 @@ impl Interrupter {
         Self { state: Arc::new(AtomicU8::new(IDLE)) }
     }
 
-    /// Whether the realm is gone; a watchdog may stop watching.
+    /// Returns whether the realm is dropped, so that a watchdog can stop.
     pub fn is_orphaned(&self) -> bool {
         Arc::strong_count(&self.state) == 1
     }
@@ -51,7 +51,7 @@ impl Interrupter {
     }
 }
 
-/// Why the code of a turn has to stop.
+/// The limit that the code of a turn has exceeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stop {
     Fuel,
@@ -59,7 +59,7 @@ enum Stop {
     Deadline,
 }
 
-/// Marks and counters of one realm.
+/// Counters and flags of one realm.
 #[derive(Debug)]
 pub(crate) struct Meter {
     heap: Rc<Heap>,
@@ -86,10 +86,9 @@ impl Meter {
         }
     }
 
-    /// Puts the memory limit into force; `false` when what is there already exceeds it.
+    /// Enforces the memory limit from now on; returns `false` when the heap already exceeds it.
     ///
-    /// Not before the context exists: the engine does not survive running out of memory while it
-    /// builds one.
+    /// Call it after the context exists: the engine does not survive running out of memory while it builds one.
     pub(crate) fn limit_memory(&self, limits: &Limits) -> bool {
         let limit = usize::try_from(limits.memory_bytes).unwrap_or(usize::MAX);
         self.heap.limit.set(limit);
@@ -104,7 +103,7 @@ impl Meter {
         self.interrupter.clone()
     }
 
-    /// Starts the counters of a turn.
+    /// Resets the counters for a turn.
     pub(crate) fn begin(&self, fuel: u64) {
         self.fuel_limit.set(fuel);
         self.polls.set(0);
@@ -112,12 +111,12 @@ impl Meter {
         self.interrupter.state.store(RUNNING, Ordering::Relaxed);
     }
 
-    /// Ends the turn for the [`Interrupter`].
+    /// Marks the turn as ended for the [`Interrupter`].
     pub(crate) fn end(&self) {
         self.interrupter.state.store(IDLE, Ordering::Relaxed);
     }
 
-    /// The engine's interrupt handler; `true` ends the running code, uncatchably.
+    /// Handles an interrupt of the engine; `true` ends the running code, uncatchably.
     pub(crate) fn poll(&self) -> bool {
         self.poll_many(1)
     }
@@ -133,7 +132,7 @@ impl Meter {
         self.must_stop()
     }
 
-    /// Counts a microtask; `false` when the turn has used up its jobs.
+    /// Counts a microtask; returns `false` when the turn has used up its jobs.
     pub(crate) fn take_job(&self) -> bool {
         if self.jobs.get() >= self.jobs_limit && guard!(EngineJobs) {
             self.stop.set(Some(Stop::Jobs));
@@ -143,18 +142,18 @@ impl Meter {
         true
     }
 
-    /// Records a bug of ours; the first one is reported.
+    /// Records a host bug; the first one is reported.
     pub(crate) fn report_bug(&self, detail: String) {
         self.bug.borrow_mut().get_or_insert(detail);
     }
 
-    /// Whether nothing more may run.
+    /// Returns whether the turn has to end.
     pub(crate) fn must_stop(&self) -> bool {
         self.stop.get().is_some() || self.heap.refused.get() || self.bug.borrow().is_some()
     }
 
-    /// How the realm ended, if it did. Our own bug explains everything that follows from it, and
-    /// exhausted memory explains a stop.
+    /// Returns the termination of the realm, if any. A host bug takes precedence over its consequences, and exhausted memory over
+    /// an interrupt.
     pub(crate) fn verdict(&self) -> Option<Termination> {
         if let Some(detail) = self.bug.borrow().clone() {
             return Some(Termination::HostBug { detail });
@@ -170,8 +169,8 @@ impl Meter {
         Some(Termination::Timeout { quota: quota.to_owned() })
     }
 
-    /// Counts memory outside of the engine's heap toward the limit; `false` refuses it, without ending the realm. An eighth
-    /// is left to the engine, which cannot be refused anything without the realm's end.
+    /// Counts memory outside of the engine's heap toward the limit; `false` refuses it, without ending the realm. One eighth
+    /// stays reserved for the engine, because a refused allocation of the engine ends the realm.
     pub(crate) fn take_memory(&self, bytes: usize) -> bool {
         let total = self.heap.used.get().saturating_add(bytes);
         let limit = self.heap.limit.get();
@@ -182,12 +181,12 @@ impl Meter {
         fits
     }
 
-    /// Gives back memory that was taken.
+    /// Subtracts memory that [`take_memory`](Self::take_memory) counted.
     pub(crate) fn give_back_memory(&self, bytes: usize) {
         self.heap.used.set(self.heap.used.get().saturating_sub(bytes));
     }
 
-    /// Whether the engine could be given this many bytes more.
+    /// Returns whether the engine could allocate this many bytes more.
     #[cfg(target_os = "linux")]
     pub(crate) fn has_room(&self, bytes: u64) -> bool {
         (self.heap.limit.get() as u64).saturating_sub(self.heap_bytes()) >= bytes
@@ -214,7 +213,7 @@ struct Heap {
 }
 
 impl Heap {
-    /// Whether `more` bytes beside what is used stay under the limit; marks a refusal.
+    /// Returns whether `more` bytes fit under the limit; records a refusal.
     fn admits(&self, more: usize) -> bool {
         let fits =
             self.used.get().checked_add(more).is_some_and(|total| total <= self.limit.get()) || !guard!(EngineMemory);
@@ -231,7 +230,7 @@ pub(crate) struct LimitedAllocator {
 }
 
 impl LimitedAllocator {
-    /// Books a fresh allocation, or marks that the system had none.
+    /// Counts a fresh allocation, or records that the system has no memory.
     fn booked(&self, ptr: *mut u8) -> *mut u8 {
         if ptr.is_null() {
             self.heap.refused.set(true);
@@ -267,7 +266,7 @@ unsafe impl Allocator for LimitedAllocator {
     }
 
     unsafe fn dealloc(&mut self, ptr: *mut u8) {
-        // SAFETY: the caller hands in a live pointer of this allocator, so of `RustAllocator`.
+        // SAFETY: the caller passes a live pointer of this allocator, so of `RustAllocator`.
         let size = unsafe { RustAllocator::usable_size(ptr) };
         self.heap.used.set(self.heap.used.get() - size);
         // SAFETY: as above; it is not used afterwards.
@@ -275,12 +274,12 @@ unsafe impl Allocator for LimitedAllocator {
     }
 
     unsafe fn realloc(&mut self, ptr: *mut u8, new_size: usize) -> *mut u8 {
-        // SAFETY: the caller hands in a live pointer of this allocator, so of `RustAllocator`.
+        // SAFETY: the caller passes a live pointer of this allocator, so of `RustAllocator`.
         let old_size = unsafe { RustAllocator::usable_size(ptr) };
         if new_size > old_size && !self.heap.admits(new_size - old_size) {
             return std::ptr::null_mut();
         }
-        // SAFETY: as above; on failure the old allocation stays and is still booked.
+        // SAFETY: as above; on failure the old allocation stays and remains counted.
         let moved = unsafe { RustAllocator.realloc(ptr, new_size) };
         if moved.is_null() {
             self.heap.refused.set(true);
@@ -291,7 +290,7 @@ unsafe impl Allocator for LimitedAllocator {
     }
 
     unsafe fn usable_size(ptr: *mut u8) -> usize {
-        // SAFETY: the caller hands in a live pointer of this allocator, so of `RustAllocator`.
+        // SAFETY: the caller passes a live pointer of this allocator, so of `RustAllocator`.
         unsafe { RustAllocator::usable_size(ptr) }
     }
 }

@@ -1,4 +1,4 @@
-//! Modules of a realm: what a specifier means, and bytecode from verified artifacts.
+//! Resolves specifiers and loads bytecode from verified artifacts.
 //!
 //! A specifier means the added module of that name; `fs` and `node:fs` are the same; relative ones are
 //! taken against the importing module, inside its artifact. Nothing else resolves: no path, no URL,
@@ -30,23 +30,23 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Prefix of modules that stand before a host module; see the header.
+/// Prefix of facade modules, see the module documentation.
 pub const FACADE_PREFIX: &str = "pijs:facade/";
 
 /// The native module.
 pub(crate) const ENGINE_MODULE: &str = "pi:engine";
 
-/// Index of the host module set among the added artifacts.
+/// Index of the host modules among the added artifacts.
 const HOST_SET: usize = 0;
 
-/// Where a module is: which artifact, which module in it.
+/// The location of a module: an artifact, and a module in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Place {
     artifact: usize,
     module: usize,
 }
 
-/// A module that may be kept between turns.
+/// A loaded module, kept between turns.
 #[derive(Clone)]
 struct Loaded<'js>(Module<'js, Declared>);
 
@@ -60,17 +60,16 @@ unsafe impl<'js> JsLifetime<'js> for Loaded<'js> {
 pub(crate) struct Modules {
     artifacts: Vec<Arc<Verified>>,
     places: BTreeMap<String, Place>,
-    /// Specifiers of facades, by artifact and the module that each stands before.
+    /// Specifiers of facades, by artifact and host module.
     facades: BTreeMap<(usize, String), String>,
     /// The latest load of each module.
     loaded: BTreeMap<String, Persistent<Loaded<'static>>>,
-    /// What `import.meta` holds in each module that was compiled while the realm ran.
+    /// `import.meta` of each module that was compiled while the realm ran.
     dynamic: BTreeMap<String, Persistent<Object<'static>>>,
 }
 
 impl Modules {
-    /// Adds an artifact. Names that are already taken stay with the earlier one, so that an extension
-    /// cannot stand in for a host module.
+    /// Adds an artifact. A name that exists keeps its earlier module, so that an extension cannot replace a host module.
     pub(crate) fn add(&mut self, artifact: Arc<Verified>) {
         let index = self.artifacts.len();
         for (module, content) in artifact.artifact().modules.iter().enumerate() {
@@ -99,12 +98,12 @@ impl Modules {
         self.dynamic.insert(specifier.to_owned(), meta);
     }
 
-    /// Whether a module of this name was added.
+    /// Returns whether a module of this name was added.
     pub(crate) fn has(&self, specifier: &str) -> bool {
         self.places.contains_key(specifier)
     }
 
-    /// What a dynamic module means by `name`, where that is another dynamic module or must not be looked for.
+    /// Resolves `name` in a dynamic module to another dynamic module or to an error; `None` continues with the general rules.
     fn resolve_dynamic(&self, base: &str, name: &str) -> Option<std::result::Result<String, String>> {
         if base != SCRIPT_NAME {
             self.dynamic.get(base)?;
@@ -128,7 +127,7 @@ impl Modules {
         self.dynamic.clear();
     }
 
-    /// The specifier of the module that `name` means in `base`, or why there is none.
+    /// Resolves `name` in the module `base`, or returns the reason why that fails.
     fn resolve(&self, base: &str, name: &str) -> std::result::Result<String, String> {
         let importer = self.places.get(base);
         let from_host = base.is_empty() || importer.is_some_and(|place| place.artifact == HOST_SET);
@@ -162,7 +161,7 @@ impl Modules {
         .to_owned())
     }
 
-    /// The added module that a bare specifier means.
+    /// Resolves a bare specifier.
     fn bare(&self, name: &str) -> Option<&str> {
         let with_prefix = format!("node:{name}");
         let candidates = [name, &with_prefix, name.strip_prefix("node:").unwrap_or(name)];
@@ -170,12 +169,12 @@ impl Modules {
     }
 }
 
-/// The name of the dynamic module that another one may mean by a specifier.
+/// Returns the name of the dynamic module that a specifier in another one stands for.
 pub(crate) fn dynamic_name(base: &str, name: &str) -> Option<String> {
     if name.starts_with('.') { join(base, name) } else { Some(name.to_owned()) }
 }
 
-/// Takes a relative specifier against the module `base`; `None` when it climbs out.
+/// Resolves a relative specifier against the module `base`; `None` when it leaves the artifact.
 fn join(base: &str, name: &str) -> Option<String> {
     let mut segments: Vec<&str> = base.split('/').collect();
     segments.pop();
@@ -240,8 +239,8 @@ fn load<'js>(ctx: &Ctx<'js>, shared: &Shared, name: &str) -> Result<Module<'js, 
     let Some(bytecode) = &content.bytecode else {
         return Err(not_found(ctx, &format!("Cannot load module '{name}': it was not compiled")));
     };
-    // SAFETY: the bytes are from a `Verified`: this process compiled them, or this installation's key
-    // authenticated them for this engine build. The engine copies what it keeps of them.
+    // SAFETY: the bytes are from a `Verified`: this process compiled them, or this installation's key authenticated them for this
+    // engine build. The engine copies the parts that it keeps.
     let module = unsafe { Module::load(ctx.clone(), bytecode) }?;
     let embedded: String = module.name()?;
     if embedded != name {
@@ -265,7 +264,7 @@ fn not_found(ctx: &Ctx<'_>, message: &str) -> rquickjs::Error {
     match Exception::from_message(ctx.clone(), message) {
         Ok(error) => {
             let error = error.into_object();
-            // The message says it all; a failure to add the code is the realm's lack of memory.
+            // The message is complete without the code; setting it fails only without memory.
             let _ = error.set("code", "ERR_MODULE_NOT_FOUND");
             ctx.throw(error.into_value())
         }
@@ -280,7 +279,7 @@ pub(crate) fn import_sync<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     let ctx = call.ctx();
     let shared = call.shared();
     let specifier = call.text(0)?;
-    // This promise settles in a later job and nobody waits for it: the module's own tells more.
+    // This promise settles in a later job, unobserved: the module's own promise has the result.
     let promise = Module::import(ctx, specifier.as_str())?;
     shared.rejections.silence(ctx, &promise);
     if promise.state() == PromiseState::Rejected {
@@ -292,7 +291,7 @@ pub(crate) fn import_sync<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
             .resolve("", &specifier)
             .map_err(|why| not_found(ctx, &format!("Cannot find module '{specifier}': it {why}")))?
     };
-    // The engine found or loaded it just now, so the latest load is the live one.
+    // The engine has just found or loaded the module, so the latest load is the live one.
     let kept = shared.modules.borrow().loaded.get(&name).cloned();
     let Loaded(module) = kept.expect("imported a moment ago").restore(ctx)?;
     let (module, evaluated) = module.eval()?;

@@ -15,7 +15,7 @@ use std::rc::Rc;
 /// A native function.
 pub(crate) type Native = for<'a, 'js> fn(&Call<'a, 'js>) -> Result<Value<'js>>;
 
-/// What `pi:engine` exports, `facts` aside.
+/// Exports of `pi:engine`, without `facts`.
 const EXPORTS: &[(&str, Native)] = &[
     ("afterJobs", after_jobs),
     ("bridgeModule", dynamic_code::bridge_module),
@@ -38,7 +38,7 @@ const EXPORTS: &[(&str, Native)] = &[
     ("fillRandom", fill_random),
     ("generateKey", compute::generate_key),
     ("importSync", loader::import_sync),
-    // Strings by place: the language compares them by content, which takes as long as they are.
+    // Compares strings by address; `===` compares their content, which takes time in proportion to their length.
     ("isSame", |call| Ok(Value::new_bool(call.ctx().clone(), call.arg(0) == call.arg(1)))),
     ("issued", trace::issued),
     #[cfg(all(target_os = "linux", feature = "test-hooks"))]
@@ -74,7 +74,7 @@ impl<'js> Call<'_, 'js> {
         self.shared
     }
 
-    /// `this`, or `new.target` in a constructor call.
+    /// Returns `this`, or `new.target` in a constructor call.
     pub(crate) fn this(&self) -> Value<'js> {
         self.params.this()
     }
@@ -87,12 +87,12 @@ impl<'js> Call<'_, 'js> {
         self.params.len()
     }
 
-    /// An argument; `undefined` when it was not given.
+    /// Returns an argument; `undefined` when it is missing.
     pub(crate) fn arg(&self, index: usize) -> Value<'js> {
         self.params.arg(index).unwrap_or_else(|| Value::new_undefined(self.ctx().clone()))
     }
 
-    /// An argument as text: coerced, lone surrogates replaced.
+    /// Returns an argument as text: coerced, with lone surrogates replaced.
     pub(crate) fn text(&self, index: usize) -> Result<String> {
         if let Some(string) = self.arg(index).as_string() {
             return Ok(text::lossy(string));
@@ -101,7 +101,7 @@ impl<'js> Call<'_, 'js> {
         Ok(text::lossy(&string))
     }
 
-    /// The same, for one of the few texts that code of ours passes again and again.
+    /// Returns an argument as text through the string cache, for one of the few texts that the runtime passes at every call.
     pub(crate) fn word(&self, index: usize) -> Result<SmolStr> {
         let argument = self.arg(index);
         if let Some(word) = self.shared.words.known(&argument) {
@@ -112,24 +112,24 @@ impl<'js> Call<'_, 'js> {
         Ok(word)
     }
 
-    /// The same as [`Call::text`]; `None` for `undefined`.
+    /// Returns an argument like [`Call::text`]; `None` for `undefined`.
     pub(crate) fn optional_text(&self, index: usize) -> Result<Option<String>> {
         if self.arg(index).is_undefined() { Ok(None) } else { self.text(index).map(Some) }
     }
 
-    /// A copy of a `Uint8Array` argument.
+    /// Copies a `Uint8Array` argument.
     pub(crate) fn bytes(&self, index: usize) -> Result<Vec<u8>> {
         values::bytes_from_js(&self.arg(index))
             .ok_or_else(|| Exception::throw_type(self.ctx(), "expected a Uint8Array that is not detached"))
     }
 
-    /// A number as a whole one: truncated, 0 when it is negative or none.
+    /// Returns a number truncated to an integer; 0 when it is negative or no number.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates, which is meant")]
     pub(crate) fn whole(&self, index: usize) -> Result<u64> {
         Ok(self.arg(index).as_number().unwrap_or_default() as u64)
     }
 
-    /// Whether an argument is `true`.
+    /// Returns whether an argument is `true`.
     pub(crate) fn flag(&self, index: usize) -> bool {
         self.arg(index).as_bool().unwrap_or(false)
     }
@@ -190,7 +190,7 @@ pub(crate) fn throw_uncatchable(ctx: &Ctx<'_>) -> rquickjs::Error {
     ctx.throw(error)
 }
 
-/// The module itself.
+/// Defines the module `pi:engine`.
 pub(crate) struct EngineModule;
 
 impl ModuleDef for EngineModule {
@@ -233,7 +233,7 @@ fn enqueue_job<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     Ok(Value::new_undefined(call.ctx().clone()))
 }
 
-/// `afterJobs(fn)`: calls it once, when the microtask queue is empty; the latest one counts.
+/// `afterJobs(fn)`: calls it once, when the microtask queue is empty; a later call replaces an earlier one.
 fn after_jobs<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     let Some(job) = call.arg(0).into_function() else {
         return Err(Exception::throw_type(call.ctx(), "afterJobs: expected a function"));
@@ -248,14 +248,14 @@ fn fill_random<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     let Some(mut raw) = raw else {
         return Err(Exception::throw_type(call.ctx(), "expected a Uint8Array that is not detached"));
     };
-    // SAFETY: the pointer covers the array's live buffer and no JavaScript runs before the slice is
-    // dropped, so the buffer is neither moved nor aliased meanwhile.
+    // SAFETY: the pointer covers the array's live buffer and no JavaScript runs before the slice is dropped, so the buffer is
+    // neither moved nor aliased.
     call.shared().fill_random(unsafe { raw.as_mut() });
     Ok(target)
 }
 
-/// `proxyParts(value)`: `[target, handler]` of a proxy, `[null, null]` of one that was revoked, `undefined` of anything
-/// else. No trap runs.
+/// `proxyParts(value)`: returns `[target, handler]` of a proxy, `[null, null]` of a revoked one, `undefined` of anything else. No
+/// trap runs.
 fn proxy_parts<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     let ctx = call.ctx();
     let value = call.arg(0);
@@ -269,7 +269,7 @@ fn proxy_parts<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
             parts.set(1, handler)?;
         }
         _ => {
-            // The engine complains of one that was revoked.
+            // The engine throws for a revoked proxy.
             ctx.catch();
             parts.set(0, Value::new_null(ctx.clone()))?;
             parts.set(1, Value::new_null(ctx.clone()))?;
@@ -278,7 +278,7 @@ fn proxy_parts<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     Ok(parts.into_value())
 }
 
-/// `promiseState(p)`: `{state, value}`; anything that is no promise counts as fulfilled with itself.
+/// `promiseState(p)`: returns `{state, value}`; a value that is no promise counts as fulfilled with itself.
 fn promise_state<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     let ctx = call.ctx();
     let answer = Object::new(ctx.clone())?;
@@ -291,7 +291,7 @@ fn promise_state<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
                 ("fulfilled", promise.result().unwrap_or_else(|| Ok(Value::new_undefined(ctx.clone())))?)
             }
             PromiseState::Rejected => {
-                // `result` throws the reason; it is data here.
+                // `result` throws the reason, which is returned as data here.
                 let _ = promise.result::<Value<'js>>();
                 ("rejected", ctx.catch())
             }

@@ -1,34 +1,34 @@
-//! Bounds how deeply source nests, before a parser that recurses sees it.
+//! Bounds the nesting of source before a recursive parser sees it.
 
 /// Caps of [`check_nesting`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NestingCaps {
-    /// Brackets open at once.
+    /// Maximum of brackets open at once.
     pub brackets: usize,
-    /// Operators in one expression, counted through everything it is nested in.
+    /// Maximum of operators in one expression, counted through everything it is nested in.
     pub operators: usize,
-    /// The bytes of all text, each as often as brackets are open around it: the parser may read on to the end of each bracket
-    /// to learn what it begins.
+    /// Maximum of the sum over all bytes of the number of open brackets around each: a parser may read ahead to the end of each
+    /// bracket to learn what it begins.
     pub depth_bytes: u64,
 }
 
-/// The place where source nests beyond the caps.
+/// A position at which source nests beyond the caps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Nested {
     /// Byte offset.
     pub at: usize,
-    /// The cap that it is beyond.
+    /// Names the exceeded cap.
     pub message: String,
 }
 
 /// Refuses source that nests beyond the caps, without parsing it.
 ///
-/// Works on bytes: brackets are counted wherever they stand, except in comments, strings and templates, which are skipped by
-/// their quotes. A regular expression is not recognised, so brackets and quotes in one count.
+/// Works on bytes: brackets count everywhere except in comments, strings and templates, which are skipped by their quotes.
+/// Regular expressions are not recognised, so brackets and quotes in them count.
 ///
 /// # Errors
 ///
-/// The first place beyond a cap.
+/// Returns the first position beyond a cap.
 pub fn check_nesting(source: &str, caps: &NestingCaps) -> Result<(), Nested> {
     let bytes = source.as_bytes();
     Nesting { bytes, at: 0, frames: vec![Frame::default()], operators: 0, depth_bytes: 0 }.scan(caps)
@@ -39,7 +39,7 @@ pub fn check_nesting(source: &str, caps: &NestingCaps) -> Result<(), Nested> {
 struct Frame {
     /// Operators since the last boundary inside it.
     operators: usize,
-    /// Opened by `${`: its end returns to the template text.
+    /// Whether `${` opened it: its end returns to the template text.
     template: bool,
 }
 
@@ -82,7 +82,7 @@ impl Nesting<'_> {
                     self.skip_to(b"*/");
                 }
                 byte if byte.is_ascii_punctuation() && byte != b'_' && byte != b'$' => self.operator(),
-                // A word after a word (`typeof typeof x`, `else if`) nests as an operator does.
+                // Two words in sequence (`typeof typeof x`, `else if`) nest like an operator.
                 b' ' if self.is_between_words() => self.operator(),
                 _ => {}
             }
@@ -102,7 +102,7 @@ impl Nesting<'_> {
         Ok(())
     }
 
-    /// Whether the space before the position has a word on both sides.
+    /// Returns whether the space before the position separates two words.
     fn is_between_words(&self) -> bool {
         self.at >= 2
             && self.bytes[self.at - 2].is_ascii_alphanumeric()
@@ -110,7 +110,7 @@ impl Nesting<'_> {
     }
 
     fn close(&mut self) {
-        // Unbalanced text is the parser's to refuse; the outermost frame stays.
+        // The parser refuses unbalanced text; the outermost frame stays.
         if self.frames.len() > 1 {
             let frame = self.frames.pop().expect("there are two");
             self.operators -= frame.operators;
@@ -171,7 +171,7 @@ impl Nesting<'_> {
 mod tests {
     use super::*;
 
-    /// A parser reads on from each bracket to its end, so comments in many brackets are read many times.
+    /// A parser reads ahead from each bracket to its end, so comments in many brackets are read many times.
     #[test]
     fn long_text_in_many_brackets_is_refused() {
         let caps = NestingCaps { brackets: 1000, operators: 1000, depth_bytes: 100_000 };

@@ -1,8 +1,8 @@
-//! Panics of native code: caught, told with the place where they happened, and not printed.
+//! Catches panics of native code with their position, without printing them.
 //!
-//! A panic under [`catch`] ends a realm as a host bug, and that report carries everything the default
-//! hook would print. Printing it as well would be said twice, and in a sealed process the write to
-//! stderr is a forbidden system call. Panics elsewhere go to the hook that was there before.
+//! A panic under [`catch`] ends a realm as a host bug, and that report carries everything the default hook would print. Printing
+//! it would repeat the report, and in a sealed process the write to stderr is a forbidden system call. Panics elsewhere go to the
+//! previous hook.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind, set_hook, take_h
 use std::sync::Once;
 
 thread_local! {
-    /// How many [`catch`]es this thread is in.
+    /// Nesting depth of [`catch`] on this thread.
     static CATCHING: Cell<u32> = const { Cell::new(0) };
     /// File and line of the latest panic under a [`catch`].
     static PLACE: RefCell<Option<String>> = const { RefCell::new(None) };

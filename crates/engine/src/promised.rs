@@ -1,4 +1,5 @@
-//! Promises of what hostcalls answer: made, kept and settled here, so that an answer runs no code but what waits for it.
+//! Pending promises of hostcalls. Native code creates and settles them, so that a result runs no code but the promise's
+//! reactions.
 
 use pijs_protocol::CallId;
 use rquickjs::{Ctx, Function, Persistent, Promise, Result, Value};
@@ -9,7 +10,7 @@ type Kept = Persistent<Function<'static>>;
 
 #[derive(Default)]
 pub(crate) struct Promised {
-    /// Resolve and reject. As many as the host lets be in flight; nothing goes through them in any order.
+    /// Resolve and reject functions by call. The host bounds their number; nothing iterates over them.
     by_call: RefCell<HashMap<CallId, (Kept, Kept)>>,
 }
 
@@ -20,7 +21,7 @@ pub(crate) struct Settle<'js> {
 }
 
 impl Promised {
-    /// The promise of a call that begins.
+    /// Creates the promise of a call that begins.
     pub(crate) fn promise<'js>(&self, ctx: &Ctx<'js>, call: &CallId) -> Result<Value<'js>> {
         let (promise, resolve, reject) = Promise::new(ctx)?;
         let kept = (Persistent::save(ctx, resolve), Persistent::save(ctx, reject));
@@ -28,7 +29,7 @@ impl Promised {
         Ok(promise.into_value())
     }
 
-    /// What settles the promise of a call that ends; `None` when it was given none.
+    /// Removes the functions that settle the promise of a call that ends; `None` when the call has no promise.
     pub(crate) fn take<'js>(&self, ctx: &Ctx<'js>, call: &CallId) -> Result<Option<Settle<'js>>> {
         let kept = self.by_call.borrow_mut().remove(call);
         kept.map(|(resolve, reject)| Ok(Settle { resolve: resolve.restore(ctx)?, reject: reject.restore(ctx)? }))

@@ -1,15 +1,15 @@
-//! One realm: a runtime and a context, entered once per macrotask.
+//! A realm: one runtime and one context, entered once per macrotask.
 //!
 //! ```text
 //! turn ─ enter ─ limits, clock, host lent ─ pi:runtime's function ─ drain ─ leave ─ verdict
 //! ```
 //!
-//! What always holds: the microtask queue is empty between turns; a turn either yields or ends the
+//! Invariants: the microtask queue is empty between turns; a turn either yields or ends the
 //! realm, and the counters decide which, not the exception that guest code let through; a realm that
 //! ended answers every later entry with the same [`Termination`].
 //!
-//! `pi:runtime` is ours. Guest code under it may throw what it likes and is handled there; an
-//! exception that leaves `pi:runtime` itself is a host bug.
+//! `pi:runtime` is a host module. It handles every exception of guest code; an exception that leaves
+//! `pi:runtime` itself is a host bug.
 
 use crate::error::EngineError;
 #[cfg(target_os = "linux")]
@@ -31,22 +31,22 @@ use std::mem::MaybeUninit;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// The module whose default export receives every task.
+/// Specifier of the module whose default export receives every task.
 const RUNTIME_MODULE: &str = "pi:runtime";
 
-/// Bytes that are allocated before the engine looks for cycles the first time; it then goes by what
-/// survived. Fixed, so that collections come at the same allocation in every run.
+/// Allocated bytes before the first garbage collection; later thresholds depend on the surviving bytes. Fixed, so that
+/// collections happen at the same allocation in every run.
 const GC_THRESHOLD: usize = 4 << 20;
 
-/// Replaces [`GC_THRESHOLD`] while an extension is loaded: almost everything that its modules allocate stays, and each look for
-/// cycles goes through all of it.
+/// Replaces [`GC_THRESHOLD`] while an extension is loaded: almost everything that its modules allocate stays alive, and each
+/// collection traverses all of it.
 const GC_THRESHOLD_OF_LOAD: usize = 32 << 20;
 
-/// Unhandled rejections that are reported one by one each time the microtasks are drained; the rest is counted. Few enough
-/// that the host, which bounds reports too, has room for that count.
+/// Unhandled rejections that one drain of the microtasks reports one by one; the rest is counted. Low enough to leave room for
+/// that count under the host's own bound of reports.
 const MAX_REJECTIONS: usize = 50;
 
-/// How often one delta may alternate between *drain* and *resume*: more than any realm has handlers.
+/// Maximum number of alternations between *drain* and *resume* for one delta: more than any realm has handlers.
 const MAX_RESUMES: u32 = 10_000;
 
 /// One QuickJS runtime and context without a compiler, from start to termination.
@@ -75,23 +75,23 @@ pub struct EngineRealm {
     pub(crate) shared: Rc<Shared>,
     context: Context,
     runtime: Runtime,
-    /// In a process that is copied, and in its copies.
+    /// Set in a zygote and in its copies.
     #[cfg(target_os = "linux")]
     original: Option<cow_heap::Original>,
 }
 
-/// Why a turn could not be finished. The counters say whether it was the guest's doing.
+/// The reason why a turn could not be finished. The counters tell whether the guest caused it.
 pub(crate) enum Fault {
     /// Stopped by a limit, or by a bug that is already recorded.
     Stopped,
-    /// Ours.
+    /// A host bug.
     Bug(String),
 }
 
-/// The stack that a turn may use begins where the turn begins: how deep the host itself stands is its own affair.
+/// Measures the stack of a turn from the frame at which the turn begins.
 ///
-/// The engine otherwise counts from where the runtime was made, and a host that calls from deeper down takes the
-/// difference from the guest. The library itself does this only with its feature `parallel`.
+/// The engine otherwise measures from the frame that created the runtime, and a host that calls from deeper down takes the
+/// difference from the guest. rquickjs does this only with its feature `parallel`.
 fn measure_stack_from_here(ctx: &Ctx<'_>) {
     // SAFETY: the context is entered, so its runtime lives and nobody else uses it; the call only stores the address
     // of the current frame in it.
@@ -103,7 +103,7 @@ impl EngineRealm {
     ///
     /// # Errors
     ///
-    /// When the memory limit is too small for an empty context.
+    /// Fails when the memory limit is too small for an empty context.
     pub fn new(options: &RealmOptions) -> Result<Self, EngineError> {
         let shared = Rc::new(Shared::new(options));
         let failed = |error: rquickjs::Error| EngineError::new(format!("cannot create a realm: {error}"));
@@ -111,7 +111,7 @@ impl EngineRealm {
         if guard!(EngineStack) {
             runtime.set_max_stack_size(stack::room_for(options.limits.stack_bytes));
         } else {
-            // 0 is without a limit; what the engine sets by itself is one.
+            // 0 means no limit; the engine's default is a limit.
             runtime.set_max_stack_size(0);
         }
         runtime.set_gc_threshold(GC_THRESHOLD);
@@ -137,7 +137,7 @@ impl EngineRealm {
             #[cfg(target_os = "linux")]
             original: None,
         };
-        // After `realm` exists, so that its `Drop` releases what `install` had saved.
+        // After `realm` exists, so that its `Drop` releases the values that `install` has saved.
         installed.map_err(failed)?;
         if !realm.shared.meter.limit_memory(&options.limits) {
             return Err(EngineError::new("cannot create a realm: the memory limit is too small for an empty one"));
@@ -147,11 +147,11 @@ impl EngineRealm {
 
     /// Makes the C library read the time zone now, while files can still be opened.
     ///
-    /// A process that seals itself calls this first: the first local time would open the zone's file.
+    /// A process that seals itself calls this first: the first use of local time would open the zone's file.
     ///
     /// # Errors
     ///
-    /// When the engine has no memory left for a date.
+    /// Fails when the engine has no memory left for a date.
     pub fn load_time_zone(&self) -> Result<(), EngineError> {
         let loaded = self.context.with(|ctx| {
             let date: Constructor<'_> = ctx.globals().get("Date")?;
@@ -162,7 +162,7 @@ impl EngineRealm {
         loaded.map(drop).map_err(|error| EngineError::new(format!("cannot load the time zone: {error}")))
     }
 
-    /// Makes the modules of an artifact importable: the host module set first, then the extension's artifact.
+    /// Makes the modules of an artifact importable: the host modules first, then the extension's artifact.
     ///
     /// The artifact stays shared; a module is loaded when it is first imported.
     pub fn add_modules(&mut self, modules: Arc<Verified>) {
@@ -180,9 +180,9 @@ impl EngineRealm {
         Ok(done)
     }
 
-    /// For a process that will be copied: collects garbage, fills what is free between allocations, so that what is
-    /// allocated next lies on pages of its own, and keeps what the heap is, so that a copy can go back to it where it
-    /// changes nothing. Without such memory in the system, copies keep what they wrote to.
+    /// Prepares a zygote for forks: collects garbage, fills free blocks, so that a copy allocates on new pages, and lays the heap
+    /// on a memory file, so that a copy can return pages that it has not changed. On systems without memory files copies keep
+    /// every page that they wrote to.
     #[cfg(target_os = "linux")]
     pub fn prepare_for_copies(&mut self) {
         self.runtime.run_gc();
@@ -194,15 +194,14 @@ impl EngineRealm {
         self.original = cow_heap::Original::keep().ok();
     }
 
-    /// Gives pages back to the system on which nothing is allocated.
+    /// Returns pages without allocations to the system.
     #[cfg(target_os = "linux")]
     pub fn give_back_pages(&self) {
         heap_padding::give_back();
     }
 
-    /// Gives back all that is not needed until the next turn, which looks for it again: pages on which nothing is
-    /// allocated, those of the stack that nobody stands on and of the program's files, and in a copied process those that
-    /// are as they were in the original. For a process with one thread.
+    /// Returns everything that is not needed until the next turn: pages without allocations, unused stack, resident pages of the
+    /// program's files, and in a forked process the pages that equal the zygote's. Requires a process with one thread.
     #[cfg(target_os = "linux")]
     pub fn rest(&self) {
         heap_padding::give_back();
@@ -217,7 +216,7 @@ impl EngineRealm {
     ///
     /// # Errors
     ///
-    /// The realm has ended: out of fuel, jobs or memory, interrupted, or by a bug of ours. Discard it.
+    /// Returns the termination of the realm: out of fuel, jobs or memory, interrupted, or a host bug. Discard the realm then.
     pub fn turn(&mut self, delivery: Delivery, host: &mut dyn SyncHost) -> Result<Yield, Termination> {
         let Delivery { seq, now, task, state } = delivery;
         match task {
@@ -231,7 +230,7 @@ impl EngineRealm {
                 };
                 let is_load = matches!(&*message, Message::Load(_));
                 if is_load {
-                    // Half of the memory at most: the rest is room for what is garbage until then.
+                    // At most half of the memory, which leaves room for garbage until the next collection.
                     let room = usize::try_from(self.limits.memory_bytes / 2).unwrap_or(usize::MAX);
                     self.runtime.set_gc_threshold(GC_THRESHOLD_OF_LOAD.min(room).max(GC_THRESHOLD));
                 }
@@ -246,7 +245,7 @@ impl EngineRealm {
         }
     }
 
-    /// The same for a streamed delta, without building a message: what a provider's every token costs.
+    /// Delivers a streamed delta like [`turn`](Self::turn), without building a message: this is the cost per token of a provider.
     pub fn stream(
         &mut self,
         seq: Seq,
@@ -257,7 +256,7 @@ impl EngineRealm {
         self.run_stream(seq, now, delta, None, host)
     }
 
-    /// A handle that stops a running turn from another thread.
+    /// Returns a handle that stops a running turn from another thread.
     pub fn interrupter(&self) -> Interrupter {
         self.shared.meter.interrupter()
     }
@@ -292,7 +291,7 @@ impl EngineRealm {
         self.enter(now, self.limits.stream_fuel, host, run).map(|((), done)| done)
     }
 
-    /// Everything around a turn: counters, clock, the lent host, and the verdict of the counters.
+    /// Runs `body` as a turn: resets counters and clock, lends the host, and applies the verdict of the counters.
     fn enter<T>(
         &mut self,
         now: Now,
@@ -364,7 +363,7 @@ impl EngineRealm {
         self.settled(ctx, exports.message(ctx, message))
     }
 
-    /// Sorts out a failure: a limit that was reached, or an exception that left `pi:runtime`.
+    /// Classifies a failure: an exceeded limit, or an exception that left `pi:runtime`.
     fn settled<T>(&self, ctx: &Ctx<'_>, result: rquickjs::Result<T>) -> Result<T, Fault> {
         result.map_err(|error| {
             if self.shared.meter.must_stop() {
@@ -399,8 +398,7 @@ impl EngineRealm {
         }
     }
 
-    /// Runs microtasks, and what waits for their end, until nothing is left and every unhandled rejection was
-    /// reported once.
+    /// Runs microtasks and the callbacks of `afterJobs` until none is left and every unhandled rejection is reported.
     fn drain(&self, ctx: &Ctx<'_>, exports: Option<&RuntimeExports>) -> Result<(), Fault> {
         let meter = &self.shared.meter;
         loop {
@@ -440,7 +438,7 @@ impl EngineRealm {
         }
     }
 
-    /// Hands something that nobody handled to `pi:runtime`.
+    /// Passes an unhandled rejection or exception to `pi:runtime`.
     fn report<'js>(&self, ctx: &Ctx<'js>, exports: Option<&RuntimeExports>, reason: Value<'js>) -> Result<(), Fault> {
         if self.shared.meter.must_stop() {
             return Err(Fault::Stopped);
@@ -462,11 +460,11 @@ impl Drop for EngineRealm {
 }
 
 fn is_job_pending(ctx: &Ctx<'_>) -> bool {
-    // SAFETY: a live context has a live runtime; the call only looks at its queue.
+    // SAFETY: a live context has a live runtime; the call only reads its queue.
     unsafe { qjs::JS_IsJobPending(qjs::JS_GetRuntime(ctx.as_raw().as_ptr())) }
 }
 
-/// Runs one microtask; `Err` with what it threw, which only `queueMicrotask` jobs do.
+/// Runs one microtask; returns the exception, which only `queueMicrotask` jobs throw.
 fn run_job<'js>(ctx: &Ctx<'js>) -> Result<(), Value<'js>> {
     let mut origin = MaybeUninit::uninit();
     // SAFETY: a live context has a live runtime; `origin` is written, and not read here: this runtime

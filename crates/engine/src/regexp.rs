@@ -1,8 +1,8 @@
-//! The engine's own regular expressions, for those that no automaton can take: look-arounds in general and references to groups.
+//! The engine's own regular expressions, for those that no automaton can match: look-arounds in general and references to groups.
 //!
-//! A [`RegExpVm`] is a runtime and a context that have nothing but `RegExp`. Matching is by backtracking, which may take a time
-//! exponential in the text; so each match has a number of steps, counted by the engine's interrupt polls and therefore the same
-//! on every machine, and the runtime has a memory limit.
+//! A [`RegExpVm`] is a runtime and a context that have nothing but `RegExp`. Matching backtracks, which may take time exponential
+//! in the text; so each match has a budget of steps, counted by the engine's interrupt polls and therefore the same on every
+//! machine, and the runtime has a memory limit.
 
 use crate::text;
 use rquickjs::allocator::RustAllocator;
@@ -13,23 +13,23 @@ use std::cell::Cell;
 use std::fmt;
 use std::rc::Rc;
 
-/// Bytes of the runtime: room for the expressions, one text of megabytes, and where to go back to in it.
+/// Memory limit of the runtime, in bytes: the expressions, one text of megabytes, and its backtracking stack.
 const MEMORY: usize = 64 << 20;
-/// Bytes of stack for the parser of expressions, which recurses.
+/// Stack, in bytes, of the recursive parser of expressions.
 const STACK: usize = 256 << 10;
-/// Polls that a compilation may take.
+/// Interrupt polls that a compilation may take.
 const COMPILE_POLLS: u64 = 1_000;
 
 /// An expression of a [`RegExpVm`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RegExpId(usize);
 
-/// Why a match was not finished.
+/// The budget that a match has exceeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OutOfSteps {
-    /// It took more steps than it was given.
+    /// The match took more steps than allowed.
     Steps,
-    /// It took more memory than the runtime has.
+    /// The match took more memory than the runtime has.
     Memory,
 }
 
@@ -61,7 +61,7 @@ impl std::error::Error for OutOfSteps {}
 /// # Ok::<(), String>(())
 /// ```
 pub struct RegExpVm {
-    // Values of the context go before it does.
+    // Dropped before the context.
     expressions: Vec<Persistent<Object<'static>>>,
     exec: Persistent<Function<'static>>,
     /// `RegExp.prototype[Symbol.replace]`
@@ -106,7 +106,7 @@ impl RegExpVm {
         runtime.set_interrupt_handler(Some(Box::new(move || of_handler.poll())));
         polls.allow(COMPILE_POLLS);
         let context = Context::custom::<(intrinsic::RegExpCompiler, intrinsic::RegExp)>(&runtime).map_err(failed)?;
-        // The engine does not survive running out of memory while it makes a context.
+        // Set after the context exists: the engine does not survive running out of memory while it makes one.
         runtime.set_memory_limit(MEMORY);
         let exec = context.with(|ctx| {
             let class: Object<'_> = ctx.globals().get("RegExp")?;
@@ -119,9 +119,9 @@ impl RegExpVm {
         Ok(Self { expressions: Vec::new(), exec, replace, context, _runtime: runtime, polls })
     }
 
-    /// Compiles `new RegExp(source, flags)`; of the flags, `g` and `y` are refused, which make a match depend on the one before.
+    /// Compiles `new RegExp(source, flags)`; refuses the flags `g` and `y`, which make a match depend on the one before.
     ///
-    /// Fails with what the engine says of the expression.
+    /// Returns the engine's message for an invalid expression.
     pub fn compile(&mut self, source: &str, flags: &str) -> Result<RegExpId, String> {
         if let Some(flag) = flags.chars().find(|flag| matches!(flag, 'g' | 'y')) {
             return Err(format!("the flag `{flag}` has no meaning here: remove it"));
@@ -153,8 +153,7 @@ impl RegExpVm {
         Ok(RegExpId(self.expressions.len() - 1))
     }
 
-    /// Returns where the expression first matches in the text, as bytes; where one end of a match is inside of a character, the
-    /// whole character counts.
+    /// Returns the byte range of the first match; a match boundary inside a surrogate pair is extended to the whole character.
     ///
     /// Fails when the engine polled more than `max_interrupts` times, which it does every 10,000 steps, or ran out of memory.
     pub fn matches(&self, id: RegExpId, text: &str, max_interrupts: u64) -> Result<Option<(usize, usize)>, OutOfSteps> {
@@ -167,8 +166,8 @@ impl RegExpVm {
         }
     }
 
-    /// Returns the text with the first match replaced, or with all for an expression that was compiled as global; `$1`, `$<name>`
-    /// and their kin are expanded as `String.prototype.replace` does. Half a character becomes U+FFFD.
+    /// Returns the text with the first match replaced, or with all for an expression that was compiled as global; expands `$1`,
+    /// `$<name>` and the like as `String.prototype.replace` does. A lone surrogate becomes U+FFFD.
     ///
     /// Fails as [`matches`](Self::matches) does.
     pub fn replace(
@@ -195,12 +194,12 @@ impl RegExpVm {
         }
     }
 
-    /// Returns how often the engine polled in the last match or replacement, for a limit over many texts.
+    /// Returns the number of polls in the last match or replacement, for a limit over many texts.
     pub fn interrupts(&self) -> u64 {
         self.polls.count.get()
     }
 
-    /// Returns the UTF-16 units between which the expression matches.
+    /// Returns the match as a range of UTF-16 units.
     fn exec(&self, ctx: &Ctx<'_>, id: RegExpId, text: &str) -> rquickjs::Result<Option<(usize, usize)>> {
         let expression = self.expressions[id.0].clone().restore(ctx)?;
         let exec = self.exec.clone().restore(ctx)?;
@@ -218,12 +217,13 @@ impl fmt::Debug for RegExpVm {
     }
 }
 
-/// Returns the UTF-16 units of a text that may begin or end with half a character.
+/// Returns the number of UTF-16 units of a text that may begin or end with a lone surrogate.
 fn units_of(string: &rquickjs::String<'_>) -> usize {
     text::lossy(string).encode_utf16().count()
 }
 
-/// Returns the byte of the UTF-16 unit of this number: where its character begins, or ends when it is not the first one there.
+/// Returns the byte offset of a UTF-16 unit: the start of its character, or the end when the unit is not its first and
+/// `rounds_up`.
 fn byte_of(text: &str, unit: usize, rounds_up: bool) -> usize {
     let mut units = 0;
     for (offset, character) in text.char_indices() {
@@ -264,7 +264,7 @@ mod tests {
         };
         assert_eq!(find("b", "", "ä😀b"), Some((6, 7)));
         assert_eq!(find("x", "", "ä😀b"), None);
-        // Without `u`, half a character matches.
+        // Without `u`, a lone surrogate matches.
         assert_eq!(find("\\uD83D", "", "a😀b"), Some((1, 5)));
         assert_eq!(find("\\uDE00", "", "a😀b"), Some((1, 5)));
         assert_eq!(find("\\uD83D", "u", "a😀b"), None);

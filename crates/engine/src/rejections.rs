@@ -1,8 +1,8 @@
-//! Promises that were rejected and that nobody handles.
+//! Tracks rejected promises without a handler.
 //!
-//! The engine tells about a rejection at once and takes it back when a handler is attached later. What
-//! is still there when the microtasks are drained is reported, once. Both are quick however many there are: no limit
-//! of a turn is looked at in between.
+//! The engine reports a rejection at once and withdraws it when a handler is attached later. The rejections that are left when
+//! the microtasks are drained are reported, once. Both operations take constant or logarithmic time, because no limit of a turn
+//! is checked during them.
 
 use rquickjs::{Ctx, Persistent, Promise, Value, qjs};
 use std::cell::{Cell, RefCell};
@@ -14,16 +14,16 @@ type Kept = Persistent<Value<'static>>;
 pub(crate) struct Rejections {
     /// Promise and reason, in the order of rejection.
     pending: RefCell<BTreeMap<u64, (Kept, Kept)>>,
-    /// Where a promise stands in `pending`, by its address: it lives as long as it stands there.
+    /// Key in `pending` of each promise, by address; the entry keeps the promise alive, so its address stays unique.
     places: RefCell<HashMap<usize, u64>>,
     next: Cell<u64>,
-    /// Promises whose rejection is nobody's business: by-products of `importSync`.
+    /// Promises whose rejection is not reported: by-products of `importSync`.
     quiet: RefCell<Vec<Kept>>,
     /// Their addresses.
     quiet_places: RefCell<HashSet<usize>>,
 }
 
-/// Tells live objects apart.
+/// Returns the identity of a live object.
 fn address(value: &Value<'_>) -> usize {
     // SAFETY: a promise is an object, whose value holds a pointer; it is only compared.
     unsafe { qjs::JS_VALUE_GET_PTR(value.as_raw()) }.addr()
@@ -46,11 +46,11 @@ impl Rejections {
     fn forget(&self, address: usize) {
         let place = self.places.borrow_mut().remove(&address);
         let forgotten = place.and_then(|place| self.pending.borrow_mut().remove(&place));
-        // Not while it is borrowed: what goes with it may be anything.
+        // After the borrow has ended: dropping the values may run arbitrary finalizers.
         drop(forgotten);
     }
 
-    /// Never reports this promise, whenever it is rejected.
+    /// Suppresses reports of this promise.
     pub(crate) fn silence<'js>(&self, ctx: &Ctx<'js>, promise: &Promise<'js>) {
         let promise = promise.as_value().clone();
         let address = address(&promise);
@@ -60,7 +60,7 @@ impl Rejections {
         }
     }
 
-    /// The reasons of everything still unhandled, at most so many, and how many more there are.
+    /// Removes all unhandled rejections; returns at most `most` reasons, and the number of the others.
     pub(crate) fn take<'js>(&self, ctx: &Ctx<'js>, most: usize) -> rquickjs::Result<(Vec<Value<'js>>, usize)> {
         self.places.borrow_mut().clear();
         let pending = std::mem::take(&mut *self.pending.borrow_mut());
@@ -69,7 +69,7 @@ impl Rejections {
         Ok((reasons.collect::<rquickjs::Result<_>>()?, more))
     }
 
-    /// Ends the turn: silenced promises have settled or never will.
+    /// Ends the turn: suppressed promises have settled or never will.
     pub(crate) fn settle(&self) {
         self.quiet_places.borrow_mut().clear();
         let quiet = std::mem::take(&mut *self.quiet.borrow_mut());

@@ -1,4 +1,4 @@
-//! The functions of `pi:runtime`, kept at hand between turns.
+//! The functions of `pi:runtime` that the engine calls, kept between turns.
 //!
 //! `pi:runtime` exports one object by default:
 //!
@@ -6,9 +6,9 @@
 //! |---|---|
 //! | `message(message)` | a protocol message of the host |
 //! | `result(callId, output, bytes, error, chunk)` | the answer to an asynchronous hostcall, or a chunk of it |
-//! | `failure(error)` | the error of a hostcall; returns what its promise is rejected with |
+//! | `failure(error)` | the error of a hostcall; returns the rejection reason of its promise |
 //! | `stream(chunk, source, stream, attempt, toolName, filePaths)` | a delta; the last two are `undefined` when it names none |
-//! | `streamResume()` | the microtask queue is drained after `stream` asked for it |
+//! | `streamResume()` | nothing; called when the microtask queue is drained after `stream` returned `false` |
 //! | `unhandled(reason)` | a promise that was rejected and has no handler |
 //!
 //! `stream` and `streamResume` return `undefined` for *continue*, `false` for *drain the microtasks, then call `streamResume()`*, or an
@@ -24,7 +24,7 @@ use rquickjs::{Array, Ctx, Exception, Function, Persistent, Result, Value, qjs};
 
 type Kept = Persistent<Function<'static>>;
 
-/// What `pi:runtime` exports by default, and the strings that each delta passes.
+/// The default export of `pi:runtime`, and the strings that each delta passes.
 pub(crate) struct RuntimeExports {
     message: Kept,
     result: Kept,
@@ -35,18 +35,18 @@ pub(crate) struct RuntimeExports {
     sources: [Persistent<Value<'static>>; 3],
 }
 
-/// What `stream` or `streamResume` answered.
+/// The answer of `stream` or `streamResume`.
 pub(crate) enum Answer {
-    /// No handler objects, and none waits.
+    /// No handler objects, and none is pending.
     Continue,
-    /// A handler waits for microtasks: drain them and ask `streamResume`.
+    /// A handler waits for microtasks: drain them and call `streamResume`.
     Drain,
-    /// Decided.
+    /// All handlers have answered.
     Final(StreamAnswer),
 }
 
 impl RuntimeExports {
-    /// Takes the functions; the outer error names one that is missing.
+    /// Reads the functions from the export; the outer error names a missing one.
     pub(crate) fn of<'js>(ctx: &Ctx<'js>, exports: &Value<'js>) -> std::result::Result<Result<Self>, &'static str> {
         let function = |name: &'static str| -> std::result::Result<Kept, &'static str> {
             let found = exports.as_object().and_then(|object| method(object, name)).ok_or(name)?;
@@ -69,11 +69,11 @@ impl RuntimeExports {
         self.message.clone().restore(ctx)?.call::<_, Value<'js>>((message,)).map(drop)
     }
 
-    /// The answer of an asynchronous hostcall, or a piece of it: settles the promise that the call was given, where it was
-    /// given one. Others go to `result(callId, output, bytes, error, chunk)`; the last two are `undefined` when it has none.
+    /// Delivers the result of an asynchronous hostcall, or a chunk of it: settles the promise of a call that has one, else calls
+    /// `result(callId, output, bytes, error, chunk)`; the last two are `undefined` when absent.
     pub(crate) fn result(&self, ctx: &Ctx<'_>, shared: &Shared, result: &HostResult) -> Result<()> {
         if !result.is_final() {
-            // Nobody wants the pieces of a call that has a promise.
+            // A call with a promise drops its chunks.
             if shared.promised.has(&result.call_id) {
                 return Ok(());
             }
@@ -83,7 +83,7 @@ impl RuntimeExports {
                 Some(error) => {
                     let make = self.failure.clone().restore(ctx)?;
                     let failure = match make.call((message::serialized(ctx, error)?,)) {
-                        // A guest can see to it that making an error throws; then that is what it gets.
+                        // A guest can make the construction of an error throw; the call then rejects with that exception.
                         Err(rquickjs::Error::Exception) if !shared.meter.must_stop() => ctx.catch(),
                         made => made?,
                     };
@@ -109,8 +109,8 @@ impl RuntimeExports {
         read_answer(&answer)
     }
 
-    /// `stream(chunk, source, stream, attempt, toolName, filePaths)`; the last two are `undefined`
-    /// when the delta names none. Allocates nothing but the chunk's JavaScript string.
+    /// `stream(chunk, source, stream, attempt, toolName, filePaths)`; the last two are `undefined` when the delta names none.
+    /// Allocates only the chunk's JavaScript string.
     pub(crate) fn stream(&self, ctx: &Ctx<'_>, delta: &StreamDelta) -> Result<Answer> {
         let function = self.stream.clone().restore(ctx)?;
         let chunk = string_to_js(ctx, &delta.chunk)?;
@@ -127,8 +127,8 @@ impl RuntimeExports {
         for (slot, argument) in raw.iter_mut().zip(&arguments) {
             *slot = argument.as_raw();
         }
-        // SAFETY: function and arguments belong to this context and `arguments` keeps them alive
-        // during the call, which takes no ownership of them; the result is ours.
+        // SAFETY: function and arguments belong to this context and `arguments` keeps them alive during the call, which takes no
+        // ownership of them; the result is owned by this function.
         let answer = unsafe {
             let result = qjs::JS_Call(ctx.as_raw().as_ptr(), function.as_raw(), qjs::JS_UNDEFINED, 6, raw.as_mut_ptr());
             Value::from_raw(ctx.clone(), result)

@@ -1,9 +1,8 @@
-//! What the native functions of one realm share with the realm itself.
+//! State that the native functions of one realm share with the realm itself.
 //!
-//! The engine owns the native functions, and they hold an `Rc` to [`Shared`]; the realm holds another.
-//! Persistent handles to JavaScript values live here and nowhere else in native code, because a
-//! closure that captured a value would hide it from the garbage collector. [`Shared::release`] lets
-//! go of them before the engine is freed.
+//! The engine owns the native functions, and they hold an `Rc` to [`Shared`]; the realm holds another. Persistent handles to
+//! JavaScript values live here and nowhere else in native code, because a closure that captured a value would hide it from the
+//! garbage collector. [`Shared::release`] drops them before the engine is freed.
 
 use crate::clock::Clock;
 use crate::intrinsics::Originals;
@@ -29,10 +28,10 @@ use std::rc::Rc;
 
 /// Answers the synchronous hostcalls of a running turn.
 pub trait SyncHost {
-    /// Runs one call to its end; the realm waits, and nothing else is delivered to it meanwhile.
+    /// Runs one call to its end; the realm is blocked, and no other delivery reaches it until the call returns.
     fn call(&mut self, call: HostCall) -> SyncReply;
 
-    /// The same for a realm in another process, whose answer may come later: `None` until then.
+    /// Begins a call of a realm in another process, whose reply may come later; returns `None` until then.
     fn begin(&mut self, call: HostCall) -> Option<SyncReply> {
         Some(self.call(call))
     }
@@ -50,23 +49,23 @@ pub(crate) struct Shared {
     pub(crate) state: State,
     pub(crate) rejections: Rejections,
     pub(crate) originals: RefCell<Option<Originals>>,
-    /// What runs once no microtask is left: the ticks of Node.
+    /// Called when no microtask is left: Node's `nextTick` queue.
     pub(crate) after_jobs: RefCell<Option<Persistent<Function<'static>>>>,
     pub(crate) names: Names,
     pub(crate) promised: Promised,
     pub(crate) words: Words,
-    /// Bytes of the text that was compiled while the realm ran.
+    /// Total bytes of text that was compiled while the realm ran.
     pub(crate) compiled_text: Cell<usize>,
-    /// From the first use of `WebAssembly` on.
+    /// Set by the first use of `WebAssembly`.
     pub(crate) webassembly: RefCell<Option<Rc<Machine>>>,
-    /// Stacks of the running turn, where they are kept.
+    /// Stacks of the running turn, if they are recorded.
     pub(crate) trace: RefCell<Option<Trace>>,
-    /// How many texts of no file it asked to compile.
+    /// Number of texts without a file that the realm requested to compile.
     pub(crate) compiled_scripts: Cell<u32>,
     calls: Cell<u64>,
 }
 
-/// What every answer of a hostcall is made of.
+/// Member names of every hostcall result.
 pub(crate) struct Names {
     pub(crate) output: Name,
     pub(crate) bytes: Name,
@@ -78,7 +77,7 @@ impl Names {
         Self { output: Name::new("output"), bytes: Name::new("bytes"), nothing: RefCell::new(None) }
     }
 
-    /// The attachments of answers that have none: one list for all of them, which nobody can change.
+    /// Returns the attachments of results without any: one frozen list for all of them.
     pub(crate) fn nothing<'js>(&self, ctx: &Ctx<'js>) -> Result<Value<'js>> {
         if let Some(nothing) = &*self.nothing.borrow() {
             return nothing.clone().restore(ctx);
@@ -120,19 +119,19 @@ impl Shared {
         trace::keep(ctx, self, Traced::Message);
         let mut outbox = self.outbox.borrow_mut();
         if outbox.capacity() == 0 {
-            // Most turns say one thing, and a list that grows by itself makes room for four.
+            // Most turns send one message, and a growing vector reserves four.
             outbox.reserve_exact(1);
         }
         outbox.push(message);
     }
 
-    /// The next `host-N`; synchronous and awaited calls count together.
+    /// Returns the next id `host-N`; synchronous and asynchronous calls share the counter.
     pub(crate) fn next_call_id(&self) -> CallId {
         let number = self.calls.get() + 1;
         self.calls.set(number);
         let mut text = [0; 32];
         let mut rest = &mut text[..];
-        // Five letters, and a number of twenty digits at most.
+        // At most five letters and twenty digits.
         let _ = write!(rest, "host-{number}");
         let length = 32 - rest.len();
         CallId::new(str::from_utf8(&text[..length]).unwrap_or_default())
@@ -148,7 +147,7 @@ impl Shared {
         self.entropy.borrow_mut().fill(bytes);
     }
 
-    /// Lets go of every JavaScript value; the engine aborts the process when one outlives it.
+    /// Drops every JavaScript value; the engine aborts the process when one outlives it.
     pub(crate) fn release(&self) {
         self.modules.borrow_mut().release();
         self.state.release();
@@ -162,10 +161,10 @@ impl Shared {
     }
 }
 
-/// Where code that only has a `Ctx` finds the realm's [`Shared`].
+/// Makes [`Shared`] reachable from a `Ctx`.
 pub(crate) struct SharedHandle(pub(crate) Rc<Shared>);
 
-// SAFETY: holds nothing with the lifetime of a context; persistent handles are 'static by design.
+// SAFETY: holds no value with the lifetime of a context; persistent handles are 'static by design.
 unsafe impl JsLifetime<'_> for SharedHandle {
     type Changed<'to> = SharedHandle;
 }

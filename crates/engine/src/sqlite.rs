@@ -1,11 +1,12 @@
-//! What SQLite asks us: whether a file may be removed, and whether there is stack left.
+//! Hooks of SQLite: which files it may delete, and how much stack it may use.
 //!
-//! **Removals.** A journal may say that it is part of a transaction of several databases, and name the file that holds them
-//! together. Who rolls such a journal back removes that file, whatever it is: whoever may write the journal of one database
-//! would choose what is removed. SQLite calls the system through a table, and there a function of ours asks first.
+//! **Deletion.** A journal may claim to be part of a transaction over several databases, and name the super-journal of that
+//! transaction. SQLite deletes this file when it rolls the journal back, whatever the file is: anyone who may write the journal
+//! of one database could choose the file to delete. SQLite makes system calls through a table, in which this module replaces
+//! `unlink`.
 //!
-//! **Stack.** SQLite goes through what is nested by calling itself: views of views have no end that it knows of. On its way
-//! down it needs memory, and who is too deep gets none; that it is prepared for.
+//! **Stack.** SQLite recurses over nested structures, and has no depth limit for views over views. It allocates memory on the way
+//! down, so this module fails allocations below a stack bound; SQLite handles that as out of memory.
 
 use libc::{EACCES, c_char, c_int, c_void};
 use rusqlite::ffi;
@@ -15,38 +16,36 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// Says of a file that SQLite wants removed, in the thread that wants it, whether it may be.
+/// Decides, on the thread that runs SQLite, whether it may delete a file.
 pub type MayRemove = fn(&Path) -> bool;
 
 static ASKED: OnceLock<Option<MayRemove>> = OnceLock::new();
 
-/// Has SQLite ask before it removes a file and before it takes memory, in this process and from now on; whoever comes first
-/// says whom. To be called before anything else is done with SQLite.
+/// Installs both hooks in this process; the first caller's `may_remove` stays. Call it before any other use of SQLite.
 ///
-/// Whether it asks: another SQLite than the one that comes with this program may do things in another way.
+/// Returns whether the hooks are installed: another SQLite than the bundled one may not support them.
 pub fn guard_sqlite(may_remove: MayRemove) -> bool {
     ASKED.get_or_init(|| (takes_memory_from_us() && removes_through_us()).then_some(may_remove)).is_some()
 }
 
 thread_local! {
-    /// How low the stack of this thread may reach while SQLite is given memory.
+    /// Lowest stack address at which SQLite may allocate on this thread.
     static LOWEST: Cell<usize> = const { Cell::new(0) };
 }
 
-/// From now on, SQLite gets memory in this thread only while less than so many bytes of its stack are in use, counted
-/// from here.
+/// Fails SQLite's allocations on this thread while more than `bytes` of its stack, counted from this call, are in use.
 pub fn bound_sqlite_stack(bytes: usize) {
     LOWEST.set(depth().saturating_sub(bytes));
 }
 
-/// Where the stack is: it grows downwards.
+/// Returns the current stack address; the stack grows downwards.
 #[inline(never)]
 fn depth() -> usize {
     let here = 0_u8;
     std::hint::black_box(&raw const here) as usize
 }
 
-/// What SQLite would take memory from without us.
+/// The allocator that SQLite uses without this module.
 struct Memory {
     take: unsafe extern "C" fn(c_int) -> *mut c_void,
     resize: unsafe extern "C" fn(*mut c_void, c_int) -> *mut c_void,
@@ -55,9 +54,9 @@ struct Memory {
 static MEMORY: OnceLock<Memory> = OnceLock::new();
 
 fn takes_memory_from_us() -> bool {
-    // SAFETY: plain numbers, pointers and functions that may be absent, for which zeros stand for nothing.
+    // SAFETY: zeros are valid for a struct of plain numbers, pointers and optional functions.
     let mut methods: ffi::sqlite3_mem_methods = unsafe { std::mem::zeroed() };
-    // SAFETY: what this number asks for is written to such a place.
+    // SAFETY: this option writes a struct of this type.
     if unsafe { ffi::sqlite3_config(ffi::SQLITE_CONFIG_GETMALLOC, &raw mut methods) } != ffi::SQLITE_OK {
         return false;
     }
@@ -67,13 +66,13 @@ fn takes_memory_from_us() -> bool {
     }
     methods.xMalloc = Some(take_memory);
     methods.xRealloc = Some(resize_memory);
-    // SAFETY: what this number sets is copied from such a place; two of the functions end in those that stood there.
+    // SAFETY: this option copies a struct of this type; the two replaced functions delegate to the original ones.
     unsafe { ffi::sqlite3_config(ffi::SQLITE_CONFIG_MALLOC, &raw const methods) == ffi::SQLITE_OK }
 }
 
 unsafe extern "C" fn take_memory(bytes: c_int) -> *mut c_void {
     match MEMORY.get() {
-        // SAFETY: the call of SQLite as it came.
+        // SAFETY: forwards SQLite's call unchanged.
         Some(memory) if depth() > LOWEST.get() => unsafe { (memory.take)(bytes) },
         _ => std::ptr::null_mut(),
     }
@@ -81,48 +80,47 @@ unsafe extern "C" fn take_memory(bytes: c_int) -> *mut c_void {
 
 unsafe extern "C" fn resize_memory(old: *mut c_void, bytes: c_int) -> *mut c_void {
     match MEMORY.get() {
-        // SAFETY: the call of SQLite as it came, about memory that came from there, too.
+        // SAFETY: forwards SQLite's call unchanged, about memory of the same allocator.
         Some(memory) if depth() > LOWEST.get() => unsafe { (memory.resize)(old, bytes) },
         _ => std::ptr::null_mut(),
     }
 }
 
 fn removes_through_us() -> bool {
-    // SAFETY: null asks for the default file system; what comes back is null or lives as long as the process.
+    // SAFETY: null requests the default file system; the result is null or lives as long as the process.
     let system = unsafe { ffi::sqlite3_vfs_find(std::ptr::null()).as_mut() };
     let Some((system, set)) = system.and_then(|system| system.xSetSystemCall.map(|set| (system, set))) else {
         return false;
     };
-    // SAFETY: SQLite keeps functions of all kinds as one kind, and calls the one of this name with the type that
-    // `unlink` has.
+    // SAFETY: SQLite stores all system calls as one function type, and calls the entry of this name with the type of `unlink`.
     let function = unsafe { std::mem::transmute::<Unlink, unsafe extern "C" fn()>(unlink) };
-    // SAFETY: a file system of SQLite's own, and a name that ends with zero. Nobody reads the table while it is written:
-    // who opens a database has called us before.
+    // SAFETY: a file system of SQLite, and a name that ends with NUL. No thread reads the table during the write: every user of
+    // SQLite calls `guard_sqlite` first.
     unsafe { set(system, c"unlink".as_ptr(), Some(function)) == ffi::SQLITE_OK }
 }
 
 type Unlink = unsafe extern "C" fn(*const c_char) -> c_int;
 
-/// `unlink` of the C library, for files that may be removed.
+/// Replaces `unlink` of the C library by one that only deletes files which may be deleted.
 ///
 /// # Safety
 ///
-/// `path` is text that ends with zero.
+/// `path` is a NUL-terminated string.
 unsafe extern "C" fn unlink(path: *const c_char) -> c_int {
-    // SAFETY: the caller's word.
+    // SAFETY: the caller's contract.
     let name = unsafe { CStr::from_ptr(path) };
     let may = ASKED.get().copied().flatten().is_some_and(|may| may(Path::new(OsStr::from_bytes(name.to_bytes()))));
     if may {
-        // SAFETY: the caller's word.
+        // SAFETY: the caller's contract.
         return unsafe { libc::unlink(path) };
     }
     refuse();
     -1
 }
 
-/// Leaves the reason where the C library would.
+/// Sets `errno` to a permission error.
 fn refuse() {
-    // SAFETY: it gives the place of this thread's own number, which is there as long as the thread is.
+    // SAFETY: `errno` of this thread, valid as long as the thread lives.
     #[cfg(target_os = "linux")]
     unsafe {
         *libc::__errno_location() = EACCES;

@@ -1,37 +1,36 @@
-//! How much of its thread's stack a realm may have.
+//! Computes the stack size of a realm from that of its thread.
 //!
-//! Whoever recurses in an extension has pi's room in mind, which is that of Node: some ten thousand calls. The engine needs about
-//! 650 bytes for the plainest one, so a realm gets megabytes where its thread has them. What is not the realm's is for the
-//! host that it calls from its deepest frame, and for what the engine does without counting.
+//! Recursive extensions expect the stack of Node: some ten thousand calls. The engine needs about 650 bytes for the plainest
+//! call, so a realm gets megabytes where its thread has them. The reserve serves the host, which the realm calls from its deepest
+//! frame, and engine code that does not check the stack.
 
-/// Bytes of its thread's stack that a realm leaves alone.
+/// Bytes of the thread's stack that a realm does not use.
 const RESERVE: usize = 2 << 20;
 
-/// What a realm has on every thread, however small: it survives every deep nesting on one of 2 MB.
+/// Minimum stack of a realm on every thread, in bytes: it survives all nesting tests on a thread of 2 MB.
 const LEAST: usize = 256 << 10;
 
-/// Bytes of stack for a realm that may have `wanted` and is made here.
+/// Returns the stack size of a realm that requests `wanted` bytes and is created on this thread.
 ///
-/// Asks the system, so it has to come before a worker is sealed.
+/// Queries the system, so call it before a worker is sealed.
 pub(crate) fn room_for(wanted: u64) -> usize {
     let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
     let room = left().map_or(0, |left| left.saturating_sub(RESERVE));
     wanted.min(room.max(LEAST))
 }
 
-/// Bytes between the current frame and the end of this thread's stack, where the system says where that is.
+/// Returns the bytes between the current frame and the end of this thread's stack, where the system reports it.
 fn left() -> Option<usize> {
     let here = 0_u8;
     Some((&raw const here).addr().saturating_sub(end()?))
 }
 
-/// The lowest address of this thread's stack. The main thread's grows up to the limit that it began with.
+/// Returns the lowest address of this thread's stack. The main thread's stack grows up to the limit at its start.
 #[cfg(target_os = "linux")]
 fn end() -> Option<usize> {
     let mut attributes = std::mem::MaybeUninit::<libc::pthread_attr_t>::uninit();
     let (mut lowest, mut size) = (std::ptr::null_mut(), 0);
-    // SAFETY: the calls fill in what they are given, which is read only after they said that they did; the attributes
-    // are given back once, and nothing in them is kept.
+    // SAFETY: the calls fill in their arguments, which are read only after success; the attributes are destroyed once.
     let known = unsafe {
         libc::pthread_getattr_np(libc::pthread_self(), attributes.as_mut_ptr()) == 0 && {
             let known = libc::pthread_attr_getstack(attributes.as_ptr(), &raw mut lowest, &raw mut size) == 0;
@@ -42,10 +41,10 @@ fn end() -> Option<usize> {
     known.then(|| lowest.addr())
 }
 
-/// The lowest address of this thread's stack.
+/// Returns the lowest address of this thread's stack.
 #[cfg(target_os = "macos")]
 fn end() -> Option<usize> {
-    // SAFETY: both only read what the system keeps about the calling thread.
+    // SAFETY: both calls read properties of the calling thread.
     let (highest, size) = unsafe {
         let this = libc::pthread_self();
         (libc::pthread_get_stackaddr_np(this), libc::pthread_get_stacksize_np(this))

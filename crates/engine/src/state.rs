@@ -1,10 +1,10 @@
-//! The readable state: a snapshot of the host's, kept inside the realm and changed by difference.
+//! Session state inside the realm, updated by deltas of the host.
 //!
-//! `pi:engine`'s `state()` returns one object, the same each time: `{version, set, entries}`. The
-//! engine changes it in place before a task and with a hostcall's reply; reading costs nothing.
+//! `pi:engine`'s `state()` always returns the same object: `{version, set, entries}`. The engine updates it in place before a
+//! task and with a hostcall's reply; reading needs no hostcall.
 //!
-//! Most realms never look at most of it, and some of it is long: every entry of the session, every tool, every model. What is long
-//! stays text until it is read the first time, which takes less memory in each realm, and less of its start.
+//! Most realms read little of it, and some of it is long: every entry of the session, every tool, every model. Long values stay
+//! JSON text until the first read, which saves memory in each realm and time at its start.
 
 use crate::values::{push, put};
 use pijs_protocol::wire::{Json, StateDelta};
@@ -15,8 +15,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// A list or an object whose JSON is this long stays text until it is read. A value takes about seven times its text, a
-/// member that waits 200 bytes more than its text.
+/// Length, in bytes of JSON, from which a list or an object stays text until it is read. A value takes about seven times the
+/// memory of its text, an unread member 200 bytes more than its text.
 const LONG_BYTES: usize = 512;
 
 #[derive(Clone)]
@@ -31,14 +31,14 @@ pub(crate) struct State {
     unread: Rc<Unread>,
 }
 
-/// What nobody has read yet.
+/// Values that are not read yet.
 #[derive(Default)]
 struct Unread {
     members: RefCell<BTreeMap<String, Json>>,
     entries: RefCell<Entries>,
 }
 
-/// The entries of the session.
+/// The entries of the session: text until the first read.
 enum Entries {
     Unread(Vec<Json>),
     Read(Persistent<Array<'static>>),
@@ -51,12 +51,12 @@ impl Default for Entries {
 }
 
 impl State {
-    /// The object that `state()` returns.
+    /// Returns the object of `state()`.
     pub(crate) fn object<'js>(&self, ctx: &Ctx<'js>) -> Result<Object<'js>> {
         self.snapshot(ctx)?.whole.restore(ctx)
     }
 
-    /// Applies a difference.
+    /// Applies a state delta.
     pub(crate) fn apply(&self, ctx: &Ctx<'_>, delta: &StateDelta) -> Result<()> {
         let snapshot = self.snapshot(ctx)?;
         let set = snapshot.set.restore(ctx)?;
@@ -85,7 +85,7 @@ impl State {
         put(&snapshot.whole.restore(ctx)?, "version", delta.version as f64)
     }
 
-    /// A member that becomes plain data when it is read.
+    /// Defines a member that is parsed at the first read.
     fn put_unread(&self, set: &Object<'_>, name: &str, value: Json) -> Result<()> {
         self.unread.members.borrow_mut().insert(name.to_owned(), value);
         set.prop(name, getter(member_reader(Rc::clone(&self.unread), name.to_owned())))
@@ -115,7 +115,7 @@ impl Unread {
     fn read_member<'js>(&self, ctx: &Ctx<'js>, set: &Object<'js>, key: &str) -> Result<Value<'js>> {
         let Some(text) = self.members.borrow().get(key).cloned() else { return Ok(Value::new_undefined(ctx.clone())) };
         let value = ctx.json_parse(text.text())?;
-        // In the place of the getter.
+        // Replaces the getter.
         put(set, key, value.clone())?;
         self.members.borrow_mut().remove(key);
         Ok(value)

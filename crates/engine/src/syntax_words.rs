@@ -1,15 +1,15 @@
-//! V8's words where the engine's parser refuses a text that an extension has made.
+//! Translates syntax errors of the engine to V8's messages, for text that an extension compiles.
 //!
 //! ```text
 //! return a b     expecting ';'                          →  Unexpected identifier 'b'
 //! break          break must be inside loop or switch    →  Illegal break statement
 //! ```
 //!
-//! V8 names the token that it met, the engine the one that it wanted; the token is read where the engine stopped.
+//! V8 names the unexpected token, the engine the expected one; the token is read where the engine stopped.
 
 use crate::compile::CompileError;
 
-/// Messages that need no token.
+/// Messages that do not name a token.
 const WHOLE: &[(&str, &str)] = &[
     ("break must be inside loop or switch", "Illegal break statement"),
     ("continue must be inside loop", "Illegal continue statement: no surrounding iteration statement"),
@@ -21,7 +21,7 @@ const WHOLE: &[(&str, &str)] = &[
     ("return not in a function", "Illegal return statement"),
 ];
 
-/// Beginnings of messages about a token that was not wanted.
+/// Beginnings of messages about an unexpected token.
 const TOKEN: &[&str] = &[
     "unexpected token in expression",
     "Unexpected token",
@@ -34,7 +34,7 @@ const TOKEN: &[&str] = &[
     "missing binding pattern",
 ];
 
-/// Words that are no names in sloppy code.
+/// Reserved words of sloppy code.
 const RESERVED: &[&str] = &[
     "break",
     "case",
@@ -80,7 +80,7 @@ const MARKS: &[&str] = &[
     "||", "??", "?.", "++", "--", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<", ">>", "**",
 ];
 
-/// The message of a refusal of `text`.
+/// Returns V8's message for a syntax error in `text`.
 pub(crate) fn of_node(error: &CompileError, text: &str) -> String {
     let message = error.message.as_str();
     if let Some((_, words)) = WHOLE.iter().find(|(known, _)| message == *known) {
@@ -98,7 +98,7 @@ pub(crate) fn of_node(error: &CompileError, text: &str) -> String {
     }
 }
 
-/// The byte at a 1-based place.
+/// Converts a 1-based position to a byte offset.
 pub(crate) fn offset(text: &str, line: u32, column: u32) -> Option<usize> {
     let before: usize =
         text.split_inclusive('\n').take(usize::try_from(line).ok()?.checked_sub(1)?).map(str::len).sum();
@@ -110,7 +110,7 @@ fn is_part(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | '$')
 }
 
-/// The name that begins at a place, or the last one before it.
+/// Returns the identifier that begins at an offset, or the last one before it.
 fn name_at(text: &str, at: usize) -> Option<&str> {
     let here = word(&text[at..]);
     if !here.is_empty() && !RESERVED.contains(&here) {
@@ -125,7 +125,7 @@ fn word(text: &str) -> &str {
     &text[..text.find(|c| !is_part(c)).unwrap_or(text.len())]
 }
 
-/// The words for a token that nothing allows where it stands.
+/// Returns V8's message for an unexpected token.
 fn met(text: &str, at: usize) -> String {
     let rest = text[at..].trim_start();
     let before = text[..at].trim_end();
@@ -155,7 +155,7 @@ mod tests {
     use super::of_node;
     use crate::compile::compile_script_beside_realm;
 
-    /// The words are those of Node 22.
+    /// The messages are those of Node 22.
     #[test]
     fn a_refusal_names_the_token_that_v8_names() {
         for (text, words) in [

@@ -1,8 +1,7 @@
-//! Text across the boundary: JavaScript strings are UTF-16 and may hold lone surrogates, Rust's may not.
+//! Converts text between JavaScript, whose UTF-16 strings may hold lone surrogates, and Rust.
 //!
-//! The engine hands out a string with lone surrogates as three bytes each (`ED A0 80`), which is not
-//! UTF-8; viewing that as `str` would be undefined behaviour, so nothing here does. Also the
-//! realm's decoders, which are `encoding_rs`'s.
+//! The engine encodes a lone surrogate as three bytes (`ED A0 80`), which is not UTF-8; viewing them as `str` would be undefined
+//! behaviour, so nothing here does. The decoders of the realm are here, too; they are those of `encoding_rs`.
 
 use crate::natives::{self, Call};
 use pijs_matcher::{Group, Prefilter};
@@ -10,12 +9,12 @@ use rquickjs::{Ctx, Error, Exception, IntoJs as _, Object, Result, TypedArray, V
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// The text, if it holds no lone surrogate.
+/// Returns the text, if it holds no lone surrogate.
 pub(crate) fn strict(string: &rquickjs::String<'_>) -> Option<String> {
     string.to_string().ok()
 }
 
-/// The text with each lone surrogate replaced by U+FFFD, as `toWellFormed` does.
+/// Returns the text with each lone surrogate replaced by U+FFFD, as `toWellFormed` does.
 pub(crate) fn lossy(string: &rquickjs::String<'_>) -> String {
     if let Some(text) = strict(string) {
         return text;
@@ -27,11 +26,10 @@ pub(crate) fn lossy(string: &rquickjs::String<'_>) -> String {
     well_formed(bytes)
 }
 
-/// The text of a name of a member; `None` when it holds a lone surrogate that is not to be replaced.
+/// Returns the text of a property name; `None` when it holds a lone surrogate and `replaces` is false.
 pub(crate) fn of_atom(ctx: &Ctx<'_>, atom: qjs::JSAtom, replaces: bool) -> Result<Option<String>> {
     let (ctx, mut length) = (ctx.as_raw().as_ptr(), 0);
-    // SAFETY: a live context and an atom that somebody holds. Where there is a text, `length` bytes of it are read, as bytes,
-    // and it is freed once.
+    // SAFETY: a live context and a live atom. A non-null result has `length` bytes, which are read as bytes and freed once.
     unsafe {
         let raw = qjs::JS_AtomToCStringLen(ctx, &mut length, atom);
         if raw.is_null() {
@@ -67,13 +65,13 @@ fn well_formed(bytes: &[u8]) -> String {
     }
 }
 
-/// `encodeUtf8(string)`: a `Uint8Array`; lone surrogates become U+FFFD, as in `TextEncoder`.
+/// `encodeUtf8(string)`: returns a `Uint8Array`; lone surrogates become U+FFFD, as in `TextEncoder`.
 pub(crate) fn encode_utf8<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     let text = call.text(0)?;
     Ok(TypedArray::<u8>::new_copy(call.ctx().clone(), text.as_bytes())?.into_value())
 }
 
-/// `decodeUtf8(bytes, fatal, ignoreBOM)`.
+/// `decodeUtf8(bytes, fatal, ignoreBOM)`: returns the text.
 pub(crate) fn decode_utf8<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     let bytes = call.bytes(0)?;
     decode_with(call, encoding_rs::UTF_8, &bytes, call.flag(1), call.flag(2))
@@ -113,9 +111,9 @@ fn decode_with<'js>(
     Ok(rquickjs::String::from_str(ctx.clone(), &text)?.into_value())
 }
 
-/// `prefilters()`: automata that read one text which grows. Three functions over the same group: `add(source, flags)`
-/// gives the number of a new one, or `undefined` when only the expression itself can tell; `begin()` begins a text;
-/// `read(piece)` reads on, and gives the numbers of those that cannot say *no*, or `undefined` when all do.
+/// `prefilters()`: creates a group of automata that read one growing text, as three functions: `add(source, flags)` returns the
+/// number of a new automaton, or `undefined` for an expression without one; `begin()` starts a text; `read(piece)` continues it
+/// and returns the numbers of the expressions that may match, or `undefined` when all may.
 pub(crate) fn prefilters<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     let ctx = call.ctx();
     let group = Rc::new(RefCell::new(Group::default()));
@@ -140,7 +138,7 @@ pub(crate) fn prefilters<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     let read = move |call: &Call<'_, 'js>| {
         let mut group = group.borrow_mut();
         let piece = call.arg(0).as_string().and_then(strict);
-        // A half of a character is not text: from there on the expressions are asked.
+        // A lone surrogate is not text: all expressions may match from there on.
         let piece = piece.unwrap_or_else(|| {
             group.give_up();
             String::new()
@@ -156,7 +154,7 @@ fn name_of(encoding: &'static encoding_rs::Encoding) -> String {
     encoding.name().to_ascii_lowercase()
 }
 
-/// Length of a byte order mark that belongs to `encoding`.
+/// Returns the length of a byte order mark of `encoding` at the start of the bytes.
 fn bom_length(encoding: &'static encoding_rs::Encoding, bytes: &[u8]) -> usize {
     match encoding_rs::Encoding::for_bom(bytes) {
         Some((found, length)) if found == encoding => length,

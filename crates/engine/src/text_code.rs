@@ -1,17 +1,17 @@
-//! Code that an extension makes of text: `Function`, the constructors of async, generator and async generator functions, `eval`.
+//! Compiles text at run time: `Function`, the constructors of async, generator and async generator functions, and `eval`.
 //!
 //! ```text
 //! new Function("a", "return a + 1")  →  (function anonymous(a\n) {\nreturn a + 1\n})    a function of global scope
 //! eval("var a = 1; a + 1")           →  the text itself, as a sloppy script            a direct `eval` sees no local names
 //! ```
 //!
-//! Each text is compiled as `dynamic_code` does it: the host is asked for the capability `eval`, with length and digest of the
-//! very script, and records it; then a runtime that is thrown away parses it in this process. The realm reads the bytecode
-//! and runs it. Without the grant all of them throw what an engine without a compiler throws, which libraries probe for. A
-//! text that computes nothing is such a probe: nobody is asked for it, it tells whether the grant is there.
+//! A text is compiled as in `dynamic_code`: the host decides and records the capability `eval`, with length and digest of the
+//! script; then a temporary runtime parses it in this process, and the realm runs the bytecode. Without the grant all of these
+//! functions throw the error of an engine without a compiler, for which libraries probe. A text that computes nothing is such a
+//! probe: it prompts nobody and succeeds only with a grant.
 //!
-//! `let`, `const` and `class` of an evaluated text are its own, as the language has it; its `var`s cannot be deleted again, and in
-//! strict mode they are global ones.
+//! `let`, `const` and `class` are local to an evaluated text, as in the language. Unlike in the language, its `var`s cannot be
+//! deleted, and in strict mode they are global.
 
 use crate::compile::{Part, SCRIPT_NAME, compile_script_beside_realm};
 use crate::dynamic_code::{LONGEST_TEXT, MOST_TEXT, consent_request};
@@ -28,23 +28,23 @@ use rquickjs::{Ctx, Exception, Function, Object, Result, Value, qjs};
 use std::rc::Rc;
 use std::sync::OnceLock;
 
-/// Texts that one realm asks to compile.
+/// Number of texts that one realm may request to compile.
 const MOST_TEXTS: u32 = 10_000;
 
-/// The words of an engine without a compiler.
+/// Error message of an engine without a compiler.
 const REFUSED: &str = "eval is not supported";
 
-/// Constructors beside `Function`, in the order in which [`PROTOTYPES`] has their functions.
+/// Constructors beside `Function`, in the order of [`PROTOTYPES`].
 const SIBLINGS: &[(&str, Native)] = &[
     ("AsyncFunction", |call| function_of(call, "async function")),
     ("GeneratorFunction", |call| function_of(call, "function*")),
     ("AsyncGeneratorFunction", |call| function_of(call, "async function*")),
 ];
 
-/// One function of each kind, whose prototypes the language names nowhere else.
+/// One function of each kind: the language has no global name for their prototypes.
 const PROTOTYPES: &str = "[async function () {}, function* () {}, async function* () {}]";
 
-/// Puts the functions of this module in the place of the engine's own.
+/// Replaces the engine's own functions by those of this module.
 pub(crate) fn install(ctx: &Ctx<'_>, shared: &Rc<Shared>) -> Result<()> {
     static BYTECODE: OnceLock<Vec<u8>> = OnceLock::new();
     let globals = ctx.globals();
@@ -78,7 +78,7 @@ fn constructor<'js>(ctx: &Ctx<'js>, shared: &Rc<Shared>, name: &str, native: Nat
     Ok(constructor)
 }
 
-/// `new Function(...parameters, body)` and its siblings; `head` is how their functions begin.
+/// `new Function(...parameters, body)` and its siblings; `head` is the beginning of the function's source.
 fn function_of<'js>(call: &Call<'_, 'js>, head: &str) -> Result<Value<'js>> {
     let texts = (0..call.len()).map(|index| call.text(index)).collect::<Result<Vec<_>>>()?;
     let (body, parameters) = texts.split_last().map_or(("", String::new()), |(body, rest)| (body, rest.join(",")));
@@ -87,7 +87,7 @@ fn function_of<'js>(call: &Call<'_, 'js>, head: &str) -> Result<Value<'js>> {
     let around_body = format!("({head} anonymous(\n) {{ let {twice};\n{body}\n; let {twice} }})");
     let around_parameters = format!("({head} anonymous({twice}, {parameters}\n) {{ let {twice} }})");
     let parts = [Part::Enclosing(&around_body), Part::Enclosing(&around_parameters)];
-    // Names alone close nothing.
+    // A list of plain names cannot close a bracket.
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '$' | ',' | ' ');
     let parts = if parameters.chars().all(is_plain) { &parts[..1] } else { &parts[..] };
     let is_probe = parameters.is_empty() && computes_nothing(body);
@@ -109,7 +109,7 @@ fn eval<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     }
     let text = call.text(0)?;
     let is_probe = computes_nothing(&text);
-    // In a block of its own what it declares lexically ends with it.
+    // In a block of its own, so that lexical declarations end with the text.
     let declares = ["let", "const", "class"].iter().any(|word| text.contains(word));
     if !declares {
         return compile_text(call, &[], &text, is_probe);
@@ -120,12 +120,12 @@ fn eval<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     compile_text(call, &[Part::Script(&text)], &script, is_probe)
 }
 
-/// A name that a text does not have.
+/// Returns a name that does not occur in a text.
 fn absent_name(text: &str) -> String {
     (0..).map(|number| format!("$end{number}")).find(|name| !text.contains(name.as_str())).unwrap_or_default()
 }
 
-/// Asks for a script, compiles it and runs it; returns what it comes to.
+/// Requests consent for a script, compiles it, runs it, and returns its value.
 fn compile_text<'js>(call: &Call<'_, 'js>, parts: &[Part<'_>], script: &str, is_probe: bool) -> Result<Value<'js>> {
     let (ctx, shared) = (call.ctx(), call.shared());
     let asked = shared.compiled_scripts.get() + 1;
@@ -165,7 +165,8 @@ fn compile_text<'js>(call: &Call<'_, 'js>, parts: &[Part<'_>], script: &str, is_
     run(ctx, &bytecode)
 }
 
-/// `quoteText(message, text, line, column)`: what V8 says of an error at a place of a text that was compiled here, or null.
+/// `quoteText(message, text, line, column)`: returns V8's message for an error at a position of a text that was compiled here, or
+/// null.
 pub(crate) fn quote<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     let place = |index: usize| call.whole(index).map(|number| u32::try_from(number).unwrap_or(u32::MAX));
     let (message, text, line, column) = (call.text(0)?, call.text(1)?, place(2)?, place(3)?);
@@ -173,7 +174,7 @@ pub(crate) fn quote<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     words.map_or_else(|| Ok(Value::new_null(call.ctx().clone())), |words| string_to_js(call.ctx(), &words))
 }
 
-/// Returns V8's words for `new x.y` without arguments, as no bundle has it.
+/// Returns V8's message for `new x.y` without arguments. No bundle contains it, because bundles always have the parentheses.
 fn constructed(message: &str, text: &str, line: u32, column: u32) -> Option<String> {
     if !matches!(message, "not a function" | "not a constructor") {
         return None;
@@ -188,8 +189,8 @@ fn constructed(message: &str, text: &str, line: u32, column: u32) -> Option<Stri
 /// Runs a script that this process has compiled.
 fn run<'js>(ctx: &Ctx<'js>, bytecode: &[u8]) -> Result<Value<'js>> {
     let raw = ctx.as_raw().as_ptr();
-    // SAFETY: the bytes are of `compile_script_beside_realm`, for this engine; it copies what it keeps of them. The script is
-    // owned by the call that runs it, and its value is ours.
+    // SAFETY: the bytes are of `compile_script_beside_realm`, for this engine, which copies the parts it keeps. The call consumes
+    // the script and returns an owned value.
     let value = unsafe {
         let script = qjs::JS_ReadObject(raw, bytecode.as_ptr(), bytecode.len() as _, qjs::JS_READ_OBJ_BYTECODE as i32);
         if qjs::JS_IsException(script) {
@@ -200,14 +201,14 @@ fn run<'js>(ctx: &Ctx<'js>, bytecode: &[u8]) -> Result<Value<'js>> {
     if value.is_exception() { Err(rquickjs::Error::Exception) } else { Ok(value) }
 }
 
-/// Throws a `SyntaxError` whose stack begins where the text is wrong.
+/// Throws a `SyntaxError` whose stack begins at the position of the error.
 fn throw_syntax_error(ctx: &Ctx<'_>, words: &str, place: &str) -> rquickjs::Error {
     let thrown = Exception::throw_syntax(ctx, words);
     let caught = ctx.catch();
     if let Some(error) = caught.as_object() {
         let frames: String = error.get("stack").unwrap_or_default();
         let frames = frames.split_once('\n').map_or("", |(_, frames)| frames);
-        // Without the place it is an error all the same.
+        // The error is thrown without the position if defining it fails.
         let _ = define_stack(error, &format!("SyntaxError: {words}\n    at {place}\n{frames}"));
     }
     match thrown {
@@ -220,7 +221,7 @@ fn define_stack<'js>(error: &Object<'js>, stack: &str) -> Result<()> {
     define(error, "stack", string_to_js(error.ctx(), stack)?)
 }
 
-/// Whether a text is empty or one value that is written there: what libraries compile to learn whether they may.
+/// Returns whether a text is empty or a single literal: libraries compile such texts to probe for the permission.
 fn computes_nothing(text: &str) -> bool {
     let text = text.trim().trim_end_matches(';').trim_end();
     let returned = text.strip_prefix("return").filter(|rest| !rest.starts_with(|c: char| c.is_alphanumeric()));

@@ -1,7 +1,7 @@
-//! Stacks behind the output of a turn, for a replay that says where in the source two runs part.
+//! Records the stacks behind the outputs of a turn, so that a replay can name the source position at which two runs differ.
 //!
-//! A realm keeps none of this unless [`EngineRealm::trace`] was called. To take a stack costs fuel and calls the hook that an
-//! extension may have set, so the usage of a traced turn is not that of the turn alone.
+//! A realm records nothing unless [`EngineRealm::trace`] was called. Capturing a stack costs fuel and calls a hook that an
+//! extension may have set, so the usage of a traced turn differs from that of an untraced one.
 
 use crate::EngineRealm;
 use crate::natives::Call;
@@ -17,17 +17,17 @@ pub struct Trace {
     pub calls: Vec<String>,
     /// One for each message of the yield, in order.
     pub messages: Vec<String>,
-    /// One for each function that was given a number for the host.
+    /// One for each function that got a handle of the host.
     pub functions: Vec<(Handle, String)>,
 }
 
 impl EngineRealm {
-    /// Keeps stacks from now on.
+    /// Records stacks from now on.
     pub fn trace(&mut self) {
         self.shared.trace.borrow_mut().get_or_insert_default();
     }
 
-    /// Takes the stacks since the last time; none unless [`trace`](Self::trace) was called.
+    /// Removes and returns the stacks recorded since the last call; none unless [`trace`](Self::trace) was called.
     pub fn take_trace(&mut self) -> Trace {
         self.shared.trace.borrow_mut().as_mut().map(std::mem::take).unwrap_or_default()
     }
@@ -41,14 +41,14 @@ pub(crate) enum Traced {
     Function(Handle),
 }
 
-/// `issued(handle)`: a function of the extension was given a number.
+/// `issued(handle)`: records that a function of the extension got a handle.
 pub(crate) fn issued<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     let handle = Handle(u32::try_from(call.whole(0)?).unwrap_or(u32::MAX));
     keep(call.ctx(), call.shared(), Traced::Function(handle));
     Ok(Value::new_undefined(call.ctx().clone()))
 }
 
-/// Keeps the stack of the running code, where stacks are kept.
+/// Records the stack of the running code, if stacks are recorded.
 pub(crate) fn keep(ctx: &Ctx<'_>, shared: &Shared, traced: Traced) {
     if shared.trace.borrow().is_none() {
         return;
@@ -63,8 +63,8 @@ pub(crate) fn keep(ctx: &Ctx<'_>, shared: &Shared, traced: Traced) {
     }
 }
 
-/// The stack of the running code; empty when there is no memory or fuel for it. The constructor takes it: what native code
-/// throws has none before it leaves that code.
+/// Captures the stack of the running code; empty when there is no memory or fuel for it. The constructor captures it: an error
+/// that native code throws gets its stack only after it leaves that code.
 fn stack(ctx: &Ctx<'_>) -> String {
     let taken = || {
         let error: Constructor<'_> = ctx.globals().get("Error")?;

@@ -1,13 +1,13 @@
-//! URLs: the WHATWG parts of the `url` crate, as plain objects.
+//! Parses URLs with the `url` crate and returns their WHATWG parts as plain objects.
 //!
-//! `URL` and `URLSearchParams` themselves are TypeScript above this.
+//! TypeScript implements `URL` and `URLSearchParams` on top of this.
 
 use crate::natives::Call;
 use crate::values::{put, string_to_js};
 use rquickjs::{Ctx, Object, Result, Value};
 use url::{Url, quirks};
 
-/// `parseUrl(input, base?)`: the parts, or `null` when it is no URL.
+/// `parseUrl(input, base?)`: returns the parts, or `null` when the input is no URL.
 pub(crate) fn parse<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     let input = call.text(0)?;
     let parsed = match call.optional_text(1)? {
@@ -20,12 +20,12 @@ pub(crate) fn parse<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     }
 }
 
-/// `setUrlPart(href, part, value)`: the parts afterwards, unchanged when the value does not fit;
-/// `null` when `part` is `href` and the value is no URL.
+/// `setUrlPart(href, part, value)`: returns the parts afterwards, unchanged when the value is invalid; `null` when `part` is
+/// `href` and the value is no URL.
 pub(crate) fn set_part<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     let (href, part, value) = (call.text(0)?, call.text(1)?, call.text(2)?);
     let Ok(mut url) = Url::parse(&href) else { return Ok(Value::new_null(call.ctx().clone())) };
-    // The setters of the URL Standard ignore what does not fit; only `href` throws.
+    // The setters of the URL Standard ignore invalid values; only `href` throws.
     let _ = match part.as_str() {
         "href" => match Url::parse(&value) {
             Ok(whole) => {

@@ -1,10 +1,9 @@
-//! JSON values and JavaScript values, both ways.
+//! Converts between JSON values and JavaScript values.
 //!
-//! To JavaScript, objects and arrays are built natively. From JavaScript, the rules are those of
-//! `JSON.stringify` (`toJSON`, undefined and function members left out, `NaN` is `null`), with two
-//! additions: a `Uint8Array` anywhere becomes an attachment, `{"$bytes": i}`, and lone surrogates are
-//! either refused or replaced, as [`Surrogates`] says. Reading may run guest code (getters,
-//! `toJSON`, proxies); it runs under the turn's limits like any other.
+//! To JavaScript, objects and arrays are built natively. From JavaScript, the rules are those of `JSON.stringify` (`toJSON`,
+//! undefined and function members left out, `NaN` is `null`), with two additions: a `Uint8Array` anywhere becomes an attachment,
+//! `{"$bytes": i}`, and lone surrogates are either refused or replaced, as [`Surrogates`] says. Reading may run guest code
+//! (getters, `toJSON`, proxies); it runs under the turn's limits like any other.
 
 use crate::text;
 use pijs_protocol::guard;
@@ -13,45 +12,45 @@ use rquickjs::{atom::PredefinedAtom, function::This};
 use serde_json::{Map, Number};
 use std::cell::Cell;
 
-/// Deepest nesting that leaves a realm. `serde_json` reads 128 levels back from a tape, and a message
-/// around the value takes a few; deeper ones are cycles or attacks, and recursion here costs host stack.
+/// Deepest nesting that leaves a realm. `serde_json` reads 128 levels back from a tape, and the enclosing message takes a few;
+/// deeper values are cycles or attacks, and recursion here costs host stack.
 const MAX_DEPTH: usize = 120;
 
-/// Values that one message may hold, lists and members counted: each costs the host some fifty bytes, whatever it
-/// costs the realm, whose own limit does not see it.
+/// Values that one message may hold, including lists and members: each costs the host some fifty bytes, which the memory limit of
+/// the realm does not cover.
 const MAX_VALUES: usize = 1 << 20;
 
-/// Bytes of text and attachments that one message may hold. What the gate takes is less; a frame takes as much.
+/// Bytes of text and attachments that one message may hold: the payload limit of a frame. The gate's limit is lower.
 const MAX_BYTES: usize = 128 << 20;
 
-/// What happens to lone surrogates on their way out.
+/// Treatment of lone surrogates in text that leaves the realm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Surrogates {
-    /// The conversion fails with [`Unfit::LoneSurrogate`]: parameters of hostcalls.
+    /// The conversion fails with [`Unfit::LoneSurrogate`]; used for parameters of hostcalls.
     Refuse,
-    /// Replaced by U+FFFD: everything else.
+    /// Each becomes U+FFFD; used for everything else.
     Replace,
 }
 
-/// Why a JavaScript value has no JSON form.
+/// The reason why a JavaScript value has no JSON form.
 #[derive(Debug)]
 pub(crate) enum Unfit {
-    /// Guest code threw while it was read; the exception is pending.
+    /// Guest code threw during the conversion; the exception is pending.
     Thrown(rquickjs::Error),
-    /// A string with half a surrogate pair, which is no Unicode text.
+    /// A string with a lone surrogate, which is no Unicode text.
     LoneSurrogate,
-    /// Cyclic or absurdly deep.
+    /// A cycle, or nesting beyond [`MAX_DEPTH`].
     TooDeep,
     /// More than [`MAX_VALUES`] or [`MAX_BYTES`].
     TooLarge,
     /// A BigInt.
     BigInt,
-    /// Not of the expected shape.
+    /// A value that is not of the expected shape.
     Shape(&'static str),
 }
 
 impl Unfit {
-    /// One sentence for the guest; `None` when its own exception is pending.
+    /// Returns one sentence for the guest; `None` when its own exception is pending.
     pub(crate) fn explain(&self) -> Option<&'static str> {
         match self {
             Self::Thrown(_) => None,
@@ -65,7 +64,7 @@ impl Unfit {
         }
     }
 
-    /// As an exception of the guest: its own, or a `TypeError`.
+    /// Throws the guest's own exception, or a `TypeError`.
     pub(crate) fn throw(self, ctx: &Ctx<'_>) -> rquickjs::Error {
         match (self.explain(), self) {
             (_, Self::Thrown(error)) => error,
@@ -114,21 +113,21 @@ pub(crate) fn map_to_js<'js>(
 
 /// Defines a member as plain data.
 ///
-/// Never assigned: a member called `__proto__` is data, and setters that the guest has put on `Object.prototype` or
-/// `Array.prototype` are none of a message's business.
+/// Does not assign: a member called `__proto__` is data, and setters that the guest has put on `Object.prototype` or
+/// `Array.prototype` do not run.
 pub(crate) fn put<'js>(object: &Object<'js>, key: &str, value: impl IntoJs<'js>) -> rquickjs::Result<()> {
     let atom = new_atom(object.ctx(), key)?;
     let defined = define(object, atom, value);
-    // SAFETY: made above, and nobody else has it.
+    // SAFETY: created above and not shared.
     unsafe { qjs::JS_FreeAtom(object.ctx().as_raw().as_ptr(), atom) };
     defined
 }
 
-/// A name that a realm defines so often that the engine is asked for it once.
+/// A frequently used property name, whose atom is created once.
 #[derive(Debug)]
 pub(crate) struct Name {
     text: &'static str,
-    /// Null until it is needed; then of the realm's engine, which frees what is left of its names when it ends.
+    /// Null until the first use. The atom belongs to the realm's engine, which frees it when it ends.
     atom: Cell<qjs::JSAtom>,
 }
 
@@ -137,7 +136,7 @@ impl Name {
         Self { text, atom: Cell::new(qjs::JS_ATOM_NULL) }
     }
 
-    /// As [`put`] does. All objects that it is given are of one realm: the one that this name belongs to.
+    /// Defines a member like [`put`]. All objects have to belong to the same realm.
     pub(crate) fn put<'js>(&self, object: &Object<'js>, value: impl IntoJs<'js>) -> rquickjs::Result<()> {
         if self.atom.get() == qjs::JS_ATOM_NULL {
             self.atom.set(new_atom(object.ctx(), self.text)?);
@@ -157,8 +156,8 @@ fn new_atom(ctx: &Ctx<'_>, name: &str) -> rquickjs::Result<qjs::JSAtom> {
 fn define<'js>(object: &Object<'js>, name: qjs::JSAtom, value: impl IntoJs<'js>) -> rquickjs::Result<()> {
     let ctx = object.ctx();
     let value = value.into_js(ctx)?;
-    // SAFETY: object, name and value are of this context's engine; the call takes over the reference to the value that is
-    // made for it, also when it fails.
+    // SAFETY: object, name and value belong to this context's runtime; the call takes over the reference to the value, also when
+    // it fails.
     let status = unsafe {
         let raw = ctx.as_raw().as_ptr();
         let value = qjs::JS_DupValue(raw, value.as_raw());
@@ -167,13 +166,13 @@ fn define<'js>(object: &Object<'js>, name: qjs::JSAtom, value: impl IntoJs<'js>)
     if status < 0 { Err(rquickjs::Error::Exception) } else { Ok(()) }
 }
 
-/// Defines an item of an array in the same way.
+/// Defines an item of an array like [`put`].
 pub(crate) fn push<'js>(array: &Array<'js>, index: usize, value: impl IntoJs<'js>) -> rquickjs::Result<()> {
     let ctx = array.ctx();
     let value = value.into_js(ctx)?;
-    // An array longer than an index can say has no room in memory.
+    // An array with more items than an index can express does not fit into memory.
     let index = u32::try_from(index).unwrap_or(u32::MAX);
-    // SAFETY: as in `put`; an index needs no name.
+    // SAFETY: as in `define`; an index needs no atom.
     let status = unsafe {
         let raw = ctx.as_raw().as_ptr();
         let value = qjs::JS_DupValue(raw, value.as_raw());
@@ -182,7 +181,7 @@ pub(crate) fn push<'js>(array: &Array<'js>, index: usize, value: impl IntoJs<'js
     if status < 0 { Err(rquickjs::Error::Exception) } else { Ok(()) }
 }
 
-/// An empty array that stays one.
+/// Returns a frozen empty array.
 pub(crate) fn frozen_list<'js>(ctx: &Ctx<'js>) -> rquickjs::Result<Value<'js>> {
     let list = Array::new(ctx.clone())?;
     // SAFETY: a live context and an object of it.
@@ -202,7 +201,7 @@ fn number_to_js<'js>(ctx: &Ctx<'js>, number: &Number) -> Value<'js> {
     }
 }
 
-/// An array of `Uint8Array`s with copies of the attachments.
+/// Returns an array of `Uint8Array`s with copies of the attachments.
 pub(crate) fn bytes_to_js<'js>(ctx: &Ctx<'js>, attachments: &[Vec<u8>]) -> rquickjs::Result<Array<'js>> {
     let array = Array::new(ctx.clone())?;
     for (index, bytes) in attachments.iter().enumerate() {
@@ -211,10 +210,10 @@ pub(crate) fn bytes_to_js<'js>(ctx: &Ctx<'js>, attachments: &[Vec<u8>]) -> rquic
     Ok(array)
 }
 
-/// Copies the content of a `Uint8Array`; `None` when the value is none, or is detached.
+/// Copies the content of a `Uint8Array`; `None` for another value or a detached array.
 pub(crate) fn bytes_from_js(value: &Value<'_>) -> Option<Vec<u8>> {
     let array = value.as_object()?.as_typed_array::<u8>()?;
-    // SAFETY: the slice is copied at once; no JavaScript runs while it lives.
+    // SAFETY: the slice is copied at once; no JavaScript runs during its life.
     unsafe { array.as_bytes() }.map(<[u8]>::to_vec)
 }
 
@@ -223,7 +222,7 @@ pub(crate) struct Reader {
     surrogates: Surrogates,
     values_left: usize,
     bytes_left: usize,
-    /// Attachments so far; `{"$bytes": i}` counts from the first of them.
+    /// Attachments so far; `{"$bytes": i}` is an index into them.
     pub(crate) bytes: Vec<Vec<u8>>,
 }
 
@@ -232,12 +231,12 @@ impl Reader {
         Self { surrogates, values_left: MAX_VALUES, bytes_left: MAX_BYTES, bytes: Vec::new() }
     }
 
-    /// The JSON form of a value; `None` for what `JSON.stringify` leaves out.
+    /// Returns the JSON form of a value; `None` for values that `JSON.stringify` leaves out.
     pub(crate) fn read(&mut self, value: &Value<'_>) -> Result<Option<serde_json::Value>, Unfit> {
         self.read_at(value, 0)
     }
 
-    /// The members of an object; `undefined` counts as an empty one.
+    /// Reads the members of an object; `undefined` counts as an empty one.
     pub(crate) fn read_map(&mut self, value: &Value<'_>) -> Result<Map<String, serde_json::Value>, Unfit> {
         if value.is_undefined() {
             return Ok(Map::new());
@@ -248,7 +247,7 @@ impl Reader {
         }
     }
 
-    /// Takes an array of `Uint8Array`s as attachments; `undefined` counts as an empty one.
+    /// Reads an array of `Uint8Array`s as attachments; `undefined` counts as an empty one.
     pub(crate) fn attach(&mut self, value: &Value<'_>) -> Result<(), Unfit> {
         if value.is_undefined() {
             return Ok(());
@@ -271,7 +270,7 @@ impl Reader {
         Ok(text)
     }
 
-    /// Keeps the content of a `Uint8Array` as the next attachment.
+    /// Adds the content of a `Uint8Array` as the next attachment.
     fn keep(&mut self, bytes: Vec<u8>) -> Result<(), Unfit> {
         take(&mut self.bytes_left, bytes.len())?;
         self.bytes.push(bytes);
@@ -321,7 +320,7 @@ impl Reader {
         let to_json: Value<'_> = object.get(PredefinedAtom::ToJSON)?;
         if let Some(to_json) = to_json.as_function() {
             let replaced: Value<'_> = to_json.call((This(object.clone()),))?;
-            // Once only, as JSON.stringify does: what toJSON returns is read as plain data.
+            // Once only, as in `JSON.stringify`: the result of `toJSON` is read as plain data.
             return match replaced.as_object() {
                 Some(plain) if !replaced.is_function() => self.read_members(plain, depth),
                 _ => self.read_at(&replaced, depth + 1),
@@ -357,8 +356,8 @@ impl Reader {
     }
 }
 
-/// The names of an object's own enumerable members, as `Object.keys` gives them: every message out of a realm is read by
-/// them, and the library's iterator makes a value of each.
+/// The names of an object's own enumerable members, as `Object.keys` returns them. Replaces rquickjs's iterator, which makes a
+/// value of each name and is too slow for a function that reads every outgoing message.
 struct Keys<'a, 'js> {
     object: &'a Object<'js>,
     names: *mut qjs::JSPropertyEnum,
@@ -366,11 +365,11 @@ struct Keys<'a, 'js> {
 }
 
 impl<'a, 'js> Keys<'a, 'js> {
-    /// May run a trap of a proxy.
+    /// Lists the names; may run a trap of a proxy.
     fn of(object: &'a Object<'js>) -> rquickjs::Result<Self> {
         let mut keys = Self { object, names: std::ptr::null_mut(), count: 0 };
         let wanted = qjs::JS_GPN_STRING_MASK | qjs::JS_GPN_ENUM_ONLY;
-        // SAFETY: context and object live; list and count are written together, and not where it fails.
+        // SAFETY: context and object live; list and count are written together on success.
         let status = unsafe {
             qjs::JS_GetOwnPropertyNames(keys.context(), &mut keys.names, &mut keys.count, object.as_raw(), wanted as _)
         };
@@ -385,13 +384,13 @@ impl<'a, 'js> Keys<'a, 'js> {
         if self.names.is_null() {
             return &[];
         }
-        // SAFETY: the engine made a list of so many, which stays as it is until it is freed with `self`.
+        // SAFETY: the engine allocated a list of `count` entries, unchanged until `drop` frees it.
         unsafe { std::slice::from_raw_parts(self.names, self.count as usize) }
     }
 
-    /// May run a getter.
+    /// Reads a member; may run a getter.
     fn value(&self, atom: qjs::JSAtom) -> rquickjs::Result<Value<'js>> {
-        // SAFETY: context and object live, and the atom does while `self` has it; the value is ours.
+        // SAFETY: context and object live, and `self` keeps the atom alive; the value is owned.
         let value = unsafe {
             Value::from_raw(self.object.ctx().clone(), qjs::JS_GetProperty(self.context(), self.object.as_raw(), atom))
         };
@@ -401,12 +400,12 @@ impl<'a, 'js> Keys<'a, 'js> {
 
 impl Drop for Keys<'_, '_> {
     fn drop(&mut self) {
-        // SAFETY: the list and its atoms are ours, and freed once; there is none where the engine gave none.
+        // SAFETY: the list and its atoms are owned and freed once; the list is null with count 0 where the engine returned none.
         unsafe { qjs::JS_FreePropertyEnum(self.context(), self.names, self.count) };
     }
 }
 
-/// Whether `JSON.stringify` writes it as a list: an array, or a proxy of one.
+/// Returns whether `JSON.stringify` writes it as a list: an array, or a proxy of one.
 fn is_list(object: &Object<'_>) -> bool {
     if !object.is_proxy() {
         return object.is_array();
@@ -419,9 +418,9 @@ fn is_list(object: &Object<'_>) -> bool {
     false
 }
 
-/// The length of an array, or of a proxy of one, which may answer anything.
+/// Returns the length of an array, or of a proxy of one, which may return anything.
 ///
-/// Not the library's own, which panics when the answer is no small whole number.
+/// rquickjs's own function panics when the length is no small integer.
 fn length(array: &Object<'_>) -> Result<u32, Unfit> {
     let length: Value<'_> = array.get(PredefinedAtom::Length)?;
     match length.as_number() {
@@ -431,7 +430,7 @@ fn length(array: &Object<'_>) -> Result<u32, Unfit> {
     }
 }
 
-/// Takes from what a message may still hold.
+/// Subtracts from the remaining budget of a message.
 fn take(left: &mut usize, much: usize) -> Result<(), Unfit> {
     match left.checked_sub(much) {
         Some(rest) => *left = rest,
@@ -441,7 +440,7 @@ fn take(left: &mut usize, much: usize) -> Result<(), Unfit> {
     Ok(())
 }
 
-/// Whole numbers that are exact stay whole; what JSON cannot write is `null`.
+/// Exact integers stay integers; numbers without a JSON form become `null`.
 fn number_from_js(float: f64) -> serde_json::Value {
     const EXACT: f64 = 9_007_199_254_740_991.0;
     if float.trunc() == float && float.abs() <= EXACT {
@@ -451,7 +450,7 @@ fn number_from_js(float: f64) -> serde_json::Value {
     Number::from_f64(float).map_or(serde_json::Value::Null, serde_json::Value::Number)
 }
 
-/// A thrown value in words, for reports of our own bugs: `Name: message` and the stack.
+/// Formats a thrown value for reports of host bugs: `Name: message` and the stack.
 pub(crate) fn describe(value: &Value<'_>) -> String {
     let ctx = value.ctx();
     let member = |name: &str| {
@@ -462,12 +461,12 @@ pub(crate) fn describe(value: &Value<'_>) -> String {
         let Coerced(string) = Coerced::<rquickjs::String<'_>>::from_js(ctx, value.clone()).ok()?;
         Some(text::lossy(&string))
     });
-    // Whatever a getter threw on the way is nobody's business any more.
+    // An exception of a getter is dropped.
     let _ = ctx.catch();
     described.unwrap_or_else(|| "a value without a text form".to_owned()).trim_end().to_owned()
 }
 
-/// A function member of an object.
+/// Returns a member that is a function.
 pub(crate) fn method<'js>(object: &Object<'js>, name: &str) -> Option<Function<'js>> {
     let value: Value<'js> = object.get(name).ok()?;
     value.into_function()

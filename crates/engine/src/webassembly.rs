@@ -1,14 +1,15 @@
-//! WebAssembly for JavaScript: `pijs_webassembly` behind functions of `pi:web/webassembly`.
+//! Binds `pijs_webassembly` to functions of `pi:web/webassembly`.
 //!
-//! That module makes the objects a guest sees; here are values, calls in both directions, and buffers over linear memory.
+//! That module makes the objects a guest sees; this one converts values, makes calls in both directions, and provides buffers
+//! over linear memory.
 //!
-//! **One store.** The store of a realm is used by one at a time. Who runs WebAssembly code has it; an imported function,
-//! which may call back, has it lent through [`Machine::lent`] meanwhile. No JavaScript runs while it is taken.
+//! **One store.** A realm has one store, which one user holds at a time. Code that runs WebAssembly holds it, and lends it
+//! through [`Machine::lent`] to an imported function, which may call back. No JavaScript runs during other uses.
 //!
-//! **Buffers.** The `ArrayBuffer` of a memory is the memory itself. A memory moves when it grows, so
-//! [`Machine::refresh_buffers`] detaches such buffers before any JavaScript runs again: when an imported function is entered,
-//! and when a call from JavaScript is left. Nothing else may detach or move them, which is why `ArrayBuffer.prototype.transfer`
-//! and its siblings refuse them (`intrinsics.rs`).
+//! **Buffers.** The `ArrayBuffer` of a memory is the memory itself. A memory moves when it grows, so [`Machine::refresh_buffers`]
+//! detaches such buffers before any JavaScript runs again: when an imported function is entered, and when a call from JavaScript
+//! is left. Nothing else may detach or move them, which is why `ArrayBuffer.prototype.transfer` and its siblings refuse them
+//! (`intrinsics.rs`).
 
 use crate::natives::{self, Call, Native, throw_uncatchable};
 use crate::shared::Shared;
@@ -25,7 +26,7 @@ use std::mem;
 use std::ptr::{self, NonNull};
 use std::rc::{Rc, Weak};
 
-/// The functions that `webAssembly` returns.
+/// Functions that `webAssembly` returns.
 const FUNCTIONS: &[(&str, Native)] = &[
     ("compile", compile),
     ("customSections", custom_sections),
@@ -47,28 +48,28 @@ const FUNCTIONS: &[(&str, Native)] = &[
     ("validate", validate),
 ];
 
-/// The WebAssembly side of one realm. Made when `WebAssembly` is first read.
+/// The WebAssembly state of one realm, created when `WebAssembly` is first read.
 pub(crate) struct Machine {
     store: RefCell<Store>,
     /// The store while an imported function runs.
     lent: Cell<Option<NonNull<Context<'static>>>>,
-    /// Functions of `pi:web/webassembly` that are called from here.
+    /// Functions of `pi:web/webassembly` that this module calls.
     hooks: Persistent<Object<'static>>,
     imports: RefCell<Vec<(Persistent<Function<'static>>, Rc<FuncType>)>>,
     buffers: RefCell<BTreeMap<MemoryId, Buffer>>,
-    /// The value that an imported function has thrown, on its way through WebAssembly code.
+    /// The exception of an imported function while it crosses WebAssembly code.
     thrown: RefCell<Option<Persistent<Value<'static>>>>,
     context: NonNull<qjs::JSContext>,
 }
 
-/// An `ArrayBuffer` over a memory, and what it covers.
+/// An `ArrayBuffer` over a memory, and the range that it covers.
 struct Buffer {
     object: Persistent<Value<'static>>,
     start: NonNull<u8>,
     length: usize,
 }
 
-/// The realm as the store sees it.
+/// The store's view of the realm.
 struct Realm {
     shared: Weak<Shared>,
     machine: Weak<Machine>,
@@ -148,10 +149,10 @@ impl Machine {
         body()
     }
 
-    /// Uses the store. `body` runs no JavaScript but through an import.
+    /// Runs `body` with the store. `body` runs JavaScript through imports only.
     fn with<R>(&self, ctx: &Ctx<'_>, body: impl FnOnce(&mut Context<'_>) -> R) -> Result<R> {
         if let Some(mut lent) = self.lent.take() {
-            // SAFETY: the pointer is live, see `lend`, and unique: it was taken out of its only home.
+            // SAFETY: the pointer is live, see `lend`, and unique: it was taken out of the only place that holds it.
             let answer = body(unsafe { lent.as_mut() });
             self.lent.set(Some(lent));
             return Ok(answer);
@@ -162,7 +163,7 @@ impl Machine {
         }
     }
 
-    /// Uses the store for a body that may fail.
+    /// Runs a fallible body with the store.
     fn attempt<R>(
         &self,
         ctx: &Ctx<'_>,
@@ -230,7 +231,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Whether a value is the buffer of a memory.
+    /// Returns whether a value is the buffer of a memory.
     pub(crate) fn has_buffer<'js>(&self, ctx: &Ctx<'js>, value: &Value<'js>) -> bool {
         let buffers = self.buffers.borrow();
         buffers.values().any(|buffer| buffer.object.clone().restore(ctx).is_ok_and(|object| object == *value))
@@ -285,7 +286,7 @@ impl Machine {
     fn to_js<'js>(&self, ctx: &Ctx<'js>, value: WasmValue) -> Result<Value<'js>> {
         Ok(match value {
             WasmValue::I32(value) => Value::new_int(ctx.clone(), value),
-            // SAFETY: a live context; the value that is returned is ours.
+            // SAFETY: a live context; the returned value is owned.
             WasmValue::I64(value) => unsafe {
                 Value::from_raw(ctx.clone(), qjs::JS_NewBigInt64(ctx.as_raw().as_ptr(), value))
             },
@@ -298,7 +299,7 @@ impl Machine {
         })
     }
 
-    /// Converts as the specification says: may run code of the guest.
+    /// Converts a value as the specification says; may run code of the guest.
     fn wasm_value<'js>(&self, ctx: &Ctx<'js>, value: &Value<'js>, ty: ValueType) -> Result<WasmValue> {
         let raw = ctx.as_raw().as_ptr();
         let (mut int, mut long, mut double) = (0, 0, 0.0);
@@ -346,7 +347,7 @@ fn incompatible(ctx: &Ctx<'_>) -> rquickjs::Error {
     Exception::throw_type(ctx, "type incompatibility when transforming from/to JS")
 }
 
-/// `webAssembly(hooks)`: the functions of this file.
+/// `webAssembly(hooks)`: returns the functions of this file.
 pub(crate) fn functions<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     let ctx = call.ctx();
     let shared = natives::shared_of(ctx)?;
@@ -410,7 +411,7 @@ fn validate<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     Ok(Value::new_bool(call.ctx().clone(), is_valid))
 }
 
-/// `compile(bytes)`: `{module, imports, exports}`, each import `[module, name, kind, type?, mutable?]` and each export
+/// `compile(bytes)`: returns `{module, imports, exports}`, each import `[module, name, kind, type?, mutable?]` and each export
 /// `[name, kind, index]`.
 fn compile<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     let (ctx, machine) = (call.ctx(), machine(call)?);
@@ -445,7 +446,7 @@ fn compile<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     Ok(answer.into_value())
 }
 
-/// `customSections(module, name)`: a list of `ArrayBuffer`s.
+/// `customSections(module, name)`: returns a list of `ArrayBuffer`s.
 fn custom_sections<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     let (ctx, module, name) = (call.ctx(), ModuleId(id(call, 0)?), call.text(1)?);
     let sections = machine(call)?.with(ctx, |context| context.custom_sections(module, &name))?;
@@ -456,7 +457,7 @@ fn custom_sections<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     Ok(list.into_value())
 }
 
-/// `instantiate(module, imports)`: `{exports, start?}`. An import is a number of the store, or a function of JavaScript.
+/// `instantiate(module, imports)`: returns `{exports, start?}`. An import is a number of the store, or a JavaScript function.
 fn instantiate<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     let (ctx, machine, module) = (call.ctx(), machine(call)?, ModuleId(id(call, 0)?));
     let Some(given) = call.arg(1).into_array() else { return Err(incompatible(ctx)) };
@@ -502,7 +503,7 @@ impl Machine {
     }
 }
 
-/// `makeFunction(func, name)`: a function of JavaScript that calls one of WebAssembly.
+/// `makeFunction(func, name)`: returns a JavaScript function that calls one of WebAssembly.
 fn make_function<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     let (ctx, func, name) = (call.ctx(), FuncId(id(call, 0)?), call.text(1)?);
     let ty = machine(call)?.with(ctx, |context| context.func_type(func))?;
@@ -520,16 +521,16 @@ fn new_memory<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     Ok(number(call, memory.0))
 }
 
-/// `memoryBuffer(memory)`: the `ArrayBuffer` that is the memory, the same one until the memory grows.
+/// `memoryBuffer(memory)`: returns the `ArrayBuffer` of a memory; the object stays the same until the memory grows.
 fn memory_buffer<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     let (ctx, machine, memory) = (call.ctx(), machine(call)?, MemoryId(id(call, 0)?));
     if let Some(buffer) = machine.buffers.borrow().get(&memory) {
         return buffer.object.clone().restore(ctx);
     }
     let (start, length) = machine.with(ctx, |context| context.memory_data(memory))?;
-    // SAFETY: `start` and `length` are the memory of a store that lives as long as the context. It moves only when it
-    // grows, and `refresh_buffers` detaches the buffer then, before JavaScript runs again. Without a function to free it, the
-    // engine never does, and refuses to resize it; `intrinsics` refuses to transfer it.
+    // SAFETY: `start` and `length` are the memory of a store that lives as long as the context. It moves only when it grows, and
+    // `refresh_buffers` detaches the buffer then, before JavaScript runs again. Without a free function the engine neither frees
+    // nor resizes it; `intrinsics` refuses to transfer it.
     let object = unsafe {
         let raw = qjs::JS_NewArrayBuffer(
             ctx.as_raw().as_ptr(),
@@ -584,7 +585,7 @@ fn table_type<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     values::string_to_js(call.ctx(), reference_name(element))
 }
 
-/// `tableGet(table, index)`; the caller has looked at the length.
+/// `tableGet(table, index)`; the caller has checked the index.
 fn table_get<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     let (machine, table, _, _) = table(call)?;
     let index = id(call, 1)?;
@@ -602,7 +603,7 @@ fn table_set<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     Ok(Value::new_bool(call.ctx().clone(), is_set))
 }
 
-/// `growTable(table, elements, value)`: the length before that; `undefined` when it may not have so many.
+/// `growTable(table, elements, value)`: returns the previous length; `undefined` when the table cannot grow by so many.
 fn grow_table<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     let (machine, table, element, _) = table(call)?;
     let elements = id(call, 1)?;

@@ -1,22 +1,22 @@
-//! Strings of the guest that are the same ones at every call: names of methods and capabilities, which stand in our code.
+//! Caches the Rust text of JavaScript strings that the runtime passes at every call: names of methods and capabilities.
 
 use rquickjs::{Ctx, Persistent, Value, qjs};
 use smol_str::SmolStr;
 use std::cell::RefCell;
 
-/// More than there are methods and capabilities.
+/// Maximum number of entries: more than there are methods and capabilities.
 const MOST: usize = 64;
-/// Longer ones are none.
+/// Longest cached string, in bytes.
 const LONGEST: usize = 32;
 
-/// Such strings and their text, found by their place: to read one takes longer.
+/// Cached strings, found by their address, because converting a string takes longer than the search.
 #[derive(Default)]
 pub(crate) struct Words(RefCell<Vec<Word>>);
 
 struct Word {
     place: usize,
     text: SmolStr,
-    /// As long as it is kept, nothing else has its place.
+    /// Keeps the string alive, so that its address stays unique.
     _kept: Persistent<Value<'static>>,
 }
 
@@ -38,7 +38,7 @@ impl Words {
     }
 }
 
-/// Where a string lies; the language cannot change one.
+/// Returns the address of a string; strings are immutable.
 fn place(value: &Value<'_>) -> Option<usize> {
     // SAFETY: a string's value holds a pointer, which is only compared.
     value.is_string().then(|| unsafe { qjs::JS_VALUE_GET_PTR(value.as_raw()) }.addr())

@@ -1,7 +1,7 @@
-//! Time zones by name, from the tables that this program carries.
+//! Time zones by name, from tables that are compiled into this program.
 //!
-//! A realm sees no file of the machine, and what a zone says must not depend on the machine's tables. The zone that
-//! `Date` calls local is another matter: that is the process's.
+//! A realm reads no file of the machine, and a zone must not depend on the machine's tables. The local zone of `Date` is
+//! separate: it is the process's.
 
 use crate::natives::Call;
 use crate::values::{put, string_to_js};
@@ -9,13 +9,13 @@ use jiff::Timestamp;
 use jiff::tz::TimeZoneDatabase;
 use rquickjs::{Array, Object, Result, Value};
 
-/// `timeZone(name, epochMs)`: `{name, offset, dst, abbreviation}` of a moment, the offset in seconds east of UTC and
-/// the name as the tables write it; `undefined` for a zone that they lack.
+/// `timeZone(name, epochMs)`: returns `{name, offset, dst, abbreviation}` at a moment, the offset in seconds east of UTC and the
+/// name in the tables' spelling; `undefined` for an unknown zone.
 pub(crate) fn time_zone<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     let ctx = call.ctx();
     let name = call.text(0)?;
     let Ok(zone) = TimeZoneDatabase::bundled().get(&name) else { return Ok(Value::new_undefined(ctx.clone())) };
-    // Moments beyond the tables' years have the offset of the last one inside.
+    // Moments outside the tables' years get the offset of the nearest one inside.
     let millis = call.arg(1).as_number().unwrap_or_default();
     #[expect(clippy::cast_possible_truncation, reason = "the cast saturates, which is meant")]
     let moment = Timestamp::from_millisecond(millis as i64).unwrap_or(Timestamp::MAX);
@@ -28,7 +28,7 @@ pub(crate) fn time_zone<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     Ok(answer.into_value())
 }
 
-/// `timeZones()`: every name of the tables, sorted.
+/// `timeZones()`: returns every name of the tables, sorted.
 pub(crate) fn time_zones<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     let ctx = call.ctx();
     let mut names: Vec<String> = TimeZoneDatabase::bundled().available().map(|name| name.to_string()).collect();

@@ -1,8 +1,8 @@
-//! Patterns, sets and prefilters answer as QuickJS's own `RegExp` does, after each piece of a text: those that are exact the same,
-//! coarse ones and prefilters never *no* where it matches.
+//! Compares patterns, sets and prefilters with QuickJS's own `RegExp`, after each piece of a text: exact ones have to agree,
+//! coarse ones and prefilters must never answer *no* where it matches.
 //!
-//! `PIJS_PATTERN_PAIRS` says how many pairs of pattern and text (10,000 by default; `cargo xtask nightly patterns` takes a million,
-//! and then all characters where the short form takes some).
+//! `PIJS_PATTERN_PAIRS` sets the number of pairs of pattern and text (10,000 by default; `cargo xtask nightly patterns` uses a
+//! million, and then checks all characters where the short form checks some).
 
 use pijs_engine::{RegExpId, RegExpVm};
 use pijs_matcher::{Hit, Limits, Pattern, PatternErrorKind, PatternSet, Precision, Prefilter, Reporting};
@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 
 /// Pairs of one case, on average.
 const PAIRS: u32 = 6;
-/// Polls of the engine, past which it is not asked further.
+/// Interrupt polls after which a comparison with the engine is given up.
 const POLLS: u64 = 20;
 
 const CHARACTERS: &[&str] = &[
@@ -174,7 +174,7 @@ const REFERENCES: &[&str] =
     &["(a)\\1", "(?<n>a|b)\\k<n>", "(a|b)?\\1", "(?:(s)|k)\\1", "((a)b)\\2", "\\1(a)", "(?=(a))\\1"];
 const COUNTS: &[&str] = &["*", "+", "?", "{2}", "{1,3}", "{2,}", "*?", "+?", "{0}", "{0,2}", "{40}", "{3000}"];
 
-/// A frame around expressions: `@` stands for one.
+/// Frames around expressions: `@` stands for the expression.
 const FRAMES: &[&str] = &[
     "(?:@)",
     "(@)",
@@ -275,7 +275,7 @@ fn pieces() -> impl Strategy<Value = Vec<String>> {
 
 type Case = (Vec<(String, String)>, Vec<Vec<String>>);
 
-/// QuickJS, and how many pairs it was asked for.
+/// QuickJS, and the number of compared pairs.
 struct Oracle {
     vm: RefCell<(RegExpVm, usize)>,
     pairs: Cell<u64>,
@@ -285,7 +285,7 @@ struct Oracle {
 
 impl Oracle {
     fn compile(&self, source: &str, flags: &str) -> Option<RegExpId> {
-        // The engine's look-behinds go wrong about strings of classes: `(?<=[\q{}a])` matches the empty text, as Node says.
+        // The engine's look-behinds are wrong about strings of classes: `(?<=[\q{}a])` matches the empty text, unlike in Node.
         if source.contains("\\q{") && source.contains("(?<") {
             return None;
         }
@@ -294,7 +294,7 @@ impl Oracle {
         vm.0.compile(source, flags).ok()
     }
 
-    /// Begins a case. Expressions are never dropped by the engine.
+    /// Begins a case with a new engine, because the engine never drops expressions.
     fn begin(&self) {
         let mut vm = self.vm.borrow_mut();
         if vm.1 > 500 {
@@ -319,7 +319,7 @@ impl Oracle {
                     patterns.push(pattern);
                 }
                 (Some(_), Err(error)) => {
-                    // The engine takes a name twice where ECMAScript, and Node, refuse it.
+                    // The engine accepts a duplicate name that ECMAScript, and Node, refuse.
                     let is_expected =
                         error.kind() == PatternErrorKind::TooLarge || error.message().contains("Duplicated");
                     prop_assert!(is_expected, "/{}/{}: {}", source, flags, error);
@@ -329,7 +329,7 @@ impl Oracle {
         }
         let set = PatternSet::new(&patterns, Limits::default());
         prop_assert!(set.given_up().is_empty(), "{:?}", expressions);
-        // Building one takes longer than all else, so one for each case.
+        // Building a filter takes longer than everything else, so there is one for each case.
         let filter = |(number, pattern): (usize, &Pattern)| {
             (number == 0).then(|| Prefilter::new(pattern.source(), pattern.flags())).flatten()
         };
@@ -373,7 +373,7 @@ impl Oracle {
     }
 }
 
-/// All settled matches, for which pieces make no difference.
+/// Collects all settled matches, which do not depend on the pieces.
 fn every(set: &PatternSet, pieces: &[String]) -> BTreeSet<Hit> {
     let mut scan = set.begin();
     for pattern in set.ids() {
@@ -390,7 +390,7 @@ fn every(set: &PatternSet, pieces: &[String]) -> BTreeSet<Hit> {
     for piece in pieces {
         scan.read(piece, &mut note);
     }
-    // A settled match is told once.
+    // A settled match is reported once.
     assert_eq!(count, hits.len());
     hits
 }
@@ -421,11 +421,11 @@ fn patterns_answer_as_quickjs_does() {
         panic!("{failure}");
     }
     let (pairs, exact, matched) = (oracle.pairs.get(), oracle.exact.get(), oracle.matched.get());
-    // What was compared is not all trivial.
+    // Enough of the comparisons are not trivial.
     assert!(exact > pairs / 2 && matched > pairs / 10, "{pairs} pairs, {exact} exact answers, {matched} matches");
 }
 
-/// The characters of a text that a pattern for one character matches, by the automaton.
+/// Returns the characters of a text that a pattern for one character matches, by the automaton.
 fn members(source: &str, flags: &str, text: &str) -> String {
     let pattern = Pattern::parse(source, flags).expect(source);
     assert_eq!(pattern.precision(), Precision::Exact, "{source}");
@@ -437,7 +437,7 @@ fn members(source: &str, flags: &str, text: &str) -> String {
     found
 }
 
-/// Characters that the engine takes for members and the automaton does not, and the other way round.
+/// Returns the characters that only the engine takes for members, and those that only the automaton does.
 fn differences(vm: &mut RegExpVm, source: &str, flags: &str, text: &str) -> (String, String) {
     let ours = members(source, flags, text);
     let members: BTreeSet<char> = ours.chars().collect();
@@ -454,7 +454,7 @@ fn differences(vm: &mut RegExpVm, source: &str, flags: &str, text: &str) -> (Str
     (find(source.to_owned(), &others), find(format!("(?!{source})[^]"), &ours))
 }
 
-/// Whether all characters are asked for, or some.
+/// Returns whether all characters are checked.
 fn is_long() -> bool {
     std::env::var_os("PIJS_PATTERN_PAIRS").is_some()
 }
@@ -530,7 +530,7 @@ fn properties_have_the_members_that_they_have_in_quickjs() {
         "Ideographic",
     ] {
         let (missing, surplus) = differences(&mut vm, &format!("\\p{{{property}}}"), "u", &assigned);
-        // A small letter until Unicode 16, which the automata go by, and another letter since.
+        // A lowercase letter until Unicode 16, whose tables the automata use, and a letter without case since.
         let changed = |characters: String| characters.replace('\u{295}', "");
         let (missing, surplus) = (changed(missing), changed(surplus));
         if !(missing.is_empty() && surplus.is_empty()) {

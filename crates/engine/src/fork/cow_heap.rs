@@ -1,36 +1,35 @@
-//! Memory that a worker at rest can do without: above all, the heap of a process that is copied, as it was then.
+//! Returns unmodified pages to the zygote's copy-on-write heap.
 //!
-//! A copy shares each page with its original until it writes to it, and the engine writes wherever it goes: it counts who
-//! refers to a thing beside the thing itself. A function that was called and has returned leaves the bytes around it as
-//! they were, on a page that is the copy's own from then on. So the heap of a process that will be copied is laid on a
-//! file in memory. A copy compares itself with that, and what is the same it gives back: the system shows it the file's
-//! page again, which all copies share.
+//! A forked worker shares each page with its zygote until it writes to it, and the engine writes wherever it goes: it keeps
+//! reference counts beside the objects. A function that was called and has returned often leaves a page as it was, but the page
+//! is private from then on. So the zygote lays its heap on a memory file before it forks. An idle worker compares its heap with
+//! the file and drops the pages that are equal; the kernel then maps the file's page again, which all workers share.
 
 use super::refuse_threads;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 
-/// Of the system. Where its pages are larger, nothing is laid on a file.
+/// Page size of the system. With larger pages the heap is not laid on a file.
 const PAGE: usize = 4 << 10;
 
-/// Part of a heap, and what it was.
+/// A part of the heap, and its content at the time of the fork.
 #[derive(Debug)]
 pub(crate) struct Original {
     heap: NonNull<u8>,
-    /// The file, which nobody can write to.
+    /// Read-only view of the memory file.
     file: NonNull<u8>,
     bytes: usize,
 }
 
 impl Original {
-    /// Lays the heap of this process on a file, up to what is allocated next: nothing below goes back to the system
-    /// while that is in use, so it is never freed.
+    /// Lays the heap of this process on a memory file, up to a new allocation at its end: while that lives, the allocator returns
+    /// nothing below it to the system, so it is never freed.
     ///
     /// # Errors
     ///
-    /// In a process with other threads, which write when they like; where the allocator keeps its memory elsewhere, or the
-    /// system has no such files. Everything is as before then.
+    /// Fails in a process with other threads, which may write at any time; where the allocator keeps its memory elsewhere; where
+    /// the system has no memory files. The heap is unchanged then.
     pub(crate) fn keep() -> io::Result<Self> {
         refuse_threads()?;
         let pin: &'static mut [u8; 64] = Box::leak(Box::new([0; 64]));
@@ -43,13 +42,13 @@ impl Original {
         lay_on_file(heap, bytes).map(|file| Self { heap, file, bytes })
     }
 
-    /// Gives back each page that is as it was. Nobody else may write to the heap meanwhile, and nobody else does: the
-    /// copy has one thread.
+    /// Drops each page whose content equals the file's. Requires that no other thread writes to the heap; a forked worker has one
+    /// thread.
     pub(crate) fn restore(&self) {
         let mut same = 0;
         for at in (0..=self.bytes).step_by(PAGE) {
-            // SAFETY: one page of two mappings of `bytes` bytes, which are whole pages and stay mapped. Compared outside of
-            // the language, which knows nothing of what lies there.
+            // SAFETY: one page of two mappings of `bytes` bytes, which are whole pages and stay mapped. `memcmp` compares them,
+            // because Rust knows no objects there.
             let is_same = at < self.bytes
                 && unsafe {
                     libc::memcmp(self.heap.add(at).as_ptr().cast(), self.file.add(at).as_ptr().cast(), PAGE) == 0
@@ -57,24 +56,24 @@ impl Original {
             if is_same {
                 same += PAGE;
             } else if same > 0 {
-                // SAFETY: these pages are as the file's, which is what is there instead afterwards.
+                // SAFETY: these pages equal the file's pages, which replace them.
                 unsafe { libc::madvise(self.heap.add(at - same).as_ptr().cast(), same, libc::MADV_DONTNEED) };
                 same = 0;
             }
         }
-        // SAFETY: what was looked at comes back when it is looked at again.
+        // SAFETY: the view is backed by the file, so dropped pages are read from it again.
         unsafe { libc::madvise(self.file.as_ptr().cast(), self.bytes, libc::MADV_DONTNEED) };
     }
 }
 
-/// Whether the system's pages are this large.
+/// Returns whether the system's pages have this size.
 fn is_page(bytes: usize) -> bool {
-    // SAFETY: asks for a number.
+    // SAFETY: `sysconf` takes and returns numbers.
     usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }) == Ok(bytes)
 }
 
-/// Where the heap begins and ends that an address lies in, from what `/proc/self/maps` says. One in several pieces, side
-/// by side, is one.
+/// Finds the start and the end of the heap that contains an address, in the text of `/proc/self/maps`. Adjacent mappings count as
+/// one.
 fn heap_around(maps: &str, address: usize) -> Option<(usize, usize)> {
     let pieces = maps.lines().filter(|line| line.ends_with("[heap]")).filter_map(|line| {
         let (start, end) = line.split(' ').next()?.split_once('-')?;
@@ -85,24 +84,25 @@ fn heap_around(maps: &str, address: usize) -> Option<(usize, usize)> {
     (start..end).contains(&address).then_some((start, end))
 }
 
-/// Puts `bytes` of the heap on a file, in place, and maps that once more, to be read.
+/// Replaces `bytes` of the heap by a private mapping of a memory file with the same content, and returns a read-only view of the
+/// file.
 fn lay_on_file(heap: NonNull<u8>, bytes: usize) -> io::Result<NonNull<u8>> {
-    // SAFETY: a name that ends with a zero.
+    // SAFETY: the name ends with NUL.
     let file = unsafe { libc::memfd_create(c"pijs-heap".as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) };
     if file == -1 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: opened above, and nobody else has it.
+    // SAFETY: opened above, and not shared.
     let file = unsafe { OwnedFd::from_raw_fd(file) };
     let map = |address: *mut libc::c_void, access, how| {
-        // SAFETY: the caller's.
+        // SAFETY: the caller passes a free address or the heap itself.
         let mapped = unsafe { libc::mmap(address, bytes, access, how, file.as_raw_fd(), 0) };
         if mapped == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(mapped) }
     };
-    // From here on nothing is allocated or freed: what is written is what is there in the end.
+    // Nothing may be allocated or freed from here on: the file has to hold the final content of the heap.
     let mut written = 0;
     while written < bytes {
-        // SAFETY: the system reads mapped memory.
+        // SAFETY: the kernel reads mapped memory.
         match unsafe { libc::write(file.as_raw_fd(), heap.add(written).as_ptr().cast(), bytes - written) } {
             0 => return Err(io::ErrorKind::WriteZero.into()),
             more => written += usize::try_from(more).map_err(|_| io::Error::last_os_error())?,
@@ -113,49 +113,49 @@ fn lay_on_file(heap: NonNull<u8>, bytes: usize) -> io::Result<NonNull<u8>> {
     if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, FOR_GOOD) } == -1 {
         return Err(io::Error::last_os_error());
     }
-    // At an address of the system's choice.
+    // At an address of the kernel's choice.
     let view = map(std::ptr::null_mut(), libc::PROT_READ, libc::MAP_SHARED)?;
-    // In place of what was written: the same bytes, on pages that are this process's own once it writes to them.
+    // Over the heap: the same bytes, on pages that become private when this process writes to them.
     let placed = map(heap.as_ptr().cast(), libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_FIXED);
     if let Err(error) = placed {
-        // SAFETY: mapped above, and nobody knows of it.
+        // SAFETY: mapped above, and not published.
         unsafe { libc::munmap(view, bytes) };
         return Err(error);
     }
-    // So that copies find them; on kernels before 5.14 each looks for them itself.
-    // SAFETY: the heap; nothing is written.
+    // Faults the pages in before the fork, so that each worker need not; kernels before 5.14 refuse, and workers fault them in.
+    // SAFETY: the range is the heap, and nothing is written.
     unsafe { libc::madvise(heap.as_ptr().cast(), bytes, libc::MADV_POPULATE_READ) };
     Ok(NonNull::new(view.cast()).expect("the system maps nothing at zero"))
 }
 
-/// Gives back the stack below this frame, whose frames have returned. Does nothing on a thread that is not the process's
-/// first: what lies below the stack of another is not known.
+/// Returns the stack below this frame to the system; its frames have returned. Does nothing on a thread other than the main
+/// thread, because the memory below another thread's stack is unknown.
 #[inline(never)]
 pub(crate) fn give_back_stack() {
-    /// As deep as turns go, and more.
+    /// Deeper than any turn uses.
     const DEPTH: usize = 4 << 20;
-    /// For what is called from here.
+    /// Kept for the calls that this function makes.
     const KEPT: usize = 2 * PAGE;
     let here = 0_u8;
-    // SAFETY: asks for two numbers.
+    // SAFETY: both calls return numbers.
     let is_first = unsafe { libc::getpid() == libc::gettid() };
     let end = ((&raw const here).addr() & !(PAGE - 1)).saturating_sub(KEPT);
     if is_first && end > DEPTH {
-        // SAFETY: below the frame of whatever is called from here nothing is alive, and the system keeps far more than this
-        // free of other mappings below the first thread's stack. What is not mapped is an error that changes nothing.
+        // SAFETY: no live object lies below the frames of the calls made here, and the kernel keeps far more than this free of
+        // other mappings below the main thread's stack. An unmapped range is an error without an effect.
         unsafe { libc::madvise(std::ptr::without_provenance_mut(end - DEPTH), DEPTH, libc::MADV_DONTNEED) };
     }
 }
 
-/// Lets go of the pages of the program's files: code, and data that nobody changes. What is needed again is looked up
-/// again, in the memory that all who run the program share.
+/// Drops the resident pages of the program's files: code and read-only data. The kernel maps them again from the page cache when
+/// they are used.
 pub(crate) fn give_back_program() {
     unsafe extern "C" fn of_file(
         info: *mut libc::dl_phdr_info,
         _size: libc::size_t,
         _data: *mut libc::c_void,
     ) -> libc::c_int {
-        // SAFETY: the C library's list of what it loaded, which lives as long as the call.
+        // SAFETY: the C library's list of loaded objects, which lives as long as the call.
         let (base, segments) = unsafe {
             let info = &*info;
             (info.dlpi_addr, std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)))
@@ -166,12 +166,12 @@ pub(crate) fn give_back_program() {
             let Ok(start) = usize::try_from(base.wrapping_add(segment.p_vaddr)) else { continue };
             let Ok(bytes) = usize::try_from(segment.p_memsz) else { continue };
             let page = start & !(PAGE - 1);
-            // SAFETY: a mapping of a file to which this process never writes, so the same bytes come back.
+            // SAFETY: this process never writes to the mapping, so the file provides the same bytes again.
             unsafe { libc::madvise(std::ptr::without_provenance_mut(page), start - page + bytes, libc::MADV_DONTNEED) };
         }
         0
     }
-    // SAFETY: calls the function above for each file, and keeps nothing.
+    // SAFETY: calls the function above for each loaded object and keeps no pointer.
     unsafe { libc::dl_iterate_phdr(Some(of_file), std::ptr::null_mut()) };
 }
 
@@ -179,22 +179,22 @@ pub(crate) fn give_back_program() {
 mod tests {
     use super::{NonNull, Original, PAGE, heap_around, io, lay_on_file};
 
-    /// Pages of nobody's, with their number on each.
+    /// Maps new pages, each filled with its number.
     fn pages(count: usize) -> NonNull<u8> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         let bytes = count * PAGE;
-        // SAFETY: a new mapping at an address of the system's choice.
+        // SAFETY: a new mapping at an address of the kernel's choice.
         let start =
             unsafe { libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
         assert_ne!(start, libc::MAP_FAILED, "{}", io::Error::last_os_error());
         for page in 0..count {
-            // SAFETY: mapped above, writable, and this test's alone.
+            // SAFETY: mapped above, writable, and used by this test only.
             unsafe { start.cast::<u8>().add(page * PAGE).write_bytes(u8::try_from(page).unwrap_or(u8::MAX), PAGE) };
         }
         NonNull::new(start.cast()).expect("not at zero")
     }
 
-    /// How many of them are this process's own, and not the file's.
+    /// Counts the pages that are private to this process.
     fn own(heap: NonNull<u8>) -> usize {
         let maps = std::fs::read_to_string("/proc/self/smaps").expect("the kernel tells");
         let ours = format!("{:x}-", heap.addr());
@@ -209,9 +209,9 @@ mod tests {
         let heap = pages(5);
         let file = lay_on_file(heap, 5 * PAGE).expect("the system has files in memory");
         let original = Original { heap, file, bytes: 5 * PAGE };
-        // SAFETY: within five pages, mapped and this test's alone.
+        // SAFETY: within five pages that this test has mapped.
         let read = |place: usize| unsafe { heap.add(place).read_volatile() };
-        // SAFETY: the same, and writable.
+        // SAFETY: within five writable pages that this test has mapped.
         let write = |place: usize, value: u8| unsafe { heap.add(place).write_volatile(value) };
         write(PAGE + 7, 99);
         write(2 * PAGE, 99);
@@ -228,12 +228,12 @@ mod tests {
         assert_eq!([read(2 * PAGE), read(2 * PAGE + 1)], [2, 97]);
     }
 
-    /// All copies share these pages: whoever has taken over one of them can change them for none.
+    /// All workers share these pages, so no worker may be able to change them for the others.
     #[test]
     fn nobody_can_change_the_file() {
         let heap = pages(2);
         let file = lay_on_file(heap, 2 * PAGE).expect("the system has files in memory");
-        // SAFETY: a mapping of this test's; what is asked for is refused.
+        // SAFETY: a mapping of this test; the call is expected to fail.
         let allowed = unsafe { libc::mprotect(file.as_ptr().cast(), PAGE, libc::PROT_READ | libc::PROT_WRITE) };
         assert_eq!((allowed, io::Error::last_os_error().raw_os_error()), (-1, Some(libc::EACCES)));
     }

@@ -1,4 +1,4 @@
-//! Values, hostcalls, state and errors across the boundary.
+//! Tests values, hostcalls, state and errors across the boundary of a realm.
 
 use crate::support::{Guest, NOW, Sources, answer_of, call};
 use pijs_engine::Trace;
@@ -47,7 +47,7 @@ fn bytes_cross_both_ways_unchanged() {
     assert_eq!(answer["bytes"], json!([[0, 255], [2, 3], [7, 8]]));
 }
 
-/// Nothing interrupts such work, so it does not begin.
+/// Such work cannot be interrupted, so it is refused before it begins.
 #[test]
 fn work_that_would_hold_up_the_session_is_refused() {
     assert_eq!(guest().ask("costly", &[]), json!(vec!["RangeError"; 6]));
@@ -213,7 +213,7 @@ fn the_state_changes_by_difference() {
     assert_eq!(guest.ask("readState", &[])["entries"], json!([{"id": 1}, {"id": "new"}]));
 }
 
-/// A long member is made when it is read, and is what it was then.
+/// A long member is parsed at the first read, and keeps its value then.
 #[test]
 fn a_long_member_of_the_state_is_made_once() {
     let mut guest = guest();

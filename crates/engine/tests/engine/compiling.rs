@@ -1,4 +1,4 @@
-//! Source to bytecode.
+//! Tests the compilation of source to bytecode.
 
 use pijs_engine::{ModuleSource, compile, engine_build};
 

@@ -1,4 +1,4 @@
-//! What a realm reads of the world: nothing.
+//! Tests that a realm reads nothing of the machine.
 
 use crate::support::{Guest, NOW, Sources};
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! Code that does not want to end.
+//! Tests the limits of a realm against code that does not end.
 
 use crate::support::{Guest, Sources, call, delta};
 use pijs_engine::EngineRealm;
@@ -85,7 +85,8 @@ fn another_thread_can_stop_a_running_turn() {
     let mut guest = Guest::with(HOSTILE, Limits { fuel: u64::MAX, ..Limits::default() });
     let interrupter = guest.realm.interrupter();
     let watchdog = thread::spawn(move || {
-        // The turn begins at an unknown moment; an interrupt before it does nothing, so ask until it ended.
+        // The turn begins at an unknown moment, and an interrupt before it has no effect, so it is repeated until the realm has
+        // ended.
         while !interrupter_done(&interrupter) {
             interrupter.interrupt();
             thread::sleep(Duration::from_millis(1));
@@ -96,7 +97,7 @@ fn another_thread_can_stop_a_running_turn() {
     watchdog.join().expect("the watchdog sees the end");
 }
 
-/// Whether the realm of this handle is gone: it holds the only other reference.
+/// Returns whether the realm of this handle is dropped: it holds the only other reference.
 fn interrupter_done(interrupter: &pijs_engine::Interrupter) -> bool {
     interrupter.is_orphaned()
 }
@@ -115,7 +116,7 @@ fn a_realm_needs_memory_for_an_empty_context() {
     assert!(refused.to_string().contains("cannot create a realm"), "{refused}");
 }
 
-/// To fill what lies free is no reason to end a realm that has little room left.
+/// Padding the heap must not end a realm that has little memory left.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_realm_with_little_room_survives_that_its_gaps_are_filled() {

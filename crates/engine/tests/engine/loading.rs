@@ -1,4 +1,4 @@
-//! What a specifier means, and bytecode that is not what it should be.
+//! Tests the resolution of specifiers, and the rejection of invalid bytecode.
 
 use crate::support::{Guest, Sources, artifact, verified};
 use pijs_engine::{ModuleSource, compile};

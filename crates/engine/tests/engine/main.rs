@@ -1,6 +1,6 @@
-//! The engine against small guests, through its public API alone.
+//! Tests the engine with small guests, through its public API alone.
 //!
-//! `fixtures/runtime.js` stands for `pi:runtime`; each guest in `fixtures/guests` is one artifact.
+//! `fixtures/runtime.js` replaces `pi:runtime`; each guest in `fixtures/guests` is one artifact.
 
 mod boundary;
 mod compiling;

@@ -1,4 +1,4 @@
-//! Deltas and what handlers answer.
+//! Tests deltas and the answers of their handlers.
 
 use crate::support::{Guest, Sources, delta};
 use pijs_protocol::stream::{Injection, InjectionRole};

@@ -1,4 +1,4 @@
-//! A realm with a guest in it, and a host that answers.
+//! A realm with a guest in it, and a host that answers its calls.
 
 use pijs_artifact::{Artifact, Module, Verified};
 use pijs_engine::{EngineRealm, ModuleSource, SyncHost, compile, engine_build};
@@ -32,7 +32,7 @@ pub(crate) fn artifact(sources: Sources<'_>) -> Arc<Verified> {
     verified(sources.iter().zip(bytecode).map(|((specifier, _), bytecode)| ((*specifier).to_owned(), bytecode)))
 }
 
-/// An artifact with this bytecode.
+/// Returns an artifact with this bytecode.
 pub(crate) fn verified(modules: impl IntoIterator<Item = (String, Option<Vec<u8>>)>) -> Arc<Verified> {
     let modules = modules
         .into_iter()
@@ -65,7 +65,7 @@ pub(crate) fn options(limits: Limits) -> RealmOptions {
 #[derive(Default)]
 pub(crate) struct Answers {
     pub(crate) calls: Vec<HostCall>,
-    /// Whether text may be compiled.
+    /// Whether the host lets text be compiled.
     pub(crate) compiles: bool,
 }
 
@@ -106,12 +106,12 @@ pub(crate) struct Guest {
 }
 
 impl Guest {
-    /// With the default limits.
+    /// Starts a guest with the default limits.
     pub(crate) fn new(sources: Sources<'_>) -> Self {
         Self::with(sources, Limits::default())
     }
 
-    /// The first source is the entry.
+    /// Starts a guest; the first source is the entry.
     pub(crate) fn with(sources: Sources<'_>, limits: Limits) -> Self {
         Self::of(artifact(sources), sources[0].0, limits)
     }
@@ -152,7 +152,7 @@ impl Guest {
         self.deliver(call(export, args))
     }
 
-    /// Calls an export that must answer within the turn, and returns what it returned.
+    /// Calls an export that must answer within the turn, and returns its result.
     pub(crate) fn ask(&mut self, export: &str, args: &[Value]) -> Value {
         let done = self.turn(export, args).expect("the realm lives on");
         answer_of(export, &done.messages)
@@ -173,7 +173,7 @@ pub(crate) fn call(export: &str, args: &[Value]) -> Message {
     })
 }
 
-/// The value in the `callback_result` of a call.
+/// Returns the value in the `callback_result` of a call.
 pub(crate) fn answer_of(export: &str, messages: &[Message]) -> Value {
     let answer = messages.iter().find_map(|message| match message {
         Message::CallbackResult(result) if result.callback_id == export => Some(result),

@@ -1,4 +1,4 @@
-//! Code that a guest makes of text, where the host lets it.
+//! Tests the compilation of text by a guest, with a host that allows it.
 
 use crate::support::{Answers, Guest, Sources};
 use pijs_protocol::HostCall;
