@@ -1,12 +1,11 @@
-//! Source to bytecode: the only place where source text becomes code.
+//! Compiles source to bytecode; no other module turns source text into code.
 //!
-//! Each module is parsed in a context of its own that is thrown away, with `eval` and without any of
-//! the realm's modules; imports are met with empty stand-ins, because the engine asks for them while
-//! it parses. So the bytecode depends on the specifier, the source and the engine build alone. The
-//! source text is stripped, line information stays: the host maps positions back through source maps.
+//! Each module is parsed in a temporary context, with `eval` and without any of the realm's modules; imports resolve to empty
+//! modules, because the engine requests them while it parses. So the bytecode depends on the specifier, the source and the engine
+//! build alone. The bytecode has no source text; it keeps line information, and the host maps positions back through source maps.
 //!
-//! `extc` calls this. So do `dynamic_code`, for what an extension imports while it runs and was allowed to, and `text_code`, for
-//! what it gives `Function` and `eval`: a script, compiled only.
+//! `extc` calls this for packages, `dynamic_code` for modules that an extension is allowed to import at run time, and `text_code`
+//! for `Function` and `eval`, which compile scripts.
 
 use crate::text;
 use pijs_protocol::artifact::EngineBuild;
@@ -96,9 +95,9 @@ pub fn engine_build() -> EngineBuild {
 ///
 /// Returns the syntax error of the first module that does not parse.
 pub fn compile(modules: &[ModuleSource<'_>]) -> Result<Vec<Vec<u8>>, CompileError> {
-    let runtime = runtime_with(StandIns::default())?;
+    let runtime = runtime_with(EmptyImports::default())?;
     let compile_one = |module: &ModuleSource<'_>| {
-        let context = Context::full(&runtime).map_err(failed_in(module.specifier))?;
+        let context = Context::full(&runtime).map_err(error_in(module.specifier))?;
         compile_in(&context, *module)
     };
     modules.iter().map(compile_one).collect()
@@ -113,7 +112,7 @@ pub(crate) const SCRIPT_NAME: &str = "<anonymous>";
 /// A part of a script that is parsed alone before the whole script is. The check stops text that closes the function around it
 /// (`}) + f({`), which is valid only inside the script.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Part<'a> {
+pub(crate) enum ScriptPart<'a> {
     /// A part that has to parse by itself.
     Script(&'a str),
     /// A part that is enclosed by two declarations of one name in one scope. The parser rejects the second declaration only where
@@ -122,22 +121,23 @@ pub(crate) enum Part<'a> {
 }
 
 /// Beginning of the parser's message about a name that is declared twice.
-const DECLARED_TWICE: &str = "invalid redefinition";
+const REDEFINITION: &str = "invalid redefinition";
 
 /// Compiles a sloppy script while a realm runs, after checking its parts. The bytecode keeps the source, for
 /// `Function.prototype.toString`.
-pub(crate) fn compile_script_beside_realm(parts: &[Part<'_>], script: &str) -> Result<Vec<u8>, CompileError> {
-    let runtime = runtime_with(StandIns::default())?;
+pub(crate) fn compile_script_at_run_time(parts: &[ScriptPart<'_>], script: &str) -> Result<Vec<u8>, CompileError> {
+    let runtime = runtime_with(EmptyImports::default())?;
     runtime.set_memory_limit(PARSER_BYTES);
     let context = Context::custom::<(intrinsic::Eval, intrinsic::RegExpCompiler)>(&runtime);
-    let context = context.map_err(failed_in(SCRIPT_NAME))?;
+    let context = context.map_err(error_in(SCRIPT_NAME))?;
     let how = qjs::JS_EVAL_TYPE_GLOBAL | qjs::JS_EVAL_FLAG_COMPILE_ONLY;
-    let parse = |text: &str| in_context(&context, SCRIPT_NAME, |ctx| parsed(ctx, SCRIPT_NAME, text, how).map(drop));
+    let parse =
+        |text: &str| in_context(&context, SCRIPT_NAME, |ctx| parse_script(ctx, SCRIPT_NAME, text, how).map(drop));
     for part in parts {
         match part {
-            Part::Script(text) => parse(text)?,
-            Part::Enclosing(text) => match parse(text) {
-                Err(error) if error.message.starts_with(DECLARED_TWICE) => {}
+            ScriptPart::Script(text) => parse(text)?,
+            ScriptPart::Enclosing(text) => match parse(text) {
+                Err(error) if error.message.starts_with(REDEFINITION) => {}
                 // Positions refer to the script, not to the part that failed.
                 Err(error) => return Err(parse(script).err().unwrap_or(error)),
                 Ok(()) => return Err(CompileError::without_position(SCRIPT_NAME, "Unexpected token '}'")),
@@ -145,32 +145,32 @@ pub(crate) fn compile_script_beside_realm(parts: &[Part<'_>], script: &str) -> R
         }
     }
     in_context(&context, SCRIPT_NAME, |ctx| {
-        let compiled = parsed(ctx, SCRIPT_NAME, script, how)?;
-        written(ctx, compiled.as_raw(), WriteOptions::default())
+        let compiled = parse_script(ctx, SCRIPT_NAME, script, how)?;
+        write_bytecode(ctx, compiled.as_raw(), WriteOptions::default())
     })
 }
 
 /// Compiles one module while a realm runs; returns its bytecode and the specifiers of its static imports in source order.
-pub(crate) fn compile_beside_realm(module: ModuleSource<'_>) -> Result<(Vec<u8>, Vec<String>), CompileError> {
-    let stand_ins = StandIns::default();
-    let runtime = runtime_with(stand_ins.clone())?;
+pub(crate) fn compile_module_at_run_time(module: ModuleSource<'_>) -> Result<(Vec<u8>, Vec<String>), CompileError> {
+    let imports = EmptyImports::default();
+    let runtime = runtime_with(imports.clone())?;
     runtime.set_memory_limit(PARSER_BYTES);
     // Only the intrinsics that the parser needs, none of which reads the machine.
     let context = Context::custom::<(intrinsic::Eval, intrinsic::RegExpCompiler)>(&runtime);
-    let bytecode = compile_in(&context.map_err(failed_in(module.specifier))?, module)?;
-    Ok((bytecode, stand_ins.asked.take()))
+    let bytecode = compile_in(&context.map_err(error_in(module.specifier))?, module)?;
+    Ok((bytecode, imports.requested.take()))
 }
 
-fn runtime_with(stand_ins: StandIns) -> Result<Runtime, CompileError> {
-    let runtime = Runtime::new().map_err(failed_in(""))?;
+fn runtime_with(imports: EmptyImports) -> Result<Runtime, CompileError> {
+    let runtime = Runtime::new().map_err(error_in(""))?;
     // The compiler recurses; without a limit it would overflow small threads, with the engine's default deep but valid bundles
     // fail. 512 KiB fit into every thread that Rust starts.
     runtime.set_max_stack_size(512 << 10);
-    runtime.set_loader(stand_ins.clone(), stand_ins);
+    runtime.set_loader(imports.clone(), imports);
     Ok(runtime)
 }
 
-fn failed_in(specifier: &str) -> impl Fn(rquickjs::Error) -> CompileError {
+fn error_in(specifier: &str) -> impl Fn(rquickjs::Error) -> CompileError {
     move |error| CompileError::without_position(specifier, error.to_string())
 }
 
@@ -186,7 +186,7 @@ fn in_context<T>(
     context.with(|ctx| match work(&ctx) {
         Ok(done) => Ok(done),
         Err(rquickjs::Error::Exception) => Err(syntax_error(&ctx, name)),
-        Err(error) => Err(failed_in(name)(error)),
+        Err(error) => Err(error_in(name)(error)),
     })
 }
 
@@ -194,19 +194,19 @@ fn in_context<T>(
 fn bytecode_of(ctx: &Ctx<'_>, module: ModuleSource<'_>) -> rquickjs::Result<Vec<u8>> {
     let how = qjs::JS_EVAL_TYPE_MODULE | qjs::JS_EVAL_FLAG_STRICT | qjs::JS_EVAL_FLAG_COMPILE_ONLY;
     let options = WriteOptions { strip_source: true, ..WriteOptions::default() };
-    let compiled = evaluated(ctx, module.specifier, module.source, how)?;
+    let compiled = evaluate(ctx, module.specifier, module.source, how)?;
     // The context keeps a module that was not evaluated; the value has no reference of its own.
-    written(ctx, compiled, options)
+    write_bytecode(ctx, compiled, options)
 }
 
 /// Parses a script without running it.
-fn parsed<'js>(ctx: &Ctx<'js>, name: &str, source: &str, how: u32) -> rquickjs::Result<Value<'js>> {
-    let compiled = evaluated(ctx, name, source, how)?;
+fn parse_script<'js>(ctx: &Ctx<'js>, name: &str, source: &str, how: u32) -> rquickjs::Result<Value<'js>> {
+    let compiled = evaluate(ctx, name, source, how)?;
     // SAFETY: the function was just returned to us with its reference.
     Ok(unsafe { Value::from_raw(ctx.clone(), compiled) })
 }
 
-fn evaluated(ctx: &Ctx<'_>, name: &str, source: &str, how: u32) -> rquickjs::Result<qjs::JSValue> {
+fn evaluate(ctx: &Ctx<'_>, name: &str, source: &str, how: u32) -> rquickjs::Result<qjs::JSValue> {
     let name = CString::new(name)?;
     // The engine may read the byte behind the source.
     let text = [source.as_bytes(), b"\0"].concat();
@@ -219,18 +219,18 @@ fn evaluated(ctx: &Ctx<'_>, name: &str, source: &str, how: u32) -> rquickjs::Res
 }
 
 /// Serializes a module or a script that was not evaluated.
-fn written(ctx: &Ctx<'_>, compiled: qjs::JSValue, options: WriteOptions) -> rquickjs::Result<Vec<u8>> {
+fn write_bytecode(ctx: &Ctx<'_>, compiled: qjs::JSValue, options: WriteOptions) -> rquickjs::Result<Vec<u8>> {
     let raw = ctx.as_raw().as_ptr();
     let mut size = 0;
     // SAFETY: `compiled` was not evaluated and lives: its context or its owner keeps it. `size` is written before the call ends.
-    let written = unsafe { qjs::JS_WriteObject(raw, &raw mut size, compiled, options.to_flag()) };
-    if written.is_null() {
+    let bytecode = unsafe { qjs::JS_WriteObject(raw, &raw mut size, compiled, options.to_flag()) };
+    if bytecode.is_null() {
         return Err(rquickjs::Error::Exception);
     }
     // SAFETY: the engine wrote `size` bytes there, which belong to this function until it frees them below.
-    let bytes = unsafe { slice::from_raw_parts(written, size as usize) }.to_vec();
+    let bytes = unsafe { slice::from_raw_parts(bytecode, size as usize) }.to_vec();
     // SAFETY: the result of `JS_WriteObject` belongs to the caller and came from this context's allocator.
-    unsafe { qjs::js_free(raw, written.cast()) };
+    unsafe { qjs::js_free(raw, bytecode.cast()) };
     Ok(bytes)
 }
 
@@ -263,12 +263,12 @@ fn syntax_error(ctx: &Ctx<'_>, specifier: &str) -> CompileError {
 
 /// Resolves every import to an empty module: a realm checks names when it links, the compiler does not.
 #[derive(Clone, Default)]
-struct StandIns {
+struct EmptyImports {
     /// Requested specifiers, each once, in order.
-    asked: Rc<RefCell<Vec<String>>>,
+    requested: Rc<RefCell<Vec<String>>>,
 }
 
-impl Resolver for StandIns {
+impl Resolver for EmptyImports {
     fn resolve<'js>(
         &mut self,
         _ctx: &Ctx<'js>,
@@ -276,15 +276,15 @@ impl Resolver for StandIns {
         name: &str,
         _attributes: Option<ImportAttributes<'js>>,
     ) -> rquickjs::Result<String> {
-        let mut asked = self.asked.borrow_mut();
-        if !asked.iter().any(|known| known == name) {
-            asked.push(name.to_owned());
+        let mut requested = self.requested.borrow_mut();
+        if !requested.iter().any(|known| known == name) {
+            requested.push(name.to_owned());
         }
         Ok(name.to_owned())
     }
 }
 
-impl Loader for StandIns {
+impl Loader for EmptyImports {
     fn load<'js>(
         &mut self,
         ctx: &Ctx<'js>,

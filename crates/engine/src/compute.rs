@@ -32,7 +32,7 @@ fn bytes_or_undefined<'js>(ctx: &Ctx<'js>, bytes: Option<impl AsRef<[u8]>>) -> R
 }
 
 /// Throws a `RangeError` for parameters that `pijs_compute` refuses.
-fn allowed<T>(ctx: &Ctx<'_>, computed: std::result::Result<T, Refused>) -> Result<T> {
+fn or_range_error<T>(ctx: &Ctx<'_>, computed: std::result::Result<T, Refused>) -> Result<T> {
     computed.map_err(|Refused(why)| Exception::throw_range(ctx, why))
 }
 
@@ -53,7 +53,7 @@ fn digest_function<'js>(call: &Call<'_, 'js>, hasher: Hasher) -> Result<Value<'j
         let ctx = call.ctx();
         let mut state = state.borrow_mut();
         let Some(hasher) = state.as_mut() else {
-            return Err(Exception::throw_type(ctx, "the digest has been taken"));
+            return Err(Exception::throw_type(ctx, "digest: finished already"));
         };
         if call.flag(0) {
             return digest_function(call, hasher.clone());
@@ -71,16 +71,16 @@ fn digest_function<'js>(call: &Call<'_, 'js>, hasher: Hasher) -> Result<Value<'j
 pub(crate) fn derive_key<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     let (kind, digest) = (call.text(0)?, call.text(1)?);
     let (password, salt, info) = (call.bytes(2)?, call.bytes(3)?, call.bytes(4)?);
-    let length = usize::try_from(call.whole(8)?).unwrap_or(usize::MAX);
+    let length = usize::try_from(call.integer(8)?).unwrap_or(usize::MAX);
     let key = match kind.as_str() {
-        "pbkdf2" => pbkdf2(&digest, &password, &salt, call.whole(5)?, length),
+        "pbkdf2" => pbkdf2(&digest, &password, &salt, call.integer(5)?, length),
         "scrypt" => {
-            let cost = ScryptCost { cost: call.whole(5)?, block: call.whole(6)?, parallel: call.whole(7)? };
+            let cost = ScryptCost { cost: call.integer(5)?, block: call.integer(6)?, parallel: call.integer(7)? };
             scrypt(&password, &salt, cost, length).map(Some)
         }
         _ => hkdf(&digest, &password, &salt, &info, length),
     };
-    bytes_or_undefined(call.ctx(), allowed(call.ctx(), key)?)
+    bytes_or_undefined(call.ctx(), or_range_error(call.ctx(), key)?)
 }
 
 /// `cipher(mode, encrypt, key, iv)`: returns `undefined` when mode, key and iv do not fit together, else a function of an
@@ -123,14 +123,14 @@ pub(crate) fn compressor<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     let ctx = call.ctx();
     let kind = call.text(0)?;
     let dictionary = if call.arg(3).is_undefined() { None } else { Some(call.bytes(3)?) };
-    let Some(codec) = Codec::new(&kind, call.whole(1)?, call.whole(2)?, dictionary) else {
+    let Some(codec) = Codec::new(&kind, call.integer(1)?, call.integer(2)?, dictionary) else {
         return Err(Exception::throw_type(ctx, &format!("unknown codec {kind}")));
     };
     let state = RefCell::new(codec);
     natives::closure(ctx, "compressor", move |call| {
         let input = call.bytes(0)?;
-        let room = usize::try_from(call.whole(2)?.clamp(1, MAX_STEP)).unwrap_or(1);
-        codec_report(call.ctx(), state.borrow_mut().step(&input, call.whole(1)?, room))
+        let room = usize::try_from(call.integer(2)?.clamp(1, MAX_STEP)).unwrap_or(1);
+        codec_report(call.ctx(), state.borrow_mut().step(&input, call.integer(1)?, room))
     })
 }
 
@@ -151,7 +151,7 @@ fn codec_report<'js>(ctx: &Ctx<'js>, step: Step) -> Result<Value<'js>> {
 
 /// `crc32(bytes, start)`: returns the checksum, continued from `start`.
 pub(crate) fn crc32<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
-    let start = u32::try_from(call.whole(1)? & u64::from(u32::MAX)).unwrap_or_default();
+    let start = u32::try_from(call.integer(1)? & u64::from(u32::MAX)).unwrap_or_default();
     Ok(Value::new_float(call.ctx().clone(), f64::from(zlib::crc32(&call.bytes(0)?, start))))
 }
 
@@ -159,7 +159,7 @@ pub(crate) fn crc32<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
 pub(crate) fn read_key<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     let (form, der) = (call.text(0)?, call.bytes(1)?);
     let passphrase = if form == "encrypted" { call.bytes(2)? } else { Vec::new() };
-    key_function(call, allowed(call.ctx(), keys::read(&form, &der, &passphrase))?)
+    key_function(call, or_range_error(call.ctx(), keys::read(&form, &der, &passphrase))?)
 }
 
 /// `buildKey(kind, ...numbers)`: makes a key from the numbers of a JWK.
@@ -172,8 +172,8 @@ pub(crate) fn build_key<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
 /// `generateKey(kind, seed, bits, exponent)`: generates a private key.
 pub(crate) fn generate_key<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     let (kind, mut random) = (call.text(0)?, random(call, 1)?);
-    let key = keys::generate(&kind, call.whole(2)?, call.whole(3)?, &mut random);
-    key_function(call, allowed(call.ctx(), key)?)
+    let key = keys::generate(&kind, call.integer(2)?, call.integer(3)?, &mut random);
+    key_function(call, or_range_error(call.ctx(), key)?)
 }
 
 /// Returns the generator that a seed of 32 bytes starts.
@@ -219,7 +219,7 @@ fn key_step<'js>(call: &Call<'_, 'js>, key: &Rc<dyn Key>) -> Result<Value<'js>> 
         "encrypt" => key.encrypt(&scheme(call)?, &call.bytes(1)?, &mut random(call, 6)?),
         "decrypt" => key.decrypt(&scheme(call)?, &call.bytes(1)?, &mut random(call, 6)?),
         "agree" => keys::agree(key.as_ref(), &call.bytes(1)?),
-        other => return Err(Exception::throw_type(ctx, &format!("key: there is no operation {other}"))),
+        other => return Err(Exception::throw_type(ctx, &format!("key: unknown operation {other}"))),
     };
     bytes_or_undefined(ctx, bytes)
 }
@@ -230,7 +230,7 @@ fn scheme(call: &Call<'_, '_>) -> Result<Scheme> {
     Ok(Scheme {
         padding: call.text(2)?,
         digest: call.text(3)?,
-        salt_length: if salt < 0.0 { None } else { Some(usize::try_from(call.whole(4)?).unwrap_or(usize::MAX)) },
+        salt_length: if salt < 0.0 { None } else { Some(usize::try_from(call.integer(4)?).unwrap_or(usize::MAX)) },
         label: if call.arg(5).is_undefined() { Vec::new() } else { call.bytes(5)? },
     })
 }

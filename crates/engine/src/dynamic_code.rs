@@ -12,7 +12,7 @@
 //! const v0 = namespace.a; export { v0 as a };
 //! ```
 
-use crate::compile::{ModuleSource, compile_beside_realm};
+use crate::compile::{ModuleSource, compile_module_at_run_time};
 use crate::hostcall::answer_now;
 use crate::loader::dynamic_name;
 use crate::natives::Call;
@@ -24,9 +24,9 @@ use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
 
 /// Longest text that is compiled, in bytes. A parser cannot be interrupted, and this takes it tens of milliseconds.
-pub(crate) const LONGEST_TEXT: usize = 1 << 20;
+pub(crate) const MAX_TEXT_BYTES: usize = 1 << 20;
 /// Total text that one realm may compile, in bytes: bytecode stays as long as the realm does.
-pub(crate) const MOST_TEXT: usize = 16 << 20;
+pub(crate) const MAX_TOTAL_BYTES: usize = 16 << 20;
 
 /// Prefix of the names of such modules, and of no others.
 const PREFIX: &str = "file://";
@@ -47,20 +47,20 @@ pub(crate) fn compile_module<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
         ));
     }
     let compiled = shared.compiled_text.get() + text.len();
-    if text.len() > LONGEST_TEXT || compiled > MOST_TEXT {
+    if text.len() > MAX_TEXT_BYTES || compiled > MAX_TOTAL_BYTES {
         let message = format!(
             "Cannot import '{path}': at run time up to {} MB are compiled per file, and {} MB in all",
-            LONGEST_TEXT >> 20,
-            MOST_TEXT >> 20
+            MAX_TEXT_BYTES >> 20,
+            MAX_TOTAL_BYTES >> 20
         );
         return Err(Exception::throw_range(ctx, &message));
     }
     let request = consent_request(call, Some(&path), &text);
     answer_now(call, request)?;
     shared.compiled_text.set(compiled);
-    let source = if call.flag(3) { wrapped(&text) } else { text };
+    let source = if call.flag(3) { wrap_common_js(&text) } else { text };
     let module = ModuleSource { specifier: &url, source: source.strip_prefix('\u{feff}').unwrap_or(&source) };
-    let (bytecode, imports) = compile_beside_realm(module).map_err(|error| {
+    let (bytecode, imports) = compile_module_at_run_time(module).map_err(|error| {
         let place = format!("{path}:{}:{}", error.line, error.column);
         Exception::throw_syntax(ctx, &format!("{} ({place})", error.message))
     })?;
@@ -98,7 +98,7 @@ pub(crate) fn consent_request(call: &Call<'_, '_>, path: Option<&str>, text: &st
 }
 
 /// Wraps a CommonJS module as Node does, without moving its lines.
-fn wrapped(text: &str) -> String {
+fn wrap_common_js(text: &str) -> String {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let (comment, text) = text.strip_prefix("#!").map_or(("", text), |rest| ("//", rest));
     format!("export default function (exports, require, module, __filename, __dirname) {{{comment}{text}\n}}")
@@ -127,7 +127,7 @@ pub(crate) fn bridge_module<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
             let _ = writeln!(source, "const v{index} = namespace.{key}; export {{ v{index} as {key} }};");
         }
     }
-    let (bytecode, _) = compile_beside_realm(ModuleSource { specifier: &name, source: &source })
+    let (bytecode, _) = compile_module_at_run_time(ModuleSource { specifier: &name, source: &source })
         .map_err(|error| Exception::throw_syntax(ctx, &error.to_string()))?;
     let meta = Object::new(ctx.clone())?;
     meta.set("namespace", namespace)?;

@@ -12,11 +12,11 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 /// The side of a fork on which [`fork_for_parent`] returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Forked {
+pub enum ForkSide {
     /// The zygote, with the process id of the copy.
-    Caller(i32),
-    /// The copy.
-    Copy,
+    Zygote(i32),
+    /// The copy of the zygote.
+    Worker,
 }
 
 /// Forks this process; the copy's parent is this process's own parent, which waits for both and whose death ends both.
@@ -25,7 +25,7 @@ pub enum Forked {
 ///
 /// Fails when this process has other threads, whose memory a copy would have without the threads themselves; when the system
 /// cannot create a process; when `/proc` cannot be read.
-pub fn fork_for_parent() -> io::Result<Forked> {
+pub fn fork_for_parent() -> io::Result<ForkSide> {
     refuse_threads()?;
     const NOTHING: libc::c_long = 0;
     let flags = libc::c_long::from(libc::CLONE_PARENT | libc::SIGCHLD);
@@ -33,8 +33,8 @@ pub fn fork_for_parent() -> io::Result<Forked> {
     // of this stack. The C library's fork handlers do not run; they serve other threads, and there are none.
     match unsafe { libc::syscall(libc::SYS_clone, flags, NOTHING, NOTHING, NOTHING, NOTHING) } {
         -1 => Err(io::Error::last_os_error()),
-        0 => Ok(Forked::Copy),
-        copy => i32::try_from(copy).map(Forked::Caller).map_err(io::Error::other),
+        0 => Ok(ForkSide::Worker),
+        copy => i32::try_from(copy).map(ForkSide::Zygote).map_err(io::Error::other),
     }
 }
 
@@ -42,7 +42,7 @@ pub fn fork_for_parent() -> io::Result<Forked> {
 pub(crate) fn refuse_threads() -> io::Result<()> {
     match std::fs::read_dir("/proc/self/task")?.count() {
         1 => Ok(()),
-        threads => Err(io::Error::other(format!("{threads} threads; a copy would have one of them"))),
+        threads => Err(io::Error::other(format!("cannot fork a process with {threads} threads"))),
     }
 }
 
@@ -97,7 +97,7 @@ pub fn map_sealed_memory(memory: OwnedFd) -> io::Result<&'static [u8]> {
     // SAFETY: an open descriptor and a command without an argument.
     let seals = unsafe { libc::fcntl(memory.as_raw_fd(), libc::F_GET_SEALS) };
     if seals == -1 || seals & FOR_GOOD != FOR_GOOD {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "this is no memory that stays as it is"));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the memory file is not sealed against changes"));
     }
     let memory = std::fs::File::from(memory);
     let length = usize::try_from(memory.metadata()?.len()).unwrap_or(usize::MAX);
@@ -125,8 +125,8 @@ mod tests {
         let (stay, stays) = std::sync::mpsc::channel::<()>();
         let other = std::thread::spawn(move || stays.recv());
         match fork_for_parent() {
-            Ok(Forked::Copy) => std::process::exit(1),
-            Ok(Forked::Caller(copy)) => panic!("{copy} is a copy of one thread of several"),
+            Ok(ForkSide::Worker) => std::process::exit(1),
+            Ok(ForkSide::Zygote(copy)) => panic!("{copy} is a copy of one thread of several"),
             Err(error) => assert!(error.to_string().contains("threads"), "{error}"),
         }
         drop(stay);

@@ -19,12 +19,12 @@ pub(crate) fn misbehave<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
         "SIGABRT" => unsafe { libc::abort() },
         // SAFETY: the same, without running anything on the way out.
         "exit" => unsafe { libc::_exit(0) },
-        "stack" => drop(black_box(bottomless(1))),
+        "stack" => drop(black_box(overflow_stack(1))),
         "panic" => panic!("a panic in native code"),
-        "say" => say(&call.bytes(1)?),
-        "flood" => flood(&call.bytes(1)?),
+        "say" => write_unframed(&call.bytes(1)?),
+        "flood" => write_endlessly(&call.bytes(1)?),
         "say-and-deaf" => {
-            say(&call.bytes(1)?);
+            write_unframed(&call.bytes(1)?);
             loop {
                 std::hint::spin_loop();
             }
@@ -64,13 +64,13 @@ fn misalign() {
 }
 
 #[expect(unconditional_recursion, reason = "it is to run out of stack")]
-fn bottomless(depth: u64) -> u64 {
+fn overflow_stack(depth: u64) -> u64 {
     let here = [depth; 64];
-    black_box(bottomless(black_box(depth + 1))) + black_box(here)[0]
+    black_box(overflow_stack(black_box(depth + 1))) + black_box(here)[0]
 }
 
 /// Writes to the socket without framing.
-fn say(mut bytes: &[u8]) {
+fn write_unframed(mut bytes: &[u8]) {
     while !bytes.is_empty() {
         // SAFETY: the pointer and the length are those of a live slice.
         let written = unsafe { libc::write(0, bytes.as_ptr().cast(), bytes.len()) };
@@ -80,9 +80,9 @@ fn say(mut bytes: &[u8]) {
 }
 
 /// Writes to the socket without framing until it fails.
-fn flood(bytes: &[u8]) {
+fn write_endlessly(bytes: &[u8]) {
     loop {
-        say(bytes);
+        write_unframed(bytes);
     }
 }
 

@@ -21,8 +21,8 @@ fn request(call: &Call<'_, '_>) -> Result<HostCall> {
         Err(unfit) => return Err(refuse(call.ctx(), &unfit)),
     };
     Ok(HostCall {
-        capability: Capability::new(call.word(1)?),
-        method: Method::new(call.word(0)?),
+        capability: Capability::new(call.cached_text(1)?),
+        method: Method::new(call.cached_text(0)?),
         call_id: call.shared().next_call_id(),
         params,
         timeout_ms: None,
@@ -37,7 +37,7 @@ fn request(call: &Call<'_, '_>) -> Result<HostCall> {
 pub(crate) fn call<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     let request = request_with_limit(call)?;
     let id = string_to_js(call.ctx(), request.call_id.as_str())?;
-    call.shared().say(call.ctx(), Message::HostCall(request));
+    call.shared().send(call.ctx(), Message::HostCall(request));
     Ok(id)
 }
 
@@ -45,15 +45,15 @@ pub(crate) fn call<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
 /// promise of `{output, bytes}`, or throws. The call cannot be cancelled, and its chunks are dropped.
 pub(crate) fn call_promise<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     let request = request_with_limit(call)?;
-    let promise = call.shared().promised.promise(call.ctx(), &request.call_id)?;
-    call.shared().say(call.ctx(), Message::HostCall(request));
+    let promise = call.shared().promises.promise(call.ctx(), &request.call_id)?;
+    call.shared().send(call.ctx(), Message::HostCall(request));
     Ok(promise)
 }
 
 fn request_with_limit(call: &Call<'_, '_>) -> Result<HostCall> {
     let mut request = request(call)?;
     if !call.arg(4).is_undefined() {
-        request.timeout_ms = Some(call.whole(4)?);
+        request.timeout_ms = Some(call.integer(4)?);
     }
     Ok(request)
 }
@@ -62,8 +62,11 @@ fn request_with_limit(call: &Call<'_, '_>) -> Result<HostCall> {
 pub(crate) fn answer<'js>(ctx: &Ctx<'js>, names: &Names, result: &HostResult) -> Result<Value<'js>> {
     let answer = Object::new(ctx.clone())?;
     names.output.put(&answer, to_js(ctx, &result.output)?)?;
-    let bytes =
-        if result.bytes.is_empty() { names.nothing(ctx)? } else { bytes_to_js(ctx, &result.bytes)?.into_value() };
+    let bytes = if result.bytes.is_empty() {
+        names.no_attachments(ctx)?
+    } else {
+        bytes_to_js(ctx, &result.bytes)?.into_value()
+    };
     names.bytes.put(&answer, bytes)?;
     Ok(answer.into_value())
 }
@@ -87,7 +90,7 @@ pub(crate) fn answer_now(call: &Call<'_, '_>, request: HostCall) -> Result<HostR
 pub(crate) fn result_now(call: &Call<'_, '_>, request: HostCall) -> Result<HostResult> {
     let (ctx, shared) = (call.ctx(), call.shared());
     let call_id = request.call_id.clone();
-    trace::keep(ctx, shared, Traced::Call);
+    trace::record(ctx, shared, Traced::Call);
     let reply = shared.host.call(request).expect("code only runs inside a turn, which lends the host");
     assert_eq!(reply.result.call_id, call_id, "a synchronous call was answered with the result of another");
     shared.clock.set(reply.now);
@@ -108,7 +111,7 @@ pub(crate) fn send<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     let message = serde_json::from_value(value.unwrap_or_default());
     let message: Message =
         message.map_err(|error| Exception::throw_type(ctx, &format!("send: not a protocol message: {error}")))?;
-    call.shared().say(ctx, message);
+    call.shared().send(ctx, message);
     Ok(Value::new_undefined(ctx.clone()))
 }
 

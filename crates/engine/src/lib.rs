@@ -29,8 +29,6 @@
 mod clock;
 mod compile;
 mod compute;
-#[cfg(target_os = "linux")]
-mod cut_files;
 mod dynamic_code;
 mod error;
 #[cfg(target_os = "linux")]
@@ -45,7 +43,7 @@ mod message;
 mod natives;
 mod nesting;
 mod panics;
-mod promised;
+mod pending_promises;
 mod realm;
 mod regexp;
 mod rejections;
@@ -55,22 +53,22 @@ mod shared;
 mod sqlite;
 mod stack;
 mod state;
-mod syntax_words;
+mod string_cache;
 mod text;
 mod text_code;
 mod trace;
+#[cfg(target_os = "linux")]
+mod truncated_maps;
 mod url;
+mod v8_messages;
 mod values;
 mod webassembly;
-mod words;
 mod zones;
 
 pub use compile::{CompileError, ModuleSource, compile, engine_build};
-#[cfg(target_os = "linux")]
-pub use cut_files::{met_cut_file, survive_cut_files};
 pub use error::EngineError;
 #[cfg(target_os = "linux")]
-pub use fork::{Forked, close_inherited_files, fork_for_parent, map_sealed_memory, replace_stdin};
+pub use fork::{ForkSide, close_inherited_files, fork_for_parent, map_sealed_memory, replace_stdin};
 pub use limits::Interrupter;
 pub use loader::FACADE_PREFIX;
 pub use nesting::{Nested, NestingCaps, check_nesting};
@@ -80,3 +78,5 @@ pub use shared::SyncHost;
 #[cfg(unix)]
 pub use sqlite::{MayRemove, bound_sqlite_stack, guard_sqlite};
 pub use trace::Trace;
+#[cfg(target_os = "linux")]
+pub use truncated_maps::{met_truncated_map, survive_truncated_maps};

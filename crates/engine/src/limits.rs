@@ -133,7 +133,7 @@ impl Meter {
     }
 
     /// Counts a microtask; returns `false` when the turn has used up its jobs.
-    pub(crate) fn take_job(&self) -> bool {
+    pub(crate) fn count_job(&self) -> bool {
         if self.jobs.get() >= self.jobs_limit && guard!(EngineJobs) {
             self.stop.set(Some(Stop::Jobs));
             return false;
@@ -188,7 +188,7 @@ impl Meter {
 
     /// Returns whether the engine could allocate this many bytes more.
     #[cfg(target_os = "linux")]
-    pub(crate) fn has_room(&self, bytes: u64) -> bool {
+    pub(crate) fn has_free_memory(&self, bytes: u64) -> bool {
         (self.heap.limit.get() as u64).saturating_sub(self.heap_bytes()) >= bytes
     }
 
@@ -231,7 +231,7 @@ pub(crate) struct LimitedAllocator {
 
 impl LimitedAllocator {
     /// Counts a fresh allocation, or records that the system has no memory.
-    fn booked(&self, ptr: *mut u8) -> *mut u8 {
+    fn count_allocation(&self, ptr: *mut u8) -> *mut u8 {
         if ptr.is_null() {
             self.heap.refused.set(true);
         } else {
@@ -250,13 +250,13 @@ unsafe impl Allocator for LimitedAllocator {
         if !self.heap.admits(size) {
             return std::ptr::null_mut();
         }
-        self.booked(RustAllocator.alloc(size))
+        self.count_allocation(RustAllocator.alloc(size))
     }
 
     fn calloc(&mut self, count: usize, size: usize) -> *mut u8 {
         match count.checked_mul(size) {
             Some(0) => std::ptr::null_mut(),
-            Some(total) if self.heap.admits(total) => self.booked(RustAllocator.calloc(count, size)),
+            Some(total) if self.heap.admits(total) => self.count_allocation(RustAllocator.calloc(count, size)),
             Some(_) => std::ptr::null_mut(),
             None => {
                 self.heap.refused.set(true);
@@ -286,7 +286,7 @@ unsafe impl Allocator for LimitedAllocator {
             return moved;
         }
         self.heap.used.set(self.heap.used.get() - old_size);
-        self.booked(moved)
+        self.count_allocation(moved)
     }
 
     unsafe fn usable_size(ptr: *mut u8) -> usize {

@@ -17,7 +17,7 @@
 //! `import.meta.url` is `pijs:///SPECIFIER`, or the specifier itself when it has a scheme.
 
 use crate::compile::SCRIPT_NAME;
-use crate::natives::{Call, EngineModule, contained};
+use crate::natives::{Call, EngineModule, catch_panics};
 use crate::shared::Shared;
 use pijs_artifact::{Artifact, Module as Content, Verified};
 use pijs_protocol::artifact::ArtifactMetadata;
@@ -41,29 +41,29 @@ const HOST_SET: usize = 0;
 
 /// The location of a module: an artifact, and a module in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Place {
+struct ModuleLocation {
     artifact: usize,
     module: usize,
 }
 
 /// A loaded module, kept between turns.
 #[derive(Clone)]
-struct Loaded<'js>(Module<'js, Declared>);
+struct LoadedModule<'js>(Module<'js, Declared>);
 
 // SAFETY: `Module` is covariant data of its context, and `Changed` only swaps that one lifetime.
-unsafe impl<'js> JsLifetime<'js> for Loaded<'js> {
-    type Changed<'to> = Loaded<'to>;
+unsafe impl<'js> JsLifetime<'js> for LoadedModule<'js> {
+    type Changed<'to> = LoadedModule<'to>;
 }
 
 /// The added artifacts and the modules that were loaded from them.
 #[derive(Default)]
 pub(crate) struct Modules {
     artifacts: Vec<Arc<Verified>>,
-    places: BTreeMap<String, Place>,
+    locations: BTreeMap<String, ModuleLocation>,
     /// Specifiers of facades, by artifact and host module.
     facades: BTreeMap<(usize, String), String>,
     /// The latest load of each module.
-    loaded: BTreeMap<String, Persistent<Loaded<'static>>>,
+    loaded: BTreeMap<String, Persistent<LoadedModule<'static>>>,
     /// `import.meta` of each module that was compiled while the realm ran.
     dynamic: BTreeMap<String, Persistent<Object<'static>>>,
 }
@@ -73,9 +73,10 @@ impl Modules {
     pub(crate) fn add(&mut self, artifact: Arc<Verified>) {
         let index = self.artifacts.len();
         for (module, content) in artifact.artifact().modules.iter().enumerate() {
-            let place = *self.places.entry(content.specifier.clone()).or_insert(Place { artifact: index, module });
+            let location =
+                *self.locations.entry(content.specifier.clone()).or_insert(ModuleLocation { artifact: index, module });
             if let Some(facade) = content.specifier.strip_prefix(FACADE_PREFIX)
-                && place.artifact == index
+                && location.artifact == index
             {
                 let before = facade.split_once('#').map_or(facade, |(before, _)| before);
                 self.facades.insert((index, before.to_owned()), content.specifier.clone());
@@ -100,7 +101,7 @@ impl Modules {
 
     /// Returns whether a module of this name was added.
     pub(crate) fn has(&self, specifier: &str) -> bool {
-        self.places.contains_key(specifier)
+        self.locations.contains_key(specifier)
     }
 
     /// Resolves `name` in a dynamic module to another dynamic module or to an error; `None` continues with the general rules.
@@ -129,8 +130,8 @@ impl Modules {
 
     /// Resolves `name` in the module `base`, or returns the reason why that fails.
     fn resolve(&self, base: &str, name: &str) -> std::result::Result<String, String> {
-        let importer = self.places.get(base);
-        let from_host = base.is_empty() || importer.is_some_and(|place| place.artifact == HOST_SET);
+        let importer = self.locations.get(base);
+        let from_host = base.is_empty() || importer.is_some_and(|location| location.artifact == HOST_SET);
         if name == ENGINE_MODULE {
             return if from_host {
                 Ok(name.to_owned())
@@ -143,8 +144,10 @@ impl Modules {
         }
         if name.starts_with("./") || name.starts_with("../") || name == "." || name == ".." {
             let joined = join(base, name).ok_or("leaves the package")?;
-            let found =
-                self.places.get(&joined).filter(|place| importer.is_none_or(|of| of.artifact == place.artifact));
+            let found = self
+                .locations
+                .get(&joined)
+                .filter(|location| importer.is_none_or(|of| of.artifact == location.artifact));
             return found.map(|_| joined).ok_or_else(|| "is not in the artifact".to_owned());
         }
         if let Some(canonical) = self.bare(name) {
@@ -165,7 +168,10 @@ impl Modules {
     fn bare(&self, name: &str) -> Option<&str> {
         let with_prefix = format!("node:{name}");
         let candidates = [name, &with_prefix, name.strip_prefix("node:").unwrap_or(name)];
-        candidates.into_iter().find_map(|candidate| self.places.get_key_value(candidate)).map(|(key, _)| key.as_str())
+        candidates
+            .into_iter()
+            .find_map(|candidate| self.locations.get_key_value(candidate))
+            .map(|(key, _)| key.as_str())
     }
 }
 
@@ -201,11 +207,11 @@ impl Resolver for ArtifactLoader {
         name: &str,
         _attributes: Option<ImportAttributes<'js>>,
     ) -> Result<String> {
-        contained(ctx, &self.0, || {
+        catch_panics(ctx, &self.0, || {
             let resolved = self.0.modules.borrow().resolve(base, name);
             resolved.map_err(|why| {
                 let importer = if base.is_empty() { "the host" } else { base };
-                not_found(ctx, &format!("Cannot find module '{name}' imported from {importer}: it {why}"))
+                not_found_error(ctx, &format!("Cannot find module '{name}' imported from {importer}: it {why}"))
             })
         })
     }
@@ -218,9 +224,13 @@ impl Loader for ArtifactLoader {
         name: &str,
         _attributes: Option<ImportAttributes<'js>>,
     ) -> Result<Module<'js, Declared>> {
-        contained(ctx, &self.0, || {
+        catch_panics(ctx, &self.0, || {
             let module = load(ctx, &self.0, name)?;
-            self.0.modules.borrow_mut().loaded.insert(name.to_owned(), Persistent::save(ctx, Loaded(module.clone())));
+            self.0
+                .modules
+                .borrow_mut()
+                .loaded
+                .insert(name.to_owned(), Persistent::save(ctx, LoadedModule(module.clone())));
             Ok(module)
         })
     }
@@ -230,14 +240,14 @@ fn load<'js>(ctx: &Ctx<'js>, shared: &Shared, name: &str) -> Result<Module<'js, 
     if name == ENGINE_MODULE {
         return Module::declare_def::<EngineModule, _>(ctx.clone(), name);
     }
-    let (verified, place) = {
+    let (verified, location) = {
         let modules = shared.modules.borrow();
-        let place = *modules.places.get(name).expect("only resolved names are loaded");
-        (Arc::clone(&modules.artifacts[place.artifact]), place)
+        let location = *modules.locations.get(name).expect("only resolved names are loaded");
+        (Arc::clone(&modules.artifacts[location.artifact]), location)
     };
-    let content = &verified.artifact().modules[place.module];
+    let content = &verified.artifact().modules[location.module];
     let Some(bytecode) = &content.bytecode else {
-        return Err(not_found(ctx, &format!("Cannot load module '{name}': it was not compiled")));
+        return Err(not_found_error(ctx, &format!("Cannot load module '{name}': it was not compiled")));
     };
     // SAFETY: the bytes are from a `Verified`: this process compiled them, or this installation's key authenticated them for this
     // engine build. The engine copies the parts that it keeps.
@@ -245,7 +255,7 @@ fn load<'js>(ctx: &Ctx<'js>, shared: &Shared, name: &str) -> Result<Module<'js, 
     let embedded: String = module.name()?;
     if embedded != name {
         let message = format!("Cannot load module '{name}': its bytecode was compiled as '{embedded}'");
-        return Err(not_found(ctx, &message));
+        return Err(not_found_error(ctx, &message));
     }
     let url = if name.contains(':') { name.to_owned() } else { format!("pijs:///{name}") };
     let meta = module.meta()?;
@@ -260,7 +270,7 @@ fn load<'js>(ctx: &Ctx<'js>, shared: &Shared, name: &str) -> Result<Module<'js, 
     Ok(module)
 }
 
-fn not_found(ctx: &Ctx<'_>, message: &str) -> rquickjs::Error {
+fn not_found_error(ctx: &Ctx<'_>, message: &str) -> rquickjs::Error {
     match Exception::from_message(ctx.clone(), message) {
         Ok(error) => {
             let error = error.into_object();
@@ -281,7 +291,7 @@ pub(crate) fn import_sync<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     let specifier = call.text(0)?;
     // This promise settles in a later job, unobserved: the module's own promise has the result.
     let promise = Module::import(ctx, specifier.as_str())?;
-    shared.rejections.silence(ctx, &promise);
+    shared.rejections.suppress(ctx, &promise);
     if promise.state() == PromiseState::Rejected {
         return promise.result::<Value<'js>>().unwrap_or(Err(rquickjs::Error::Exception));
     }
@@ -289,11 +299,11 @@ pub(crate) fn import_sync<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
         let modules = shared.modules.borrow();
         modules
             .resolve("", &specifier)
-            .map_err(|why| not_found(ctx, &format!("Cannot find module '{specifier}': it {why}")))?
+            .map_err(|why| not_found_error(ctx, &format!("Cannot find module '{specifier}': it {why}")))?
     };
     // The engine has just found or loaded the module, so the latest load is the live one.
     let kept = shared.modules.borrow().loaded.get(&name).cloned();
-    let Loaded(module) = kept.expect("imported a moment ago").restore(ctx)?;
+    let LoadedModule(module) = kept.expect("imported a moment ago").restore(ctx)?;
     let (module, evaluated) = module.eval()?;
     match evaluated.state() {
         PromiseState::Resolved => Ok(module.namespace()?.into_value()),

@@ -102,14 +102,14 @@ impl<'js> Call<'_, 'js> {
     }
 
     /// Returns an argument as text through the string cache, for one of the few texts that the runtime passes at every call.
-    pub(crate) fn word(&self, index: usize) -> Result<SmolStr> {
+    pub(crate) fn cached_text(&self, index: usize) -> Result<SmolStr> {
         let argument = self.arg(index);
-        if let Some(word) = self.shared.words.known(&argument) {
-            return Ok(word);
+        if let Some(cached_text) = self.shared.strings.get(&argument) {
+            return Ok(cached_text);
         }
-        let word = SmolStr::from(self.text(index)?);
-        self.shared.words.learn(self.ctx(), argument, &word);
-        Ok(word)
+        let cached_text = SmolStr::from(self.text(index)?);
+        self.shared.strings.insert(self.ctx(), argument, &cached_text);
+        Ok(cached_text)
     }
 
     /// Returns an argument like [`Call::text`]; `None` for `undefined`.
@@ -125,7 +125,7 @@ impl<'js> Call<'_, 'js> {
 
     /// Returns a number truncated to an integer; 0 when it is negative or no number.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates, which is meant")]
-    pub(crate) fn whole(&self, index: usize) -> Result<u64> {
+    pub(crate) fn integer(&self, index: usize) -> Result<u64> {
         Ok(self.arg(index).as_number().unwrap_or_default() as u64)
     }
 
@@ -140,7 +140,7 @@ pub(crate) fn function<'js>(ctx: &Ctx<'js>, shared: &Rc<Shared>, name: &str, nat
     let shared = Rc::clone(shared);
     let body = move |params: Params<'_, 'js>| {
         let ctx = params.ctx().clone();
-        contained(&ctx, &shared, || native(&Call { params, shared: &shared }))
+        catch_panics(&ctx, &shared, || native(&Call { params, shared: &shared }))
     };
     let instance = Class::instance(ctx.clone(), RustFunction(Box::new(body)))?;
     let function = Function::from_value(instance.into_value())?;
@@ -158,7 +158,7 @@ pub(crate) fn closure<'js>(
     let shared = shared_of(ctx)?;
     let body = move |params: Params<'_, 'js>| {
         let ctx = params.ctx().clone();
-        contained(&ctx, &shared, || native(&Call { params, shared: &shared }))
+        catch_panics(&ctx, &shared, || native(&Call { params, shared: &shared }))
     };
     let instance = Class::instance(ctx.clone(), RustFunction(Box::new(body)))?;
     let function = Function::from_value(instance.into_value())?;
@@ -172,7 +172,7 @@ pub(crate) fn shared_of(ctx: &Ctx<'_>) -> Result<Rc<Shared>> {
 }
 
 /// Runs native code; a panic ends the realm and cannot be caught by the guest.
-pub(crate) fn contained<'js, T>(ctx: &Ctx<'js>, shared: &Shared, body: impl FnOnce() -> Result<T>) -> Result<T> {
+pub(crate) fn catch_panics<'js, T>(ctx: &Ctx<'js>, shared: &Shared, body: impl FnOnce() -> Result<T>) -> Result<T> {
     panics::catch(body).unwrap_or_else(|detail| {
         shared.meter.report_bug(detail);
         Err(throw_uncatchable(ctx))

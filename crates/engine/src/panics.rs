@@ -13,7 +13,7 @@ thread_local! {
     /// Nesting depth of [`catch`] on this thread.
     static CATCHING: Cell<u32> = const { Cell::new(0) };
     /// File and line of the latest panic under a [`catch`].
-    static PLACE: RefCell<Option<String>> = const { RefCell::new(None) };
+    static LOCATION: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
 /// Runs `body`; a panic becomes its message with file and line.
@@ -21,22 +21,22 @@ pub(crate) fn catch<T>(body: impl FnOnce() -> T) -> Result<T, String> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         let previous = take_hook();
-        set_hook(Box::new(move |info| note(info, &previous)));
+        set_hook(Box::new(move |info| record(info, &previous)));
     });
     CATCHING.set(CATCHING.get() + 1);
     let outcome = catch_unwind(AssertUnwindSafe(body));
     CATCHING.set(CATCHING.get() - 1);
     outcome.map_err(|payload| {
-        let place = PLACE.take().unwrap_or_else(|| "an unknown place".to_owned());
-        format!("panic in native code at {place}: {}", message(payload.as_ref()))
+        let location = LOCATION.take().unwrap_or_else(|| "an unknown location".to_owned());
+        format!("panic in native code at {location}: {}", message(payload.as_ref()))
     })
 }
 
-fn note(info: &PanicHookInfo<'_>, previous: &dyn Fn(&PanicHookInfo<'_>)) {
+fn record(info: &PanicHookInfo<'_>, previous: &dyn Fn(&PanicHookInfo<'_>)) {
     if CATCHING.get() == 0 {
         return previous(info);
     }
-    PLACE.set(info.location().map(|at| format!("{}:{}", at.file(), at.line())));
+    LOCATION.set(info.location().map(|at| format!("{}:{}", at.file(), at.line())));
 }
 
 fn message(payload: &(dyn Any + Send)) -> &str {

@@ -17,7 +17,7 @@ use crate::fork::{cow_heap, heap_padding};
 use crate::intrinsics::{self, Deterministic};
 use crate::limits::Interrupter;
 use crate::loader::ArtifactLoader;
-use crate::runtime_exports::{Answer, RuntimeExports};
+use crate::runtime_exports::{HandlerAnswer, RuntimeExports};
 use crate::shared::{Shared, SharedHandle, SyncHost};
 use crate::values::describe;
 use crate::{message, panics, stack, values};
@@ -77,7 +77,7 @@ pub struct EngineRealm {
     runtime: Runtime,
     /// Set in a zygote and in its copies.
     #[cfg(target_os = "linux")]
-    original: Option<cow_heap::Original>,
+    cow_heap: Option<cow_heap::CowHeap>,
 }
 
 /// The reason why a turn could not be finished. The counters tell whether the guest caused it.
@@ -109,7 +109,7 @@ impl EngineRealm {
         let failed = |error: rquickjs::Error| EngineError::new(format!("cannot create a realm: {error}"));
         let runtime = Runtime::new_with_alloc(shared.meter.allocator()).map_err(failed)?;
         if guard!(EngineStack) {
-            runtime.set_max_stack_size(stack::room_for(options.limits.stack_bytes));
+            runtime.set_max_stack_size(stack::stack_size(options.limits.stack_bytes));
         } else {
             // 0 means no limit; the engine's default is a limit.
             runtime.set_max_stack_size(0);
@@ -135,7 +135,7 @@ impl EngineRealm {
             context,
             runtime,
             #[cfg(target_os = "linux")]
-            original: None,
+            cow_heap: None,
         };
         // After `realm` exists, so that its `Drop` releases the values that `install` has saved.
         installed.map_err(failed)?;
@@ -186,30 +186,30 @@ impl EngineRealm {
     #[cfg(target_os = "linux")]
     pub fn prepare_for_copies(&mut self) {
         self.runtime.run_gc();
-        if !self.shared.meter.has_room(heap_padding::MOST_BYTES) {
+        if !self.shared.meter.has_free_memory(heap_padding::MAX_ARENA_BYTES) {
             return;
         }
         self.context.with(|ctx| heap_padding::fill_engine(&ctx, || self.shared.meter.heap_bytes()));
         heap_padding::fill_heap();
-        self.original = cow_heap::Original::keep().ok();
+        self.cow_heap = cow_heap::CowHeap::create().ok();
     }
 
     /// Returns pages without allocations to the system.
     #[cfg(target_os = "linux")]
     pub fn give_back_pages(&self) {
-        heap_padding::give_back();
+        heap_padding::trim();
     }
 
     /// Returns everything that is not needed until the next turn: pages without allocations, unused stack, resident pages of the
     /// program's files, and in a forked process the pages that equal the zygote's. Requires a process with one thread.
     #[cfg(target_os = "linux")]
     pub fn rest(&self) {
-        heap_padding::give_back();
-        if let Some(original) = &self.original {
-            original.restore();
+        heap_padding::trim();
+        if let Some(cow_heap) = &self.cow_heap {
+            cow_heap.drop_unchanged();
         }
-        cow_heap::give_back_stack();
-        cow_heap::give_back_program();
+        cow_heap::release_stack();
+        cow_heap::release_program();
     }
 
     /// Runs one macrotask, drains its microtasks, and yields.
@@ -272,20 +272,22 @@ impl EngineRealm {
         let run = |ctx: &Ctx<'_>, realm: &Self| {
             let exports = realm.exports()?;
             realm.apply_state(ctx, state)?;
-            let mut answer = realm.settled(ctx, exports.stream(ctx, delta))?;
+            let mut answer = realm.classify(ctx, exports.stream(ctx, delta))?;
             let mut resumes = 0;
-            while let Answer::Drain = answer {
+            while let HandlerAnswer::Drain = answer {
                 realm.drain(ctx, Some(exports))?;
                 resumes += 1;
                 if resumes > MAX_RESUMES {
-                    return Err(Fault::Bug(format!("{RUNTIME_MODULE}: streamResume asked to drain without end")));
+                    return Err(Fault::Bug(format!(
+                        "{RUNTIME_MODULE}: streamResume asked to drain {MAX_RESUMES} times"
+                    )));
                 }
-                answer = realm.settled(ctx, exports.stream_resume(ctx))?;
+                answer = realm.classify(ctx, exports.stream_resume(ctx))?;
             }
             realm.drain(ctx, Some(exports))?;
             match answer {
-                Answer::Final(answer) => Ok(((), answer)),
-                Answer::Continue | Answer::Drain => Ok(((), StreamAnswer::Continue)),
+                HandlerAnswer::Final(answer) => Ok(((), answer)),
+                HandlerAnswer::Continue | HandlerAnswer::Drain => Ok(((), StreamAnswer::Continue)),
             }
         };
         self.enter(now, self.limits.stream_fuel, host, run).map(|((), done)| done)
@@ -316,7 +318,7 @@ impl EngineRealm {
             .unwrap_or_else(|detail| Err(Fault::Bug(detail)))
         });
         shared.meter.end();
-        shared.rejections.settle();
+        shared.rejections.end_turn();
         if let Err(Fault::Bug(detail)) = &outcome
             && shared.meter.verdict().is_none()
         {
@@ -350,21 +352,21 @@ impl EngineRealm {
 
     fn apply_state(&self, ctx: &Ctx<'_>, delta: Option<&StateDelta>) -> Result<(), Fault> {
         match delta {
-            Some(delta) => self.settled(ctx, self.shared.state.apply(ctx, delta)),
+            Some(delta) => self.classify(ctx, self.shared.state.apply(ctx, delta)),
             None => Ok(()),
         }
     }
 
     fn deliver(&self, ctx: &Ctx<'_>, exports: &RuntimeExports, message: &Message) -> Result<(), Fault> {
         if let Message::HostResult(result) = message {
-            return self.settled(ctx, exports.result(ctx, &self.shared, result));
+            return self.classify(ctx, exports.result(ctx, &self.shared, result));
         }
-        let message = self.settled(ctx, message::serialized(ctx, message))?;
-        self.settled(ctx, exports.message(ctx, message))
+        let message = self.classify(ctx, message::serialized(ctx, message))?;
+        self.classify(ctx, exports.message(ctx, message))
     }
 
     /// Classifies a failure: an exceeded limit, or an exception that left `pi:runtime`.
-    fn settled<T>(&self, ctx: &Ctx<'_>, result: rquickjs::Result<T>) -> Result<T, Fault> {
+    fn classify<T>(&self, ctx: &Ctx<'_>, result: rquickjs::Result<T>) -> Result<T, Fault> {
         result.map_err(|error| {
             if self.shared.meter.must_stop() {
                 ctx.catch();
@@ -381,19 +383,19 @@ impl EngineRealm {
         if self.exports.is_some() {
             return Err(Fault::Bug("a realm was started twice".to_owned()));
         }
-        let loading = self.settled(ctx, Module::import(ctx, RUNTIME_MODULE))?;
+        let loading = self.classify(ctx, Module::import(ctx, RUNTIME_MODULE))?;
         self.drain(ctx, None)?;
         match loading.state() {
             PromiseState::Pending => {
-                Err(Fault::Bug(format!("{RUNTIME_MODULE} awaits something at top level that no job brings")))
+                Err(Fault::Bug(format!("{RUNTIME_MODULE} has a top-level await that never settles")))
             }
             PromiseState::Resolved | PromiseState::Rejected => {
                 let namespace: Object<'_> =
-                    self.settled(ctx, loading.result().unwrap_or(Err(rquickjs::Error::Unknown)))?;
-                let exports: Value<'_> = self.settled(ctx, namespace.get("default"))?;
+                    self.classify(ctx, loading.result().unwrap_or(Err(rquickjs::Error::Unknown)))?;
+                let exports: Value<'_> = self.classify(ctx, namespace.get("default"))?;
                 RuntimeExports::of(ctx, &exports)
                     .map_err(|missing| Fault::Bug(format!("{RUNTIME_MODULE} has no function {missing}")))?
-                    .map_or_else(|error| self.settled(ctx, Err(error)), Ok)
+                    .map_or_else(|error| self.classify(ctx, Err(error)), Ok)
             }
         }
     }
@@ -403,7 +405,7 @@ impl EngineRealm {
         let meter = &self.shared.meter;
         loop {
             while is_job_pending(ctx) {
-                if meter.must_stop() || !meter.take_job() {
+                if meter.must_stop() || !meter.count_job() {
                     return Err(Fault::Stopped);
                 }
                 if let Err(thrown) = run_job(ctx) {
@@ -415,24 +417,24 @@ impl EngineRealm {
             }
             let after = self.shared.after_jobs.borrow_mut().take();
             if let Some(after) = after {
-                if !meter.take_job() {
+                if !meter.count_job() {
                     return Err(Fault::Stopped);
                 }
                 let called = after.restore(ctx).and_then(|after| after.call::<_, ()>(()));
-                self.settled(ctx, called)?;
+                self.classify(ctx, called)?;
                 continue;
             }
             if self.shared.rejections.is_empty() || exports.is_none() {
                 return Ok(());
             }
             let most = if guard!(EngineRejections) { MAX_REJECTIONS } else { usize::MAX };
-            let (reasons, more) = self.settled(ctx, self.shared.rejections.take(ctx, most))?;
+            let (reasons, more) = self.classify(ctx, self.shared.rejections.take(ctx, most))?;
             for reason in reasons {
                 self.report(ctx, exports, reason)?;
             }
             if more > 0 {
-                let words = format!("{more} more promises were rejected, and nobody handled that");
-                let words = self.settled(ctx, values::string_to_js(ctx, &words))?;
+                let words = format!("{more} more unhandled promise rejections");
+                let words = self.classify(ctx, values::string_to_js(ctx, &words))?;
                 self.report(ctx, exports, words)?;
             }
         }
@@ -444,7 +446,7 @@ impl EngineRealm {
             return Err(Fault::Stopped);
         }
         match exports {
-            Some(exports) => self.settled(ctx, exports.unhandled(ctx, reason)),
+            Some(exports) => self.classify(ctx, exports.unhandled(ctx, reason)),
             None => {
                 Err(Fault::Bug(format!("{RUNTIME_MODULE} threw while it was loaded: {}", values::describe(&reason))))
             }

@@ -124,7 +124,7 @@ impl RegExpVm {
     /// Returns the engine's message for an invalid expression.
     pub fn compile(&mut self, source: &str, flags: &str) -> Result<RegExpId, String> {
         if let Some(flag) = flags.chars().find(|flag| matches!(flag, 'g' | 'y')) {
-            return Err(format!("the flag `{flag}` has no meaning here: remove it"));
+            return Err(format!("the flag `{flag}` is not supported here; remove it"));
         }
         self.construct(source, flags)
     }
@@ -134,7 +134,7 @@ impl RegExpVm {
     /// Fails as [`compile`](Self::compile) does.
     pub fn compile_global(&mut self, source: &str, flags: &str) -> Result<RegExpId, String> {
         if flags.contains('y') {
-            return Err("the flag `y` has no meaning here: remove it".to_owned());
+            return Err("the flag `y` is not supported here; remove it".to_owned());
         }
         self.construct(source, &format!("g{}", flags.replace('g', "")))
     }
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_engine_refuses_is_told() {
+    fn invalid_expressions_return_the_message_of_the_engine() {
         let mut vm = RegExpVm::new().unwrap();
         assert!(vm.compile("a(", "").unwrap_err().contains(')'));
         assert!(vm.compile("a", "g").unwrap_err().contains('g'));
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_bounded_and_the_runtime_goes_on() {
+    fn memory_is_bounded_and_the_runtime_survives() {
         let mut vm = RegExpVm::new().unwrap();
         let id = vm.compile("(?:(a)|b)*c", "").unwrap();
         let small = vm.compile("a", "").unwrap();

@@ -8,19 +8,19 @@ use rquickjs::{Ctx, Persistent, Promise, Value, qjs};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-type Kept = Persistent<Value<'static>>;
+type SavedValue = Persistent<Value<'static>>;
 
 #[derive(Default)]
 pub(crate) struct Rejections {
     /// Promise and reason, in the order of rejection.
-    pending: RefCell<BTreeMap<u64, (Kept, Kept)>>,
+    pending: RefCell<BTreeMap<u64, (SavedValue, SavedValue)>>,
     /// Key in `pending` of each promise, by address; the entry keeps the promise alive, so its address stays unique.
-    places: RefCell<HashMap<usize, u64>>,
+    keys_by_address: RefCell<HashMap<usize, u64>>,
     next: Cell<u64>,
     /// Promises whose rejection is not reported: by-products of `importSync`.
-    quiet: RefCell<Vec<Kept>>,
+    suppressed: RefCell<Vec<SavedValue>>,
     /// Their addresses.
-    quiet_places: RefCell<HashSet<usize>>,
+    suppressed_addresses: RefCell<HashSet<usize>>,
 }
 
 /// Returns the identity of a live object.
@@ -35,34 +35,34 @@ impl Rejections {
         let address = address(&promise);
         if is_handled {
             self.forget(address);
-        } else if !self.quiet_places.borrow().contains(&address) {
-            let place = self.next.replace(self.next.get() + 1);
-            self.places.borrow_mut().insert(address, place);
-            let kept = (Persistent::save(ctx, promise), Persistent::save(ctx, reason));
-            self.pending.borrow_mut().insert(place, kept);
+        } else if !self.suppressed_addresses.borrow().contains(&address) {
+            let key = self.next.replace(self.next.get() + 1);
+            self.keys_by_address.borrow_mut().insert(address, key);
+            let saved = (Persistent::save(ctx, promise), Persistent::save(ctx, reason));
+            self.pending.borrow_mut().insert(key, saved);
         }
     }
 
     fn forget(&self, address: usize) {
-        let place = self.places.borrow_mut().remove(&address);
-        let forgotten = place.and_then(|place| self.pending.borrow_mut().remove(&place));
+        let key = self.keys_by_address.borrow_mut().remove(&address);
+        let forgotten = key.and_then(|key| self.pending.borrow_mut().remove(&key));
         // After the borrow has ended: dropping the values may run arbitrary finalizers.
         drop(forgotten);
     }
 
     /// Suppresses reports of this promise.
-    pub(crate) fn silence<'js>(&self, ctx: &Ctx<'js>, promise: &Promise<'js>) {
+    pub(crate) fn suppress<'js>(&self, ctx: &Ctx<'js>, promise: &Promise<'js>) {
         let promise = promise.as_value().clone();
         let address = address(&promise);
         self.forget(address);
-        if self.quiet_places.borrow_mut().insert(address) {
-            self.quiet.borrow_mut().push(Persistent::save(ctx, promise));
+        if self.suppressed_addresses.borrow_mut().insert(address) {
+            self.suppressed.borrow_mut().push(Persistent::save(ctx, promise));
         }
     }
 
     /// Removes all unhandled rejections; returns at most `most` reasons, and the number of the others.
     pub(crate) fn take<'js>(&self, ctx: &Ctx<'js>, most: usize) -> rquickjs::Result<(Vec<Value<'js>>, usize)> {
-        self.places.borrow_mut().clear();
+        self.keys_by_address.borrow_mut().clear();
         let pending = std::mem::take(&mut *self.pending.borrow_mut());
         let more = pending.len().saturating_sub(most);
         let reasons = pending.into_values().take(most).map(|(_, reason)| reason.restore(ctx));
@@ -70,10 +70,10 @@ impl Rejections {
     }
 
     /// Ends the turn: suppressed promises have settled or never will.
-    pub(crate) fn settle(&self) {
-        self.quiet_places.borrow_mut().clear();
-        let quiet = std::mem::take(&mut *self.quiet.borrow_mut());
-        drop(quiet);
+    pub(crate) fn end_turn(&self) {
+        self.suppressed_addresses.borrow_mut().clear();
+        let suppressed = std::mem::take(&mut *self.suppressed.borrow_mut());
+        drop(suppressed);
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -81,8 +81,8 @@ impl Rejections {
     }
 
     pub(crate) fn release(&self) {
-        self.places.borrow_mut().clear();
+        self.keys_by_address.borrow_mut().clear();
         self.pending.borrow_mut().clear();
-        self.settle();
+        self.end_turn();
     }
 }

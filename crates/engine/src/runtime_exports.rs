@@ -14,7 +14,7 @@
 //! `stream` and `streamResume` return `undefined` for *continue*, `false` for *drain the microtasks, then call `streamResume()`*, or an
 //! object `{abort: {...}}`, `{late: handle}` or `{failed: {...}}`.
 
-use crate::promised::Settle;
+use crate::pending_promises::SettleFunctions;
 use crate::shared::Shared;
 use crate::values::{self, Reader, Surrogates, method, push, string_to_js};
 use crate::{hostcall, message};
@@ -22,21 +22,21 @@ use pijs_protocol::wire::StreamAnswer;
 use pijs_protocol::{Handle, HostResult, StreamDelta, StreamSource};
 use rquickjs::{Array, Ctx, Exception, Function, Persistent, Result, Value, qjs};
 
-type Kept = Persistent<Function<'static>>;
+type SavedFunction = Persistent<Function<'static>>;
 
 /// The default export of `pi:runtime`, and the strings that each delta passes.
 pub(crate) struct RuntimeExports {
-    message: Kept,
-    result: Kept,
-    failure: Kept,
-    stream: Kept,
-    stream_resume: Kept,
-    unhandled: Kept,
+    message: SavedFunction,
+    result: SavedFunction,
+    failure: SavedFunction,
+    stream: SavedFunction,
+    stream_resume: SavedFunction,
+    unhandled: SavedFunction,
     sources: [Persistent<Value<'static>>; 3],
 }
 
 /// The answer of `stream` or `streamResume`.
-pub(crate) enum Answer {
+pub(crate) enum HandlerAnswer {
     /// No handler objects, and none is pending.
     Continue,
     /// A handler waits for microtasks: drain them and call `streamResume`.
@@ -48,7 +48,7 @@ pub(crate) enum Answer {
 impl RuntimeExports {
     /// Reads the functions from the export; the outer error names a missing one.
     pub(crate) fn of<'js>(ctx: &Ctx<'js>, exports: &Value<'js>) -> std::result::Result<Result<Self>, &'static str> {
-        let function = |name: &'static str| -> std::result::Result<Kept, &'static str> {
+        let function = |name: &'static str| -> std::result::Result<SavedFunction, &'static str> {
             let found = exports.as_object().and_then(|object| method(object, name)).ok_or(name)?;
             Ok(Persistent::save(ctx, found))
         };
@@ -74,10 +74,10 @@ impl RuntimeExports {
     pub(crate) fn result(&self, ctx: &Ctx<'_>, shared: &Shared, result: &HostResult) -> Result<()> {
         if !result.is_final() {
             // A call with a promise drops its chunks.
-            if shared.promised.has(&result.call_id) {
+            if shared.promises.has(&result.call_id) {
                 return Ok(());
             }
-        } else if let Some(Settle { resolve, reject }) = shared.promised.take(ctx, &result.call_id)? {
+        } else if let Some(SettleFunctions { resolve, reject }) = shared.promises.take(ctx, &result.call_id)? {
             return match &result.error {
                 None => resolve.call((hostcall::answer(ctx, &shared.names, result)?,)),
                 Some(error) => {
@@ -104,14 +104,14 @@ impl RuntimeExports {
         self.unhandled.clone().restore(ctx)?.call::<_, Value<'js>>((reason,)).map(drop)
     }
 
-    pub(crate) fn stream_resume(&self, ctx: &Ctx<'_>) -> Result<Answer> {
+    pub(crate) fn stream_resume(&self, ctx: &Ctx<'_>) -> Result<HandlerAnswer> {
         let answer: Value<'_> = self.stream_resume.clone().restore(ctx)?.call(())?;
         read_answer(&answer)
     }
 
     /// `stream(chunk, source, stream, attempt, toolName, filePaths)`; the last two are `undefined` when the delta names none.
     /// Allocates only the chunk's JavaScript string.
-    pub(crate) fn stream(&self, ctx: &Ctx<'_>, delta: &StreamDelta) -> Result<Answer> {
+    pub(crate) fn stream(&self, ctx: &Ctx<'_>, delta: &StreamDelta) -> Result<HandlerAnswer> {
         let function = self.stream.clone().restore(ctx)?;
         let chunk = string_to_js(ctx, &delta.chunk)?;
         let source = self.sources[source_index(delta.source)].clone().restore(ctx)?;
@@ -156,19 +156,19 @@ fn string_array<'js>(ctx: &Ctx<'js>, texts: &[String]) -> Result<Value<'js>> {
     Ok(array.into_value())
 }
 
-fn read_answer(answer: &Value<'_>) -> Result<Answer> {
+fn read_answer(answer: &Value<'_>) -> Result<HandlerAnswer> {
     if answer.is_undefined() {
-        return Ok(Answer::Continue);
+        return Ok(HandlerAnswer::Continue);
     }
     if answer.as_bool() == Some(false) {
-        return Ok(Answer::Drain);
+        return Ok(HandlerAnswer::Drain);
     }
     let ctx = answer.ctx();
     let json = Reader::new(Surrogates::Replace).read(answer).map_err(|unfit| unfit.throw(ctx))?.unwrap_or_default();
     if let Some(handler) = json.get("late").and_then(serde_json::Value::as_u64).and_then(|n| u32::try_from(n).ok()) {
-        return Ok(Answer::Final(StreamAnswer::Late { handler: Handle(handler) }));
+        return Ok(HandlerAnswer::Final(StreamAnswer::Late { handler: Handle(handler) }));
     }
-    serde_json::from_value(json).map(Answer::Final).map_err(|error| {
+    serde_json::from_value(json).map(HandlerAnswer::Final).map_err(|error| {
         Exception::throw_type(ctx, &format!("stream: expected undefined, false, abort, late or failed: {error}"))
     })
 }

@@ -8,13 +8,13 @@ use crate::clock::Clock;
 use crate::intrinsics::Originals;
 use crate::limits::Meter;
 use crate::loader::Modules;
-use crate::promised::Promised;
+use crate::pending_promises::PendingPromises;
 use crate::rejections::Rejections;
 use crate::state::State;
+use crate::string_cache::StringCache;
 use crate::trace::{self, Trace, Traced};
 use crate::values::{self, Name};
-use crate::webassembly::Machine;
-use crate::words::Words;
+use crate::webassembly::WebAssemblyState;
 use pijs_protocol::wire::RealmOptions;
 use pijs_protocol::{CallId, HostCall, Message, SyncReply};
 use pijs_tick::Entropy;
@@ -51,13 +51,13 @@ pub(crate) struct Shared {
     pub(crate) originals: RefCell<Option<Originals>>,
     /// Called when no microtask is left: Node's `nextTick` queue.
     pub(crate) after_jobs: RefCell<Option<Persistent<Function<'static>>>>,
-    pub(crate) names: Names,
-    pub(crate) promised: Promised,
-    pub(crate) words: Words,
+    pub(crate) names: ResultNames,
+    pub(crate) promises: PendingPromises,
+    pub(crate) strings: StringCache,
     /// Total bytes of text that was compiled while the realm ran.
     pub(crate) compiled_text: Cell<usize>,
     /// Set by the first use of `WebAssembly`.
-    pub(crate) webassembly: RefCell<Option<Rc<Machine>>>,
+    pub(crate) webassembly: RefCell<Option<Rc<WebAssemblyState>>>,
     /// Stacks of the running turn, if they are recorded.
     pub(crate) trace: RefCell<Option<Trace>>,
     /// Number of texts without a file that the realm requested to compile.
@@ -66,25 +66,25 @@ pub(crate) struct Shared {
 }
 
 /// Member names of every hostcall result.
-pub(crate) struct Names {
+pub(crate) struct ResultNames {
     pub(crate) output: Name,
     pub(crate) bytes: Name,
-    nothing: RefCell<Option<Persistent<Value<'static>>>>,
+    no_attachments: RefCell<Option<Persistent<Value<'static>>>>,
 }
 
-impl Names {
+impl ResultNames {
     fn new() -> Self {
-        Self { output: Name::new("output"), bytes: Name::new("bytes"), nothing: RefCell::new(None) }
+        Self { output: Name::new("output"), bytes: Name::new("bytes"), no_attachments: RefCell::new(None) }
     }
 
     /// Returns the attachments of results without any: one frozen list for all of them.
-    pub(crate) fn nothing<'js>(&self, ctx: &Ctx<'js>) -> Result<Value<'js>> {
-        if let Some(nothing) = &*self.nothing.borrow() {
-            return nothing.clone().restore(ctx);
+    pub(crate) fn no_attachments<'js>(&self, ctx: &Ctx<'js>) -> Result<Value<'js>> {
+        if let Some(no_attachments) = &*self.no_attachments.borrow() {
+            return no_attachments.clone().restore(ctx);
         }
-        let nothing = values::frozen_list(ctx)?;
-        *self.nothing.borrow_mut() = Some(Persistent::save(ctx, nothing.clone()));
-        Ok(nothing)
+        let no_attachments = values::frozen_list(ctx)?;
+        *self.no_attachments.borrow_mut() = Some(Persistent::save(ctx, no_attachments.clone()));
+        Ok(no_attachments)
     }
 }
 
@@ -103,9 +103,9 @@ impl Shared {
             rejections: Rejections::default(),
             originals: RefCell::new(None),
             after_jobs: RefCell::new(None),
-            names: Names::new(),
-            promised: Promised::default(),
-            words: Words::default(),
+            names: ResultNames::new(),
+            promises: PendingPromises::default(),
+            strings: StringCache::default(),
             compiled_text: Cell::new(0),
             webassembly: RefCell::new(None),
             trace: RefCell::new(None),
@@ -115,8 +115,8 @@ impl Shared {
     }
 
     /// Queues a message for the end of the turn.
-    pub(crate) fn say(&self, ctx: &Ctx<'_>, message: Message) {
-        trace::keep(ctx, self, Traced::Message);
+    pub(crate) fn send(&self, ctx: &Ctx<'_>, message: Message) {
+        trace::record(ctx, self, Traced::Message);
         let mut outbox = self.outbox.borrow_mut();
         if outbox.capacity() == 0 {
             // Most turns send one message, and a growing vector reserves four.
@@ -154,10 +154,10 @@ impl Shared {
         self.rejections.release();
         self.originals.borrow_mut().take();
         self.after_jobs.borrow_mut().take();
-        self.promised.release();
-        self.words.release();
+        self.promises.release();
+        self.strings.release();
         self.webassembly.borrow_mut().take();
-        self.names.nothing.borrow_mut().take();
+        self.names.no_attachments.borrow_mut().take();
     }
 }
 

@@ -19,13 +19,13 @@ use std::sync::OnceLock;
 /// Decides, on the thread that runs SQLite, whether it may delete a file.
 pub type MayRemove = fn(&Path) -> bool;
 
-static ASKED: OnceLock<Option<MayRemove>> = OnceLock::new();
+static MAY_REMOVE: OnceLock<Option<MayRemove>> = OnceLock::new();
 
 /// Installs both hooks in this process; the first caller's `may_remove` stays. Call it before any other use of SQLite.
 ///
 /// Returns whether the hooks are installed: another SQLite than the bundled one may not support them.
 pub fn guard_sqlite(may_remove: MayRemove) -> bool {
-    ASKED.get_or_init(|| (takes_memory_from_us() && removes_through_us()).then_some(may_remove)).is_some()
+    MAY_REMOVE.get_or_init(|| (hook_allocator() && hook_unlink()).then_some(may_remove)).is_some()
 }
 
 thread_local! {
@@ -35,58 +35,58 @@ thread_local! {
 
 /// Fails SQLite's allocations on this thread while more than `bytes` of its stack, counted from this call, are in use.
 pub fn bound_sqlite_stack(bytes: usize) {
-    LOWEST.set(depth().saturating_sub(bytes));
+    LOWEST.set(stack_address().saturating_sub(bytes));
 }
 
 /// Returns the current stack address; the stack grows downwards.
 #[inline(never)]
-fn depth() -> usize {
+fn stack_address() -> usize {
     let here = 0_u8;
     std::hint::black_box(&raw const here) as usize
 }
 
 /// The allocator that SQLite uses without this module.
-struct Memory {
-    take: unsafe extern "C" fn(c_int) -> *mut c_void,
-    resize: unsafe extern "C" fn(*mut c_void, c_int) -> *mut c_void,
+struct OriginalAllocator {
+    malloc: unsafe extern "C" fn(c_int) -> *mut c_void,
+    realloc: unsafe extern "C" fn(*mut c_void, c_int) -> *mut c_void,
 }
 
-static MEMORY: OnceLock<Memory> = OnceLock::new();
+static ORIGINAL: OnceLock<OriginalAllocator> = OnceLock::new();
 
-fn takes_memory_from_us() -> bool {
+fn hook_allocator() -> bool {
     // SAFETY: zeros are valid for a struct of plain numbers, pointers and optional functions.
     let mut methods: ffi::sqlite3_mem_methods = unsafe { std::mem::zeroed() };
     // SAFETY: this option writes a struct of this type.
     if unsafe { ffi::sqlite3_config(ffi::SQLITE_CONFIG_GETMALLOC, &raw mut methods) } != ffi::SQLITE_OK {
         return false;
     }
-    let (Some(take), Some(resize)) = (methods.xMalloc, methods.xRealloc) else { return false };
-    if MEMORY.set(Memory { take, resize }).is_err() {
+    let (Some(malloc), Some(realloc)) = (methods.xMalloc, methods.xRealloc) else { return false };
+    if ORIGINAL.set(OriginalAllocator { malloc, realloc }).is_err() {
         return false;
     }
-    methods.xMalloc = Some(take_memory);
-    methods.xRealloc = Some(resize_memory);
+    methods.xMalloc = Some(bounded_malloc);
+    methods.xRealloc = Some(bounded_realloc);
     // SAFETY: this option copies a struct of this type; the two replaced functions delegate to the original ones.
     unsafe { ffi::sqlite3_config(ffi::SQLITE_CONFIG_MALLOC, &raw const methods) == ffi::SQLITE_OK }
 }
 
-unsafe extern "C" fn take_memory(bytes: c_int) -> *mut c_void {
-    match MEMORY.get() {
+unsafe extern "C" fn bounded_malloc(bytes: c_int) -> *mut c_void {
+    match ORIGINAL.get() {
         // SAFETY: forwards SQLite's call unchanged.
-        Some(memory) if depth() > LOWEST.get() => unsafe { (memory.take)(bytes) },
+        Some(memory) if stack_address() > LOWEST.get() => unsafe { (memory.malloc)(bytes) },
         _ => std::ptr::null_mut(),
     }
 }
 
-unsafe extern "C" fn resize_memory(old: *mut c_void, bytes: c_int) -> *mut c_void {
-    match MEMORY.get() {
+unsafe extern "C" fn bounded_realloc(old: *mut c_void, bytes: c_int) -> *mut c_void {
+    match ORIGINAL.get() {
         // SAFETY: forwards SQLite's call unchanged, about memory of the same allocator.
-        Some(memory) if depth() > LOWEST.get() => unsafe { (memory.resize)(old, bytes) },
+        Some(memory) if stack_address() > LOWEST.get() => unsafe { (memory.realloc)(old, bytes) },
         _ => std::ptr::null_mut(),
     }
 }
 
-fn removes_through_us() -> bool {
+fn hook_unlink() -> bool {
     // SAFETY: null requests the default file system; the result is null or lives as long as the process.
     let system = unsafe { ffi::sqlite3_vfs_find(std::ptr::null()).as_mut() };
     let Some((system, set)) = system.and_then(|system| system.xSetSystemCall.map(|set| (system, set))) else {
@@ -109,17 +109,17 @@ type Unlink = unsafe extern "C" fn(*const c_char) -> c_int;
 unsafe extern "C" fn unlink(path: *const c_char) -> c_int {
     // SAFETY: the caller's contract.
     let name = unsafe { CStr::from_ptr(path) };
-    let may = ASKED.get().copied().flatten().is_some_and(|may| may(Path::new(OsStr::from_bytes(name.to_bytes()))));
+    let may = MAY_REMOVE.get().copied().flatten().is_some_and(|may| may(Path::new(OsStr::from_bytes(name.to_bytes()))));
     if may {
         // SAFETY: the caller's contract.
         return unsafe { libc::unlink(path) };
     }
-    refuse();
+    set_permission_error();
     -1
 }
 
 /// Sets `errno` to a permission error.
-fn refuse() {
+fn set_permission_error() {
     // SAFETY: `errno` of this thread, valid as long as the thread lives.
     #[cfg(target_os = "linux")]
     unsafe {
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_too_deep_gets_no_memory() {
+    fn allocations_fail_below_the_stack_bound() {
         assert!(guard());
         let deep = || {
             let database = rusqlite::Connection::open_in_memory().unwrap();
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_not_be_removed_stays() {
+    fn files_that_may_not_be_removed_stay() {
         let folder = std::env::temp_dir().join(format!("pijs-sqlite-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         assert!(guard());

@@ -5,29 +5,29 @@
 //! frame, and engine code that does not check the stack.
 
 /// Bytes of the thread's stack that a realm does not use.
-const RESERVE: usize = 2 << 20;
+const RESERVED_BYTES: usize = 2 << 20;
 
 /// Minimum stack of a realm on every thread, in bytes: it survives all nesting tests on a thread of 2 MB.
-const LEAST: usize = 256 << 10;
+const MIN_BYTES: usize = 256 << 10;
 
 /// Returns the stack size of a realm that requests `wanted` bytes and is created on this thread.
 ///
 /// Queries the system, so call it before a worker is sealed.
-pub(crate) fn room_for(wanted: u64) -> usize {
+pub(crate) fn stack_size(wanted: u64) -> usize {
     let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
-    let room = left().map_or(0, |left| left.saturating_sub(RESERVE));
-    wanted.min(room.max(LEAST))
+    let room = available().map_or(0, |available| available.saturating_sub(RESERVED_BYTES));
+    wanted.min(room.max(MIN_BYTES))
 }
 
 /// Returns the bytes between the current frame and the end of this thread's stack, where the system reports it.
-fn left() -> Option<usize> {
+fn available() -> Option<usize> {
     let here = 0_u8;
-    Some((&raw const here).addr().saturating_sub(end()?))
+    Some((&raw const here).addr().saturating_sub(lowest_address()?))
 }
 
 /// Returns the lowest address of this thread's stack. The main thread's stack grows up to the limit at its start.
 #[cfg(target_os = "linux")]
-fn end() -> Option<usize> {
+fn lowest_address() -> Option<usize> {
     let mut attributes = std::mem::MaybeUninit::<libc::pthread_attr_t>::uninit();
     let (mut lowest, mut size) = (std::ptr::null_mut(), 0);
     // SAFETY: the calls fill in their arguments, which are read only after success; the attributes are destroyed once.
@@ -43,7 +43,7 @@ fn end() -> Option<usize> {
 
 /// Returns the lowest address of this thread's stack.
 #[cfg(target_os = "macos")]
-fn end() -> Option<usize> {
+fn lowest_address() -> Option<usize> {
     // SAFETY: both calls read properties of the calling thread.
     let (highest, size) = unsafe {
         let this = libc::pthread_self();
@@ -53,7 +53,7 @@ fn end() -> Option<usize> {
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "macos")))]
-fn end() -> Option<usize> {
+fn lowest_address() -> Option<usize> {
     None
 }
 
@@ -62,19 +62,19 @@ mod tests {
     use super::*;
 
     fn on_thread_of(bytes: usize, wanted: u64) -> usize {
-        std::thread::Builder::new().stack_size(bytes).spawn(move || room_for(wanted)).unwrap().join().unwrap()
+        std::thread::Builder::new().stack_size(bytes).spawn(move || stack_size(wanted)).unwrap().join().unwrap()
     }
 
     #[test]
-    fn a_small_thread_gives_the_least_and_nobody_gets_more_than_wanted() {
-        assert_eq!(on_thread_of(2 << 20, 6 << 20), LEAST);
+    fn the_size_lies_between_the_minimum_and_the_request() {
+        assert_eq!(on_thread_of(2 << 20, 6 << 20), MIN_BYTES);
         assert_eq!(on_thread_of(64 << 20, 1 << 20), 1 << 20);
         assert_eq!(on_thread_of(2 << 20, 1_000), 1_000);
     }
 
     #[test]
     #[cfg(any(target_os = "linux", target_os = "macos"))]
-    fn what_a_thread_has_is_known_but_for_the_reserve() {
+    fn the_reserve_is_subtracted_from_the_stack_of_the_thread() {
         let room = on_thread_of(8 << 20, u64::MAX);
         assert!((5 << 20..=6 << 20).contains(&room), "{room}");
     }

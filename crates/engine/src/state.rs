@@ -20,14 +20,14 @@ use std::rc::Rc;
 const LONG_BYTES: usize = 512;
 
 #[derive(Clone)]
-struct Snapshot {
+struct StateObject {
     whole: Persistent<Object<'static>>,
     set: Persistent<Object<'static>>,
 }
 
 #[derive(Default)]
 pub(crate) struct State {
-    snapshot: RefCell<Option<Snapshot>>,
+    snapshot: RefCell<Option<StateObject>>,
     unread: Rc<Unread>,
 }
 
@@ -35,16 +35,16 @@ pub(crate) struct State {
 #[derive(Default)]
 struct Unread {
     members: RefCell<BTreeMap<String, Json>>,
-    entries: RefCell<Entries>,
+    entries: RefCell<SessionEntries>,
 }
 
 /// The entries of the session: text until the first read.
-enum Entries {
+enum SessionEntries {
     Unread(Vec<Json>),
     Read(Persistent<Array<'static>>),
 }
 
-impl Default for Entries {
+impl Default for SessionEntries {
     fn default() -> Self {
         Self::Unread(Vec::new())
     }
@@ -69,11 +69,11 @@ impl State {
         }
         if let Some(change) = &delta.entries {
             match &mut *self.unread.entries.borrow_mut() {
-                Entries::Unread(texts) => {
+                SessionEntries::Unread(texts) => {
                     texts.truncate(change.keep);
                     texts.extend_from_slice(&change.append);
                 }
-                Entries::Read(array) => {
+                SessionEntries::Read(array) => {
                     let array = array.clone().restore(ctx)?;
                     let keep = change.keep.min(array.len());
                     array.as_object().set("length", i32::try_from(keep).unwrap_or(i32::MAX))?;
@@ -91,7 +91,7 @@ impl State {
         set.prop(name, getter(member_reader(Rc::clone(&self.unread), name.to_owned())))
     }
 
-    fn snapshot(&self, ctx: &Ctx<'_>) -> Result<Snapshot> {
+    fn snapshot(&self, ctx: &Ctx<'_>) -> Result<StateObject> {
         if let Some(snapshot) = &*self.snapshot.borrow() {
             return Ok(snapshot.clone());
         }
@@ -100,7 +100,7 @@ impl State {
         put(&whole, "version", 0)?;
         put(&whole, "set", set.clone())?;
         whole.prop("entries", getter(entries_reader(Rc::clone(&self.unread))))?;
-        let snapshot = Snapshot { whole: Persistent::save(ctx, whole), set: Persistent::save(ctx, set) };
+        let snapshot = StateObject { whole: Persistent::save(ctx, whole), set: Persistent::save(ctx, set) };
         *self.snapshot.borrow_mut() = Some(snapshot.clone());
         Ok(snapshot)
     }
@@ -123,15 +123,15 @@ impl Unread {
 
     fn read_entries<'js>(&self, ctx: &Ctx<'js>, whole: &Object<'js>) -> Result<Array<'js>> {
         let array = match &*self.entries.borrow() {
-            Entries::Read(array) => return array.clone().restore(ctx),
-            Entries::Unread(texts) => {
+            SessionEntries::Read(array) => return array.clone().restore(ctx),
+            SessionEntries::Unread(texts) => {
                 let array = Array::new(ctx.clone())?;
                 append(ctx, &array, texts)?;
                 array
             }
         };
         put(whole, "entries", array.clone())?;
-        *self.entries.borrow_mut() = Entries::Read(Persistent::save(ctx, array.clone()));
+        *self.entries.borrow_mut() = SessionEntries::Read(Persistent::save(ctx, array.clone()));
         Ok(array)
     }
 }

@@ -13,13 +13,13 @@
 //! `let`, `const` and `class` are local to an evaluated text, as in the language. Unlike in the language, its `var`s cannot be
 //! deleted, and in strict mode they are global.
 
-use crate::compile::{Part, SCRIPT_NAME, compile_script_beside_realm};
-use crate::dynamic_code::{LONGEST_TEXT, MOST_TEXT, consent_request};
+use crate::compile::{SCRIPT_NAME, ScriptPart, compile_script_at_run_time};
+use crate::dynamic_code::{MAX_TEXT_BYTES, MAX_TOTAL_BYTES, consent_request};
 use crate::hostcall::{result_now, throw_hostcall_error};
 use crate::intrinsics::define;
 use crate::natives::{Call, Native, function};
 use crate::shared::Shared;
-use crate::syntax_words;
+use crate::v8_messages;
 use crate::values::string_to_js;
 use pijs_artifact::quoted;
 use pijs_protocol::{ErrorCode, guard};
@@ -29,7 +29,7 @@ use std::rc::Rc;
 use std::sync::OnceLock;
 
 /// Number of texts that one realm may request to compile.
-const MOST_TEXTS: u32 = 10_000;
+const MAX_TEXTS: u32 = 10_000;
 
 /// Error message of an engine without a compiler.
 const REFUSED: &str = "eval is not supported";
@@ -55,7 +55,7 @@ pub(crate) fn install(ctx: &Ctx<'_>, shared: &Rc<Shared>) -> Result<()> {
     define(&prototype, "constructor", base.clone().into_value())?;
 
     let bytecode =
-        BYTECODE.get_or_init(|| compile_script_beside_realm(&[], PROTOTYPES).expect("a list of functions parses"));
+        BYTECODE.get_or_init(|| compile_script_at_run_time(&[], PROTOTYPES).expect("a list of functions parses"));
     let functions: Vec<Function<'_>> = run(ctx, bytecode)?.get()?;
     for ((name, native), of_kind) in SIBLINGS.iter().zip(functions) {
         let prototype = of_kind.get_prototype().ok_or(rquickjs::Error::Unknown)?;
@@ -86,11 +86,11 @@ fn function_of<'js>(call: &Call<'_, 'js>, head: &str) -> Result<Value<'js>> {
     let twice = absent_name(&script);
     let around_body = format!("({head} anonymous(\n) {{ let {twice};\n{body}\n; let {twice} }})");
     let around_parameters = format!("({head} anonymous({twice}, {parameters}\n) {{ let {twice} }})");
-    let parts = [Part::Enclosing(&around_body), Part::Enclosing(&around_parameters)];
+    let parts = [ScriptPart::Enclosing(&around_body), ScriptPart::Enclosing(&around_parameters)];
     // A list of plain names cannot close a bracket.
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '$' | ',' | ' ');
     let parts = if parameters.chars().all(is_plain) { &parts[..1] } else { &parts[..] };
-    let is_probe = parameters.is_empty() && computes_nothing(body);
+    let is_probe = parameters.is_empty() && is_probe_text(body);
     let made = compile_text(call, parts, &script, is_probe)?;
     if call.is_constructor()
         && let (Some(class), Some(made)) = (call.this().as_object(), made.as_object())
@@ -108,7 +108,7 @@ fn eval<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
         return Ok(given);
     }
     let text = call.text(0)?;
-    let is_probe = computes_nothing(&text);
+    let is_probe = is_probe_text(&text);
     // In a block of its own, so that lexical declarations end with the text.
     let declares = ["let", "const", "class"].iter().any(|word| text.contains(word));
     if !declares {
@@ -117,7 +117,7 @@ fn eval<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     let start = text.trim_start();
     let directive = ["'use strict'", "\"use strict\""].into_iter().find(|directive| start.starts_with(directive));
     let script = format!("{}{{{text}\n}}", directive.map(|directive| format!("{directive};")).unwrap_or_default());
-    compile_text(call, &[Part::Script(&text)], &script, is_probe)
+    compile_text(call, &[ScriptPart::Script(&text)], &script, is_probe)
 }
 
 /// Returns a name that does not occur in a text.
@@ -126,16 +126,21 @@ fn absent_name(text: &str) -> String {
 }
 
 /// Requests consent for a script, compiles it, runs it, and returns its value.
-fn compile_text<'js>(call: &Call<'_, 'js>, parts: &[Part<'_>], script: &str, is_probe: bool) -> Result<Value<'js>> {
+fn compile_text<'js>(
+    call: &Call<'_, 'js>,
+    parts: &[ScriptPart<'_>],
+    script: &str,
+    is_probe: bool,
+) -> Result<Value<'js>> {
     let (ctx, shared) = (call.ctx(), call.shared());
-    let asked = shared.compiled_scripts.get() + 1;
+    let requested = shared.compiled_scripts.get() + 1;
     let compiled = shared.compiled_text.get() + script.len();
-    let is_over = script.len() > LONGEST_TEXT || compiled > MOST_TEXT || asked > MOST_TEXTS;
+    let is_over = script.len() > MAX_TEXT_BYTES || compiled > MAX_TOTAL_BYTES || requested > MAX_TEXTS;
     if is_over && guard!(EngineTextCode) {
         let message = format!(
-            "Cannot compile text: at run time up to {} MB are compiled per text, {} MB and {MOST_TEXTS} texts in all",
-            LONGEST_TEXT >> 20,
-            MOST_TEXT >> 20
+            "Cannot compile text: at run time up to {} MB are compiled per text, {} MB and {MAX_TEXTS} texts in all",
+            MAX_TEXT_BYTES >> 20,
+            MAX_TOTAL_BYTES >> 20
         );
         return Err(Exception::throw_range(ctx, &message));
     }
@@ -143,19 +148,19 @@ fn compile_text<'js>(call: &Call<'_, 'js>, parts: &[Part<'_>], script: &str, is_
     if is_probe {
         request.params.insert("probe".to_owned(), true.into());
     }
-    shared.compiled_scripts.set(asked);
+    shared.compiled_scripts.set(requested);
     match result_now(call, request)?.error {
         Some(error) if error.code == ErrorCode::Denied => return Err(Exception::throw_type(ctx, REFUSED)),
         Some(error) => return Err(throw_hostcall_error(ctx, &error)),
         None => {}
     }
     shared.compiled_text.set(compiled);
-    let bytecode = compile_script_beside_realm(parts, script).map_err(|error| {
+    let bytecode = compile_script_at_run_time(parts, script).map_err(|error| {
         let text = match parts {
-            [Part::Script(text)] => text,
+            [ScriptPart::Script(text)] => text,
             _ => script,
         };
-        let words = syntax_words::of_node(&error, text);
+        let words = v8_messages::v8_message(&error, text);
         let place = match error.line {
             0 => SCRIPT_NAME.to_owned(),
             line => format!("{SCRIPT_NAME}:{line}:{}", error.column),
@@ -168,18 +173,18 @@ fn compile_text<'js>(call: &Call<'_, 'js>, parts: &[Part<'_>], script: &str, is_
 /// `quoteText(message, text, line, column)`: returns V8's message for an error at a position of a text that was compiled here, or
 /// null.
 pub(crate) fn quote<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
-    let place = |index: usize| call.whole(index).map(|number| u32::try_from(number).unwrap_or(u32::MAX));
+    let place = |index: usize| call.integer(index).map(|number| u32::try_from(number).unwrap_or(u32::MAX));
     let (message, text, line, column) = (call.text(0)?, call.text(1)?, place(2)?, place(3)?);
-    let words = quoted(&message, &text, line, column).or_else(|| constructed(&message, &text, line, column));
+    let words = quoted(&message, &text, line, column).or_else(|| constructor_message(&message, &text, line, column));
     words.map_or_else(|| Ok(Value::new_null(call.ctx().clone())), |words| string_to_js(call.ctx(), &words))
 }
 
 /// Returns V8's message for `new x.y` without arguments. No bundle contains it, because bundles always have the parentheses.
-fn constructed(message: &str, text: &str, line: u32, column: u32) -> Option<String> {
+fn constructor_message(message: &str, text: &str, line: u32, column: u32) -> Option<String> {
     if !matches!(message, "not a function" | "not a constructor") {
         return None;
     }
-    let (before, rest) = text.split_at_checked(syntax_words::offset(text, line, column)?)?;
+    let (before, rest) = text.split_at_checked(v8_messages::offset(text, line, column)?)?;
     let is_chain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '$' | '.');
     let chain = &rest[..rest.find(|c| !is_chain(c)).unwrap_or(rest.len())];
     let is_new = before.trim_end().ends_with("new") && before.ends_with(char::is_whitespace);
@@ -189,7 +194,7 @@ fn constructed(message: &str, text: &str, line: u32, column: u32) -> Option<Stri
 /// Runs a script that this process has compiled.
 fn run<'js>(ctx: &Ctx<'js>, bytecode: &[u8]) -> Result<Value<'js>> {
     let raw = ctx.as_raw().as_ptr();
-    // SAFETY: the bytes are of `compile_script_beside_realm`, for this engine, which copies the parts it keeps. The call consumes
+    // SAFETY: the bytes are of `compile_script_at_run_time`, for this engine, which copies the parts it keeps. The call consumes
     // the script and returns an owned value.
     let value = unsafe {
         let script = qjs::JS_ReadObject(raw, bytecode.as_ptr(), bytecode.len() as _, qjs::JS_READ_OBJ_BYTECODE as i32);
@@ -222,7 +227,7 @@ fn define_stack<'js>(error: &Object<'js>, stack: &str) -> Result<()> {
 }
 
 /// Returns whether a text is empty or a single literal: libraries compile such texts to probe for the permission.
-fn computes_nothing(text: &str) -> bool {
+fn is_probe_text(text: &str) -> bool {
     let text = text.trim().trim_end_matches(';').trim_end();
     let returned = text.strip_prefix("return").filter(|rest| !rest.starts_with(|c: char| c.is_alphanumeric()));
     let value = returned.map_or(text, str::trim);
@@ -232,15 +237,15 @@ fn computes_nothing(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::computes_nothing;
+    use super::is_probe_text;
 
     #[test]
-    fn probes_are_texts_that_compute_nothing() {
+    fn probes_are_empty_texts_and_literals() {
         for probe in ["", " ", "return true", "return this;", "return 1", "1", "return ''", "true"] {
-            assert!(computes_nothing(probe), "{probe}");
+            assert!(is_probe_text(probe), "{probe}");
         }
         for text in ["return a", "f()", "return true && f()", "1 + 1", "returntrue", "this.x"] {
-            assert!(!computes_nothing(text), "{text}");
+            assert!(!is_probe_text(text), "{text}");
         }
     }
 }

@@ -43,13 +43,13 @@ pub(crate) enum Traced {
 
 /// `issued(handle)`: records that a function of the extension got a handle.
 pub(crate) fn issued<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
-    let handle = Handle(u32::try_from(call.whole(0)?).unwrap_or(u32::MAX));
-    keep(call.ctx(), call.shared(), Traced::Function(handle));
+    let handle = Handle(u32::try_from(call.integer(0)?).unwrap_or(u32::MAX));
+    record(call.ctx(), call.shared(), Traced::Function(handle));
     Ok(Value::new_undefined(call.ctx().clone()))
 }
 
 /// Records the stack of the running code, if stacks are recorded.
-pub(crate) fn keep(ctx: &Ctx<'_>, shared: &Shared, traced: Traced) {
+pub(crate) fn record(ctx: &Ctx<'_>, shared: &Shared, traced: Traced) {
     if shared.trace.borrow().is_none() {
         return;
     }

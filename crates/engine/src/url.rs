@@ -52,7 +52,7 @@ pub(crate) fn set_part<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
             quirks::set_hash(&mut url, &value);
             Ok(())
         }
-        _ => return Err(rquickjs::Exception::throw_type(call.ctx(), &format!("a URL has no part called {part}"))),
+        _ => return Err(rquickjs::Exception::throw_type(call.ctx(), &format!("setUrlPart: unknown part {part}"))),
     };
     parts(call.ctx(), &url)
 }

@@ -339,7 +339,7 @@ impl Reader {
             return Ok(Some(items.into()));
         }
         let mut members = Map::new();
-        let keys = Keys::of(object)?;
+        let keys = MemberNames::of(object)?;
         for name in keys.names() {
             let (name, member) = (self.name(object.ctx(), name.atom)?, keys.value(name.atom)?);
             if let Some(member) = self.read_at(&member, depth + 1)? {
@@ -358,13 +358,13 @@ impl Reader {
 
 /// The names of an object's own enumerable members, as `Object.keys` returns them. Replaces rquickjs's iterator, which makes a
 /// value of each name and is too slow for a function that reads every outgoing message.
-struct Keys<'a, 'js> {
+struct MemberNames<'a, 'js> {
     object: &'a Object<'js>,
     names: *mut qjs::JSPropertyEnum,
     count: u32,
 }
 
-impl<'a, 'js> Keys<'a, 'js> {
+impl<'a, 'js> MemberNames<'a, 'js> {
     /// Lists the names; may run a trap of a proxy.
     fn of(object: &'a Object<'js>) -> rquickjs::Result<Self> {
         let mut keys = Self { object, names: std::ptr::null_mut(), count: 0 };
@@ -398,7 +398,7 @@ impl<'a, 'js> Keys<'a, 'js> {
     }
 }
 
-impl Drop for Keys<'_, '_> {
+impl Drop for MemberNames<'_, '_> {
     fn drop(&mut self) {
         // SAFETY: the list and its atoms are owned and freed once; the list is null with count 0 where the engine returned none.
         unsafe { qjs::JS_FreePropertyEnum(self.context(), self.names, self.count) };
@@ -426,7 +426,7 @@ fn length(array: &Object<'_>) -> Result<u32, Unfit> {
     match length.as_number() {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates, as longer lists may")]
         Some(number) => Ok(number as u32),
-        None => Err(Unfit::Shape("the length of a list is no number")),
+        None => Err(Unfit::Shape("the length of a list is not a number")),
     }
 }
 

@@ -4,9 +4,9 @@
 //! over linear memory.
 //!
 //! **One store.** A realm has one store, which one user holds at a time. Code that runs WebAssembly holds it, and lends it
-//! through [`Machine::lent`] to an imported function, which may call back. No JavaScript runs during other uses.
+//! through [`WebAssemblyState::lent`] to an imported function, which may call back. No JavaScript runs during other uses.
 //!
-//! **Buffers.** The `ArrayBuffer` of a memory is the memory itself. A memory moves when it grows, so [`Machine::refresh_buffers`]
+//! **Buffers.** The `ArrayBuffer` of a memory is the memory itself. A memory moves when it grows, so [`WebAssemblyState::refresh_buffers`]
 //! detaches such buffers before any JavaScript runs again: when an imported function is entered, and when a call from JavaScript
 //! is left. Nothing else may detach or move them, which is why `ArrayBuffer.prototype.transfer` and its siblings refuse them
 //! (`intrinsics.rs`).
@@ -49,7 +49,7 @@ const FUNCTIONS: &[(&str, Native)] = &[
 ];
 
 /// The WebAssembly state of one realm, created when `WebAssembly` is first read.
-pub(crate) struct Machine {
+pub(crate) struct WebAssemblyState {
     store: RefCell<Store>,
     /// The store while an imported function runs.
     lent: Cell<Option<NonNull<Context<'static>>>>,
@@ -70,12 +70,12 @@ struct Buffer {
 }
 
 /// The store's view of the realm.
-struct Realm {
+struct RealmHost {
     shared: Weak<Shared>,
-    machine: Weak<Machine>,
+    machine: Weak<WebAssemblyState>,
 }
 
-impl Embedder for Realm {
+impl Embedder for RealmHost {
     fn call_import(
         &self,
         mut context: Context<'_>,
@@ -115,11 +115,11 @@ impl Embedder for Realm {
     }
 }
 
-impl Machine {
+impl WebAssemblyState {
     fn new<'js>(ctx: &Ctx<'js>, shared: &Rc<Shared>, hooks: Object<'js>) -> Rc<Self> {
         let hooks = Persistent::save(ctx, hooks);
         Rc::new_cyclic(|machine| {
-            let realm = Realm { shared: Rc::downgrade(shared), machine: machine.clone() };
+            let realm = RealmHost { shared: Rc::downgrade(shared), machine: machine.clone() };
             Self {
                 store: RefCell::new(Store::new(Rc::new(realm))),
                 lent: Cell::new(None),
@@ -134,7 +134,7 @@ impl Machine {
 
     /// Lends the store while `body` runs JavaScript.
     fn lend<R>(&self, context: &mut Context<'_>, body: impl FnOnce() -> R) -> R {
-        struct Return<'a>(&'a Machine);
+        struct Return<'a>(&'a WebAssemblyState);
         impl Drop for Return<'_> {
             fn drop(&mut self) {
                 self.0.lent.set(None);
@@ -354,7 +354,7 @@ pub(crate) fn functions<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     let Some(hooks) = call.arg(0).into_object() else {
         return Err(Exception::throw_type(ctx, "webAssembly: expected an object of functions"));
     };
-    *shared.webassembly.borrow_mut() = Some(Machine::new(ctx, &shared, hooks));
+    *shared.webassembly.borrow_mut() = Some(WebAssemblyState::new(ctx, &shared, hooks));
     let functions = Object::new(ctx.clone())?;
     for (name, native) in FUNCTIONS {
         values::put(&functions, name, natives::function(ctx, &shared, name, *native)?)?;
@@ -362,13 +362,13 @@ pub(crate) fn functions<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     Ok(functions.into_value())
 }
 
-fn machine(call: &Call<'_, '_>) -> Result<Rc<Machine>> {
+fn machine(call: &Call<'_, '_>) -> Result<Rc<WebAssemblyState>> {
     let machine = call.shared().webassembly.borrow().clone();
     machine.ok_or_else(|| Exception::throw_internal(call.ctx(), "WebAssembly was not loaded"))
 }
 
 fn id(call: &Call<'_, '_>, index: usize) -> Result<u32> {
-    Ok(u32::try_from(call.whole(index)?).unwrap_or(u32::MAX))
+    Ok(u32::try_from(call.integer(index)?).unwrap_or(u32::MAX))
 }
 
 fn optional(call: &Call<'_, '_>, index: usize) -> Result<Option<u32>> {
@@ -492,7 +492,7 @@ fn instantiate<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     Ok(answer.into_value())
 }
 
-impl Machine {
+impl WebAssemblyState {
     fn import<'js>(&self, ctx: &Ctx<'js>, function: Function<'js>, ty: &FuncType) -> Result<FuncId> {
         let import = {
             let mut imports = self.imports.borrow_mut();
@@ -569,7 +569,7 @@ fn new_table<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     Ok(number(call, table.0))
 }
 
-fn table<'js>(call: &Call<'_, 'js>) -> Result<(Rc<Machine>, TableId, ReferenceType, u32)> {
+fn table<'js>(call: &Call<'_, 'js>) -> Result<(Rc<WebAssemblyState>, TableId, ReferenceType, u32)> {
     let (machine, table) = (machine(call)?, TableId(id(call, 0)?));
     let (element, length) = machine.with(call.ctx(), |context| context.table(table))?;
     Ok((machine, table, element, u32::try_from(length).unwrap_or(u32::MAX)))

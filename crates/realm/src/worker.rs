@@ -45,7 +45,7 @@ mod linux {
     use bytes::Bytes;
     use pijs_artifact::{Artifact, Module, Verified};
     use pijs_engine::{
-        EngineRealm, Forked, SyncHost, close_inherited_files, engine_build, fork_for_parent, map_sealed_memory,
+        EngineRealm, ForkSide, SyncHost, close_inherited_files, engine_build, fork_for_parent, map_sealed_memory,
         replace_stdin,
     };
     use pijs_protocol::artifact::ArtifactMetadata;
@@ -204,8 +204,8 @@ mod linux {
                 let Ok(sockets) = files::receive(io::stdin()) else { return Err(LinkError::Closed) };
                 for socket in sockets {
                     match fork_for_parent() {
-                        Ok(Forked::Caller(process)) => self.send(FromWorker::Forked { process })?,
-                        Ok(Forked::Copy) => return begin_copy(socket)?.serve(Some(Raised { engine, said })),
+                        Ok(ForkSide::Zygote(process)) => self.send(FromWorker::ForkSide { process })?,
+                        Ok(ForkSide::Worker) => return begin_copy(socket)?.serve(Some(Raised { engine, said })),
                         Err(error) => self.send(FromWorker::Failed { message: error.to_string() })?,
                     }
                 }

@@ -129,9 +129,9 @@ fn cut_short() -> HostcallError {
 }
 
 /// Whether a file that this thread has in its memory was cut short.
-fn met_cut_file() -> bool {
+fn met_truncated_map() -> bool {
     #[cfg(target_os = "linux")]
-    return pijs_engine::met_cut_file();
+    return pijs_engine::met_truncated_map();
     #[cfg(not(target_os = "linux"))]
     false
 }
@@ -140,7 +140,7 @@ fn open(place: Option<Place>, request: &Request) -> Result<Connection, HostcallE
     place::begin(STACK / 16)?;
     #[cfg(target_os = "linux")]
     if guard!(SqliteTruncatedMap) {
-        pijs_engine::survive_cut_files();
+        pijs_engine::survive_truncated_maps();
     }
     let database = match &place {
         Some(place) => place.open()?,
@@ -159,7 +159,7 @@ fn serve(database: Connection, todo: &Receiver<Job>, shown: &AtomicU64) {
                 let outcome = perform(&database, &request);
                 // What cannot be counted counts as more than anybody may have.
                 shown.store(kept(&database).unwrap_or(u64::MAX), Ordering::Release);
-                if met_cut_file() {
+                if met_truncated_map() {
                     // What is in the log stays there for those who read it from its beginning.
                     let _ = database.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
                     drop(database);

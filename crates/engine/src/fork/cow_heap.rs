@@ -15,14 +15,14 @@ const PAGE: usize = 4 << 10;
 
 /// A part of the heap, and its content at the time of the fork.
 #[derive(Debug)]
-pub(crate) struct Original {
+pub(crate) struct CowHeap {
     heap: NonNull<u8>,
     /// Read-only view of the memory file.
     file: NonNull<u8>,
     bytes: usize,
 }
 
-impl Original {
+impl CowHeap {
     /// Lays the heap of this process on a memory file, up to a new allocation at its end: while that lives, the allocator returns
     /// nothing below it to the system, so it is never freed.
     ///
@@ -30,7 +30,7 @@ impl Original {
     ///
     /// Fails in a process with other threads, which may write at any time; where the allocator keeps its memory elsewhere; where
     /// the system has no memory files. The heap is unchanged then.
-    pub(crate) fn keep() -> io::Result<Self> {
+    pub(crate) fn create() -> io::Result<Self> {
         refuse_threads()?;
         let pin: &'static mut [u8; 64] = Box::leak(Box::new([0; 64]));
         let end = pin.as_ptr().addr() & !(PAGE - 1);
@@ -44,7 +44,7 @@ impl Original {
 
     /// Drops each page whose content equals the file's. Requires that no other thread writes to the heap; a forked worker has one
     /// thread.
-    pub(crate) fn restore(&self) {
+    pub(crate) fn drop_unchanged(&self) {
         let mut same = 0;
         for at in (0..=self.bytes).step_by(PAGE) {
             // SAFETY: one page of two mappings of `bytes` bytes, which are whole pages and stay mapped. `memcmp` compares them,
@@ -131,7 +131,7 @@ fn lay_on_file(heap: NonNull<u8>, bytes: usize) -> io::Result<NonNull<u8>> {
 /// Returns the stack below this frame to the system; its frames have returned. Does nothing on a thread other than the main
 /// thread, because the memory below another thread's stack is unknown.
 #[inline(never)]
-pub(crate) fn give_back_stack() {
+pub(crate) fn release_stack() {
     /// Deeper than any turn uses.
     const DEPTH: usize = 4 << 20;
     /// Kept for the calls that this function makes.
@@ -149,7 +149,7 @@ pub(crate) fn give_back_stack() {
 
 /// Drops the resident pages of the program's files: code and read-only data. The kernel maps them again from the page cache when
 /// they are used.
-pub(crate) fn give_back_program() {
+pub(crate) fn release_program() {
     unsafe extern "C" fn of_file(
         info: *mut libc::dl_phdr_info,
         _size: libc::size_t,
@@ -177,7 +177,7 @@ pub(crate) fn give_back_program() {
 
 #[cfg(test)]
 mod tests {
-    use super::{NonNull, Original, PAGE, heap_around, io, lay_on_file};
+    use super::{CowHeap, NonNull, PAGE, heap_around, io, lay_on_file};
 
     /// Maps new pages, each filled with its number.
     fn pages(count: usize) -> NonNull<u8> {
@@ -205,10 +205,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_as_it_was_is_given_back_and_the_rest_is_kept() {
+    fn unchanged_pages_are_dropped_and_others_kept() {
         let heap = pages(5);
         let file = lay_on_file(heap, 5 * PAGE).expect("the system has files in memory");
-        let original = Original { heap, file, bytes: 5 * PAGE };
+        let cow_heap = CowHeap { heap, file, bytes: 5 * PAGE };
         // SAFETY: within five pages that this test has mapped.
         let read = |place: usize| unsafe { heap.add(place).read_volatile() };
         // SAFETY: within five writable pages that this test has mapped.
@@ -219,18 +219,18 @@ mod tests {
         write(4 * PAGE + 5, 98);
         write(3 * PAGE, 3);
         assert_eq!(own(heap), 4);
-        original.restore();
+        cow_heap.drop_unchanged();
         assert_eq!(own(heap), 2, "two pages are as they were");
         let now = [0, PAGE, PAGE + 7, 2 * PAGE, 3 * PAGE, 4 * PAGE, 4 * PAGE + 5].map(read);
         assert_eq!(now, [0, 1, 99, 2, 3, 4, 98]);
         write(2 * PAGE + 1, 97);
-        original.restore();
+        cow_heap.drop_unchanged();
         assert_eq!([read(2 * PAGE), read(2 * PAGE + 1)], [2, 97]);
     }
 
     /// All workers share these pages, so no worker may be able to change them for the others.
     #[test]
-    fn nobody_can_change_the_file() {
+    fn the_file_cannot_be_changed() {
         let heap = pages(2);
         let file = lay_on_file(heap, 2 * PAGE).expect("the system has files in memory");
         // SAFETY: a mapping of this test; the call is expected to fail.

@@ -12,12 +12,12 @@ use std::alloc::{Layout, alloc, dealloc};
 /// Alignment of the C library's allocations.
 const ALIGN: usize = 16;
 /// Upper bound of a gap: the allocator takes larger blocks from the system and returns them to it.
-const LARGEST: usize = 64 << 10;
+const MAX_GAP: usize = 64 << 10;
 /// Below this size every multiple of the alignment is tried, because a gap may have exactly that size. Above, halving is enough:
 /// the rest of a gap is a smaller gap.
 const EXACT_BELOW: usize = 1 << 10;
 /// Upper bound of the number of gaps per size.
-const MOST: usize = 1 << 16;
+const MAX_BLOCKS: usize = 1 << 16;
 /// Block sizes of the engine's arenas of 4 KiB (`arena_block_sizes`).
 const BLOCKS: [usize; 31] = [
     16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112, 120, 128, 144, 160, 176, 192, 208, 224, 240, 256, 288, 320,
@@ -27,7 +27,7 @@ const BLOCKS: [usize; 31] = [
 const BLOCK_HEADER: usize = 8;
 
 /// Upper bound of the memory that filling the engine's arenas takes: less than one arena for each size.
-pub(crate) const MOST_BYTES: u64 = 1 << 20;
+pub(crate) const MAX_ARENA_BYTES: u64 = 1 << 20;
 
 /// Fills the free blocks of the engine's arenas, and leaves one arena per size with a single block in use: starting a new arena
 /// would write to the one before it. `used` returns the bytes that the engine has allocated so far.
@@ -35,7 +35,7 @@ pub(crate) fn fill_engine(ctx: &Ctx<'_>, used: impl Fn() -> u64) {
     // SAFETY: a live context has a live runtime.
     let runtime = unsafe { qjs::JS_GetRuntime(ctx.as_raw().as_ptr()) };
     for size in BLOCKS.map(|block| block - BLOCK_HEADER) {
-        for _ in 0..MOST {
+        for _ in 0..MAX_BLOCKS {
             let before = used();
             // SAFETY: the runtime lives and is not in use elsewhere; the block is never read.
             let block = unsafe { qjs::js_malloc_rt(runtime, size as qjs::size_t) };
@@ -52,18 +52,18 @@ pub(crate) fn fill_engine(ctx: &Ctx<'_>, used: impl Fn() -> u64) {
 /// Fills the free blocks below the end of the heap. Works with an allocator that prefers free blocks to a longer heap, as the GNU
 /// C library does; another one wastes some memory.
 pub(crate) fn fill_heap() {
-    let sizes = std::iter::successors(Some(LARGEST), |size| Some(size / 2)).take_while(|size| *size > EXACT_BELOW);
+    let sizes = std::iter::successors(Some(MAX_GAP), |size| Some(size / 2)).take_while(|size| *size > EXACT_BELOW);
     let sizes = sizes.chain((ALIGN..=EXACT_BELOW).rev().step_by(ALIGN));
     let layout = |size| Layout::from_size_align(size, ALIGN).expect("a small size and a power of two");
     // SAFETY: the size is not zero.
-    let take = |size| unsafe { alloc(layout(size)) };
+    let allocate = |size| unsafe { alloc(layout(size)) };
     // Larger than any gap, so it lies at the end of the heap: a later block behind it did not fill a gap.
-    let end = take(LARGEST);
+    let end = allocate(MAX_GAP);
     let mut filled = 0;
     for size in sizes {
         loop {
-            let piece = take(size);
-            if piece.is_null() || piece > end || filled == MOST {
+            let piece = allocate(size);
+            if piece.is_null() || piece > end || filled == MAX_BLOCKS {
                 if !piece.is_null() {
                     // SAFETY: allocated above with this layout, and unused.
                     unsafe { dealloc(piece, layout(size)) };
@@ -75,12 +75,12 @@ pub(crate) fn fill_heap() {
     }
     if !end.is_null() {
         // SAFETY: allocated above with this layout, and unused.
-        unsafe { dealloc(end, layout(LARGEST)) };
+        unsafe { dealloc(end, layout(MAX_GAP)) };
     }
 }
 
 /// Returns unused pages of the allocator to the system.
-pub(crate) fn give_back() {
+pub(crate) fn trim() {
     #[cfg(target_env = "gnu")]
     // SAFETY: affects free memory only.
     unsafe {

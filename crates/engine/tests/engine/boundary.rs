@@ -164,7 +164,7 @@ fn a_promised_call_is_settled_once_by_its_end() {
 }
 
 #[test]
-fn a_guest_that_makes_errors_throw_gets_what_is_thrown() {
+fn a_guest_whose_error_constructor_throws_gets_that_exception() {
     let mut guest = guest();
     let done = guest.turn("poisoned", &[]).expect("it lives");
     let [Message::HostCall(asked), ..] = done.messages.as_slice() else { panic!("{:?}", done.messages) };
@@ -315,7 +315,7 @@ fn modules_can_be_imported_synchronously() {
 }
 
 #[test]
-fn what_nobody_handles_is_reported_once() {
+fn unhandled_rejections_are_reported_once() {
     let mut guest = guest();
     let done = guest.turn("rejections", &[]).expect("it lives");
     let reports: Vec<&ErrorReport> = done
@@ -330,7 +330,7 @@ fn what_nobody_handles_is_reported_once() {
 }
 
 #[test]
-fn stacks_of_outputs_are_kept_where_they_are_asked_for() {
+fn stacks_of_outputs_are_recorded_on_request() {
     let source = "import { callSync, send } from \"test:bridge\";\n\
         function ask() {\n  callSync(\"fs\", \"read\", {});\n}\n\
         export function run() {\n  ask();\n  send({ type: \"timer_clear\", payload: { timer: 1 } });\n}\n";

@@ -119,7 +119,7 @@ fn a_realm_needs_memory_for_an_empty_context() {
 /// Padding the heap must not end a realm that has little memory left.
 #[test]
 #[cfg(target_os = "linux")]
-fn a_realm_with_little_room_survives_that_its_gaps_are_filled() {
+fn padding_the_heap_does_not_end_a_realm_with_little_memory() {
     let heap_of = |guest: &mut Guest| guest.turn("recursion", &[]).expect("it lives").usage.heap_bytes;
     let used = heap_of(&mut Guest::with(HOSTILE, tight()));
     let mut guest = Guest::with(HOSTILE, Limits { memory_bytes: used + (64 << 10), ..tight() });

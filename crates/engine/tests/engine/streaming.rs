@@ -21,7 +21,7 @@ fn abort(content: &str, role: InjectionRole) -> StreamAnswer {
 }
 
 #[test]
-fn text_that_nobody_minds_continues() {
+fn a_delta_without_abort_continues() {
     let mut guest = Guest::new(DELTAS);
     for chunk in ["Grüße ", "🦀", ""] {
         assert_eq!(answer(&mut guest, chunk), StreamAnswer::Continue);
@@ -43,12 +43,12 @@ fn a_promise_that_settles_without_io_counts() {
 }
 
 #[test]
-fn a_promise_that_waits_is_late() {
+fn a_pending_promise_is_late() {
     assert_eq!(answer(&mut Guest::new(DELTAS), "never"), StreamAnswer::Late { handler: Handle(1) });
 }
 
 #[test]
-fn a_throw_and_a_rejection_are_failures_with_their_words() {
+fn a_throw_and_a_rejection_are_failures_with_their_message() {
     let mut guest = Guest::new(DELTAS);
     for (chunk, words) in [("throw", "no deltas today"), ("rejects", "later no")] {
         match answer(&mut guest, chunk) {

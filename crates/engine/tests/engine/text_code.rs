@@ -42,7 +42,7 @@ fn evaluated_text_has_global_scope() {
 }
 
 #[test]
-fn a_text_that_is_no_code_says_where() {
+fn a_syntax_error_has_a_position() {
     assert_eq!(
         guest().ask("wrong", &[]),
         json!([
@@ -59,7 +59,7 @@ fn a_text_that_is_no_code_says_where() {
 }
 
 #[test]
-fn the_host_is_asked_for_each_text_with_its_length_and_digest() {
+fn each_text_is_requested_with_its_length_and_digest() {
     let mut guest = guest();
     guest.ask("evaluated", &[]);
     let HostCall { capability, method, params, .. } = &guest.host.calls[0];
@@ -83,7 +83,7 @@ fn the_bounds_of_text_hold() {
 }
 
 #[test]
-fn text_imports_no_more_than_a_module_that_was_compiled_at_run_time() {
+fn text_has_the_imports_of_a_module_compiled_at_run_time() {
     let mut guest = guest();
     let answers = guest.ask("imports", &[]);
     for answer in answers.as_array().expect("a list") {

@@ -81,7 +81,7 @@ const MARKS: &[&str] = &[
 ];
 
 /// Returns V8's message for a syntax error in `text`.
-pub(crate) fn of_node(error: &CompileError, text: &str) -> String {
+pub(crate) fn v8_message(error: &CompileError, text: &str) -> String {
     let message = error.message.as_str();
     if let Some((_, words)) = WHOLE.iter().find(|(known, _)| message == *known) {
         return (*words).to_owned();
@@ -93,7 +93,7 @@ pub(crate) fn of_node(error: &CompileError, text: &str) -> String {
         return format!("Identifier '{name}' has already been declared");
     }
     match at {
-        Some(at) if TOKEN.iter().any(|start| message.starts_with(start)) => met(text, at),
+        Some(at) if TOKEN.iter().any(|start| message.starts_with(start)) => unexpected_token(text, at),
         _ => message.to_owned(),
     }
 }
@@ -126,7 +126,7 @@ fn word(text: &str) -> &str {
 }
 
 /// Returns V8's message for an unexpected token.
-fn met(text: &str, at: usize) -> String {
+fn unexpected_token(text: &str, at: usize) -> String {
     let rest = text[at..].trim_start();
     let before = text[..at].trim_end();
     if before.strip_suffix("await").is_some_and(|before| !before.ends_with(is_part)) {
@@ -152,7 +152,7 @@ fn met(text: &str, at: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::of_node;
+    use super::v8_message;
     use crate::compile::compile_script_beside_realm;
 
     /// The messages are those of Node 22.
@@ -171,7 +171,7 @@ mod tests {
             ("1 = 2", "Invalid left-hand side in assignment"),
         ] {
             let error = compile_script_beside_realm(&[], text).expect_err(text);
-            assert_eq!(of_node(&error, text), words, "{error}");
+            assert_eq!(v8_message(&error, text), words, "{error}");
         }
     }
 }

@@ -5,31 +5,31 @@ use smol_str::SmolStr;
 use std::cell::RefCell;
 
 /// Maximum number of entries: more than there are methods and capabilities.
-const MOST: usize = 64;
+const MAX_ENTRIES: usize = 64;
 /// Longest cached string, in bytes.
-const LONGEST: usize = 32;
+const MAX_BYTES: usize = 32;
 
 /// Cached strings, found by their address, because converting a string takes longer than the search.
 #[derive(Default)]
-pub(crate) struct Words(RefCell<Vec<Word>>);
+pub(crate) struct StringCache(RefCell<Vec<CachedString>>);
 
-struct Word {
-    place: usize,
+struct CachedString {
+    address: usize,
     text: SmolStr,
     /// Keeps the string alive, so that its address stays unique.
     _kept: Persistent<Value<'static>>,
 }
 
-impl Words {
-    pub(crate) fn known(&self, value: &Value<'_>) -> Option<SmolStr> {
-        let place = place(value)?;
-        self.0.borrow().iter().find(|word| word.place == place).map(|word| word.text.clone())
+impl StringCache {
+    pub(crate) fn get(&self, value: &Value<'_>) -> Option<SmolStr> {
+        let address = address(value)?;
+        self.0.borrow().iter().find(|entry| entry.address == address).map(|entry| entry.text.clone())
     }
 
-    pub(crate) fn learn<'js>(&self, ctx: &Ctx<'js>, value: Value<'js>, text: &SmolStr) {
-        let mut words = self.0.borrow_mut();
-        if let Some(place) = place(&value).filter(|_| words.len() < MOST && text.len() <= LONGEST) {
-            words.push(Word { place, text: text.clone(), _kept: Persistent::save(ctx, value) });
+    pub(crate) fn insert<'js>(&self, ctx: &Ctx<'js>, value: Value<'js>, text: &SmolStr) {
+        let mut entries = self.0.borrow_mut();
+        if let Some(address) = address(&value).filter(|_| entries.len() < MAX_ENTRIES && text.len() <= MAX_BYTES) {
+            entries.push(CachedString { address, text: text.clone(), _kept: Persistent::save(ctx, value) });
         }
     }
 
@@ -39,7 +39,7 @@ impl Words {
 }
 
 /// Returns the address of a string; strings are immutable.
-fn place(value: &Value<'_>) -> Option<usize> {
+fn address(value: &Value<'_>) -> Option<usize> {
     // SAFETY: a string's value holds a pointer, which is only compared.
     value.is_string().then(|| unsafe { qjs::JS_VALUE_GET_PTR(value.as_raw()) }.addr())
 }

@@ -6,33 +6,36 @@ use rquickjs::{Ctx, Function, Persistent, Promise, Result, Value};
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-type Kept = Persistent<Function<'static>>;
+type SavedFunction = Persistent<Function<'static>>;
 
 #[derive(Default)]
-pub(crate) struct Promised {
+pub(crate) struct PendingPromises {
     /// Resolve and reject functions by call. The host bounds their number; nothing iterates over them.
-    by_call: RefCell<HashMap<CallId, (Kept, Kept)>>,
+    by_call: RefCell<HashMap<CallId, (SavedFunction, SavedFunction)>>,
 }
 
 /// The functions that settle a promise.
-pub(crate) struct Settle<'js> {
+pub(crate) struct SettleFunctions<'js> {
     pub(crate) resolve: Function<'js>,
     pub(crate) reject: Function<'js>,
 }
 
-impl Promised {
+impl PendingPromises {
     /// Creates the promise of a call that begins.
     pub(crate) fn promise<'js>(&self, ctx: &Ctx<'js>, call: &CallId) -> Result<Value<'js>> {
         let (promise, resolve, reject) = Promise::new(ctx)?;
-        let kept = (Persistent::save(ctx, resolve), Persistent::save(ctx, reject));
-        self.by_call.borrow_mut().insert(call.clone(), kept);
+        let functions = (Persistent::save(ctx, resolve), Persistent::save(ctx, reject));
+        self.by_call.borrow_mut().insert(call.clone(), functions);
         Ok(promise.into_value())
     }
 
     /// Removes the functions that settle the promise of a call that ends; `None` when the call has no promise.
-    pub(crate) fn take<'js>(&self, ctx: &Ctx<'js>, call: &CallId) -> Result<Option<Settle<'js>>> {
-        let kept = self.by_call.borrow_mut().remove(call);
-        kept.map(|(resolve, reject)| Ok(Settle { resolve: resolve.restore(ctx)?, reject: reject.restore(ctx)? }))
+    pub(crate) fn take<'js>(&self, ctx: &Ctx<'js>, call: &CallId) -> Result<Option<SettleFunctions<'js>>> {
+        let functions = self.by_call.borrow_mut().remove(call);
+        functions
+            .map(|(resolve, reject)| {
+                Ok(SettleFunctions { resolve: resolve.restore(ctx)?, reject: reject.restore(ctx)? })
+            })
             .transpose()
     }
 

@@ -14,29 +14,29 @@ use std::sync::OnceLock;
 thread_local! {
     /// Whether this thread survives. Const-initialized and without a destructor, so that a signal handler may read it at any
     /// time.
-    static GOES_ON: Cell<bool> = const { Cell::new(false) };
-    static MET: Cell<bool> = const { Cell::new(false) };
+    static SURVIVES: Cell<bool> = const { Cell::new(false) };
+    static MET_TRUNCATED: Cell<bool> = const { Cell::new(false) };
 }
 
 /// The signal action before ours was installed.
-struct Before {
+struct PreviousAction {
     action: libc::sigaction,
     /// Size of a page in bytes.
     page: usize,
 }
 
-static BEFORE: OnceLock<Before> = OnceLock::new();
+static PREVIOUS: OnceLock<PreviousAction> = OnceLock::new();
 
 /// Makes this thread survive the truncation of files that it has mapped, until it ends.
-pub fn survive_cut_files() {
-    BEFORE.get_or_init(|| {
+pub fn survive_truncated_maps() {
+    PREVIOUS.get_or_init(|| {
         // SAFETY: `sysconf` takes and returns numbers.
         let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).expect("pages have a size");
         // SAFETY: zeros are valid for a struct of plain numbers and pointers.
         let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
         // SAFETY: both pointers are valid; a null action changes nothing.
         unsafe { libc::sigaction(libc::SIGBUS, null(), &raw mut action) };
-        Before { action, page }
+        PreviousAction { action, page }
     });
     static INSTALLED: OnceLock<()> = OnceLock::new();
     INSTALLED.get_or_init(|| {
@@ -47,34 +47,34 @@ pub fn survive_cut_files() {
         // SAFETY: a function of the signature that SA_SIGINFO names, and async-signal-safe.
         unsafe { libc::sigaction(libc::SIGBUS, &raw const action, null_mut()) };
     });
-    GOES_ON.set(true);
+    SURVIVES.set(true);
 }
 
 /// Returns whether this thread accessed a mapped file behind its truncated end.
-pub fn met_cut_file() -> bool {
-    MET.get()
+pub fn met_truncated_map() -> bool {
+    MET_TRUNCATED.get()
 }
 
 /// Handles SIGBUS: maps an empty page at an address behind the end of a file.
 extern "C" fn on_missing_page(signal: c_int, info: *mut siginfo_t, _: *mut c_void) {
-    let Some(before) = BEFORE.get() else { return };
+    let Some(previous) = PREVIOUS.get() else { return };
     // SAFETY: the kernel passes a valid `siginfo_t`.
     let (code, address) = unsafe { ((*info).si_code, (*info).si_addr() as usize) };
-    if code == libc::BUS_ADRERR && GOES_ON.get() {
-        let page = address & !(before.page - 1);
+    if code == libc::BUS_ADRERR && SURVIVES.get() {
+        let page = address & !(previous.page - 1);
         let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
         // SAFETY: the page is mapped, and no memory backs it, so nothing is lost. The mapping is of a file, so no Rust object
         // lies in it.
         let mapped =
-            unsafe { libc::mmap(page as *mut c_void, before.page, libc::PROT_READ | libc::PROT_WRITE, kind, -1, 0) };
+            unsafe { libc::mmap(page as *mut c_void, previous.page, libc::PROT_READ | libc::PROT_WRITE, kind, -1, 0) };
         if mapped != libc::MAP_FAILED {
-            MET.set(true);
+            MET_TRUNCATED.set(true);
             return;
         }
     }
     // The instruction is retried, and the previous action handles the signal.
     // SAFETY: `sigaction` returned this action.
-    unsafe { libc::sigaction(signal, &raw const before.action, null_mut()) };
+    unsafe { libc::sigaction(signal, &raw const previous.action, null_mut()) };
 }
 
 #[cfg(test)]
@@ -84,12 +84,12 @@ mod tests {
     use std::os::fd::AsRawFd as _;
 
     #[test]
-    fn a_thread_that_says_so_goes_on_with_empty_memory() {
+    fn a_thread_that_opts_in_reads_zeros_behind_the_end() {
         let path = std::env::temp_dir().join(format!("pijs-cut-{}", std::process::id()));
         std::fs::write(&path, vec![7; 3 << 16]).unwrap();
         let file = File::options().read(true).write(true).open(&path).unwrap();
         let done = std::thread::spawn(move || {
-            survive_cut_files();
+            survive_truncated_maps();
             let (kind, length) = (libc::PROT_READ | libc::PROT_WRITE, 3 << 16);
             // SAFETY: a new mapping of an open file at an address of the kernel's choice.
             let memory = unsafe { libc::mmap(null_mut(), length, kind, libc::MAP_SHARED, file.as_raw_fd(), 0) };
@@ -98,16 +98,16 @@ mod tests {
             // SAFETY: the address lies in the mapping.
             let read = |at: usize| unsafe { byte.add(at).read_volatile() };
             assert_eq!((read(0), read(2 << 16)), (7, 7));
-            assert!(!met_cut_file());
+            assert!(!met_truncated_map());
             file.set_len(1 << 16).unwrap();
-            assert_eq!((read(0), met_cut_file()), (7, false));
-            assert_eq!((read(2 << 16), met_cut_file()), (0, true));
+            assert_eq!((read(0), met_truncated_map()), (7, false));
+            assert_eq!((read(2 << 16), met_truncated_map()), (0, true));
             // SAFETY: the address lies in the mapping, which is writable.
             unsafe { byte.add(1 << 17 | 5).write_volatile(3) };
             assert_eq!(read(1 << 17 | 5), 3);
         });
         done.join().unwrap();
-        assert!(!met_cut_file(), "another thread met nothing");
+        assert!(!met_truncated_map(), "another thread met nothing");
         std::fs::remove_file(path).unwrap();
     }
 }
