@@ -1,5 +1,5 @@
-//! What a gated and recorded call costs the turn that makes it: a read (its lines wait) and a command (its first line
-//! is written first), with the ledger's lines made in the turn and on a thread of their own.
+//! Benchmarks gated and recorded calls: a read, whose ledger lines are buffered, and a command, whose first line is written
+//! before it starts. Each runs with the ledger's lines made in the turn and on a thread of their own.
 
 #[path = "../tests/nothing/mod.rs"]
 mod nothing;

@@ -1,8 +1,8 @@
-//! What a package asks for, in data and in words.
+//! The capabilities that a package requests, as data and as text for the user.
 //!
-//! [`asked`] puts together what the scan found in its code and what it declares (`pi.ext.cap.v1`). The code decides
-//! that something is asked for; a declaration can narrow where, and can add what the scan could not see. What needs no
-//! asking is left out, so the result is exactly what a person is asked about and what a grant is bound to.
+//! [`asked`] combines the scan of the code with the declaration of the package (`pi.ext.cap.v1`). The code determines the requested
+//! capabilities; a declaration can narrow their scopes, and add those that the scan cannot see. Capabilities that need no consent
+//! are left out, so the result is exactly what the user is prompted about and what a grant is bound to.
 //!
 //! ```text
 //! scan      exec [git], http any, read ["."], verdict
@@ -21,23 +21,23 @@ use pijs_protocol::{Capability, guard};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-/// Longest scope entry that is shown.
+/// Longest scope entry that is shown, in characters.
 const SHOWN_ENTRY: usize = 120;
-/// Most scope entries that are shown of one list. What a package that needs many of something names by itself is shown whole.
+/// Most scope entries of one list that are shown. A package may list more, and the prompt then shows a wider request.
 const SHOWN_ENTRIES: usize = 40;
 
-/// A manifest as a package wrote it.
+/// A capability manifest as the package author wrote it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Declared {
-    /// What it declares.
+    /// The parsed manifest.
     pub manifest: CapabilityManifest,
-    /// Members and capabilities that are not known here; strict mode refuses them.
+    /// Unknown members and capabilities; strict mode refuses the package for them.
     pub unknown: Vec<String>,
 }
 
-/// Reads the manifest of a package: the value of `pi.capabilities` in its `package.json`, or its `extension.json`.
+/// Parses the manifest of a package: the value of `pi.capabilities` in its `package.json`, or its `extension.json`.
 ///
-/// Takes the whole manifest, its list of requests, or a flat list of names. An error says what is wrong.
+/// Accepts the whole manifest, its list of requests, or a flat list of names. The error names the invalid member.
 pub fn parse_declared(value: &Value) -> Result<Declared, String> {
     let value = value.get("capability_manifest").unwrap_or(value);
     let mut unknown = Vec::new();
@@ -50,7 +50,7 @@ pub fn parse_declared(value: &Value) -> Result<Declared, String> {
                     return Err(format!("the schema {} is not {CAPABILITY_SCHEMA}", shown(&other.to_string(), 60)));
                 }
             }
-            // `extension.json` holds other things too.
+            // `extension.json` may hold other members as well.
             if members.contains_key("schema") {
                 note_unknown(members, &["schema", "capabilities"], "", &mut unknown);
             }
@@ -94,7 +94,7 @@ fn note_unknown(members: &Map<String, Value>, known: &[&str], within: &str, unkn
     unknown.extend(strange.map(|key| format!("the member {within}{}", shown(key, 60))));
 }
 
-/// What a package asks for, sorted by capability; what needs no asking is left out.
+/// Combines scan and declaration into the requests of a package, sorted by capability, without those that need no consent.
 pub fn asked(found: &CapabilityManifest, declared: Option<&CapabilityManifest>) -> CapabilityManifest {
     let declared = declared.map(|manifest| manifest.capabilities.as_slice()).unwrap_or_default();
     let mut requests: Vec<CapabilityRequest> = Vec::new();
@@ -119,7 +119,7 @@ pub fn asked(found: &CapabilityManifest, declared: Option<&CapabilityManifest>) 
     CapabilityManifest { schema: CAPABILITY_SCHEMA.to_owned(), capabilities }
 }
 
-/// A scope that the scan found, without variables that steer programs: those have to be declared.
+/// Removes variables that steer programs from a scope that the scan found: those have to be declared.
 fn without_steering(mut scope: Scope) -> Scope {
     for command in scope.commands.iter_mut().flatten() {
         let words = command.split_whitespace();
@@ -131,8 +131,8 @@ fn without_steering(mut scope: Scope) -> Scope {
     scope
 }
 
-/// A request as it is granted: files by the folders they are usually in, tools that can run others with all their
-/// arguments, since an extension was written with all of them at hand.
+/// Normalizes a request to the grant that accepts it: default folders for files, and all arguments for tools that can run other
+/// programs, because an extension expects all of them to work.
 fn normal(mut request: CapabilityRequest) -> CapabilityRequest {
     match request.capability.as_str() {
         "read" | "write" => {
@@ -184,7 +184,7 @@ fn needs_no_asking(request: &CapabilityRequest) -> bool {
     }
 }
 
-/// Leaves out the places that every extension reads, unless the request is for those alone.
+/// Removes the places that every extension may read, unless the request has no others.
 fn without_free_places(mut request: CapabilityRequest) -> CapabilityRequest {
     let paths = request.scope.as_mut().and_then(|scope| scope.paths.as_mut());
     if request.capability.as_str() == "read"
@@ -195,18 +195,18 @@ fn without_free_places(mut request: CapabilityRequest) -> CapabilityRequest {
     request
 }
 
-/// `sha256:HEX` over a manifest: what a grant is bound to beside the code.
+/// Returns `sha256:HEX` over a manifest; a grant is bound to it and to the code.
 pub fn digest(manifest: &CapabilityManifest) -> String {
     let bytes = serde_json::to_vec(&manifest.capabilities).unwrap_or_default();
     let hex: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
     format!("sha256:{hex}")
 }
 
-/// Writes a request as `pi ext grants allow` takes it: one grant for each place. A path is written as it counts.
+/// Formats a request for `pi ext grants allow`: one grant for each scope entry, with paths normalized.
 pub fn as_grants(request: &CapabilityRequest) -> Vec<String> {
     let capability = request.capability.as_str();
     let scope = request.scope.clone().unwrap_or_default();
-    // An empty list grants nothing, and the capability alone would grant anything.
+    // An empty list grants nothing; the bare capability would grant everything.
     let lists = [&scope.paths, &scope.hosts, &scope.commands, &scope.env, &scope.tools];
     let names_nothing = lists.into_iter().any(Option::is_some);
     let paths = scope.paths.iter().flatten().map(|path| without_climbing(path));
@@ -215,13 +215,13 @@ pub fn as_grants(request: &CapabilityRequest) -> Vec<String> {
     if scoped.is_empty() && !names_nothing { vec![capability.to_owned()] } else { scoped }
 }
 
-/// Writes the command that grants these to an extension, as a shell has to read it.
+/// Formats the command that grants these to an extension, quoted for a shell.
 pub fn allow_command(extension: &str, grants: &[String]) -> String {
     let words = std::iter::once(extension).chain(grants.iter().map(String::as_str)).map(shell_word);
     format!("pi ext grants allow {}", words.collect::<Vec<_>>().join(" "))
 }
 
-/// Writes the command that takes these answers about an extension back, as a shell has to read it.
+/// Formats the command that revokes these answers about an extension, quoted for a shell.
 pub fn revoke_command(extension: &str, answers: &[String]) -> String {
     let words = std::iter::once(extension).chain(answers.iter().map(String::as_str)).map(shell_word);
     format!("pi ext grants revoke {}", words.collect::<Vec<_>>().join(" "))
@@ -233,7 +233,7 @@ fn shell_word(word: &str) -> String {
     if plain { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
 }
 
-/// What `new` asks for beyond `old`, each request cut down to what was added; empty when it asks for no more.
+/// Returns the requests of `new` that exceed `old`, each reduced to its additional part; empty when there are none.
 pub fn widening(old: &CapabilityManifest, new: &CapabilityManifest) -> Vec<CapabilityRequest> {
     new.capabilities.iter().filter_map(|request| added(old, request)).collect()
 }
@@ -259,7 +259,7 @@ fn added(old: &CapabilityManifest, request: &CapabilityRequest) -> Option<Capabi
     };
     let list = |old: &Option<Vec<String>>, new: &Option<Vec<String>>| match (old, new) {
         (None, _) => Ok(None),
-        // A list that is gone: the list no longer restricts.
+        // A removed list no longer restricts.
         (Some(_), None) => Err(()),
         (Some(old), Some(new)) => Ok(Some(missing(old, new)).filter(|more| !more.is_empty())),
     };
@@ -279,7 +279,7 @@ fn added(old: &CapabilityManifest, request: &CapabilityRequest) -> Option<Capabi
     }
 }
 
-/// Raw connections, which a request for any server does not cover.
+/// Returns the raw connections of a scope, which a request for any server does not cover.
 fn raw(scope: Option<&Scope>) -> Option<Scope> {
     let hosts = scope?.hosts.as_ref()?.iter().filter(|host| host.starts_with(RAW)).cloned().collect::<Vec<_>>();
     (!hosts.is_empty()).then(|| Scope { hosts: Some(hosts), ..Scope::default() })
@@ -289,7 +289,7 @@ fn missing(old: &[String], new: &[String]) -> Vec<String> {
     new.iter().filter(|item| !old.contains(item)).cloned().collect()
 }
 
-/// One request as a person reads it: `run programs: npm, git with any arguments (can run anything)`.
+/// Describes one request for the user: `run programs: npm, git with any arguments (can run anything)`.
 pub fn words(request: &CapabilityRequest) -> String {
     let capability = request.capability.as_str();
     let mut out = match CAPABILITIES.iter().find(|(name, _)| *name == capability) {
@@ -320,7 +320,7 @@ pub fn words(request: &CapabilityRequest) -> String {
             if entries.len() > SHOWN_ENTRIES {
                 out.push_str(&format!(" and {} more", entries.len() - SHOWN_ENTRIES));
             }
-            // Nobody agrees to what is not shown; whoever agrees to this has agreed to no less.
+            // Consent covers only what is shown, so a list that cannot be shown whole is shown as the wider request.
             let is_whole = |entry: &String| fits(entry, SHOWN_ENTRY);
             let hides = entries.len() > SHOWN_ENTRIES || !entries.iter().all(is_whole);
             if hides && guard!(PromptWholeRequest) {
@@ -348,14 +348,14 @@ fn place(path: &str) -> String {
     }
 }
 
-/// A pattern as it counts: what is written in front of a `..` says nothing.
+/// Normalizes a pattern: components before a `..` are dropped.
 fn without_climbing(path: &str) -> String {
     let mut names: Vec<&str> = Vec::new();
     for (at, name) in path.split('/').enumerate() {
         let is_only = names.len() == 1;
         match (name, names.last()) {
             ("" | ".", _) if at > 0 => {}
-            // Above the root is the root. What the first name stands for is not known here, nor what lies above that.
+            // The parent of the root is the root. A leading `<folder>` is not resolved here, so `..` stays behind it.
             ("..", Some(&"")) => {}
             ("..", Some(&("." | ".."))) => names.push(name),
             ("..", Some(last)) if !(is_only && last.starts_with(['<', '~'])) => drop(names.pop()),
@@ -398,7 +398,7 @@ fn program(line: &str) -> String {
     }
 }
 
-/// Describes what several requests allow together.
+/// Returns warnings about capabilities that are risky in combination.
 pub fn combinations(requests: &[CapabilityRequest]) -> Vec<&'static str> {
     let asks = |name: &str| requests.iter().any(|request| request.capability.as_str() == name);
     let mut notes = Vec::new();
@@ -477,7 +477,7 @@ mod tests {
                 vec!["run programs: any program (can run anything)"],
             ),
             (json!([{"capability": "http", "scope": {"hosts": ["a.example"]}}]), vec![]),
-            // Any server is asked requests; any bytes are more.
+            // A request for any server does not cover raw connections.
             (
                 json!([{"capability": "http", "scope": {"hosts": ["*", "tcp://*"]}}]),
                 vec!["talk to servers: raw connections to any server"],

@@ -1,8 +1,8 @@
-//! The grants of an installation: what people answered, for which code.
+//! The grant store of an installation: the user's answers, and the code that they apply to.
 //!
-//! A [`Record`] belongs to one source (`npm:NAME`, `path:CANONICAL_PATH`). It is bound to the digest of the code that was
-//! asked about and to what that code asked for. When either is another one, [`Record::standing`] says what becomes of the
-//! answers; nothing else decides that. The file itself is the command's business.
+//! A [`Record`] belongs to one source (`npm:NAME`, `path:CANONICAL_PATH`). It is bound to the digest of the code at the time of
+//! consent and to the requests of that code. When either has changed, [`Record::standing`] alone decides whether the answers are
+//! still valid. This module does not read or write the file.
 //!
 //! ```json
 //! {"version": 1, "packages": {"npm:x": {"code": "sha256:..", "manifest": "sha256:..", "asked": [..],
@@ -19,14 +19,15 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 
-/// The only version there is.
+/// The current version of the format.
 pub const VERSION: u32 = 1;
 
-/// `sha256:HEX` over the sources of a package, name to digest: the same wherever it was compiled and by which version.
+/// Returns `sha256:HEX` over the sources of a package, by name and digest. Independent of the machine and the version of the
+/// compiler.
 pub fn code_digest(inputs: &BTreeMap<String, String>) -> String {
     let mut hash = Sha256::new();
     for (name, digest) in inputs {
-        // Lengths in front, so that two lists of files never read the same.
+        // Length prefixes make the encoding of two different lists different.
         for text in [name, digest] {
             hash.update((text.len() as u64).to_le_bytes());
             hash.update(text.as_bytes());
@@ -36,7 +37,7 @@ pub fn code_digest(inputs: &BTreeMap<String, String>) -> String {
     format!("sha256:{hex}")
 }
 
-/// `sha256:HEX` over what a model is told about a tool.
+/// Returns `sha256:HEX` over the definition of a tool as the model gets it.
 pub fn tool_digest(spec: &ToolSpec) -> String {
     let ToolSpec { name, label, description, parameters, prompt_snippet, prompt_guidelines, .. } = spec;
     let said = serde_json::json!([name, label, description, parameters, prompt_snippet, prompt_guidelines]);
@@ -44,13 +45,13 @@ pub fn tool_digest(spec: &ToolSpec) -> String {
     format!("sha256:{hex}")
 }
 
-/// All records of an installation.
+/// The grants of all packages of an installation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Book {
-    /// [`VERSION`].
+    /// Version of the format, [`VERSION`].
     pub version: u32,
-    /// By source.
+    /// Records by package source.
     pub packages: BTreeMap<String, Record>,
 }
 
@@ -60,64 +61,64 @@ impl Default for Book {
     }
 }
 
-/// What was answered about one package.
+/// The answers about one package.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
-    /// `sha256:HEX` over the sources that were asked about.
+    /// `sha256:HEX` over the sources at the time of consent.
     pub code: String,
     /// `sha256:HEX` over `asked`.
     pub manifest: String,
-    /// What the package asked for.
+    /// The requested capabilities at the time of consent.
     pub asked: Vec<CapabilityRequest>,
-    /// In the order they were given.
+    /// Answers, oldest first.
     pub answers: Vec<Answered>,
-    /// Digests of tool definitions as they were when the package was first used with these answers.
+    /// Digests of tool definitions at the first use of the package with these answers.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tools: BTreeMap<String, String>,
-    /// Tools and commands of its code as they were when somebody was last told of them.
+    /// Tools and commands of the package that the user was last notified about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub brings: Option<Offers>,
 }
 
-/// One answer.
+/// One answer of the user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Answered {
-    /// The capability.
+    /// Capability that the answer is about.
     pub capability: Capability,
     /// Hostcall methods that may use it; absent means any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub methods: Option<Vec<String>>,
-    /// Where; absent means anywhere.
+    /// Scope of the answer; absent means anywhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<Scope>,
-    /// Yes, or never.
+    /// Whether the answer allows; otherwise it denies permanently.
     pub allowed: bool,
-    /// How it was given.
+    /// Origin of the answer.
     pub by: By,
-    /// When, RFC 3339.
+    /// Time of the answer, RFC 3339.
     pub at: String,
 }
 
-/// How an answer was given.
+/// The origin of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum By {
-    /// A person was asked at install.
+    /// A prompt at install.
     Install,
     /// `pi install --yes`.
     Yes,
-    /// Installed where nobody could be asked: what naming a file with `-e` gives.
+    /// An unattended install, which grants the same as naming a file with `-e`.
     Unattended,
-    /// A person was asked while it ran.
+    /// A prompt at run time.
     Prompt,
     /// `pi ext grants allow` or `deny`.
     Command,
 }
 
 impl By {
-    /// In words.
+    /// Describes the origin for the user.
     pub fn words(self) -> &'static str {
         match self {
             Self::Install => "asked at install",
@@ -129,30 +130,30 @@ impl By {
     }
 }
 
-/// What a package is now.
+/// The current state of a package, compared with its record.
 #[derive(Debug, Clone, Copy)]
 pub struct Present<'a> {
     /// Digest of its sources.
     pub code: &'a str,
-    /// What it asks for.
+    /// Capabilities that it requests.
     pub asked: &'a CapabilityManifest,
-    /// Whether the user works on it: a local path. It changes all the time and asks again only when it asks for more.
+    /// Whether it is a local path, which the user develops: code changes do not require consent, additional requests do.
     pub local: bool,
 }
 
-/// What becomes of the answers in a record.
+/// The validity of the answers in a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Standing {
-    /// They hold.
+    /// The answers are valid.
     Holds,
-    /// The package asks for more. Those about a local path go on; those about another source do not.
+    /// The package requests more. Answers about a local path stay valid; those about another source do not.
     Widened(Vec<CapabilityRequest>),
-    /// The bytes are not those that were asked about, and no install changed them.
+    /// The code differs from the code at the time of consent, and no install changed it.
     Changed,
 }
 
 impl Record {
-    /// A record without answers.
+    /// Creates a record without answers.
     pub fn new(present: Present<'_>) -> Self {
         Self {
             code: present.code.to_owned(),
@@ -164,12 +165,12 @@ impl Record {
         }
     }
 
-    /// What it asked for, as a manifest.
+    /// Returns the requested capabilities as a manifest.
     pub fn manifest(&self) -> CapabilityManifest {
         CapabilityManifest { schema: CAPABILITY_SCHEMA.to_owned(), capabilities: self.asked.clone() }
     }
 
-    /// Whether the answers hold for what is there now.
+    /// Compares the record with the current state of the package.
     pub fn standing(&self, present: Present<'_>) -> Standing {
         if !guard!(GrantsBound) || (self.code == present.code && self.manifest == digest(present.asked)) {
             return Standing::Holds;
@@ -182,7 +183,7 @@ impl Record {
         }
     }
 
-    /// Binds the answers to what is there now: after an update that asks for no more.
+    /// Rebinds the answers to the current state, after an update that requests no more.
     pub fn bind(&mut self, present: Present<'_>) {
         self.code = present.code.to_owned();
         self.manifest = digest(present.asked);
@@ -190,15 +191,15 @@ impl Record {
         self.tools.clear();
     }
 
-    /// Adds an answer. What was answered to the contrary goes as far as this one is about it: all of the capability, or the
-    /// same place. The same answer is kept once.
+    /// Adds an answer, and removes earlier ones that it contradicts: all answers about the capability, or those about the same
+    /// scope entry. A repeated answer is kept once.
     pub fn answer(&mut self, answer: Answered) {
         let places = places_of(&answer);
         self.answers.retain_mut(|known| {
             if known.capability != answer.capability || known.allowed == answer.allowed {
                 return true;
             }
-            // Who allows one place of what was refused as a whole allows nothing as long as that stands.
+            // Allowing one scope entry leaves a denial of the whole capability in force.
             let goes = answer.scope.is_none() || (known.scope.is_none() && !known.allowed);
             !goes && places.iter().all(|place| !take_place(known, place))
         });
@@ -209,8 +210,8 @@ impl Record {
         self.answers.push(answer);
     }
 
-    /// Takes answers back and says how many: all of them, those about one capability (`read`), or what was answered about one
-    /// place (`read:/etc/hosts`).
+    /// Removes answers and returns their number: all of them, those about one capability (`read`), or those about one scope entry
+    /// (`read:/etc/hosts`).
     pub fn revoke(&mut self, which: Option<&str>) -> usize {
         let mut count = 0;
         self.answers.retain_mut(|answer| {
@@ -235,7 +236,7 @@ impl Record {
         count
     }
 
-    /// What is granted.
+    /// Returns the grants that the answers make.
     pub fn grants(&self) -> Vec<Grant> {
         let allowed = self.answers.iter().enumerate().filter(|(_, answer)| answer.allowed);
         allowed
@@ -249,19 +250,19 @@ impl Record {
             .collect()
     }
 
-    /// What was answered *never*. The id of each is the answer as `pi ext grants revoke` takes it back.
+    /// Returns the permanent denials. The id of each is its form for `pi ext grants revoke`.
     pub fn never(&self) -> Vec<Grant> {
         let never = self.answers.iter().filter(|answer| !answer.allowed);
         never.flat_map(Answered::refusals).collect()
     }
 
-    /// Whether the user said *never* to the whole capability, or to all places that a request is about.
+    /// Returns whether the user permanently denied the whole capability, or every scope entry of a request.
     pub fn refuses(&self, request: &CapabilityRequest) -> bool {
         refuses(&self.never(), request)
     }
 }
 
-/// Whether what was answered *never* covers a request: its whole capability, or each of its places.
+/// Returns whether permanent denials cover a request: its whole capability, or each of its scope entries.
 pub fn refuses(never: &[Grant], request: &CapabilityRequest) -> bool {
     let of_it = || never.iter().filter(|refused| refused.capability == request.capability);
     let places = crate::asked::as_grants(request);
@@ -270,7 +271,7 @@ pub fn refuses(never: &[Grant], request: &CapabilityRequest) -> bool {
 }
 
 impl Answered {
-    /// A refusal for each place that the answer is about.
+    /// Splits the answer into one denial for each scope entry.
     fn refusals(&self) -> Vec<Grant> {
         let capability = &self.capability;
         let one = |id: String, scope: Option<Scope>| Grant {
@@ -300,13 +301,13 @@ fn lists(scope: &mut Scope) -> [&mut Option<Vec<String>>; 5] {
     [&mut scope.paths, &mut scope.hosts, &mut scope.commands, &mut scope.env, &mut scope.tools]
 }
 
-/// The places that an answer is about, as they are written in it.
+/// Returns the scope entries of an answer, as written.
 fn places_of(answer: &Answered) -> Vec<String> {
     let mut scope = answer.scope.clone().unwrap_or_default();
     lists(&mut scope).into_iter().flat_map(|list| list.take().unwrap_or_default()).collect()
 }
 
-/// Takes a place out of an answer; returns whether nothing is left of the answer.
+/// Removes a scope entry from an answer; returns whether the answer is empty then.
 fn take_place(answer: &mut Answered, place: &str) -> bool {
     let Some(scope) = &mut answer.scope else { return false };
     let mut has_had = false;
@@ -362,7 +363,7 @@ mod tests {
         let updated = Present { code: "b", asked: &one, local: false };
         record.bind(updated);
         assert_eq!((record.standing(updated), record.grants().len(), record.tools.len()), (Standing::Holds, 1, 0));
-        // What it no longer asked for is more when it comes back.
+        // A capability that the update dropped counts as additional when it comes back.
         let more = vec![two.capabilities[1].clone()];
         assert_eq!(record.standing(Present { code: "c", asked: &two, local: false }), Standing::Widened(more));
     }
@@ -384,7 +385,7 @@ mod tests {
         record.answer(answer("exec", true));
         record.answer(answer("http", true));
         assert_eq!(held(&record), words(&["exec", "http"], &[]));
-        // Where differs: both hold.
+        // Answers with different scopes are both valid.
         let scope = Some(Scope { hosts: Some(vec!["x.org".into()]), ..Scope::default() });
         record.answer(Answered { scope, ..answer("http", true) });
         assert_eq!(held(&record), words(&["exec", "http", "http"], &[]));
@@ -421,7 +422,7 @@ mod tests {
         assert!(!record.refuses(&CapabilityRequest { capability: "read".into(), methods: None, scope: None }));
         assert_eq!((record.revoke(Some("read:/c:d")), never(&record)), (1, vec!["read:/a".into(), "read:/b".into()]));
         assert_eq!((record.revoke(Some("read:/x")), record.revoke(Some("write:/a"))), (0, 0));
-        // Who allows a place takes back that it was refused.
+        // Allowing a scope entry removes its denial.
         record.answer(about(&["/a"], true));
         assert_eq!((record.grants().len(), never(&record)), (2, vec!["read:/b".to_owned()]));
         record.answer(answer("read", true));
@@ -445,7 +446,7 @@ mod tests {
         assert_eq!(words.len(), all.len());
     }
 
-    /// Grants are kept on disk beside these digests: a digest that changes asks every user again.
+    /// The grant store keeps these digests: a changed digest asks every user again.
     #[test]
     fn digests_tell_apart_what_differs_and_stay_what_they_are() {
         let digest_of = |files: &[(&str, &str)]| {

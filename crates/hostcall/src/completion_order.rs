@@ -1,12 +1,12 @@
 //! Delivers the results of an extension's file-system calls in the order in which the calls began.
 //!
-//! The operations run concurrently on threads, which finish in an order that depends on what else the machine does.
-//! Node leaves that order open, although it hardly ever varies there; here it is fixed, so that a session takes the same course on
-//! a busy machine. A call that takes as long as its data is large, and a watcher, delays nobody: it stays outside of the
-//! order. [`Dispatcher`](crate::Dispatcher) decides which calls take part.
+//! The operations run concurrently on threads and finish in an order that depends on the load of the machine. Node leaves that
+//! order open, although it rarely varies there; here it is fixed, so that a session is reproducible on a busy machine. Calls
+//! whose duration depends on the size of their data, and watchers, do not take part, so that they delay no other call.
+//! [`Dispatcher`](crate::Dispatcher) selects the calls.
 //!
-//! [`CompletionOrder::enter`] chains each call to the one before it. [`InOrder`] withholds an outcome until that one has
-//! ended; a cancelled call ends at once and releases its successor.
+//! [`CompletionOrder::enter`] chains each call to the one before it. [`InOrder`] withholds an outcome until that one has ended; a
+//! cancelled call ends at once and releases its successor.
 
 use crate::connector::Output;
 use crate::flight::Contained;
@@ -23,13 +23,13 @@ pub(crate) struct CompletionOrder {
     latest: Mutex<BTreeMap<ExtensionId, Predecessor>>,
 }
 
-/// Resolves once the call before has ended.
+/// Resolves when the call before has ended.
 type Predecessor = oneshot::Receiver<Ended>;
 
-/// Held by a call until its result has been delivered; dropping it releases the next call.
+/// Held by a call until its result is delivered; dropping it releases the next call.
 pub(crate) type Release = oneshot::Sender<Ended>;
 
-/// Never sent: the end is the drop of the sender.
+/// Never sent: dropping the sender signals the end.
 #[derive(Debug)]
 pub(crate) enum Ended {}
 
@@ -41,13 +41,13 @@ impl CompletionOrder {
         (latest.insert(extension.clone(), ended), release)
     }
 
-    /// Forgets an extension whose realm is gone.
+    /// Removes an extension whose realm has ended.
     pub(crate) fn forget(&self, extension: &ExtensionId) {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner).remove(extension);
     }
 }
 
-/// A connector at work whose outcome waits for that of the call before.
+/// A running connector whose outcome is withheld until the call before has ended.
 pub(crate) struct InOrder {
     work: Contained,
     predecessor: Option<Predecessor>,
@@ -59,7 +59,7 @@ impl InOrder {
         Self { work, predecessor, outcome: None }
     }
 
-    /// Polls the connector, and keeps its outcome.
+    /// Polls the connector, and stores its outcome.
     pub(crate) fn begin(&mut self, cx: &mut Context<'_>) {
         if self.outcome.is_none()
             && let Poll::Ready(outcome) = Pin::new(&mut self.work).poll(cx)

@@ -1,8 +1,8 @@
-//! What a connector is given and what it gives.
+//! The interface of connectors, which perform allowed calls.
 //!
-//! A [`Connector`] does one kind of thing (`fs`, `exec`, `http`, ...) once the gate allowed it.
-//! It trusts the [`Request`] for one purpose only, to say what was asked: where it resolves a
-//! name further (a symbolic link, a redirect), it asks [`Request::permit`] about the result.
+//! A [`Connector`] performs one kind of call (`fs`, `exec`, `http`, ...) after the gate has allowed it. The [`Request`] describes
+//! the call as it was decided; where a connector resolves a name further (a symbolic link, a redirect), it asks
+//! [`Request::permit`] about the result.
 
 use crate::flight::Flight;
 use crate::gate::{Decision, Permit};
@@ -18,20 +18,19 @@ use std::sync::Arc;
 /// A boxed future that may move between threads.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Tells a running call that nobody waits for it any more.
+/// Signals a running call that its result is no longer needed.
 pub use tokio_util::sync::CancellationToken as CancelToken;
 
-/// Runs allowed calls of one method.
+/// Performs allowed calls of one method.
 pub trait Connector: Send + Sync {
-    /// Runs an allowed call to its end. `sink` takes chunks of a streaming answer; when chunks
-    /// were sent, what this returns is the last of them.
+    /// Performs an allowed call. `sink` takes chunks of a streaming answer; after chunks, the returned output is the last one.
     ///
-    /// Deadline and cancellation drop the future; a connector that left something behind
-    /// (a process, a temporary file) cleans up on drop or watches [`Request::cancel`].
+    /// Deadline and cancellation drop the future; a connector that left something behind (a process, a temporary file) cleans up
+    /// on drop or watches [`Request::cancel`].
     fn call(&self, request: Request, sink: ChunkSink) -> BoxFuture<'static, Result<Output, HostcallError>>;
 
-    /// The synchronous form. Nothing else runs in the realm meanwhile, so the connector itself
-    /// keeps to [`Request::timeout_ms`] and [`Request::cancel`].
+    /// Performs a synchronous call. It blocks the realm, so the connector itself enforces [`Request::timeout_ms`] and
+    /// [`Request::cancel`].
     ///
     /// The default refuses with `invalid_request`.
     fn call_sync(&self, request: &Request) -> Result<Output, HostcallError> {
@@ -41,7 +40,7 @@ pub trait Connector: Send + Sync {
         ))
     }
 
-    /// The extension's realm ended: closes what it left open (file handles, processes).
+    /// Releases resources of an extension whose realm has ended (file handles, processes).
     fn end_extension(&self, extension: &ExtensionId) {
         let _ = extension;
     }
@@ -50,27 +49,27 @@ pub trait Connector: Send + Sync {
 /// An allowed call.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// Whose call.
+    /// The calling extension.
     pub caller: Caller,
-    /// Its id, for messages and logs.
+    /// Id of the call, for messages and logs.
     pub call_id: CallId,
-    /// Which method, as in [`crate::vocabulary`].
+    /// The method, as in [`crate::vocabulary`].
     pub method: Method,
     /// Method-specific parameters; bytes are `{"$bytes": i}`, an index into `bytes`.
     pub params: Map<String, Value>,
     /// Raw attachments.
     pub bytes: Vec<Vec<u8>>,
-    /// What the gate decided.
+    /// The gate's decision.
     pub decision: Decision,
-    /// What the caller may touch: asked again for everything that resolution brings up.
+    /// Decides about everything that the connector resolves further.
     pub permit: Permit,
-    /// Wall-clock limit. The dispatcher enforces it for [`Connector::call`].
+    /// Wall-clock limit in milliseconds. The dispatcher enforces it for [`Connector::call`].
     pub timeout_ms: Option<u64>,
-    /// Fires when the call is cancelled.
+    /// Signalled when the call is cancelled.
     pub cancel: CancelToken,
 }
 
-/// What a connector answers.
+/// The output of a connector.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Output {
     /// Method-specific value; bytes are `{"$bytes": i}`.
@@ -80,17 +79,17 @@ pub struct Output {
 }
 
 impl Output {
-    /// An answer without attachments.
+    /// Creates an output without attachments.
     pub fn new(value: Value) -> Self {
         Self { value, bytes: Vec::new() }
     }
 
-    /// `{}`: done, nothing to say.
+    /// Creates the empty output `{}`.
     pub fn empty() -> Self {
         Self::new(Value::Object(Map::new()))
     }
 
-    /// An answer whose member `key` holds raw bytes.
+    /// Adds a member `key` with raw bytes.
     pub fn with_bytes(mut self, key: &str, bytes: Vec<u8>) -> Self {
         if !self.value.is_object() {
             self.value = Value::Object(Map::new());
@@ -103,28 +102,28 @@ impl Output {
     }
 }
 
-/// `{"$bytes": index}`.
+/// Returns `{"$bytes": index}`.
 pub fn bytes_ref(index: usize) -> Value {
     let mut members = Map::new();
     members.insert("$bytes".to_owned(), Value::from(index));
     Value::Object(members)
 }
 
-/// Who calls, and from where.
+/// The caller of a hostcall, and the activity of its realm.
 #[derive(Debug, Clone)]
 pub struct Caller {
-    /// What stays the same as long as the extension is loaded.
+    /// Facts that do not change while the extension is loaded.
     pub profile: Arc<Profile>,
-    /// What the realm is doing.
+    /// Activity of the realm.
     pub during: During,
-    /// The tool call, command or event that is running, for the ledger.
+    /// Id of the running tool call, command or event, for the ledger.
     pub tool_call_id: Option<Arc<str>>,
-    /// Event delivery that is running, for the ledger.
+    /// Id of the running event delivery, for the ledger.
     pub event_id: Option<Arc<str>>,
 }
 
 impl Caller {
-    /// An extension doing ordinary work.
+    /// Creates the caller of an ordinary turn.
     pub fn new(profile: Arc<Profile>) -> Self {
         Self { profile, during: During::Turn, tool_call_id: None, event_id: None }
     }
@@ -134,14 +133,14 @@ impl Caller {
         &self.profile.extension
     }
 
-    /// The same extension as the one whose message the model follows.
+    /// Returns the caller for a call that the model makes after a message of the extension.
     #[must_use]
     pub fn behind_model(mut self) -> Self {
         self.during = During::Model;
         self
     }
 
-    /// The same caller inside a verdict: nothing may wait for a person.
+    /// Returns the caller inside a verdict, where no prompt may block.
     #[must_use]
     pub fn in_verdict(mut self) -> Self {
         self.during = During::Verdict;
@@ -149,38 +148,38 @@ impl Caller {
     }
 }
 
-/// What stays the same as long as an extension is loaded.
+/// Facts about an extension that do not change while it is loaded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Profile {
     /// The extension.
     pub extension: ExtensionId,
-    /// Folder of its package; readable without asking. For a loose file the folder it lies in, of which only `files` are its.
+    /// Folder of its package, which it reads without consent. For a loose file the folder that contains it, of which only `files`
+    /// belong to the extension.
     pub package_root: Option<PathBuf>,
-    /// What belongs to a loose file: itself and the files that are compiled into it.
+    /// Files of a loose extension: the file itself and those that are compiled into it.
     pub files: Option<Vec<PathBuf>>,
-    /// Folders of packages beside it whose code is compiled into it; readable as well.
+    /// Folders of dependencies whose code is compiled into it; readable as well.
     pub dependencies: Vec<PathBuf>,
     /// `sha256:HEX` of its artifact, for the ledger.
     pub artifact_id: Option<String>,
 }
 
 impl Profile {
-    /// A profile with only a name, as a loose file or a test has it.
+    /// Creates a profile with a name only.
     pub fn new(extension: impl Into<ExtensionId>) -> Self {
         let (package_root, files, dependencies, artifact_id) = Default::default();
         Self { extension: extension.into(), package_root, files, dependencies, artifact_id }
     }
 
-    /// Names the package's folder.
+    /// Sets the package's folder.
     #[must_use]
     pub fn at(mut self, package_root: impl Into<PathBuf>) -> Self {
         self.package_root = Some(package_root.into());
         self
     }
 
-    /// Names the packages whose code is compiled into it, by what an artifact lists as its inputs
-    /// (`dep:NAME@VERSION/PATH`): those lie in the `node_modules` folder that the package itself lies in, else in one of a folder
-    /// around it.
+    /// Adds the dependencies whose code is compiled into it, from the inputs of the artifact (`dep:NAME@VERSION/PATH`). Each lies
+    /// in the `node_modules` folder that contains the package, else in one of a parent folder.
     #[must_use]
     pub fn with_inputs<'a>(mut self, inputs: impl IntoIterator<Item = &'a str>) -> Self {
         let Some(root) = self.package_root.as_deref() else { return self };
@@ -195,10 +194,10 @@ impl Profile {
         self
     }
 
-    /// Says that it is no package but one file, `file`, in whatever folder: a download, or a script in the home. What lies
-    /// there besides is not its own, but for what is compiled into it (`inputs` seen from `place`, as an artifact lists them)
-    /// and what bears its name: `todo.json` and `todo/` beside `todo.ts`. Dependencies lie in a `node_modules` folder of a
-    /// folder around it.
+    /// Makes this the profile of a single file that lies in any folder, such as a download or a script in the home. Of that
+    /// folder the extension owns the file, the files that are compiled into it (`inputs` relative to `place`, as an artifact
+    /// lists them) and those that bear its name: `todo.json` and `todo/` beside `todo.ts`. Dependencies lie in a `node_modules`
+    /// folder of a parent folder.
     #[must_use]
     pub fn loose<'a>(mut self, file: &Path, place: &Path, inputs: impl IntoIterator<Item = &'a str>) -> Self {
         let folder = file.parent().unwrap_or(file);
@@ -208,7 +207,7 @@ impl Profile {
                 Some(name) => {
                     self.dependencies.extend(folder.ancestors().map(|folder| folder.join("node_modules").join(name)))
                 }
-                // It says what imports mean and is not compiled; in a home or a project it says more of others.
+                // A manifest directs imports and is not compiled; in a home or a project it describes other code.
                 None if input.rsplit('/').next() == Some("package.json") => {}
                 None => files.push(normal(place, Path::new(input))),
             }
@@ -220,8 +219,8 @@ impl Profile {
         self
     }
 
-    /// What a path belongs to that is the extension's own: the folder of the package, or of one whose code is compiled
-    /// into it; of a loose file that, another file, or what bears its name.
+    /// Returns the folder or file of the extension that a path belongs to: its package, a dependency, or for a loose file the
+    /// file itself, another file of it, or a sibling with its name.
     pub fn own_folder(&self, path: &Path) -> Option<PathBuf> {
         let of_dependency = || self.dependencies.iter().find(|folder| path.starts_with(folder)).cloned();
         let root = self.package_root.as_deref().filter(|root| path.starts_with(root));
@@ -237,57 +236,56 @@ impl Profile {
     }
 }
 
-/// The package that an input of an artifact is from, if it is not the artifact's own.
+/// Returns the package of an artifact's input, unless it is the artifact's own.
 fn dependency(input: &str) -> Option<&str> {
     let rest = input.strip_prefix("dep:")?;
-    // The first character may be that of a scope.
+    // The first character may be the `@` of a scope.
     let version = rest.get(1..)?.find('@')? + 1;
     let name = &rest[..version];
     let is_plain = name.split('/').all(|part| !matches!(part, "" | "." | ".."));
     is_plain.then_some(name)
 }
 
-/// What a realm is doing while it calls.
+/// The activity of a realm at the time of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum During {
     /// An ordinary macrotask.
     Turn,
-    /// A streamed delta waits for the answer: a prompt would hold up the model, so it is denied.
+    /// A streamed delta awaits the verdict; a prompt would block the model, so the call is denied instead.
     Verdict,
-    /// The model calls a tool in a turn that a message of the extension led to. What a person answers here holds for
-    /// such calls alone: it gives the extension itself nothing.
+    /// The model calls a tool in a turn that a message of the extension started. The user's answers apply to such calls only and
+    /// grant the extension itself nothing.
     Model,
 }
 
-/// How an extension comes to the hands of the model.
+/// The influence of an extension on a model's call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Behind {
-    /// A message of it led to the turn; whether a person may be asked.
+    /// A message of it led to the turn.
     Message {
-        /// Whether a person may be asked.
+        /// Whether the user may be prompted.
         asks: bool,
     },
-    /// It changed what a tool is called with, or called it in the model's place, by this capability.
+    /// It changed the arguments of a tool, or called the tool for the model, by this capability.
     Call(&'static str),
-    /// The reply is its own: it brought the model, and no person chose that one.
+    /// It wrote the reply: it provides the model, which the user did not choose.
     Reply,
 }
 
-/// Takes chunks of a streaming answer and numbers them.
+/// Sends the chunks of a streaming answer, numbered.
 #[derive(Clone)]
 pub struct ChunkSink {
     pub(crate) flight: Arc<Flight>,
 }
 
 impl ChunkSink {
-    /// Sends one chunk. Fails when the call has ended meanwhile or its result quota is used up;
-    /// the connector then stops.
+    /// Sends one chunk. Fails when the call has ended or its result quota is used up; the connector stops then.
     pub fn send(&self, chunk: Output) -> Result<(), HostcallError> {
         self.flight.chunk(chunk)
     }
 
-    /// Waits until the realm has taken enough of what it was sent that there is room for more. Whoever reads from somebody
-    /// who sends without end waits before each piece; what is not read is the sender's to keep.
+    /// Waits until the realm has taken enough earlier results that there is room for another. A connector that reads from an
+    /// unbounded source waits before each chunk, which leaves unread data with the sender.
     pub async fn ready(&self) {
         self.flight.ready().await;
     }
@@ -299,12 +297,12 @@ impl std::fmt::Debug for ChunkSink {
     }
 }
 
-/// The error of a call that was cancelled.
+/// Returns the error of a cancelled call.
 pub fn cancelled(method: &str) -> HostcallError {
     HostcallError::new(ErrorCode::Timeout, format!("{method}: cancelled")).with("reason", "cancelled")
 }
 
-/// The error of a call that ran out of time.
+/// Returns the error of a call that exceeded its deadline.
 pub fn deadline(method: &str, timeout_ms: u64) -> HostcallError {
     HostcallError::new(ErrorCode::Timeout, format!("{method}: no answer within {timeout_ms} ms"))
         .with("reason", "deadline")

@@ -1,9 +1,8 @@
-//! Which capability a call needs: one pure function over method and parameters.
+//! Derives the capability that a call needs: a pure function of method and parameters.
 //!
-//! The realm states what it believes it needs; nothing here looks at that. [`derive()`] reads the
-//! tables of [`crate::vocabulary`] and borrows from the parameters, so the thing that is decided
-//! is the thing that is dispatched. A tool is derived by its exact name: ` bash` or `Bash` is an
-//! unknown tool, which needs the capability `tool`.
+//! The realm states the capability that it expects; this module ignores the claim. [`derive()`] reads the tables of
+//! [`crate::vocabulary`] and borrows from the parameters, so the gate decides about the same value that the connector gets. A
+//! tool is derived by its exact name: ` bash` or `Bash` is an unknown tool, which needs the capability `tool`.
 
 use crate::variables::{Effect, Variable};
 use crate::vocabulary::{
@@ -15,73 +14,73 @@ use pijs_programs::input::interprets_input;
 use pijs_protocol::{Capability, HostCall, HostcallError, guard};
 use serde_json::{Map, Value};
 
-/// What a call needs.
+/// The capability that a call needs, and its subject.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Required<'a> {
     /// The capability key.
     pub capability: &'static str,
-    /// What it is about, compared with scopes.
+    /// The subject, matched against scopes.
     pub subject: Subject<'a>,
-    /// Whether the call only tells what kind of thing lies at a path.
+    /// Whether the call only reveals the kind of the file at a path.
     pub is_probe: bool,
 }
 
 impl<'a> Required<'a> {
-    /// A call that is no probe.
+    /// Creates the requirement of a call that is no probe.
     pub fn new(capability: &'static str, subject: Subject<'a>) -> Self {
         Self { capability, subject, is_probe: false }
     }
 
-    /// The key as the protocol's type.
+    /// Returns the key as the protocol's type.
     pub fn capability(&self) -> Capability {
         Capability::new(self.capability)
     }
 }
 
-/// What a call is about.
+/// The subject of a call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Subject<'a> {
-    /// Nothing that a scope could restrict.
+    /// No subject that a scope could restrict.
     None,
-    /// Something that is open: a file, a program, a request. It was decided when it was opened. Or what is about nothing
-    /// outside at all: a database in memory, the name of this machine.
+    /// An open resource: a file, a program, a request, decided when it was opened. Also a call without an external resource: a
+    /// database in memory, the name of this machine.
     Handle,
     /// One or two paths.
     Paths(PathUse<'a>, Option<PathUse<'a>>),
     /// A program.
     Program {
-        /// As given: a name, or a path.
+        /// Name or path, as given.
         command: &'a str,
-        /// Its arguments, verbatim.
+        /// Arguments, verbatim.
         args: Vec<&'a str>,
         /// Working folder.
         cwd: Option<&'a str>,
-        /// Environment and input beside its arguments.
+        /// Environment and input.
         given: Given<'a>,
     },
-    /// A server.
+    /// A network host.
     Host {
         /// `http`, `https` or `tcp`.
         scheme: &'static str,
-        /// WHATWG-parsed, lower case, without a trailing dot.
+        /// Parsed by the WHATWG rules: lower case, without a trailing dot.
         host: String,
-        /// Always explicit.
+        /// Port; the scheme's default is filled in.
         port: u16,
     },
     /// Environment variables.
     Names(Vec<&'a str>),
-    /// A tool of unknown effect.
+    /// A tool whose effects are unknown.
     Tool(&'a str),
     /// A tool of an MCP server, its prompts or its resources.
     Mcp {
         /// `SERVER/TOOL`, `SERVER/@prompts` or `SERVER/@resources`.
         target: &'a str,
-        /// The arguments that it is called with.
+        /// Arguments of the tool call.
         arguments: Option<&'a Value>,
     },
-    /// A file, or a text of the extension's own, that is compiled while the extension runs.
+    /// A file, or text of the extension, that is compiled while the extension runs.
     Code {
-        /// The path that it was read from; empty for a text.
+        /// Path of the file; empty for text.
         path: &'a str,
         /// Its length in bytes.
         bytes: u64,
@@ -90,26 +89,27 @@ pub enum Subject<'a> {
     },
 }
 
-/// What a call gives a program beside its arguments.
+/// The environment and the input of a program.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Given<'a> {
-    /// Variables, in the order of their names.
+    /// Variables, sorted by name.
     pub variables: Vec<Variable<'a>>,
-    /// Whether the extension set them for itself and not for this program: what nothing permits is left out.
+    /// Whether the environment is the extension's own rather than made for this program; variables that no grant permits are then
+    /// left out instead of refused.
     pub is_inherited: bool,
-    /// What it reads.
+    /// Standard input.
     pub input: Input,
 }
 
 impl Given<'_> {
-    /// Variables that change what runs, and are part of what is asked about.
+    /// Returns the variables that change the program's behaviour and are part of the prompt.
     pub fn asked(&self) -> impl Iterator<Item = &Variable<'_>> {
         let is_asked =
             |variable: &&Variable<'_>| variable.effect != Effect::Harmless && !self.can_be_left_out(variable);
         self.variables.iter().filter(is_asked)
     }
 
-    /// Whether the program can start without a variable that nothing permits: one without a value is as good as not set.
+    /// Returns whether the program can start without a variable that no grant permits; an empty variable counts as unset.
     pub fn can_be_left_out(&self, variable: &Variable<'_>) -> bool {
         self.is_inherited || variable.value.is_empty()
     }
@@ -118,19 +118,19 @@ impl Given<'_> {
 /// Standard input of a program.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Input {
-    /// None, or data.
+    /// No input, or plain data.
     #[default]
     Data,
-    /// The program runs it.
+    /// Code that the program runs.
     Program {
-        /// How it begins.
+        /// Beginning of the text, for display.
         start: String,
         /// Its length in bytes.
         bytes: usize,
         /// `sha256:HEX` of it.
         digest: String,
     },
-    /// The program runs it, and it is written after the program has started.
+    /// Code that the program runs and gets after its start.
     Later,
 }
 
@@ -138,25 +138,25 @@ impl Input {
     /// Characters of an input that are shown.
     const SHOWN: usize = 300;
 
-    /// Input that a program runs.
+    /// Describes an input that a program runs.
     pub fn program(bytes: &[u8]) -> Self {
         let start: String = String::from_utf8_lossy(bytes).chars().take(Self::SHOWN).collect();
         Self::Program { start, bytes: bytes.len(), digest: crate::variables::digest_of(bytes) }
     }
 }
 
-/// One path and what happens there.
+/// A path and the access to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PathUse<'a> {
     /// Read or write.
     pub access: Access,
-    /// As the caller wrote it.
+    /// The path as the caller wrote it.
     pub path: &'a str,
-    /// How to read it.
+    /// Rules for resolving it.
     pub form: PathForm<'a>,
 }
 
-/// How a path is to be read.
+/// The rules for resolving a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PathForm<'a> {
     /// As Node does: relative to the working folder.
@@ -167,24 +167,24 @@ pub enum PathForm<'a> {
     TargetOf(&'a str),
 }
 
-/// What happens at a path.
+/// The kind of access to a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Access {
-    /// Nothing changes.
+    /// Reads content or metadata.
     Read,
-    /// Nothing changes, and no more is told than what kind of thing is there.
+    /// Reveals the kind of the file and nothing else.
     Look,
-    /// Content, names or attributes change.
+    /// Changes content, names or attributes.
     Write,
-    /// Whoever listens at a socket there is spoken to.
+    /// Connects to a socket at the path.
     Speak,
-    /// Something is made: a folder, or a file when there is none. Changes what is there only where [`Access::Write`] is
-    /// allowed, too; whoever does it sees to that ([`Permit::only_new`](crate::Permit::only_new)).
+    /// Creates a folder, or a file where there is none. It changes an existing one only where [`Access::Write`] is allowed, too;
+    /// the connector ensures that ([`Permit::only_new`](crate::Permit::only_new)).
     Make,
 }
 
 impl Access {
-    /// The capability that governs it.
+    /// Returns the capability that governs the access.
     pub fn capability(self) -> &'static str {
         match self {
             Self::Read | Self::Look => "read",
@@ -193,10 +193,11 @@ impl Access {
     }
 }
 
-/// Derives what a call needs, or says why the call makes no sense.
+/// Derives the capability and the subject of a call.
 ///
-/// Errors are `invalid_request`: an unknown method or op (`schema`), a missing member (`schema`),
-/// an URL that is none (`url`).
+/// # Errors
+///
+/// Fails with `invalid_request` for an unknown method or op (`schema`), a missing member (`schema`), or an invalid URL (`url`).
 pub fn derive<'a>(method: &'a str, params: &'a Map<String, Value>) -> Result<Required<'a>, HostcallError> {
     let (capability, subject) = match method {
         "fs" => fs(params)?,
@@ -233,7 +234,7 @@ pub fn derive<'a>(method: &'a str, params: &'a Map<String, Value>) -> Result<Req
         }
         "log" => ("log", Subject::None),
         "mcp" => ("mcp", mcp(params)?),
-        // The store of a rummy session holds what its plugins write, and nothing else serves these.
+        // Only plugins write the store of a rummy session, and only these methods serve it.
         "rummy.entries" => {
             text(method, params, "method")?;
             ("session", Subject::None)
@@ -257,7 +258,7 @@ pub fn derive<'a>(method: &'a str, params: &'a Map<String, Value>) -> Result<Req
     Ok(Required { capability, subject, is_probe })
 }
 
-/// The path whose content a call reads, if it reads any: a `stat` does not.
+/// Returns the path whose content a call reads; `None` for calls without content, such as `stat`.
 pub(crate) fn content_read<'a>(method: &str, params: &'a Map<String, Value>) -> Option<&'a str> {
     if !matches!(method, "fs" | "tool") {
         return None;
@@ -278,7 +279,7 @@ pub(crate) fn content_read<'a>(method: &str, params: &'a Map<String, Value>) -> 
     }
 }
 
-/// Whether an op of `fs` only tells what kind of thing lies at a path.
+/// Returns whether an op of `fs` only reveals the kind of the file at a path.
 fn is_probe(op: &str) -> bool {
     FS_OPS.iter().any(|(name, needs)| *name == op && matches!(needs, FsNeeds::Look | FsNeeds::Probe))
 }
@@ -349,14 +350,13 @@ fn net(params: &Map<String, Value>) -> Derived<'_> {
     Ok(("http", Subject::Host { scheme, host, port }))
 }
 
-/// Whether a `net` call says that its connection carries HTTP requests only. Each of them is checked then, whatever else
-/// is granted.
+/// Returns whether a `net` call limits its connection to HTTP requests. Each request is then checked, whatever else is granted.
 pub fn sends_requests(params: &Map<String, Value>) -> bool {
     params.get("protocol").and_then(Value::as_str) == Some("http")
 }
 
-/// Host and port of a `net` call, as they are decided and as they are connected to: `localhost` is
-/// `127.0.0.1`, names are lower case without a trailing dot, IPv6 addresses have brackets.
+/// Returns host and port of a `net` call, in the form that is decided and connected to: `localhost` is `127.0.0.1`, names are
+/// lower case without a trailing dot, IPv6 addresses have brackets.
 pub fn net_host(params: &Map<String, Value>) -> Result<(String, u16), HostcallError> {
     let host = text("net", params, "host")?.trim_end_matches('.').to_ascii_lowercase();
     let wrong = || HostcallError::invalid("schema", "net: `port` is not a port");
@@ -388,7 +388,7 @@ fn websocket(params: &Map<String, Value>) -> Result<Subject<'static>, HostcallEr
     Ok(Subject::Host { scheme: target.scheme, host: target.host, port: target.port })
 }
 
-/// A `ws:` or `wss:` URL, and what it points to as `http:` or `https:`, which is how it is decided.
+/// Parses a `ws:` or `wss:` URL, and returns the `http:` or `https:` target that the gate decides.
 pub fn websocket_target(url: &str) -> Result<(url::Url, HttpTarget), HostcallError> {
     let parsed =
         url::Url::parse(url).map_err(|error| HostcallError::invalid("url", format!("websocket: {error}: {url:?}")))?;
@@ -421,30 +421,30 @@ fn sqlite(params: &Map<String, Value>) -> Derived<'_> {
     Ok((access.capability(), Subject::Paths(PathUse { access, path, form: PathForm::Node }, None)))
 }
 
-/// `flags` of `fs.open`, as Node takes them: a string, or the platform's bits (Linux values, as
-/// `fs.constants` of the host module has them).
+/// The `flags` of `fs.open` as Node takes them: a string, or the platform's bits (Linux values, as `fs.constants` of the host
+/// module has them).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OpenFlags {
-    /// Reading is possible.
+    /// Reading is allowed.
     pub read: bool,
-    /// Writing is possible.
+    /// Writing is allowed.
     pub write: bool,
-    /// Every write goes to the end.
+    /// Writes append.
     pub append: bool,
-    /// A missing file is made.
+    /// A missing file is created.
     pub create: bool,
     /// An existing file is an error.
     pub exclusive: bool,
-    /// An existing file is emptied.
+    /// An existing file is truncated.
     pub truncate: bool,
     /// A symbolic link at the end of the path is an error.
     pub nofollow: bool,
-    /// The thing must be a folder.
+    /// The path must be a folder.
     pub directory: bool,
 }
 
 impl OpenFlags {
-    /// What opening a file with them does there.
+    /// Returns the access that opening a file with these flags needs.
     pub fn access(self) -> Access {
         match self {
             Self { create: true, .. } => Access::Make,
@@ -453,7 +453,7 @@ impl OpenFlags {
         }
     }
 
-    /// Reads `flags`; absent means `r`.
+    /// Parses `flags`; absent means `r`.
     pub fn parse(flags: Option<&Value>) -> Result<Self, HostcallError> {
         match flags {
             None | Some(Value::Null) => Ok(Self { read: true, ..Self::default() }),
@@ -533,8 +533,8 @@ impl OpenFlags {
         })
     }
 
-    /// Whether opening or using the handle can change anything: truncating and creating count,
-    /// also on a handle that only reads.
+    /// Returns whether opening or using the handle can change anything: truncating and creating count, also on a handle that only
+    /// reads.
     pub fn writes(self) -> bool {
         self.write || self.append || self.create || self.truncate
     }
@@ -569,7 +569,7 @@ fn program(params: &Map<String, Value>) -> Result<Subject<'_>, HostcallError> {
     Ok(Subject::Program { command, args, cwd, given })
 }
 
-/// What a program is given beside its arguments. Input that it runs is unknown here: see [`derive_call`].
+/// Reads environment and input of a program. Whether the input is code is unknown here: see [`derive_call`].
 fn given<'a>(params: &'a Map<String, Value>, command: &str, args: &[&str]) -> Result<Given<'a>, HostcallError> {
     let mut variables = Vec::new();
     match params.get("env") {
@@ -595,7 +595,7 @@ fn given<'a>(params: &'a Map<String, Value>, command: &str, args: &[&str]) -> Re
     Ok(Given { variables, is_inherited, input })
 }
 
-/// [`derive()`] for a call, whose attachments hold what a program is to run.
+/// Derives like [`derive()`] for a whole call, whose attachments hold the input that a program runs.
 pub fn derive_call(call: &HostCall) -> Result<Required<'_>, HostcallError> {
     let mut required = derive(&call.method, &call.params)?;
     if let Subject::Program { given: Given { input: input @ Input::Later, .. }, .. } = &mut required.subject {
@@ -612,7 +612,7 @@ pub fn derive_call(call: &HostCall) -> Result<Required<'_>, HostcallError> {
     Ok(required)
 }
 
-/// What an editor of an extension says in the person's place: it may be anything that a person can say.
+/// Derives text that an extension's editor submits for the user: it may be anything that a user can submit.
 fn said(params: &Map<String, Value>) -> Derived<'_> {
     let line = text("ui", params, "text")?.trim();
     Ok(match line.strip_prefix('!') {
@@ -632,39 +632,39 @@ fn host(params: &Map<String, Value>) -> Result<Subject<'static>, HostcallError> 
     let looks_up = match params.get("op") {
         None | Some(Value::Null) => false,
         Some(Value::String(op)) if HTTP_OPS_ON_A_REQUEST.contains(&op.as_str()) => return Ok(Subject::Handle),
-        // Decided as a request would be: what is asked for leaves this machine, too.
+        // Decided like a request, because the queried name leaves this machine.
         Some(Value::String(op)) if op == "lookup" => true,
         Some(_) => return Err(unknown_op("http", text("http", params, "op")?)),
     };
     let target = HttpTarget::parse(text("http", params, "url")?)?;
-    // That this machine is this machine asks no name server, and connects to nothing: there is nothing to decide. A question
-    // about it would be one about no server in particular, and its answer one about all.
+    // Looking up the own machine queries no name server and connects to nothing, so there is nothing to decide. A prompt would
+    // name no particular server, and its answer would cover all of them.
     if looks_up && crate::scope::is_near(&target.host) {
         return Ok(Subject::Handle);
     }
     Ok(Subject::Host { scheme: target.scheme, host: target.host, port: target.port })
 }
 
-/// What an URL points to, once it is one that extensions may use.
+/// The target of a URL that extensions may use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpTarget {
     /// `http` or `https`.
     pub scheme: &'static str,
-    /// Lower case, without a trailing dot.
+    /// Host, lower case, without a trailing dot.
     pub host: String,
-    /// Always explicit.
+    /// Port; the scheme's default is filled in.
     pub port: u16,
 }
 
 impl HttpTarget {
-    /// Parses an URL: `http` or `https`, a host, no user information.
+    /// Parses a URL: `http` or `https`, with a host, without user information.
     pub fn parse(url: &str) -> Result<Self, HostcallError> {
         let parsed =
             url::Url::parse(url).map_err(|error| HostcallError::invalid("url", format!("http: {error}: {url:?}")))?;
         Self::of(&parsed)
     }
 
-    /// The same for an URL that is parsed already.
+    /// Returns the target of a parsed URL.
     pub fn of(url: &url::Url) -> Result<Self, HostcallError> {
         let scheme = match url.scheme() {
             "http" => "http",
@@ -686,8 +686,7 @@ impl HttpTarget {
     }
 }
 
-/// A star is no character of any server's name, although URLs take it. In a grant it means others, and what a person
-/// allows becomes one.
+/// Refuses `*` in a host, which URLs accept. In a grant it is a wildcard, and a user's answer becomes a grant.
 fn no_pattern(method: &str, host: &str) -> Result<(), HostcallError> {
     if host.contains('*') && pijs_protocol::guard!(GateStar) {
         return Err(HostcallError::invalid("url", format!("{method}: {host:?} is no host's name")));
@@ -695,7 +694,7 @@ fn no_pattern(method: &str, host: &str) -> Result<(), HostcallError> {
     Ok(())
 }
 
-/// A star is no character of a target: in a grant it means all tools of a server.
+/// Refuses `*` in a target: in a grant it is a wildcard over a server's tools.
 fn mcp(params: &Map<String, Value>) -> Result<Subject<'_>, HostcallError> {
     let op = text("mcp", params, "op")?;
     let Some((_, fixed)) = MCP_OPS.iter().find(|(name, _)| *name == op) else { return Err(unknown_op("mcp", op)) };
@@ -712,7 +711,7 @@ fn mcp(params: &Map<String, Value>) -> Result<Subject<'_>, HostcallError> {
 fn code(params: &Map<String, Value>) -> Derived<'_> {
     let bytes = params.get("bytes").and_then(Value::as_u64);
     let bytes = bytes.ok_or_else(|| HostcallError::invalid("schema", "module: `bytes` is not a length"))?;
-    // A text of no file has no path.
+    // Text has no path.
     let path = if params.contains_key("path") { text("module", params, "path")? } else { "" };
     let subject = Subject::Code { path, bytes, digest: text("module", params, "digest")? };
     Ok((if guard!(GateEval) { "eval" } else { "module" }, subject))
@@ -733,8 +732,8 @@ fn names(params: &Map<String, Value>) -> Result<Subject<'_>, HostcallError> {
     Ok(Subject::Names(names))
 }
 
-/// `docs/spec/hostcalls.md`, Derivation: `read grep find ls` read, `write edit` write, `bash` is exec, all
-/// others need `tool`.
+/// Derives a tool call as in `docs/spec/hostcalls.md`, Derivation: `read grep find ls` read, `write edit` write, `bash` is exec,
+/// all others need `tool`.
 fn tool(params: &Map<String, Value>) -> Derived<'_> {
     let name = text("tool", params, "name")?;
     let empty = &Value::Null;
@@ -749,7 +748,7 @@ fn tool(params: &Map<String, Value>) -> Derived<'_> {
         "read" => ("read", path(Access::Read, "")),
         "grep" | "find" | "ls" => ("read", path(Access::Read, ".")),
         "write" => ("write", path(Access::Write, "")),
-        // It looks for what it replaces.
+        // An edit searches for the text that it replaces.
         "edit" => ("write", Subject::Paths(used(Access::Write, ""), Some(used(Access::Read, "")))),
         "bash" => {
             let command = member("command").unwrap_or_default();
@@ -783,8 +782,8 @@ fn session(params: &Map<String, Value>) -> Result<&'static str, HostcallError> {
     }
 }
 
-/// What an entry needs that is more than a message: it says what the model is told of others' words, or of its prompt, or
-/// which model the session goes on with.
+/// Returns the extra capability of an entry that is more than a message: it changes the summary, the context or the prompt of the
+/// model, or selects the session's model.
 fn appended(entry: Option<&Value>) -> Option<&'static str> {
     let entry = entry?;
     match entry.get("type")?.as_str()? {
@@ -797,7 +796,7 @@ fn appended(entry: Option<&Value>) -> Option<&'static str> {
     }
 }
 
-/// A member of parameters. The operation is the first one in nearly every call, and is asked for again and again.
+/// Returns a member of parameters. Fast for `op`, which is the first member of nearly every call and read often.
 pub(crate) fn member<'a>(params: &'a Map<String, Value>, key: &str) -> Option<&'a Value> {
     match params.iter().next() {
         Some((first, value)) if first == key => Some(value),

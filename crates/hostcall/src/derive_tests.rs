@@ -43,7 +43,7 @@ fn every_file_verb_derives_and_the_writing_ones_need_write() {
     assert_eq!(capability("fs", json!({"op": "chown", "path": "a"})), Err("schema".into()));
 }
 
-/// `fixtures/gate/derivation/*.toml`: calls, what each needs, and whose content it reads.
+/// Runs `fixtures/gate/derivation/*.toml`: calls, the capability each needs, and the path whose content it reads.
 #[test]
 fn calls_need_what_is_written_beside_them() {
     let mut failures = Vec::new();
@@ -113,7 +113,7 @@ fn in_words(required: Result<Required<'_>, HostcallError>) -> String {
     format!("{capability}: {what}")
 }
 
-/// The names are those of Node's documentation (`fs`, file system flags), the bits Linux' own.
+/// The names are those of Node's documentation (`fs`, file system flags), the bits those of Linux.
 #[test]
 fn flags_of_open_mean_what_they_mean_in_node() {
     let set = |flags: OpenFlags| {
@@ -149,7 +149,7 @@ fn flags_of_open_mean_what_they_mean_in_node() {
         (json!(1), "write"),
         (json!(2), "read write"),
         (json!(0o100), "read create"),
-        // Without making a file there is none to be exclusive about.
+        // Without creation, exclusiveness has no effect.
         (json!(0o200), "read"),
         (json!(0o300), "read create exclusive"),
         (json!(0o400), "read"),
@@ -164,7 +164,7 @@ fn flags_of_open_mean_what_they_mean_in_node() {
     ] {
         assert_eq!(parse(flags.clone()), Ok(expected.to_owned()), "{flags}");
     }
-    // `O_DIRECT`, `O_PATH`, and a temporary file without a name are none of Node's constants.
+    // Node has no constants for `O_DIRECT`, `O_PATH`, and temporary files without a name.
     for flags in [
         json!("q"),
         json!("rx"),

@@ -1,9 +1,8 @@
-//! The one road from a call to its connector.
+//! The dispatcher, which takes every call to its connector.
 //!
-//! In this order, for synchronous and asynchronous calls alike: shape and size, uniqueness of
-//! the id, derivation, comparison with the claimed capability, the decision, the ledger, the
-//! connector, the end in the ledger. A refusal is an ordinary result; nothing here panics on
-//! what an extension sends.
+//! Synchronous and asynchronous calls pass through the steps in this order: shape and size, uniqueness of the id, derivation,
+//! comparison with the claimed capability, the decision, the ledger, the connector, the end in the ledger. A refusal is an
+//! ordinary result; no input of an extension causes a panic.
 
 mod build_record;
 
@@ -28,16 +27,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
-/// What waits for a person.
+/// Ops of `ui` that wait for the user.
 const DIALOGS: &[&str] = &["select", "confirm", "input", "editor", "custom"];
-/// In which dialogs are counted.
+/// Period of the limit on dialogs.
 const DIALOG_WINDOW_US: u64 = 60_000_000;
 
-/// Methods whose synchronous form neither waits nor works for long: there is nothing to cancel. What is shown is shown
-/// at once; a dialog's answer comes by another call.
+/// Methods whose synchronous form neither blocks nor computes for long, so there is nothing to cancel. UI output is immediate; a
+/// dialog's answer arrives through another call.
 const AT_ONCE: [&str; 6] = ["session", "env", "log", "events", "tools", "ui"];
 
-/// Longest call id and cancel token.
+/// Longest call id and cancel token, in bytes.
 const LONGEST_ID: usize = 128;
 
 /// Dispatches calls of all extensions of a session. Cheap to clone.
@@ -52,27 +51,27 @@ struct Inner {
     ledger: Ledger,
     quotas: Quotas,
     timer: Arc<dyn Timer>,
-    /// The ledger's word for a method that nobody serves.
+    /// Name in the ledger of a method without a connector.
     unknown: Method,
     in_flight: Mutex<BTreeMap<ExtensionId, BTreeMap<CallId, Arc<Flight>>>>,
-    /// When each extension opened its latest dialogs.
+    /// Times of the latest dialogs of each extension.
     dialogs: Mutex<BTreeMap<ExtensionId, VecDeque<u64>>>,
-    /// Synchronous calls that run: what they started ends with their extension.
+    /// Running synchronous calls, which are cancelled when their extension ends.
     waiting: Mutex<Vec<Running>>,
-    /// Of calls that nobody can cancel.
+    /// Token of calls that cannot be cancelled.
     never: CancelToken,
     untaken: Untaken,
     completion_order: CompletionOrder,
 }
 
-/// A synchronous call that runs.
+/// A running synchronous call.
 struct Running {
     number: u64,
     profile: Arc<Profile>,
     cancel: CancelToken,
 }
 
-/// Somebody waits for a synchronous call.
+/// Registers a synchronous call while it runs.
 struct Waiting<'a> {
     inner: &'a Inner,
     number: u64,
@@ -85,8 +84,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// Builds a [`Dispatcher`]. Starts without connectors: a method nobody serves is
-/// `invalid_request`.
+/// Builds a [`Dispatcher`]. Starts without connectors: a method without a connector is `invalid_request`.
 pub struct DispatcherBuilder {
     connectors: BTreeMap<Method, Arc<dyn Connector>>,
     gate: Gate,
@@ -96,28 +94,28 @@ pub struct DispatcherBuilder {
 }
 
 impl DispatcherBuilder {
-    /// Serves a method; a later connector for the same method replaces the earlier.
+    /// Registers a connector for a method; a later one replaces an earlier one.
     #[must_use]
     pub fn connector(mut self, method: impl Into<Method>, connector: Arc<dyn Connector>) -> Self {
         self.connectors.insert(method.into(), connector);
         self
     }
 
-    /// Serves several methods.
+    /// Registers connectors for several methods.
     #[must_use]
     pub fn connectors(mut self, connectors: impl IntoIterator<Item = (String, Arc<dyn Connector>)>) -> Self {
         self.connectors.extend(connectors.into_iter().map(|(method, connector)| (method.into(), connector)));
         self
     }
 
-    /// Limits of each extension.
+    /// Sets the limits of each extension.
     #[must_use]
     pub fn quotas(mut self, quotas: Quotas) -> Self {
         self.quotas = quotas;
         self
     }
 
-    /// The dispatcher.
+    /// Builds the dispatcher.
     pub fn build(self) -> Dispatcher {
         let Self { connectors, gate, ledger, quotas, timer } = self;
         let inner = Inner {
@@ -138,7 +136,7 @@ impl DispatcherBuilder {
     }
 }
 
-/// A call that passed every check but the connector.
+/// A call that passed every check before the connector.
 struct Admitted {
     connector: Arc<dyn Connector>,
     decision: Decision,
@@ -146,17 +144,17 @@ struct Admitted {
 }
 
 impl Dispatcher {
-    /// A dispatcher for one session.
+    /// Returns a builder for the dispatcher of one session.
     pub fn builder(gate: Gate, ledger: Ledger, timer: Arc<dyn Timer>) -> DispatcherBuilder {
         DispatcherBuilder { connectors: BTreeMap::new(), gate, ledger, quotas: Quotas::default(), timer }
     }
 
-    /// The gate, for grants and for capabilities that are no hostcalls.
+    /// Returns the gate, for grants and for capabilities that are no hostcalls.
     pub fn gate(&self) -> &Gate {
         &self.inner.gate
     }
 
-    /// The ledger, for events that are no hostcalls and for [`Ledger::flush`] at the end of a turn.
+    /// Returns the ledger, for events that are no hostcalls and for [`Ledger::flush`] at the end of a turn.
     pub fn ledger(&self) -> &Ledger {
         &self.inner.ledger
     }
@@ -166,7 +164,7 @@ impl Dispatcher {
         self.call_sync_until(caller, call).0
     }
 
-    /// The same, and when it ended.
+    /// Runs a synchronous call; returns its result and the time of its end.
     pub fn call_sync_until(&self, caller: &Caller, call: HostCall) -> (HostResult, Now) {
         let inner = &*self.inner;
         let (opened, required) = inner.open(&call);
@@ -211,8 +209,8 @@ impl Dispatcher {
         (result, ended)
     }
 
-    /// Whether a synchronous call may take longer than a look at a disk: a program runs, a server or a person is
-    /// asked, time passes. A host with other things to do gives such a call a thread of its own.
+    /// Returns whether a synchronous call may block for longer than a disk access: on a program, a server, the user, or a timer.
+    /// A host with other work gives such a call a thread of its own.
     pub fn may_wait(&self, caller: &Caller, call: &HostCall) -> bool {
         call.method != "fs" && !AT_ONCE.contains(&call.method.as_str())
             || takes_long(call)
@@ -221,9 +219,9 @@ impl Dispatcher {
             })
     }
 
-    /// Starts an asynchronous call, and goes on with it as far as it goes without waiting: what needs no person is decided
-    /// and recorded before this returns, and its connector is at work or done. The end is recorded and answered exactly
-    /// once, also when the future is dropped; `results` takes pieces of the answer, and what does not come at once.
+    /// Starts an asynchronous call, and runs it until it would block: a call that needs no prompt is decided and recorded before
+    /// this returns, and its connector has started or finished. The end is recorded and answered exactly once, also when the
+    /// future is dropped; `results` takes chunks of the answer, and the result if it is not immediate.
     pub fn call(
         &self,
         caller: &Caller,
@@ -242,7 +240,7 @@ impl Dispatcher {
         });
         let decided = match judged {
             Ok(Ok(judged)) => inner.begin(caller, &call, &opened, Ok(judged)).map(Ok),
-            // A person is asked when the future runs, and the call begins in the ledger with the answer.
+            // The prompt runs with the future, and the call is recorded after the answer.
             Ok(Err(connector)) => Ok(Err(connector)),
             Err(error) => inner.begin(caller, &call, &opened, Err(error)).map(Ok),
         };
@@ -289,7 +287,7 @@ impl Dispatcher {
         }
     }
 
-    /// What is left of a call for which somebody has to wait.
+    /// Continues a call that has to wait.
     fn go_on(&self, flight: &Arc<Flight>, begun: Begun) -> Called {
         self.inner.register(flight);
         let forget = Arc::downgrade(&self.inner);
@@ -309,7 +307,7 @@ impl Dispatcher {
         }))
     }
 
-    /// Cancels a call by its id or its cancel token; unknown ones are ignored.
+    /// Cancels a call by its id or its cancel token; ignores unknown ones.
     pub fn cancel(&self, extension: &ExtensionId, call_id: &CallId) {
         let in_flight = self.inner.in_flight();
         let Some(calls) = in_flight.get(extension) else { return };
@@ -320,12 +318,12 @@ impl Dispatcher {
         }
     }
 
-    /// The extension's realm is gone: every call in flight is cancelled and answered once, with `why`, and
-    /// connectors close what it left open.
+    /// Ends all calls of an extension whose realm has ended: each call in flight is cancelled and answered once, with `why`, and
+    /// connectors release its resources.
     pub fn end_extension(&self, extension: &ExtensionId, why: &HostcallError) {
         let calls = self.inner.in_flight().remove(extension).unwrap_or_default();
         for flight in calls.into_values() {
-            // Ended before it is cancelled: the first end is the one that is told.
+            // Ended before it is cancelled: the first end is the recorded one.
             flight.end(Err(why.clone()));
             flight.cancel.cancel();
         }
@@ -338,7 +336,7 @@ impl Dispatcher {
         }
     }
 
-    /// How many calls of an extension are in flight.
+    /// Returns the number of calls of an extension that are in flight.
     pub fn in_flight(&self, extension: &ExtensionId) -> usize {
         self.inner.in_flight().get(extension).map_or(0, BTreeMap::len)
     }
@@ -353,7 +351,7 @@ impl Inner {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes note of a synchronous call that begins.
+    /// Registers a synchronous call until the guard is dropped.
     fn wait(&self, profile: &Arc<Profile>) -> Waiting<'_> {
         let cancel = CancelToken::new();
         let mut waiting = self.waiting();
@@ -362,13 +360,13 @@ impl Inner {
         Waiting { inner: self, number, cancel }
     }
 
-    /// Time, id and hash of a call, and what it needs, before anything is judged.
+    /// Determines time, id and hash of a call, and the capability it needs, before any decision.
     fn open<'a>(&self, call: &'a HostCall) -> (Opened, Result<Required<'a>, HostcallError>) {
         let now = self.timer.now();
         let size = self.quotas.check(&call.params, &call.bytes);
         let params_hash = size.is_ok().then(|| self.ledger.hash_params(call));
         let id = call.call_id.as_str();
-        // Not longer than an id may be: it goes into every line.
+        // Truncated to the limit, because the id goes into every line.
         let call_id =
             if id.len() <= LONGEST_ID { call.call_id.clone() } else { id[..id.floor_char_boundary(LONGEST_ID)].into() };
         let served = self.connectors.get_key_value(call.method.as_str());
@@ -382,7 +380,7 @@ impl Inner {
         (Opened { now, facts, size, connector: served.map(|(_, connector)| Arc::clone(connector)) }, required)
     }
 
-    /// Everything that makes a call well-formed.
+    /// Checks that a call is well-formed and within its quotas.
     fn admit<'a>(
         &self,
         caller: &Caller,
@@ -419,7 +417,7 @@ impl Inner {
         Ok((connector, required))
     }
 
-    /// Counts what takes a person's attention: an extension cannot wear it out with dialogs.
+    /// Counts dialogs, so that an extension cannot exhaust the user with them.
     fn dialog(&self, caller: &Caller, call: &HostCall, now: Now) -> Result<(), HostcallError> {
         let is_dialog = || DIALOGS.contains(&op(call));
         if call.method != "ui" || !is_dialog() || !guard!(QuotaDialogs) {
@@ -435,7 +433,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Writes down what was decided and that the call begins; a refusal becomes the error the extension gets.
+    /// Records the decision and the start of the call; turns a refusal into the error for the extension.
     fn begin(
         &self,
         caller: &Caller,
@@ -467,7 +465,7 @@ impl Inner {
         }
     }
 
-    /// What a decided call shows about its extension.
+    /// Records the evidence that a decided call gives about its extension.
     fn learn(&self, caller: &Caller, call: &HostCall, required: &Required<'_>, decision: &Decision) {
         if let Some(path) = content_read(&call.method, &call.params).filter(|_| decision.allowed) {
             self.gate.note_read(caller.extension(), path);
@@ -476,7 +474,7 @@ impl Inner {
             self.gate.note_outside(caller.extension());
         }
         if let (Subject::Code { path, .. }, true) = (&required.subject, decision.allowed) {
-            // From now on it is code of the extension, which others do not change.
+            // From now on the file is code of the extension, which others may not change.
             let file = std::fs::canonicalize(path).ok().filter(|file| file.is_file());
             self.gate.add_code(caller.extension(), file);
         }
@@ -492,8 +490,8 @@ impl Inner {
         }
     }
 
-    /// What changes the world is on the ledger's sink before it begins; without a ledger, strict
-    /// mode does not let it happen.
+    /// Writes a call with external effects to the ledger's sink before it begins; in strict mode, a ledger failure refuses the
+    /// call.
     fn ledger_first(&self, decision: &Decision) -> Result<(), HostcallError> {
         if FREE.contains(&decision.capability) || matches!(decision.capability, "read" | "env") {
             return Ok(());
@@ -504,7 +502,7 @@ impl Inner {
         }
     }
 
-    /// Whether another call may be in flight.
+    /// Checks that the extension may have another call in flight.
     fn has_room(&self, flight: &Flight) -> Result<(), HostcallError> {
         let in_flight = self.in_flight();
         let Some(calls) = in_flight.get(flight.caller.extension()) else { return Ok(()) };
@@ -534,7 +532,7 @@ impl Inner {
         let mut in_flight = self.in_flight();
         let extension = flight.caller.extension();
         if let Some(calls) = in_flight.get_mut(extension) {
-            // A refused duplicate must not take the original out.
+            // A refused duplicate must not remove the original.
             if calls.get(&flight.call_id).is_some_and(|known| std::ptr::eq(&**known, flight)) {
                 calls.remove(&flight.call_id);
             }
@@ -544,7 +542,7 @@ impl Inner {
         }
     }
 
-    /// Has the connector begin.
+    /// Starts the connector.
     fn work(
         &self,
         flight: &Arc<Flight>,
@@ -610,54 +608,54 @@ impl Inner {
             outcome = work => outcome,
             () = expiry => Err(deadline(&flight.facts.method, timeout_ms.unwrap_or_default())),
         };
-        // Whatever still runs on another thread learns that nobody waits for it.
+        // Work that continues on another thread learns that its result is not needed.
         flight.cancel.cancel();
         outcome
     }
 }
 
-/// What is known about a call before it is judged.
+/// Facts about a call before its decision.
 struct Opened {
     now: Now,
     facts: CallFacts,
-    /// Of parameters and attachments, in bytes.
+    /// Size of parameters and attachments, in bytes.
     size: Result<usize, HostcallError>,
-    /// Who serves the method.
+    /// The connector of the method.
     connector: Option<Arc<dyn Connector>>,
 }
 
-/// A call about which the gate, or a person, has said yes or no.
+/// A call that the gate, or the user, has decided.
 struct Judged<'a> {
     connector: Arc<dyn Connector>,
     required: Required<'a>,
     decision: Decision,
     permit: Permit,
-    /// When that was.
+    /// Time of the decision.
     at: Now,
 }
 
-/// How far a call is for which somebody has to wait.
+/// The progress of a call that has to wait.
 enum Begun {
-    /// A person is to be asked.
+    /// The user has to be prompted.
     Asks(Box<Asking>),
-    /// Its extension is to take what it was answered before.
+    /// The extension has to take earlier results first.
     Waits(Box<(HostCall, Admitted)>),
     Works(Working),
 }
 
-/// A call about which a person is to be asked.
+/// A call that waits for a prompt.
 struct Asking {
     connector: Arc<dyn Connector>,
     call: HostCall,
     opened: Opened,
 }
 
-/// The `op` of a call; empty without one.
+/// Returns the `op` of a call; empty without one.
 fn op(call: &HostCall) -> &str {
     member(&call.params, "op").and_then(serde_json::Value::as_str).unwrap_or_default()
 }
 
-/// Whether a call takes as long as a file, or a folder with all below it, is large. Such ones mind their cancel token.
+/// Returns whether the duration of a call depends on the size of a file or a folder tree. Such calls check their cancel token.
 fn takes_long(call: &HostCall) -> bool {
     let is_recursive = || call.params.get("recursive").and_then(serde_json::Value::as_bool) == Some(true);
     call.method == "fs"
@@ -668,12 +666,12 @@ fn takes_long(call: &HostCall) -> bool {
         }
 }
 
-/// Whether the result of a call waits for those of the file-system calls that its extension made before.
+/// Returns whether the result of a call is withheld until earlier file-system calls of its extension have ended.
 fn ends_in_order(call: &HostCall) -> bool {
     call.method == "fs" && op(call) != "watch" && !takes_long(call)
 }
 
-/// Cancels a synchronous call when its time is up, unless it is dropped before.
+/// Cancels a synchronous call at its deadline, unless it is dropped before.
 struct Limit {
     _ends: std::sync::mpsc::Sender<()>,
 }

@@ -11,7 +11,7 @@ use pijs_protocol::{Capability, ErrorCode, Termination};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Does what `params.do` says; counts how often it was reached.
+/// Behaves as `params.do` says; counts its calls.
 #[derive(Default)]
 struct Probe(AtomicUsize);
 
@@ -120,7 +120,7 @@ impl World {
         std::mem::take(&mut *results)
     }
 
-    /// Every start has exactly one end, and the chain holds.
+    /// Checks that every start has exactly one end, and that the chain verifies.
     fn ends(&self) -> Vec<Value> {
         self.dispatcher.ledger().flush().unwrap();
         verify(&*self.sink.bytes()).unwrap();
@@ -297,7 +297,7 @@ fn what_takes_as_long_as_a_file_is_large_has_a_thread_and_a_limit() {
     }
 }
 
-/// The order in which these calls of one extension end, which all begin at once: id, `op`, what the connector does.
+/// Returns the order in which calls of one extension end that all begin at once; each is id, `op`, and the connector's behaviour.
 async fn order_of_ends(calls: &[(&str, &str, &str)]) -> Vec<String> {
     let world = world(Mode::Permissive, &[], &[]);
     let ended = Arc::new(Mutex::new(Vec::new()));
@@ -325,9 +325,9 @@ async fn order_of_ends(calls: &[(&str, &str, &str)]) -> Vec<String> {
 async fn file_system_calls_end_in_the_order_in_which_they_began() {
     let in_order = order_of_ends(&[("a", "readFile", "late"), ("b", "stat", "at once"), ("c", "access", "panic")]);
     assert_eq!(in_order.await, ["a", "b", "c"]);
-    // What takes as long as its data is large holds up nobody.
+    // A call whose duration depends on its data delays no other.
     assert_eq!(order_of_ends(&[("a", "copyFile", "late"), ("b", "stat", "at once")]).await, ["b", "a"]);
-    // The end of a call lets the next one end, whatever it is.
+    // The end of a call releases the next one, whatever its outcome.
     assert_eq!(order_of_ends(&[("a", "readFile", "hang"), ("b", "stat", "at once")]).await, ["a", "b"]);
 }
 
@@ -353,7 +353,7 @@ async fn a_dropped_call_and_an_ended_extension_are_answered_once() {
     let Called::Running(b) = b else { panic!("it hangs") };
     b.await;
     drop(c);
-    // Dropped by its caller; ended with the realm.
+    // The first was dropped by its caller, the others ended with the realm.
     assert_eq!(*seen.lock().unwrap(), ["a cancelled", "b worker_crash", "c worker_crash"]);
     assert_eq!(world.ends().len(), 3);
 }
@@ -374,7 +374,7 @@ fn what_needs_no_waiting_has_ended_when_it_is_made() {
     assert_eq!(ended(make("a", "nothing")).output, json!({"ok": true}));
     assert_eq!(reason(&ended(make("b", "panic"))), "invariant");
     assert_eq!(sent.lock().unwrap().len(), 0, "an end that is returned is not sent");
-    // Its pieces came before.
+    // Its other chunks came before.
     let last = ended(make("c", "stream")).chunk.expect("the last of them");
     assert_eq!((last.index, last.is_last, sent.lock().unwrap().len()), (3, true, 3));
     assert_eq!(world.dispatcher.in_flight(world.caller.extension()), 0);
@@ -467,7 +467,7 @@ fn the_ledger_holds_hashes_and_no_parameters() {
     }
 }
 
-/// Takes lines until it is full.
+/// Accepts lines until it is full.
 struct Full(std::sync::atomic::AtomicBool, Arc<MemorySink>);
 
 impl crate::ledger::LedgerSink for Full {
@@ -497,14 +497,14 @@ fn without_a_ledger_strict_does_nothing_that_would_have_to_be_recorded_and_the_o
         }
         let reached = probe.0.load(Ordering::Relaxed);
         assert_eq!(reached, usize::from(mode != Mode::Strict));
-        // More than is kept: what is dropped is counted.
+        // More than the ledger buffers: dropped records are counted.
         let data = serde_json::Map::from_iter([("x".to_owned(), json!("y".repeat(60_000)))]);
         for n in 0..100 {
             let now = Now { epoch_ms: 0, elapsed_us: n };
             dispatcher.ledger().event(now, &caller, pijs_protocol::log::Level::Info, "big", "", data.clone());
             let _ = dispatcher.ledger().flush();
         }
-        // Space is back.
+        // Space is available again.
         sink.0.store(false, Ordering::Relaxed);
         assert!(!exec("b").is_error, "{mode:?}");
         dispatcher.ledger().flush().unwrap();
@@ -527,7 +527,7 @@ fn a_file_that_was_compiled_at_run_time_is_code_that_others_do_not_change() {
     let world = world(Mode::Strict, &[Grant::any("g", "eval"), Grant::any("w", "write")], &[]);
     let other = Caller::new(Arc::new(Profile::new("path:/y")));
     world.dispatcher.gate().set_grants(&other.profile, &[Grant::any("w", "write")], Evidence::default()).unwrap();
-    // Any file that is there.
+    // Any existing file.
     let file = std::env::current_exe().unwrap().canonicalize().unwrap();
     let write = |caller: &Caller, id: &str| {
         let params = json!({ "op": "writeFile", "path": file, "data": "x" });

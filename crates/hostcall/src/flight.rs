@@ -1,8 +1,7 @@
-//! One asynchronous call on its way: numbered chunks, one end.
+//! An asynchronous call in flight: numbered chunks, one end.
 //!
-//! States: *open*, any number of chunks, *ended*. Whoever ends it first (the connector, the
-//! deadline, a cancellation, the end of the extension, the drop of its future) is the one that
-//! is recorded and answered; everybody later finds it ended.
+//! States: *open*, with any number of chunks, then *ended*. Of all events that can end it (the connector, the deadline, a
+//! cancellation, the end of the extension, the drop of its future) the first is recorded and answered; later ones have no effect.
 
 use crate::completion_order::{InOrder, Release};
 use crate::connector::{BoxFuture, Caller, CancelToken, ChunkSink, Connector, Output, Request, cancelled};
@@ -17,14 +16,14 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-/// Where results of an asynchronous call go.
+/// Receives the results of an asynchronous call.
 pub(crate) type Results = Box<dyn Fn(HostResult, Held) + Send + Sync>;
 
-/// One call from its decision to its end. Its thirteen fields do not change; what does is its [`Progress`].
+/// One call from its decision to its end. Its thirteen fields do not change; its [`Progress`] does.
 pub(crate) struct Flight {
     pub(crate) caller: Caller,
     pub(crate) call_id: CallId,
-    /// As the ledger names the call.
+    /// Facts about the call for the ledger.
     pub(crate) facts: CallFacts,
     pub(crate) cancel: CancelToken,
     pub(crate) cancel_token: Option<String>,
@@ -32,11 +31,11 @@ pub(crate) struct Flight {
     pub(crate) ledger: Ledger,
     pub(crate) timer: Arc<dyn Timer>,
     pub(crate) quotas: Quotas,
-    /// Of what the call carries.
+    /// Size of parameters and attachments, in bytes.
     pub(crate) size: usize,
     pub(crate) results: Results,
     pub(crate) progress: Mutex<Progress>,
-    /// What its extension has not taken yet.
+    /// Results that its extension has not taken yet.
     pub(crate) pile: Arc<Pile>,
 }
 
@@ -45,17 +44,17 @@ pub(crate) struct Progress {
     next_chunk: u32,
     sent_bytes: usize,
     ended: bool,
-    /// Of a call whose successor waits for its end.
+    /// Set for a call whose successor waits for its end.
     release: Option<Release>,
 }
 
 impl Flight {
-    /// Keeps what lets the next call end, until this one has.
+    /// Stores the release of the next call until this one ends.
     pub(crate) fn hold(&self, release: Release) {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner).release = Some(release);
     }
 
-    /// Sends a chunk that is not the last one.
+    /// Sends a chunk other than the last one.
     pub(crate) fn chunk(&self, chunk: Output) -> Result<(), HostcallError> {
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         if progress.ended || self.cancel.is_cancelled() {
@@ -64,7 +63,7 @@ impl Flight {
         progress.sent_bytes += self.quotas.check_answer(&chunk, progress.sent_bytes)?;
         let index = progress.next_chunk;
         progress.next_chunk += 1;
-        // Sent under the lock: the order of chunks is the order of their numbers.
+        // Sent under the lock, so that chunks arrive in the order of their numbers.
         self.send(HostResult {
             call_id: self.call_id.clone(),
             output: chunk.value,
@@ -76,7 +75,7 @@ impl Flight {
         Ok(())
     }
 
-    /// Waits until its realm has taken enough of what came before.
+    /// Waits until the realm has taken enough of the earlier results.
     pub(crate) async fn ready(&self) {
         self.pile.streams(self.quotas.stream_bytes, &self.cancel).await;
     }
@@ -91,7 +90,7 @@ impl Flight {
         self.end_with(|| outcome, |result| self.send(result));
     }
 
-    /// Ends a call that came to its end before anybody could wait for it: the last result is returned and not sent.
+    /// Ends a call that finished before its future was polled: returns the last result instead of sending it.
     pub(crate) fn end_at_once(&self, outcome: Result<Output, HostcallError>) -> Option<(HostResult, Held)> {
         self.end_with(
             || outcome,
@@ -102,7 +101,8 @@ impl Flight {
         )
     }
 
-    /// `None` when it had ended before. What `pass_on` does is done under the lock: nothing comes after the last result.
+    /// Ends the call; returns `None` when it had ended before. Runs `pass_on` under the lock, so that nothing follows the last
+    /// result.
     fn end_with<T>(
         &self,
         outcome: impl FnOnce() -> Result<Output, HostcallError>,
@@ -138,22 +138,23 @@ impl Flight {
     }
 }
 
-/// `details.reason` of an error, for the ledger.
+/// Returns `details.reason` of an error, for the ledger.
 pub(crate) fn reason_of(error: &HostcallError) -> Option<Arc<str>> {
     error.details.get("reason").and_then(|reason| reason.as_str()).map(Arc::from)
 }
 
-/// What became of an asynchronous call when it was made.
+/// The state of an asynchronous call after its start.
 #[expect(clippy::large_enum_variant, reason = "taken apart where it is made")]
 pub enum Called {
-    /// It has ended, with this result: `results` does not get it. It counts as untaken until the other part is dropped.
+    /// The call has ended with this result, which `results` does not get. The result counts as undelivered until the permit is
+    /// dropped.
     Ended(HostResult, Held),
-    /// The future goes on with it.
+    /// The future completes the call.
     Running(BoxFuture<'static, ()>),
 }
 
 impl Called {
-    /// What is left of it. A result that is there already goes to `ended`.
+    /// Returns the future that completes the call; passes a result that exists already to `ended`.
     pub fn rest(self, ended: impl FnOnce(HostResult, Held)) -> BoxFuture<'static, ()> {
         match self {
             Self::Ended(result, held) => {
@@ -165,23 +166,24 @@ impl Called {
     }
 }
 
-/// A call whose connector has begun.
+/// A call whose connector has started.
 pub(crate) struct Working {
     pub(crate) work: Work,
     pub(crate) timeout_ms: Option<u64>,
-    /// Until it ends.
+    /// Held until the call ends.
     pub(crate) turn: Turn,
 }
 
 impl Working {
-    /// Whether it is done already. A call that ends in order never is: how soon a thread is done is chance.
+    /// Polls for an outcome once. A call that ends in order is never ready here, because the time at which a thread finishes is
+    /// not deterministic.
     pub(crate) fn look(&mut self) -> Poll<Result<Output, HostcallError>> {
         let cx = &mut Context::from_waker(Waker::noop());
         match &mut self.work {
             Work::Unordered(work) => {
                 let outcome = Pin::new(&mut *work).poll(cx);
                 if outcome.is_ready() {
-                    // As at the end of a wait.
+                    // Cancelled as at the end of a wait.
                     work.flight.cancel.cancel();
                 }
                 outcome
@@ -194,9 +196,9 @@ impl Working {
     }
 }
 
-/// A connector at work.
+/// A running connector.
 pub(crate) enum Work {
-    /// Its outcome is the call's as soon as it is there.
+    /// Its outcome ends the call at once.
     Unordered(Contained),
     InOrder(InOrder),
 }
@@ -212,9 +214,9 @@ impl Future for Work {
     }
 }
 
-/// A connector at work, whose panic is an `internal` result of this call and nothing else.
+/// A running connector whose panic becomes an `internal` result of this call.
 pub(crate) struct Contained {
-    /// `None` when it panicked before it began.
+    /// `None` when it panicked at its start.
     work: Option<BoxFuture<'static, Result<Output, HostcallError>>>,
     flight: Arc<Flight>,
 }
@@ -240,7 +242,7 @@ impl Future for Contained {
     }
 }
 
-/// Ends a call when its future goes away before it came to an end.
+/// Ends a call whose future is dropped early.
 pub(crate) struct EndOnDrop {
     pub(crate) flight: Arc<Flight>,
     pub(crate) forget: Box<dyn Fn(&Flight) + Send + Sync>,
@@ -256,8 +258,8 @@ impl Drop for EndOnDrop {
     }
 }
 
-/// The error of a call that could not be written down. A ledger without room is a limit of this machine that the strict
-/// policy keeps to; anything else is a failure of the system.
+/// Returns the error of a call that could not be recorded. A full disk is a resource limit, which strict mode enforces; any other
+/// failure is a system error.
 pub(crate) fn unrecorded(error: &io::Error) -> HostcallError {
     let message = format!("the ledger cannot be written ({error}), and strict mode does nothing unrecorded");
     match error.kind() {
@@ -266,7 +268,7 @@ pub(crate) fn unrecorded(error: &io::Error) -> HostcallError {
     }
 }
 
-/// The error of a call during which our own code panicked.
+/// Returns the error of a call during which host code panicked.
 pub(crate) fn broken(method: &str) -> HostcallError {
     HostcallError::new(ErrorCode::Internal, format!("{method}: the connector failed; this is a bug of the host"))
         .with("reason", "invariant")

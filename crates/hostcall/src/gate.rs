@@ -1,27 +1,26 @@
-//! The decision: may this extension make this call?
+//! The gate, which decides whether an extension may make a call.
 //!
-//! [`Gate::judge`] goes down a fixed list and stops at the first line that applies:
+//! [`Gate::judge`] evaluates a fixed list of rules; the first that applies decides:
 //!
-//! 1. the deny list of the policy, or a *never* of the user, as wide as it was given ([`Never`]): denied;
-//! 2. a protected place (see [`crate::places`]): denied, in every mode;
-//! 3. what works without asking: allowed;
-//! 4. a grant of the extension that covers capability, method and subject, or reading what the extension made itself
+//! 1. the deny list of the policy, or a permanent denial of the user ([`Never`]): denied;
+//! 2. a protected path (see [`crate::places`]): denied, in every mode;
+//! 3. a call that needs no consent: allowed;
+//! 4. a grant of the extension that covers capability, method and subject, or reading a file that the extension created
 //!    ([`made`]): allowed;
 //! 5. a default capability of the policy: allowed;
 //! 6. permissive mode: allowed, with a warning in the ledger;
-//! 7. prompt mode, and somebody to ask: a question, unless it is about variables of which none is set;
+//! 7. prompt mode, with a user: a prompt, unless the call is about unset variables only;
 //! 8. otherwise: denied.
 //!
-//! One rule stands across it: after a file was read that may hold secrets, a server is talked to only with a person's
-//! consent or the capability `egress` (permissive mode aside).
+//! In addition, after an extension read a file with possible secrets, contacting a server needs a prompt or the capability
+//! `egress`, except in permissive mode.
 //!
-//! **What works without asking**, and nothing else: reading the project folder, the own package
-//! and the `.pi` folders; the variables of [`PLAIN_ENV`](crate::vocabulary::PLAIN_ENV); log, UI,
-//! own session entries, own modules, events on the bus, waiting; using a file handle that was
-//! decided when it was opened.
+//! **Without consent** work only: reading the project folder, the own package and the `.pi` folders; the variables of
+//! [`PLAIN_ENV`](crate::vocabulary::PLAIN_ENV); log, UI, own session entries, own modules, events on the bus, timers; using a file
+//! handle that was decided when it was opened.
 //!
-//! Where resolution brings up something new (a link's target, a redirect, the program a name
-//! stands for), the connector asks the [`Permit`], which goes down the same list without 7.
+//! Where resolution yields something new (a link's target, a redirect, the program of a name), the connector asks the [`Permit`],
+//! which evaluates the same list without rule 7.
 
 use crate::connector::{Caller, During, Profile};
 use crate::derive::{Access, Required, Subject, derive_call};
@@ -58,14 +57,14 @@ pub use sessions::SessionFiles;
 
 use case::Case;
 
-/// Waits for a person on behalf of a synchronous call, until the future is ready. The host provides it, since
-/// waiting is the driver's business; where it cannot wait, it drops the future.
+/// Blocks a synchronous call until a prompt's future is ready. The host provides it, because blocking is the driver's business;
+/// where it cannot block, it drops the future.
 pub type BlockOn = dyn Fn(crate::connector::BoxFuture<'_, ()>) + Send + Sync;
 
-/// Where a command of a call in this working folder leads, if anywhere; for people who are asked about it.
+/// Returns the file that a command runs in this working folder, for display in prompts.
 pub type LocateProgram = dyn Fn(&str, Option<&str>) -> Option<PathBuf> + Send + Sync;
 
-/// The lines in which an MCP server describes a tool of its own, for people who are asked about it.
+/// Returns the lines in which an MCP server describes one of its tools, for display in prompts.
 pub type DescribeMcpTool = dyn Fn(&str) -> Vec<String> + Send + Sync;
 
 /// Decides calls. Cheap to clone.
@@ -89,7 +88,7 @@ struct Inner {
     taken_in: TakenIn,
 }
 
-/// Services of the host; the setters of [`GateBuilder`] say what happens without each.
+/// Services of the host; the setters of [`GateBuilder`] document the behaviour without each.
 #[derive(Default)]
 struct Hooks {
     prompter: Option<Arc<dyn Prompter>>,
@@ -102,29 +101,29 @@ struct Hooks {
     variables: Option<BTreeSet<String>>,
 }
 
-/// Records the secrets that extensions have read.
+/// Data that extensions have taken in.
 #[derive(Default)]
 struct TakenIn {
-    /// The first file that may hold secrets and that an extension has read.
+    /// The first file with possible secrets that each extension has read.
     secrets: Mutex<BTreeMap<ExtensionId, String>>,
-    /// Extensions that have taken something in from a server or a program.
+    /// Extensions that have received data from a server or a program.
     outside: Mutex<BTreeSet<ExtensionId>>,
 }
 
-/// What one extension holds.
+/// The authority of one extension.
 #[derive(Debug, Clone, Default)]
 struct Authority {
     grants: Vec<CompiledGrant>,
-    /// What a person let the model do after messages of the extension.
+    /// Grants that a user gave for calls of the model after messages of the extension.
     vouched: Vec<CompiledGrant>,
     defaults: Vec<CompiledGrant>,
     never: Vec<Never>,
-    /// Requests beyond that, to which a person may agree at once.
+    /// Further requests of the extension, which a user may grant together.
     wanted: Vec<CapabilityRequest>,
     evidence: Evidence,
 }
 
-/// What an extension held at some moment.
+/// A snapshot of an extension's authority.
 #[derive(Debug, Clone)]
 pub struct HeldAuthority(Arc<Authority>);
 
@@ -137,21 +136,20 @@ struct CompiledGrant {
     unasked: bool,
 }
 
-/// What a user refused for good.
+/// A permanent denial by the user.
 ///
-/// A path that is refused stands for what lies below it, as a granted one does. It takes nothing away from what is
-/// allowed there for a narrower reason: *never read `/`* leaves the project readable, and *never read `/etc/x`* holds
-/// against a grant of `/etc`.
+/// A denied path includes everything below it, like a granted one. It does not override permissions with a more specific reason:
+/// *never read `/`* leaves the project readable, and *never read `/etc/x`* overrides a grant of `/etc`.
 #[derive(Debug, Clone)]
 struct Never {
     capability: Capability,
     /// `None`: the whole capability.
     scope: Option<CompiledScope>,
-    /// The answer as `pi ext grants revoke` takes it back; `None` for one that ends with the session.
+    /// The answer in the form of `pi ext grants revoke`; `None` for one that ends with the session.
     text: Option<String>,
 }
 
-/// Says whether something lies at an absolute path.
+/// Returns whether a file exists at an absolute path.
 pub type Exists = dyn Fn(&Path) -> bool + Send + Sync;
 
 /// Builds a [`Gate`].
@@ -165,29 +163,29 @@ pub struct GateBuilder {
 }
 
 impl GateBuilder {
-    /// Where sessions of the project lie, and who knows the files of this one. Without it all of them are closed.
+    /// Sets the project's session folder and the source of the session's files. Without them all session files are protected.
     #[must_use]
     pub fn sessions(mut self, folder: impl Into<PathBuf>, files: Arc<dyn SessionFiles>) -> Self {
         self.sessions = sessions::Sessions::new(folder.into(), files);
         self
     }
 
-    /// Sets the store of what extensions made; without one it is known for the session.
+    /// Sets the store of files that extensions created; without it they are known for the session only.
     #[must_use]
     pub fn made_files(mut self, kept: Arc<dyn MadeFiles>) -> Self {
         self.made = made::Made::new(kept);
         self
     }
 
-    /// Names of the environment variables that are set. A question about others alone is not asked: whatever the answer,
-    /// the extension would see that they are not set.
+    /// Sets the names of the environment variables that exist. There is no prompt about other variables only: with any answer the
+    /// extension would see that they are not set.
     #[must_use]
     pub fn variables(mut self, names: impl IntoIterator<Item = String>) -> Self {
         self.hooks.variables = Some(names.into_iter().collect());
         self
     }
 
-    /// The host's environment, which programs may be given unchanged. Names as for [`GateBuilder::variables`].
+    /// Sets the host's environment, which programs may get unchanged. Sets the names as [`GateBuilder::variables`] does.
     #[must_use]
     pub fn environment(mut self, environment: BTreeMap<String, String>) -> Self {
         self.hooks.variables = Some(environment.keys().cloned().collect());
@@ -195,50 +193,50 @@ impl GateBuilder {
         self
     }
 
-    /// Who knows which file a command stands for, so that questions can show it.
+    /// Sets the resolver of commands to files, for display in prompts.
     #[must_use]
     pub fn programs(mut self, locate: Arc<LocateProgram>) -> Self {
         self.hooks.programs = Some(locate);
         self
     }
 
-    /// Sets who knows what MCP servers say of their tools, so that questions can show it.
+    /// Sets the source of MCP tool descriptions, for display in prompts.
     #[must_use]
     pub fn mcp_tools(mut self, describe: Arc<DescribeMcpTool>) -> Self {
         self.hooks.mcp_tools = Some(describe);
         self
     }
 
-    /// Sets who knows whether something lies at a path. Nobody is asked about a call that only tells what is there
-    /// ([`Required::is_probe`]) where nothing is: the extension is refused as after a no.
+    /// Sets the check for existing files. A call that only reveals the kind of a file ([`Required::is_probe`]) does not prompt
+    /// where no file exists: it is refused as after a denial.
     #[must_use]
     pub fn exists(mut self, exists: Arc<Exists>) -> Self {
         self.hooks.exists = Some(exists);
         self
     }
 
-    /// Who answers questions; without one they are denied.
+    /// Sets the prompter; without it calls that need a prompt are denied.
     #[must_use]
     pub fn prompter(mut self, prompter: Arc<dyn Prompter>) -> Self {
         self.hooks.prompter = Some(prompter);
         self
     }
 
-    /// How a synchronous call waits for an answer; without it such a call is denied.
+    /// Sets how a synchronous call blocks on a prompt; without it such a call is denied.
     #[must_use]
     pub fn block_on(mut self, block_on: Arc<BlockOn>) -> Self {
         self.hooks.block_on = Some(block_on);
         self
     }
 
-    /// Who keeps answers that hold beyond the session; without it they hold for the session.
+    /// Sets the store of answers that outlive the session; without it they last for the session.
     #[must_use]
     pub fn memory(mut self, memory: Arc<dyn Memory>) -> Self {
         self.hooks.memory = Some(memory);
         self
     }
 
-    /// The gate.
+    /// Builds the gate.
     pub fn build(self) -> Gate {
         let host = HostVariables::new(self.environment, &self.places.agent_dir);
         Gate {
@@ -260,17 +258,17 @@ impl GateBuilder {
     }
 }
 
-/// What [`Gate::judge`] found.
+/// The result of [`Gate::judge`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum Judgement {
-    /// Settled.
+    /// The call is decided.
     Settled(Decision),
-    /// A person decides. The decision is what holds when nobody answers.
+    /// The user decides. The decision applies when there is no answer.
     Ask(Box<Question>, Decision),
 }
 
 impl Gate {
-    /// A gate for one session.
+    /// Returns a builder for the gate of one session.
     pub fn builder(policy: Policy, places: Places) -> GateBuilder {
         GateBuilder {
             policy,
@@ -282,22 +280,22 @@ impl Gate {
         }
     }
 
-    /// The session's folders.
+    /// Returns the session's folders.
     pub fn places(&self) -> &Places {
         &self.inner.places
     }
 
-    /// Whether somebody can be asked.
+    /// Returns whether there is a user to prompt.
     pub fn has_person(&self) -> bool {
         self.inner.hooks.prompter.is_some()
     }
 
-    /// The policy.
+    /// Returns the policy.
     pub fn policy(&self) -> &Policy {
         &self.inner.policy
     }
 
-    /// Sets what an extension holds, before its first call. Replaces what it held.
+    /// Sets the grants of an extension, before its first call. Replaces earlier ones.
     pub fn set_grants(&self, profile: &Profile, grants: &[Grant], evidence: Evidence) -> Result<(), ScopeError> {
         let compile = |grant: &Grant| self.compile(grant, profile.package_root.as_deref());
         let defaults = self.inner.policy.default_caps.iter().map(|capability| {
@@ -319,11 +317,11 @@ impl Gate {
         Ok(())
     }
 
-    /// Adds to what an extension holds.
+    /// Adds grants to an extension.
     ///
     /// # Errors
     ///
-    /// A scope cannot be read; nothing is added then.
+    /// Fails for an invalid scope, without adding anything.
     pub fn add_grants(&self, profile: &Profile, grants: &[Grant]) -> Result<(), ScopeError> {
         let compile = |grant: &Grant| self.compile(grant, profile.package_root.as_deref());
         let compiled = grants.iter().map(compile).collect::<Result<Vec<_>, _>>()?;
@@ -331,8 +329,8 @@ impl Gate {
         Ok(())
     }
 
-    /// Denies an extension what a person answered *never* about; after [`Gate::set_grants`]. The id of each is the answer as
-    /// `pi ext grants revoke` takes it. One whose scope cannot be read refuses the whole capability.
+    /// Sets the permanent denials of an extension; call it after [`Gate::set_grants`]. The id of each is the answer in the form
+    /// of `pi ext grants revoke`. A denial with an invalid scope denies the whole capability.
     pub fn set_never(&self, profile: &Profile, never: &[Grant]) {
         let compile = |grant: &Grant| {
             let compiled = self.compile(grant, profile.package_root.as_deref());
@@ -343,25 +341,25 @@ impl Gate {
         self.change(profile, |authority| authority.never = never);
     }
 
-    /// Returns what an extension holds now, for [`Gate::restore`].
+    /// Takes a snapshot of an extension's authority, for [`Gate::restore`].
     pub fn held(&self, profile: &Profile) -> HeldAuthority {
         HeldAuthority(self.authority(profile))
     }
 
-    /// Gives an extension back what it held.
+    /// Restores a snapshot of an extension's authority.
     pub fn restore(&self, profile: &Profile, held: HeldAuthority) {
         self.extensions_mut(|extensions| {
             extensions.insert(profile.extension.clone(), held.0);
         });
     }
 
-    /// Says what an extension asks for beyond what it holds; after [`Gate::set_grants`]. A person who is asked about one thing of
-    /// it may agree to all.
+    /// Sets the requests of an extension beyond its grants; call it after [`Gate::set_grants`]. A prompt about one of them lets
+    /// the user grant all.
     pub fn set_wanted(&self, profile: &Profile, wanted: Vec<CapabilityRequest>) {
         self.change(profile, |authority| authority.wanted = wanted);
     }
 
-    /// Whether the scope of a grant can be read.
+    /// Checks that the scope of a grant is valid.
     pub fn check(&self, profile: &Profile, grant: &Grant) -> Result<(), ScopeError> {
         self.compile(grant, profile.package_root.as_deref()).map(drop)
     }
@@ -387,19 +385,18 @@ impl Gate {
             return Arc::clone(authority);
         }
         drop(extensions);
-        // An extension nobody granted anything: the policy's defaults still hold for it. Its
-        // default scopes are ours and compile.
+        // For an extension without grants: the policy's defaults apply to it. The default scopes are built in and always compile.
         let _ = self.set_grants(profile, &[], Evidence::default());
         let extensions = self.inner.extensions.read().unwrap_or_else(PoisonError::into_inner);
         extensions.get(&profile.extension).cloned().unwrap_or_default()
     }
 
-    /// Decides as far as no person is needed. `Err` when a path of the subject is malformed.
+    /// Decides a call as far as that needs no prompt. `Err` when a path of the subject is malformed.
     pub fn judge(&self, caller: &Caller, method: &str, required: &Required<'_>) -> Result<Judgement, HostcallError> {
         self.judge_with(&self.authority(&caller.profile), caller, method, required)
     }
 
-    /// [`Gate::judge`], and what a connector may ask about when the call goes on.
+    /// Decides like [`Gate::judge`], and returns the permit for the connector.
     pub(crate) fn judge_call(
         &self,
         caller: &Caller,
@@ -444,7 +441,7 @@ impl Gate {
         if self.inner.hooks.prompter.is_none() {
             return Ok(Judgement::Settled(decision.because(Reason::NonInteractive, Rule::NoPerson)));
         }
-        // It tells whether the grant is there.
+        // A probe succeeds only with a grant.
         if matches!(required.subject, Subject::Code { .. }) && required.is_probe {
             return Ok(Judgement::Settled(Decision { rule: Rule::Unset, ..decision }));
         }
@@ -469,7 +466,7 @@ impl Gate {
         Ok(Judgement::Ask(Box::new(question), decision))
     }
 
-    /// What a caller holds: for a call of the model also what a person let it do.
+    /// Returns the authority of a caller: for a call of the model including the grants for such calls.
     fn of_caller(authority: &Arc<Authority>, caller: &Caller) -> Arc<Authority> {
         if caller.during != During::Model || authority.vouched.is_empty() {
             return Arc::clone(authority);
@@ -480,7 +477,7 @@ impl Gate {
         Arc::new(both)
     }
 
-    /// What a call needs, and which of the variables that it gives a program are the host's own.
+    /// Derives the requirement of a call, and marks variables of the program that are the host's own.
     pub(crate) fn derive<'a>(&self, call: &'a HostCall) -> Result<Required<'a>, HostcallError> {
         let mut required = derive_call(call)?;
         if let Subject::Program { given, .. } = &mut required.subject {
@@ -493,8 +490,7 @@ impl Gate {
         Ok(required)
     }
 
-    /// Whether an extension holds a capability that is no hostcall (`verdict`, `tool.modify`,
-    /// `provider`, ...). Never asks.
+    /// Returns the decision about a capability that is no hostcall (`verdict`, `tool.modify`, `provider`, ...). Never prompts.
     pub fn holds(&self, caller: &Caller, capability: &'static str) -> Decision {
         let required = Required::new(capability, Subject::None);
         match self.judge(caller, "", &required) {
@@ -503,7 +499,7 @@ impl Gate {
         }
     }
 
-    /// Whether an extension holds a capability that is no hostcall, and nobody was asked about it.
+    /// Returns whether an extension has a capability that is no hostcall through a grant without a prompt.
     pub fn holds_unasked(&self, profile: &Profile, capability: &str) -> bool {
         let authority = self.authority(profile);
         let of_it = |grant: &&CompiledGrant| grant.capability.as_str() == capability;
@@ -511,8 +507,8 @@ impl Gate {
         held.peek().is_some() && held.all(|grant| grant.unasked)
     }
 
-    /// The first request to a server after a file was read that may hold secrets needs a person, also with a grant for
-    /// both: the two together are how files leave. Permissive mode, and the capability `egress`, let it pass.
+    /// Requires consent for the first request to a server after the extension read a file with possible secrets, even with grants
+    /// for both: the combination exfiltrates files. Permissive mode and the capability `egress` bypass this.
     fn after_secret(&self, case: &Case<'_>, required: &Required<'_>) -> Option<case::Refusal> {
         if required.capability != "http" || self.inner.policy.mode == Mode::Permissive {
             return None;
@@ -527,7 +523,7 @@ impl Gate {
         Some(case::Refusal { reason: Reason::AfterSecret, rule: Rule::AfterSecret })
     }
 
-    /// Whether an extension has read a file that may hold secrets.
+    /// Returns whether an extension has read a file with possible secrets.
     pub fn has_read_secrets(&self, extension: &ExtensionId) -> bool {
         self.secret_read(extension).is_some()
     }
@@ -536,7 +532,7 @@ impl Gate {
         self.inner.taken_in.secrets.lock().unwrap_or_else(PoisonError::into_inner).get(extension).cloned()
     }
 
-    /// Notes that the content of a file was read.
+    /// Records that the content of a file was read.
     pub(crate) fn note_read(&self, extension: &ExtensionId, path: &str) {
         if crate::places::may_hold_secrets(path) {
             let mut secrets = self.inner.taken_in.secrets.lock().unwrap_or_else(PoisonError::into_inner);
@@ -544,7 +540,7 @@ impl Gate {
         }
     }
 
-    /// Notes that a server or a program may have told an extension something.
+    /// Records that an extension may have received data from a server or a program.
     pub(crate) fn note_outside(&self, extension: &ExtensionId) {
         let mut outside = self.inner.taken_in.outside.lock().unwrap_or_else(PoisonError::into_inner);
         if !outside.contains(extension) {
@@ -552,14 +548,14 @@ impl Gate {
         }
     }
 
-    /// Whether what an extension says now can be nothing but the words of the code that was agreed to, about the place
-    /// and the time it runs in: it has asked no server and no program. Never under the strict policy.
+    /// Returns whether an extension has received no data from any server or program, so that its text comes from code that the
+    /// user consented to, and from its environment. Always false under the strict policy.
     pub fn speaks_for_itself(&self, extension: &ExtensionId) -> bool {
         let outside = self.inner.taken_in.outside.lock().unwrap_or_else(PoisonError::into_inner);
         self.inner.policy.mode != Mode::Strict && !outside.contains(extension)
     }
 
-    /// Adds what a call showed about an extension to the evidence on it.
+    /// Adds a signal of a call to the evidence about an extension.
     pub(crate) fn observe(&self, profile: &Profile, signal: Signal) {
         let authority = self.authority(profile);
         if !authority.evidence.has(signal) {
@@ -571,17 +567,17 @@ impl Gate {
         }
     }
 
-    /// Whether the code of an extension was scanned and this capability not found in it.
+    /// Returns whether the code of an extension was scanned without finding this capability.
     pub(crate) fn was_unforeseen(&self, profile: &Profile, capability: &str) -> bool {
         self.authority(profile).evidence.not_foreseen(capability)
     }
 
-    /// What is known about an extension at this moment, calls included.
+    /// Returns the current evidence about an extension, calls included.
     pub fn evidence(&self, profile: &Profile) -> Evidence {
         self.authority(profile).evidence.clone()
     }
 
-    /// What a caller may touch, for a connector to ask about what it resolves.
+    /// Returns the permit of a caller, which a connector asks about resolved things.
     pub fn permit(&self, caller: &Caller, method: &str) -> Permit {
         Permit {
             gate: self.clone(),

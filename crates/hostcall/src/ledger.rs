@@ -1,20 +1,19 @@
 //! The evidence ledger: `pi.ext.log.v1` lines in a hash chain.
 //!
-//! Calls leave compact records in a queue; making lines of them, hashing and writing happen on the thread of
-//! [`Ledger::writer`] where a driver has given it one, else in [`Ledger::flush`]. The dispatcher flushes, and waits,
-//! before anything that acts outside the realm begins; the host asks for it ([`Ledger::kick`]) at the end of each turn;
-//! a full queue flushes itself. So a cheap call (a read, a notice) pays for a record, not for its lines.
+//! Calls add compact records to a queue; formatting, hashing and writing happen on the thread of [`Ledger::writer`] if the driver
+//! provides one, else in [`Ledger::flush`]. The dispatcher flushes, and waits, before a call with external effects begins; the
+//! host requests a flush ([`Ledger::kick`]) at the end of each turn; a full queue flushes itself. So a cheap call (a read, a
+//! notice) pays for a record, not for its lines.
 //!
 //! **Chain.** The last member of `data` is `chain: {seq, prev, hash}`. `hash` is sha256 over the
 //! bytes of the line up to the comma before `"hash"`; `prev` is the `hash` before, 64 zeros at
-//! first. Editing, removing, repeating or reordering a line shows at [`verify`]; cutting lines
-//! off the end shows only to somebody who knows the last hash. That is tamper-evident, not
-//! tamper-proof.
+//! first. [`verify`] detects an edited, removed, repeated or moved line; it detects a truncated end
+//! only if the last hash is known. The ledger is tamper-evident, not tamper-proof.
 //!
-//! **Counting.** Records of one kind past a rate are counted rather than written one by one (`counted.rs`), so that an
-//! extension cannot push evidence out of the space that a ledger has.
+//! **Counting.** Records of one kind beyond a rate limit are counted rather than written (`counted.rs`), so that an extension
+//! cannot displace evidence from the limited space of a ledger.
 //!
-//! **Never in here**: parameters (their hash instead), file contents, secrets by key or value.
+//! **Never recorded**: parameters (only their hash), file contents, secrets by key or value.
 
 use crate::connector::{Caller, Profile};
 use crate::derive::{Required, Subject};
@@ -49,67 +48,68 @@ use counted::Counts;
 use line::LineWriter;
 use writer::Signal;
 
-/// Records that wait before the queue flushes itself, or wakes its writer.
+/// Queued records at which the queue flushes itself, or wakes its writer.
 const QUEUE: usize = 128;
-/// Records that wait, at most, while a writer cannot keep up, with [`MOST_UNWRITTEN`] bytes; then whoever adds one writes.
+/// Maximum of queued records while a writer cannot keep up, together with [`MOST_UNWRITTEN`] bytes; beyond it the adding thread
+/// writes.
 const LONGEST_QUEUE: usize = 8192;
-/// How long who adds to a full queue waits for the writer, before it writes itself.
+/// Time that a thread waits for the writer when the queue is full, before it writes itself.
 const PATIENCE: Duration = Duration::from_millis(20);
-/// Longest line; data that would make it longer is left out.
+/// Longest line in bytes; data that would make it longer is left out.
 pub const LONGEST_LINE: usize = 64 << 10;
-/// Bytes kept for a sink that fails, until further records are dropped and counted.
+/// Bytes kept for a failing sink; beyond it records are dropped and counted.
 const MOST_UNWRITTEN: usize = 4 << 20;
-/// Bytes of lines that are appended at once. More records than this holds may wait, and a sink that works gets them all.
+/// Bytes of lines that one append carries. More records may be queued, and a working sink gets them all.
 const PIECE: usize = 256 << 10;
 
-/// Where lines go. One call appends whole lines, each with its line feed.
+/// The destination of lines. One call appends whole lines, each with its line feed.
 pub trait LedgerSink: Send + Sync {
-    /// Appends. On an error nothing of `lines` counts as written, and they are offered again.
+    /// Appends lines. After an error none of `lines` counts as written, and they are passed again.
     fn append(&self, lines: &[u8]) -> io::Result<()>;
 
-    /// Makes what was appended durable.
+    /// Makes the appended lines durable.
     fn sync(&self) -> io::Result<()> {
         Ok(())
     }
 
-    /// Lines that will be removed for want of space: said in the ledger first, removed after the next append. Each is
-    /// answered once.
+    /// Returns lines that will be removed to free space: the ledger records that first, and the sink removes them after the next
+    /// append. Each is returned once.
     fn pruning(&self) -> Option<Pruned> {
         None
     }
 
-    /// The ledger ends here, complete.
+    /// Marks the ledger as complete.
     fn close(&self) -> io::Result<()> {
         Ok(())
     }
 }
 
-/// Old lines that a sink gives up to stay within its space.
+/// Old lines that a sink removes to stay within its space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pruned {
-    /// Number of the first line that goes.
+    /// Number of the first removed line.
     pub first_seq: u64,
-    /// Where the first line that is kept follows on.
+    /// The chain position at which the kept lines continue.
     pub until: ChainHead,
 }
 
-/// Facts and secrets of a ledger.
+/// Identity and secrets of a ledger.
 #[derive(Debug, Clone, Default)]
 pub struct LedgerOptions {
     /// Id of the session; `scenario_id` is `session:<id>`.
     pub session_id: String,
     /// Name of the scenario, under a harness.
     pub scenario_id: Option<String>,
-    /// Values that must never appear.
+    /// Values that must never appear in it.
     pub secrets: Vec<String>,
-    /// Key of this installation. With it, hashes of parameters that name or hold secrets, and of
-    /// environment reads, are keyed, since a plain hash of a guessable value can be looked up.
+    /// Key of this installation. With it, hashes of environment reads and of parameters that name or hold secrets are keyed,
+    /// because a plain hash of a guessable value can be looked up.
     pub hash_key: Option<[u8; 32]>,
-    /// Where an earlier ledger in the same sink ended.
+    /// End of an earlier ledger in the same sink.
     pub head: ChainHead,
 }
 
-/// The end of a chain.
+/// A position in a hash chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ChainHead {
     /// Number of the next line.
@@ -130,9 +130,9 @@ struct Inner {
     redactor: Redactor,
     sink: Arc<dyn LedgerSink>,
     queue: Mutex<Waiting>,
-    /// The queue has been emptied.
+    /// Signalled when the queue is emptied.
     room: Condvar,
-    /// Taken before the queue by whoever writes, so that lines keep the order of records.
+    /// Locked before the queue by the writing thread, so that lines keep the order of records.
     lines: Mutex<Lines>,
     signal: Arc<Signal>,
     kept: Mutex<Kept>,
@@ -141,36 +141,36 @@ struct Inner {
 #[derive(Default)]
 struct Waiting {
     records: Vec<Record>,
-    /// Of the texts in them.
+    /// Bytes of text in the queued records.
     bytes: usize,
 }
 
 #[derive(Default)]
 struct Lines {
     head: ChainHead,
-    /// Lines that a failing sink has not taken yet.
+    /// Lines that a failing sink has not accepted yet.
     unwritten: Vec<u8>,
     /// Records dropped since the last line.
     dropped: u64,
     /// Time of the last record.
     now: Now,
-    /// Gives its allocation back to the queue.
+    /// Returns its allocation to the queue.
     spare: Vec<Record>,
     counts: Counts,
-    /// Records that are to be written; empty between two of them.
+    /// Records to be written; empty between two writes.
     due: Vec<Record>,
 }
 
-/// sha256 of what a call was given, or a keyed hash.
+/// The sha256 of a call's parameters, or a keyed hash.
 #[derive(Debug, Clone)]
 pub(crate) enum ParamsHash {
     Plain([u8; 32]),
     Keyed([u8; 32]),
-    /// Of little, made by whoever makes the first line of it: not in the turn that waits for the call.
+    /// Computed with the first line of the call, outside the turn that waits for it; for small calls only.
     Later(Arc<Unhashed>),
 }
 
-/// A small call in its canonical form.
+/// A small call in canonical form.
 #[derive(Debug, Default)]
 pub(crate) struct Unhashed {
     canonical: Vec<u8>,
@@ -178,12 +178,12 @@ pub(crate) struct Unhashed {
 }
 
 impl Unhashed {
-    /// As most calls are. What is longer is hashed at once, so that nothing large waits.
+    /// Covers most calls. Longer ones are hashed at once, so that nothing large is queued.
     const MOST: usize = 192;
 }
 
-/// Small calls, taken again once nothing is left to say of them. Otherwise each would be allocated by the thread that calls and
-/// freed by the one that writes, and both would wait for the allocator.
+/// A pool of small calls, reused when their lines are written. Otherwise the calling thread would allocate each and the writing
+/// thread free it, and both would contend for the allocator.
 #[derive(Default)]
 struct Kept(VecDeque<Arc<Unhashed>>);
 
@@ -191,11 +191,11 @@ impl Kept {
     /// More than wait for the writer in a burst.
     const MOST: usize = 1024;
 
-    /// A place for what `write` writes, and where it has become too long its hash.
+    /// Returns a buffer with the output of `write`, or its hash when it is too long.
     fn hash(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> ParamsHash {
         let mut oldest = self.0.pop_front();
         if oldest.as_mut().is_none_or(|oldest| Arc::get_mut(oldest).is_none()) {
-            // A call that takes its time lets others pass.
+            // A buffer that is in use goes to the end.
             self.0.extend(oldest.replace(Arc::default()));
         }
         let mut call = oldest.unwrap_or_default();
@@ -230,7 +230,7 @@ impl ParamsHash {
     }
 }
 
-/// What becomes a line.
+/// The source of one or two lines.
 struct Record {
     now: Now,
     profile: Arc<Profile>,
@@ -240,7 +240,7 @@ struct Record {
 }
 
 impl Record {
-    /// About how much memory its texts take.
+    /// Estimates the memory of its text.
     fn bytes(&self) -> usize {
         match &self.body {
             Body::Start { start, decided } => {
@@ -263,7 +263,7 @@ fn bytes_of(value: &Value) -> usize {
 }
 
 enum Body {
-    /// Two lines where something was decided: that, and the start.
+    /// The start of a call: one line, or two with a decision.
     Start {
         start: CallStart,
         decided: Option<Decided>,
@@ -274,7 +274,7 @@ enum Body {
     Event(Box<EventBody>),
 }
 
-/// What was decided about a call, and when.
+/// The decision about a call, and its time.
 struct Decided {
     at: Now,
     subject: Option<String>,
@@ -289,15 +289,15 @@ struct EventBody {
     from_extension: bool,
 }
 
-/// What the first and the last line of a call say alike; cloning it allocates nothing.
+/// Members that the first and the last line of a call share; cloning allocates nothing.
 #[derive(Debug, Clone)]
 pub(crate) struct CallFacts {
     pub(crate) call_id: CallId,
-    /// `unknown` when nobody serves it: an extension cannot write what it likes here.
+    /// `unknown` for a method without a connector: an extension cannot write arbitrary text here.
     pub(crate) method: Method,
-    /// The derived one, `unknown` when the call is malformed.
+    /// The derived capability, `unknown` when the call is malformed.
     pub(crate) capability: &'static str,
-    /// `None` for parameters too large to be looked at.
+    /// `None` for parameters that are too large.
     pub(crate) params_hash: Option<ParamsHash>,
 }
 
@@ -316,7 +316,7 @@ pub(crate) struct CallEnd {
 }
 
 impl Ledger {
-    /// A ledger over a sink.
+    /// Creates a ledger over a sink.
     pub fn new(options: LedgerOptions, sink: Arc<dyn LedgerSink>) -> Self {
         let scenario_id = options.scenario_id.clone().unwrap_or_else(|| format!("session:{}", options.session_id));
         let redactor = Redactor::new(options.secrets.iter().cloned());
@@ -326,20 +326,19 @@ impl Ledger {
         Self { inner: Arc::new(Inner { options, scenario_id, redactor, sink, queue, room, lines, signal, kept }) }
     }
 
-    /// Records something that is no hostcall: `extension.ready`, `realm.terminated`,
-    /// `compat.warning`, ...
+    /// Records an event that is no hostcall: `extension.ready`, `realm.terminated`, `compat.warning`, ...
     pub fn event(&self, now: Now, caller: &Caller, level: Level, event: &str, message: &str, data: Map<String, Value>) {
         let body =
             EventBody { level, event: event.to_owned(), message: message.to_owned(), data, from_extension: false };
         self.push(record(now, caller, Body::Event(Box::new(body))));
     }
 
-    /// Records a verdict on a stream that was not *continue*.
+    /// Records a verdict on a stream other than *continue*.
     pub fn stream_verdict(&self, now: Now, caller: &Caller, data: Map<String, Value>) {
         self.event(now, caller, Level::Info, "stream.verdict", "stream stopped by an extension", data);
     }
 
-    /// Records what an extension itself logs. Its data is one value; the host's fields win.
+    /// Records a log line of an extension. Its data is one value; the host's fields take precedence.
     pub fn extension_log(
         &self,
         now: Now,
@@ -354,7 +353,7 @@ impl Ledger {
         self.push(record(now, caller, Body::Event(Box::new(body))));
     }
 
-    /// Text without the secrets this ledger knows.
+    /// Returns the redactor of this ledger's secrets.
     pub fn redactor(&self) -> &Redactor {
         &self.inner.redactor
     }
@@ -374,43 +373,42 @@ impl Ledger {
         }
     }
 
-    /// Writes what is queued, and returns when the sink has it. On an error the lines are kept and offered again next
-    /// time.
+    /// Writes queued records, and returns when the sink has them. After an error the lines are kept and passed again next time.
     pub fn flush(&self) -> io::Result<()> {
         self.inner.write()
     }
 
-    /// Has what is queued written soon: by the writer, or here when there is none. Errors show at the next flush.
+    /// Starts writing queued records: by the writer, or here without one. The next flush returns errors.
     pub fn kick(&self) {
         if !self.inner.signal.wake() {
             let _ = self.inner.write();
         }
     }
 
-    /// Writes what is queued and makes it durable.
+    /// Writes queued records and makes them durable.
     pub fn sync(&self) -> io::Result<()> {
         self.inner.write()?;
         self.inner.sink.sync()
     }
 
-    /// Writes all and tells the sink that nothing follows.
+    /// Writes all records and marks the ledger as complete.
     pub fn close(&self) -> io::Result<()> {
         self.inner.write_until(true)?;
         self.inner.sink.sync()?;
         self.inner.sink.close()
     }
 
-    /// What writes lines on a thread of its own; see [`LedgerWriter::run`].
+    /// Returns the writer for a thread of its own; see [`LedgerWriter::run`].
     pub fn writer(&self) -> LedgerWriter {
         LedgerWriter::new(Arc::downgrade(&self.inner), Arc::clone(&self.inner.signal))
     }
 
-    /// Where the chain stands, after a flush.
+    /// Returns the position of the chain, after a flush.
     pub fn head(&self) -> ChainHead {
         self.inner.lines().head
     }
 
-    /// What was decided about a call, and when, and that the call begins.
+    /// Records the decision about a call, and its start.
     pub(crate) fn call_start(
         &self,
         now: Now,
@@ -421,8 +419,8 @@ impl Ledger {
         let decided = decided.map(|(at, required, decision)| {
             let subject = match &required.subject {
                 Subject::None | Subject::Handle => None,
-                // Arguments and values may hold anything; the program is enough to know what was decided, and which
-                // variables change what it does. The hash is of all of it.
+                // Only the program and the names of variables that affect it, because arguments and values may hold secrets. The
+                // hash covers all of it.
                 Subject::Program { command, given, .. } => {
                     let names = given.asked().map(|variable| format!("{}=... ", variable.name));
                     Some(names.chain([(*command).to_owned()]).collect())
@@ -462,9 +460,9 @@ impl Ledger {
         let waiting = queue.records.len();
         let is_full = queue.is_full();
         drop(queue);
-        // Each time so many more wait: a writer that is awake comes back by itself, and asking it takes a lock.
+        // Each time the queue grows by this much: an awake writer returns by itself, and waking it takes a lock.
         let is_due = waiting.is_multiple_of(QUEUE);
-        // A failure is kept for the next flush, whose caller can act on it.
+        // An error is kept for the next flush, whose caller can handle it.
         if (is_full || is_due) && !self.inner.signal.wake() || is_full && !self.inner.wait_for_room() {
             let _ = self.inner.write();
         }
@@ -486,7 +484,7 @@ impl Inner {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until the writer has taken what waits: both go on side by side then. `false` when it did not come to it.
+    /// Waits until the writer has emptied the queue; both threads continue concurrently then. Returns `false` on a timeout.
     fn wait_for_room(&self) -> bool {
         let waited = self.room.wait_timeout_while(self.queue(), PATIENCE, |queue| queue.is_full());
         !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
@@ -496,7 +494,7 @@ impl Inner {
         self.write_until(false)
     }
 
-    /// `ends`: nothing follows, and what is being counted is written.
+    /// Writes queued records. With `ends` it also writes the open counts, because nothing follows.
     fn write_until(&self, ends: bool) -> io::Result<()> {
         let mut lines = self.lines();
         let Lines { head, unwritten, dropped, now, spare, counts, due } = &mut *lines;
@@ -505,7 +503,7 @@ impl Inner {
         queue.bytes = 0;
         drop(queue);
         self.room.notify_all();
-        // What a failing sink did not take is offered first: there may be room for more afterwards.
+        // Lines that a failing sink did not accept go first: there may be space afterwards.
         let append = |lines: &mut Vec<u8>| self.sink.append(lines).map(|()| lines.clear());
         let mut offered = if unwritten.is_empty() { Ok(()) } else { append(unwritten) };
         let mut writer = LineWriter::new(&self.scenario_id, &self.options.session_id, &self.redactor);
@@ -557,7 +555,7 @@ impl Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         self.signal.close();
-        // Nobody is left to hear of a failure. Every call has had its end: what holds one holds the ledger.
+        // No caller is left to report an error to. Every call has ended, because an open one holds the ledger.
         let _ = self.write_until(true).and_then(|()| self.sink.close());
     }
 }
@@ -578,7 +576,7 @@ fn record(now: Now, caller: &Caller, body: Body) -> Record {
     }
 }
 
-/// A record of the ledger about itself.
+/// Creates a record of the ledger about itself.
 fn of_the_host<const N: usize>(now: Now, event: &str, message: &str, data: [(String, Value); N]) -> Record {
     let profile = Arc::new(Profile::new(ExtensionId::new("host")));
     host_event(now, profile, Level::Error, event, message, Map::from_iter(data))

@@ -1,12 +1,11 @@
-//! The gate between an extension and the world.
+//! Decides, records and dispatches the hostcalls of extensions.
 //!
-//! Every effect of an extension is a [`HostCall`](pijs_protocol::HostCall). The [`Dispatcher`]
-//! takes it through one road: [`derive`] says which capability the call really needs, the
-//! [`Gate`] decides, the [`Ledger`] writes down what was decided and how the call ended, and
-//! only then does a [`Connector`] do the thing. This crate knows no engine and no operating
-//! system: time, waiting, storage, prompts and effects are values passed in.
+//! Every effect of an extension is a [`HostCall`](pijs_protocol::HostCall). The [`Dispatcher`] takes it through one path:
+//! [`derive`] computes the capability that the call needs, the [`Gate`] decides, the [`Ledger`] records the decision and the end
+//! of the call, and a [`Connector`] performs it in between. This crate depends on no engine and no operating system: time, waiting,
+//! storage, prompts and effects are values passed in.
 //!
-//! What always holds:
+//! Invariants:
 //!
 //! * The decision, the hash and the connector see one and the same parsed value.
 //! * `call.capability` is compared with the derived one and never used.
@@ -14,20 +13,20 @@
 //! * Effects outside the realm are in the ledger's sink before they begin.
 //! * Nothing is granted by default but what [`Gate`] lists.
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
-//! | [`vocabulary`] | every method, op and parameter, in one documented place |
-//! | [`mod@derive`] | the pure table from method and params to capability and subject |
+//! | [`vocabulary`] | every method, op and parameter |
+//! | [`mod@derive`] | from method and params to capability and subject |
 //! | [`scope`] | compiled scopes: path globs, hosts, programs, names |
-//! | [`places`] | project, package, `.pi` folders, and what is protected inside them |
+//! | [`places`] | project, package, `.pi` folders, and the protected paths in them |
 //! | [`policy`] | modes, grants, deny lists |
-//! | [`gate`] | the decision, and the permit a connector re-checks resolved things with |
-//! | [`asked`] | what a package asks for, in data and in words |
-//! | [`book`] | what people answered, and for which code it holds |
-//! | [`variables`] | environment variables that a call gives a program |
+//! | [`gate`] | the decision, and the permit that a connector asks about resolved things |
+//! | [`asked`] | the capabilities that a package requests, as data and as text |
+//! | [`book`] | the user's answers, and the code they apply to |
+//! | [`variables`] | environment variables of programs |
 //! | [`loss`] | evidence and expected loss, which explain a decision |
-//! | [`prompt`] | questions to a person |
-//! | [`connector`] | what a connector is given and gives |
+//! | [`prompt`] | permission prompts |
+//! | [`connector`] | the interface of connectors |
 //! | [`dispatch`] | quotas, in-flight calls, cancellation, timeouts, streaming |
 //! | [`ledger`] | lines, hash chain, redaction, verification |
 

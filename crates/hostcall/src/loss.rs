@@ -1,24 +1,24 @@
-//! Evidence and expected loss: numbers that explain a decision (`docs/spec/capabilities.md`).
+//! Evidence and expected loss: the risk score that explains a decision (`docs/spec/capabilities.md`).
 //!
-//! They never grant more than the policy allows. With the matrix of that page the rule is
-//! *grant when `100 p < 2 (1 - p) + p`*, that is `p < 2/101`, about 1.98 %.
+//! They never grant more than the policy allows. With the matrix of that page the rule is *grant when `100 p < 2 (1 - p) + p`*,
+//! that is `p < 2/101`, about 1.98 %.
 //!
-//! Signals come from the scan of the code and from the calls that it makes, never from what a package says of itself;
-//! a declaration is only compared with them. Their weights are judgement, chosen so that an extension that reads the
-//! project and talks to one named server stays below the threshold, and one that may run anything does not.
+//! Signals come from the scan of the code and from its calls, never from the declaration of a package, which is only compared
+//! with them. The weights are estimates, chosen so that an extension that reads the project and contacts one named server stays
+//! below the threshold, and one that may run any program does not.
 
 use pijs_protocol::artifact::Verdict;
 use pijs_protocol::manifest::{CapabilityManifest, CapabilityRequest};
 use serde::Serialize;
 
-/// Loss of granting to a malicious extension.
+/// Loss of granting a capability to a malicious extension.
 pub const GRANT_MALICIOUS: f64 = 100.0;
-/// Loss of denying a benign extension.
+/// Loss of denying a capability to a benign extension.
 pub const DENY_BENIGN: f64 = 2.0;
-/// Loss of denying a malicious one.
+/// Loss of denying a capability to a malicious extension.
 pub const DENY_MALICIOUS: f64 = 1.0;
 
-/// One thing that is known about an extension.
+/// One fact about an extension that affects its risk score.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Signal {
@@ -26,38 +26,38 @@ pub enum Signal {
     ReadsOutside,
     /// Its code changes files.
     UsesWrite,
-    /// Its code runs programs that its text names.
+    /// Its code runs programs that are literals in its text.
     UsesExec,
-    /// Its code runs programs that its text does not name, or ones that run others.
+    /// Its code runs programs that are not literals in its text, or that run other programs.
     UsesAnyExec,
-    /// Its code talks to servers that its text names.
+    /// Its code contacts servers that are literals in its text.
     UsesHttp,
-    /// Its code talks to servers that its text does not name.
+    /// Its code contacts servers that are not literals in its text.
     UsesAnyHttp,
-    /// Its code reads environment variables beyond the plain ones.
+    /// Its code reads environment variables other than the free ones.
     UsesEnv,
-    /// Its code changes what the model is told or does.
+    /// Its code changes the model's context or actions.
     SteersTheModel,
-    /// Its code runs code that is not part of it.
+    /// Its code runs code that is not part of the package.
     UsesEval,
-    /// It may read files and talk to servers.
+    /// It may read files and contact servers.
     CanSendFiles,
-    /// The scan found what cannot work here.
+    /// The scan found unsupported code.
     Blocked,
-    /// Its source hides characters from readers.
+    /// Its source has invisible characters.
     HiddenText,
-    /// It declares capabilities, and its code needs one that it does not declare.
+    /// It declares capabilities, but not one that its code needs.
     Undeclared,
-    /// It named another capability than its call needed.
+    /// It claimed another capability than its call needed.
     Spoofed,
-    /// It tried a protected place.
+    /// It tried to access a protected path.
     TriedProtected,
     /// It used a capability that the scan had not found.
     Unforeseen,
 }
 
 impl Signal {
-    /// The probability of malice that it alone gives.
+    /// Returns the probability of malice given this signal alone.
     pub fn weight(self) -> f64 {
         match self {
             Self::UsesHttp | Self::SteersTheModel => 0.001,
@@ -71,7 +71,7 @@ impl Signal {
         }
     }
 
-    /// Whether the capabilities that are asked for, or the note about two of them together, say the same.
+    /// Returns whether the requested capabilities, or the warning about a combination of them, contain the same information.
     pub fn repeats_request(self) -> bool {
         match self {
             Self::ReadsOutside | Self::UsesWrite | Self::UsesExec | Self::UsesAnyExec | Self::UsesHttp => true,
@@ -81,7 +81,7 @@ impl Signal {
         }
     }
 
-    /// In words, for people.
+    /// Describes the signal for the user.
     pub fn words(self) -> &'static str {
         match self {
             Self::ReadsOutside => "its code reads files outside of the project",
@@ -104,18 +104,18 @@ impl Signal {
     }
 }
 
-/// What is known about an extension.
+/// The evidence about an extension.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Evidence {
-    /// Each once, in the order they were found.
+    /// Signals without duplicates, in the order of discovery.
     signals: Vec<Signal>,
-    /// Capabilities that the scan found; absent where there was no scan.
+    /// Capabilities that the scan found; `None` without a scan.
     #[serde(skip)]
     found: Option<Vec<String>>,
 }
 
 impl Evidence {
-    /// What a scan says. `findings` are its codes and classes; `declared` is what the package says it needs.
+    /// Returns the evidence of a scan. `findings` are its codes and classes; `declared` is the package's declaration.
     pub fn of_scan<'a>(
         found: &CapabilityManifest,
         findings: impl IntoIterator<Item = (&'a str, Verdict)>,
@@ -149,19 +149,19 @@ impl Evidence {
         evidence
     }
 
-    /// Adds a signal, once.
+    /// Adds a signal, unless it is present.
     pub fn add(&mut self, signal: Signal) {
         if !self.has(signal) {
             self.signals.push(signal);
         }
     }
 
-    /// Whether a signal is known.
+    /// Returns whether a signal is present.
     pub fn has(&self, signal: Signal) -> bool {
         self.signals.contains(&signal)
     }
 
-    /// All of them, in the order they were found.
+    /// Returns all signals, in the order of discovery.
     pub fn signals(&self) -> &[Signal] {
         &self.signals
     }
@@ -170,17 +170,17 @@ impl Evidence {
         self.found.as_ref().is_some_and(|found| found.iter().any(|name| name == capability))
     }
 
-    /// Whether a scan was made and did not find this capability.
+    /// Returns whether a scan did not find this capability.
     pub(crate) fn not_foreseen(&self, capability: &str) -> bool {
         self.found.is_some() && !self.found(capability)
     }
 
-    /// Probability of malice: independent signals, combined as *not all harmless*.
+    /// Returns the probability of malice: independent signals, combined as *not all harmless*.
     pub fn probability(&self) -> f64 {
         combined(self.signals.iter().map(|signal| signal.weight()))
     }
 
-    /// Expected loss of both choices.
+    /// Returns the expected loss of both choices.
     pub fn expected_loss(&self) -> ExpectedLoss {
         ExpectedLoss::of(self.probability())
     }
@@ -221,14 +221,14 @@ fn signal_of(request: &CapabilityRequest) -> Option<Signal> {
     })
 }
 
-/// Expected loss of the two choices.
+/// The expected loss of granting and of denying.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ExpectedLoss {
-    /// Probability of malice it was computed from.
+    /// Probability of malice.
     pub p: f64,
-    /// Of granting.
+    /// Expected loss of granting.
     pub grant: f64,
-    /// Of denying.
+    /// Expected loss of denying.
     pub deny: f64,
 }
 
@@ -238,7 +238,7 @@ impl ExpectedLoss {
         Self { p, grant: GRANT_MALICIOUS * p, deny: DENY_BENIGN * (1.0 - p) + DENY_MALICIOUS * p }
     }
 
-    /// Whether granting costs less than denying.
+    /// Returns whether granting has the lower loss.
     pub fn favours_grant(&self) -> bool {
         self.grant < self.deny
     }
@@ -257,7 +257,7 @@ mod tests {
         assert!(ExpectedLoss::of(0.0198).favours_grant());
         assert!(!ExpectedLoss::of(2.0 / 101.0 + 1e-12).favours_grant());
         assert!(!ExpectedLoss::of(0.02).favours_grant());
-        // What costs the same is not granted.
+        // Equal losses do not favour granting.
         assert!(!ExpectedLoss { p: 0.0, grant: 1.0, deny: 1.0 }.favours_grant());
     }
 
@@ -289,7 +289,7 @@ mod tests {
         favours: String,
     }
 
-    /// `fixtures/gate/evidence.toml`.
+    /// Runs `fixtures/gate/evidence.toml`.
     #[test]
     fn scans_show_what_is_written_beside_them() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/gate/evidence.toml");

@@ -1,8 +1,7 @@
-//! The folders of a session, and what is protected inside them.
+//! The folders of a session, and the protected paths inside them.
 //!
-//! Everything here is about names: absolute, normalised paths. That a name means what it seems
-//! to mean is the file connector's business, which walks by handle and asks again about the
-//! place it really arrived at.
+//! This module works on names: absolute, normalised paths. The file connector resolves links: it walks by handle and asks again
+//! about the path that it reached.
 
 mod own_data;
 mod own_state;
@@ -20,46 +19,46 @@ use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
 use tables::{AGENT_FOLDER, ANYWHERE, EXTENSIONS, HOME, PI_FOLDER, STORES, SYSTEM};
 
-/// The script of which extensions are told that pi runs it, as in the pi that is one program. Nothing lies there, and
-/// nobody is asked about those who look.
+/// Path of the script that extensions see as pi's own, as in the compiled pi. No file exists there, and access to it needs no
+/// consent.
 pub const OWN_SCRIPT: &str = concat!("/$bunfs", "/root", "/pi");
 
-/// Longest path that is looked at.
+/// Longest path that is accepted, in bytes.
 const LONGEST_PATH: usize = 4096;
 
-/// The folders of a session. All absolute; canonical where they exist, since the file connector
-/// compares them with places it reached without following links.
+/// The folders of a session. All are absolute, and canonical where they exist, because the file connector compares them with
+/// paths that it reached without following links.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Places {
-    /// The folder the session works in; relative paths start here.
+    /// The working folder of the session; the base of relative paths.
     pub project: PathBuf,
     /// The user's home.
     pub home: PathBuf,
-    /// `~/.pi/agent`, or where the user has it.
+    /// `~/.pi/agent`, or its configured replacement.
     pub agent_dir: PathBuf,
     /// Folder for temporary files.
     pub temp: PathBuf,
-    /// The folders whose content pi itself owns.
+    /// The folders whose content pi owns.
     pi_folders: [PathBuf; 3],
-    /// What PiJS keeps outside of them.
+    /// State of PiJS outside of them.
     own: OwnState,
 }
 
-/// What stands above every mode and grant, the weakest first.
+/// The protection of a path in every mode and against every grant, the weakest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Protection {
-    /// Nothing.
+    /// Not protected.
     None,
-    /// Runs later on its own (a build file): a write needs a grant that names it, or a person.
+    /// Runs later by itself (a build file): a write needs a grant that names the file, or a prompt.
     RunsLater,
-    /// Never written.
+    /// Cannot be written.
     Write,
-    /// Never read or written.
+    /// Cannot be read or written.
     All,
 }
 
 impl Places {
-    /// Names the folders of a session; all absolute.
+    /// Creates the folders of a session; all absolute.
     pub fn new(
         project: impl Into<PathBuf>,
         home: impl Into<PathBuf>,
@@ -71,10 +70,10 @@ impl Places {
         Self { project, home, agent_dir, temp: temp.into(), pi_folders, own: OwnState::default() }
     }
 
-    /// Turns a path of a call into an absolute, normalised one.
+    /// Converts a path of a call to an absolute, normalised one.
     ///
-    /// `..` is taken off by name. Where a symbolic link makes that mean another place, the file
-    /// connector notices, since it decides again on where it arrived.
+    /// `..` is resolved by name. Where a symbolic link makes the result another path, the file connector detects it, because it
+    /// decides again about the path that it reached.
     pub fn absolute(&self, used: PathUse<'_>) -> Result<PathBuf, HostcallError> {
         let mut path = used.path;
         if let PathForm::Tool = used.form {
@@ -98,14 +97,14 @@ impl Places {
         }
     }
 
-    /// The same for a path written as Node takes it.
+    /// Converts a path in Node's form.
     pub fn node_path(&self, path: &str) -> Result<PathBuf, HostcallError> {
         self.absolute(PathUse { access: Access::Read, path, form: PathForm::Node })
     }
 
-    /// Whether reading `path` needs no asking: project, own package, `.pi` folders, and where pi's script would be.
+    /// Returns whether reading `path` needs no consent: project, own package, `.pi` folders, and the path of pi's script.
     ///
-    /// `own` is the folder of the package, or of one that is compiled into it.
+    /// `own` is the folder of the package, or of a dependency that is compiled into it.
     pub fn reads_freely(&self, path: &Path, own: Option<&Path>) -> bool {
         path.starts_with(&self.project)
             || own.is_some_and(|folder| path.starts_with(folder))
@@ -114,18 +113,19 @@ impl Places {
             || path == Path::new(OWN_SCRIPT)
     }
 
-    /// Lists the names that are protected in a home, for whoever looks where they lead.
+    /// Lists the protected names in a home, to resolve links among them.
     pub fn protected_in_home() -> impl Iterator<Item = (&'static str, Protection)> {
         HOME.iter().copied()
     }
 
-    /// Lists the names that are protected in a folder of pi.
+    /// Lists the protected names in a pi folder.
     pub fn protected_in_pi_folder() -> impl Iterator<Item = (&'static str, Protection)> {
         PI_FOLDER.iter().copied().filter(|(name, _)| !name.starts_with("agent/"))
     }
 
-    /// Whether `path` is in the home where programs keep what they obey: hidden files and folders, and folders of programs.
-    /// A grant that covers the home covers none of these; who is to write there names them. Whoever begins in one works on it.
+    /// Returns whether `path` is in a part of the home that holds settings or programs: hidden files and folders, and folders of
+    /// programs. A grant of the home covers none of these; only a grant that names them does. A session that starts in such a
+    /// folder works on it.
     pub(crate) fn is_in_settings(&self, path: &Path) -> bool {
         if self.project != self.home && path.starts_with(&self.project) {
             return false;
@@ -134,13 +134,13 @@ impl Places {
         first.and_then(OsStr::to_str).is_some_and(is_settings_name)
     }
 
-    /// Where pi keeps sessions.
+    /// Returns the folder of sessions.
     pub fn sessions(&self) -> PathBuf {
         self.agent_dir.join("sessions")
     }
 
-    /// Whether a look at `path` is a step of a search upwards, past the project: a hidden name in a folder above it that is
-    /// not the home. A search ends at the project, and nobody is asked about each step.
+    /// Returns whether a probe of `path` is a step of an upward search past the project: a hidden name in a parent folder other
+    /// than the home. Such probes do not prompt, because they would for each step.
     pub(crate) fn is_search_above(&self, path: &Path) -> bool {
         let Some(common) = path.ancestors().skip(1).find(|folder| self.project.starts_with(folder)) else {
             return false;
@@ -150,8 +150,8 @@ impl Places {
         common != self.project && common != self.home && is_hidden
     }
 
-    /// What stands above every mode and grant at `path`. An installed package stays readable to itself although it lies in
-    /// the protected store; a folder that protected things lie in opens none of them, whosever it is.
+    /// Returns the protection of `path`. An installed package may read itself in the protected store; an `own` folder that
+    /// contains protected paths unprotects none of them.
     pub fn protection(&self, path: &Path, own: Option<&Path>) -> Protection {
         let found = self.protected(path).max(self.own_protection(path, own));
         let is_own = || own.is_some_and(|folder| path.starts_with(folder) && self.is_installed(folder));
@@ -161,20 +161,20 @@ impl Places {
         found
     }
 
-    /// Whether nobody reads what lies at `path`, whatever is granted.
+    /// Returns whether no grant lets an extension read `path`.
     pub fn is_withheld(&self, path: &Path) -> bool {
         self.protection(path, None) == Protection::All
     }
 
-    /// Whether a package's folder lies in one of pi's stores.
+    /// Returns whether a package's folder lies in one of pi's stores.
     pub fn is_installed(&self, folder: &Path) -> bool {
         let usual = self.pi_folders.iter().flat_map(|folder| STORES.map(|store| folder.join(store)));
         let mut stores = usual.chain(self.own.stores.iter().cloned());
         stores.any(|store| folder != store && folder.starts_with(store))
     }
 
-    /// Whether what lies at `path` is data that the package at `root` keeps beside the extensions, or a folder for it that
-    /// is made. Everything else there is code, or somebody else's.
+    /// Returns whether `path` is data of the package at `root` in an extensions folder, or a folder that is created for it.
+    /// Everything else there is code, or belongs to others.
     pub(crate) fn is_own_data(&self, path: &Path, access: Access, root: Option<&Path>) -> bool {
         let names: Vec<&OsStr> = path.iter().collect();
         let runs = |at: usize| anywhere(&names[at..]) != Protection::None;
@@ -184,15 +184,15 @@ impl Places {
         })
     }
 
-    /// The names below a folder in which pi looks for extensions.
+    /// Returns the components below a folder in which pi looks for extensions.
     fn beside_extensions<'a>(&self, path: &'a Path) -> Option<Vec<&'a OsStr>> {
         let usual = self.pi_folders.iter().flat_map(|folder| EXTENSIONS.map(|name| folder.join(name)));
         let folders = usual.chain(self.own.extensions.iter().cloned());
         folders.filter_map(|folder| under(path, &folder)).next()
     }
 
-    /// Whether something protected would lie below `path` if a folder or a link were there: the names that it brings along
-    /// are nobody's to decide one by one, since they can change until it is in its place.
+    /// Returns whether a folder or a link at `path` would contain a protected path. Its entries are not decided one by one,
+    /// because they can change until it is in its place.
     pub fn is_above_protected(&self, path: &Path) -> bool {
         let leads = |names: &[&OsStr], pattern: &str| {
             let mut wanted = pattern.split('/');
@@ -239,7 +239,7 @@ impl Places {
         if let Some(rest) = under(path, &self.home) {
             match look_up(&rest, HOME) {
                 Protection::None => {}
-                // Whoever works on such files does so in their folder; who begins in the home works on something else.
+                // A session in such a folder works on these files; one that starts in the home works on other things.
                 Protection::RunsLater if self.project != self.home && path.starts_with(&self.project) => {}
                 Protection::RunsLater => worst = Protection::RunsLater,
                 stronger => return stronger,
@@ -256,8 +256,8 @@ impl Places {
         worst
     }
 
-    /// Replaces a leading `<project>`, `<package>`, `<pi>`, `<home>` or `<temp>` of a grant's
-    /// path pattern; `<pi>` stands for several folders. Other patterns start at the project.
+    /// Expands a leading `<project>`, `<package>`, `<pi>`, `<home>` or `<temp>` of a grant's path pattern; `<pi>` expands to
+    /// several folders. Other patterns are relative to the project.
     pub(crate) fn expand(&self, pattern: &str, package_root: Option<&Path>) -> Vec<(PathBuf, String)> {
         let rest_of = |token: &str| pattern.strip_prefix(token).map(|rest| rest.trim_start_matches('/').to_owned());
         if let Some(rest) = rest_of("<project>") {
@@ -279,17 +279,17 @@ impl Places {
     }
 }
 
-/// Reads the rest of a path behind a folder's name and a slash. A further slash would begin again at the root.
+/// Strips the slashes behind a folder's name. Another slash would make the path absolute.
 fn below_folder(rest: &str) -> String {
     if guard!(ScopeHome) { rest.trim_start_matches('/').to_owned() } else { rest.to_owned() }
 }
 
-/// Whether a name in the home is one of a file or folder that programs obey, or find programs in. A pattern may begin so.
+/// Returns whether a name in the home is that of settings or programs. The name may be the start of a pattern.
 pub(crate) fn is_settings_name(name: &str) -> bool {
     name.starts_with('.') || SETTINGS.iter().any(|known| name.eq_ignore_ascii_case(known))
 }
 
-/// Whether a file is a module of code by its name. A hidden file may be anything.
+/// Returns whether a file name is that of a code module. A hidden file counts as one.
 pub fn is_code(path: &Path) -> bool {
     const ENDINGS: [&str; 8] = ["ts", "mts", "cts", "tsx", "js", "mjs", "cjs", "jsx"];
     let name = path.file_name().unwrap_or_default();
@@ -297,17 +297,17 @@ pub fn is_code(path: &Path) -> bool {
     !name.as_encoded_bytes().starts_with(b".") && ending.is_some_and(|ending| ENDINGS.contains(&ending))
 }
 
-/// Whether a file of this name may hold secrets: keys, credentials, environment files.
+/// Returns whether a file of this name may hold secrets: keys, credentials, environment files.
 ///
-/// By name alone, on purpose: it decides whether a person is asked before data leaves, not what may be read.
+/// By name alone, on purpose: it decides whether sending data needs a prompt, not which files may be read.
 pub fn may_hold_secrets(path: &str) -> bool {
     let mut names = path.rsplit(['/', '\\']);
     let name = names.next().unwrap_or(path).to_ascii_lowercase();
-    // Where a repository came from, with the password that it came by.
+    // The URL of a repository's remote may contain a password.
     if name == "config" && names.next().is_some_and(|folder| folder.eq_ignore_ascii_case(".git")) {
         return true;
     }
-    // A copy holds what its file does.
+    // A copy has the content of its original.
     let ends = [".bak", ".old", ".orig", ".save", "~"];
     let name = ends.iter().find_map(|end| name.strip_suffix(end)).unwrap_or(&name);
     let (stem, ending) = name.rsplit_once('.').unwrap_or((name, ""));
@@ -319,7 +319,7 @@ pub fn may_hold_secrets(path: &str) -> bool {
     (name == ".env" || name.starts_with(".env.")) && !sample
 }
 
-/// Folders of a home that are not hidden, and hold programs or settings.
+/// Folders of a home that are not hidden and hold programs or settings.
 const SETTINGS: &[&str] = &["AppData", "Library", "bin"];
 
 const SECRET_ENDINGS: &[&str] =
@@ -355,7 +355,7 @@ const SECRET_STEMS: &[&str] = &[
     "tokens",
 ];
 
-/// Checks a path string: not empty, no NUL, not endless.
+/// Checks a path string: not empty, no NUL, not too long.
 fn check(path: &str) -> Result<(), HostcallError> {
     if path.is_empty() {
         return Err(HostcallError::invalid("path", "the path is empty"));
@@ -369,7 +369,7 @@ fn check(path: &str) -> Result<(), HostcallError> {
     Ok(())
 }
 
-/// Joins and takes off `.` and `..` by name.
+/// Joins two paths and resolves `.` and `..` by name.
 pub fn normal(base: &Path, path: &Path) -> PathBuf {
     let mut out = if path.is_absolute() { PathBuf::new() } else { base.to_owned() };
     for component in path.components() {
@@ -384,13 +384,13 @@ pub fn normal(base: &Path, path: &Path) -> PathBuf {
     out
 }
 
-/// The names below `folder`, where names are compared without regard to ASCII case: on a file
-/// system that does not tell `Auth.json` from `auth.json`, both are the file.
+/// Returns the components of `path` below `folder`, compared without regard to ASCII case: on a case-insensitive file system
+/// `Auth.json` and `auth.json` are the same file.
 fn under<'a>(path: &'a Path, folder: &Path) -> Option<Vec<&'a OsStr>> {
     below(path, folder).map(Iterator::collect)
 }
 
-/// The same, one after the other.
+/// Returns an iterator over the components of `path` below `folder`.
 fn below<'a>(path: &'a Path, folder: &Path) -> Option<std::path::Iter<'a>> {
     let mut names = path.iter();
     for expected in folder.iter() {
@@ -416,7 +416,7 @@ fn look_up(names: &[&OsStr], table: &[(&str, Protection)]) -> Protection {
     if is_aside() && guard!(PlacesAside) { Protection::All } else { Protection::None }
 }
 
-/// Whether names begin with those of a pattern, of which the last is compared by `is_last`.
+/// Returns whether components begin with those of a pattern, the last of which `is_last` compares.
 fn begins_with(names: &[&OsStr], pattern: &str, is_last: impl Fn(&OsStr, &str) -> bool) -> bool {
     let mut wanted = pattern.split('/').peekable();
     let mut found = names.iter();
@@ -430,7 +430,7 @@ fn begins_with(names: &[&OsStr], pattern: &str, is_last: impl Fn(&OsStr, &str) -
     true
 }
 
-/// Finds what names stand for that are the same in any folder.
+/// Returns the protection of names that are protected in any folder.
 fn anywhere(names: &[&OsStr]) -> Protection {
     let is_name = |name: &OsStr, want: &str| name.eq_ignore_ascii_case(want);
     let is_file = |pattern: &&str| {
@@ -448,14 +448,14 @@ fn anywhere(names: &[&OsStr]) -> Protection {
     }
 }
 
-/// Whether a name is one under which tools keep a copy of a file: `auth.json.bak`, `auth.json~`, `.auth.json.swp`. Names
-/// without a dot are those of folders, and say nothing about others.
+/// Returns whether a name is a copy of a file: `auth.json.bak`, `auth.json~`, `.auth.json.swp`. Names without a dot are those of
+/// folders, which have no copies.
 pub fn is_aside(name: &OsStr, of: &OsStr) -> bool {
     let (name, of) = (name.as_encoded_bytes(), of.as_encoded_bytes());
     let is_copy = |name: &[u8]| {
         name.get(of.len()).is_some_and(|next| b".~#".contains(next)) && name[..of.len()].eq_ignore_ascii_case(of)
     };
-    // Editors put a dot or a number sign in front.
+    // Editors prefix a dot or a number sign.
     let fronts: [&[u8]; 4] = [b"", b".", b"#", b".#"];
     of.contains(&b'.')
         && fronts

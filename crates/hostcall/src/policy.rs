@@ -1,16 +1,16 @@
-//! Modes, grants and deny lists: what the user decided beforehand.
+//! Modes, grants and deny lists: the user's decisions in advance.
 
 use pijs_protocol::manifest::{CapabilityRequest, Scope};
 use pijs_protocol::{Capability, guard};
 use serde::{Deserialize, Serialize};
 
-/// What happens to a call that no grant covers.
+/// The decision about a call without a grant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
     /// Denied.
     Strict,
-    /// A person is asked; denied when there is none.
+    /// The user is prompted; denied without one.
     #[default]
     Prompt,
     /// Allowed, with a warning in the ledger.
@@ -21,46 +21,45 @@ pub enum Mode {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Policy {
-    /// What happens to a call that no grant covers.
+    /// The decision about a call without a grant.
     pub mode: Mode,
-    /// Granted to every extension: `read` and `write` in project, own package, `.pi` folders and
-    /// temp; others unrestricted.
+    /// Granted to every extension: `read` and `write` in project, own package, `.pi` folders and temp; others unrestricted.
     pub default_caps: Vec<Capability>,
-    /// Denied to every extension, whatever else says.
+    /// Denied to every extension, in spite of grants.
     pub deny_caps: Vec<Capability>,
 }
 
-/// One thing an extension may do.
+/// Permission for one capability of an extension.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grant {
-    /// Names it in the ledger and in `pi ext grants`.
+    /// Id in the ledger and in `pi ext grants`.
     pub id: String,
     /// The capability.
     pub capability: Capability,
     /// Hostcall methods that may use it; absent means any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub methods: Option<Vec<String>>,
-    /// Where; absent means anywhere.
+    /// Scope; absent means anywhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<Scope>,
-    /// Nobody was asked: the file was named with `-e`, or the package installed where nobody could answer.
+    /// Whether there was no prompt: the file was named with `-e`, or the package was installed unattended.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unasked: bool,
 }
 
 impl Grant {
-    /// A grant without restriction.
+    /// Creates a grant without restriction.
     pub fn any(id: impl Into<String>, capability: impl Into<Capability>) -> Self {
         Self { id: id.into(), capability: capability.into(), methods: None, scope: None, unasked: false }
     }
 
-    /// A grant with a scope.
+    /// Creates a grant with a scope.
     pub fn scoped(id: impl Into<String>, capability: impl Into<Capability>, scope: Scope) -> Self {
         Self { scope: Some(scope), ..Self::any(id, capability) }
     }
 
-    /// What a user gives who accepts a request of the manifest or of the scan. Paths default to
-    /// project, own package, `.pi` folders and temp.
+    /// Creates the grant that accepts a request of the manifest or of the scan. Paths default to project, own package, `.pi`
+    /// folders and temp.
     pub fn accepting(id: impl Into<String>, request: &CapabilityRequest) -> Self {
         let files = matches!(request.capability.as_str(), "read" | "write");
         let scope = match &request.scope {
@@ -73,7 +72,7 @@ impl Grant {
         Self { scope, methods: request.methods.clone(), ..Self::any(id, request.capability.as_str()) }
     }
 
-    /// The scope as the gate uses it: one that is there but has no list for this capability covers nothing.
+    /// Returns the scope for the gate: a scope without a list for this capability covers nothing.
     pub(crate) fn fitting_scope(&self) -> Option<Scope> {
         let mut scope = self.scope.clone()?;
         let list = match self.capability.as_str() {
@@ -92,11 +91,11 @@ impl Grant {
         Some(scope)
     }
 
-    /// What naming a file with `-e` grants: the model-facing ones among `found` by the scan
-    /// (see [`crate::vocabulary::MODEL_FACING`]).
+    /// Returns the grants of naming a file with `-e`: the model-facing capabilities among those `found` by the scan (see
+    /// [`crate::vocabulary::MODEL_FACING`]).
     pub fn for_named_file(found: &[Capability]) -> Vec<Self> {
         let mut names: Vec<&str> = found.iter().map(Capability::as_str).collect();
-        // Which names it registers, the scan cannot tell; taking the place of a built-in is what some are for.
+        // The scan cannot tell the names of the registered tools; replacing a built-in one is the purpose of some.
         if names.contains(&"tools") && !names.contains(&"tool.shadow") {
             names.push("tool.shadow");
         }
@@ -106,7 +105,7 @@ impl Grant {
     }
 }
 
-/// Project, own package, `.pi` folders, temp.
+/// Returns the default paths: project, own package, `.pi` folders, temp.
 pub fn usual_paths() -> Scope {
     let paths = ["<project>", "<package>", "<pi>", "<temp>"].map(str::to_owned).to_vec();
     Scope { paths: Some(paths), ..Scope::default() }

@@ -1,47 +1,48 @@
-//! Questions to a person.
+//! Permission prompts.
 //!
-//! The terminal, an RPC client or an embedder implements [`Prompter`]. Questions are asked one
-//! at a time; when an answer settles a later one, that one is not asked.
+//! The terminal, an RPC client or an embedder implements [`Prompter`]. There is one prompt at a time; an answer that settles a
+//! later prompt prevents it.
 
 use crate::connector::BoxFuture;
 use crate::loss::ExpectedLoss;
 use pijs_protocol::manifest::{CapabilityRequest, Scope};
 use pijs_protocol::{Capability, ExtensionId, guard};
 
-/// Answers questions about capabilities.
+/// Prompts the user about capabilities.
 pub trait Prompter: Send + Sync {
-    /// Asks. An implementation that cannot reach a person answers [`Answer::NoPerson`].
+    /// Prompts the user. An implementation without a user returns [`Answer::NoPerson`].
     fn ask(&self, question: Question) -> BoxFuture<'static, Answer>;
 }
 
-/// One question.
+/// One permission prompt.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Question {
-    /// Who asks.
+    /// The requesting extension.
     pub extension: ExtensionId,
-    /// For what.
+    /// The requested capability.
     pub capability: Capability,
-    /// The capability in plain words, *run programs*.
+    /// Description of the capability: *run programs*.
     pub what: String,
-    /// What exactly, as it will run: the path, the program with all arguments, the host. Free of
-    /// control characters, cut to a size a terminal can show.
+    /// The exact subject: the path, the program with all arguments, the host. Free of control characters, truncated to a size
+    /// that a terminal can show.
     pub subject: String,
-    /// Things worth knowing: combinations, interpreters, files that run later.
+    /// Warnings: combinations, interpreters, files that run later.
     pub warnings: Vec<String>,
-    /// All that the extension asks for and does not hold, in words, each a line; empty where nobody is asked about all of it.
+    /// Descriptions of all requests of the extension without a grant, one per line; empty where the user cannot grant them
+    /// together.
     pub package: Vec<String>,
-    /// Holds the requests behind those words: a yes is about these, whatever the extension asks for by then.
+    /// The requests behind `package`: consent covers these, even if the extension requests others by then.
     pub(crate) wanted: Vec<CapabilityRequest>,
     /// Expected loss of both choices.
     pub loss: ExpectedLoss,
-    /// Whether [`Answer::AllowAlways`] would hold beyond the session. A prompt offers it only then.
+    /// Whether [`Answer::AllowAlways`] would outlive the session. A prompt offers it only then.
     pub can_be_kept: bool,
-    /// How often this extension was refused in a row; from three on, a prompt offers [`Answer::Mute`].
+    /// Denials of this extension in a row; from three on, a prompt offers [`Answer::Mute`].
     pub refused: u32,
 }
 
 impl Question {
-    /// A question of an extension about nothing yet.
+    /// Creates a prompt without a subject.
     pub fn about(extension: ExtensionId, loss: ExpectedLoss) -> Self {
         Self {
             extension,
@@ -57,58 +58,58 @@ impl Question {
         }
     }
 
-    /// Who asks, as it can be shown: an extension may be named by its file, and a file's name can hold anything.
+    /// Returns the name of the extension for display: a file name can contain any characters.
     pub fn who(&self) -> String {
         if guard!(PromptName) { shown(self.extension.as_str(), 400) } else { self.extension.to_string() }
     }
 }
 
-/// Keeps answers that hold beyond a session.
+/// Stores answers that outlive a session.
 pub trait Memory: Send + Sync {
-    /// Writes down what a person answered about an extension.
+    /// Stores the user's answer about an extension.
     fn remember(&self, extension: &ExtensionId, remembered: Remembered);
 }
 
-/// An answer that holds beyond a session.
+/// An answer that outlives a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remembered {
     /// The capability.
     pub capability: Capability,
     /// Hostcall methods that may use it; absent means any.
     pub methods: Option<Vec<String>>,
-    /// Where; absent means anywhere.
+    /// Scope; absent means anywhere.
     pub scope: Option<Scope>,
-    /// Yes, or never.
+    /// Whether the answer allows; otherwise it denies permanently.
     pub allowed: bool,
 }
 
-/// A person's answer.
+/// The user's answer to a prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
-    /// No, this time; while the extension is being loaded, to the same question also the next times.
+    /// Denies this call; during the load of the extension, also later calls with the same topic.
     Deny,
-    /// No, and do not ask again; kept beyond the session where there is a [`Memory`].
+    /// Denies permanently; kept beyond the session where there is a [`Memory`].
     DenyAlways,
-    /// No, and do not ask anything about this extension any more in this session.
+    /// Denies, and suppresses further prompts about this extension in this session.
     Mute,
-    /// This very call; while the extension is being loaded, also calls that the same question is about.
+    /// Allows this call; during the load of the extension, also calls with the same topic.
     AllowOnce,
-    /// This subject (path, program, host, name) for the rest of the session.
+    /// Allows this subject (path, program, host, name) for the rest of the session.
     AllowSubject,
-    /// This subject, also in later sessions where there is a [`Memory`].
+    /// Allows this subject, also in later sessions where there is a [`Memory`].
     AllowAlways,
-    /// The whole capability for the rest of the session.
+    /// Allows the whole capability for the rest of the session.
     AllowCapability,
-    /// All that the extension asks for ([`Question::package`]) for the rest of the session.
+    /// Allows all requests of the extension ([`Question::package`]) for the rest of the session.
     AllowPackage,
-    /// All that the extension asks for, also in later sessions where there is a [`Memory`].
+    /// Allows all requests of the extension, also in later sessions where there is a [`Memory`].
     AllowPackageAlways,
-    /// Nobody is there to ask.
+    /// There is no user to prompt.
     NoPerson,
 }
 
-/// Makes text safe to show in a prompt: no control, bidirectional or invisible characters, at
-/// most `limit` characters with a note of how many were cut. Nothing is cut where the note is as long.
+/// Makes text safe for a prompt: no control, bidirectional or invisible characters, at most `limit` characters with a note of the
+/// number of removed ones. Text is not truncated where the note would be as long.
 pub fn shown(text: &str, limit: usize) -> String {
     let limit = if fits(text, limit) { usize::MAX } else { limit };
     let mut out = String::with_capacity(text.len().min(limit));
@@ -127,7 +128,7 @@ pub fn shown(text: &str, limit: usize) -> String {
     out
 }
 
-/// Whether [`shown`] shows all of a text.
+/// Returns whether [`shown`] shows all of a text.
 pub(crate) fn fits(text: &str, limit: usize) -> bool {
     let rest = text.chars().count().saturating_sub(limit);
     rest <= cut_note(rest).len()

@@ -1,35 +1,34 @@
-//! What one extension may have in flight and how large a call may be.
+//! Limits on the calls of one extension: number in flight, and sizes.
 
 use crate::connector::Output;
 use pijs_protocol::wire::{MESSAGE_BYTES, MESSAGE_VALUES, Size};
 use pijs_protocol::{HostcallError, guard};
 use serde_json::{Map, Value};
 
-/// Limits of one extension. Bytes and depth rather than counts: an honest extension never meets
-/// one.
+/// Limits of one extension, far above the needs of an honest one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quotas {
-    /// Calls in flight at once.
+    /// Number of calls in flight.
     pub in_flight: usize,
-    /// What the calls in flight carry together, parameters and attachments.
+    /// Bytes of parameters and attachments of all calls in flight.
     pub in_flight_bytes: usize,
-    /// Dialogs opened within a minute: more than a person can answer.
+    /// Dialogs per minute: more than a user can answer.
     pub dialogs_per_minute: usize,
-    /// Size of a call's JSON parameters, roughly as text.
+    /// Bytes of a call's JSON parameters, approximately as text.
     pub params_bytes: usize,
-    /// Size of its raw attachments together.
+    /// Bytes of a call's attachments.
     pub attachment_bytes: usize,
-    /// Nesting of its parameters.
+    /// Nesting depth of its parameters.
     pub depth: usize,
-    /// Size of one call's results together, attachments included.
+    /// Bytes of one call's results, attachments included.
     pub result_bytes: usize,
-    /// Size of one answer, or of one piece of it: its JSON, and its attachments. See [`MESSAGE_BYTES`].
+    /// Bytes of one result or chunk, JSON and attachments. See [`MESSAGE_BYTES`].
     pub piece_bytes: usize,
-    /// Values in it. See [`MESSAGE_VALUES`].
+    /// Values in one result or chunk. See [`MESSAGE_VALUES`].
     pub piece_values: usize,
-    /// Size of the results that wait for the realm past which streams wait, too.
+    /// Bytes of undelivered results at which streams pause.
     pub stream_bytes: usize,
-    /// Size of the results that wait for the realm; past it the next calls begin when the realm has taken some.
+    /// Bytes of undelivered results at which the next calls wait until the realm has taken some.
     pub untaken_bytes: usize,
 }
 
@@ -46,14 +45,14 @@ impl Default for Quotas {
             piece_bytes: MESSAGE_BYTES,
             piece_values: MESSAGE_VALUES,
             stream_bytes: 16 << 20,
-            // A realm's memory: nobody needs more at once.
+            // The memory of a realm: an honest extension needs no more at once.
             untaken_bytes: 256 << 20,
         }
     }
 }
 
 impl Quotas {
-    /// Measures a call before anything else looks at it; stops as soon as a limit is passed. Answers its size.
+    /// Measures a call before any other check, and stops at the first exceeded limit; returns its size in bytes.
     pub(crate) fn check(&self, params: &Map<String, Value>, bytes: &[Vec<u8>]) -> Result<usize, HostcallError> {
         let attached: usize = bytes.iter().map(Vec::len).sum();
         if !guard!(QuotaSize) {
@@ -67,7 +66,7 @@ impl Quotas {
         Ok(attached + (self.params_bytes - left))
     }
 
-    /// Measures what a connector answers, after `sent` bytes of the same call; answers how many bytes are attached.
+    /// Measures an output of a connector, after `sent` bytes of the same call; returns the bytes of its attachments.
     pub(crate) fn check_answer(&self, output: &Output, sent: usize) -> Result<usize, HostcallError> {
         let attached: usize = output.bytes.iter().map(Vec::len).sum();
         if sent.saturating_add(attached) > self.result_bytes {
@@ -123,7 +122,7 @@ fn too_large(quota: &str, limit: usize) -> HostcallError {
         .with("limit", limit)
 }
 
-/// A quota that is used up.
+/// Returns the error of an exhausted quota.
 pub(crate) fn used_up(quota: &str, limit: usize) -> HostcallError {
     HostcallError::denied("quota", format!("quota used up: {quota} {limit}"))
         .with("quota", quota)

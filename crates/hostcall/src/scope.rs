@@ -1,10 +1,9 @@
-//! Compiled scopes: where a capability may be used.
+//! Compiled scopes, which restrict a capability to paths, hosts, commands or names.
 //!
-//! Patterns are compiled once, when a grant is set. A missing list does not restrict; an empty
-//! one allows nothing. Matching is on absolute, normalised names; the file connector repeats it
-//! on the place it really reached.
+//! Patterns are compiled once, when a grant is set. A missing list does not restrict; an empty one allows nothing. Matching is on
+//! absolute, normalised names; the file connector repeats it on the path that it reached.
 //!
-//! Each kind of scope has a file: paths, hosts, commands. Variables and tools are matched here.
+//! Paths, hosts and commands have a file each. Variables and tools are matched here.
 
 mod commands;
 mod hosts;
@@ -22,23 +21,23 @@ use paths::{PathPattern, compile_path};
 use pijs_protocol::manifest::Scope;
 use std::path::Path;
 
-/// A scope ready for matching.
+/// A compiled scope.
 #[derive(Debug, Clone, Default)]
 pub struct CompiledScope {
     paths: Option<Vec<PathPattern>>,
     hosts: Option<Vec<HostPattern>>,
     env: Option<Vec<String>>,
     commands: Option<Vec<CommandPattern>>,
-    /// Tools of MCP servers; or those of unknown effect, which no pattern says: only what a person allowed does.
+    /// Tools of MCP servers, or tools of unknown effect. No pattern covers the latter; only a user's answer does.
     tools: Option<Vec<String>>,
 }
 
-/// A scope that cannot be compiled.
+/// An error in a scope.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScopeError {
-    /// The pattern.
+    /// The invalid pattern.
     pub pattern: String,
-    /// What is wrong with it.
+    /// Description of the problem.
     pub problem: String,
 }
 
@@ -75,17 +74,17 @@ impl CompiledScope {
         Ok(Self { paths, hosts, env: scope.env.clone(), commands, tools: scope.tools.clone() })
     }
 
-    /// A scope of exactly this tool.
+    /// Creates a scope of exactly this tool.
     pub(crate) fn exactly_tool(name: &str) -> Self {
         Self { tools: Some(vec![name.to_owned()]), ..Self::default() }
     }
 
-    /// Whether a tool of unknown effect is inside.
+    /// Returns whether it covers a tool of unknown effect.
     pub(crate) fn tool(&self, name: &str) -> bool {
         self.tools.as_ref().is_none_or(|tools| tools.iter().any(|known| known == name))
     }
 
-    /// Whether something of an MCP server is inside: by its name, or with all that the server has.
+    /// Returns whether it covers a target of an MCP server: by its name, or with the whole server.
     pub(crate) fn mcp(&self, target: &str) -> bool {
         let covers = |pattern: &String| {
             let server = pattern.strip_suffix('*').filter(|server| server.ends_with('/'));
@@ -94,7 +93,7 @@ impl CompiledScope {
         self.tools.as_ref().is_none_or(|tools| tools.iter().any(covers))
     }
 
-    /// Whether an environment variable is inside.
+    /// Returns whether it covers an environment variable.
     pub fn env(&self, name: &str) -> bool {
         self.env.as_ref().is_none_or(|names| names.iter().any(|known| known == name))
     }

@@ -1,10 +1,10 @@
-//! What the results of an extension's calls weigh that its realm has not taken yet.
+//! Backpressure: limits completed hostcall results not yet delivered to the realm.
 //!
-//! A result waits in the host's memory until its realm comes to it, and an extension decides how many there are and how
-//! large. Calls of one that has let too much pile up begin once its realm has taken some, and files are read a few at a
-//! time: nothing is refused, and an honest extension, which has no more memory than its realm, never notices. What streams
-//! (a response, a connection, a program's output) is read on once less waits, and fewer pieces: a server decides how small
-//! they are, and the realm's timers have their turn behind all that came before.
+//! A result waits in the host's memory until its realm takes it, and the extension determines their number and size. When too
+//! many bytes wait, further calls of that extension begin after its realm has taken some, and files are read a few at a time; no
+//! call is refused, and an honest extension, which has no more memory than its realm, never waits. Streams (a response, a
+//! connection, a program's output) pause at a lower limit of bytes and of chunks, because a server determines the size of its
+//! chunks, and the realm's timers queue behind all of them.
 
 use crate::connector::CancelToken;
 use crate::derive::member;
@@ -15,30 +15,30 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
-/// File operations of one extension that are carried out side by side, twice as many as under Node. What they read is in
-/// memory at the same time, and they share their threads with everybody else.
+/// Concurrent file operations of one extension, twice as many as in Node. Their data is in memory at the same time, and they
+/// share the threads with all other work.
 const SIDE_BY_SIDE: usize = 8;
 
-/// Results that wait until streams do, too. A realm comes through them within a blink.
+/// Undelivered results at which streams pause. A realm takes so many in a few milliseconds.
 const PIECES: usize = 128;
 
-/// What a result takes beside what is in it.
+/// Bytes that a result takes besides its content.
 const RESULT: usize = 512;
 
-/// The piles of all extensions.
+/// The undelivered results of all extensions.
 #[derive(Default)]
 pub(crate) struct Untaken {
     by_extension: Mutex<BTreeMap<ExtensionId, Arc<Pile>>>,
 }
 
-/// What waits for one extension.
+/// The undelivered results of one extension.
 pub(crate) struct Pile {
     bytes: AtomicUsize,
     results: AtomicUsize,
-    /// How many calls and streams wait until there is less.
+    /// Number of waiting calls and streams.
     waiting: AtomicUsize,
     eased: Notify,
-    /// For what brings its result all at once.
+    /// Limits concurrent file operations.
     turns: Arc<Semaphore>,
 }
 
@@ -50,7 +50,7 @@ impl Default for Pile {
     }
 }
 
-/// A result that waits for its realm; dropping it says that the realm has it, or is gone.
+/// Accounts for one undelivered result; dropping it marks the result as delivered, or its realm as ended.
 pub struct Held {
     pile: Arc<Pile>,
     bytes: usize,
@@ -59,7 +59,7 @@ pub struct Held {
 impl Drop for Held {
     fn drop(&mut self) {
         let Pile { bytes, results, waiting, eased, .. } = &*self.pile;
-        // In one order with what `eased` does: who counts as waiting looks after that, and either it sees less or is woken.
+        // SeqCst with the loads in `eased`: a waiter registers before it reads, so it either sees the lower value or is woken.
         bytes.fetch_sub(self.bytes, Ordering::SeqCst);
         results.fetch_sub(1, Ordering::SeqCst);
         if waiting.load(Ordering::SeqCst) > 0 {
@@ -68,7 +68,7 @@ impl Drop for Held {
     }
 }
 
-/// Somebody who waits.
+/// Registers a waiter.
 struct Waits<'a>(&'a AtomicUsize);
 
 impl<'a> Waits<'a> {
@@ -84,13 +84,13 @@ impl Drop for Waits<'_> {
     }
 }
 
-/// That a call may begin; it ends with the answer.
+/// Permission for a call to begin, held until its result.
 pub(crate) struct Turn {
     _of_few: Option<OwnedSemaphorePermit>,
 }
 
 impl Untaken {
-    /// What waits for an extension.
+    /// Returns the undelivered results of an extension.
     pub(crate) fn of(&self, extension: &ExtensionId) -> Arc<Pile> {
         let mut all = self.by_extension.lock().unwrap_or_else(PoisonError::into_inner);
         match all.get(extension) {
@@ -101,7 +101,7 @@ impl Untaken {
 }
 
 impl Pile {
-    /// Takes note of a result.
+    /// Accounts for a result.
     pub(crate) fn hold(self: &Arc<Self>, result: &HostResult) -> Held {
         let bytes = result.bytes.iter().map(Vec::len).sum::<usize>() + weight(&result.output) + RESULT;
         self.bytes.fetch_add(bytes, Ordering::AcqRel);
@@ -109,7 +109,7 @@ impl Pile {
         Held { pile: Arc::clone(self), bytes }
     }
 
-    /// Lets a call begin that needs not wait.
+    /// Returns the permission for a call if it need not wait.
     pub(crate) fn turn_now(&self, call: &HostCall, limit: usize) -> Option<Turn> {
         if !self.is_little(limit, usize::MAX) {
             return None;
@@ -126,7 +126,7 @@ impl Pile {
         let of_few = match is_one_of_few(call) {
             true => tokio::select! {
                 () = cancel.cancelled() => None,
-                // It is never closed.
+                // The semaphore is never closed.
                 turn = Arc::clone(&self.turns).acquire_owned() => turn.ok(),
             },
             false => None,
@@ -135,7 +135,7 @@ impl Pile {
         Turn { _of_few: of_few }
     }
 
-    /// Waits until little enough is untaken that a stream may go on, or until it is cancelled.
+    /// Waits until a stream may continue, or until it is cancelled.
     pub(crate) async fn streams(&self, limit: usize, cancel: &CancelToken) {
         if guard!(QuotaStreams) {
             self.eased(limit, PIECES, cancel).await;
@@ -150,7 +150,7 @@ impl Pile {
         loop {
             let eased = self.eased.notified();
             tokio::pin!(eased);
-            // Before the look: what is taken between look and wait must not be missed.
+            // Enabled before the check, so that no notification between check and wait is lost.
             eased.as_mut().enable();
             if self.is_little(bytes, results) {
                 return;
@@ -168,12 +168,12 @@ impl Pile {
     }
 }
 
-/// Whether a call is one of those of which few are carried out side by side.
+/// Returns whether a call counts toward the limit of concurrent file operations.
 fn is_one_of_few(call: &HostCall) -> bool {
     call.method == "fs" && member(&call.params, "op").is_none_or(|op| op != "watch") && guard!(QuotaUndelivered)
 }
 
-/// Roughly what a value takes.
+/// Estimates the memory of a value in bytes.
 fn weight(value: &Value) -> usize {
     const NODE: usize = 32;
     NODE + match value {

@@ -1,8 +1,8 @@
-//! Environment variables that a call gives a program, and what they change.
+//! Environment variables of programs, and their effect.
 //!
-//! A program, and whatever it runs, does with a variable what it likes: `RM` is the program that `make clean` runs. So a
-//! variable is part of what is asked about, unless it is known to be harmless or is the host's own. A few make the loader,
-//! a shell or nearly any program run something else; a grant of all arguments does not cover them.
+//! A program, and whatever it runs, may use a variable in any way: `RM` is the program that `make clean` runs. So a variable is
+//! part of the prompt, unless it is known to be harmless or is the host's own. Some make the loader, a shell or nearly any
+//! program run other code; a grant of all arguments does not cover them.
 
 use pijs_programs::name_of;
 use pijs_protocol::guard;
@@ -11,37 +11,37 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// What a variable changes.
+/// The effect of a variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// How a program speaks; or nothing, since it is the host's own.
+    /// Affects output only, or is the host's own.
     Harmless,
-    /// Whatever the program makes of it.
+    /// Depends on the program.
     Open,
-    /// What a program loads or runs, or whom it speaks to.
+    /// Selects code that a program loads or runs, or a server that it contacts.
     Steering,
 }
 
-/// One variable that a call gives a program.
+/// One variable of a program that a call starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Variable<'a> {
     /// Its name.
     pub name: &'a str,
     /// Its value.
     pub value: &'a str,
-    /// What it changes.
+    /// Its effect.
     pub effect: Effect,
 }
 
-/// Longest value that a question shows.
+/// Longest value that a prompt shows, in characters.
 const SHOWN_VALUE: usize = 300;
-/// Longest value that a grant spells out.
+/// Longest value that a grant contains, in bytes.
 const LONGEST_KEPT: usize = 64;
-/// In front of the digest that stands for a value.
+/// Prefix of a digest in the place of a value.
 const DIGEST: &str = "sha256:";
 
 impl<'a> Variable<'a> {
-    /// Judges a variable by its name and value alone.
+    /// Classifies a variable by its name and value.
     pub fn new(command: &str, name: &'a str, value: &'a str) -> Self {
         let effect = if is_harmless(command, name, value) {
             Effect::Harmless
@@ -53,7 +53,7 @@ impl<'a> Variable<'a> {
         Self { name, value, effect }
     }
 
-    /// Its value as a user reads it: cut where it is long, never where it is a secret.
+    /// Returns the value for display: truncated when long, hidden when it is a secret.
     pub fn shown_value(&self) -> String {
         if is_secret_key(self.name) {
             return format!("[secret, {}]", digest(self.value));
@@ -66,7 +66,7 @@ impl<'a> Variable<'a> {
         format!("{start:?}... ({} more characters, {})", length - SHOWN_VALUE, digest(self.value))
     }
 
-    /// Its value as a grant holds it: spelled out where it is a short word, else its digest.
+    /// Returns the value for a grant: the text of a short word, else its digest.
     pub(crate) fn kept_value(&self) -> String {
         let is_word = |c: char| c.is_ascii_alphanumeric() || "-_./:,@%+".contains(c);
         let is_plain = !self.value.is_empty()
@@ -78,7 +78,7 @@ impl<'a> Variable<'a> {
     }
 }
 
-/// `sha256:HEX`.
+/// Returns `sha256:HEX`.
 pub(crate) fn digest_of(bytes: &[u8]) -> String {
     let hex: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
     format!("{DIGEST}{hex}")
@@ -88,18 +88,18 @@ fn digest(text: &str) -> String {
     digest_of(text.as_bytes())
 }
 
-/// A variable as a grant names it, in front of a program: `RM=echo`, `NODE_ENV=*`, `PI_*=*`.
+/// A variable pattern in front of a program in a grant: `RM=echo`, `NODE_ENV=*`, `PI_*=*`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct VariablePattern {
     name: String,
-    /// Names that begin so are meant, too.
+    /// Whether the name is a prefix.
     is_prefix: bool,
-    /// `None`: any, or none at all.
+    /// Required value; `None` allows any value and a missing variable.
     value: Option<String>,
 }
 
 impl VariablePattern {
-    /// `None` for a word that is no assignment.
+    /// Parses an assignment; `None` for another word.
     pub(crate) fn parse(word: &str) -> Option<Self> {
         let (name, value) = word.split_once('=')?;
         let (name, is_prefix) = match name.strip_suffix('*') {
@@ -113,12 +113,12 @@ impl VariablePattern {
         (is_name && !(is_prefix && value.is_some())).then(|| Self { name: name.to_owned(), is_prefix, value })
     }
 
-    /// Exactly this variable.
+    /// Creates the pattern of exactly this variable.
     pub(crate) fn exactly(variable: &Variable<'_>) -> Self {
         Self { name: variable.name.to_owned(), is_prefix: false, value: Some(variable.kept_value()) }
     }
 
-    /// How a user reads it.
+    /// Formats the pattern for the user.
     pub(crate) fn shown(&self) -> String {
         match (&self.value, self.is_prefix, self.name.as_str()) {
             (Some(value), ..) => format!("{}={value}", self.name),
@@ -128,12 +128,12 @@ impl VariablePattern {
         }
     }
 
-    /// Whether it names a variable that steers programs.
+    /// Returns whether it names a variable that steers programs.
     pub(crate) fn is_steering(&self) -> bool {
         !self.is_prefix && steers(&self.name)
     }
 
-    /// Whether a variable may be given. What steers programs has to be named in full.
+    /// Returns whether it allows a variable. Steering variables need their full name.
     pub(crate) fn permits(&self, variable: &Variable<'_>) -> bool {
         let is_named = if self.is_prefix {
             variable.effect != Effect::Steering && variable.name.starts_with(&self.name)
@@ -143,7 +143,7 @@ impl VariablePattern {
         is_named && self.value.as_deref().is_none_or(|value| is_value(value, variable.value))
     }
 
-    /// Whether a call has what the pattern demands: a value that is written down is part of the command.
+    /// Returns whether a call has the required variables: a value in the pattern is part of the command.
     pub(crate) fn is_met(&self, variables: &[Variable<'_>]) -> bool {
         let Some(value) = &self.value else { return true };
         variables.iter().any(|variable| variable.name == self.name && is_value(value, variable.value))
@@ -154,7 +154,7 @@ fn is_value(pattern: &str, value: &str) -> bool {
     pattern == value || (pattern.starts_with(DIGEST) && pattern == digest(value))
 }
 
-/// The assignments in front of a command pattern, and the words behind them.
+/// Splits a command pattern into its leading assignments and its words.
 pub(crate) fn split_assignments(pattern: &str) -> (Vec<VariablePattern>, Vec<&str>) {
     let words: Vec<&str> = pattern.split_whitespace().collect();
     let variables: Vec<VariablePattern> = words.iter().map_while(|word| VariablePattern::parse(word)).collect();
@@ -162,11 +162,11 @@ pub(crate) fn split_assignments(pattern: &str) -> (Vec<VariablePattern>, Vec<&st
     (variables, rest)
 }
 
-/// The host's own variables, which are handed on as they are.
+/// The host's own variables, which programs may get unchanged.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct HostVariables {
     variables: BTreeMap<String, String>,
-    /// Programs that pi fetched for itself: its shell puts this folder first, and no extension can write to it.
+    /// Folder of programs that pi downloads: its shell searches it first, and no extension can write to it.
     tools: PathBuf,
 }
 
@@ -175,16 +175,16 @@ impl HostVariables {
         Self { variables, tools: agent_dir.join("bin") }
     }
 
-    /// Whether a variable is the host's own: `{...process.env}` is the usual idiom. Folders that are added to the search
-    /// path are left out by whoever starts the program, so they change nothing.
+    /// Returns whether a variable is the host's own: `{...process.env}` is the usual idiom. Folders added to `PATH` have no
+    /// effect, because the connector removes them.
     pub(crate) fn has(&self, name: &str, value: &str) -> bool {
         let own = self.variables.get(name).map(String::as_str);
         own == Some(value) || (name == "PATH" && (self.is_search_path(value) || self.is_in_search_path(value)))
     }
 
-    /// Whether a search path is the host's own with nothing added but pi's tools.
+    /// Returns whether a `PATH` is the host's own, apart from pi's tools.
     pub(crate) fn is_search_path(&self, value: &str) -> bool {
-        // By its one name: the program gets the text, and may read a relative name or a link as another folder.
+        // Compared as text: the program gets the text, and may resolve a relative name or a link differently.
         let is_tools = |folder: &&str| match guard!(ExecToolsPath) {
             true => Path::new(folder) == self.tools,
             false => std::fs::canonicalize(folder).is_ok_and(|folder| folder == self.tools),
@@ -193,7 +193,7 @@ impl HostVariables {
         value.split(':').filter(|folder| !is_tools(folder)).eq(own.filter(|folder| !is_tools(folder)))
     }
 
-    /// Whether a search path is the host's own with folders added: what `node_modules/.bin:$PATH` comes to.
+    /// Returns whether a `PATH` is the host's own with additional folders, as in `node_modules/.bin:$PATH`.
     fn is_in_search_path(&self, value: &str) -> bool {
         let mut given = value.split(':');
         let own = self.search_path();
@@ -205,14 +205,14 @@ impl HostVariables {
     }
 }
 
-/// Which values of a harmless variable are harmless: a build file may put a value into a command line.
+/// The harmless values of a variable: a build file may put a value into a command line.
 enum Values {
-    /// `1`, `true`, `never`, nothing.
+    /// `1`, `true`, `never`, or empty.
     Flag,
     Number,
-    /// A locale, a terminal: no path, and no character that a shell obeys.
+    /// A locale or a terminal name: no path, and no character that is special in a shell.
     Word,
-    /// A time zone has slashes.
+    /// A time zone, which may contain slashes.
     Zone,
     OneOf(&'static [&'static str]),
 }
@@ -249,7 +249,7 @@ const HARMLESS: &[(&str, Values)] = &[
     ("UV_OFFLINE", Values::Flag),
 ];
 
-/// Variables of git alone: who is named as an author, and that less is asked and written.
+/// Variables that are harmless for git: the author's name, and fewer prompts and writes.
 const HARMLESS_FOR_GIT: &[&str] = &[
     "GIT_AUTHOR_DATE",
     "GIT_AUTHOR_EMAIL",
@@ -265,11 +265,10 @@ const HARMLESS_FOR_GIT: &[&str] = &[
     "GIT_TEST_DISALLOW_ABBREVIATED_OPTIONS",
 ];
 
-/// Variables that are harmless in some values only, and steer nothing: a grant of all arguments covers them.
+/// Variables that are harmless for some values only, and do not steer: a grant of all arguments covers them.
 const NOT_STEERING: &[&str] = &["CARGO_TARGET_DIR", "NO_PROXY"];
 
-/// Programs that only hand on what they are given, or do nothing: in the place of a pager or an editor they keep a
-/// program from waiting for a person.
+/// Programs that pass their input on, or do nothing: as a pager or an editor they keep a program from waiting for the user.
 const IDLE_PROGRAMS: &[&str] = &[":", "cat", "echo", "false", "true"];
 
 fn is_harmless(command: &str, name: &str, value: &str) -> bool {
@@ -295,15 +294,15 @@ fn is_harmless(command: &str, name: &str, value: &str) -> bool {
     }
 }
 
-/// Whether a variable that names a program names an idle one.
+/// Returns whether a variable that names a program names an idle one.
 fn is_idle(name: &str, value: &str) -> bool {
     let name = name.to_ascii_uppercase();
     let names_program = ["ASKPASS", "EDITOR", "PAGER", "VISUAL"].iter().any(|end| name.ends_with(end));
     names_program && IDLE_PROGRAMS.contains(&value)
 }
 
-/// Variables that make the loader, a shell or a program run something else than it was asked to, or speak to another server:
-/// through another proxy, by other certificates, with what it keeps of its user's credentials.
+/// Variables that make the loader, a shell or a program run other code, or contact another server: through a proxy, with other
+/// certificates, with stored credentials.
 const STEERING: &[&str] = &[
     "AR",
     "AS",
@@ -457,7 +456,7 @@ const STEERING: &[&str] = &[
     "ZDOTDIR",
 ];
 
-/// Beginnings of such names.
+/// Prefixes of steering variables.
 const STEERING_BEGINNINGS: &[&str] = &[
     "ANSIBLE_",
     "ASDF_",
@@ -516,8 +515,8 @@ const STEERING_BEGINNINGS: &[&str] = &[
     "YARN_",
 ];
 
-/// Ends of such names: what a family of programs calls the program that it starts, the options that it adds, and the
-/// folders that it loads from; whom it speaks through, and whom it believes.
+/// Suffixes of steering variables: by convention they name a program to start, additional options, folders to load from, proxies,
+/// and certificates.
 const STEERING_ENDS: &[&str] = &[
     "OPT",
     "_ASKPASS",
@@ -538,7 +537,7 @@ const STEERING_ENDS: &[&str] = &[
     "_WRAPPER",
 ];
 
-/// Whether a variable steers what a program loads or runs. Letter case does not matter: some programs look for both.
+/// Returns whether a variable steers a program. Ignores ASCII case, because some programs read both.
 fn steers(name: &str) -> bool {
     let upper = name.to_ascii_uppercase();
     let is_known = HARMLESS.iter().any(|(known, _)| *known == upper)

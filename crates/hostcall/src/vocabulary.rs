@@ -29,7 +29,7 @@
 //! | `rename` | `from, to` | `{}` | `write`, both ends |
 //! | `copyFile`, `cp` | `from, to`, `exclusive?`; `cp`: `recursive?, force?, errorOnExist?` | `{}` | `write` at `to`, read at `from` |
 //! | `link` | `from, to` | `{}` | `write`, both ends |
-//! | `symlink` | `target, path` | `{}` | `write` at `path`, read at what `target` names |
+//! | `symlink` | `target, path` | `{}` | `write` at `path`, read at `target` |
 //! | `readlink` | `path` | `{target}` | `read` |
 //! | `realpath` | `path` | `{path}` | `read` |
 //! | `access` | `path, mode?` (Node's bits) | `{}` | `read` |
@@ -57,22 +57,22 @@
 //! | `http` | `op: "lookup"`, `url` | `{addresses: [{address, family: 4 / 6}]}` of the URL's host, all of them public | `http` |
 //! | `http` | `op: "send"`, `upload, data` or `op: "finish"`, `upload` | `{}` | `http` (the request was gated) |
 //! | `env` | `op: "get"`, `names` | `{values}`; a missing variable has no member | `env` |
-//! | `tool` | `name, input` | what the tool returns | by `name`, see [`mod@crate::derive`] |
+//! | `tool` | `name, input` | the tool's result | by `name`, see [`mod@crate::derive`] |
 //! | `session` | `op` of [`SESSION_OPS`], and its members | op-specific | `session`, `session.inject` or `session.control` |
 //! | `ui` | `op` of [`UI_OPS`], and its members | op-specific | `ui` |
 //! | `tools` | `op`: `list`, `active` | `{tools}` | `tools` |
 //! | `events` | `op: "emit"`, `channel, data` | `{}` | `events` |
 //! | `log` | `level, message` (or `event`), `data?` | `{}` | `log` |
-//! | `module` | `op: "quote"`, `message, module, line, column` | what V8 says of an error there: `message`, or null | `module` |
+//! | `module` | `op: "quote"`, `message, module, line, column` | V8's message for an error there: `message`, or null | `module` |
 //! | | `op: "source"`, `module, line, column` | the text of the function that begins there: `text`, or null | `module` |
-//! | | `op: "compile"`, `path?, bytes, digest` (`sha256:HEX` of the text), `probe?` | `{}`: the realm may compile that file as a module, or without a path a text as a script; nobody is asked for a probe | `eval` |
+//! | | `op: "compile"`, `path?, bytes, digest` (`sha256:HEX` of the text), `probe?` | `{}`: the realm may compile that file as a module, or without a path a text as a script; a probe does not prompt | `eval` |
 //! | `timer` | `op: "sleep"`, `ms` | `{}` | `timer` |
 //! | `rummy.entries` | `method, args, ticket?`: a method of the entry store of a rummy session | `{value, changes}` | `session` |
 //! | `rummy.db` | `op: "run" / "get" / "all"`, `statement, params?`: a named statement of it | `{value}` | `session` |
 //!
 //! A request with `upload: ID` (a string of the caller's choice, one per request in flight) has no `body`: its body is what
 //! `send` calls with that ID bring, in order, until `finish`. A `send` is answered when the connection took the piece, so
-//! whoever awaits it has back-pressure. `redirect: "follow"` then only follows what needs no second body.
+//! awaiting it provides backpressure. `redirect: "follow"` then only follows what needs no second body.
 //!
 //! ## `net`: connections; asynchronous
 //!
@@ -81,10 +81,10 @@
 //! | `connect` | `socket`, `host, port` or `path` | chunks `{connected: {localAddress, localPort, remoteAddress, remotePort, family}}`, `{data: bytes}`, `{end: true}`; lives until it is cancelled, which closes the connection | `http` at host and port, or `write` at the path |
 //! | `connect` with `tls: {ca?: [PEM], alpn?: [text]}` | the same, a host | the same, `connected` also with `protocol, cipher, alpn`; a certificate that does not hold for the host is an `io` error with Node's code | the same |
 //! | `connect` with `protocol: "http"` | the same: HTTP requests only, whatever else is granted. Without it any bytes may be written where a grant says `tcp://`; else these, too, are HTTP requests for the host | the same | the same |
-//! | `listen` | `server`, `host, port` or `path` | chunks `{listening: {address, port, family}}`, `{connection: name, about}` with what `connected` says; until it is closed or cancelled | the same; loopback only |
+//! | `listen` | `server`, `host, port` or `path` | chunks `{listening: {address, port, family}}`, `{connection: name, about}` with the members of `connected`; until it is closed or cancelled | the same; loopback only |
 //! | `accept` | `socket`: the name of a connection | like `connect` | by handle, like the rest |
 //! | `close` | `server` | `{}`; its `listen` ends when nothing listens there any more; connections go on | |
-//! | `refuse` | `socket` | `{}`; a connection that nobody accepted yet is closed | |
+//! | `refuse` | `socket` | `{}`; a connection that was not accepted yet is closed | |
 //! | `write` | `socket, data` | `{}` when the connection took it | |
 //! | `end` | `socket` | `{}`; the other side sees the end | |
 //!
@@ -122,13 +122,13 @@
 //! | absent | `command, args?, cwd?, env?, inherits?, timeout?, input?, maxBuffer?, encoding?, stream?` | `{stdout, stderr, code, killed, signal, error?}`; with `stream` first a chunk `{pid}`, then chunks `{stdout}` or `{stderr}` of bytes |
 //! | `spawn` | `command, args?, cwd?, env?, inherits?, stdin?` | `{pid}`, or `{error}` when it could not be started; synchronous too |
 //! | `wait` | `pid`, `timeout?`; asynchronous only, once per program | chunks `{stdout}` or `{stderr}` of bytes as they come, then `{code, signal, killed}` |
-//! | `write` | `pid, data` | `{}` when the program's input took all of it; `io` `EPIPE` when nobody reads it |
+//! | `write` | `pid, data` | `{}` when the program's input took all of it; `io` `EPIPE` when the program has closed it |
 //! | `end` | `pid` | `{}`; the program sees the end of its input |
-//! | `kill` | `pid, signal?` (`"SIGTERM"`; a name, or a number) | `{sent}`: false when it has ended; `pid` is that of a program or, where programs have a supervisor, of what one has started; synchronous too |
+//! | `kill` | `pid, signal?` (`"SIGTERM"`; a name, or a number) | `{sent}`: false when it has ended; `pid` is that of a program or, where programs have a supervisor, of one of their children; synchronous too |
 //! | `alive` | `pid` | `{error}`: null, `"EPERM"` or `"ESRCH"`, as `kill` with no signal answers for any process; nothing is sent; synchronous too |
 //!
-//! With `inherits`, `env` is what the extension's own variables have come to and was not made for this program: what no
-//! grant permits is left out of it, where it is refused otherwise.
+//! With `inherits`, `env` is the extension's own environment rather than one made for this program: variables that no
+//! grant permits are left out, and would be refused otherwise.
 //!
 //! `spawn` decides like a program started in one go; the other ops are about a program of the same extension and need no
 //! further decision. `stdin` is `"pipe"` (fed by `write`) or absent (empty). Output waits in the pipe until `wait` reads it, so
@@ -146,10 +146,9 @@
 //! | `list_resources`, `list_resource_templates` | `target` (`SERVER/@resources`), `cursor?` | the protocol's result | the same |
 //! | `read_resource` | `target` (`SERVER/@resources`), `uri` | `ReadResourceResult` | the same |
 //!
-//! Servers are those of the session. What one says of its tools (`readOnlyHint`) is shown to whoever is asked and decides nothing.
+//! Servers are those of the session. Prompts show the annotations of tools (`readOnlyHint`); decisions ignore them.
 
-/// Capabilities that the core can derive or that hold for things other than hostcalls, each
-/// with the words a person reads in a prompt.
+/// Capabilities of hostcalls and of other features, each with its description in a prompt.
 pub const CAPABILITIES: &[(&str, &str)] = &[
     ("read", "read files"),
     ("write", "create, change and delete files"),
@@ -181,7 +180,7 @@ pub const CAPABILITIES: &[(&str, &str)] = &[
     ("trust", "take part in trust decisions"),
 ];
 
-/// Every method that a hostcall can have. What is not here is refused, whoever would serve it.
+/// Every method of a hostcall. Other methods are refused, even with a connector.
 pub const METHODS: &[&str] = &[
     "env",
     "events",
@@ -203,7 +202,7 @@ pub const METHODS: &[&str] = &[
     "websocket",
 ];
 
-/// Ops of `fs`: name, and whether it needs `write`. `open` is decided by its flags.
+/// Ops of `fs`, with the access each needs. `open` is decided by its flags.
 pub const FS_OPS: &[(&str, FsNeeds)] = &[
     ("access", FsNeeds::Look),
     ("appendFile", FsNeeds::Content),
@@ -244,26 +243,26 @@ pub const FS_OPS: &[(&str, FsNeeds)] = &[
     ("writeFile", FsNeeds::Content),
 ];
 
-/// Ops of `net` on a connection that is open: it was decided.
+/// Ops of `net` on an open connection, decided when it was opened.
 pub const NET_OPS_ON_A_CONNECTION: &[&str] = &["accept", "close", "end", "refuse", "write"];
 
-/// Ops of `websocket` on a connection that is open: it was decided.
+/// Ops of `websocket` on an open connection, decided when it was opened.
 pub const WEBSOCKET_OPS_ON_A_CONNECTION: &[&str] = &["close", "send"];
 
-/// Ops of `sqlite` on a database that is open: its file was decided.
+/// Ops of `sqlite` on an open database, decided when it was opened.
 pub const SQLITE_OPS_ON_A_DATABASE: &[&str] = &["all", "close", "exec", "get", "prepare", "run"];
 
-/// Ops of `rummy.db`: how the rows of a named statement are wanted.
+/// Ops of `rummy.db`, which select the form of the result rows.
 pub const RUMMY_DB_OPS: &[&str] = &["all", "get", "run"];
 
-/// Which members of an `fs` op name files, and what is needed there.
+/// The members of an `fs` op that name files, and the access to each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FsNeeds {
     /// Read at `path`.
     Path,
-    /// Told what kind of thing is at `path`.
+    /// Reveals the kind of the file at `path`.
     Look,
-    /// Told what lies at `path`, where it really is or leads.
+    /// Reveals the kind, the real path or the target at `path`.
     Probe,
     /// Read at `path`, or an open `fd`.
     PathOrHandle,
@@ -273,35 +272,35 @@ pub enum FsNeeds {
     WritePath,
     /// A folder at `path`.
     MakePath,
-    /// Content for `path`, which is made unless `flag` says otherwise, or for an open `fd`.
+    /// Content for `path`, which is created unless `flag` says otherwise, or for an open `fd`.
     Content,
     /// An open `fd`, for writing.
     WriteHandle,
-    /// A folder whose name `prefix` begins.
+    /// A folder with the prefix `prefix`.
     MakePrefix,
     /// Write at `from` and `to`.
     WriteBoth,
     /// Read at `from`, write at `to`.
     Copy,
-    /// Write at `path`, read at `target` seen from the folder of `path`.
+    /// Write at `path`, read at `target` relative to the folder of `path`.
     Symlink,
-    /// By `flags`, at `path`.
+    /// According to `flags`, at `path`.
     Flags,
 }
 
-/// Ops of `exec` on a program that the same extension started: its start was decided.
+/// Ops of `exec` on a program that the same extension started, decided at its start.
 pub const EXEC_OPS_ON_A_PROGRAM: &[&str] = &["end", "kill", "wait", "write"];
 
-/// Ops of `exec` that only tell: whether a number is that of a process (`alive`). Locks are full of such numbers. Nothing
-/// is said of whose it is or what it does, and every program of the system can ask the same.
+/// Ops of `exec` that only reveal information: whether a process id exists (`alive`), as lock files need it. They reveal neither
+/// owner nor purpose, and every program of the system can query it.
 pub const EXEC_OPS_THAT_TELL: &[&str] = &["alive"];
 
-/// Ops of `http` on a request of the same extension that is under way: it was decided.
+/// Ops of `http` on a request of the same extension in flight, decided at its start.
 pub const HTTP_OPS_ON_A_REQUEST: &[&str] = &["finish", "send"];
 
 /// Ops of `session`, with the capability each needs.
 pub const SESSION_OPS: &[(&str, &str)] = &[
-    // An entry that is more than a message needs `compaction`, `context.modify`, `prompt.modify` or `session.control`.
+    // An entry other than a message also needs `compaction`, `context.modify`, `prompt.modify` or `session.control`.
     ("append", "session.inject"),
     ("append_entry", "session"),
     ("set_label", "session"),
@@ -310,11 +309,11 @@ pub const SESSION_OPS: &[(&str, &str)] = &[
     ("send_message", "session.inject"),
     ("send_user_message", "session.inject"),
     ("ask_model", "session.inject"),
-    // A server of the extension's choice: what is sent there is as with a provider that it registers.
+    // The extension chooses the server, which gets the same data as a registered provider.
     ("ask_model_at", "provider"),
     ("refresh_providers", "session"),
     ("list_models", "session"),
-    // What every extension sees of a session that is short.
+    // The short form of the session that every extension sees.
     ("read_entry", "session"),
     ("read_entries", "session"),
     ("set_leaf", "session.control"),
@@ -369,7 +368,7 @@ pub const UI_OPS: &[&str] = &[
     "redraw",
 ];
 
-/// Ops of `mcp`, with what follows the server's name in their target; `None`: the name of a tool.
+/// Ops of `mcp`, with the part of the target behind the server's name; `None`: the name of a tool.
 pub const MCP_OPS: &[(&str, Option<&str>)] = &[
     ("call", None),
     ("list_resource_templates", Some("@resources")),
@@ -378,11 +377,11 @@ pub const MCP_OPS: &[(&str, Option<&str>)] = &[
     ("read_resource", Some("@resources")),
 ];
 
-/// Environment variables that need no asking.
+/// Environment variables that need no consent.
 pub const PLAIN_ENV: &[&str] = &["CI", "HOME", "LANG", "NO_COLOR", "PATH", "SHELL", "TERM", "TMPDIR", "USER"];
 
-/// Further variables that are read without asking: they say what the terminal is and where programs keep their files. They are
-/// not given to programs that extensions run.
+/// Further variables that need no consent to read: they describe the terminal and the folders of programs. Programs that
+/// extensions run do not get them.
 pub const FREE_ENV: &[&str] = &[
     "COLORFGBG",
     "COLORTERM",
@@ -413,13 +412,13 @@ pub const FREE_ENV: &[&str] = &[
     "XDG_STATE_HOME",
 ];
 
-/// Whether a variable is read without asking.
+/// Returns whether a variable may be read without consent.
 pub fn is_free_variable(name: &str) -> bool {
     PLAIN_ENV.contains(&name) || FREE_ENV.binary_search(&name).is_ok()
 }
 
-/// Capabilities that naming a file with `-e` grants beside what needs no asking (design,
-/// section 13): model-facing ones, never files outside, programs, servers or the environment.
+/// Capabilities that naming a file with `-e` grants in addition to the free ones: model-facing ones, never files outside,
+/// programs, servers or the environment.
 pub const MODEL_FACING: &[&str] = &[
     "commands",
     "compaction",
@@ -435,8 +434,8 @@ pub const MODEL_FACING: &[&str] = &[
     "verdict",
 ];
 
-/// Capabilities without a subject that need no asking.
+/// Capabilities without a subject that need no consent.
 pub const FREE: &[&str] = &["commands", "events", "log", "module", "session", "timer", "tools", "ui"];
 
-/// Names of pi's own tools. An extension's tool takes the place of one only with `tool.shadow`.
+/// Names of pi's own tools. An extension's tool may replace one only with `tool.shadow`.
 pub const BUILT_IN_TOOLS: &[&str] = &["bash", "edit", "find", "grep", "ls", "powershell", "read", "write"];

@@ -1,5 +1,5 @@
-//! Runs `fixtures/gate/consent/*.toml`: calls one after the other, what a person is asked about them and answers, and
-//! what is decided then. Each talk runs twice, with synchronous calls and with asynchronous ones.
+//! Runs `fixtures/gate/consent/*.toml`: calls in sequence, with the expected prompts, the answers to them, and the expected
+//! decisions. Each dialogue runs twice, with synchronous and with asynchronous calls.
 
 mod nothing;
 mod written;
@@ -33,12 +33,12 @@ struct Talk {
     grants: Vec<Grant>,
     #[serde(default)]
     default_caps: Vec<Capability>,
-    /// What was answered *never* before: a capability, or `read:PATH`.
+    /// Permanent denials: a capability, or `read:PATH`.
     #[serde(default)]
     never: Vec<String>,
-    /// Environment variables that are set; without the list, nobody knows.
+    /// Environment variables that are set; unknown without the list.
     variables: Option<Vec<String>>,
-    /// Nobody can be asked.
+    /// Whether there is no user to prompt.
     #[serde(default)]
     alone: bool,
     step: Vec<Step>,
@@ -51,18 +51,18 @@ struct Step {
     call: BTreeMap<String, Map<String, Value>>,
     #[serde(default)]
     during: During,
-    /// What a person is asked about; nobody is asked without it.
+    /// The subject of the expected prompt; none without it.
     asks: Option<String>,
     #[serde(default)]
     warns: Vec<String>,
     answer: Option<Said>,
-    /// What is kept beyond the session.
+    /// The answer that is expected to be stored.
     remembers: Option<String>,
     /// `allowed`, or the reason of a refusal.
     expect: String,
-    /// The line of the gate's list that settled it.
+    /// The rule that is expected to decide.
     rule: String,
-    /// How often.
+    /// Number of repetitions.
     #[serde(default = "once")]
     times: usize,
 }
@@ -93,7 +93,7 @@ enum Said {
     Nothing,
 }
 
-/// A person who is about to answer one question, and what was asked and kept.
+/// A scripted user with one answer; records prompts and stored answers.
 #[derive(Default)]
 struct Person {
     answer: Mutex<Option<Said>>,
@@ -196,7 +196,7 @@ impl World {
     }
 }
 
-/// What happened at one step, in the fixture's words.
+/// The observed outcome of one step, in the format of the fixture.
 #[derive(Debug, PartialEq)]
 struct Happened {
     asks: Option<String>,

@@ -1,4 +1,4 @@
-//! Runs `fixtures/gate/decisions/*.toml`: request, grants and mode against the expected decision.
+//! Runs `fixtures/gate/decisions/*.toml`: request, grants and mode with the expected decision.
 
 mod nothing;
 mod written;
@@ -28,9 +28,9 @@ struct Case {
     grants: Vec<Grant>,
     #[serde(default)]
     deny: Vec<Capability>,
-    /// Folder of the package.
+    /// Package folder.
     package: Option<String>,
-    /// What its artifact was made of.
+    /// Inputs of its artifact.
     #[serde(default)]
     inputs: Vec<String>,
     call: Call,
@@ -81,7 +81,7 @@ fn run(case: &Case) -> (String, Option<String>) {
     (outcome, rule)
 }
 
-/// A value of a fixture, which names what an extension sees as its host's script without spelling it.
+/// Expands a placeholder for the path of the host's script in a value of a fixture.
 fn filled_in(value: &Value) -> Value {
     if value == "{{own script}}" { Value::from(OWN_SCRIPT) } else { value.clone() }
 }

@@ -1,5 +1,5 @@
-//! Every hostcall there is passes the gate and the ledger: what the vocabulary names is tried, method by method and op by
-//! op, by an extension that holds nothing, under the strict policy.
+//! Checks that every hostcall passes the gate and the ledger: calls each method and op of the vocabulary, for an extension
+//! without grants, under the strict policy.
 
 use pijs_environment::simulated::StandingTimer;
 use pijs_hostcall::vocabulary::{
@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// Ops of a method; `None` is a call without one.
+/// Returns the ops of a method; `None` is a call without one.
 fn ops(method: &str) -> Vec<Option<&'static str>> {
     let with = |more: &[&'static str], on_a_handle: &[&'static str]| {
         more.iter().chain(on_a_handle).map(|op| Some(*op)).collect::<Vec<_>>()
@@ -42,7 +42,7 @@ fn ops(method: &str) -> Vec<Option<&'static str>> {
     }
 }
 
-/// Parameters with which any op makes sense, about things that nobody may touch unasked.
+/// Returns parameters that are valid for any op, about subjects that need consent.
 fn params(method: &str, op: Option<&str>) -> Map<String, Value> {
     let mut params = json!({
         "path": "/outside/x", "from": "/outside/x", "to": "/outside/y", "prefix": "/outside/x", "target": "/outside/x",
@@ -52,7 +52,7 @@ fn params(method: &str, op: Option<&str>) -> Map<String, Value> {
         "method": "set", "statement": "get_run_by_id",
         "bytes": 5, "digest": "sha256:00",
     });
-    // About what is open.
+    // Ops on an open resource.
     let on_a_handle = ["close", "read", "write", "fstat", "ftruncate", "fchmod", "futimes", "fsync", "fdatasync"];
     if op.is_some_and(|op| on_a_handle.contains(&op)) {
         params["fd"] = json!(3);
@@ -89,7 +89,7 @@ impl Connector for Probe {
     }
 }
 
-/// One call, in its two forms: what came of it, whether a connector had it, and its lines in the ledger.
+/// Makes one call; returns its result, whether a connector got it, and its lines in the ledger.
 fn tried(method: &str, op: Option<&str>, in_time: bool) -> (HostResult, bool, Vec<Value>) {
     let places = Places::new("/projects/app", "/home/me", "/home/me/.pi/agent", "/tmp");
     let gate = Gate::builder(Policy { mode: Mode::Strict, ..Policy::default() }, places).build();
@@ -141,7 +141,8 @@ fn every_hostcall_is_decided_and_written_down() {
                 assert!(known.contains(&required.capability), "{case}: {}", required.capability);
                 let start = lines.iter().find(|line| line["event"] == "host_call.start").expect("counted");
                 assert_eq!(start["data"]["capability"], required.capability, "{case}");
-                // Nothing that has to be asked for is reached; a handle is found by its connector, or not.
+                // No connector gets a call that needs consent; a call on a handle reaches its connector, which looks the handle
+                // up.
                 let may = FREE.contains(&required.capability) || required.subject == Subject::Handle;
                 assert!(may || !reached, "{case}: it was reached without a grant");
                 if !reached {

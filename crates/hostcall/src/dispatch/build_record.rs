@@ -1,4 +1,4 @@
-//! Records what the build of an extension read, as a read at run time is recorded.
+//! Records the files that the build of an extension read, like reads at run time.
 
 use super::Dispatcher;
 use crate::book::code_digest;
@@ -10,17 +10,17 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Bytes of names in one record; further files are counted.
+/// Bytes of file names in one record; further files are only counted.
 const NAMED_BYTES: usize = 16 << 10;
 
-/// What a build read.
+/// The files that a build read.
 #[derive(Debug, Default)]
 pub struct BuildRecord {
-    /// Digests of all files that went into the artifact, by name. The ledger has their number and one digest.
+    /// Digests of all files in the artifact, by name. The ledger has their number and a combined digest.
     pub inputs: BTreeMap<String, String>,
-    /// Files that are not plain source of the extension, and whether each may hold secrets.
+    /// Files that are not plain source of the extension, each with a flag for possible secrets.
     pub read: Vec<(PathBuf, bool)>,
-    /// Files that the build was refused, or why it failed.
+    /// Files that the build was refused, or the reason of its failure.
     pub refused: Vec<String>,
 }
 

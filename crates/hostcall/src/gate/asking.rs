@@ -1,8 +1,9 @@
-//! Asking a person, and what becomes of the answer.
+//! Prompts the user, and applies the answer.
 //!
-//! One question is open at a time. Those behind it are judged again when their turn comes, so that an answer settles
-//! all it covers; a refusal also settles the same question asked meanwhile. An extension that is refused again and
-//! again is not asked about any more, and one that floods the queue is denied at its end: consent must not be worn out.
+//! One prompt is open at a time. Waiting calls are judged again before their prompt, so that an answer settles every call it
+//! covers; a denial also settles waiting prompts with the same subject. After a number of denials in a row an extension no longer
+//! causes prompts, and calls beyond the limit of waiting prompts are denied, so that an extension cannot obtain consent by
+//! exhaustion.
 
 use super::{Authority, CompiledGrant, Decision, Gate, Judgement, Never, Permit, Reason, Rule};
 use crate::connector::{Caller, During, Profile};
@@ -19,49 +20,49 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Longest subject that a prompt shows.
+/// Longest subject that a prompt shows, in characters.
 const SHOWN_SUBJECT: usize = 4000;
-/// Questions of one extension that may wait for a person at once.
+/// Prompts of one extension that may wait at once.
 pub const MOST_WAITING: u32 = 16;
-/// Refusals in a row after which nothing of an extension is asked any more in a session.
+/// Denials in a row after which an extension causes no more prompts in the session.
 pub const MUTED_AFTER: u32 = 10;
 
-/// Most things that a person may agree to at once, and the longest words of one: what is agreed to is seen whole.
+/// Most requests that a user may grant at once, and the longest description of one: the whole list has to be visible.
 const MOST_WANTED: usize = 12;
 const LONGEST_WANTED: usize = 240;
 
-/// Whether a list of requests is short enough to be read before it is agreed to.
+/// Returns whether a list of requests is short enough to be read.
 fn is_readable(wanted: &[CapabilityRequest]) -> bool {
     let is_short = |request: &CapabilityRequest| crate::asked::words(request).chars().count() <= LONGEST_WANTED;
     wanted.len() <= MOST_WANTED && wanted.iter().all(is_short)
 }
 
-/// Questions that are open, and refusals.
+/// Waiting prompts and denials of all extensions.
 #[derive(Default)]
 pub(super) struct Asking {
     turn: tokio::sync::Mutex<()>,
     state: Mutex<BTreeMap<ExtensionId, Asked>>,
 }
 
-/// One extension's questions.
+/// Waiting prompts and denials of one extension.
 #[derive(Default)]
 struct Asked {
     waiting: u32,
     refused_in_a_row: u32,
     muted: bool,
-    /// What was refused while others waited: capability and subject.
+    /// Capability and subject of denials while other prompts waited.
     refused: Vec<(String, String)>,
-    /// The answer for one text that is compiled: it holds for all texts of the extension until it is loaded again.
+    /// The answer for one compiled text: it applies to all texts of the extension until it is loaded again.
     of_text: Option<Answer>,
-    /// Answers for one call, by what was asked, for as long as the extension is being loaded.
+    /// Answers for one call, by topic, while the extension is being loaded.
     of_load: Option<Vec<(Topic, Answer)>>,
 }
 
-/// Identifies what a question is about, whatever the call does there.
+/// The topic of a prompt, independent of the operation.
 #[derive(Debug, PartialEq, Eq)]
 enum Topic {
     Paths(Vec<(&'static str, PathBuf)>),
-    /// Compiling text, whatever it says: a library compiles one after the other.
+    /// Compilation of any text: a library compiles many, one after the other.
     Text,
     /// Capability and subject.
     Other(&'static str, String),
@@ -73,7 +74,7 @@ impl Asking {
         change(state.entry(extension.clone()).or_default())
     }
 
-    /// Begins the load of an extension: until [`Asking::end_loads`] the same question is asked once.
+    /// Begins the load of an extension: until [`Asking::end_loads`] the same topic causes one prompt.
     pub(super) fn begin_load(&self, extension: &ExtensionId) {
         self.with(extension, |asked| {
             asked.of_load = Some(Vec::new());
@@ -91,14 +92,14 @@ impl Asking {
     }
 }
 
-/// A place in the queue.
+/// An entry in the queue of prompts.
 struct Place<'a> {
     asking: &'a Asking,
     extension: &'a ExtensionId,
 }
 
 impl<'a> Place<'a> {
-    /// `None`: too many wait already, or the extension is not asked about any more.
+    /// Enters the queue; `None` when it is full, or the extension causes no more prompts.
     fn take(asking: &'a Asking, extension: &'a ExtensionId) -> Option<Self> {
         let free = asking.with(extension, |asked| {
             let full = asked.muted || asked.waiting >= MOST_WAITING;
@@ -108,7 +109,7 @@ impl<'a> Place<'a> {
             asked.waiting += 1;
             true
         });
-        // Made only when there is one: dropping it gives it back.
+        // Created only for a free entry, because dropping it frees one.
         free.then(|| Self { asking, extension })
     }
 
@@ -116,7 +117,7 @@ impl<'a> Place<'a> {
         self.asking.with(self.extension, |asked| asked.muted || asked.refused.contains(&about(question)))
     }
 
-    /// Returns the answer for one call that the same question had: while the extension is being loaded, or of another text.
+    /// Returns the earlier answer for one call about the same topic: during the load of the extension, or for another text.
     fn answered_in_load(&self, topic: &Topic) -> Option<Answer> {
         self.asking.with(self.extension, |asked| {
             if *topic == Topic::Text {
@@ -127,7 +128,7 @@ impl<'a> Place<'a> {
         })
     }
 
-    /// Keeps an answer for one call until the extension is loaded, and that for a text.
+    /// Stores an answer for one call until the extension is loaded, or an answer for a text.
     fn note_in_load(&self, topic: Topic, answer: Answer) {
         if matches!(answer, Answer::Deny | Answer::AllowOnce) {
             self.asking.with(self.extension, |asked| {
@@ -155,7 +156,7 @@ impl<'a> Place<'a> {
     }
 }
 
-/// What a question is about.
+/// Returns capability and subject of a prompt.
 fn about(question: &Question) -> (String, String) {
     (question.capability.to_string(), question.subject.clone())
 }
@@ -172,7 +173,7 @@ impl Drop for Place<'_> {
 }
 
 impl Gate {
-    /// Asks a person, one question at a time, and decides anew with what was answered.
+    /// Prompts the user, one prompt at a time, and decides again with the answer.
     pub async fn ask(
         &self,
         caller: &Caller,
@@ -184,7 +185,7 @@ impl Gate {
             return self.too_many(caller, method, required);
         };
         let _one_at_a_time = asking.turn.lock().await;
-        // An earlier answer may have settled this one.
+        // An earlier answer may have settled the call.
         match self.judge(caller, method, required)? {
             Judgement::Settled(decision) => Ok((decision, self.permit(caller, method))),
             Judgement::Ask(question, decision) => {
@@ -211,8 +212,8 @@ impl Gate {
         }
     }
 
-    /// Identifies what a question is about. `None` where each call is a question of its own: one of the model's, one after a
-    /// secret was read, and a program that runs what it is sent later.
+    /// Returns the topic of a prompt. `None` where each call needs its own prompt: a call of the model, a call after secrets were
+    /// read, and a program whose code arrives later.
     fn topic(&self, caller: &Caller, required: &Required<'_>, decision: &Decision) -> Option<Topic> {
         if caller.during == During::Model || decision.rule == Rule::AfterSecret {
             return None;
@@ -232,7 +233,7 @@ impl Gate {
         }
     }
 
-    /// Begins the load of an extension: the same question is asked once until [`Gate::end_load`] or [`Gate::end_loads`].
+    /// Begins the load of an extension: the same topic causes one prompt until [`Gate::end_load`] or [`Gate::end_loads`].
     pub fn begin_load(&self, extension: &ExtensionId) {
         self.inner.asking.begin_load(extension);
     }
@@ -242,12 +243,12 @@ impl Gate {
         self.inner.asking.end_loads(|loaded| loaded == extension);
     }
 
-    /// Ends the load of all extensions: the session has begun.
+    /// Ends the load of all extensions: the session has started.
     pub fn end_loads(&self) {
         self.inner.asking.end_loads(|_| true);
     }
 
-    /// The same for a synchronous call: waits through the closure the host gave.
+    /// Prompts for a synchronous call, and blocks through the host's closure.
     pub fn ask_blocking(
         &self,
         caller: &Caller,
@@ -267,8 +268,8 @@ impl Gate {
         })
     }
 
-    /// Asks a person about something of an extension that is no call. Permissive mode agrees; where nobody can be asked,
-    /// and under the strict policy, it is a no.
+    /// Prompts the user about something other than a call. Returns true in permissive mode, and false without a user to prompt
+    /// and under the strict policy.
     pub async fn consult(&self, caller: &Caller, capability: &'static str, what: String, subject: &str) -> bool {
         match self.inner.policy.mode {
             Mode::Permissive => return true,
@@ -314,7 +315,7 @@ impl Gate {
         answer: Answer,
     ) -> (Decision, Permit) {
         let allowed = Decision { allowed: true, rule: Rule::Person, reason: None, ..denied.clone() };
-        // A question about sending out what was read grants that, and nothing else.
+        // Consent to send data after secrets were read grants that and nothing else.
         let after_secret = denied.rule == Rule::AfterSecret;
         let capability = if after_secret { "egress" } else { required.capability };
         let exact =
@@ -359,13 +360,13 @@ impl Gate {
                 let is_offered = !wanted.is_empty() && !for_model && !after_secret;
                 let is_same = self.take_wanted(caller) == wanted;
                 if !is_offered || !is_same {
-                    // It was not offered, or the extension is another one by now and asks for something else.
+                    // The answer was not offered, or the extension was reloaded and has other requests now.
                     return (denied.because(Reason::User, Rule::Person), self.permit(caller, method));
                 }
                 for request in wanted {
                     self.agree(caller, request, answer == Answer::AllowPackageAlways);
                 }
-                // And this, which the code may not have said.
+                // The called subject is granted too, because the scan may have missed it.
                 for (of, exact) in exact() {
                     if let Some(grant) = self.answered(of, "session", exact) {
                         self.add(caller, grant);
@@ -374,7 +375,7 @@ impl Gate {
                 (allowed, self.permit(caller, method))
             }
             Answer::AllowCapability => {
-                // All of it, and this: what has to be named is not in *all*.
+                // The subject is granted too: a capability as a whole does not cover subjects that have to be named.
                 let all = (capability, ExactScope::Anything);
                 for (of, scope) in exact().into_iter().chain([all]) {
                     if let Some(grant) = self.answered(of, "session", scope) {
@@ -388,7 +389,7 @@ impl Gate {
 
     /// Returns grants for this call alone.
     fn answered_once(&self, exact: Vec<(&'static str, ExactScope)>, required: &Required<'_>) -> Vec<CompiledGrant> {
-        // The folder that a program works in is part of what was asked.
+        // The prompt included the program's working folder.
         let folder = match &required.subject {
             Subject::Program { cwd: Some(cwd), .. } => self.inner.places.node_path(cwd).ok(),
             _ => None,
@@ -398,7 +399,7 @@ impl Gate {
         exact.filter_map(|(of, scope)| self.answered(of, "once", scope)).collect()
     }
 
-    /// Refuses for good what was asked about, and no more; beyond the session as far as a grant could say it.
+    /// Denies the subject permanently, and no more; beyond the session where a grant can express it.
     fn refuse_always(&self, caller: &Caller, capability: &'static str, exact: ExactScope) {
         let scope = exact.to_scope(&self.inner.places.project).filter(|scope| self.can_be_kept(scope.as_ref()));
         let text = match &scope {
@@ -421,7 +422,7 @@ impl Gate {
         wanted
     }
 
-    /// Grants one thing of what an extension asks for as a whole.
+    /// Grants one request of an extension.
     fn agree(&self, caller: &Caller, request: CapabilityRequest, always: bool) {
         let CapabilityRequest { capability, methods, scope } = request;
         let id = format!("prompt:package:{capability}");
@@ -432,7 +433,7 @@ impl Gate {
             scope: scope.clone(),
             unasked: false,
         };
-        // One whose scope nobody can read grants nothing.
+        // A request with an invalid scope grants nothing.
         let Ok(compiled) = self.compile(&grant, caller.profile.package_root.as_deref()) else { return };
         self.add(caller, compiled);
         if always {
@@ -440,7 +441,7 @@ impl Gate {
         }
     }
 
-    /// Adds what a person answered for the session.
+    /// Adds a user's grant for the session.
     fn add(&self, caller: &Caller, grant: CompiledGrant) {
         self.change(&caller.profile, |authority| match caller.during {
             During::Model => authority.vouched.push(grant),
@@ -456,7 +457,7 @@ impl Gate {
         });
     }
 
-    /// Whether a yes to a question can hold beyond the session: all that it is about is something that a grant can say.
+    /// Returns whether consent can outlive the session: a grant can express the whole subject.
     fn is_kept(&self, caller: &Caller, required: &Required<'_>, decision: &Decision) -> bool {
         if caller.during == During::Model {
             return false;
@@ -469,8 +470,7 @@ impl Gate {
         decision.rule == Rule::AfterSecret || scopes.iter().all(|(_, scope)| is_said(scope))
     }
 
-    /// Whether a later session can read what is written down now: a path can be longer, or have more of what means
-    /// something in patterns, than a pattern may.
+    /// Returns whether a later session can parse a scope: a path may be longer than a pattern, or have more special characters.
     pub(super) fn can_be_kept(&self, scope: Option<&Scope>) -> bool {
         CompiledScope::compile(scope, &self.inner.places, None).is_ok() || !guard!(GateStorableAnswer)
     }
@@ -481,8 +481,8 @@ impl Gate {
         }
     }
 
-    /// A grant that a person's answer makes. `None` when the subject does not compile as a
-    /// scope; the decision then holds for this call alone.
+    /// Returns the grant of a user's answer. `None` when the subject does not compile as a scope; the decision then applies to
+    /// this call alone.
     fn answered(&self, capability: &str, origin: &str, scope: ExactScope) -> Option<CompiledGrant> {
         let id: Arc<str> = format!("prompt:{origin}:{capability}").into();
         let scope = match scope {
@@ -495,7 +495,7 @@ impl Gate {
         Some(CompiledGrant { id, capability: capability.into(), methods: None, scope, unasked: false })
     }
 
-    /// What a call is about, and no more: which capability it needs for which of it. Who may copy a file may not change it.
+    /// Returns the exact subjects of a call, by capability. Consent to copy a file is no consent to change it.
     pub(super) fn exact_scopes(&self, required: &Required<'_>) -> Vec<(&'static str, ExactScope)> {
         let mut scope = Scope::default();
         let exact = match &required.subject {
@@ -549,7 +549,7 @@ impl Gate {
         vec![(required.capability, exact)]
     }
 
-    /// What a person is asked about a call that no grant covers.
+    /// Builds the prompt about a call without a grant.
     pub(super) fn question(
         &self,
         caller: &Caller,
@@ -607,7 +607,7 @@ impl Gate {
 }
 
 impl Gate {
-    /// Adds what a person has to know of a program, if the subject is one.
+    /// Adds warnings about a program, if the subject is one.
     fn warn_of_program(&self, subject: &Subject<'_>, warnings: &mut Vec<String>) {
         if let Subject::Program { command, cwd, .. } = subject
             && let Some(file) = self.inner.hooks.programs.as_ref().and_then(|locate| locate(command, *cwd))
@@ -647,8 +647,7 @@ impl Gate {
         }
     }
 
-    /// The subject as a person is to read it. A path that climbs is shown as the place that it means: what is written in
-    /// front of the climbing says nothing.
+    /// Formats the subject for the user. A path with `..` is normalized, because its prefix is misleading.
     fn subject_in_words(&self, subject: &Subject<'_>) -> String {
         let Subject::Paths(first, second) = subject else { return subject.to_string() };
         let climbs = |used: &PathUse<'_>| {
@@ -658,7 +657,7 @@ impl Gate {
             let is_up = guard!(PromptWhole);
             let meant = self.inner.places.absolute(*used).ok().filter(|_| is_up && climbs(used));
             let text = meant.map_or_else(|| used.path.into(), |place| place.to_string_lossy().into_owned());
-            // One that holds a quotation mark could look like two.
+            // Quoted with escapes, because a name with a quotation mark could look like two names.
             if is_up && text.contains('\'') { format!("{text:?}") } else { format!("'{text}'") }
         };
         match second {
@@ -668,11 +667,11 @@ impl Gate {
     }
 }
 
-/// The subject of a call, and no more.
+/// The subject of one call.
 pub(super) enum ExactScope {
     Anything,
     Paths(Vec<PathBuf>),
-    /// What it is and is given, the pattern that says so where one does, and the folder that it works in.
+    /// Program, arguments, environment and input, the pattern for them if there is one, and the working folder.
     Program {
         scope: Box<CompiledScope>,
         line: Option<String>,
@@ -683,8 +682,8 @@ pub(super) enum ExactScope {
 }
 
 impl ExactScope {
-    /// As it is kept beyond the session; `None` for what no pattern says: a program's argument with a blank in it, one that
-    /// works elsewhere than in the project or runs its input, a tool of unknown effect.
+    /// Converts to a scope for the grant store; `None` where no pattern expresses it: an argument with a blank, a working folder
+    /// outside the project, code as input, a tool of unknown effect.
     pub(super) fn to_scope(&self, project: &Path) -> Option<Option<Scope>> {
         Some(match self {
             Self::Anything => None,

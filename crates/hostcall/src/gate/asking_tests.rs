@@ -6,7 +6,7 @@ use crate::prompt::Prompter;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
-/// A person who answers as told, one question at a time, and not before there is an answer to give.
+/// A scripted user, who answers one prompt at a time, as soon as there is an answer.
 struct Person {
     given: Semaphore,
     answers: Mutex<Vec<Answer>>,
@@ -48,7 +48,7 @@ fn caller(extension: &str) -> Caller {
     Caller::new(Arc::new(Profile::new(extension)))
 }
 
-/// Asks whether a program may run, beside everything else. The task has taken its place in the queue when this returns.
+/// Starts a call that needs a prompt, in a task. The task has entered the queue when this returns.
 async fn wants(gate: &Gate, extension: &str, command: &'static str) -> JoinHandle<String> {
     let (gate, caller) = (gate.clone(), caller(extension));
     let asking = tokio::spawn(async move {
@@ -79,7 +79,7 @@ async fn a_refusal_settles_the_same_question_that_waits_and_no_other() {
     person.answer(&[Answer::Deny, Answer::AllowOnce]);
     assert_eq!(all(asking).await, ["user", "user", "allowed", "user"]);
     assert_eq!(person.subjects(), ["ls", "cat"]);
-    // Nobody waits any more: the next one is a question of its own.
+    // No prompt waits any more: the next call causes a new one.
     person.answer(&[Answer::AllowOnce]);
     assert_eq!(all(vec![wants(&gate, "a", "ls").await]).await, ["allowed"]);
     assert_eq!(person.subjects(), ["ls", "cat", "ls"]);
@@ -116,7 +116,7 @@ async fn all_that_an_extension_asks_for_is_agreed_to_at_once() {
     let offered: Vec<usize> = person.asked.lock().unwrap().iter().map(|question| question.package.len()).collect();
     assert_eq!(offered, [2, 0], "it is offered until it is agreed to");
     assert!(gate.holds(&caller("a"), "egress").allowed);
-    // An answer that was not offered is no yes.
+    // An answer that was not offered is a denial.
     person.answer(&[Answer::AllowPackageAlways]);
     assert_eq!(all(vec![wants(&gate, "b", "cat").await]).await, ["user"]);
 }
@@ -127,7 +127,7 @@ async fn only_the_list_that_was_shown_is_agreed_to() {
     let request = |capability: &str| CapabilityRequest { capability: capability.into(), methods: None, scope: None };
     gate.set_wanted(&Profile::new("a"), vec![request("read")]);
     let asking = wants(&gate, "a", "cat").await;
-    // It is another one by now, after a reload.
+    // The requests changed by a reload.
     gate.set_wanted(&Profile::new("a"), vec![request("read"), request("exec")]);
     person.answer(&[Answer::AllowPackage]);
     assert_eq!(all(vec![asking]).await, ["user"]);
@@ -154,7 +154,7 @@ async fn nobody_is_asked_whether_there_is_what_is_not_there() {
         let Judgement::Settled(decision) = look(op, "/etc/absent") else { panic!("{op} is asked") };
         assert!(!decision.allowed && decision.rule == Rule::Unset, "{op}");
     }
-    // What is in a file, and in a folder, is more than whether it is there.
+    // Content of a file or folder is more than its existence.
     for op in ["readFile", "readdir"] {
         assert!(matches!(look(op, "/etc/absent"), Judgement::Ask(..)), "{op}");
     }
@@ -170,7 +170,7 @@ async fn the_same_question_is_asked_once_while_an_extension_is_being_loaded() {
     };
     gate.begin_load(&"a".into());
     person.answer(&[Answer::AllowOnce, Answer::Deny, Answer::AllowOnce]);
-    // What is asked about is the same, whichever call it is.
+    // The topic is the same for different operations.
     for op in ["stat", "lstat", "readFile", "readFile"] {
         assert!(reads(op, "/etc/yes").await, "{op}");
         assert!(!reads(op, "/etc/x/../no").await, "{op}");
@@ -185,7 +185,7 @@ async fn the_same_question_is_asked_once_while_an_extension_is_being_loaded() {
     gate.end_loads();
     person.answer(&[Answer::Deny, Answer::Deny]);
     assert!(!reads("stat", "/etc/yes").await && !reads("stat", "/etc/yes").await, "each call is asked about again");
-    // A new load knows nothing of the last one.
+    // A new load ignores the answers of the previous one.
     gate.begin_load(&"a".into());
     person.answer(&[Answer::Deny]);
     assert!(!reads("stat", "/etc/yes").await && !reads("stat", "/etc/yes").await);
@@ -274,7 +274,7 @@ async fn a_question_says_how_often_was_refused_in_a_row() {
     let answers = [Answer::Deny, Answer::DenyAlways, Answer::NoPerson, Answer::Deny, Answer::AllowOnce, Answer::Deny];
     for (at, answer) in answers.into_iter().enumerate() {
         person.answer(&[answer]);
-        // Denied for ever is the capability, so each is another one.
+        // A permanent denial covers the capability, so each iteration uses another one.
         let capability = ["exec", "http", "env", "tool", "verdict", "provider"][at];
         let required = Required::new(capability, Subject::None);
         gate.ask(&caller("a"), "", &required).await.unwrap();
@@ -300,7 +300,7 @@ async fn what_is_no_call_is_asked_about_in_prompt_mode_alone() {
         (Answer::Deny, false),
         (Answer::NoPerson, false),
         (Answer::Mute, false),
-        // Muted: nobody is asked, so nobody answers.
+        // Muted: there is no prompt and no answer.
         (Answer::AllowOnce, false),
     ] {
         person.answer(&[answer]);
@@ -362,7 +362,7 @@ fn a_failure_is_told_with_the_grant_of_what_was_asked_for_and_no_other() {
     assert_eq!(cure("spawn git EACCES"), allow("'exec:git log -1 \"\"'"));
     assert_eq!(cure(&words), allow("http:example.org:8443"));
     assert_eq!(cure("fetch failed"), allow("http:example.org:8443"));
-    // No grant opens the first, nobody refused the second, the third cannot be shown, and the last was no refusal.
+    // No grant allows the first, the second was not denied, the third cannot be shown, and the last was no denial.
     for message in [
         "EACCES: permission denied, open '/home/me/.ssh/id_rsa'",
         "EACCES: permission denied, open '/data/other'",
@@ -372,7 +372,7 @@ fn a_failure_is_told_with_the_grant_of_what_was_asked_for_and_no_other() {
         assert_eq!(cure(message), None, "{message}");
     }
     assert_eq!(gate.cure(&ExtensionId::new("b"), "EACCES: permission denied, open '/data/a'"), None);
-    // The number of a process is another one next time; that of a version is not, nor is one elsewhere.
+    // A process id differs in the next run; a version does not, nor does a number elsewhere.
     refuse("fs", serde_json::json!({"op": "writeFile", "path": "/tmp/x/results-10970", "data": ""}));
     refuse("fs", serde_json::json!({"op": "writeFile", "path": "/data/results-10970", "data": ""}));
     refuse("fs", serde_json::json!({"op": "writeFile", "path": "/tmp/x/report-2", "data": ""}));
@@ -380,7 +380,7 @@ fn a_failure_is_told_with_the_grant_of_what_was_asked_for_and_no_other() {
     assert_eq!(cure("EACCES: permission denied, open '/tmp/x/results-10970'"), allow(numbered));
     assert_eq!(cure("EACCES: permission denied, open '/data/results-10970'"), allow("write:/data/results-10970"));
     assert_eq!(cure("EACCES: permission denied, open '/tmp/x/report-2'"), allow("write:/tmp/x/report-2"));
-    // What the user refused for good is taken back, not granted.
+    // A permanent denial is revoked, not granted.
     gate.set_never(&extension.profile, &[Grant::any("read", "read")]);
     refuse("fs", serde_json::json!({"op": "readFile", "path": "/data/a"}));
     assert_eq!(cure("EACCES: permission denied, open '/data/a'").as_deref(), Some("pi ext grants revoke a read"));

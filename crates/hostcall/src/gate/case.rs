@@ -1,4 +1,4 @@
-//! One call against the list of the gate.
+//! Evaluates one call against the rules of the gate.
 
 use super::servers::Place;
 use super::{Authority, CompiledGrant, Decision, Inner, Never, Reason, Rule};
@@ -16,22 +16,22 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Where the system has its programs.
+/// Folders of the system's programs.
 const PROGRAM_FOLDERS: &[&str] =
     &["/bin", "/opt/homebrew/bin", "/sbin", "/usr/bin", "/usr/local/bin", "/usr/local/sbin", "/usr/sbin"];
 
-/// Why a subject is allowed.
+/// The rule that allows a subject.
 pub(super) enum Allowed {
     Free,
     Handle,
     Grant(Arc<str>),
-    /// The extension made it, and it is as the extension left it.
+    /// The extension created it, and it is unchanged.
     Made,
     Default(Arc<str>),
     Permissive,
 }
 
-/// Why it is not.
+/// The rule that refuses a subject.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Refusal {
     pub(super) reason: Reason,
@@ -42,7 +42,7 @@ impl Refusal {
     const NEVER: Self = Self { reason: Reason::User, rule: Rule::Never };
 }
 
-/// One call being judged.
+/// One call under evaluation.
 pub(super) struct Case<'a> {
     pub(super) inner: &'a Inner,
     pub(super) profile: &'a Profile,
@@ -56,7 +56,7 @@ impl Case<'_> {
         if let Some(refusal) = self.denied_outright(capability) {
             return Ok(Err(refusal));
         }
-        // What a path needs is looked up where the path is.
+        // Denials of paths are checked with each path.
         if !matches!(required.subject, Subject::Paths(..)) && !self.nevers(required)?.is_empty() {
             return Ok(Err(Refusal::NEVER));
         }
@@ -91,7 +91,7 @@ impl Case<'_> {
             Subject::Host { host, port, .. } if self.is_own_server(host, *port) => Ok(Allowed::Free),
             Subject::Host { scheme, host, port } => {
                 let verdict = self.by_grant(capability, |scope| scope.host(scheme, host, *port));
-                // What stays connected reaches a server that the extension itself has here; the connector knows which.
+                // A persistent connection may reach the extension's own server; the connector knows its address.
                 let is_near = !matches!(self.method, "net" | "websocket") && crate::scope::is_near(host);
                 let unnamed = || self.by_grant(capability, |scope| scope.names(host, *port)).is_err();
                 match verdict {
@@ -112,7 +112,7 @@ impl Case<'_> {
         })
     }
 
-    /// What a program is given, without an index of git in a place where the caller may write: git replaces that file.
+    /// Returns the environment without a git index in a folder that the caller may write: git replaces that file.
     pub(super) fn without_own_index<'g>(&self, command: &str, args: &[&str], given: &Given<'g>) -> Given<'g> {
         let mut given = given.clone();
         for variable in &mut given.variables {
@@ -123,8 +123,8 @@ impl Case<'_> {
         given
     }
 
-    /// Whether a variable names an index of git that the caller may write anyway, for a use of git that takes no file out
-    /// of it: git writes to whatever paths an index names.
+    /// Returns whether a variable names a git index that the caller may write anyway, for a git command that extracts no file
+    /// from it: git writes to whatever paths an index names.
     pub(super) fn is_own_index(&self, command: &str, args: &[&str], variable: &Variable<'_>) -> bool {
         if !programs::leaves_work_tree(args) && guard!(ExecIndex) {
             return false;
@@ -141,14 +141,14 @@ impl Case<'_> {
             && may_write(&folder.join(file))
     }
 
-    /// Whether the extension itself listens there, at this very address.
+    /// Returns whether the extension itself listens at this address.
     pub(super) fn is_own_server(&self, host: &str, port: u16) -> bool {
         let place = |address| Place::Address(SocketAddr::new(address, port));
         let is_own = |address| self.inner.servers.is_own(&self.profile.extension, place(address));
         crate::scope::literal(host).is_some_and(is_own)
     }
 
-    /// Returns the refusal of a whole capability: by the policy, or because the user said *never*.
+    /// Returns the refusal of a whole capability: by the policy, or by a permanent denial.
     pub(super) fn denied_outright(&self, capability: &str) -> Option<Refusal> {
         if !guard!(GateDenyList) {
             return None;
@@ -161,7 +161,7 @@ impl Case<'_> {
         refused.then_some(Refusal::NEVER)
     }
 
-    /// Returns the answers *never* that stand against a call.
+    /// Returns the permanent denials that apply to a call.
     pub(super) fn nevers(&self, required: &Required<'_>) -> Result<Vec<&Never>, HostcallError> {
         let of_scope = |covers: &dyn Fn(&CompiledScope) -> bool| self.nevers_about(required.capability, covers);
         Ok(match &required.subject {
@@ -191,7 +191,7 @@ impl Case<'_> {
         })
     }
 
-    /// Returns the answers *never* about a capability whose scope covers something.
+    /// Returns the permanent denials of a capability whose scope matches.
     pub(super) fn nevers_about(&self, capability: &str, covers: impl Fn(&CompiledScope) -> bool) -> Vec<&Never> {
         if !guard!(GateDenyList) {
             return Vec::new();
@@ -200,7 +200,7 @@ impl Case<'_> {
         all.filter(|never| never.scope.as_ref().is_none_or(&covers)).collect()
     }
 
-    /// Returns the answers *never* that stand against a path.
+    /// Returns the permanent denials that apply to a path.
     pub(super) fn never_at(&self, access: Access, path: &Path) -> Vec<&Never> {
         let all = self.authority.never.iter().filter(|never| never.capability.as_str() == access.capability());
         let is_otherwise_allowed =
@@ -281,7 +281,7 @@ impl Case<'_> {
             (_, Access::Look) => {
                 let covers = |capability| self.by_grant(capability, |scope| scope.path(path));
                 let read = covers("read").or_else(|no| self.program(path).ok_or(no));
-                // Writing there would tell the same.
+                // Writing there would reveal the same.
                 let is_refused =
                     || self.denied_outright("write").is_some() || !self.never_at(Access::Write, path).is_empty();
                 let writes = || covers("write").ok().filter(|_| !is_refused());
@@ -291,7 +291,7 @@ impl Case<'_> {
         }
     }
 
-    /// Who may run a program of the system may ask whether it is there: starting it would tell the same.
+    /// Allows to probe a program that the caller may run: starting it would reveal the same.
     fn program(&self, path: &Path) -> Option<Allowed> {
         let is_system =
             path.parent().is_some_and(|folder| PROGRAM_FOLDERS.iter().any(|known| folder == Path::new(known)));
@@ -301,7 +301,8 @@ impl Case<'_> {
         self.by_grant("exec", |scope| scope.names_or_covers(path)).ok()
     }
 
-    /// Where the name of a program that may be looked for led: `/usr/bin/python3` to `/usr/bin/python3.11`.
+    /// Returns whether a path is the resolved target of a program that may be probed: `/usr/bin/python3` resolves to
+    /// `/usr/bin/python3.11`.
     pub(super) fn is_behind_a_program(&self, path: &Path) -> bool {
         let folders = PROGRAM_FOLDERS.iter().chain(&["/etc/alternatives"]);
         let is_system = path.parent().is_some_and(|folder| folders.clone().any(|known| folder == Path::new(known)));
@@ -372,7 +373,7 @@ impl Case<'_> {
 }
 
 impl CompiledGrant {
-    /// Whether it may be used by a hostcall of this method. What is no hostcall has none.
+    /// Returns whether a grant serves a hostcall of this method. Capabilities without a hostcall have no method.
     fn serves(&self, method: &str) -> bool {
         let listed =
             self.methods.as_ref().is_none_or(|methods| method.is_empty() || methods.iter().any(|m| m == method));

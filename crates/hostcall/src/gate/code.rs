@@ -1,7 +1,7 @@
-//! The code that extensions of a session are made of.
+//! The code of the session's extensions.
 //!
-//! An extension that may write a file which another one imports has that one's grants when it is built again. So such a file, as one
-//! that runs later, is written only by a grant that names it. An extension writes its own.
+//! An extension that may write a file which another one imports gets that one's grants at the next build. So such a file is
+//! treated like one that runs later: only a grant that names it allows the write. An extension may write its own files.
 
 use super::Gate;
 use crate::connector::Profile;
@@ -12,17 +12,17 @@ use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock};
 
-/// Real paths of files, and which extensions they are compiled into.
+/// Real paths of files, with the extensions that they are compiled into.
 #[derive(Debug, Default)]
 pub(super) struct Code {
     files: RwLock<BTreeMap<PathBuf, BTreeSet<ExtensionId>>>,
-    /// Folders of packages.
+    /// Package folders.
     folders: RwLock<BTreeMap<PathBuf, BTreeSet<ExtensionId>>>,
 }
 
 impl Code {
-    /// Whether what a change at `path` affects is code of an extension other than `profile`: a file there, or one below. Making
-    /// a folder that is there already changes nothing below it.
+    /// Returns whether a change at `path` affects code of an extension other than `profile`: a file there or below. Creating an
+    /// existing folder affects nothing below it.
     pub(super) fn is_others(&self, access: Access, path: &Path, profile: &Profile) -> bool {
         let files = self.files.read().unwrap_or_else(PoisonError::into_inner);
         let below = files.range::<Path, _>((Bound::Included(path), Bound::Unbounded));
@@ -36,13 +36,13 @@ impl Code {
 }
 
 impl Gate {
-    /// Says that a folder is the package of an extension: all in it may be its code.
+    /// Registers a folder as the package of an extension: every file in it may be code.
     pub fn add_folder(&self, extension: &ExtensionId, folder: PathBuf) {
         let mut known = self.inner.code.folders.write().unwrap_or_else(PoisonError::into_inner);
         known.entry(folder).or_default().insert(extension.clone());
     }
 
-    /// Says which files an extension was compiled from; real paths. Those that were said before stay.
+    /// Registers the files that an extension was compiled from, by real path; earlier ones stay.
     pub fn add_code(&self, extension: &ExtensionId, files: impl IntoIterator<Item = PathBuf>) {
         let mut known = self.inner.code.files.write().unwrap_or_else(PoisonError::into_inner);
         for file in files {

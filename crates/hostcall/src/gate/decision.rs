@@ -1,4 +1,4 @@
-//! A decision and its words.
+//! The decision about a call, and its names in the ledger and on the wire.
 
 use crate::derive::Subject;
 use crate::loss::ExpectedLoss;
@@ -6,66 +6,66 @@ use pijs_protocol::HostcallError;
 use std::fmt;
 use std::sync::Arc;
 
-/// What was decided, and why. Every one is in the ledger.
+/// A decision about a call and its reason. The ledger has every one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decision {
-    /// Whether the call goes on.
+    /// Whether the call is allowed.
     pub allowed: bool,
-    /// The capability it needed.
+    /// The capability that the call needed.
     pub capability: &'static str,
-    /// The line of the list that settled it.
+    /// The rule that decided.
     pub rule: Rule,
-    /// The grant that covered it.
+    /// Id of the grant that covered it.
     pub grant: Option<Arc<str>>,
-    /// Why it was denied.
+    /// The reason of a denial.
     pub reason: Option<Reason>,
-    /// Expected loss of both choices at that moment.
+    /// Expected loss of both choices at that time.
     pub loss: ExpectedLoss,
 }
 
-/// The line of the gate's list that settled a call.
+/// The rule of the gate that decided a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
-    /// Works without asking.
+    /// Needs no consent.
     Free,
     /// An open handle, decided when it was opened.
     Handle,
     /// A grant of the extension.
     Grant,
-    /// The extension made it.
+    /// The extension created it.
     Made,
     /// A default capability of the policy.
     Default,
     /// Permissive mode.
     Permissive,
-    /// A person answered.
+    /// The user answered a prompt.
     Person,
     /// On a deny list.
     DenyList,
-    /// The user answered *never*.
+    /// A permanent denial of the user.
     Never,
-    /// A protected place.
+    /// A protected path.
     Protected,
-    /// A file that runs later, and no grant that names it.
+    /// A file that runs later, without a grant that names it.
     RunsLater,
-    /// The capability is held, but not here.
+    /// The capability is granted, but not for this subject.
     OutOfScope,
-    /// The capability is not held.
+    /// The capability is not granted.
     NoGrant,
-    /// Nobody to ask.
+    /// There is no user to prompt.
     NoPerson,
-    /// A verdict is awaited; nobody is asked.
+    /// A verdict is pending, during which there are no prompts.
     Verdict,
-    /// A file that may hold secrets was read before.
+    /// A file with possible secrets was read before.
     AfterSecret,
-    /// A person was asked too often.
+    /// The extension has caused too many prompts.
     Muted,
-    /// Variables of which none is set, or a path at which nothing lies; nobody is asked about nothing.
+    /// Only variables that are not set, or a path without a file, about which there are no prompts.
     Unset,
 }
 
 impl Rule {
-    /// The name in the ledger.
+    /// Returns the name in the ledger.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Free => "free",
@@ -93,28 +93,28 @@ impl Rule {
 /// `details.reason` of a refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
-    /// The capability is not held.
+    /// The capability is not granted.
     NoGrant,
-    /// It is held, but not for this.
+    /// It is granted, but not for this subject.
     Scope,
-    /// The policy says no.
+    /// The policy denies it.
     Policy,
-    /// A person said no.
+    /// The user denied it.
     User,
-    /// Nobody to ask.
+    /// There is no user to prompt.
     NonInteractive,
-    /// The place is protected in every mode.
+    /// The path is protected in every mode.
     ProtectedPath,
     /// The address is not public.
     BlockedAddress,
-    /// It has read a file that may hold secrets, and nobody consented to what may leave.
+    /// The extension has read a file with possible secrets, and there is no consent to send data.
     AfterSecret,
-    /// It has asked a person too often.
+    /// The extension has caused too many prompts.
     Quota,
 }
 
 impl Reason {
-    /// The name on the wire.
+    /// Returns the name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::NoGrant => "no_grant",
@@ -129,20 +129,20 @@ impl Reason {
         }
     }
 
-    /// The error of a refusal that a connector noticed while resolving. `subject` is what the
-    /// caller wrote, so that the words do not depend on what is there.
+    /// Returns the error of a refusal that a connector found while resolving. `subject` is the caller's text, so that the message
+    /// does not depend on existing files.
     pub fn refusal(self, capability: &str, method: &str, subject: &str) -> HostcallError {
         refusal(capability, self, method, subject)
     }
 
-    /// Whether a person could say otherwise.
+    /// Returns whether the user could decide otherwise.
     pub fn can_be_asked(self) -> bool {
         matches!(self, Self::NoGrant | Self::Scope | Self::AfterSecret | Self::BlockedAddress)
     }
 }
 
 impl Decision {
-    /// The same call, denied for another reason.
+    /// Changes the reason of a denial.
     #[must_use]
     pub fn because(mut self, reason: Reason, rule: Rule) -> Self {
         self.allowed = false;
@@ -151,14 +151,14 @@ impl Decision {
         self
     }
 
-    /// The error an extension gets for a refusal. Names what was asked for as it was asked, and
-    /// nothing about what is there.
+    /// Returns the error of a refusal for the extension. It names the subject as requested, and reveals nothing about existing
+    /// files.
     pub fn refusal(&self, method: &str, subject: &Subject<'_>) -> HostcallError {
         refusal(self.capability, self.reason.unwrap_or(Reason::Policy), method, &subject.to_string())
     }
 }
 
-/// The error for a refusal, whether the gate or a connector noticed it.
+/// Returns the error of a refusal by the gate or a connector.
 pub(crate) fn refusal(capability: &str, reason: Reason, method: &str, subject: &str) -> HostcallError {
     let why = match reason {
         Reason::NoGrant => "not granted",

@@ -1,22 +1,21 @@
-//! Lets an extension read what it made with its `write` grant.
+//! Lets an extension read files that it created with its `write` grant.
 //!
-//! A grant to write somewhere is none to read what lies there. Yet who wrote a file knows its content, and an extension
-//! that keeps its state outside of the project cannot work without reading it back. So the gate remembers, for each file
-//! that an extension wrote from its first byte, which file that is and how it was left: device, inode, size and time of
-//! the last change. It is read as long as it is still that one. A file that somebody else wrote, replaced or added to
-//! since is not; of a folder that the extension made, only what it made in it is listed.
+//! A `write` grant does not include reading. But the author of a file knows its content, and an extension that keeps its state
+//! outside of the project has to read it back. So the gate records device, inode, size and modification time of each file that
+//! an extension wrote from its first byte, and allows reading it while these are unchanged. Of a folder that the extension
+//! created, only entries that it created are listed.
 //!
-//! | what lies at the path | read |
+//! | file at the path | readable |
 //! |---|---|
-//! | the file as the extension left it, in this session or an earlier one | yes |
-//! | the same file, changed by anybody else | no |
-//! | another file in its place, a link, a hard link to another file | no |
-//! | a file that lay there before, which the extension added to | no |
-//! | nothing, where it may write | it is told so |
+//! | unchanged since the extension wrote it, in this session or an earlier one | yes |
+//! | changed by another program | no |
+//! | replaced by another file, a link, or a hard link to another file | no |
+//! | older than the extension's first write, which appended to it | no |
+//! | missing, where the extension may write | reported as missing |
 //!
-//! Whether something is there may be asked wherever `write` covers: writing tells the same. Protected places stay closed,
-//! and so does everything that other methods than `fs` open. The gate looks at the path; whoever opens it compares once
-//! more what was opened ([`Permit::reads`](super::Permit::reads)).
+//! Probing for a file is allowed wherever `write` is, because writing reveals the same. Protected paths stay protected, and only
+//! the method `fs` may read such files. The gate checks the path; the connector checks the opened file again
+//! ([`Permit::reads`](super::Permit::reads)).
 
 use super::Reason;
 use super::case::Case;
@@ -30,21 +29,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Files and folders of one extension that are remembered.
 pub const MOST_MADE: usize = 4096;
 
-/// Identifies a file or folder and the state that it was left in.
+/// Identity and state of a file or folder at a point in time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Stamp {
-    /// Its device.
+    /// Device number.
     pub dev: u64,
-    /// Its number there.
+    /// Inode number.
     pub ino: u64,
-    /// Bytes of a file; nothing for a folder, which changes with what is in it.
+    /// Size of a file in bytes; `None` for a folder, whose size changes with its entries.
     pub size: Option<u64>,
-    /// When a file was changed last, in milliseconds.
+    /// Modification time of a file, in milliseconds.
     pub changed_ms: Option<f64>,
 }
 
 impl Stamp {
-    /// Reads the stamp of a path; links are not followed. `None` for nothing, and for what is neither file nor folder.
+    /// Reads the stamp of a path without following links. `None` for a missing path, and for one that is neither file nor folder.
     fn at(path: &Path) -> Option<Self> {
         let found = std::fs::symlink_metadata(path).ok()?;
         #[cfg(unix)]
@@ -72,27 +71,27 @@ impl Stamp {
 /// The reason for which a caller may read at a path.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ReadBy {
-    /// By a grant, or without one: whatever is there.
+    /// Granted or free: it may read any file there.
     Grant,
-    /// Because it made it: what has this stamp, and nothing else.
+    /// The caller created it: it may read the file with this stamp only.
     Making(Stamp),
-    /// Because it may write there: it learns that nothing is there.
+    /// The caller may write there: it may learn that there is no file.
     Writing,
 }
 
-/// Keeps what extensions made beyond the session.
+/// Stores the files that extensions created beyond the session.
 pub trait MadeFiles: Send + Sync {
-    /// Returns what an extension made in earlier sessions; `None` as long as it is not known whose that is.
+    /// Returns the files that an extension created in earlier sessions; `None` until the identity of the extension is known.
     fn read(&self, extension: &ExtensionId) -> Option<Vec<(PathBuf, Stamp)>>;
-    /// Writes down that an extension left something at a path; `None` when it is its own no more.
+    /// Records the stamp of an extension's file; `None` removes it.
     fn note(&self, extension: &ExtensionId, path: &Path, stamp: Option<Stamp>);
 }
 
-/// The files and folders that extensions made.
+/// The files and folders that extensions created.
 #[derive(Default)]
 pub(super) struct Made {
     kept: Option<Arc<dyn MadeFiles>>,
-    /// By extension, once it was asked about.
+    /// Loaded at the first access, by extension.
     known: Mutex<BTreeMap<ExtensionId, BTreeMap<PathBuf, Stamp>>>,
 }
 
@@ -105,19 +104,19 @@ impl Made {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if !known.contains_key(extension) {
             let kept = self.kept.as_ref().map_or_else(|| Some(Vec::new()), |kept| kept.read(extension));
-            // Its build may ask before it is known whose files those are.
+            // A build may ask before the identity of the extension is known.
             let Some(kept) = kept else { return look(&mut BTreeMap::new()) };
             known.insert(extension.clone(), kept.into_iter().collect());
         }
         look(known.entry(extension.clone()).or_default())
     }
 
-    /// Returns the stamp that an extension left at a path.
+    /// Returns the recorded stamp at a path.
     pub(super) fn stamp(&self, extension: &ExtensionId, path: &Path) -> Option<Stamp> {
         self.with(extension, |known| known.get(path).copied())
     }
 
-    /// Follows what lies in a folder that was moved.
+    /// Updates the paths inside a moved folder.
     pub(super) fn moved(&self, extension: &ExtensionId, from: &Path, to: &Path) {
         let inside: Vec<(PathBuf, Stamp)> = self.with(extension, |known| {
             let below = known.iter().filter(|(path, _)| path.starts_with(from) && path.as_path() != from);
@@ -132,7 +131,7 @@ impl Made {
         }
     }
 
-    /// Notes how an extension left something, or that it is its own no more.
+    /// Records the stamp of an extension's file; `None` removes it.
     pub(super) fn note(&self, extension: &ExtensionId, path: &Path, stamp: Option<Stamp>) {
         let changed = self.with(extension, |known| match stamp {
             Some(stamp) if known.len() < MOST_MADE || known.contains_key(path) => {
@@ -148,8 +147,8 @@ impl Made {
 }
 
 impl Case<'_> {
-    /// Whether a call may read at a path although nothing allows it: what is there is as the caller left it, or there is
-    /// nothing and the caller may write there.
+    /// Returns whether a call may read at a path without a grant: the file there is unchanged since the caller created it, or
+    /// there is none and the caller may write there.
     pub(super) fn reads_own(&self, access: Access, path: &Path) -> bool {
         if access != Access::Read || self.method != "fs" {
             return false;
@@ -169,7 +168,7 @@ fn is_missing(error: &std::io::Error) -> bool {
 }
 
 impl super::Permit {
-    /// Says for which reason the caller may read at a path.
+    /// Returns the reason for which the caller may read at a path.
     pub fn reads(&self, path: &Path) -> Result<ReadBy, Reason> {
         for permit in &self.also {
             match permit.reads(path)? {
@@ -194,27 +193,27 @@ impl super::Permit {
         }
     }
 
-    /// Whether what the caller makes at a path has to be remembered, so that it can be read.
+    /// Returns whether a file that the caller creates at a path has to be recorded to be readable.
     pub fn remembers(&self, path: &Path) -> bool {
         self.method.as_str() == "fs" && self.case().path_without_made(Access::Read, path).is_err()
     }
 
-    /// Whether what is at a path is as the caller left it.
+    /// Returns whether the file at a path is unchanged since the caller created it.
     pub fn is_as_left(&self, path: &Path, now: Stamp) -> bool {
         self.gate.inner.made.stamp(self.extension(), path) == Some(now)
     }
 
-    /// Notes how the caller left what it made at a path, or that it is its own no more.
+    /// Records the stamp of a file that the caller created; `None` removes it.
     pub fn leaves(&self, path: &Path, stamp: Option<Stamp>) {
         self.gate.inner.made.note(self.extension(), path, stamp);
     }
 
-    /// Notes that something was moved, with all that is in it.
+    /// Records that a file or folder was moved, with its content.
     pub fn moves(&self, from: &Path, to: &Path) {
         self.gate.inner.made.moved(self.extension(), from, to);
     }
 
-    /// Notes that a path which the caller named led to a place that it may not touch.
+    /// Records that a path resolved to a location that the caller may not access.
     pub fn refuses_place(&self, named: &Path, access: Access, place: &Path) {
         self.gate.note_refused_place(self, named, access, place);
     }

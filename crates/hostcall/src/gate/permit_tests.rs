@@ -83,7 +83,7 @@ fn who_may_run_programs_may_see_where_they_lie() {
         gate.permit(&caller(&gate, "a", grants), "fs").path(Access::Look, Path::new(path)).is_ok()
     };
     let may_run = [Grant::scoped("g", "exec", git)];
-    // What a link of a program's folder leads to is asked about here, under whatever name it lies there.
+    // The target of a link in a program folder is decided here, under any name that it has there.
     for seen in ["/usr/bin/git", "/usr/bin/other", "/etc/alternatives/vi"] {
         assert!(looks(&may_run, seen) && !looks(&[], seen), "{seen}");
     }
@@ -149,7 +149,7 @@ fn a_grant_for_methods_serves_these() {
     let at = Path::new("/data/x");
     assert_eq!(gate.permit(&caller, "tool").path(Access::Read, at), Ok(()));
     assert_eq!(gate.permit(&caller, "fs").path(Access::Read, at), Err(Reason::Scope));
-    // What is no call has no method: it is held.
+    // A capability without a hostcall has no method: the grant applies.
     assert!(gate.holds(&caller, "read").allowed);
 }
 

@@ -1,8 +1,8 @@
-//! Remembers what extensions were refused, so that a failure that comes of a refusal is told with the grant that cures it.
+//! Records refusals of extensions, so that the report of a failure can name the command that fixes it.
 //!
-//! The realm is not asked why something failed: it could name any grant. What is kept here are the gate's own refusals,
-//! and a failure belongs to the newest one whose words it has. The grant is what the call was about and no more, in the
-//! form of `pi ext grants allow`. Where the user answered *never*, the cure is to take that answer back.
+//! The realm is not asked for the cause of a failure, because it could name any grant. This module keeps the gate's own refusals,
+//! and matches a failure to the newest refusal whose message it contains. The suggested grant covers the refused subject only, in
+//! the form of `pi ext grants allow`. For a permanent denial the suggestion is to revoke it.
 
 use super::asking::ExactScope;
 use super::{Gate, Never, Permit, Reason};
@@ -17,31 +17,31 @@ use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-/// Refusals that are kept of one extension.
+/// Refusals of one extension that are kept.
 const MOST_KEPT: usize = 64;
-/// Digits of a number that a process or a moment may have given; fewer may be a version.
+/// Minimum digits of a number that is taken for a process id or a time; shorter ones may be versions.
 const SHORTEST_NUMBER: usize = 3;
-/// The message that a realm throws where a text may not be compiled.
+/// Message of a realm that may not compile text.
 const TEXT_REFUSED: &str = "eval is not supported";
-/// Longest grant that is told.
+/// Longest grant that is suggested, in characters.
 const LONGEST_GRANT: usize = 1000;
 
-/// Refusals by extension, the oldest first.
+/// Refusals by extension, oldest first.
 #[derive(Default)]
 pub(super) struct Refusals(Mutex<BTreeMap<ExtensionId, VecDeque<Refusal>>>);
 
 struct Refusal {
-    /// The words of the refusal itself, as a failure repeats them.
+    /// Message of the refusal, as a failure repeats it.
     words: String,
-    /// The subjects that Node's message names: a path in quotes, a program, a server.
+    /// Subjects that Node's message names: a path in quotes, a program, a server.
     subjects: Vec<String>,
-    /// A server was asked for; `fetch` says no more than that it failed.
+    /// Whether the refused call was a request: `fetch` reports only that it failed.
     is_request: bool,
-    /// What would let it pass.
+    /// The command that prevents the refusal.
     cure: Cure,
 }
 
-/// What is typed so that something is not refused again.
+/// A command that prevents a refusal.
 #[derive(Clone)]
 enum Cure {
     /// Grants in the form of `pi ext grants allow`.
@@ -77,8 +77,8 @@ impl Refusal {
 }
 
 impl Gate {
-    /// The command after which a failure of an extension does not happen again: none when no refusal caused it, or when no
-    /// grant says exactly what was asked for.
+    /// Returns the command that prevents a failure of an extension; `None` when no refusal caused it, or no grant expresses the
+    /// refused subject exactly.
     pub fn cure(&self, extension: &ExtensionId, message: &str) -> Option<String> {
         match self.inner.refusals.cure(extension, message)? {
             Cure::Allow(grants) if !grants.is_empty() => Some(allow_command(extension.as_str(), &grants)),
@@ -87,7 +87,7 @@ impl Gate {
         }
     }
 
-    /// Notes that a call was refused.
+    /// Records that a call was refused.
     pub(crate) fn note_refused(
         &self,
         caller: &Caller,
@@ -95,7 +95,7 @@ impl Gate {
         reason: Option<Reason>,
         refusal: &HostcallError,
     ) {
-        // No grant of the extension decides what the model does after its message.
+        // No grant of the extension decides calls of the model after its message.
         if caller.during == During::Model {
             return;
         }
@@ -106,7 +106,7 @@ impl Gate {
             }
             Subject::Program { command, .. } => vec![(*command).to_owned()],
             Subject::Host { host, .. } => vec![host.clone()],
-            // The realm says what an engine without a compiler says, which libraries look for.
+            // The realm throws the error of an engine without a compiler, for which libraries probe.
             Subject::Code { path: "", .. } => Vec::new(),
             Subject::Code { path, .. } => vec![format!("'{path}'")],
             _ => Vec::new(),
@@ -125,7 +125,7 @@ impl Gate {
         self.inner.refusals.note(caller.extension(), Refusal { words, subjects, is_request, cure });
     }
 
-    /// Returns the answers *never* that stand against a call, as `pi ext grants revoke` takes them back.
+    /// Returns the permanent denials that apply to a call, in the form of `pi ext grants revoke`.
     pub fn nevers(&self, caller: &Caller, required: &Required<'_>) -> Vec<String> {
         let authority = self.authority(&caller.profile);
         let case =
@@ -139,7 +139,7 @@ impl Gate {
         revocable(nevers)
     }
 
-    /// Notes that a path led to a place that a caller may not touch.
+    /// Records that a path resolved to a location that the caller may not access.
     pub(super) fn note_refused_place(&self, permit: &Permit, named: &Path, access: Access, place: &Path) {
         let extension = permit.extension();
         let scope = ExactScope::Paths(vec![place.to_owned()]);
@@ -154,13 +154,13 @@ impl Gate {
         self.inner.refusals.note(extension, Refusal { words, subjects, is_request: false, cure });
     }
 
-    /// The grants that cover a call and are not held.
+    /// Returns the missing grants that cover a call.
     fn exact_grants(&self, caller: &Caller, required: &Required<'_>) -> Vec<String> {
         let missing = self.missing_scopes(&caller.profile, required);
         missing.iter().flat_map(|(capability, scope)| self.lasting_grants(capability, scope)).collect()
     }
 
-    /// What a call is about and the caller does not hold, each path by itself.
+    /// Returns the missing scopes of a call, each path by itself.
     pub(super) fn missing_scopes(&self, profile: &Profile, required: &Required<'_>) -> Vec<(&'static str, ExactScope)> {
         let authority = self.authority(profile);
         let case = super::case::Case { inner: &self.inner, profile, authority: &authority, method: "" };
@@ -184,8 +184,8 @@ impl Gate {
         missing
     }
 
-    /// The grants of a scope that hold next time, too: a temporary file or folder whose name ends in a number, as that of a
-    /// process, has another one then.
+    /// Returns the grants of a scope that also apply to later runs: the number at the end of a temporary name, such as a process
+    /// id, becomes a wildcard.
     fn lasting_grants(&self, capability: &str, scope: &ExactScope) -> Vec<String> {
         let exact = self.as_grants(capability, scope);
         match (exact.as_slice(), scope) {
@@ -201,7 +201,7 @@ impl Gate {
         }
     }
 
-    /// A scope as `pi ext grants allow` takes it; nothing for one that no pattern says.
+    /// Formats a scope for `pi ext grants allow`; empty for one that no pattern expresses.
     pub(super) fn as_grants(&self, capability: &str, scope: &ExactScope) -> Vec<String> {
         let Some(kept) = scope.to_scope(&self.inner.places.project) else { return Vec::new() };
         if !self.can_be_kept(kept.as_ref()) {
@@ -212,13 +212,13 @@ impl Gate {
             None => vec![capability.to_owned()],
             Some(lists) => lists.into_iter().flatten().flatten().map(|one| format!("{capability}:{one}")).collect(),
         };
-        // Whoever copies it has to see all of it.
+        // The user has to see the whole text to copy it.
         let is_plain = grants.iter().all(|grant| shown(grant, LONGEST_GRANT) == *grant);
         if is_plain { grants } else { Vec::new() }
     }
 }
 
-/// The answers that are taken back with a command, each once.
+/// Returns the denials that a command can revoke, without duplicates.
 fn revocable(nevers: Vec<&Never>) -> Vec<String> {
     let mut texts: Vec<String> = nevers.iter().filter_map(|never| never.text.clone()).collect();
     texts.sort();
@@ -226,7 +226,7 @@ fn revocable(nevers: Vec<&Never>) -> Vec<String> {
     texts
 }
 
-/// What stands before the number that a name ends in, `results-` of `results-10970`; `None` where it ends otherwise.
+/// Returns the part of a name before a trailing number, `results-` of `results-10970`; `None` without one.
 fn numbered(name: &str) -> Option<&str> {
     let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
     let is_number = name.len() - stem.len() >= SHORTEST_NUMBER;

@@ -1,4 +1,4 @@
-//! Where extensions listen on this machine: who listens there may connect there, without asking.
+//! Addresses and sockets at which extensions listen: an extension may connect to its own servers without consent.
 
 use super::Gate;
 use pijs_protocol::ExtensionId;
@@ -7,15 +7,15 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-/// What can be listened at.
+/// An address or a socket at which an extension listens.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Place {
     Address(SocketAddr),
-    /// A socket in the file system, by its name without links.
+    /// A socket in the file system, by its real path.
     Socket(PathBuf),
 }
 
-/// The places that are listened at now. The system gives each to one socket at a time.
+/// The current listeners. The system assigns each address to one socket at a time.
 #[derive(Default)]
 pub(super) struct Servers {
     open: Mutex<BTreeSet<(ExtensionId, Place)>>,
@@ -31,7 +31,7 @@ impl Servers {
     }
 }
 
-/// An extension listens at a place, for as long as this is kept.
+/// Keeps a listener registered until it is dropped.
 #[must_use]
 pub struct Listening {
     gate: Gate,

@@ -1,24 +1,24 @@
-//! Which session files an extension may touch.
+//! Decides access to session files.
 //!
-//! A folder of sessions holds what was said in other sessions, and is closed: `sessions` in the agent folder, and each
-//! other one that sessions are kept in ([`OwnState`](crate::places::OwnState)). Sub-agents keep their sessions there too,
-//! as under pi, so this much of it is open (PROJECT is the project's folder in `sessions`, or the other folder itself):
+//! Session folders hold the conversations of other sessions and are protected: `sessions` in the agent folder, and the configured
+//! ones of [`OwnState`](crate::places::OwnState). Sub-agents keep their sessions there, too, as in pi, so these parts are
+//! accessible (PROJECT is the project's folder in `sessions`, or the configured folder itself):
 //!
-//! | place | open for |
+//! | path | allowed |
 //! |---|---|
-//! | `PROJECT/NAME.jsonl`, the session of now | reading: its entries are known to every extension |
-//! | `PROJECT/NAME/`, the folder of its name | what `read` and `write` allow elsewhere in the agent folder |
-//! | what an extension itself made in this session | the same, for that extension |
-//! | anything else in `PROJECT/` | making what is not there, with `session.inject`: the next session may begin with it |
-//! | a folder of `sessions` that is no project's, like `subagents/` | the same: it is found by who looks through all sessions |
+//! | `PROJECT/NAME.jsonl`, the current session | reading, because every extension sees its entries |
+//! | `PROJECT/NAME/`, the folder of its name | as elsewhere in the agent folder, by `read` and `write` |
+//! | files that the extension created in this session | the same, for that extension |
+//! | other paths in `PROJECT/` | creating files with `session.inject`, because the next session may continue them |
+//! | a folder of `sessions` that is no project's, like `subagents/` | the same, because a search over all sessions finds them |
 //!
-//! Nothing that was there before is read, replaced, moved or removed.
+//! Existing files cannot be read, replaced, moved or removed.
 //!
-//! A session file in any other folder is closed as well: the one of now can be read, those of before cannot. Beside them
-//! another file of JSON lines is written by a grant that names it, or a person: a later run may take it for a session.
+//! Session files in other folders are protected as well: the current one can be read, earlier ones cannot. Writing another JSON
+//! Lines file next to them needs a grant that names it, or a prompt, because a later run may take it for a session.
 //!
-//! The session itself becomes that of another file ([`Permit::session`](super::Permit::session)) where that file was the
-//! session's in this run, or is called `NAME.jsonl` and may be read and written anyway.
+//! The session may switch to another file ([`Permit::session`](super::Permit::session)) that was the session's in this run, or
+//! that is called `NAME.jsonl` and is readable and writable anyway.
 
 use super::case::Case;
 use crate::derive::Access;
@@ -28,25 +28,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Who knows the files of the session.
+/// Provides the files of the session.
 pub trait SessionFiles: Send + Sync {
-    /// The file of the session as it is now, without links on the way; `None` for one without a file.
+    /// Returns the current file of the session, by its real path; `None` for a session without a file.
     fn now(&self) -> Option<PathBuf>;
-    /// Whether a file was the session's earlier in this run, by any name that leads to it.
+    /// Returns whether a file was the session's earlier in this run, by any of its names.
     fn was(&self, file: &Path) -> bool;
-    /// Whether a file of the session, of now or of earlier in this run, lies in this folder.
+    /// Returns whether a current or earlier file of the session lies in this folder.
     fn lies_in(&self, folder: &Path) -> bool {
         self.now().is_some_and(|file| file.parent() == Some(folder))
     }
 }
 
-/// Files and folders that one extension may make among the sessions; what lies in a folder it made does not count.
+/// Files and folders that one extension may create in session folders; entries of a created folder do not count.
 const MOST_MADE: usize = 4096;
 
-/// Where sessions of this project lie, and what was made there.
+/// The session folders of this project, and the files that extensions created there.
 #[derive(Default)]
 pub(super) struct Sessions {
-    /// The project's folder, and who knows the files.
+    /// The project's folder, and the source of the session's files.
     known: Option<(PathBuf, Arc<dyn SessionFiles>)>,
     made: Mutex<BTreeMap<ExtensionId, BTreeSet<PathBuf>>>,
 }
@@ -56,12 +56,12 @@ impl Sessions {
         Self { known: Some((folder, files)), made: Mutex::default() }
     }
 
-    /// Whether a file is or was the session's in this run.
+    /// Returns whether a file is or was the session's in this run.
     pub(super) fn is_known(&self, file: &Path) -> bool {
         self.known.as_ref().is_some_and(|(_, files)| files.was(file) || files.now().as_deref() == Some(file))
     }
 
-    /// Notes what an extension made where nothing was. The folders of the sessions themselves are nobody's.
+    /// Records a file that an extension created. The session folders themselves belong to no extension.
     pub(super) fn note_made(&self, extension: &ExtensionId, path: &Path) {
         if self.known.as_ref().is_none_or(|(folder, _)| folder.starts_with(path)) {
             return;
@@ -81,14 +81,14 @@ impl Sessions {
     }
 }
 
-/// Whether a place lies in a folder of `root` that is named like no project's: those are `--home-me-project--`.
+/// Returns whether a path lies in a folder of `root` whose name is not that of a project: those are `--home-me-project--`.
 fn is_nobodys(root: &Path, path: &Path) -> bool {
     let below = path.strip_prefix(root).ok().and_then(|below| below.iter().next()).and_then(|name| name.to_str());
     below.is_some_and(|name| !name.starts_with('-') && Path::new(name).extension().is_none())
 }
 
 impl Case<'_> {
-    /// What stands above every grant at a path, of which `found` holds for everybody, with what is known of sessions.
+    /// Returns the protection of a path, given the general protection `found`.
     pub(super) fn session_protection(&self, access: Access, path: &Path, found: Protection) -> Protection {
         if found == Protection::All
             && let Some(root) = self.inner.places.session_folder_of(path)
@@ -108,7 +108,7 @@ impl Case<'_> {
         if is_beside { found.max(Protection::RunsLater) } else { found }
     }
 
-    /// The same at a place inside a folder of sessions.
+    /// Returns the protection of a path inside a session folder.
     fn in_session_folder(&self, root: &Path, access: Access, path: &Path) -> Protection {
         let sessions = &self.inner.sessions;
         let Some((folder, files)) = &sessions.known else { return Protection::All };
@@ -117,7 +117,7 @@ impl Case<'_> {
         }
         let usual = self.inner.places.sessions();
         let extension = &self.profile.extension;
-        // One that lies right in `sessions`, or is named otherwise, has no folder of its own.
+        // A session directly in `sessions`, or with another name, has no folder of its own.
         let current = files.now().filter(|file| {
             let is_below = file.parent().is_some_and(|folder| folder != usual && folder.starts_with(root));
             is_below && file.extension().is_some_and(|ending| ending == "jsonl")

@@ -7,7 +7,7 @@ use Access::{Look, Make, Read, Write};
 use pijs_protocol::manifest::Scope;
 
 const ROOT: &str = "/home/me/.pi/agent/sessions";
-/// Of the project of now.
+/// Session folder of the current project.
 const FOLDER: &str = "/home/me/.pi/agent/sessions/--projects-app--";
 
 struct Files {
@@ -25,7 +25,7 @@ impl SessionFiles for Files {
     }
 }
 
-/// What an extension may do that holds `grants` and may read and write where extensions usually work.
+/// Returns permits of an extension that has `grants` and the usual read and write access.
 fn permits(now: Option<&'static str>, grants: &[&str]) -> impl Fn(&str) -> Permit {
     let places = Places::new("/projects/app", "/home/me", "/home/me/.pi/agent", "/tmp");
     let files = Files { now, was: &["/home/me/.pi/agent/sessions/--projects-app--/earlier.jsonl", "/data/was.txt"] };
@@ -41,7 +41,7 @@ fn permits(now: Option<&'static str>, grants: &[&str]) -> impl Fn(&str) -> Permi
     }
 }
 
-/// The same with other folders and files of sessions.
+/// Returns a permit with other session folders and files.
 fn permits_with(own: OwnState, folder: &str, now: &'static str, grants: &[Grant]) -> Permit {
     let places = Places::new("/projects/app", "/home/me", "/home/me/.pi/agent", "/tmp").with_own_state(own);
     let files = Files { now: Some(now), was: &["/projects/app/was.jsonl"] };
@@ -59,7 +59,7 @@ fn at(name: &str) -> PathBuf {
 
 const NOW: Option<&str> = Some("/home/me/.pi/agent/sessions/--projects-app--/now.jsonl");
 
-/// Each access that is open at a place.
+/// Lists each access that is allowed at a path.
 fn open(permit: &Permit, name: &str) -> Vec<Access> {
     [Read, Look, Write, Make].into_iter().filter(|access| permit.path(*access, &at(name)).is_ok()).collect()
 }
@@ -113,7 +113,7 @@ fn what_an_extension_made_is_its_own_and_nobody_elses() {
     assert_eq!(open(&mine, "--projects-app--/mine/1.jsonl"), [Read, Look, Write, Make]);
     assert_eq!(open(&mine, "--projects-app--/mine2"), [Make]);
     assert_eq!(open(&other, "--projects-app--/mine/1.jsonl"), [Make]);
-    // The folders of all sessions do not become anybody's, whoever made them.
+    // The session folders themselves belong to no extension, whoever created them.
     for folder in ["", "--projects-app--"] {
         mine.made(&at(folder));
         assert_eq!(open(&mine, "--projects-app--/earlier.jsonl"), [Make]);

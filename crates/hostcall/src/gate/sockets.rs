@@ -1,16 +1,15 @@
-//! Whose sockets may be spoken to.
+//! Decides connections to sockets in the file system.
 //!
-//! A socket in the file system is a door to whoever listens there: a terminal multiplexer, an agent that holds keys, a
-//! container engine. Writing beside it is harmless, speaking to it is what that program does. So a grant that covers a
-//! folder opens the sockets that lie in the project, in the package and in pi's folders, and those that the extension
-//! itself listens at; any other has to be named, or asked about.
+//! A socket connects to another process: a terminal multiplexer, an agent with keys, a container engine. Creating a file next to
+//! it is harmless; connecting to it controls that process. So a grant of a folder covers sockets in the project, in the package
+//! and in pi's folders, and those at which the extension itself listens; any other needs a grant that names it, or a prompt.
 
 use super::case::Case;
 use super::servers::Place;
 use std::path::Path;
 
 impl Case<'_> {
-    /// Whether a grant for the folder is enough for speaking to a socket.
+    /// Returns whether a grant of the folder is enough to connect to a socket.
     pub(super) fn speaks_freely(&self, path: &Path) -> bool {
         self.inner.places.reads_freely(path, self.profile.own_folder(path).as_deref())
             || self.inner.servers.is_own(&self.profile.extension, Place::Socket(path.to_owned()))

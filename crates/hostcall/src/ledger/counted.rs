@@ -1,17 +1,17 @@
-//! Counts records of one kind past a rate, so that many of them cannot push others out of the ledger.
+//! Rate limit of the ledger: counts records of one kind beyond a rate, so that they cannot displace others.
 //!
-//! A kind is what one extension does by one method, with one decision: its free calls, its reads, its programs, what it was
-//! refused for one reason, its own log lines. Each kind has a budget of its own ([`Budget`]). Within it every record is
-//! written in full. Past it records are counted:
+//! A kind is one method of one extension with one decision: its free calls, its reads, its programs, its refusals for one
+//! reason, its log lines. Each kind has a budget of its own ([`Budget`]). Within it every record is written in full. Beyond it
+//! records are counted:
 //!
 //! ```text
-//! ledger.counting   records of this kind are counted from here         before the first one that is counted
-//! ledger.counted    how many, what they were about, and a digest       after a minute, and at the end
+//! ledger.counting   records of this kind are counted from here         before the first counted record
+//! ledger.counted    their number, subjects and digest                  after a minute, and at the end
 //! ```
 //!
 //! The first line is written before an effect begins, like the lines of a call. The digest is a chain of sha256 over id,
-//! hash of parameters and outcome of each record in order; it tells two runs apart. A call whose start was counted has its
-//! end counted. Time is that of the records.
+//! hash of parameters and outcome of each record in order, so that two runs can be compared. A call whose start was counted has
+//! its end counted. Time is that of the records.
 
 use super::verify::{COUNTED, COUNTING};
 use super::{Body, CallFacts, Decided, Record, host_event};
@@ -23,23 +23,23 @@ use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// How long records are counted together.
+/// Period over which records are counted together.
 const PERIOD_US: u64 = 60_000_000;
-/// Different subjects that a count names, and bytes of each.
+/// Subjects that a count names.
 const SUBJECTS: usize = 32;
 const SUBJECT_BYTES: usize = 256;
 
-/// What is written in full. All kinds of one extension together stay below half of a ledger's space, and what comes back in
-/// time takes hours to fill it.
+/// A rate limit on lines. All kinds of one extension together stay below half of a ledger's space, and the refill takes hours to
+/// fill it.
 #[derive(Debug, Clone, Copy)]
 struct Budget {
-    /// At once.
+    /// Lines at once.
     burst: u64,
-    /// Time in which one comes back.
+    /// Time per further line, in microseconds.
     refill_us: u64,
 }
 
-/// Text past which a record costs as much as two.
+/// Bytes of text per unit of cost; longer records cost more.
 const COSTLY_BYTES: usize = 4 << 10;
 
 const FREE_CALLS: Budget = Budget { burst: 512, refill_us: 10_000_000 };
@@ -49,20 +49,20 @@ const EFFECTS: Budget = Budget { burst: 4096, refill_us: 5_000_000 };
 const EVENTS: Budget = Budget { burst: 1024, refill_us: 10_000_000 };
 const RARE_EVENTS: Budget = Budget { burst: 16_384, refill_us: 10_000_000 };
 
-/// How names of events begin that an extension brings about as often as it likes.
+/// Prefixes of events that an extension can cause at any rate.
 const OFTEN: [&str; 4] = ["event_hook.", "extension.", "stream.", "ui."];
 
-/// Records that share a budget.
+/// The kind of a record; records of one kind share a budget.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Kind {
     extension: ExtensionId,
-    /// Of a call; the name of an event.
+    /// Method of a call, or name of an event.
     method: Method,
-    /// Empty for an event.
+    /// Capability; empty for an event.
     capability: &'static str,
-    /// Empty when a malformed call was refused before a decision.
+    /// Rule; empty when a malformed call was refused before a decision.
     rule: &'static str,
-    /// Of a refusal.
+    /// Reason of a refusal.
     reason: &'static str,
     allowed: bool,
 }
@@ -92,16 +92,16 @@ impl Kind {
     }
 }
 
-/// One kind of records.
+/// The budget state of one kind.
 struct State {
     kind: Kind,
     left: u64,
-    /// Since when a record comes back.
+    /// Time of the last refill, in microseconds.
     since_us: u64,
     period: Option<Period>,
 }
 
-/// Records that are counted together.
+/// A period of counted records.
 struct Period {
     profile: Arc<crate::connector::Profile>,
     from: Now,
@@ -114,7 +114,7 @@ struct Period {
     digest: [u8; 32],
 }
 
-/// Calls of one extension under one id: the hash of the parameters and the kind of each.
+/// Counted calls of one extension under one id: hash of the parameters and kind of each.
 type OpenCounted = BTreeMap<(ExtensionId, CallId), Vec<([u8; 32], usize)>>;
 
 /// The budgets of a ledger.
@@ -122,16 +122,16 @@ type OpenCounted = BTreeMap<(ExtensionId, CallId), Vec<([u8; 32], usize)>>;
 pub(super) struct Counts {
     known: BTreeMap<Kind, usize>,
     states: Vec<State>,
-    /// Calls whose start was counted and whose end has not come.
+    /// Open calls whose start was counted.
     open: OpenCounted,
-    /// Kinds that are being counted.
+    /// Kinds with an open period.
     counting: BTreeSet<usize>,
-    /// No period ends before.
+    /// Earliest end of an open period.
     due_us: u64,
 }
 
 impl Counts {
-    /// Takes a record; adds to `out` what is to be written, which may be nothing.
+    /// Takes a record; adds the records to be written to `out`, if any.
     pub(super) fn take(&mut self, record: Record, out: &mut Vec<Record>) {
         if !guard!(LedgerCounts) {
             return out.push(record);
@@ -182,7 +182,7 @@ impl Counts {
         }
     }
 
-    /// Ends all counting: the ledger ends here.
+    /// Ends all open periods, at the end of the ledger.
     pub(super) fn finish_all(&mut self, out: &mut Vec<Record>) {
         self.finish(out, |_| true);
     }
@@ -218,7 +218,7 @@ impl Counts {
         index
     }
 
-    /// The kind under which the start of an ending call was counted.
+    /// Returns the kind under which the start of an ending call was counted.
     fn close(&mut self, record: &Record, call: &CallFacts) -> Option<usize> {
         if self.open.is_empty() {
             return None;
@@ -234,7 +234,7 @@ impl Counts {
         Some(index)
     }
 
-    /// The period of a kind, which begins here unless one is going on.
+    /// Returns the open period of a kind, or begins one.
     fn period(&mut self, index: usize, record: &Record, out: &mut Vec<Record>) -> &mut Period {
         let State { kind, period, .. } = &mut self.states[index];
         if period.is_none() {
@@ -260,7 +260,7 @@ impl Counts {
 }
 
 impl State {
-    /// Whether a record with so many bytes of text is written in full.
+    /// Returns whether a record with this much text is within the budget, and subtracts its cost.
     fn spend(&mut self, now: Now, bytes: usize) -> bool {
         let Budget { burst, refill_us } = self.kind.budget();
         if self.left == burst {

@@ -1,4 +1,4 @@
-//! What is written in full, what is counted, and that a count loses nothing.
+//! Tests which records are written and which are counted, and that counting loses none.
 
 use super::super::*;
 use super::{EFFECTS, FREE_CALLS, PERIOD_US, REFUSALS};
@@ -128,7 +128,7 @@ fn counting_is_said_before_it_begins_and_what_was_counted_after_a_while() {
     assert_eq!((of(&flood.lines(), "ledger.counting").len(), of(&flood.lines(), "ledger.counted").len()), (1, 0));
     let killed = audit([Ok(&*flood.sink.bytes())]).expect("holds");
     assert_eq!((killed.counted, killed.uncounted), (0, 1));
-    // The next record of any kind brings the count; by then some may be written in full again.
+    // The next record of any kind ends the period; by then some may be written in full again.
     flood.call(PERIOD_US + 1, "exec", "exec", None);
     let lines = flood.lines();
     assert_eq!(of(&lines, "ledger.counted").len(), 1);

@@ -1,13 +1,13 @@
-//! The ledger's files: one that grows, older parts beside it, and a mark while it is being written.
+//! Stores a ledger in files: the current one, older parts, and a mark while it is open.
 //!
 //! ```text
 //! <folder>/SESSION.jsonl        the newest lines
 //! <folder>/SESSION.1.jsonl ...  older parts, ascending; the chain goes through all of them
-//! <folder>/.open/SESSION        there, and locked, while a host writes; there after it was killed
+//! <folder>/.open/SESSION        exists and is locked while a host writes; remains after the host was killed
 //! ```
 //!
-//! A line is written whole or not at all, a torn end is cut off when the file is opened again, and the parts keep
-//! within a cap: the oldest goes, after the ledger has said which lines go with it.
+//! A line is written whole or not at all, a torn end is cut off when the file is opened again, and the parts stay within a limit:
+//! the oldest is removed after the ledger has recorded which lines go with it.
 
 use super::resume::{Resumed, open_calls};
 use super::verify::{Link, read_line};
@@ -18,26 +18,26 @@ use std::io::{self, BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The folder of marks, in that of the ledgers.
+/// Folder of the open marks, inside the ledger folder.
 pub const MARKS: &str = ".open";
 
-/// How much space a ledger takes.
+/// Disk space limits of a ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileLimits {
-    /// Size at which a file becomes a part.
+    /// Size in bytes at which a file becomes a part.
     pub file_bytes: u64,
-    /// Parts that are kept beside the newest file.
+    /// Number of parts that are kept beside the newest file.
     pub parts: usize,
 }
 
 impl Default for FileLimits {
-    /// 16 MiB and 7: at most 128 MiB for a session, some 200,000 calls.
+    /// Returns 16 MiB and 7 parts: at most 128 MiB for a session, some 200,000 calls.
     fn default() -> Self {
         Self { file_bytes: 16 << 20, parts: 7 }
     }
 }
 
-/// Appends to a ledger's files; the first appears with the first line.
+/// Appends to a ledger's files; creates the first with the first line.
 #[derive(Debug)]
 pub struct FileSink {
     disk: Disk,
@@ -48,48 +48,48 @@ pub struct FileSink {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Held while the ledger is written: between one file and the next there is no other whose lock says so.
+    /// Locked while the ledger is written, because during a rotation no ledger file holds the lock.
     mark: Option<Appender>,
     appender: Option<Appender>,
-    /// Where the file ended when its appender broke: what lies behind was not acknowledged.
+    /// End of the acknowledged data when the appender failed: data behind it was not acknowledged.
     known: Option<u64>,
-    /// A flush failed: the file is not written to any more.
+    /// Set when a flush failed: the file is not written to any more.
     done_with: bool,
-    /// The oldest part will go.
+    /// The oldest part, if it is to be removed.
     pruning: Option<(PathBuf, Pruned, Told)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Told {
     No,
-    /// The ledger knows; the part goes with the append that says so.
+    /// The ledger has recorded the removal; the part is deleted with the append of that record.
     Yes,
 }
 
 impl FileSink {
-    /// A sink of `path`, which ends in `.jsonl`.
+    /// Creates a sink for `path`, which ends in `.jsonl`.
     pub fn new(disk: Disk, path: PathBuf) -> Self {
         Self { disk, path, limits: FileLimits::default(), state: Mutex::default() }
     }
 
-    /// The same within other limits.
+    /// Sets the limits.
     #[must_use]
     pub fn limits(mut self, limits: FileLimits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// The newest file.
+    /// Returns the newest file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Looks at what is there, and prepares to follow on: cuts off a torn end and finds calls that never ended.
+    /// Prepares to continue an existing ledger: cuts off a torn end and finds calls without an end.
     ///
     /// # Errors
     ///
-    /// What the file system answers; `ResourceBusy` when another process writes this ledger. Lines that do not hold
-    /// are no error here: they stay as they are, for [`super::verify`] to find.
+    /// Returns errors of the file system, and `ResourceBusy` when another process writes this ledger. Invalid lines are no error:
+    /// they stay unchanged, and [`super::verify`] reports them.
     pub fn resume(&self) -> io::Result<Resumed> {
         let mut state = self.state();
         let was_open = self.disk.exists(&self.mark())?;
@@ -129,9 +129,9 @@ impl FileSink {
         self.path.parent().unwrap_or(Path::new("/")).join(MARKS).join(name)
     }
 
-    /// Takes the lock of the mark, unless it is held.
+    /// Locks the mark, unless it is locked.
     fn hold(&self, state: &mut State) -> io::Result<()> {
-        /// Hosts that may be done with the ledger one after the other, each between the two steps of this one.
+        /// Number of hosts that may remove the mark between creating and locking it.
         const ATTEMPTS: usize = 3;
         let mark = self.mark();
         for _ in 0..ATTEMPTS {
@@ -139,13 +139,13 @@ impl FileSink {
                 return Ok(());
             }
             let opened = Appender::open(&self.disk, &mark)?;
-            // Who held it takes it away when done, and what was opened before that is no mark any more.
+            // The previous owner deletes the mark when it is done, and a file that was opened before is no mark then.
             state.mark = self.disk.exists(&mark)?.then_some(opened.appender);
         }
         state.mark.as_ref().map(drop).ok_or_else(|| ErrorKind::ResourceBusy.into())
     }
 
-    /// The appender, opened when it is not, at the end of what was acknowledged.
+    /// Returns the appender; opens it at the end of the acknowledged data if necessary.
     fn opened<'a>(&self, state: &'a mut State) -> io::Result<&'a mut Appender> {
         if state.appender.as_ref().is_some_and(Appender::is_broken) {
             let broken = state.appender.take();
@@ -165,7 +165,7 @@ impl FileSink {
         Ok(state.appender.as_mut().expect("opened above"))
     }
 
-    /// Makes the file a part when it is full.
+    /// Turns a full file into a part.
     fn rotate(&self, state: &mut State, more: u64) -> io::Result<()> {
         let length = self.opened(state)?.length();
         if !state.done_with && (length == 0 || length + more <= self.limits.file_bytes) {
@@ -194,7 +194,7 @@ impl LedgerSink for FileSink {
         self.rotate(&mut state, lines.len() as u64)?;
         self.opened(&mut state)?.append(lines)?;
         if let Some((oldest, _, Told::Yes)) = &state.pruning {
-            // That it is still there costs space and nothing else; it goes with the next rotation.
+            // A part that stays costs space only; the next rotation removes it.
             let _ = self.disk.remove(oldest);
             state.pruning = None;
         }
@@ -222,19 +222,18 @@ impl LedgerSink for FileSink {
     fn close(&self) -> io::Result<()> {
         let mut state = self.state();
         state.appender = None;
-        // In this order: nobody else holds the lock of a mark that goes.
+        // The lock ends after the removal, so no other process holds the lock of a removed mark.
         let removed = self.disk.remove(&self.mark());
         state.mark = None;
         removed
     }
 }
 
-/// Finishes the ledgers of hosts that were killed: each call that was open gets its end. Those that another process
-/// writes just now are left alone.
+/// Completes the ledgers of hosts that were killed: each open call gets its end. Skips ledgers that another process is writing.
 ///
 /// # Errors
 ///
-/// The folder cannot be listed. A ledger that cannot be finished is handed to `failed` and looked at again next time.
+/// Fails when the folder cannot be listed. A ledger that cannot be completed is passed to `failed` and tried again next time.
 pub fn finish_all(disk: &Disk, folder: &Path, now: Now, mut failed: impl FnMut(&Path, io::Error)) -> io::Result<()> {
     let names = match disk.list(&folder.join(MARKS)) {
         Ok(names) => names,
@@ -263,7 +262,7 @@ fn finish(disk: &Disk, path: &Path, session_id: &str, now: Now) -> io::Result<()
     ledger.close()
 }
 
-/// The older parts of a ledger, oldest first.
+/// Lists the older parts of a ledger, oldest first.
 pub fn parts(disk: &Disk, path: &Path) -> io::Result<Vec<PathBuf>> {
     let folder = path.parent().unwrap_or(Path::new("/"));
     let names = match disk.list(folder) {
@@ -277,7 +276,7 @@ pub fn parts(disk: &Disk, path: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(found.into_iter().map(|(_, path)| path).collect())
 }
 
-/// `SESSION.N.jsonl`.
+/// Returns `SESSION.N.jsonl`.
 fn part(path: &Path, number: u64) -> PathBuf {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     path.with_file_name(format!("{stem}.{number}.jsonl"))
@@ -289,7 +288,7 @@ fn number_of(path: &Path, candidate: &Path) -> Option<u64> {
     number.parse().ok().filter(|parsed: &u64| parsed.to_string() == number)
 }
 
-/// The number of the first line that has a place in the chain.
+/// Reads the number of the first chained line.
 fn first_seq(disk: &Disk, path: &Path) -> io::Result<u64> {
     let mut reader = reader(disk, path)?;
     let mut line = Vec::new();
@@ -323,10 +322,10 @@ fn head_of(appender: &mut Appender, whole: u64) -> io::Result<ChainHead> {
     last_head(whole, |from, to| appender.read_range(from, to))
 }
 
-/// The end of the chain, from the last line that has a place in it. Behind a line that was damaged the chain goes on
-/// from there, and verifying names that line.
+/// Finds the end of the chain from the last chained line. The chain continues behind a damaged line, and verification reports
+/// that line.
 fn last_head(length: u64, mut read: impl FnMut(u64, u64) -> io::Result<Vec<u8>>) -> io::Result<ChainHead> {
-    /// Two lines of the greatest length.
+    /// Two lines of the maximum length.
     const WINDOW: u64 = 2 * super::LONGEST_LINE as u64;
     let mut end = length;
     while end > 0 {
@@ -342,7 +341,7 @@ fn last_head(length: u64, mut read: impl FnMut(u64, u64) -> io::Result<Vec<u8>>)
     Ok(ChainHead::default())
 }
 
-/// A file for [`open_calls`] and for verifying.
+/// Opens a file for [`open_calls`] and for verification.
 fn reader(disk: &Disk, path: &Path) -> io::Result<BufReader<DiskReader>> {
     Ok(BufReader::with_capacity(64 << 10, DiskReader(disk.open(path, Open::Read)?)))
 }

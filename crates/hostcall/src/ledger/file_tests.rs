@@ -1,4 +1,4 @@
-//! The ledger's files under every fault, rotation, and what stands in their way.
+//! Tests the ledger's files under injected faults, rotation, and invalid files.
 
 use super::super::*;
 use super::*;
@@ -42,7 +42,7 @@ fn checked(path: &Path, case: &str) -> Audit {
     audit(readers(path)).unwrap_or_else(|error| panic!("{case}: {error}"))
 }
 
-/// Fifty calls: each start is on the sink before the call would begin, each end at the latest with the next start.
+/// Makes fifty calls: each start is in the sink before the call would begin, each end at the latest with the next start.
 struct Calls {
     folder: PathBuf,
     limits: FileLimits,
@@ -52,7 +52,7 @@ struct Calls {
 struct Taken {
     /// Starts whose flush succeeded.
     started: u64,
-    /// Lines before the last successful flush to the disk.
+    /// Lines before the last successful sync.
     synced: u64,
 }
 
@@ -81,7 +81,7 @@ impl Work for Calls {
         let ledger = Ledger::new(LedgerOptions { session_id: "s1".into(), ..LedgerOptions::default() }, sink);
         for number in 0..50 {
             start(&ledger, number);
-            // Strict mode: what cannot be recorded is not done.
+            // Strict mode refuses calls that cannot be recorded.
             if ledger.flush().is_ok() {
                 taken.started += 1;
             }
@@ -107,7 +107,7 @@ impl Work for Calls {
                 .count() as u64;
             assert!(starts >= taken.started, "{}: {starts} of {} starts", case.name, taken.started);
         }
-        // The next session starts, and needs no hand.
+        // The next session starts without manual repair.
         let now = Now { epoch_ms: 1_000, elapsed_us: 0 };
         finish_all(&disk, &self.folder.join("logs"), now, |path, error| panic!("{}: {path:?}: {error}", case.name))
             .unwrap_or_else(|error| panic!("{}: {error}", case.name));
@@ -115,7 +115,7 @@ impl Work for Calls {
         assert!(!audit.verified.torn, "{}", case.name);
         assert_eq!(audit.open, [], "{}", case.name);
         assert!(audit.verified.head.next_seq >= taken.synced, "{}: {audit:?}", case.name);
-        // A disk that stays full takes the ends of calls with it.
+        // A permanently full disk loses the ends of calls.
         if !case.killed && !case.name.contains("for good") {
             let lost = lost_calls(&path);
             assert_eq!(lost, 0, "{}: the host lived, its calls ended", case.name);
@@ -172,7 +172,7 @@ fn the_chain_goes_through_the_parts_and_says_what_was_removed() {
     assert!(space <= (limits.parts as u64 + 2) * limits.file_bytes + 4096, "{space}");
     let verified = verify_parts(readers(&path)).expect("holds");
     assert!(verified.first > 0 && verified.head.next_seq > 400, "{verified:?}");
-    // The last of the lines that say so names what went just before the first that is kept.
+    // The last record of a removal names the line just before the first kept one.
     let lines = readers(&path).into_iter().flat_map(|reader| io::BufRead::lines(reader.expect("readable")));
     let pruned = lines.map(|line| line.expect("text")).filter(|line| line.contains("\"ledger.pruned\"")).last();
     let pruned: serde_json::Value = serde_json::from_str(&pruned.expect("it is said")).expect("json");
@@ -181,11 +181,11 @@ fn the_chain_goes_through_the_parts_and_says_what_was_removed() {
     assert_eq!(number("first_seq") + number("lines"), number("next_seq"));
     assert!(number("lines") > 5, "{pruned}");
 
-    // Taking one more away does not go unnoticed.
+    // Removing another part is detected.
     fs::remove_file(&kept[0]).expect("ours");
     let error = verify_parts(readers(&path)).expect_err("the first part is missing");
     assert!(error.problem.contains("missing"), "{error}");
-    // Nor does one in the middle.
+    // Removing a part in the middle is detected.
     let next = parts(&Disk::system(), &path).expect("a folder");
     if let [_, .., last] = next.as_slice() {
         fs::remove_file(last).expect("ours");
@@ -207,10 +207,10 @@ fn calls_that_were_open_when_the_host_was_killed_are_ended_at_the_next_start() {
     end(&ledger, 1);
     ledger.flush().expect("written");
     let now = Now { epoch_ms: 9, elapsed_us: 0 };
-    // While it is written, nobody else touches it.
+    // Other processes skip it while it is written.
     finish_all(&disk, folder.path(), now, |path, error| panic!("{path:?}: {error}")).expect("listed");
     assert_eq!(checked(&path, "alive").open.len(), 2);
-    // Killed: nothing is closed, half a line is there.
+    // Killed: nothing is closed, and half a line is there.
     process.end();
     let bytes = fs::read(&path).expect("there");
     drop((ledger, sink));
@@ -226,7 +226,7 @@ fn calls_that_were_open_when_the_host_was_killed_are_ended_at_the_next_start() {
     assert_eq!(last["correlation"]["extension_id"], "npm:sample");
     assert_eq!(last["data"]["error"], json!({"code": "internal", "reason": "host_crash"}));
     assert_eq!(last["data"]["params_hash"], json!(hex::encode([2; 32])));
-    // Once is enough.
+    // A second run changes nothing.
     finish_all(&disk, folder.path(), now, |path, error| panic!("{path:?}: {error}")).expect("listed");
     assert_eq!(fs::read_to_string(&path).expect("there"), text);
     assert!(!folder.path().join(".open/s1").exists());
@@ -245,11 +245,11 @@ fn a_ledger_between_two_of_its_files_belongs_to_the_host_that_writes_it() {
     let ledger = Ledger::new(options(), Arc::new(FileSink::new(Disk::over(process.clone()), path.clone())));
     start(&ledger, 1);
     ledger.flush().expect("written");
-    // What a rotation does first.
+    // The first step of a rotation.
     fs::rename(&path, part(&path, 1)).expect("ours");
     finish_others();
     assert!(!path.exists(), "another host went on with a ledger that is being written");
-    // Another session of the same name does not, either.
+    // Another session of the same name fails, too.
     let second = FileSink::new(Disk::system(), path.clone());
     assert_eq!(second.resume().map_err(|error| error.kind()).err(), Some(ErrorKind::ResourceBusy));
     assert_eq!(second.append(b"{}\n").map_err(|error| error.kind()), Err(ErrorKind::ResourceBusy));
@@ -302,7 +302,7 @@ fn a_damaged_ledger_is_followed_on_and_still_named() {
     write(5);
     let error = verify(fs::read(&path).expect("there").as_slice()).expect_err("line 5 was edited");
     assert_eq!(error.line, 5, "{error}");
-    // A tail of NULs, as some file systems leave, is cut off.
+    // A tail of NULs, which some file systems leave, is cut off.
     fs::write(&path, [text.as_bytes(), &[0; 512]].concat()).expect("ours");
     write(1);
     assert_eq!(verify(fs::read(&path).expect("there").as_slice()).expect("holds").lines, 12);

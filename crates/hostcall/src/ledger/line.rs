@@ -1,8 +1,8 @@
-//! Turns a record into a line and links it to the chain.
+//! Formats a record as a line and links it to the chain.
 //!
-//! Written by hand rather than through a JSON value: a call makes three lines, and their members
-//! are known. What an extension supplied is escaped as JSON strings and redacted. What lines that follow each other have
-//! in common, which is most of them, is made once: the thread that writes lines sets the pace of cheap calls.
+//! Writes JSON directly rather than through a JSON value: a call makes three lines with known members. Text of an extension is
+//! escaped as JSON strings and redacted. Members that consecutive lines share are formatted once, because the thread that writes
+//! lines limits the rate of cheap calls.
 
 use super::{Body, CallEnd, CallFacts, CallStart, ChainHead, Decided, EventBody, LONGEST_LINE, OpenCall, Record};
 use crate::connector::Profile;
@@ -25,7 +25,7 @@ pub(super) struct LineWriter<'a> {
     loss: Made<ExpectedLoss>,
 }
 
-/// A piece of the latest line, and what it was made of.
+/// A cached piece of the latest line, and its input.
 struct Made<T> {
     of: Option<T>,
     text: Vec<u8>,
@@ -38,7 +38,7 @@ impl<T> Default for Made<T> {
 }
 
 impl<T> Made<T> {
-    /// Appends the piece, which `make` makes anew unless it is `of` the same as before.
+    /// Appends the piece; calls `make` only when `of` differs from the cached input.
     fn append(
         &mut self,
         out: &mut Vec<u8>,
@@ -55,7 +55,7 @@ impl<T> Made<T> {
     }
 }
 
-/// What one line says.
+/// The content of one line.
 enum Line<'a> {
     Decision(&'a Decided, &'a CallFacts),
     Start(&'a CallStart),
@@ -76,7 +76,7 @@ impl Line<'_> {
     }
 }
 
-/// Everything of a correlation but the call.
+/// The members of a correlation except the call id.
 struct Whose {
     profile: Arc<Profile>,
     tool_call_id: Option<Arc<str>>,
@@ -102,7 +102,7 @@ impl<'a> LineWriter<'a> {
         Self { scenario_id, session_id, redactor, time, correlation, loss }
     }
 
-    /// Appends the lines of `record` to `out` and moves the chain on.
+    /// Appends the lines of `record` to `out` and advances the chain.
     pub(super) fn write(&mut self, record: &Record, head: &mut ChainHead, out: &mut Vec<u8>) {
         match &record.body {
             Body::Start { start, decided } => {
@@ -129,7 +129,7 @@ impl<'a> LineWriter<'a> {
         raw(out, "\",\"level\":\"");
         raw(out, level_name(level));
         raw(out, "\",\"event\":");
-        // Words of the host need no looking at.
+        // Text of the host needs no redaction.
         if matches!(line, Line::Event(_)) {
             string(&self.redactor.text(event), out);
             raw(out, ",\"message\":");
@@ -184,7 +184,7 @@ impl<'a> LineWriter<'a> {
         out.push(b'}');
     }
 
-    /// The members of `data` before the common ones, each with a comma after it.
+    /// Appends the members of `data` before the common ones, each followed by a comma.
     fn data(&mut self, line: &Line<'_>, out: &mut Vec<u8>) {
         match line {
             Line::Decision(Decided { subject, decision, .. }, call) => {
@@ -234,7 +234,7 @@ impl<'a> LineWriter<'a> {
                 if call.params_hash_keyed {
                     raw(out, "\"params_hash_keyed\":true,");
                 }
-                // How long it ran nobody knows.
+                // Its duration is unknown.
                 raw(
                     out,
                     "\"duration_ms\":null,\"is_error\":true,\"error\":{\"code\":\"internal\",\"reason\":\"host_crash\"},",
@@ -243,7 +243,7 @@ impl<'a> LineWriter<'a> {
             Line::Event(event) => {
                 let data = self.redactor.members(&event.data);
                 if event.from_extension {
-                    // One value under one key: an extension cannot write over the host's members.
+                    // One value under one key, so that an extension cannot overwrite the host's members.
                     raw(out, "\"extension\":");
                     json(&data, out);
                     out.push(b',');
@@ -260,7 +260,7 @@ impl<'a> LineWriter<'a> {
     }
 }
 
-/// Writes whether a call failed, and how.
+/// Appends the outcome of a call, with its error.
 fn outcome(error: Option<&(ErrorCode, Option<Arc<str>>)>, out: &mut Vec<u8>) {
     let Some((code, reason)) = error else { return raw(out, "\"is_error\":false,") };
     raw(out, "\"is_error\":true,\"error\":{\"code\":\"");
@@ -273,7 +273,7 @@ fn outcome(error: Option<&(ErrorCode, Option<Arc<str>>)>, out: &mut Vec<u8>) {
     raw(out, "},");
 }
 
-/// Writes the member `duration_ms`, with thousandths.
+/// Appends the member `duration_ms`, with thousandths.
 fn milliseconds(duration_us: u64, out: &mut Vec<u8>) {
     number(out, "\"duration_ms\":", duration_us / 1000);
     let thousandths = duration_us % 1000;
@@ -329,10 +329,10 @@ fn level_name(level: Level) -> &'static str {
     }
 }
 
-/// RFC 3339 with milliseconds and `Z`.
+/// Appends RFC 3339 with milliseconds and `Z`.
 fn timestamp(epoch_ms: u64, out: &mut Vec<u8>) {
     let nanos = i128::from(epoch_ms) * 1_000_000;
-    // A clock beyond the year 9999 is written as the last moment before.
+    // A clock beyond the year 9999 is clamped.
     let at = time::OffsetDateTime::from_unix_timestamp_nanos(nanos)
         .unwrap_or(time::macros::datetime!(9999-12-31 23:59:59.999 UTC));
     let _ = write!(
@@ -352,14 +352,14 @@ fn raw(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// A string in which nothing is to be escaped: a word of the host.
+/// Appends a string without escaping: a constant of the host.
 fn quoted(out: &mut Vec<u8>, word: &str) {
     out.push(b'"');
     raw(out, word);
     out.push(b'"');
 }
 
-/// A member of the correlation, unless there is none.
+/// Appends a member of the correlation, unless it is `None`.
 fn id(out: &mut Vec<u8>, key: &str, value: Option<&str>) {
     if let Some(value) = value.filter(|value| !value.is_empty()) {
         raw(out, key);
@@ -392,5 +392,5 @@ fn hex(out: &mut Vec<u8>, bytes: &[u8; 32]) {
     out.extend_from_slice(&text);
 }
 
-// `Map` and `Value` serialise without failing; the two are what `json` is called with.
+// `Map` and `Value`, the two argument types of `json`, serialize without failing.
 const _: fn(&Map<String, Value>, &mut Vec<u8>) = json;

@@ -1,4 +1,4 @@
-//! A ledger in memory.
+//! A ledger sink in memory.
 
 use super::LedgerSink;
 use serde_json::Value;
@@ -12,17 +12,17 @@ pub struct MemorySink {
 }
 
 impl MemorySink {
-    /// An empty one.
+    /// Creates an empty sink.
     pub fn new() -> Arc<Self> {
         Arc::new(Self::default())
     }
 
-    /// What was written so far.
+    /// Returns the bytes written so far.
     pub fn bytes(&self) -> Vec<u8> {
         self.bytes.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The lines as values.
+    /// Returns the lines as JSON values.
     pub fn lines(&self) -> Vec<Value> {
         serde_json::Deserializer::from_slice(&self.bytes()).into_iter().map_while(Result::ok).collect()
     }

@@ -1,4 +1,4 @@
-//! Reading what an earlier run left: where its chain ended, and which calls never did.
+//! Reads the ledger of an earlier run: the end of its chain, and its open calls.
 
 use super::{ChainHead, verify};
 use pijs_protocol::log::LogEntry;
@@ -6,41 +6,41 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::{self, BufRead};
 
-/// What was found in a ledger that is continued.
+/// The state of a ledger that is continued.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Resumed {
-    /// Where the next line follows on.
+    /// Chain position of the next line.
     pub head: ChainHead,
-    /// Calls that began and never ended, oldest first; empty after a clean end.
+    /// Calls without an end, oldest first; empty after a clean shutdown.
     pub open: Vec<OpenCall>,
-    /// Bytes of a line that was being written, cut off.
+    /// Bytes of a torn line that was cut off.
     pub torn: u64,
 }
 
-/// A call that began and did not end.
+/// A call with a start and without an end.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OpenCall {
-    /// Its extension.
+    /// Extension of the call.
     pub extension_id: String,
-    /// The id of the call.
+    /// Id of the call.
     pub call_id: String,
-    /// Other ids of its first line.
+    /// Artifact id of its first line.
     pub artifact_id: Option<String>,
-    /// Other ids of its first line.
+    /// Tool call id of its first line.
     pub tool_call_id: Option<String>,
-    /// Other ids of its first line.
+    /// Event id of its first line.
     pub event_id: Option<String>,
-    /// What it wanted.
+    /// Capability of its first line.
     pub capability: String,
-    /// What it wanted.
+    /// Method of its first line.
     pub method: String,
-    /// As in its first line.
+    /// Hash of its first line.
     pub params_hash: Option<String>,
-    /// As in its first line.
+    /// Whether that hash is keyed.
     pub params_hash_keyed: bool,
 }
 
-/// Follows starts and ends through the lines of a ledger.
+/// Matches starts and ends of calls over the lines of a ledger.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
     open: BTreeMap<(String, String), Vec<(u64, OpenCall)>>,
@@ -48,7 +48,7 @@ pub(super) struct Calls {
 }
 
 impl Calls {
-    /// Takes a line; `Err` with what is wrong when it ends a call that is not open.
+    /// Takes a line; fails when it ends a call that is not open.
     pub(super) fn take(&mut self, entry: &LogEntry) -> Result<(), String> {
         let starts = match entry.event.as_str() {
             "host_call.start" => true,
@@ -81,7 +81,7 @@ impl Calls {
         let Some(open) = self.open.get_mut(&key) else {
             return Err(format!("ends the call {call_id:?}, which is not open"));
         };
-        // A second call under an id that is taken is refused at once: two are open then, told apart by what they want.
+        // A second call under an open id is refused at once: both are open then, and differ in their parameters.
         let at = open.iter().position(|(_, call)| call.params_hash.as_deref() == hash).unwrap_or(0);
         open.remove(at);
         if open.is_empty() {
@@ -90,7 +90,7 @@ impl Calls {
         Ok(())
     }
 
-    /// Calls that are open, oldest first.
+    /// Returns the open calls, oldest first.
     pub(super) fn open(self) -> Vec<OpenCall> {
         let mut open: Vec<_> = self.open.into_values().flatten().collect();
         open.sort_by_key(|(at, _)| *at);
@@ -98,14 +98,14 @@ impl Calls {
     }
 }
 
-/// Open calls of a ledger that is read from its first line; lines that are none are left to [`verify`].
+/// Returns the open calls of a ledger that is read from its first line; ignores invalid lines, which [`verify`] reports.
 pub(super) fn open_calls(readers: impl IntoIterator<Item = io::Result<impl BufRead>>) -> io::Result<Vec<OpenCall>> {
     let mut calls = Calls::default();
     for reader in readers {
         let mut reader = reader?;
         let mut line = Vec::new();
         while verify::read_line(&mut reader, &mut line)? > 0 {
-            // Most lines are decisions and events: only those about calls are parsed.
+            // Most lines are decisions and events; only those about calls are parsed.
             let about_call = line.windows(11).take(256).any(|window| window == b"\"host_call.");
             if about_call && let Ok(entry) = serde_json::from_slice::<LogEntry>(&line) {
                 let _ = calls.take(&entry);

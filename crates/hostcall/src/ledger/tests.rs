@@ -34,7 +34,7 @@ fn any_changed_byte_removed_repeated_or_moved_line_is_named() {
         let mut changed = good.clone();
         changed[at] ^= 1;
         let result = verify(&*changed);
-        // Only the last line feed may go unnoticed as such: the line then counts as torn.
+        // Only the last line feed may be lost undetected: the line then counts as torn.
         assert!(result.is_err() || result.is_ok_and(|verified| verified.torn || verified.lines != 5), "byte {at}");
     }
 }
@@ -134,7 +134,7 @@ fn a_writer_on_its_own_thread_writes_the_same_lines() {
             ledger.kick();
         }
         if n % 1000 == 999 {
-            // What must be written before it goes on is.
+            // A flush writes everything at once.
             ledger.flush().unwrap();
             assert_eq!(sink.lines().last().unwrap()["data"]["n"], n);
         }
@@ -145,7 +145,7 @@ fn a_writer_on_its_own_thread_writes_the_same_lines() {
     assert!(sink.lines().iter().enumerate().all(|(n, line)| line["data"]["n"] == n));
 }
 
-/// Panics the first time.
+/// Panics at the first call.
 struct Panics(AtomicBool, Arc<MemorySink>);
 
 impl LedgerSink for Panics {
@@ -205,7 +205,7 @@ fn parameters_with_secrets_are_hashed_under_the_key_of_the_installation() {
     assert!(!a.is_keyed() && !b.is_keyed() && a.digest() == b.digest());
 }
 
-/// Whether it is hashed in the turn, for its size, or by whoever writes its line, shows nowhere.
+/// The hash is the same whether the turn computes it, because of its size, or the writer does.
 #[test]
 fn a_hash_is_that_of_the_canonical_call_however_long_it_is() {
     for length in [0, 1, 100, 150, 151, 152, 153, 154, 155, 160, 200, 10_000] {
@@ -227,14 +227,14 @@ fn who_fills_the_queue_writes_when_the_writer_does_not_come() {
     assert_eq!(verify(&*sink.bytes()).unwrap().lines, LONGEST_QUEUE as u64);
 }
 
-/// A writer that was told and has not come yet: until then records wait.
+/// The writer is signalled and has not run yet, so records stay queued.
 #[test]
 fn however_much_waits_a_sink_that_works_gets_every_line() {
     let sink = MemorySink::new();
     let (ledger, caller) = ledger(LedgerOptions::default(), sink.clone());
     let _late = ledger.writer();
     let records = LONGEST_QUEUE - 1;
-    // What waits is less than may wait, and the lines are more.
+    // The records are fewer than may be queued, and their lines exceed one append.
     let text = "x".repeat(MOST_UNWRITTEN / 2 / records);
     for n in 0..records {
         let data = Map::from_iter([("n".to_owned(), json!(n)), ("text".to_owned(), json!(text))]);
@@ -248,7 +248,7 @@ fn however_much_waits_a_sink_that_works_gets_every_line() {
     assert!(!String::from_utf8(lines).unwrap().contains("ledger.dropped"));
 }
 
-/// Whoever asks for more than the writer writes, writes: its memory is not the host's.
+/// A thread that adds more than the queue may hold writes itself, which bounds the host's memory.
 #[test]
 fn long_texts_wait_no_longer_than_there_is_room_for_them() {
     let sink = MemorySink::new();

@@ -1,4 +1,4 @@
-//! Checks a ledger: every line parses, every hash fits, nothing is missing in between.
+//! Verifies a ledger: every line parses, every hash matches, and no line is missing.
 
 use super::resume::Calls;
 use super::{ChainHead, OpenCall};
@@ -9,36 +9,36 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::io::{self, BufRead, Read};
 
-/// Longest line that is read before the file is called broken.
+/// Longest line, in bytes, before the file counts as broken.
 const LONGEST: u64 = 4 * super::LONGEST_LINE as u64;
-/// The event that says where a ledger begins whose first lines were removed for want of space.
+/// Event at the start of a ledger whose first lines were removed to free space.
 pub(super) const PRUNED: &str = "ledger.pruned";
-/// The event that says that records of one kind are counted from here.
+/// Event that begins counting records of one kind.
 pub(super) const COUNTING: &str = "ledger.counting";
-/// The event that says how many were counted.
+/// Event with the number of counted records.
 pub(super) const COUNTED: &str = "ledger.counted";
 
-/// A ledger that holds.
+/// A ledger whose chain is intact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Verified {
-    /// Lines that hold.
+    /// Number of verified lines.
     pub lines: u64,
-    /// Where the chain stands; compare it with what was noted elsewhere to see cut-off lines.
+    /// End of the chain; compare it with a recorded position to detect a truncated end.
     pub head: ChainHead,
-    /// The last line has no line feed: its write was interrupted. It is not counted.
+    /// Whether the last line has no line feed, because its write was interrupted. It is not counted.
     pub torn: bool,
-    /// Number of the first line; more than 0 when older ones were removed for want of space, and said so.
+    /// Number of the first line; more than 0 when older ones were removed to free space and the ledger says so.
     pub first: u64,
 }
 
-/// The first line that does not hold.
+/// The first invalid line of a ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BrokenLine {
-    /// Which of the files, from 0.
+    /// Index of the file, from 0.
     pub part: usize,
-    /// 1-based, in its file.
+    /// 1-based line number in its file.
     pub line: u64,
-    /// What is wrong with it.
+    /// Description of the problem.
     pub problem: String,
 }
 
@@ -50,33 +50,33 @@ impl fmt::Display for BrokenLine {
 
 impl std::error::Error for BrokenLine {}
 
-/// What a ledger says about calls, beside that it holds.
+/// A verified ledger and statistics of its calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Audit {
-    /// That it holds.
+    /// Result of the verification.
     pub verified: Verified,
-    /// Calls that began, with as many ends less those open.
+    /// Number of started calls.
     pub calls: u64,
-    /// Calls that began and have not ended.
+    /// Calls without an end.
     pub open: Vec<OpenCall>,
-    /// Records past a rate, which were counted and are not among the lines.
+    /// Number of records beyond a rate limit, which have no line of their own.
     pub counted: u64,
-    /// Kinds of records whose count was never written: the host was killed meanwhile.
+    /// Kinds whose count was never written, because the host was killed.
     pub uncounted: u64,
 }
 
-/// Reads a ledger from its first line and names the first that does not hold.
+/// Verifies a ledger from its first line; reports the first invalid one.
 pub fn verify(reader: impl BufRead) -> Result<Verified, BrokenLine> {
     verify_parts([Ok(reader)])
 }
 
-/// The same for a ledger of several files, oldest first.
+/// Verifies a ledger of several files, oldest first.
 pub fn verify_parts(readers: impl IntoIterator<Item = io::Result<impl BufRead>>) -> Result<Verified, BrokenLine> {
     read(readers, &mut |_| Ok(()))
 }
 
-/// Verifies, and matches the two lines of each call (invariant N2): no end without a start, none twice, and no
-/// parameters anywhere.
+/// Verifies a ledger, and matches the lines of each call (invariant N2): every end has a start and occurs once, and no line has
+/// parameters.
 pub fn audit(readers: impl IntoIterator<Item = io::Result<impl BufRead>>) -> Result<Audit, BrokenLine> {
     let mut calls = Calls::default();
     let (mut began, mut counted) = (0, 0);
@@ -99,14 +99,14 @@ pub fn audit(readers: impl IntoIterator<Item = io::Result<impl BufRead>>) -> Res
     Ok(Audit { verified, calls: began, open: calls.open(), counted, uncounted: counting.len() as u64 })
 }
 
-/// What the two lines of a count have in common.
+/// Returns the members that both lines of a count share.
 fn counted_kind(entry: &LogEntry) -> Vec<String> {
     let facts = ["counts", "method", "capability", "rule", "reason"].into_iter();
     let said = facts.map(|key| entry.data.get(key).and_then(Value::as_str).unwrap_or_default().to_owned());
     std::iter::once(entry.correlation.extension_id.clone()).chain(said).collect()
 }
 
-/// One line into `line`, with its line feed when it has one; 0 at the end.
+/// Reads one line into `line`, with its line feed if there is one; returns 0 at the end.
 pub(super) fn read_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<usize> {
     line.clear();
     reader.take(LONGEST).read_until(b'\n', line)
@@ -117,7 +117,7 @@ fn read(
     each: &mut dyn FnMut(&LogEntry) -> Result<(), String>,
 ) -> Result<Verified, BrokenLine> {
     let mut head: Option<ChainHead> = None;
-    // A ledger that does not begin with line 0 owes the line that says why.
+    // Set when the ledger does not begin with line 0, until the line that explains it.
     let mut owed: Option<ChainHead> = None;
     let mut verified = Verified { lines: 0, head: ChainHead::default(), torn: false, first: 0 };
     let mut place = (0, 0);
@@ -184,14 +184,14 @@ fn says(entry: &LogEntry, owed: &ChainHead) -> bool {
         && entry.data.get("hash").and_then(Value::as_str) == Some(hex::encode(owed.hash).as_str())
 }
 
-/// The place of a line in the chain.
+/// The position of a line in the chain.
 pub(super) struct Link {
     before: ChainHead,
     pub(super) after: ChainHead,
 }
 
 impl Link {
-    /// Reads a line without its line feed. Its own hash is checked, its place is not.
+    /// Parses a line without its line feed. Checks its own hash but not its position.
     pub(super) fn read(line: &[u8]) -> Result<(LogEntry, Self), String> {
         const TAIL: usize = ",\"hash\":\"".len() + 64 + "\"}}}".len();
         let entry: LogEntry =
@@ -205,7 +205,7 @@ impl Link {
         let mut prev = [0; 32];
         hex::decode_to_slice(text("prev")?, &mut prev).map_err(|_| "has a `prev` that is no hash")?;
         let hash = text("hash")?;
-        // The hash covers the bytes before itself, and it stands at the very end of the line.
+        // The hash covers the bytes before it, and is at the very end of the line.
         let Some((covered, tail)) = line.len().checked_sub(TAIL).map(|at| line.split_at(at)) else {
             return Err("is too short".to_owned());
         };

@@ -1,15 +1,14 @@
-//! The ledger's own thread, which the driver starts.
+//! The ledger's writer thread, which the driver starts.
 
 use super::Inner;
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-/// How long the thread stays up for more after it wrote: waking it costs the turn a system call, so within a burst it
-/// is woken once.
+/// Time that the thread stays awake after a write: waking it costs the turn a system call, so within a burst it is woken once.
 const LINGER: Duration = Duration::from_millis(2);
 
-/// How long the thread lets more come together while it is kept busy. Without a pause it takes each record as it comes: both
-/// threads then go for the same memory, and the file is written to for every call.
+/// Time for which the busy thread lets records accumulate. Without a pause it takes each record at once: both threads then
+/// contend for the same memory, and the file is written for every call.
 const GATHER: Duration = Duration::from_micros(100);
 
 /// Wakes the writer.
@@ -24,16 +23,16 @@ enum State {
     /// No thread writes.
     #[default]
     Absent,
-    /// It waits to be woken.
+    /// The thread waits to be woken.
     Asleep,
-    /// It looks again within [`LINGER`].
+    /// The thread checks the queue again within [`LINGER`].
     Awake,
-    /// The ledger is gone.
+    /// The ledger is dropped.
     Closed,
 }
 
 impl Signal {
-    /// `false` when there is no writer.
+    /// Wakes the writer; returns `false` when there is none.
     pub(super) fn wake(&self) -> bool {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         match *state {
@@ -84,8 +83,8 @@ impl LedgerWriter {
         Self { ledger, signal }
     }
 
-    /// Writes until the ledger is dropped. Failures are kept for the next flush. When this panics, the ledger is written
-    /// in the turns again.
+    /// Writes until the ledger is dropped. Errors are kept for the next flush. After a panic the turns write the ledger
+    /// themselves.
     pub fn run(self) {
         let _leaves = Leaves(Arc::clone(&self.signal));
         let mut state = self.signal.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -99,7 +98,7 @@ impl LedgerWriter {
                     let Some(inner) = self.ledger.upgrade() else { return };
                     let _ = inner.write();
                     let idle = inner.queue().records.is_empty();
-                    // Perhaps the last handle: what its end does takes the state's lock.
+                    // This may be the last handle, whose drop takes the state's lock.
                     drop(inner);
                     state = self.signal.state.lock().unwrap_or_else(PoisonError::into_inner);
                     if *state == State::Awake {
@@ -121,7 +120,7 @@ impl LedgerWriter {
     }
 }
 
-/// Says that no thread writes any more, however it ended.
+/// Marks the writer as absent when it ends for any reason.
 struct Leaves(Arc<Signal>);
 
 impl Drop for Leaves {

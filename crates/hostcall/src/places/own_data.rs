@@ -1,14 +1,14 @@
-//! What an extension keeps beside the extensions.
+//! Data of an extension in the extensions folder.
 //!
-//! Nobody writes where pi looks for extensions: what lies there runs at the next start. Yet that is where many keep what
-//! is theirs: `extensions/NAME/config.json`, `extensions/NAME.json`, `extensions/NAME/logs/debug.jsonl`. Such files are
-//! data by their names, no loader takes them for code, and a package may write them under its own name.
+//! Extensions may not write where pi looks for extensions, because files there run at the next start. Yet many keep their data
+//! there: `extensions/NAME/config.json`, `extensions/NAME.json`, `extensions/NAME/logs/debug.jsonl`. Such files are data by their
+//! names, no loader takes them for code, and a package may write them under its own name.
 
 use crate::derive::Access;
 use std::ffi::OsStr;
 use std::path::Path;
 
-/// Suffixes of files that nothing runs or loads.
+/// Suffixes of files that no loader runs.
 const DATA: &[&str] = &[
     "json",
     "jsonc",
@@ -37,26 +37,26 @@ const DATA: &[&str] = &[
     "cache",
 ];
 
-/// What is put behind the name of a file that is about to take its place, or that had it.
+/// Suffixes of temporary and backup files.
 const ASIDE: &[&str] = &["tmp", "temp", "bak", "backup", "old", "new", "swp", "corrupt"];
 
-/// Names that say what a folder's code is.
+/// Names of files that control the loading of code.
 const MANIFESTS: &[&str] = &["package.json", "tsconfig.json", "jsconfig.json"];
 
-/// Whether what lies under `names` in an `extensions` folder is data of the package that lies at `root`, or a folder for
-/// it that is made.
+/// Returns whether the path `names` in an `extensions` folder is data of the package at `root`, or a folder that is created for
+/// it.
 pub(super) fn is_own_data(names: &[&OsStr], root: &Path, access: Access) -> bool {
     let Some(names) = names.iter().map(|name| name.to_str()).collect::<Option<Vec<&str>>>() else { return false };
     let Some(own) = own_name(root) else { return false };
     match *names.as_slice() {
-        // The folder itself, where there is none yet.
+        // The folder itself, where it does not exist yet.
         [] => access == Access::Make,
         [file] => (is_data(file) && is_own(stem(file), own)) || (access == Access::Make && is_own(file, own)),
         [folder, .., last] => is_own(folder, own) && (is_data(last) || access == Access::Make && !last.contains('.')),
     }
 }
 
-/// Under which name a package keeps its data: that of an installed one, or of a folder among the extensions.
+/// Returns the name of a package's data: that of an installed package, or of a folder among the extensions.
 fn own_name(root: &Path) -> Option<&str> {
     let holder = root.parent()?;
     let is_scope = |name: &OsStr| name.as_encoded_bytes().starts_with(b"@");
@@ -65,7 +65,7 @@ fn own_name(root: &Path) -> Option<&str> {
     root.file_name()?.to_str().filter(|_| is_package)
 }
 
-/// The name of `pi-todo` may be `todo`.
+/// Returns whether a name belongs to the package; `pi-todo` may use `todo`.
 fn is_own(name: &str, own: &str) -> bool {
     let short = own.strip_prefix("pi-").filter(|short| !short.is_empty());
     name == own || Some(name) == short
@@ -75,7 +75,7 @@ fn stem(file: &str) -> &str {
     file.split_once('.').map_or(file, |(stem, _)| stem)
 }
 
-/// Whether the first suffix is one of data, and each further one says no more than that the file is on its way.
+/// Returns whether the first suffix is one of data, and each further one is that of a temporary or backup file.
 fn is_data(file: &str) -> bool {
     let is_manifest = MANIFESTS.iter().any(|manifest| file.eq_ignore_ascii_case(manifest));
     let mut suffixes = file.strip_prefix('.').unwrap_or(file).split('.').skip(1);
@@ -85,14 +85,14 @@ fn is_data(file: &str) -> bool {
         && suffixes.all(|suffix| DATA.contains(&suffix) || is_aside(suffix))
 }
 
-/// `json-tmp`, `json~`: one suffix that holds both.
+/// Returns whether one suffix is both: `json-tmp`, `json~`.
 fn data_aside(suffix: &str) -> bool {
     let end = suffix.find(['~', '-', '_']).unwrap_or(suffix.len());
     let (kind, rest) = suffix.split_at(end);
     !rest.is_empty() && DATA.contains(&kind) && (rest == "~" || is_aside(&rest[1..]))
 }
 
-/// `tmp`, `tmp-1f2e`, `1700000000`, a UUID.
+/// Returns whether a suffix is that of a temporary or backup file: `tmp`, `tmp-1f2e`, `1700000000`, a UUID.
 fn is_aside(suffix: &str) -> bool {
     let is_mark = |mark: &&str| {
         suffix
@@ -102,7 +102,8 @@ fn is_aside(suffix: &str) -> bool {
     ASIDE.iter().any(is_mark) || is_number(suffix)
 }
 
-/// Digits, perhaps in hex and with dashes, and at least one that is no letter: no loader has such a suffix.
+/// Returns whether text is digits, possibly hexadecimal with dashes, with at least one that is no letter: no loader has such a
+/// suffix.
 fn is_number(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_hexdigit() || matches!(byte, b'-' | b'_'))
         && text.bytes().any(|byte| byte.is_ascii_digit())

@@ -1,9 +1,9 @@
-//! What PiJS keeps for itself, wherever it lies: the artifact cache with its key, ledgers, sessions, temporary files.
+//! State of PiJS in configurable locations: the artifact cache with its key, ledgers, sessions, temporary files.
 //!
-//! [`tables`](super::tables) lists names below pi's own folders. Variables, options and symbolic links move the same
-//! things to other folders, so whoever starts a session lists those in an [`OwnState`]. A folder that several things share
-//! (the project, the home, a temporary folder, or one above them) is protected only as far as its `.jsonl` files go, which
-//! sessions and ledgers are, and the marks of ledgers that are being written.
+//! [`tables`](super::tables) lists names below pi's own folders. Variables, options and symbolic links move them to other
+//! folders, which the starter of a session lists in an [`OwnState`]. In a shared folder (the project, the home, a temporary
+//! folder, or a parent of one) only `.jsonl` files, the format of sessions and ledgers, and the marks of open ledgers are
+//! protected.
 
 use super::{Places, Protection, below, is_code};
 use crate::ledger::MARKS;
@@ -12,53 +12,53 @@ use pijs_protocol::guard;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// Folders and files outside of pi's own folders that are protected in every mode. All paths are absolute; each is listed
-/// under every name that leads to it, the canonical one included. Empty by default.
+/// Files and folders outside of pi's own folders that are protected in every mode. All paths are absolute; each is listed under
+/// every name that resolves to it, the canonical one included. Empty by default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OwnState {
-    /// Never read or written, with all below: the cache, the key, what pi's folders link to.
+    /// Neither readable nor writable, with everything below: the cache, the key, targets of links in pi's folders.
     pub closed: Vec<PathBuf>,
-    /// Of the closed ones, those that links in the home lead to: keys and credentials.
+    /// The subset of `closed` that links in the home point to: keys and credentials.
     pub credentials: Vec<PathBuf>,
-    /// Of the closed ones, those that are PiJS's own: no program of an extension reads or writes them.
+    /// The subset of `closed` that is PiJS's own: no program of an extension reads or writes it.
     pub closed_to_programs: Vec<PathBuf>,
-    /// Settings of PiJS that its folders link to: no program of an extension writes them.
+    /// Settings of PiJS that links in its folders point to: no program of an extension writes them.
     pub unwritten_by_programs: Vec<PathBuf>,
-    /// Never written, with all below: settings that pi's folders link to.
+    /// Not writable, with everything below: settings that links in pi's folders point to.
     pub unwritten: Vec<PathBuf>,
-    /// Never written themselves: symbolic links on the way to the others.
+    /// Not writable themselves: symbolic links on the way to the others.
     pub links: Vec<PathBuf>,
-    /// Folders of extensions that pi's folders link to. A package keeps its data there, as in `extensions`.
+    /// Folders of extensions that links in pi's folders point to. Packages keep data there, as in `extensions`.
     pub extensions: Vec<PathBuf>,
-    /// Package stores that pi's folders link to. They are closed; a package reads its own files in them.
+    /// Package stores that links in pi's folders point to. They are closed; a package reads its own files in them.
     pub stores: Vec<PathBuf>,
-    /// Folders of ledgers.
+    /// Ledger folders.
     pub ledgers: Vec<PathBuf>,
-    /// Folders of sessions, closed as `sessions` in the agent folder is.
+    /// Session folders, protected like `sessions` in the agent folder.
     pub sessions: Vec<PathBuf>,
-    /// Files and folders of code and texts that run later, with all below: extensions that are loaded from paths, skills
-    /// that pi's folders link to. An extension writes its own file or folder as any other.
+    /// Code and texts that run later, with everything below: extensions that are loaded from paths, skills that links in pi's
+    /// folders point to. An extension may write its own.
     pub runs_later: Vec<PathBuf>,
-    /// Session files that lie elsewhere. Beside one of them other `.jsonl` files are written by grants that name them.
+    /// Session files elsewhere. Next to one of them, other `.jsonl` files need grants that name them.
     pub session_files: Vec<PathBuf>,
 }
 
 impl Places {
-    /// Protects what PiJS keeps elsewhere.
+    /// Protects state of PiJS in other locations.
     #[must_use]
     pub fn with_own_state(mut self, own: OwnState) -> Self {
         self.own = own;
         self
     }
 
-    /// Protects extensions that are loaded from paths: files, and folders of packages.
+    /// Protects extensions that are loaded from paths: files, and package folders.
     #[must_use]
     pub fn with_loaded(mut self, extensions: impl IntoIterator<Item = PathBuf>) -> Self {
         self.own.runs_later.extend(extensions);
         self
     }
 
-    /// The folder of sessions that a path lies in, or that it is: `sessions` of the agent folder, or another one.
+    /// Returns the session folder that contains a path, or is that path: `sessions` of the agent folder, or another one.
     pub fn session_folder_of(&self, path: &Path) -> Option<PathBuf> {
         let usual = self.sessions();
         if below(path, &usual).is_some() {
@@ -72,7 +72,7 @@ impl Places {
         found.filter(|_| guard!(PlacesSessions))
     }
 
-    /// Whether a path is a session file that lies outside of all folders of sessions.
+    /// Returns whether a path is a session file outside of all session folders.
     pub(crate) fn is_session_file(&self, path: &Path) -> bool {
         let files = &self.own.session_files;
         !files.is_empty() && guard!(PlacesSessions) && {
@@ -81,7 +81,7 @@ impl Places {
         }
     }
 
-    /// Whether a path is closed for another reason than that sessions are kept there.
+    /// Returns whether a path is closed for another reason than being in a session folder.
     pub(crate) fn is_closed(&self, path: &Path) -> bool {
         let own = &self.own;
         guard!(PlacesOwnState)
@@ -91,8 +91,7 @@ impl Places {
                 || own.ledgers.iter().any(|folder| self.is_ledger(path, folder)))
     }
 
-    /// Finds the protection of a path at which PiJS keeps something, which stands above every grant. `own` is the folder, of whoever asks, that
-    /// the path lies in.
+    /// Returns the protection of a path with state of PiJS. `own_folder` is the caller's folder that contains the path.
     pub(super) fn own_protection(&self, path: &Path, own_folder: Option<&Path>) -> Protection {
         let own = &self.own;
         if self.is_closed(path) || self.other_session_folder_of(path).is_some() || self.is_session_file(path) {
@@ -113,7 +112,7 @@ impl Places {
         }
     }
 
-    /// Whether a path is part of what is loaded from a file or folder. In a folder that other things lie in that is code.
+    /// Returns whether a path is part of an extension that is loaded from a file or folder. In a shared folder only code is.
     fn is_loaded_from(&self, path: &Path, kept: &Path) -> bool {
         below(path, kept).is_some_and(|mut rest| {
             !self.is_shared(kept)
@@ -123,7 +122,7 @@ impl Places {
         })
     }
 
-    /// Whether something that PiJS keeps lies at a path or below it, or would.
+    /// Returns whether a path contains, or would contain, state of PiJS.
     pub(super) fn is_above_own_state(&self, path: &Path) -> bool {
         let own = &self.own;
         let all = [&own.closed, &own.unwritten, &own.links, &own.extensions, &own.stores, &own.ledgers];
@@ -131,18 +130,18 @@ impl Places {
         all.flatten().any(|kept| below(kept, path).is_some())
     }
 
-    /// Whether a path is part of what lies in a folder of ledgers.
+    /// Returns whether a path is part of a ledger in a folder.
     fn is_ledger(&self, path: &Path, folder: &Path) -> bool {
         self.is_kept_in(path, folder) || below(path, &folder.join(MARKS)).is_some()
     }
 
-    /// Whether a path is part of what lies in a folder of ledgers or sessions.
+    /// Returns whether a path is part of a ledger or session in a folder.
     fn is_kept_in(&self, path: &Path, folder: &Path) -> bool {
         let Some(mut rest) = below(path, folder) else { return false };
         !self.is_shared(folder) || (rest.next().is_some_and(is_lines) && rest.next().is_none())
     }
 
-    /// Whether other things than PiJS's own are in a folder.
+    /// Returns whether a folder holds other things than state of PiJS.
     pub(super) fn is_shared(&self, folder: &Path) -> bool {
         [&self.project, &self.home, &self.temp, &self.agent_dir].into_iter().any(|used| below(used, folder).is_some())
     }
@@ -152,7 +151,7 @@ fn is_inside(path: &Path, folders: &[PathBuf]) -> bool {
     folders.iter().any(|folder| below(path, folder).is_some())
 }
 
-/// The file that a path is, or is kept beside: `x.jsonl` of `x.jsonl.bak` and of `x.jsonl.damaged-1`.
+/// Returns the original of a copy: `x.jsonl` for `x.jsonl.bak` and `x.jsonl.damaged-1`.
 pub(crate) fn without_aside(path: &Path) -> PathBuf {
     let Some(name) = path.file_name().and_then(OsStr::to_str) else { return path.to_owned() };
     let lower = name.to_ascii_lowercase();
@@ -160,22 +159,22 @@ pub(crate) fn without_aside(path: &Path) -> PathBuf {
     ends.map_or_else(|| path.to_owned(), |at| path.with_file_name(&name[..at]))
 }
 
-/// Whether both are one path where capital letters do not count.
+/// Compares paths without regard to ASCII case.
 pub(crate) fn is_same(one: &Path, other: &Path) -> bool {
     below(one, other).is_some_and(|mut rest| rest.next().is_none())
 }
 
 const LINES: &[u8] = b".jsonl";
 
-/// Whether a name is that of a file of JSON lines, or of one that is kept beside such a file.
+/// Returns whether a name is that of a JSON Lines file, or of a copy of one.
 pub(crate) fn is_lines(name: &OsStr) -> bool {
     let name = name.as_encoded_bytes();
     let ends = |at: usize| matches!(name.get(at + LINES.len()), None | Some(b'.'));
     name.windows(LINES.len()).enumerate().any(|(at, part)| part.eq_ignore_ascii_case(LINES) && ends(at))
 }
 
-/// Whether a path leads through a temporary file or folder of PiJS: those of state that is about to be replaced, of
-/// installs and of builds. Their names say so, wherever they are.
+/// Returns whether a path contains a temporary file or folder of PiJS: of state that is being replaced, of installs and of
+/// builds. Recognized by name in any folder.
 fn is_temporary(path: &Path) -> bool {
     path.iter().any(|name| name.to_str().is_some_and(|name| Owner::of(name).is_some()))
 }

@@ -1,49 +1,50 @@
-//! The files that programs of extensions are kept from, whatever they were granted for.
+//! The files that programs of extensions cannot access, whatever is granted.
 //!
-//! A grant of a program says nothing of the files that its arguments name. PiJS's own are closed to every program; the
-//! user's keys and credentials are closed to tools that have no business with them.
+//! A grant of a program does not cover the files that its arguments name. PiJS's own state is closed to every program; the user's
+//! keys and credentials are closed to programs that do not need them.
 
 use super::tables::{AGENT_FOLDER, HOME, PI_FOLDER, STORES};
 use super::{Places, Protection};
 use pijs_protocol::guard;
 use std::path::{Path, PathBuf};
 
-/// Lists what a program cannot reach; all paths are absolute, and each covers what lies below it.
+/// The paths that a program cannot access; all absolute, each with everything below.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProgramView {
-    /// Neither read nor written.
+    /// Neither readable nor writable.
     pub closed: Vec<PathBuf>,
-    /// Read, and not written.
+    /// Readable, not writable.
     pub unwritten: Vec<PathBuf>,
 }
 
 impl ProgramView {
-    /// Whether the program is kept from nothing.
+    /// Returns whether there are no restrictions.
     pub fn is_open(&self) -> bool {
         self.closed.is_empty() && self.unwritten.is_empty()
     }
 }
 
 impl Places {
-    /// Returns what every program of an extension is kept from: keys, grants, sessions, ledgers, packages and settings of PiJS.
+    /// Returns the paths that no program of an extension can access: keys, grants, sessions, ledgers, packages and settings of
+    /// PiJS.
     ///
-    /// The folders of a project are not part of it, since programs work there, nor are sessions and ledgers that are kept in
-    /// the project or in the folder for temporary files.
+    /// Without the folders of a project, because programs work there, and without sessions and ledgers in the project or in the
+    /// temporary folder.
     pub fn program_view(&self) -> ProgramView {
         let mut view = ProgramView::default();
         for folder in [self.home.join(".pi"), self.agent_dir.clone()] {
             let agent = AGENT_FOLDER.iter().filter(|_| folder == self.agent_dir);
             for (name, protection) in PI_FOLDER.iter().chain(agent) {
                 match protection {
-                    // A program of a package lies in a store.
+                    // Programs of packages lie in stores.
                     Protection::All if !STORES.contains(name) => view.closed.push(folder.join(name)),
                     Protection::None => {}
-                    // No program of an extension writes files in pi's own folders that run later or that models are told.
+                    // No program of an extension writes files in pi's own folders that run later or become part of prompts.
                     _ => view.unwritten.push(folder.join(name)),
                 }
             }
         }
-        // Skills of every agent.
+        // Skills shared by all agents.
         view.unwritten.push(self.home.join(".agents/skills"));
         let own = &self.own;
         view.closed.extend(own.closed_to_programs.iter().cloned());
@@ -54,27 +55,28 @@ impl Places {
         view
     }
 
-    /// Returns the keys and credentials in the home, and where links lead that stand for them, which a program is kept from that has no business with them.
+    /// Returns the keys and credentials in the home, and targets of links among them, which are closed to programs that do not
+    /// need them.
     pub fn credentials(&self) -> impl Iterator<Item = PathBuf> {
         let closed = HOME.iter().filter(|(_, protection)| *protection == Protection::All);
         closed.map(|(name, _)| self.home.join(name)).chain(self.own.credentials.iter().cloned())
     }
 
-    /// Returns what runs by itself in the home, or is read by what does: start files of shells, folders of programs, settings of git and editors. A tool
-    /// that has no business with credentials writes none of it.
+    /// Returns files in the home that run by themselves or configure programs that do: start files of shells, folders of
+    /// programs, settings of git and editors. Programs without a need for credentials cannot write them.
     pub fn runs_in_home(&self) -> impl Iterator<Item = PathBuf> {
         let run = HOME.iter().filter(|(_, protection)| *protection != Protection::All);
         run.map(|(name, _)| self.home.join(name))
     }
 
-    /// Whether what lies at the top of the home is settings of programs, or programs, which a tool for files does not write.
+    /// Returns whether an entry of the home holds settings of programs, or programs, which file tools cannot write.
     pub fn is_settings_of_home(&self, entry: &Path) -> bool {
         let mut used = [&self.project, &self.temp, &self.agent_dir].into_iter();
         let is_cache = entry.file_name().is_some_and(|name| name == ".cache" || name == ".pi");
         self.is_in_settings(entry) && !is_cache && !used.any(|used| used.starts_with(entry))
     }
 
-    /// Whether files of PiJS lie in a folder, or below it, in which nobody works.
+    /// Returns whether a folder is or contains state of PiJS, so that no program works in it.
     pub fn holds_own_files(&self, folder: &Path) -> bool {
         let is_worked_in = [&self.project, &self.home, &self.temp].into_iter().any(|used| used.starts_with(folder));
         let ProgramView { closed, unwritten } = self.program_view();

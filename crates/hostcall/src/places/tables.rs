@@ -1,28 +1,28 @@
-//! The names that are protected, by where they lie.
+//! Tables of protected names, by folder.
 
 use super::Protection;
 
-/// Files that are doors to other processes, devices and kernel state.
+/// Folders with access to other processes, devices and kernel state.
 pub(super) const SYSTEM: &[&str] = &["/proc", "/sys", "/dev"];
 
-/// Inside the agent folder alone: the ledger. `~/.pi/logs` is anybody's.
+/// Protected in the agent folder only: the ledger. `~/.pi/logs` is not protected.
 pub(super) const AGENT_FOLDER: &[(&str, Protection)] = &[("logs", Protection::All)];
 
-/// Where pi looks for extensions in a `.pi` folder, or in that of its agent.
+/// Folders of extensions, relative to a `.pi` folder.
 pub(super) const EXTENSIONS: [&str; 2] = ["extensions", "agent/extensions"];
 
-/// Where pi keeps packages in a `.pi` folder, or in that of its agent.
+/// Package stores, relative to a `.pi` folder.
 pub(super) const STORES: [&str; 4] = ["npm", "git", "agent/npm", "agent/git"];
 
-/// Inside a `.pi` folder. A name covers everything below it; that of a closed file covers the copies beside it, too
+/// Protected in a `.pi` folder. A name covers everything below it; the name of a closed file also covers its copies
 /// ([`super::is_aside`]).
 pub(super) const PI_FOLDER: &[(&str, Protection)] = &[
     ("auth.json", Protection::All),
     ("models.json", Protection::All),
     ("mcp-auth.json", Protection::All),
-    // Keys stand in it, and programs that pi starts by itself.
+    // Contains keys, and programs that pi starts by itself.
     ("mcp.json", Protection::All),
-    // Log-ins of earlier versions, and messages.
+    // Logins of earlier versions, and messages.
     ("oauth.json", Protection::All),
     ("pi-debug.log", Protection::All),
     ("sessions", Protection::All),
@@ -48,25 +48,25 @@ pub(super) const PI_FOLDER: &[(&str, Protection)] = &[
     ("agent/git", Protection::All),
     ("settings.json", Protection::Write),
     ("settings.json.bak", Protection::Write),
-    // Who makes one of these keeps everybody else from writing the file.
+    // Creating one of these locks out all other writers of the file.
     ("auth.json.lock", Protection::Write),
     ("settings.json.lock", Protection::Write),
     ("agent/auth.json.lock", Protection::Write),
     ("agent/settings.json.lock", Protection::Write),
     ("extensions", Protection::Write),
-    // Programs that pi fetched for itself: its shell looks for programs there first.
+    // Programs that pi downloads: its shell looks for programs there first.
     ("bin", Protection::Write),
-    // pi's documentation, which the model is told to read.
+    // pi's documentation, which prompts refer the model to.
     ("pi", Protection::Write),
     ("agent/pi", Protection::Write),
-    // Plugins of rummy, and the package that is made of them.
+    // Plugins of rummy, and the package generated from them.
     ("rummy", Protection::Write),
     ("agent/rummy", Protection::Write),
     ("agent/settings.json", Protection::Write),
     ("agent/settings.json.bak", Protection::Write),
     ("agent/extensions", Protection::Write),
     ("agent/bin", Protection::Write),
-    // What pi tells its models when it begins, as whoever names a text in a session needs a capability for it.
+    // Parts of the system prompt; changing the prompt in a session needs a capability.
     ("SYSTEM.md", Protection::RunsLater),
     ("APPEND_SYSTEM.md", Protection::RunsLater),
     ("AGENTS.md", Protection::RunsLater),
@@ -74,9 +74,9 @@ pub(super) const PI_FOLDER: &[(&str, Protection)] = &[
     ("CLAUDE.md", Protection::RunsLater),
     ("skills", Protection::RunsLater),
     ("prompts", Protection::RunsLater),
-    // Streamed rules stop replies and speak to the model.
+    // Streamed rules abort replies and inject messages.
     ("rules", Protection::RunsLater),
-    // Keys that run commands.
+    // Key bindings that run commands.
     ("keybindings.json", Protection::RunsLater),
     ("agent/SYSTEM.md", Protection::RunsLater),
     ("agent/APPEND_SYSTEM.md", Protection::RunsLater),
@@ -89,7 +89,7 @@ pub(super) const PI_FOLDER: &[(&str, Protection)] = &[
     ("agent/prompts", Protection::RunsLater),
 ];
 
-/// Inside the home folder: keys, credentials, and what a shell or a desktop runs by itself.
+/// Protected in the home: keys, credentials, and files that a shell or a desktop runs by itself.
 pub(super) const HOME: &[(&str, Protection)] = &[
     (".ssh", Protection::All),
     (".gnupg", Protection::All),
@@ -128,7 +128,7 @@ pub(super) const HOME: &[(&str, Protection)] = &[
     (".s3cfg", Protection::All),
     (".terraform.d/credentials.tfrc.json", Protection::All),
     (".vault-token", Protection::All),
-    // Browsers and mail: cookies are keys, too.
+    // Browsers and mail: cookies authenticate like keys.
     (".mozilla", Protection::All),
     (".thunderbird", Protection::All),
     (".config/BraveSoftware", Protection::All),
@@ -142,7 +142,7 @@ pub(super) const HOME: &[(&str, Protection)] = &[
     ("Library/Application Support/Google/Chrome", Protection::All),
     ("Library/Application Support/Microsoft Edge", Protection::All),
     ("Library/Cookies", Protection::All),
-    // Money.
+    // Wallets.
     (".bitcoin", Protection::All),
     (".config/Exodus", Protection::All),
     (".config/solana", Protection::All),
@@ -179,7 +179,7 @@ pub(super) const HOME: &[(&str, Protection)] = &[
     (".local/share/systemd", Protection::Write),
     (".config/git", Protection::Write),
     (".gitconfig", Protection::Write),
-    // What a shell finds by its name, and what programs read and run when they begin.
+    // Programs that a shell finds by name, and files that programs run at their start.
     (".local/bin", Protection::RunsLater),
     (".cargo/bin", Protection::RunsLater),
     (".cargo/config", Protection::RunsLater),
@@ -203,8 +203,8 @@ pub(super) const HOME: &[(&str, Protection)] = &[
     (".wgetrc", Protection::RunsLater),
 ];
 
-/// In any folder: the folders of version control, and what tools run when they pass by. Files and folders that tools obey are
-/// [`pijs_programs::obeyed`].
+/// Protected in any folder: folders of version control, and files that tools run by themselves. [`pijs_programs::obeyed`] lists
+/// configuration files and folders of tools.
 pub(super) const ANYWHERE: &[(&str, Protection)] = &[
     (".git", Protection::Write),
     (".hg", Protection::Write),

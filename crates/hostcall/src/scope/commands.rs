@@ -1,4 +1,4 @@
-//! Programs of a scope: their arguments, variables, folders and input.
+//! Command patterns of a scope: program, arguments, variables, folder and input.
 
 use super::CompiledScope;
 use crate::derive::{Given, Input};
@@ -11,64 +11,65 @@ use std::path::{Path, PathBuf};
 /// A program and its leading arguments.
 #[derive(Debug, Clone)]
 pub(super) struct CommandPattern {
-    /// Variables that may be given, and those that have to be.
+    /// Variables that may be set, and those that have to be.
     variables: Vec<VariablePattern>,
     program: String,
     leading: Vec<String>,
     rest: Rest,
-    /// The only working folder; any without it.
+    /// The required working folder, if any.
     folder: Folder,
-    /// Code from its standard input, where nothing else may follow.
+    /// Code on standard input, for exact commands only.
     input: Input,
 }
 
 /// A program as a call starts it.
 #[derive(Debug, Clone, Copy)]
 pub struct Command<'a> {
-    /// Its name, or its path.
+    /// Name or path.
     pub program: &'a str,
     /// Its arguments.
     pub args: &'a [&'a str],
-    /// Its working folder.
+    /// Working folder.
     pub folder: &'a Path,
-    /// Environment and input beside its arguments.
+    /// Environment and input.
     pub given: &'a Given<'a>,
 }
 
-/// The arguments that may follow the named ones.
+/// The arguments that may follow those in the pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rest {
-    /// Any that run nothing else, see [`pijs_programs`].
+    /// Arguments that run no other program, see [`pijs_programs`].
     Plain,
-    /// Any at all: `git *`.
+    /// Any arguments: `git *`.
     Any,
-    /// None: what a person allowed, and no more. Written as an empty word at the end, as sudo has it: `git log ""`. It is
-    /// so allowed in the project's folder, since in another one the same words do something else.
+    /// None: the exact command that the user allowed. Written as an empty word at the end, as in sudo: `git log ""`. Valid in the
+    /// project's folder only, because the same command acts differently in another one.
     None,
 }
 
-/// The folders in which a program may work.
+/// The working folders that a pattern allows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Folder {
     Any,
     One(PathBuf),
-    /// Anywhere, and in the project alone where it does what files in its folder say; `own` is the extension's package there.
+    /// Any folder, except that a program that obeys files in its folder is limited to the project; `own` is the extension's
+    /// package there.
     Project {
         project: PathBuf,
         own: Option<PathBuf>,
     },
 }
 
-/// The word at the end of a command pattern after which nothing may follow.
+/// The last word of a pattern without further arguments.
 const NOTHING_MORE: &str = "\"\"";
 
-/// The pattern of exactly this program with exactly these arguments; `None` when none says that: words are told apart by
-/// blanks, and some mean something.
+/// Returns the pattern of exactly this program with exactly these arguments; `None` where no pattern expresses it: words are
+/// separated by blanks, and some are special.
 pub(crate) fn exact_command(variables: &[(String, String)], command: &str, args: &[String]) -> Option<String> {
     let words: Vec<&str> = std::iter::once(command).chain(args.iter().map(String::as_str)).collect();
     let is_other =
         |word: &&str| word.is_empty() || matches!(*word, "*" | NOTHING_MORE) || word.contains(char::is_whitespace);
-    // A program of this name would be read as a variable, and its first argument as the program.
+    // A program of this name would be parsed as a variable, and its first argument as the program.
     if words.iter().any(is_other) || VariablePattern::parse(command).is_some() {
         return None;
     }
@@ -84,7 +85,7 @@ pub(crate) fn exact_command(variables: &[(String, String)], command: &str, args:
 }
 
 impl CompiledScope {
-    /// A scope of exactly this program with exactly these arguments in this working folder.
+    /// Creates a scope of exactly this program, arguments and working folder.
     pub(crate) fn exactly_program(command: &str, args: &[&str], folder: Option<&Path>, given: &Given<'_>) -> Self {
         let pattern = CommandPattern {
             variables: given.asked().map(VariablePattern::exactly).collect(),
@@ -97,23 +98,23 @@ impl CompiledScope {
         Self { commands: Some(vec![pattern]), ..Self::default() }
     }
 
-    /// Whether it says which commands it is about.
+    /// Returns whether it restricts commands.
     pub(crate) fn has_commands(&self) -> bool {
         self.commands.is_some()
     }
 
-    /// Whether a program may be run with some arguments, by its name or by its whole path.
+    /// Returns whether it allows a program with some arguments, by name or by full path.
     pub(crate) fn names_or_covers(&self, program: &Path) -> bool {
         let name = program.file_name().unwrap_or_default();
         let is_it = |pattern: &CommandPattern| Path::new(&pattern.program) == program || *pattern.program == *name;
         self.commands.as_ref().is_none_or(|commands| commands.iter().any(is_it))
     }
 
-    /// Whether a program with these arguments is inside. A name without a slash only matches a
-    /// command without one, which the search path resolves; a program elsewhere is named in full.
+    /// Returns whether it covers a program with these arguments. A name without a slash matches only a command without one, which
+    /// the search path resolves; a program elsewhere needs its full path.
     ///
-    /// The bare name of a tool that can be made to run others (`git -c alias.x='!sh' x`) covers its plain uses; `git *`
-    /// covers all. `folder` is where it works, which matters to what a person allowed for one folder.
+    /// The bare name of a program that can run others (`git -c alias.x='!sh' x`) covers its plain uses; `git *` covers all.
+    /// `folder` matters to exact commands.
     pub fn command(&self, command: &Command<'_>) -> bool {
         let Command { program, args, folder, given } = *command;
         let covers = |pattern: &CommandPattern| {
@@ -125,8 +126,8 @@ impl CompiledScope {
         }
     }
 
-    /// Whether a program with these arguments is refused by a scope that says what must not run: by one command line in its
-    /// folder, or by the program's name and its leading arguments, wherever it lies, whatever follows and whatever it is given.
+    /// Returns whether a denial with this scope applies to a program: an exact command in its folder, or a program's name and
+    /// leading arguments, in any location, with any further arguments and environment.
     pub(crate) fn refuses_command(&self, command: &Command<'_>) -> bool {
         let Command { program, args, folder, given } = *command;
         let is_named = |pattern: &CommandPattern| {
@@ -141,7 +142,7 @@ impl CompiledScope {
         self.commands.as_ref().is_none_or(|commands| commands.iter().any(refuses))
     }
 
-    /// Whether one variable of a program that is inside may be given.
+    /// Returns whether it allows a variable for a covered program.
     pub(crate) fn variable(&self, command: &Command<'_>, variable: &Variable<'_>) -> bool {
         let Command { program, args, folder, .. } = *command;
         let permits = |pattern: &CommandPattern| {
@@ -153,21 +154,21 @@ impl CompiledScope {
         }
     }
 
-    /// Whether every use of a program is inside, whatever it makes run: not as one of its plain uses, and not as an answer
-    /// about one command line, which says nothing of what a repository's configuration makes of it.
+    /// Returns whether it covers every use of a program, including other programs that it runs. Neither a plain use nor an exact
+    /// command does, because the configuration of a repository can change its effect.
     pub(crate) fn covers_every_use(&self, command: &str, args: &[&str]) -> bool {
         let covers = |pattern: &CommandPattern| pattern.rest == Rest::Any && pattern.covers(command, args);
         self.commands.as_ref().is_none_or(|commands| commands.iter().any(covers))
     }
 
-    /// Whether a program with these arguments is inside whatever they make it do: not as one of its plain uses.
+    /// Returns whether it covers a program with these arguments by more than a plain use.
     pub(crate) fn means_command(&self, command: &str, args: &[&str]) -> bool {
         let means = |pattern: &CommandPattern| pattern.rest != Rest::Plain && pattern.covers(command, args);
         self.commands.as_ref().is_none_or(|commands| commands.iter().any(means))
     }
 
-    /// Whether a program is named with its whole path, as one inside a writable folder must be.
-    /// One that is named by a relative path is meant from `project`.
+    /// Returns whether it names a program by its full path, as a program in a writable folder requires. A relative path is
+    /// relative to `project`.
     pub fn names_program(&self, program: &Path, project: &Path) -> bool {
         let named = |word: &str| word.contains('/') && normal(project, Path::new(word)) == program;
         self.commands.as_ref().is_some_and(|commands| commands.iter().any(|pattern| named(&pattern.program)))
@@ -178,14 +179,13 @@ fn is_steering(variable: &Variable<'_>) -> bool {
     variable.effect == Effect::Steering && guard!(ExecEnv)
 }
 
-/// Whether a grant of plain uses, or of one command line, has to name a variable.
+/// Returns whether a grant of plain uses, or of an exact command, has to name a variable.
 fn is_part_of_grant(variable: &Variable<'_>) -> bool {
     is_steering(variable) || (variable.effect == Effect::Open && guard!(ExecVariables))
 }
 
 impl CommandPattern {
-    /// `None` for a pattern without a program.
-    /// `own` is the folder of the extension's package inside the project.
+    /// Parses a pattern; `None` without a program. `own` is the folder of the extension's package inside the project.
     pub(super) fn parse(pattern: &str, project: &Path, own: Option<&Path>) -> Option<Self> {
         let (variables, words) = split_assignments(pattern);
         let mut words = words.into_iter().map(str::to_owned);
@@ -207,11 +207,11 @@ impl CommandPattern {
         Some(Self { variables, program, leading, rest, folder, input: Input::Data })
     }
 
-    /// Whether what a call gives the program beside its arguments is what the pattern says.
+    /// Returns whether environment and input of the program match the pattern.
     fn takes(&self, given: &Given<'_>) -> bool {
         let has_all = self.variables.iter().all(|pattern| pattern.is_met(&given.variables));
         let is_asked = has_all || !guard!(ExecVariables);
-        // The bare name of an interpreter covers anything.
+        // The bare name of an interpreter covers any input.
         let is_meant = match self.rest {
             Rest::Any => true,
             Rest::None => false,
@@ -226,8 +226,8 @@ impl CommandPattern {
         is_any || self.variables.iter().any(|pattern| pattern.permits(variable)) || !is_part_of_grant(variable)
     }
 
-    /// Whether a program may work in a folder. One that does what files there say may in the project, as far as that is not
-    /// the extension's own. Who granted an interpreter's bare name meant that it runs anything.
+    /// Returns whether a program may run in a folder. One that obeys files there may run in the project, outside of the
+    /// extension's own files. A grant of an interpreter's bare name has no such limit.
     fn is_in(&self, program: &str, folder: &Path) -> bool {
         match &self.folder {
             Folder::Any => true,
@@ -235,7 +235,7 @@ impl CommandPattern {
             Folder::Project { project, own } => {
                 let is_meant = self.leading.is_empty() && programs::kind_of(program) == Kind::Interpreter;
                 let is_own = own.as_deref().is_some_and(|own| folder.starts_with(own));
-                // Files that were installed there are a package's, too.
+                // Installed files there belong to packages, too.
                 let is_packages =
                     folder.strip_prefix(project).is_ok_and(|rest| rest.iter().any(|name| name == "node_modules"));
                 is_meant
@@ -255,7 +255,7 @@ impl CommandPattern {
             && match self.rest {
                 Rest::None => args.len() == named,
                 Rest::Any => true,
-                // A grant that names an interpreter means that it runs things.
+                // A grant of an interpreter covers running code.
                 Rest::Plain => {
                     let runs_others =
                         programs::kind_of(command) == Kind::Options && !programs::is_plain(command, args, named);

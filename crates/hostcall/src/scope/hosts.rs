@@ -1,12 +1,12 @@
-//! Servers of a scope: names, addresses and ports.
+//! Host patterns of a scope: names, addresses and ports.
 
 use super::{CompiledScope, ScopeError};
 use std::net::IpAddr;
 
-/// Stands before a server to which any bytes may be sent, not only HTTP requests.
+/// Prefix of a server to which arbitrary bytes may be sent, not only HTTP requests.
 pub(crate) const RAW: &str = "tcp://";
 
-/// Servers that a scope covers.
+/// A host pattern.
 #[derive(Debug, Clone)]
 pub(super) struct HostPattern {
     /// `example.com`, or `.example.com` for its sub-domains, or empty for any.
@@ -14,14 +14,14 @@ pub(super) struct HostPattern {
     sub_domains: bool,
     any: bool,
     port: Port,
-    /// `tcp://` before it: raw connections, and nothing else.
+    /// Whether it has the prefix `tcp://`: raw connections only.
     raw: bool,
 }
 
-/// The ports that a pattern allows.
+/// The ports of a pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Port {
-    /// The scheme's own.
+    /// The default port of the scheme.
     Usual,
     One(u16),
     /// `:*`.
@@ -29,26 +29,26 @@ enum Port {
 }
 
 impl Port {
-    /// Whether `port` was written down, alone or among all of them.
+    /// Returns whether the pattern has an explicit port that matches.
     fn names(self, port: u16) -> bool {
         self == Self::All || self == Self::One(port)
     }
 }
 
 impl CompiledScope {
-    /// Whether a server is inside. A pattern without a port means the scheme's own.
+    /// Returns whether it covers a server. A pattern without a port covers the scheme's default.
     pub fn host(&self, scheme: &str, host: &str, port: u16) -> bool {
         let fits = |pattern: &HostPattern| (!pattern.raw || scheme == "tcp") && pattern.covers(scheme, host, port);
         self.hosts.as_ref().is_none_or(|patterns| patterns.iter().any(fits))
     }
 
-    /// Whether a pattern says that any bytes may be sent to a server: `tcp://` and the server.
+    /// Returns whether a pattern with `tcp://` covers a server.
     pub fn raw_host(&self, host: &str, port: u16) -> bool {
         let fits = |pattern: &HostPattern| pattern.raw && pattern.covers("tcp", host, port);
         self.hosts.as_ref().is_some_and(|patterns| patterns.iter().any(fits))
     }
 
-    /// Whether the user named this very address and port: what a private address needs.
+    /// Returns whether a pattern names this address and port, as a private address requires.
     pub fn names_address(&self, address: IpAddr, port: u16) -> bool {
         let name = match address {
             IpAddr::V4(address) => address.to_string(),
@@ -59,14 +59,14 @@ impl CompiledScope {
         })
     }
 
-    /// Whether the user named this machine by its name, `localhost`, with this very port.
+    /// Returns whether a pattern names `localhost` with this port.
     pub fn names_localhost(&self, port: u16) -> bool {
         let names =
             |pattern: &HostPattern| !pattern.sub_domains && pattern.name == "localhost" && pattern.port.names(port);
         self.hosts.as_ref().is_some_and(|patterns| patterns.iter().any(names))
     }
 
-    /// Whether the user named this very host and port: an address, or `localhost`.
+    /// Returns whether a pattern names this host and port exactly: an address, or `localhost`.
     pub(crate) fn names(&self, host: &str, port: u16) -> bool {
         match literal(host) {
             Some(address) => self.names_address(address, port),
@@ -92,7 +92,7 @@ impl HostPattern {
     }
 }
 
-/// Whether a host is this machine or in its networks, by what is written: such a one has to be named.
+/// Returns whether a host is, by its text, this machine or in its local networks, so that it has to be named.
 pub(crate) fn is_near(host: &str) -> bool {
     match literal(host) {
         Some(IpAddr::V4(address)) => {
@@ -108,18 +108,19 @@ pub(crate) fn is_near(host: &str) -> bool {
     }
 }
 
-/// Unwraps an address that carries another one: `[::ffff:127.0.0.1]`. A connection is judged by the inner one.
+/// Returns whether the address inside an IPv4-mapped or similar address is near: `[::ffff:127.0.0.1]`. A connection is decided by
+/// the inner one.
 pub(crate) fn is_near_inside(host: &str) -> bool {
     literal(host).is_some_and(|address| is_near(&address.to_canonical().to_string()))
 }
 
-/// Returns the address that a host is written as.
+/// Parses a host that is an address literal.
 pub(crate) fn literal(host: &str) -> Option<IpAddr> {
     let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
     inner.unwrap_or(host).parse().ok()
 }
 
-/// Compiles a pattern of servers.
+/// Compiles a host pattern.
 pub(super) fn compile_host(pattern: &str) -> Result<HostPattern, ScopeError> {
     let fail = |problem: &str| ScopeError { pattern: pattern.to_owned(), problem: problem.to_owned() };
     let (raw, server) = match pattern.strip_prefix(RAW) {
@@ -137,14 +138,13 @@ pub(super) fn compile_host(pattern: &str) -> Result<HostPattern, ScopeError> {
         Some(rest) => (true, rest),
         None => (false, rest),
     };
-    // The URL parser is the judge of what a host is: case, IDN and address forms come out as
-    // they will in a request.
+    // The URL parser defines hosts, so that case, IDN and address forms match those of requests.
     let parse = |scheme: &str| {
         let url = url::Url::parse(&format!("{scheme}://{rest}/")).ok()?;
         let is_bare = url.username().is_empty() && url.password().is_none() && url.path() == "/";
         (is_bare && url.query().is_none() && url.fragment().is_none()).then_some(url)
     };
-    // A scheme without a port of its own keeps every port that is written.
+    // A scheme without a default port keeps every explicit port.
     let port = match parse("any").and_then(|url| url.port()) {
         Some(_) if all_ports => return Err(fail("two ports")),
         Some(port) => Port::One(port),

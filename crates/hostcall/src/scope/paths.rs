@@ -1,16 +1,16 @@
-//! Paths of a scope: names and patterns, matched on absolute, normalised paths.
+//! Path patterns of a scope, matched against absolute, normalised paths.
 
 use super::{CompiledScope, ScopeError};
 use crate::places::{Places, is_settings_name, normal};
 use globset::{GlobBuilder, GlobMatcher};
 use std::path::{Path, PathBuf};
 
-/// Longest pattern, so that compiling one stays cheap whatever a manifest holds.
+/// Longest pattern in bytes, which bounds the cost of compiling one.
 pub(super) const LONGEST_PATTERN: usize = 1024;
-/// Most alternatives (`{a,b}`) in a pattern.
+/// Maximum of alternatives (`{a,b}`) in a pattern.
 pub(super) const MOST_BRACES: usize = 8;
 
-/// Paths that a scope covers.
+/// A path pattern.
 #[derive(Debug, Clone)]
 pub(super) enum PathPattern {
     /// A file, or a folder and everything in it.
@@ -19,12 +19,12 @@ pub(super) enum PathPattern {
 }
 
 impl CompiledScope {
-    /// A scope of exactly these paths (folders with what is in them).
+    /// Creates a scope of exactly these paths (folders with their content).
     pub(crate) fn exactly(paths: Vec<PathBuf>) -> Self {
         Self { paths: Some(paths.into_iter().map(PathPattern::Below).collect()), ..Self::default() }
     }
 
-    /// Whether an absolute, normalised path is inside.
+    /// Returns whether it covers an absolute, normalised path.
     pub fn path(&self, path: &Path) -> bool {
         self.paths.as_ref().is_none_or(|patterns| {
             patterns.iter().any(|pattern| match pattern {
@@ -44,21 +44,20 @@ impl CompiledScope {
         anywhere.into_iter().chain(patterns)
     }
 
-    /// Whether it says which paths it is about.
+    /// Returns whether it restricts paths.
     pub(crate) fn has_paths(&self) -> bool {
         self.paths.is_some()
     }
 
-    /// Whether a pattern without wildcards names exactly this path: what a file that runs later
-    /// needs.
+    /// Returns whether a pattern without wildcards names exactly this path, as a file that runs later requires.
     pub fn names_path(&self, path: &Path) -> bool {
         self.paths.as_ref().is_some_and(|patterns| {
             patterns.iter().any(|pattern| matches!(pattern, PathPattern::Below(named) if named == path))
         })
     }
 
-    /// Whether a pattern that covers `path` names the folder or file of `home` that it lies in (`~/.config/x/**`), not all
-    /// of the home: what a folder of settings needs.
+    /// Returns whether a pattern that covers `path` names the entry of `home` that contains it (`~/.config/x/**`) rather than the
+    /// whole home, as a settings folder requires.
     pub(crate) fn names_in_home(&self, path: &Path, home: &Path) -> bool {
         self.paths.as_ref().is_some_and(|patterns| {
             patterns.iter().any(|pattern| match pattern {
@@ -69,25 +68,25 @@ impl CompiledScope {
     }
 }
 
-/// A pattern that means exactly this absolute path, as it is written into a grant.
+/// Escapes an absolute path as a pattern for a grant.
 pub(crate) fn escaped_path(path: &Path) -> String {
     let text = path.to_string_lossy();
     if text.contains(['*', '?', '[', '{']) { escaped(&text) } else { text.into_owned() }
 }
 
-/// Whether a pattern of paths begins with the home and the name of a folder of settings there.
+/// Returns whether a path pattern begins with the home and the name of a settings folder there.
 fn begins_in_settings(pattern: &str, home: &Path) -> bool {
     let home = escaped(&home.to_string_lossy());
     let rest = pattern.strip_prefix(home.as_str()).and_then(|rest| rest.strip_prefix('/'));
     rest.and_then(|rest| rest.split('/').next()).is_some_and(is_settings_name)
 }
 
-/// A name in a pattern. The library leaves backslashes, which would take the brackets that it puts around wildcards.
+/// Escapes a name in a pattern. The library does not escape backslashes, which would escape its own brackets.
 fn escaped(name: &str) -> String {
     globset::escape(name).replace('\\', "\\\\")
 }
 
-/// Compiles a pattern, which may stand for several places.
+/// Compiles a pattern, which may expand to several folders.
 pub(super) fn compile_path(
     pattern: &str,
     places: &Places,
@@ -118,7 +117,7 @@ pub(super) fn compile_path(
             // The base is a name, not a pattern.
             format!("{}/{}", escaped(&base.to_string_lossy()), rest.trim_start_matches("./"))
         };
-        // `src/**` means the folder too, so that it can be listed.
+        // `src/**` covers the folder itself, so that it can be listed.
         if let Some(folder) = whole.strip_suffix("/**")
             && !folder.contains(['*', '?', '[', '{'])
         {

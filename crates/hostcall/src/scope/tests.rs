@@ -1,4 +1,4 @@
-//! Tests of compiled scopes: patterns, and what each covers.
+//! Tests compiled scopes: patterns, and the subjects that each covers.
 
 use super::paths::{LONGEST_PATTERN, MOST_BRACES};
 use super::*;
@@ -60,7 +60,7 @@ fn a_base_folder_with_glob_characters_is_a_name() {
     assert!(!scope.path(Path::new("/projects/ab/x.md")));
 }
 
-/// In patterns a backslash takes the meaning of what follows; in names it is a character.
+/// A backslash escapes in patterns and is a character in names.
 #[test]
 fn a_backslash_in_a_name_is_a_character() {
     let places = Places::new("/projects/a\\b", "/home/me", "/home/me/.pi/agent", "/tmp");

@@ -1,4 +1,4 @@
-//! A connector that does nothing, for tests of what is decided before it.
+//! A connector without effects, for tests of the steps before it.
 
 use pijs_hostcall::connector::{BoxFuture, ChunkSink, Connector, Output, Request};
 use pijs_protocol::HostcallError;

@@ -1,9 +1,9 @@
-//! Cases that are written down: the files of one folder of `fixtures/`.
+//! Reads the test cases in one folder of `fixtures/`.
 
 use serde::de::DeserializeOwned;
 use std::path::Path;
 
-/// What the files say, in the order of their names.
+/// Parses all files, sorted by name.
 pub(crate) fn all<T: DeserializeOwned>(folder: &str) -> Vec<T> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(folder);
     let entries = std::fs::read_dir(&folder).expect("the fixtures are there");
