@@ -18,7 +18,7 @@ pub(crate) fn on<T: Send>(work: impl Future<Output = Result<T, HostcallError>> +
             }
         });
         let thread = thread.map_err(|error| refused(&error))?;
-        thread.join().unwrap_or_else(|_| Err(broken("the connector failed; this is a bug of the host".to_owned())))
+        thread.join().unwrap_or_else(|_| Err(broken("the connector panicked; this is a bug in the host".to_owned())))
     })
 }
 
@@ -27,7 +27,7 @@ pub(crate) async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + '
     let (tell, told) = tokio::sync::oneshot::channel();
     // Who asked may be gone by then.
     std::thread::Builder::new().name("pijs-blocking".to_owned()).spawn(move || drop(tell.send(work())))?;
-    told.await.map_err(|_| io::Error::other("the connector failed; this is a bug of the host"))
+    told.await.map_err(|_| io::Error::other("the connector panicked; this is a bug in the host"))
 }
 
 /// A thread that could not be had is the system's refusal, anything else our bug.

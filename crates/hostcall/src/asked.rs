@@ -324,7 +324,7 @@ pub fn words(request: &CapabilityRequest) -> String {
             let is_whole = |entry: &String| fits(entry, SHOWN_ENTRY);
             let hides = entries.len() > SHOWN_ENTRIES || !entries.iter().all(is_whole);
             if hides && guard!(PromptWholeRequest) {
-                out.push_str(&format!(" - not all of it can be shown, so take it for {any}"));
+                out.push_str(&format!(" - too long to show; it counts as {any}"));
             }
         }
     }
@@ -403,11 +403,11 @@ pub fn combinations(requests: &[CapabilityRequest]) -> Vec<&'static str> {
     let asks = |name: &str| requests.iter().any(|request| request.capability.as_str() == name);
     let mut notes = Vec::new();
     if asks("http") {
-        notes.push("reading files and talking to servers together: it can send files out");
+        notes.push("it can read files and talk to servers: it can send files out");
     }
     match (asks("write"), asks("exec")) {
-        (true, true) => notes.push("writing files and running programs together: it can run anything"),
-        (true, false) => notes.push("who can write the project can often make programs run"),
+        (true, true) => notes.push("it can write files and run programs: it can run anything"),
+        (true, false) => notes.push("files in the project can make programs run"),
         _ => {}
     }
     notes
@@ -446,8 +446,8 @@ mod tests {
         assert_eq!(
             combinations(&asked.capabilities),
             [
-                "reading files and talking to servers together: it can send files out",
-                "writing files and running programs together: it can run anything",
+                "it can read files and talk to servers: it can send files out",
+                "it can write files and run programs: it can run anything",
             ]
         );
     }

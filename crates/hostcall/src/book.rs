@@ -121,10 +121,10 @@ impl By {
     /// Describes the origin for the user.
     pub fn words(self) -> &'static str {
         match self {
-            Self::Install => "asked at install",
+            Self::Install => "prompt at install",
             Self::Yes => "pi install --yes",
-            Self::Unattended => "installed with nobody to ask",
-            Self::Prompt => "asked while it ran",
+            Self::Unattended => "unattended install",
+            Self::Prompt => "prompt at run time",
             Self::Command => "pi ext grants",
         }
     }

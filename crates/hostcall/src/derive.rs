@@ -371,7 +371,7 @@ pub fn net_host(params: &Map<String, Value>) -> Result<(String, u16), HostcallEr
         Ok(url::Host::Domain(name)) => name,
         Ok(url::Host::Ipv4(address)) => address.to_string(),
         Ok(url::Host::Ipv6(address)) => format!("[{address}]"),
-        Err(error) => return Err(HostcallError::invalid("url", format!("net: {host:?} is no host: {error}"))),
+        Err(error) => return Err(HostcallError::invalid("url", format!("net: {host:?} is not a host: {error}"))),
     };
     Ok((host, port))
 }
@@ -581,7 +581,7 @@ fn given<'a>(params: &'a Map<String, Value>, command: &str, args: &[&str]) -> Re
                     .ok_or_else(|| HostcallError::invalid("schema", format!("exec: `env.{name}` is not a string")))?;
                 let is_unreadable = name.contains(|c: char| c.is_whitespace() || c.is_control() || "\"'`#".contains(c));
                 if name.is_empty() || name.contains(['=', '\0']) || (is_unreadable && guard!(ExecVariableNames)) {
-                    return Err(HostcallError::invalid("schema", format!("exec: {name:?} is not a variable's name")));
+                    return Err(HostcallError::invalid("schema", format!("exec: {name:?} is not a variable name")));
                 }
                 variables.push(Variable::new(command, name, value));
             }
@@ -674,7 +674,7 @@ impl HttpTarget {
             }
         };
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(HostcallError::invalid("url", "http: user name and password do not belong in an URL"));
+            return Err(HostcallError::invalid("url", "http: a URL must not contain a user name or password"));
         }
         let host = url.host_str().unwrap_or_default();
         let host = host.strip_suffix('.').unwrap_or(host).to_owned();
@@ -689,7 +689,7 @@ impl HttpTarget {
 /// Refuses `*` in a host, which URLs accept. In a grant it is a wildcard, and a user's answer becomes a grant.
 fn no_pattern(method: &str, host: &str) -> Result<(), HostcallError> {
     if host.contains('*') && pijs_protocol::guard!(GateStar) {
-        return Err(HostcallError::invalid("url", format!("{method}: {host:?} is no host's name")));
+        return Err(HostcallError::invalid("url", format!("{method}: {host:?} is not a host name")));
     }
     Ok(())
 }
@@ -702,7 +702,7 @@ fn mcp(params: &Map<String, Value>) -> Result<Subject<'_>, HostcallError> {
     let (server, name) = target.split_once('/').unwrap_or_default();
     let fits = fixed.map_or(!name.is_empty() && !name.starts_with('@'), |fixed| name == fixed);
     if server.is_empty() || !fits || target.contains('*') {
-        return Err(HostcallError::invalid("schema", format!("mcp.{op}: {target:?} names nothing of an MCP server")));
+        return Err(HostcallError::invalid("schema", format!("mcp.{op}: {target:?} is not a target of an MCP server")));
     }
     let arguments = params.get(if op == "read_resource" { "uri" } else { "arguments" });
     Ok(Subject::Mcp { target, arguments })
@@ -726,7 +726,7 @@ fn names(params: &Map<String, Value>) -> Result<Subject<'_>, HostcallError> {
         .iter()
         .map(|name| match name.as_str() {
             Some(name) if !name.is_empty() && !name.contains(['=', '\0', '*']) => Ok(name),
-            _ => Err(HostcallError::invalid("schema", format!("env: {name} is not a variable's name"))),
+            _ => Err(HostcallError::invalid("schema", format!("env: {name} is not a variable name"))),
         })
         .collect::<Result<_, _>>()?;
     Ok(Subject::Names(names))

@@ -261,7 +261,7 @@ impl Drop for EndOnDrop {
 /// Returns the error of a call that could not be recorded. A full disk is a resource limit, which strict mode enforces; any other
 /// failure is a system error.
 pub(crate) fn unrecorded(error: &io::Error) -> HostcallError {
-    let message = format!("the ledger cannot be written ({error}), and strict mode does nothing unrecorded");
+    let message = format!("the ledger cannot be written ({error}), and strict mode refuses calls that cannot be recorded");
     match error.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => HostcallError::denied("policy", message),
         _ => HostcallError::io("EIO", "write", message),
@@ -270,6 +270,6 @@ pub(crate) fn unrecorded(error: &io::Error) -> HostcallError {
 
 /// Returns the error of a call during which host code panicked.
 pub(crate) fn broken(method: &str) -> HostcallError {
-    HostcallError::new(ErrorCode::Internal, format!("{method}: the connector failed; this is a bug of the host"))
+    HostcallError::new(ErrorCode::Internal, format!("{method}: the connector panicked; this is a bug in the host"))
         .with("reason", "invariant")
 }

@@ -544,7 +544,7 @@ impl Inner {
                 ("lines".to_owned(), Value::from(pruned.until.next_seq.saturating_sub(pruned.first_seq))),
                 ("hash".to_owned(), Value::from(hex::encode(pruned.until.hash))),
             ];
-            let message = "the lines before this place were removed for want of space";
+            let message = "older lines were removed to free space";
             writer.write(&of_the_host(*now, verify::PRUNED, message, facts), head, unwritten);
             append(unwritten)?;
         }

@@ -91,15 +91,15 @@ impl Signal {
             Self::UsesHttp => "its code talks to servers that it names",
             Self::UsesAnyHttp => "its code can talk to any server",
             Self::UsesEnv => "its code reads environment variables",
-            Self::SteersTheModel => "its code changes what the model is told or does",
+            Self::SteersTheModel => "its code changes the model's context or actions",
             Self::UsesEval => "its code runs code that is not part of it",
             Self::CanSendFiles => "it can read files and talk to servers",
-            Self::Blocked => "its code asks for what does not work here",
-            Self::HiddenText => "its source holds invisible characters",
-            Self::Undeclared => "its code needs what its manifest does not declare",
-            Self::Spoofed => "a call named another capability than it needed",
-            Self::TriedProtected => "it tried a protected place",
-            Self::Unforeseen => "it used what the scan of its code had not found",
+            Self::Blocked => "its code uses unsupported features",
+            Self::HiddenText => "its source contains invisible characters",
+            Self::Undeclared => "its code needs a capability that its manifest does not declare",
+            Self::Spoofed => "it claimed another capability than its call needed",
+            Self::TriedProtected => "it tried to access a protected path",
+            Self::Unforeseen => "it used a capability that the scan had not found",
         }
     }
 }

@@ -117,7 +117,7 @@ impl Quotas {
 }
 
 fn too_large(quota: &str, limit: usize) -> HostcallError {
-    HostcallError::invalid("too_large", format!("the call is over its limit: {quota} {limit}"))
+    HostcallError::invalid("too_large", format!("the call exceeds its limit: {quota} {limit}"))
         .with("quota", quota)
         .with("limit", limit)
 }

@@ -5,7 +5,7 @@ export default (pi: any) =>
     const ask = async (at: number) => {
       const { stderr } = await pi.exec("printf", [String(at)]);
       if (stderr.includes("denied by the user")) answers.user++;
-      else if (stderr.includes("not asked about any more")) answers.quota++;
+      else if (stderr.includes("denied without a prompt")) answers.quota++;
       else answers.ran++;
     };
     await Promise.all(Array.from({ length: 1000 }, (_, at) => ask(at)));

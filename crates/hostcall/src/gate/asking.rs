@@ -561,15 +561,15 @@ impl Gate {
         let words = CAPABILITIES.iter().find(|(name, _)| *name == capability).map_or(capability, |(_, words)| words);
         let mut warnings = Vec::new();
         if caller.during == During::Model {
-            warnings.push("it is the model that wants this, after a message of the extension".to_owned());
+            warnings.push("the model makes this call, after a message of the extension".to_owned());
         }
         let holds = |other: &str| authority.grants.iter().any(|grant| grant.capability.as_str() == other);
         match capability {
-            "http" if holds("read") => warnings.push("with what it may read, it can send files out".to_owned()),
-            "exec" if holds("write") => warnings.push("with what it may write, it can run anything".to_owned()),
-            "write" => warnings.push("who can write the project can often make programs run".to_owned()),
+            "http" if holds("read") => warnings.push("together with its read access, it can send files out".to_owned()),
+            "exec" if holds("write") => warnings.push("together with its write access, it can run anything".to_owned()),
+            "write" => warnings.push("files in the project can make programs run".to_owned()),
             "eval" => {
-                warnings.push("nobody has read it with the extension; it can do what the extension can".to_owned())
+                warnings.push("the code is not part of the package; it can do what the extension can".to_owned())
             }
             _ => {}
         }
@@ -579,10 +579,10 @@ impl Gate {
         let is_near_inside =
             matches!(&required.subject, Subject::Host { host, .. } if crate::scope::is_near_inside(host));
         if decision.reason == Some(Reason::BlockedAddress) || is_near_inside {
-            warnings.push("this is a server of this machine or of its network".to_owned());
+            warnings.push("the server is on this machine or its network".to_owned());
         }
         if decision.rule == Rule::RunsLater {
-            warnings.push("programs run, or models are told, what this file says".to_owned());
+            warnings.push("programs run this file, or models read it".to_owned());
         }
         self.warn_of_program(&required.subject, &mut warnings);
         if let (Subject::Mcp { target, .. }, Some(describe)) = (&required.subject, &self.inner.hooks.mcp_tools) {
@@ -624,7 +624,7 @@ impl Gate {
         if let Subject::Program { command, args, .. } = subject {
             let name = shown(programs::name_of(command), 60);
             match programs::kind_of(command) {
-                Kind::Interpreter => warnings.push(format!("{name} runs whatever its arguments say")),
+                Kind::Interpreter => warnings.push(format!("{name} runs code in its arguments")),
                 Kind::Options if !programs::is_plain(command, args, 0) => {
                     warnings.push(format!("{name} can run other programs, and with these arguments it may"));
                 }
@@ -633,16 +633,16 @@ impl Gate {
         }
         if let Subject::Program { command, given, .. } = subject {
             if given.asked().any(|variable| variable.effect == Effect::Steering) {
-                warnings.push("its variables say what else is loaded or run, or which servers are asked".to_owned());
+                warnings.push("its variables select code that is run, or servers that are contacted".to_owned());
             }
             let name = shown(programs::name_of(command), 60);
             match &given.input {
                 Input::Data => {}
                 Input::Program { start, bytes, digest } => {
                     let start = shown(start, SHOWN_SUBJECT);
-                    warnings.push(format!("{name} runs what it is sent: {start} ({bytes} bytes, {digest})"));
+                    warnings.push(format!("{name} runs its input: {start} ({bytes} bytes, {digest})"));
                 }
-                Input::Later => warnings.push(format!("{name} runs what the extension sends it later, unseen")),
+                Input::Later => warnings.push(format!("{name} runs input that the extension sends later")),
             }
         }
     }

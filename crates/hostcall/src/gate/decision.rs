@@ -165,11 +165,11 @@ pub(crate) fn refusal(capability: &str, reason: Reason, method: &str, subject: &
         Reason::Scope => "outside of what is granted",
         Reason::Policy => "denied by the policy",
         Reason::User => "denied by the user",
-        Reason::NonInteractive => "not granted, and nobody can be asked",
-        Reason::ProtectedPath => "a protected place",
+        Reason::NonInteractive => "not granted, and there is no user to ask",
+        Reason::ProtectedPath => "a protected path",
         Reason::BlockedAddress => "not a public address",
-        Reason::AfterSecret => "held back: files that may hold secrets were read before, see the capability `egress`",
-        Reason::Quota => "not asked about any more: it was refused too often, or too many questions wait",
+        Reason::AfterSecret => "blocked: the extension has read files that may hold secrets; see the capability `egress`",
+        Reason::Quota => "denied without a prompt: the user denied too many, or too many wait",
     };
     let about = if subject.is_empty() { String::new() } else { format!(" for {subject}") };
     HostcallError::denied(reason.as_str(), format!("{method}: capability `{capability}`{about} is {why}"))

@@ -323,7 +323,7 @@ impl Period {
             self.profile,
             Level::Warn,
             COUNTED,
-            "records of one kind that are not in the ledger",
+            "records of one kind that were counted instead of written",
             data,
         )
     }

@@ -195,7 +195,7 @@ impl Link {
     pub(super) fn read(line: &[u8]) -> Result<(LogEntry, Self), String> {
         const TAIL: usize = ",\"hash\":\"".len() + 64 + "\"}}}".len();
         let entry: LogEntry =
-            serde_json::from_slice(line).map_err(|error| format!("is no line of a ledger: {error}"))?;
+            serde_json::from_slice(line).map_err(|error| format!("is not a ledger line: {error}"))?;
         if entry.schema != LOG_SCHEMA {
             return Err(format!("is of the schema {:?}, not {LOG_SCHEMA}", entry.schema));
         }
@@ -214,7 +214,7 @@ impl Link {
         }
         let digest: [u8; 32] = Sha256::digest(covered).into();
         if hex::encode(digest) != hash && pijs_protocol::guard!(LedgerHash) {
-            return Err("was changed: its hash does not fit".to_owned());
+            return Err("was changed: its hash does not match".to_owned());
         }
         let before = ChainHead { next_seq: seq, hash: prev };
         Ok((entry, Self { before, after: ChainHead { next_seq: seq.saturating_add(1), hash: digest } }))

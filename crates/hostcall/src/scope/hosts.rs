@@ -149,7 +149,7 @@ pub(super) fn compile_host(pattern: &str) -> Result<HostPattern, ScopeError> {
         Some(_) if all_ports => return Err(fail("two ports")),
         Some(port) => Port::One(port),
         None if all_ports => Port::All,
-        None if raw => return Err(fail("a raw connection has no usual port: write one, or `:*` for all of them")),
+        None if raw => return Err(fail("a raw connection has no default port: add one, or `:*` for all")),
         None => Port::Usual,
     };
     let host = parse("http").and_then(|url| url.host_str().map(str::to_owned));
