@@ -11,8 +11,8 @@
 use crate::output::{clean, stderr};
 use crate::packages::Outlook;
 use crate::terminal::Terminal;
-use pijs_hostcall::asked::{allow_command, as_grants, combinations, widening, words};
-use pijs_hostcall::book::{Answered, Book, By, Record, Standing};
+use pijs_hostcall::requests::{allow_command, as_grants, combinations, widening, words};
+use pijs_hostcall::grant_store::{Answered, Book, By, Record, Standing};
 use pijs_hostcall::prompt::shown;
 use pijs_hostcall::vocabulary::MODEL_FACING;
 use pijs_hostcall::{Grant, Mode, Signal};

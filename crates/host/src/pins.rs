@@ -12,7 +12,7 @@ use crate::extension::Slot;
 use crate::host::Host;
 use crate::record;
 use crate::report::ReportKind;
-use pijs_hostcall::book::tool_digest;
+use pijs_hostcall::grant_store::tool_digest;
 use pijs_protocol::registration::{Registration, ToolSpec};
 use pijs_protocol::{EntryIndex, ExtensionId, guard};
 use std::collections::BTreeMap;

@@ -1,11 +1,11 @@
 //! Benchmarks gated and recorded calls: a read, whose ledger lines are buffered, and a command, whose first line is written
 //! before it starts. Each runs with the ledger's lines made in the turn and on a thread of their own.
 
-#[path = "../tests/nothing/mod.rs"]
-mod nothing;
+#[path = "../tests/null_connector/mod.rs"]
+mod null_connector;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use nothing::Nothing;
+use null_connector::NullConnector;
 use pijs_durable::Disk;
 use pijs_environment::simulated::CountingTimer;
 use pijs_hostcall::connector::{Caller, Connector, Profile};
@@ -27,7 +27,7 @@ fn dispatcher(folder: &std::path::Path, caller: &Caller, aside: bool) -> Dispatc
         let writer = ledger.writer();
         std::thread::spawn(move || writer.run());
     }
-    let nothing: Arc<dyn Connector> = Arc::new(Nothing);
+    let nothing: Arc<dyn Connector> = Arc::new(NullConnector);
     let connectors = ["fs", "exec"].map(|name| (name.to_owned(), Arc::clone(&nothing)));
     Dispatcher::builder(gate, ledger, Arc::new(CountingTimer::new(1_700_000_000_000, 1))).connectors(connectors).build()
 }

@@ -9,7 +9,7 @@
 //! cancelled call ends at once and releases its successor.
 
 use crate::connector::Output;
-use crate::flight::Contained;
+use crate::in_flight::Contained;
 use pijs_protocol::{ExtensionId, HostcallError};
 use std::collections::BTreeMap;
 use std::pin::Pin;

@@ -4,8 +4,8 @@
 //! the call as it was decided; where a connector resolves a name further (a symbolic link, a redirect), it asks
 //! [`Request::permit`] about the result.
 
-use crate::flight::Flight;
 use crate::gate::{Decision, Permit};
+use crate::in_flight::Flight;
 use crate::places::normal;
 pub use pijs_protocol::hostcall::bytes_index;
 use pijs_protocol::{CallId, ErrorCode, ExtensionId, HostcallError, Method, guard};

@@ -1,5 +1,5 @@
-#[path = "../tests/written/mod.rs"]
-mod written;
+#[path = "../tests/cases/mod.rs"]
+mod cases;
 
 use super::*;
 use crate::vocabulary::{CAPABILITIES, FS_OPS, SESSION_OPS, UI_OPS};
@@ -48,7 +48,7 @@ fn every_file_verb_derives_and_the_writing_ones_need_write() {
 fn calls_need_what_is_written_beside_them() {
     let mut failures = Vec::new();
     let mut calls = 0;
-    for Written { call } in written::all("gate/derivation") {
+    for Written { call } in cases::all("gate/derivation") {
         for Call { needs, content, method } in call {
             let (method, params) = method.first_key_value().expect("a call has a method");
             calls += 1;

@@ -8,16 +8,16 @@ mod build_record;
 
 pub use build_record::BuildRecord;
 
+use crate::backpressure::{Held, Turn, Untaken};
 use crate::completion_order::{CompletionOrder, InOrder};
 use crate::connector::{Caller, CancelToken, ChunkSink, Connector, Output, Profile, Request, cancelled, deadline};
 use crate::derive::{Required, Subject, content_read, derive, member};
-use crate::flight::{Called, Contained, EndOnDrop, Flight, Work, Working, broken, reason_of, unrecorded};
 use crate::gate::{Decision, Gate, Judgement, Permit, Reason};
+use crate::in_flight::{Called, Contained, EndOnDrop, Flight, Work, Working, broken, reason_of, unrecorded};
 use crate::ledger::{CallEnd, CallFacts, CallStart, Ledger};
-use crate::loss::Signal;
 use crate::policy::Mode;
 use crate::quota::{Quotas, used_up};
-use crate::untaken::{Held, Turn, Untaken};
+use crate::risk::Signal;
 use crate::vocabulary::FREE;
 use pijs_environment::{Timer, Wait};
 use pijs_protocol::{CallId, ExtensionId, HostCall, HostResult, HostcallError, Method, Now, guard};

@@ -1,10 +1,10 @@
 use super::*;
 use crate::connector::{BoxFuture, Output, Profile};
 use crate::ledger::{LedgerOptions, MemorySink, verify};
-use crate::loss::Evidence;
 use crate::places::Places;
 use crate::policy::{Grant, Policy};
 use crate::prompt::{Answer, Prompter, Question};
+use crate::risk::Evidence;
 use pijs_environment::simulated::CountingTimer;
 use pijs_protocol::manifest::{CapabilityManifest, CapabilityRequest};
 use pijs_protocol::{Capability, ErrorCode, Termination};

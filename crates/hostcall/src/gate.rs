@@ -6,7 +6,7 @@
 //! 2. a protected path (see [`crate::places`]): denied, in every mode;
 //! 3. a call that needs no consent: allowed;
 //! 4. a grant of the extension that covers capability, method and subject, or reading a file that the extension created
-//!    ([`made`]): allowed;
+//!    ([`created_files`]): allowed;
 //! 5. a default capability of the policy: allowed;
 //! 6. permissive mode: allowed, with a warning in the ledger;
 //! 7. prompt mode, with a user: a prompt, unless the call is about unset variables only;
@@ -24,10 +24,10 @@
 
 use crate::connector::{Caller, During, Profile};
 use crate::derive::{Access, Required, Subject, derive_call};
-use crate::loss::{Evidence, Signal};
 use crate::places::Places;
 use crate::policy::{Grant, Mode, Policy, usual_paths};
 use crate::prompt::{Memory, Prompter, Question};
+use crate::risk::{Evidence, Signal};
 use crate::scope::{CompiledScope, ScopeError};
 use crate::variables::{Effect, HostVariables};
 use crate::vocabulary::is_free_variable;
@@ -37,25 +37,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-mod asking;
-mod case;
-mod code;
+mod created_files;
 mod decision;
-mod made;
+mod evaluation;
+mod extension_code;
+mod listeners;
 mod permit;
-mod refused;
-mod servers;
+mod prompting;
+mod refusals;
 mod sessions;
 mod sockets;
 
-pub use asking::{MOST_WAITING, MUTED_AFTER};
+pub use created_files::{MOST_MADE, MadeFiles, ReadBy, Stamp};
 pub use decision::{Decision, Reason, Rule};
-pub use made::{MOST_MADE, MadeFiles, ReadBy, Stamp};
+pub use listeners::Listening;
 pub use permit::{ModelCall, Permit};
-pub use servers::Listening;
+pub use prompting::{MOST_WAITING, MUTED_AFTER};
 pub use sessions::SessionFiles;
 
-use case::Case;
+use evaluation::Case;
 
 /// Blocks a synchronous call until a prompt's future is ready. The host provides it, because blocking is the driver's business;
 /// where it cannot block, it drops the future.
@@ -78,12 +78,12 @@ struct Inner {
     places: Places,
     hooks: Hooks,
     host: HostVariables,
-    asking: asking::Asking,
+    asking: prompting::Asking,
     sessions: sessions::Sessions,
-    servers: servers::Servers,
-    code: code::Code,
-    made: made::Made,
-    refusals: refused::Refusals,
+    servers: listeners::Servers,
+    code: extension_code::Code,
+    made: created_files::Made,
+    refusals: refusals::Refusals,
     extensions: RwLock<BTreeMap<ExtensionId, Arc<Authority>>>,
     taken_in: TakenIn,
 }
@@ -159,7 +159,7 @@ pub struct GateBuilder {
     hooks: Hooks,
     environment: BTreeMap<String, String>,
     sessions: sessions::Sessions,
-    made: made::Made,
+    made: created_files::Made,
 }
 
 impl GateBuilder {
@@ -173,7 +173,7 @@ impl GateBuilder {
     /// Sets the store of files that extensions created; without it they are known for the session only.
     #[must_use]
     pub fn made_files(mut self, kept: Arc<dyn MadeFiles>) -> Self {
-        self.made = made::Made::new(kept);
+        self.made = created_files::Made::new(kept);
         self
     }
 
@@ -245,12 +245,12 @@ impl GateBuilder {
                 places: self.places,
                 hooks: self.hooks,
                 host,
-                asking: asking::Asking::default(),
+                asking: prompting::Asking::default(),
                 sessions: self.sessions,
-                servers: servers::Servers::default(),
-                code: code::Code::default(),
+                servers: listeners::Servers::default(),
+                code: extension_code::Code::default(),
                 made: self.made,
-                refusals: refused::Refusals::default(),
+                refusals: refusals::Refusals::default(),
                 extensions: RwLock::default(),
                 taken_in: TakenIn::default(),
             }),
@@ -276,7 +276,7 @@ impl Gate {
             hooks: Hooks::default(),
             environment: BTreeMap::new(),
             sessions: sessions::Sessions::default(),
-            made: made::Made::default(),
+            made: created_files::Made::default(),
         }
     }
 
@@ -509,7 +509,7 @@ impl Gate {
 
     /// Requires consent for the first request to a server after the extension read a file with possible secrets, even with grants
     /// for both: the combination exfiltrates files. Permissive mode and the capability `egress` bypass this.
-    fn after_secret(&self, case: &Case<'_>, required: &Required<'_>) -> Option<case::Refusal> {
+    fn after_secret(&self, case: &Case<'_>, required: &Required<'_>) -> Option<evaluation::Refusal> {
         if required.capability != "http" || self.inner.policy.mode == Mode::Permissive {
             return None;
         }
@@ -520,7 +520,7 @@ impl Gate {
         if case.by_grant("egress", |_| true).is_ok() || !guard!(GateAfterSecret) {
             return None;
         }
-        Some(case::Refusal { reason: Reason::AfterSecret, rule: Rule::AfterSecret })
+        Some(evaluation::Refusal { reason: Reason::AfterSecret, rule: Rule::AfterSecret })
     }
 
     /// Returns whether an extension has read a file with possible secrets.

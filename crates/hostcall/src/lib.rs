@@ -21,10 +21,10 @@
 //! | [`places`] | project, package, `.pi` folders, and the protected paths in them |
 //! | [`policy`] | modes, grants, deny lists |
 //! | [`gate`] | the decision, and the permit that a connector asks about resolved things |
-//! | [`asked`] | the capabilities that a package requests, as data and as text |
-//! | [`book`] | the user's answers, and the code they apply to |
+//! | [`requests`] | the capabilities that a package requests, as data and as text |
+//! | [`grant_store`] | the user's answers, and the code they apply to |
 //! | [`variables`] | environment variables of programs |
-//! | [`loss`] | evidence and expected loss, which explain a decision |
+//! | [`risk`] | evidence and expected loss, which explain a decision |
 //! | [`prompt`] | permission prompts |
 //! | [`connector`] | the interface of connectors |
 //! | [`dispatch`] | quotas, in-flight calls, cancellation, timeouts, streaming |
@@ -32,35 +32,35 @@
 
 #![warn(missing_docs)]
 
-pub mod asked;
-pub mod book;
 pub mod connector;
 pub mod derive;
 pub mod dispatch;
 pub mod gate;
+pub mod grant_store;
 pub mod ledger;
-pub mod loss;
 pub mod places;
 pub mod policy;
 pub mod prompt;
+pub mod requests;
+pub mod risk;
 pub mod scope;
 pub mod variables;
 pub mod vocabulary;
 
+mod backpressure;
 mod completion_order;
-mod flight;
+mod in_flight;
 mod quota;
-mod untaken;
 
+pub use backpressure::Held;
 pub use connector::{Behind, BoxFuture, Caller, CancelToken, ChunkSink, Connector, During, Output, Profile, Request};
 pub use derive::{Access, Required, Subject, derive};
 pub use dispatch::{BuildRecord, Dispatcher, DispatcherBuilder};
-pub use flight::Called;
 pub use gate::{Decision, Gate, GateBuilder, Judgement, MadeFiles, ModelCall, Permit, ReadBy, Reason, Rule, Stamp};
+pub use in_flight::Called;
 pub use ledger::{Ledger, LedgerOptions, LedgerSink, MemorySink};
-pub use loss::{Evidence, ExpectedLoss, Signal};
 pub use places::Places;
 pub use policy::{Grant, Mode, Policy};
 pub use prompt::{Answer, Memory, Prompter, Question, Remembered};
 pub use quota::Quotas;
-pub use untaken::Held;
+pub use risk::{Evidence, ExpectedLoss, Signal};

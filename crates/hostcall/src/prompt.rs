@@ -4,7 +4,7 @@
 //! later prompt prevents it.
 
 use crate::connector::BoxFuture;
-use crate::loss::ExpectedLoss;
+use crate::risk::ExpectedLoss;
 use pijs_protocol::manifest::{CapabilityRequest, Scope};
 use pijs_protocol::{Capability, ExtensionId, guard};
 

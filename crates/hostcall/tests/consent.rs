@@ -1,10 +1,10 @@
 //! Runs `fixtures/gate/consent/*.toml`: calls in sequence, with the expected prompts, the answers to them, and the expected
 //! decisions. Each dialogue runs twice, with synchronous and with asynchronous calls.
 
-mod nothing;
-mod written;
+mod cases;
+mod null_connector;
 
-use nothing::Nothing;
+use null_connector::NullConnector;
 use pijs_environment::simulated::StandingTimer;
 use pijs_hostcall::{
     Answer, BoxFuture, Caller, Dispatcher, Gate, Grant, Ledger, LedgerOptions, Memory, MemorySink, Mode, Places,
@@ -90,7 +90,7 @@ enum Said {
     Subject,
     Always,
     Capability,
-    Nothing,
+    NullConnector,
 }
 
 /// A scripted user with one answer; records prompts and stored answers.
@@ -105,7 +105,7 @@ impl Prompter for Person {
     fn ask(&self, question: Question) -> BoxFuture<'static, Answer> {
         self.asked.lock().unwrap().push(question);
         let answer = match self.answer.lock().unwrap().take() {
-            None | Some(Said::Nothing) => Answer::NoPerson,
+            None | Some(Said::NullConnector) => Answer::NoPerson,
             Some(Said::Deny) => Answer::Deny,
             Some(Said::Never) => Answer::DenyAlways,
             Some(Said::Mute) => Answer::Mute,
@@ -164,7 +164,7 @@ impl World {
         let ledger = Ledger::new(LedgerOptions::default(), sink.clone());
         let mut builder = Dispatcher::builder(gate, ledger, Arc::new(StandingTimer::default()));
         for method in ["fs", "exec", "http", "env", "tool", "session"] {
-            builder = builder.connector(method, Arc::new(Nothing));
+            builder = builder.connector(method, Arc::new(NullConnector));
         }
         Self { dispatcher: builder.build(), sink, person, profile, runtime }
     }
@@ -247,7 +247,7 @@ fn run(world: &World, step: &Step, number: usize, synchronously: bool) -> Happen
 fn every_talk_goes_as_written() {
     let mut failures = Vec::new();
     let mut talks = 0;
-    for fixture in written::all::<Fixture>("gate/consent") {
+    for fixture in cases::all::<Fixture>("gate/consent") {
         for talk in &fixture.talk {
             talks += 1;
             for synchronously in [true, false] {

@@ -1,9 +1,9 @@
 //! Runs `fixtures/gate/decisions/*.toml`: request, grants and mode with the expected decision.
 
-mod nothing;
-mod written;
+mod cases;
+mod null_connector;
 
-use nothing::Nothing;
+use null_connector::NullConnector;
 use pijs_environment::simulated::StandingTimer;
 use pijs_hostcall::places::OWN_SCRIPT;
 use pijs_hostcall::{
@@ -57,7 +57,7 @@ fn run(case: &Case) -> (String, Option<String>) {
     let ledger = Ledger::new(LedgerOptions::default(), sink.clone());
     let mut builder = Dispatcher::builder(gate, ledger, Arc::new(StandingTimer::default()));
     for method in ["fs", "exec", "http", "env", "tool", "session", "ui"] {
-        builder = builder.connector(method, Arc::new(Nothing));
+        builder = builder.connector(method, Arc::new(NullConnector));
     }
     let dispatcher = builder.build();
     let call = HostCall {
@@ -90,7 +90,7 @@ fn filled_in(value: &Value) -> Value {
 fn every_case_is_decided_as_written() {
     let mut failures = Vec::new();
     let mut cases = 0;
-    for fixture in written::all::<Fixture>("gate/decisions") {
+    for fixture in cases::all::<Fixture>("gate/decisions") {
         for case in &fixture.case {
             cases += 1;
             let (outcome, rule) = run(case);

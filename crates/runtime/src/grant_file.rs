@@ -7,7 +7,7 @@ use crate::notices::Notices;
 use pijs_durable::{Disk, Lock, Replace};
 use pijs_environment::Timer;
 use pijs_environment::iso;
-use pijs_hostcall::book::{self, Answered, Book, By, Record};
+use pijs_hostcall::grant_store::{self, Answered, Book, By, Record};
 use pijs_hostcall::{MadeFiles, Memory, Remembered, Stamp};
 use pijs_protocol::ExtensionId;
 use std::collections::BTreeMap;
@@ -57,7 +57,7 @@ impl GrantFile {
             Err(error) => return Err(broken(format!("it cannot be read: {error}"))),
         };
         let book: Book = serde_json::from_slice(&bytes).map_err(|error| broken(error.to_string()))?;
-        if book.version != book::VERSION {
+        if book.version != grant_store::VERSION {
             return Err(broken(format!("version {} is not known", book.version)));
         }
         Ok(book)

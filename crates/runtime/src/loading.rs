@@ -21,7 +21,7 @@ use pijs_agent::host::{EARLIER_STAYS, Reloaded};
 use pijs_durable::Disk;
 use pijs_extc::BuildFailure;
 use pijs_host::{Digests, Host, LoadError, LoadReport, Observer, OpenError, Package, Report, ReportKind};
-use pijs_hostcall::book::{Book, Record};
+use pijs_hostcall::grant_store::{Book, Record};
 use pijs_hostcall::{Dispatcher, Grant};
 use pijs_packages::{DiscoverOptions, Discovery, Origin, PackageEntry, Scope, recover, resolve_extensions};
 use pijs_protocol::artifact::Finding;

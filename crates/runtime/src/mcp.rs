@@ -30,7 +30,7 @@ use pijs_connectors::exec::OwnShell;
 use pijs_durable::Disk;
 use pijs_environment::Ambient;
 use pijs_host::{Event, Host};
-use pijs_hostcall::book::{Present, Record, Standing};
+use pijs_hostcall::grant_store::{Present, Record, Standing};
 use pijs_hostcall::{Connector, Evidence, Ledger, Profile};
 use pijs_mcp::config::{self, MOST_FILE_BYTES, MOST_SERVERS, Parsed, Reach, ServerConfig, Source};
 use pijs_mcp::needs::{grants_for, requests_of};

@@ -10,7 +10,7 @@ use crate::output::clean;
 use crate::terminal::Terminal;
 use pijs_environment::SystemTimer;
 use pijs_extc::{BuildFailure, BuildOutput, Diagnostic};
-use pijs_hostcall::book::Book;
+use pijs_hostcall::grant_store::Book;
 use pijs_hostcall::{Gate, Grant, Mode, Policy, Profile};
 use pijs_packages::{BuildInput, Builder, Built, InstallCode, PackageError, Scope, realms};
 use pijs_protocol::ExtensionId;

@@ -1,8 +1,8 @@
 //! Records the files that the build of an extension read, like reads at run time.
 
 use super::Dispatcher;
-use crate::book::code_digest;
 use crate::connector::{Caller, Profile};
+use crate::grant_store::code_digest;
 use pijs_protocol::guard;
 use pijs_protocol::log::Level;
 use serde_json::{Map, Value, json};

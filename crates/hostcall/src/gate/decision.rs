@@ -1,7 +1,7 @@
 //! The decision about a call, and its names in the ledger and on the wire.
 
 use crate::derive::Subject;
-use crate::loss::ExpectedLoss;
+use crate::risk::ExpectedLoss;
 use pijs_protocol::HostcallError;
 use std::fmt;
 use std::sync::Arc;
@@ -168,7 +168,9 @@ pub(crate) fn refusal(capability: &str, reason: Reason, method: &str, subject: &
         Reason::NonInteractive => "not granted, and there is no user to ask",
         Reason::ProtectedPath => "a protected path",
         Reason::BlockedAddress => "not a public address",
-        Reason::AfterSecret => "blocked: the extension has read files that may hold secrets; see the capability `egress`",
+        Reason::AfterSecret => {
+            "blocked: the extension has read files that may hold secrets; see the capability `egress`"
+        }
         Reason::Quota => "denied without a prompt: the user denied too many, or too many wait",
     };
     let about = if subject.is_empty() { String::new() } else { format!(" for {subject}") };

@@ -1,7 +1,7 @@
 //! Permits, which connectors ask about the things they resolve.
 
-use super::case::{Allowed, Case, Refusal};
-use super::servers::Place;
+use super::evaluation::{Allowed, Case, Refusal};
+use super::listeners::Place;
 use super::{Authority, CompiledGrant, Gate, Listening, Reason};
 use crate::connector::Profile;
 use crate::derive::Access;

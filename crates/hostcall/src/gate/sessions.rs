@@ -20,7 +20,7 @@
 //! The session may switch to another file ([`Permit::session`](super::Permit::session)) that was the session's in this run, or
 //! that is called `NAME.jsonl` and is readable and writable anyway.
 
-use super::case::Case;
+use super::evaluation::Case;
 use crate::derive::Access;
 use crate::places::{Protection, is_lines, is_same, without_aside};
 use pijs_protocol::{ExtensionId, guard};

@@ -4,8 +4,8 @@
 //! it is harmless; connecting to it controls that process. So a grant of a folder covers sockets in the project, in the package
 //! and in pi's folders, and those at which the extension itself listens; any other needs a grant that names it, or a prompt.
 
-use super::case::Case;
-use super::servers::Place;
+use super::evaluation::Case;
+use super::listeners::Place;
 use std::path::Path;
 
 impl Case<'_> {

@@ -3,7 +3,7 @@
 use super::super::*;
 use super::{EFFECTS, FREE_CALLS, PERIOD_US, REFUSALS};
 use crate::gate::{Reason, Rule};
-use crate::loss::ExpectedLoss;
+use crate::risk::ExpectedLoss;
 use serde_json::json;
 
 struct Flood {

@@ -6,7 +6,7 @@
 
 use super::{Body, CallEnd, CallFacts, CallStart, ChainHead, Decided, EventBody, LONGEST_LINE, OpenCall, Record};
 use crate::connector::Profile;
-use crate::loss::ExpectedLoss;
+use crate::risk::ExpectedLoss;
 use pijs_protocol::ErrorCode;
 use pijs_protocol::canonical::string;
 use pijs_protocol::log::{LOG_SCHEMA, Level};

@@ -194,8 +194,7 @@ impl Link {
     /// Parses a line without its line feed. Checks its own hash but not its position.
     pub(super) fn read(line: &[u8]) -> Result<(LogEntry, Self), String> {
         const TAIL: usize = ",\"hash\":\"".len() + 64 + "\"}}}".len();
-        let entry: LogEntry =
-            serde_json::from_slice(line).map_err(|error| format!("is not a ledger line: {error}"))?;
+        let entry: LogEntry = serde_json::from_slice(line).map_err(|error| format!("is not a ledger line: {error}"))?;
         if entry.schema != LOG_SCHEMA {
             return Err(format!("is of the schema {:?}, not {LOG_SCHEMA}", entry.schema));
         }

@@ -39,7 +39,7 @@ use pijs_connectors::system::OsFileSystem;
 use pijs_durable::Disk;
 use pijs_environment::Ambient;
 use pijs_host::{Host, Quotes, ReadableState};
-use pijs_hostcall::book::Book;
+use pijs_hostcall::grant_store::Book;
 use pijs_hostcall::{Dispatcher, Ledger, LedgerOptions};
 use pijs_llm::provider::Provider;
 use pijs_packages::Discovery;

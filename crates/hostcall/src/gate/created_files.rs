@@ -18,7 +18,7 @@
 //! ([`Permit::reads`](super::Permit::reads)).
 
 use super::Reason;
-use super::case::Case;
+use super::evaluation::Case;
 use crate::derive::Access;
 use pijs_protocol::{ExtensionId, guard};
 use serde::{Deserialize, Serialize};

@@ -33,7 +33,7 @@ const LONGEST_WANTED: usize = 240;
 
 /// Returns whether a list of requests is short enough to be read.
 fn is_readable(wanted: &[CapabilityRequest]) -> bool {
-    let is_short = |request: &CapabilityRequest| crate::asked::words(request).chars().count() <= LONGEST_WANTED;
+    let is_short = |request: &CapabilityRequest| crate::requests::words(request).chars().count() <= LONGEST_WANTED;
     wanted.len() <= MOST_WANTED && wanted.iter().all(is_short)
 }
 
@@ -568,9 +568,7 @@ impl Gate {
             "http" if holds("read") => warnings.push("together with its read access, it can send files out".to_owned()),
             "exec" if holds("write") => warnings.push("together with its write access, it can run anything".to_owned()),
             "write" => warnings.push("files in the project can make programs run".to_owned()),
-            "eval" => {
-                warnings.push("the code is not part of the package; it can do what the extension can".to_owned())
-            }
+            "eval" => warnings.push("the code is not part of the package; it can do what the extension can".to_owned()),
             _ => {}
         }
         if let (true, Some(path)) = (matches!(capability, "http" | "exec"), self.secret_read(caller.extension())) {
@@ -597,7 +595,7 @@ impl Gate {
             what: words.to_owned(),
             subject: shown(&self.subject_in_words(&required.subject), SHOWN_SUBJECT),
             warnings,
-            package: wanted.iter().map(|request| shown(&crate::asked::words(request), LONGEST_WANTED)).collect(),
+            package: wanted.iter().map(|request| shown(&crate::requests::words(request), LONGEST_WANTED)).collect(),
             wanted,
             loss: decision.loss,
             can_be_kept: self.is_kept(caller, required, decision),
@@ -703,5 +701,5 @@ impl ExactScope {
 }
 
 #[cfg(test)]
-#[path = "asking_tests.rs"]
+#[path = "prompting_tests.rs"]
 mod tests;

@@ -3,11 +3,11 @@
 //! States: *open*, with any number of chunks, then *ended*. Of all events that can end it (the connector, the deadline, a
 //! cancellation, the end of the extension, the drop of its future) the first is recorded and answered; later ones have no effect.
 
+use crate::backpressure::{Held, Pile, Turn};
 use crate::completion_order::{InOrder, Release};
 use crate::connector::{BoxFuture, Caller, CancelToken, ChunkSink, Connector, Output, Request, cancelled};
 use crate::ledger::{CallEnd, CallFacts, Ledger};
 use crate::quota::Quotas;
-use crate::untaken::{Held, Pile, Turn};
 use pijs_environment::Timer;
 use pijs_protocol::{CallId, Chunk, ErrorCode, HostResult, HostcallError};
 use std::io::{self, ErrorKind};
@@ -261,7 +261,8 @@ impl Drop for EndOnDrop {
 /// Returns the error of a call that could not be recorded. A full disk is a resource limit, which strict mode enforces; any other
 /// failure is a system error.
 pub(crate) fn unrecorded(error: &io::Error) -> HostcallError {
-    let message = format!("the ledger cannot be written ({error}), and strict mode refuses calls that cannot be recorded");
+    let message =
+        format!("the ledger cannot be written ({error}), and strict mode refuses calls that cannot be recorded");
     match error.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => HostcallError::denied("policy", message),
         _ => HostcallError::io("EIO", "write", message),

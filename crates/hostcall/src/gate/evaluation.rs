@@ -1,12 +1,12 @@
 //! Evaluates one call against the rules of the gate.
 
-use super::servers::Place;
+use super::listeners::Place;
 use super::{Authority, CompiledGrant, Decision, Inner, Never, Reason, Rule};
 use crate::connector::Profile;
 use crate::derive::{Access, Given, PathUse, Required, Subject};
-use crate::loss::ExpectedLoss;
 use crate::places::{Protection, normal};
 use crate::policy::Mode;
+use crate::risk::ExpectedLoss;
 use crate::scope::{Command, CompiledScope};
 use crate::variables::{Effect, Variable};
 use crate::vocabulary::{FREE, is_free_variable};

@@ -9,8 +9,8 @@
 //!   "answers": [{"capability": "exec", "scope": {"commands": ["ls"]}, "allowed": true, "by": "install", "at": ".."}]}}}
 //! ```
 
-use crate::asked::{digest, widening};
 use crate::policy::Grant;
+use crate::requests::{digest, widening};
 use pijs_protocol::artifact::Offers;
 use pijs_protocol::manifest::{CAPABILITY_SCHEMA, CapabilityManifest, CapabilityRequest, Scope};
 use pijs_protocol::registration::ToolSpec;
@@ -265,7 +265,7 @@ impl Record {
 /// Returns whether permanent denials cover a request: its whole capability, or each of its scope entries.
 pub fn refuses(never: &[Grant], request: &CapabilityRequest) -> bool {
     let of_it = || never.iter().filter(|refused| refused.capability == request.capability);
-    let places = crate::asked::as_grants(request);
+    let places = crate::requests::as_grants(request);
     of_it().any(|refused| refused.scope.is_none())
         || (!places.is_empty() && places.iter().all(|place| of_it().any(|refused| refused.id == *place)))
 }
@@ -322,7 +322,7 @@ fn take_place(answer: &mut Answered, place: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::asked::parse_declared;
+    use crate::requests::parse_declared;
     use serde_json::json;
 
     fn asks(value: serde_json::Value) -> CapabilityManifest {

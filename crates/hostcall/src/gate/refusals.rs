@@ -4,12 +4,12 @@
 //! and matches a failure to the newest refusal whose message it contains. The suggested grant covers the refused subject only, in
 //! the form of `pi ext grants allow`. For a permanent denial the suggestion is to revoke it.
 
-use super::asking::ExactScope;
+use super::prompting::ExactScope;
 use super::{Gate, Never, Permit, Reason};
-use crate::asked::{allow_command, revoke_command};
 use crate::connector::{Caller, During, Profile};
 use crate::derive::{Access, Required, Subject};
 use crate::prompt::shown;
+use crate::requests::{allow_command, revoke_command};
 use crate::vocabulary::is_free_variable;
 use pijs_protocol::manifest::Scope;
 use pijs_protocol::{ExtensionId, HostcallError};
@@ -129,7 +129,7 @@ impl Gate {
     pub fn nevers(&self, caller: &Caller, required: &Required<'_>) -> Vec<String> {
         let authority = self.authority(&caller.profile);
         let case =
-            super::case::Case { inner: &self.inner, profile: &caller.profile, authority: &authority, method: "" };
+            super::evaluation::Case { inner: &self.inner, profile: &caller.profile, authority: &authority, method: "" };
         let mut nevers = case.nevers(required).unwrap_or_default();
         let is_it = |never: &&Never| never.scope.is_none() && never.capability.as_str() == required.capability;
         nevers.extend(authority.never.iter().filter(is_it));
@@ -163,7 +163,7 @@ impl Gate {
     /// Returns the missing scopes of a call, each path by itself.
     pub(super) fn missing_scopes(&self, profile: &Profile, required: &Required<'_>) -> Vec<(&'static str, ExactScope)> {
         let authority = self.authority(profile);
-        let case = super::case::Case { inner: &self.inner, profile, authority: &authority, method: "" };
+        let case = super::evaluation::Case { inner: &self.inner, profile, authority: &authority, method: "" };
         let mut missing = Vec::new();
         for (capability, scope) in self.exact_scopes(required) {
             let access = if capability == "write" { Access::Write } else { Access::Read };

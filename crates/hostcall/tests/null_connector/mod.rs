@@ -3,9 +3,9 @@
 use pijs_hostcall::connector::{BoxFuture, ChunkSink, Connector, Output, Request};
 use pijs_protocol::HostcallError;
 
-pub(crate) struct Nothing;
+pub(crate) struct NullConnector;
 
-impl Connector for Nothing {
+impl Connector for NullConnector {
     fn call(&self, _: Request, _: ChunkSink) -> BoxFuture<'static, Result<Output, HostcallError>> {
         Box::pin(std::future::ready(Ok(Output::empty())))
     }
