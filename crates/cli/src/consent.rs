@@ -11,9 +11,9 @@
 use crate::output::{clean, stderr};
 use crate::packages::Outlook;
 use crate::terminal::Terminal;
-use pijs_hostcall::requests::{allow_command, as_grants, combinations, widening, words};
-use pijs_hostcall::grant_store::{Answered, Book, By, Record, Standing};
+use pijs_hostcall::grant_store::{AnswerValidity, By, GrantStore, PackageRecord, StoredAnswer};
 use pijs_hostcall::prompt::shown;
+use pijs_hostcall::requests::{allow_command, as_grants, combinations, describe, widening};
 use pijs_hostcall::vocabulary::MODEL_FACING;
 use pijs_hostcall::{Grant, Mode, Signal};
 use pijs_protocol::artifact::Offers;
@@ -80,7 +80,7 @@ struct Open {
 /// `replaces` says that another version of it is in place, which is better off with its grants than this one without any; `outlook`
 /// is what it is going to do with all that it asks for. Returns a decision for each realm.
 pub(crate) fn decide(
-    book: &Book,
+    book: &GrantStore,
     applicants: &[&Applicant],
     who: &Who<'_>,
     mode: Mode,
@@ -90,7 +90,7 @@ pub(crate) fn decide(
     let open: Vec<Open> =
         applicants.iter().map(|applicant| question(book, applicant, who, replaces, &mut lost_ones)).collect();
     if !lost_ones.is_empty() {
-        return Err(Refused::Widened(lost_ones.iter().map(words).collect()));
+        return Err(Refused::Widened(lost_ones.iter().map(describe).collect()));
     }
     let answer = match who {
         Who::Person(terminal) if open.iter().any(|open| !open.more.is_empty()) => {
@@ -103,7 +103,7 @@ pub(crate) fn decide(
 
 /// Returns the open question about one realm. Requests that an update would lose go to `lost_ones`.
 fn question(
-    book: &Book,
+    book: &GrantStore,
     applicant: &Applicant,
     who: &Who<'_>,
     replaces: bool,
@@ -153,13 +153,13 @@ fn decided(open: Open, who: &Who<'_>, mode: Mode, answer: Option<&[CapabilityReq
 }
 
 /// Returns the requests of a package that it does not hold; one that was answered *never* is left out.
-fn not_granted(record: &Record, asked: &CapabilityManifest) -> Vec<CapabilityRequest> {
+fn not_granted(record: &PackageRecord, asked: &CapabilityManifest) -> Vec<CapabilityRequest> {
     let held = CapabilityManifest { capabilities: held_requests(record), ..record.manifest() };
     widening(&held, asked).into_iter().filter(|request| !record.refuses(request)).collect()
 }
 
 /// Returns the grants of a record, one request for each capability.
-fn held_requests(record: &Record) -> Vec<CapabilityRequest> {
+fn held_requests(record: &PackageRecord) -> Vec<CapabilityRequest> {
     let mut held: Vec<CapabilityRequest> = Vec::new();
     for Grant { capability, methods, scope, .. } in record.grants() {
         match held.iter_mut().find(|known| known.capability == capability && known.methods == methods) {
@@ -185,15 +185,15 @@ fn both(one: Option<Scope>, other: Option<Scope>) -> Option<Scope> {
 
 /// Whether a record is about other code. A project's lock file names whatever code it likes; with the registry's word for
 /// it, an update asks for the difference.
-fn is_other(record: &Record, applicant: &Applicant) -> bool {
+fn is_other(record: &PackageRecord, applicant: &Applicant) -> bool {
     let is_projects = applicant.key != applicant.id;
-    is_projects && record.standing(applicant.present()) != Standing::Holds
+    is_projects && record.standing(applicant.present()) != AnswerValidity::Holds
 }
 
 /// What an update would run without when nobody can be asked about it.
-fn lost(record: &Record, applicant: &Applicant) -> Vec<CapabilityRequest> {
+fn lost(record: &PackageRecord, applicant: &Applicant) -> Vec<CapabilityRequest> {
     let more = widening(&record.manifest(), &applicant.asked);
-    let by_user = |answer: &Answered| answer.allowed && answer.by != By::Unattended;
+    let by_user = |answer: &StoredAnswer| answer.allowed && answer.by != By::Unattended;
     if more.is_empty() && is_other(record, applicant) && record.answers.iter().any(by_user) {
         // Of a project's package all answers go.
         return applicant.asked.capabilities.clone();
@@ -210,15 +210,15 @@ impl Decision {
         let present = applicant.present();
         let record = file.change(|book| {
             let Some((chosen, by)) = &chosen else { return None };
-            let record = book.packages.entry(applicant.key.clone()).or_insert_with(|| Record::new(present));
+            let record = book.packages.entry(applicant.key.clone()).or_insert_with(|| PackageRecord::new(present));
             if is_other(record, applicant) {
-                *record = Record::new(present);
+                *record = PackageRecord::new(present);
             }
             record.bind(present);
             record.brings = Some(applicant.offers.clone());
             for request in chosen {
                 let Grant { capability, methods, scope, .. } = Grant::accepting("", request);
-                record.answer(Answered { capability, methods, scope, allowed: true, by: *by, at: at.clone() });
+                record.answer(StoredAnswer { capability, methods, scope, allowed: true, by: *by, at: at.clone() });
             }
             Some(record.clone())
         })?;
@@ -233,7 +233,7 @@ impl Decision {
         let missing = missing.cloned().collect();
         if record.is_none() {
             stderr(&format!("{} asks for more than it was granted:", clean(&applicant.id)));
-            more.iter().for_each(|request| stderr(&format!("  + {}", words(request))));
+            more.iter().for_each(|request| stderr(&format!("  + {}", describe(request))));
             stderr("  until somebody answers, it has nothing that needs asking");
         }
         Ok(Consent { granted, missing, brought, has_seen })
@@ -305,7 +305,7 @@ fn listed(names: &[&str]) -> String {
 }
 
 /// Tools that another package brings, too. One of them answers, and the model cannot tell which.
-fn also_brought(book: &Book, offers: &Offers) -> Vec<String> {
+fn also_brought(book: &GrantStore, offers: &Offers) -> Vec<String> {
     let others = book.packages.iter().filter_map(|(id, record)| Some((id, record.brings.as_ref()?)));
     let shared = others.flat_map(|(id, known)| {
         let names = offers.tools.keys().filter(|name| known.tools.contains_key(*name));
@@ -328,7 +328,7 @@ pub(crate) fn explain_missing(applicant: &Applicant, consent: &Consent, install:
         return;
     }
     stderr("not granted:");
-    consent.missing.iter().for_each(|request| stderr(&format!("  - {}", words(request))));
+    consent.missing.iter().for_each(|request| stderr(&format!("  - {}", describe(request))));
     let grants: Vec<String> = consent.missing.iter().flat_map(as_grants).collect();
     if grants.is_empty() {
         return;
@@ -361,7 +361,7 @@ fn by_person(
     let mut text =
         if is_update { format!("\n{who} asks for more than it was granted:\n") } else { format!("\n{who} asks to\n") };
     for request in &more {
-        text.push_str(&format!("  {} {}\n", if is_update { "+" } else { "-" }, words(request)));
+        text.push_str(&format!("  {} {}\n", if is_update { "+" } else { "-" }, describe(request)));
     }
     open.iter().flat_map(|open| &open.brought).for_each(|line| text.push_str(&format!("  {line}\n")));
     let all: Vec<CapabilityRequest> =
@@ -386,7 +386,7 @@ fn by_person(
             Some("" | "n" | "no") => return Some(Vec::new()),
             Some("c" | "choose") => {
                 let is_yes = |request: &&CapabilityRequest| {
-                    let answer = terminal.answer(&format!("  {}? [y/N]: ", words(request)));
+                    let answer = terminal.answer(&format!("  {}? [y/N]: ", describe(request)));
                     matches!(answer.as_deref(), Some("y" | "yes"))
                 };
                 return Some(more.iter().filter(is_yes).cloned().collect());

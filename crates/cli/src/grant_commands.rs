@@ -5,9 +5,9 @@ use crate::output::{clean, stderr, stdout};
 use crate::packages::{find_package, shown_name};
 use pijs_environment::SystemTimer;
 use pijs_extc::FileAccess;
-use pijs_hostcall::requests::{as_grants, revoke_command, words};
-use pijs_hostcall::grant_store::{Answered, Book, By, Record, Standing};
 use pijs_hostcall::gate::{Judgement, Rule};
+use pijs_hostcall::grant_store::{AnswerValidity, By, GrantStore, PackageRecord, StoredAnswer};
+use pijs_hostcall::requests::{as_grants, describe, revoke_command};
 use pijs_hostcall::vocabulary::CAPABILITIES;
 use pijs_hostcall::{Caller, Decision, Gate, Grant, Profile, Required, Subject, derive};
 use pijs_packages::PackageEntry;
@@ -57,7 +57,7 @@ fn list(environment: &Environment, file: &GrantFile, which: Option<&str>, as_jso
         }
         for answer in &record.answers {
             let verb = if answer.allowed { "may" } else { "never" };
-            let line = format!("  {verb} {}  ({}, {})", words(&request_of(answer)), answer.by.words(), answer.at);
+            let line = format!("  {verb} {}  ({}, {})", describe(&request_of(answer)), answer.by.words(), answer.at);
             stdout(&clean(&line));
         }
     }
@@ -73,7 +73,7 @@ fn names_of_paths(environment: &Environment) -> BTreeMap<String, String> {
 
 const HOW: &str = "pi ext grants lists what is recorded, pi ext list what would be loaded";
 
-fn request_of(answer: &Answered) -> CapabilityRequest {
+fn request_of(answer: &StoredAnswer) -> CapabilityRequest {
     CapabilityRequest {
         capability: answer.capability.clone(),
         methods: answer.methods.clone(),
@@ -123,8 +123,8 @@ fn answer(environment: &Environment, file: &GrantFile, which: &str, texts: &[Str
     let at = file.now();
     let present = applicant.present();
     let dropped = file.change(|book| {
-        let record = book.packages.entry(applicant.key.clone()).or_insert_with(|| Record::new(present));
-        let dropped = if record.standing(present) == Standing::Holds || applicant.present().local {
+        let record = book.packages.entry(applicant.key.clone()).or_insert_with(|| PackageRecord::new(present));
+        let dropped = if record.standing(present) == AnswerValidity::Holds || applicant.present().local {
             0
         } else {
             // The answers were about other code; the person decides anew about what is there.
@@ -133,7 +133,7 @@ fn answer(environment: &Environment, file: &GrantFile, which: &str, texts: &[Str
         record.bind(present);
         for grant in &grants {
             let (capability, methods, scope) = (grant.capability.clone(), grant.methods.clone(), grant.scope.clone());
-            record.answer(Answered { capability, methods, scope, allowed, by: By::Command, at: at.clone() });
+            record.answer(StoredAnswer { capability, methods, scope, allowed, by: By::Command, at: at.clone() });
         }
         dropped
     })?;
@@ -143,7 +143,7 @@ fn answer(environment: &Environment, file: &GrantFile, which: &str, texts: &[Str
     for Grant { capability, methods, scope, .. } in grants {
         let request = CapabilityRequest { capability, methods, scope };
         let verb = if allowed { "may now" } else { "may never" };
-        stderr(&clean(&format!("{} {verb} {}", shown_name(&found), words(&request))));
+        stderr(&clean(&format!("{} {verb} {}", shown_name(&found), describe(&request))));
     }
     Ok(())
 }
@@ -152,7 +152,7 @@ fn answer(environment: &Environment, file: &GrantFile, which: &str, texts: &[Str
 fn answer_about_server(
     file: &GrantFile,
     which: &str,
-    (key, empty): (String, Record),
+    (key, empty): (String, PackageRecord),
     (grants, allowed): (Vec<Grant>, bool),
 ) -> Result<()> {
     let at = file.now();
@@ -162,18 +162,18 @@ fn answer_about_server(
             *record = empty;
         }
         for Grant { capability, methods, scope, .. } in grants.clone() {
-            record.answer(Answered { capability, methods, scope, allowed, by: By::Command, at: at.clone() });
+            record.answer(StoredAnswer { capability, methods, scope, allowed, by: By::Command, at: at.clone() });
         }
     })?;
     for Grant { capability, methods, scope, .. } in grants {
         let verb = if allowed { "may now" } else { "may never" };
-        stderr(&clean(&format!("{which} {verb} {}", words(&CapabilityRequest { capability, methods, scope }))));
+        stderr(&clean(&format!("{which} {verb} {}", describe(&CapabilityRequest { capability, methods, scope }))));
     }
     Ok(())
 }
 
 /// The source that a user means: as it is recorded, by its name, or by what discovery finds.
-fn key_of(environment: &Environment, book: &Book, which: &str) -> Option<String> {
+fn key_of(environment: &Environment, book: &GrantStore, which: &str) -> Option<String> {
     let found = find_package(environment, which).ok();
     let loaded = found.map(|found| grant_key(&environment.dirs, found.id.as_str(), found.installed));
     let mut named: Vec<String> = loaded.into_iter().chain([which.to_owned(), format!("npm:{which}")]).collect();
@@ -231,7 +231,7 @@ pub(crate) fn explain(environment: &Environment, args: &ExplainArgs) -> Result<(
             let name = request.capability.as_str();
             if let Some((name, _)) = CAPABILITIES.iter().find(|(known, _)| *known == name) {
                 let never = gate.nevers(&caller, &Required::new(name, Subject::None));
-                decisions.push((words(request), gate.holds(&caller, name), never));
+                decisions.push((describe(request), gate.holds(&caller, name), never));
             }
         }
     } else {
@@ -281,7 +281,7 @@ pub(crate) fn explain(environment: &Environment, args: &ExplainArgs) -> Result<(
     if args.what.is_empty() {
         for refused in held.never.iter().filter(|refused| refused.scope.is_some()) {
             let Grant { id, capability, methods, scope, .. } = refused.clone();
-            stdout(&clean(&format!("  denied   {}", words(&CapabilityRequest { capability, methods, scope }))));
+            stdout(&clean(&format!("  denied   {}", describe(&CapabilityRequest { capability, methods, scope }))));
             explain_never(record, &applicant.id, &[id]);
         }
     }
@@ -304,11 +304,11 @@ pub(crate) fn explain(environment: &Environment, args: &ExplainArgs) -> Result<(
 }
 
 /// Says that the user answered *never*, when, and how the answer is taken back.
-fn explain_never(record: Option<&Record>, extension: &str, never: &[String]) {
+fn explain_never(record: Option<&PackageRecord>, extension: &str, never: &[String]) {
     if never.is_empty() {
         return;
     }
-    let is_it = |answer: &&Answered| {
+    let is_it = |answer: &&StoredAnswer| {
         let texts = as_grants(&request_of(answer));
         !answer.allowed && texts.iter().any(|text| never.contains(text))
     };
@@ -319,7 +319,7 @@ fn explain_never(record: Option<&Record>, extension: &str, never: &[String]) {
 }
 
 /// Who gave a grant of the record, and when.
-fn given(record: Option<&Record>, grant: &str) -> String {
+fn given(record: Option<&PackageRecord>, grant: &str) -> String {
     let index = grant.strip_prefix("grants:").and_then(|rest| rest.split(':').next()?.parse::<usize>().ok());
     match index.and_then(|index| record?.answers.get(index)) {
         Some(answer) => format!(" ({}, {})", answer.by.words(), answer.at),

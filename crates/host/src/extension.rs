@@ -24,7 +24,7 @@ use crate::package::Package;
 use crate::patience::{Listening, LoadWaiter, Lull, Waiter};
 use crate::registry::Registry;
 use crate::restart::{End, Ends, Sequel};
-use pijs_hostcall::{Caller, During, Held};
+use pijs_hostcall::{Caller, During, ResultPermit};
 use pijs_protocol::manifest::CapabilityManifest;
 use pijs_protocol::message::{CallbackResult, ErrorReport, EventResult, Message, SlashResult, ToolResult};
 use pijs_protocol::{EntryIndex, EventId, StreamDelta, StreamSource, Termination, guard};
@@ -47,7 +47,7 @@ pub(crate) enum Arrival {
         /// The answer.
         message: Box<Message>,
         /// Ends with the arrival.
-        _held: Held,
+        _held: ResultPermit,
     },
     /// What another extension emitted, counted until it is run.
     Emission {

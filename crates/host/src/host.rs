@@ -30,7 +30,7 @@ use crate::signal::{Signal, WeakSignal};
 use crate::state::ReadableState;
 use pijs_artifact::Verified;
 use pijs_environment::Timer;
-use pijs_hostcall::{Dispatcher, Held};
+use pijs_hostcall::{Dispatcher, ResultPermit};
 use pijs_node_compat::events::STREAM_TEXT;
 use pijs_protocol::message::{BusEvent, ErrorReport, Message};
 use pijs_protocol::registration::Registration;
@@ -154,7 +154,7 @@ struct Completion {
     generation: u32,
     result: HostResult,
     /// Until the realm has it.
-    held: Held,
+    held: ResultPermit,
 }
 
 /// One counter per kind of id.

@@ -17,159 +17,159 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 /// Concurrent file operations of one extension, twice as many as in Node. Their data is in memory at the same time, and they
 /// share the threads with all other work.
-const SIDE_BY_SIDE: usize = 8;
+const MAX_FILE_OPS: usize = 8;
 
 /// Undelivered results at which streams pause. A realm takes so many in a few milliseconds.
-const PIECES: usize = 128;
+const STREAM_RESULTS: usize = 128;
 
 /// Bytes that a result takes besides its content.
-const RESULT: usize = 512;
+const RESULT_OVERHEAD: usize = 512;
 
 /// The undelivered results of all extensions.
 #[derive(Default)]
-pub(crate) struct Untaken {
-    by_extension: Mutex<BTreeMap<ExtensionId, Arc<Pile>>>,
+pub(crate) struct Backpressure {
+    by_extension: Mutex<BTreeMap<ExtensionId, Arc<UndeliveredResults>>>,
 }
 
 /// The undelivered results of one extension.
-pub(crate) struct Pile {
+pub(crate) struct UndeliveredResults {
     bytes: AtomicUsize,
     results: AtomicUsize,
     /// Number of waiting calls and streams.
     waiting: AtomicUsize,
-    eased: Notify,
+    until_below: Notify,
     /// Limits concurrent file operations.
-    turns: Arc<Semaphore>,
+    file_ops: Arc<Semaphore>,
 }
 
-impl Default for Pile {
+impl Default for UndeliveredResults {
     fn default() -> Self {
-        let turns = Arc::new(Semaphore::new(SIDE_BY_SIDE));
+        let file_ops = Arc::new(Semaphore::new(MAX_FILE_OPS));
         let [bytes, results, waiting] = [0; 3].map(AtomicUsize::new);
-        Self { bytes, results, waiting, eased: Notify::new(), turns }
+        Self { bytes, results, waiting, until_below: Notify::new(), file_ops }
     }
 }
 
 /// Accounts for one undelivered result; dropping it marks the result as delivered, or its realm as ended.
-pub struct Held {
-    pile: Arc<Pile>,
+pub struct ResultPermit {
+    undelivered: Arc<UndeliveredResults>,
     bytes: usize,
 }
 
-impl Drop for Held {
+impl Drop for ResultPermit {
     fn drop(&mut self) {
-        let Pile { bytes, results, waiting, eased, .. } = &*self.pile;
-        // SeqCst with the loads in `eased`: a waiter registers before it reads, so it either sees the lower value or is woken.
+        let UndeliveredResults { bytes, results, waiting, until_below, .. } = &*self.undelivered;
+        // SeqCst with the loads in `until_below`: a waiter registers before it reads, so it either sees the lower value or is woken.
         bytes.fetch_sub(self.bytes, Ordering::SeqCst);
         results.fetch_sub(1, Ordering::SeqCst);
         if waiting.load(Ordering::SeqCst) > 0 {
-            eased.notify_waiters();
+            until_below.notify_waiters();
         }
     }
 }
 
 /// Registers a waiter.
-struct Waits<'a>(&'a AtomicUsize);
+struct WaiterGuard<'a>(&'a AtomicUsize);
 
-impl<'a> Waits<'a> {
+impl<'a> WaiterGuard<'a> {
     fn of(waiting: &'a AtomicUsize) -> Self {
         waiting.fetch_add(1, Ordering::SeqCst);
         Self(waiting)
     }
 }
 
-impl Drop for Waits<'_> {
+impl Drop for WaiterGuard<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
 /// Permission for a call to begin, held until its result.
-pub(crate) struct Turn {
-    _of_few: Option<OwnedSemaphorePermit>,
+pub(crate) struct CallSlot {
+    _file_op: Option<OwnedSemaphorePermit>,
 }
 
-impl Untaken {
+impl Backpressure {
     /// Returns the undelivered results of an extension.
-    pub(crate) fn of(&self, extension: &ExtensionId) -> Arc<Pile> {
+    pub(crate) fn of(&self, extension: &ExtensionId) -> Arc<UndeliveredResults> {
         let mut all = self.by_extension.lock().unwrap_or_else(PoisonError::into_inner);
         match all.get(extension) {
-            Some(pile) => Arc::clone(pile),
+            Some(undelivered) => Arc::clone(undelivered),
             None => Arc::clone(all.entry(extension.clone()).or_default()),
         }
     }
 }
 
-impl Pile {
+impl UndeliveredResults {
     /// Accounts for a result.
-    pub(crate) fn hold(self: &Arc<Self>, result: &HostResult) -> Held {
-        let bytes = result.bytes.iter().map(Vec::len).sum::<usize>() + weight(&result.output) + RESULT;
+    pub(crate) fn permit(self: &Arc<Self>, result: &HostResult) -> ResultPermit {
+        let bytes = result.bytes.iter().map(Vec::len).sum::<usize>() + weight(&result.output) + RESULT_OVERHEAD;
         self.bytes.fetch_add(bytes, Ordering::AcqRel);
         self.results.fetch_add(1, Ordering::AcqRel);
-        Held { pile: Arc::clone(self), bytes }
+        ResultPermit { undelivered: Arc::clone(self), bytes }
     }
 
     /// Returns the permission for a call if it need not wait.
-    pub(crate) fn turn_now(&self, call: &HostCall, limit: usize) -> Option<Turn> {
-        if !self.is_little(limit, usize::MAX) {
+    pub(crate) fn try_slot(&self, call: &HostCall, limit: usize) -> Option<CallSlot> {
+        if !self.is_below(limit, usize::MAX) {
             return None;
         }
-        let of_few = match is_one_of_few(call) {
-            true => Some(Arc::clone(&self.turns).try_acquire_owned().ok()?),
+        let file_op = match is_limited(call) {
+            true => Some(Arc::clone(&self.file_ops).try_acquire_owned().ok()?),
             false => None,
         };
-        Some(Turn { _of_few: of_few })
+        Some(CallSlot { _file_op: file_op })
     }
 
     /// Waits until a call may begin, or until it is cancelled.
-    pub(crate) async fn turn(&self, call: &HostCall, limit: usize, cancel: &CancelToken) -> Turn {
-        let of_few = match is_one_of_few(call) {
+    pub(crate) async fn slot(&self, call: &HostCall, limit: usize, cancel: &CancelToken) -> CallSlot {
+        let file_op = match is_limited(call) {
             true => tokio::select! {
                 () = cancel.cancelled() => None,
                 // The semaphore is never closed.
-                turn = Arc::clone(&self.turns).acquire_owned() => turn.ok(),
+                slot = Arc::clone(&self.file_ops).acquire_owned() => slot.ok(),
             },
             false => None,
         };
-        self.eased(limit, usize::MAX, cancel).await;
-        Turn { _of_few: of_few }
+        self.until_below(limit, usize::MAX, cancel).await;
+        CallSlot { _file_op: file_op }
     }
 
     /// Waits until a stream may continue, or until it is cancelled.
-    pub(crate) async fn streams(&self, limit: usize, cancel: &CancelToken) {
+    pub(crate) async fn until_stream_continues(&self, limit: usize, cancel: &CancelToken) {
         if guard!(QuotaStreams) {
-            self.eased(limit, PIECES, cancel).await;
+            self.until_below(limit, STREAM_RESULTS, cancel).await;
         }
     }
 
-    async fn eased(&self, bytes: usize, results: usize, cancel: &CancelToken) {
-        if self.is_little(bytes, results) {
+    async fn until_below(&self, bytes: usize, results: usize, cancel: &CancelToken) {
+        if self.is_below(bytes, results) {
             return;
         }
-        let _waits = Waits::of(&self.waiting);
+        let _waits = WaiterGuard::of(&self.waiting);
         loop {
-            let eased = self.eased.notified();
-            tokio::pin!(eased);
+            let until_below = self.until_below.notified();
+            tokio::pin!(until_below);
             // Enabled before the check, so that no notification between check and wait is lost.
-            eased.as_mut().enable();
-            if self.is_little(bytes, results) {
+            until_below.as_mut().enable();
+            if self.is_below(bytes, results) {
                 return;
             }
             tokio::select! {
                 () = cancel.cancelled() => return,
-                () = eased => {}
+                () = until_below => {}
             }
         }
     }
 
-    fn is_little(&self, bytes: usize, results: usize) -> bool {
+    fn is_below(&self, bytes: usize, results: usize) -> bool {
         self.bytes.load(Ordering::SeqCst) < bytes && self.results.load(Ordering::SeqCst) < results
             || !guard!(QuotaUndelivered)
     }
 }
 
 /// Returns whether a call counts toward the limit of concurrent file operations.
-fn is_one_of_few(call: &HostCall) -> bool {
+fn is_limited(call: &HostCall) -> bool {
     call.method == "fs" && member(&call.params, "op").is_none_or(|op| op != "watch") && guard!(QuotaUndelivered)
 }
 
@@ -192,15 +192,15 @@ mod tests {
     use std::task::{Context, Waker};
 
     #[test]
-    fn who_has_not_taken_enough_waits_and_nobody_else_does() {
-        let untaken = Untaken::default();
-        let [one, two] = ["path:/one", "path:/two"].map(|name| untaken.of(&name.into()));
+    fn calls_wait_for_the_realm_of_their_own_extension() {
+        let undelivered = Backpressure::default();
+        let [one, two] = ["path:/one", "path:/two"].map(|name| undelivered.of(&name.into()));
         let (go_on, stop) = (CancelToken::new(), CancelToken::new());
-        let held = one.hold(&HostResult::ok("c".into(), json!({ "text": "y".repeat(100) })));
-        assert!(is_ready(&mut pin!(one.eased(1000, 2, &go_on))));
-        assert!(is_ready(&mut pin!(two.eased(1, 1, &go_on))));
-        let mut waits = pin!(one.eased(100, 2, &go_on));
-        let mut stopped = pin!(one.eased(100, 2, &stop));
+        let held = one.permit(&HostResult::ok("c".into(), json!({ "text": "y".repeat(100) })));
+        assert!(is_ready(&mut pin!(one.until_below(1000, 2, &go_on))));
+        assert!(is_ready(&mut pin!(two.until_below(1, 1, &go_on))));
+        let mut waits = pin!(one.until_below(100, 2, &go_on));
+        let mut stopped = pin!(one.until_below(100, 2, &stop));
         assert!(!is_ready(&mut waits) && !is_ready(&mut stopped));
         stop.cancel();
         assert!(!is_ready(&mut waits) && is_ready(&mut stopped));
@@ -209,13 +209,14 @@ mod tests {
     }
 
     #[test]
-    fn many_small_pieces_hold_up_streams_and_no_calls() {
-        let untaken = Untaken::default();
-        let (one, go_on) = (untaken.of(&"path:/one".into()), CancelToken::new());
-        let mut held: Vec<Held> = (0..PIECES).map(|_| one.hold(&HostResult::ok("c".into(), json!({})))).collect();
-        let mut stream = pin!(one.streams(1 << 20, &go_on));
+    fn many_small_results_pause_streams_but_not_calls() {
+        let undelivered = Backpressure::default();
+        let (one, go_on) = (undelivered.of(&"path:/one".into()), CancelToken::new());
+        let mut held: Vec<ResultPermit> =
+            (0..STREAM_RESULTS).map(|_| one.permit(&HostResult::ok("c".into(), json!({})))).collect();
+        let mut stream = pin!(one.until_stream_continues(1 << 20, &go_on));
         assert!(!is_ready(&mut stream));
-        assert!(is_ready(&mut pin!(one.eased(1 << 20, usize::MAX, &go_on))));
+        assert!(is_ready(&mut pin!(one.until_below(1 << 20, usize::MAX, &go_on))));
         held.pop();
         assert!(is_ready(&mut stream));
     }

@@ -9,7 +9,7 @@
 //! cancelled call ends at once and releases its successor.
 
 use crate::connector::Output;
-use crate::in_flight::Contained;
+use crate::in_flight::CatchPanic;
 use pijs_protocol::{ExtensionId, HostcallError};
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -49,13 +49,13 @@ impl CompletionOrder {
 
 /// A running connector whose outcome is withheld until the call before has ended.
 pub(crate) struct InOrder {
-    work: Contained,
+    work: CatchPanic,
     predecessor: Option<Predecessor>,
     outcome: Option<Result<Output, HostcallError>>,
 }
 
 impl InOrder {
-    pub(crate) fn new(work: Contained, predecessor: Option<Predecessor>) -> Self {
+    pub(crate) fn new(work: CatchPanic, predecessor: Option<Predecessor>) -> Self {
         Self { work, predecessor, outcome: None }
     }
 

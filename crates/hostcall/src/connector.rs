@@ -5,7 +5,7 @@
 //! [`Request::permit`] about the result.
 
 use crate::gate::{Decision, Permit};
-use crate::in_flight::Flight;
+use crate::in_flight::InFlightCall;
 use crate::places::normal;
 pub use pijs_protocol::hostcall::bytes_index;
 use pijs_protocol::{CallId, ErrorCode, ExtensionId, HostcallError, Method, guard};
@@ -275,19 +275,19 @@ pub enum Behind {
 /// Sends the chunks of a streaming answer, numbered.
 #[derive(Clone)]
 pub struct ChunkSink {
-    pub(crate) flight: Arc<Flight>,
+    pub(crate) in_flight_call: Arc<InFlightCall>,
 }
 
 impl ChunkSink {
     /// Sends one chunk. Fails when the call has ended or its result quota is used up; the connector stops then.
     pub fn send(&self, chunk: Output) -> Result<(), HostcallError> {
-        self.flight.chunk(chunk)
+        self.in_flight_call.chunk(chunk)
     }
 
     /// Waits until the realm has taken enough earlier results that there is room for another. A connector that reads from an
     /// unbounded source waits before each chunk, which leaves unread data with the sender.
     pub async fn ready(&self) {
-        self.flight.ready().await;
+        self.in_flight_call.ready().await;
     }
 }
 

@@ -4,7 +4,7 @@
 //! [`crate::vocabulary`] and borrows from the parameters, so the gate decides about the same value that the connector gets. A
 //! tool is derived by its exact name: ` bash` or `Bash` is an unknown tool, which needs the capability `tool`.
 
-use crate::variables::{Effect, Variable};
+use crate::variables::{Variable, VariableEffect};
 use crate::vocabulary::{
     EXEC_OPS_ON_A_PROGRAM, EXEC_OPS_THAT_TELL, FS_OPS, FsNeeds, HTTP_OPS_ON_A_REQUEST, MCP_OPS,
     NET_OPS_ON_A_CONNECTION, RUMMY_DB_OPS, SESSION_OPS, SQLITE_OPS_ON_A_DATABASE, UI_OPS,
@@ -56,7 +56,7 @@ pub enum Subject<'a> {
         /// Working folder.
         cwd: Option<&'a str>,
         /// Environment and input.
-        given: Given<'a>,
+        given: ProgramContext<'a>,
     },
     /// A network host.
     Host {
@@ -91,7 +91,7 @@ pub enum Subject<'a> {
 
 /// The environment and the input of a program.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Given<'a> {
+pub struct ProgramContext<'a> {
     /// Variables, sorted by name.
     pub variables: Vec<Variable<'a>>,
     /// Whether the environment is the extension's own rather than made for this program; variables that no grant permits are then
@@ -101,11 +101,11 @@ pub struct Given<'a> {
     pub input: Input,
 }
 
-impl Given<'_> {
+impl ProgramContext<'_> {
     /// Returns the variables that change the program's behaviour and are part of the prompt.
     pub fn asked(&self) -> impl Iterator<Item = &Variable<'_>> {
         let is_asked =
-            |variable: &&Variable<'_>| variable.effect != Effect::Harmless && !self.can_be_left_out(variable);
+            |variable: &&Variable<'_>| variable.effect != VariableEffect::Harmless && !self.can_be_left_out(variable);
         self.variables.iter().filter(is_asked)
     }
 
@@ -570,7 +570,11 @@ fn program(params: &Map<String, Value>) -> Result<Subject<'_>, HostcallError> {
 }
 
 /// Reads environment and input of a program. Whether the input is code is unknown here: see [`derive_call`].
-fn given<'a>(params: &'a Map<String, Value>, command: &str, args: &[&str]) -> Result<Given<'a>, HostcallError> {
+fn given<'a>(
+    params: &'a Map<String, Value>,
+    command: &str,
+    args: &[&str],
+) -> Result<ProgramContext<'a>, HostcallError> {
     let mut variables = Vec::new();
     match params.get("env") {
         None | Some(Value::Null) => {}
@@ -592,13 +596,13 @@ fn given<'a>(params: &'a Map<String, Value>, command: &str, args: &[&str]) -> Re
     let is_inherited = params.get("inherits").and_then(Value::as_bool).unwrap_or(false);
     let has_input = ["input", "stdin"].iter().any(|key| params.get(*key).is_some_and(|value| !value.is_null()));
     let input = if has_input && interprets_input(command, args) { Input::Later } else { Input::Data };
-    Ok(Given { variables, is_inherited, input })
+    Ok(ProgramContext { variables, is_inherited, input })
 }
 
 /// Derives like [`derive()`] for a whole call, whose attachments hold the input that a program runs.
 pub fn derive_call(call: &HostCall) -> Result<Required<'_>, HostcallError> {
     let mut required = derive(&call.method, &call.params)?;
-    if let Subject::Program { given: Given { input: input @ Input::Later, .. }, .. } = &mut required.subject {
+    if let Subject::Program { given: ProgramContext { input: input @ Input::Later, .. }, .. } = &mut required.subject {
         match call.params.get("input") {
             Some(Value::String(text)) => *input = Input::program(text.as_bytes()),
             Some(value) => {
@@ -620,7 +624,12 @@ fn said(params: &Map<String, Value>) -> Derived<'_> {
             let command = command.strip_prefix('!').unwrap_or(command).trim();
             (
                 "exec",
-                Subject::Program { command: "bash", args: vec!["-c", command], cwd: None, given: Given::default() },
+                Subject::Program {
+                    command: "bash",
+                    args: vec!["-c", command],
+                    cwd: None,
+                    given: ProgramContext::default(),
+                },
             )
         }
         None if line.starts_with('/') => ("session.control", Subject::None),
@@ -754,7 +763,12 @@ fn tool(params: &Map<String, Value>) -> Derived<'_> {
             let command = member("command").unwrap_or_default();
             (
                 "exec",
-                Subject::Program { command: "bash", args: vec!["-c", command], cwd: None, given: Given::default() },
+                Subject::Program {
+                    command: "bash",
+                    args: vec!["-c", command],
+                    cwd: None,
+                    given: ProgramContext::default(),
+                },
             )
         }
         "powershell" => {
@@ -765,7 +779,7 @@ fn tool(params: &Map<String, Value>) -> Derived<'_> {
                     command: "powershell",
                     args: vec!["-Command", command],
                     cwd: None,
-                    given: Given::default(),
+                    given: ProgramContext::default(),
                 },
             )
         }

@@ -15,7 +15,7 @@ fn capability(method: &str, params: Value) -> Result<&'static str, String> {
 }
 
 #[test]
-fn tools_derive_as_document_004_says() {
+fn tools_derive_as_specified() {
     for (name, expected) in [
         ("read", "read"),
         ("grep", "read"),
@@ -45,14 +45,14 @@ fn every_file_verb_derives_and_the_writing_ones_need_write() {
 
 /// Runs `fixtures/gate/derivation/*.toml`: calls, the capability each needs, and the path whose content it reads.
 #[test]
-fn calls_need_what_is_written_beside_them() {
+fn calls_derive_the_expected_capability() {
     let mut failures = Vec::new();
     let mut calls = 0;
-    for Written { call } in cases::all("gate/derivation") {
+    for Derivations { call } in cases::all("gate/derivation") {
         for Call { needs, content, method } in call {
             let (method, params) = method.first_key_value().expect("a call has a method");
             calls += 1;
-            let found = (in_words(derive(method, params)), content_read(method, params).map(str::to_owned));
+            let found = (describe(derive(method, params)), content_read(method, params).map(str::to_owned));
             if found != (needs.clone(), content.clone()) {
                 failures.push(format!("{method} {params:?}: {found:?}, expected {:?}", (needs, content)));
             }
@@ -63,7 +63,7 @@ fn calls_need_what_is_written_beside_them() {
 }
 
 #[derive(Deserialize)]
-struct Written {
+struct Derivations {
     call: Vec<Call>,
 }
 
@@ -76,7 +76,7 @@ struct Call {
     method: BTreeMap<String, Map<String, Value>>,
 }
 
-fn in_words(required: Result<Required<'_>, HostcallError>) -> String {
+fn describe(required: Result<Required<'_>, HostcallError>) -> String {
     let Required { capability, subject, .. } = match required {
         Ok(required) => required,
         Err(error) => return format!("refused: {}", error.details["reason"].as_str().expect("a reason")),
@@ -197,7 +197,7 @@ fn session_ops_split_into_own_entries_injection_and_control() {
 }
 
 #[test]
-fn what_derives_is_described_for_people() {
+fn subjects_are_described_for_users() {
     let known = |name: &str| CAPABILITIES.iter().any(|(capability, _)| *capability == name);
     assert!(SESSION_OPS.iter().all(|(_, capability)| known(capability)));
     for op in UI_OPS.iter().filter(|op| **op != "editor_submit") {

@@ -8,12 +8,14 @@ mod build_record;
 
 pub use build_record::BuildRecord;
 
-use crate::backpressure::{Held, Turn, Untaken};
+use crate::backpressure::{Backpressure, CallSlot, ResultPermit};
 use crate::completion_order::{CompletionOrder, InOrder};
 use crate::connector::{Caller, CancelToken, ChunkSink, Connector, Output, Profile, Request, cancelled, deadline};
 use crate::derive::{Required, Subject, content_read, derive, member};
 use crate::gate::{Decision, Gate, Judgement, Permit, Reason};
-use crate::in_flight::{Called, Contained, EndOnDrop, Flight, Work, Working, broken, reason_of, unrecorded};
+use crate::in_flight::{
+    CatchPanic, ConnectorTask, EndOnDrop, InFlightCall, RunningCall, StartedCall, panicked, reason_of, unrecorded,
+};
 use crate::ledger::{CallEnd, CallFacts, CallStart, Ledger};
 use crate::policy::Mode;
 use crate::quota::{Quotas, used_up};
@@ -30,22 +32,22 @@ use std::time::Duration;
 /// Ops of `ui` that wait for the user.
 const DIALOGS: &[&str] = &["select", "confirm", "input", "editor", "custom"];
 /// Period of the limit on dialogs.
-const DIALOG_WINDOW_US: u64 = 60_000_000;
+const DIALOG_PERIOD_US: u64 = 60_000_000;
 
 /// Methods whose synchronous form neither blocks nor computes for long, so there is nothing to cancel. UI output is immediate; a
 /// dialog's answer arrives through another call.
-const AT_ONCE: [&str; 6] = ["session", "env", "log", "events", "tools", "ui"];
+const IMMEDIATE: [&str; 6] = ["session", "env", "log", "events", "tools", "ui"];
 
 /// Longest call id and cancel token, in bytes.
-const LONGEST_ID: usize = 128;
+const MAX_ID_BYTES: usize = 128;
 
 /// Dispatches calls of all extensions of a session. Cheap to clone.
 #[derive(Clone)]
 pub struct Dispatcher {
-    inner: Arc<Inner>,
+    inner: Arc<DispatcherInner>,
 }
 
-struct Inner {
+struct DispatcherInner {
     connectors: BTreeMap<Method, Arc<dyn Connector>>,
     gate: Gate,
     ledger: Ledger,
@@ -53,34 +55,34 @@ struct Inner {
     timer: Arc<dyn Timer>,
     /// Name in the ledger of a method without a connector.
     unknown: Method,
-    in_flight: Mutex<BTreeMap<ExtensionId, BTreeMap<CallId, Arc<Flight>>>>,
+    in_flight: Mutex<BTreeMap<ExtensionId, BTreeMap<CallId, Arc<InFlightCall>>>>,
     /// Times of the latest dialogs of each extension.
     dialogs: Mutex<BTreeMap<ExtensionId, VecDeque<u64>>>,
     /// Running synchronous calls, which are cancelled when their extension ends.
-    waiting: Mutex<Vec<Running>>,
+    sync_calls: Mutex<Vec<RunningSyncCall>>,
     /// Token of calls that cannot be cancelled.
     never: CancelToken,
-    untaken: Untaken,
+    undelivered: Backpressure,
     completion_order: CompletionOrder,
 }
 
 /// A running synchronous call.
-struct Running {
+struct RunningSyncCall {
     number: u64,
     profile: Arc<Profile>,
     cancel: CancelToken,
 }
 
 /// Registers a synchronous call while it runs.
-struct Waiting<'a> {
-    inner: &'a Inner,
+struct SyncCallGuard<'a> {
+    inner: &'a DispatcherInner,
     number: u64,
     cancel: CancelToken,
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for SyncCallGuard<'_> {
     fn drop(&mut self) {
-        self.inner.waiting().retain(|running| running.number != self.number);
+        self.inner.sync_calls().retain(|running| running.number != self.number);
     }
 }
 
@@ -118,7 +120,7 @@ impl DispatcherBuilder {
     /// Builds the dispatcher.
     pub fn build(self) -> Dispatcher {
         let Self { connectors, gate, ledger, quotas, timer } = self;
-        let inner = Inner {
+        let inner = DispatcherInner {
             connectors,
             gate,
             ledger,
@@ -127,9 +129,9 @@ impl DispatcherBuilder {
             unknown: "unknown".into(),
             in_flight: Mutex::default(),
             dialogs: Mutex::default(),
-            waiting: Mutex::default(),
+            sync_calls: Mutex::default(),
             never: CancelToken::new(),
-            untaken: Untaken::default(),
+            undelivered: Backpressure::default(),
             completion_order: CompletionOrder::default(),
         };
         Dispatcher { inner: Arc::new(inner) }
@@ -172,11 +174,11 @@ impl Dispatcher {
             let method = &opened.facts.method;
             Ok(match inner.gate.judge_call(caller, method, &required)? {
                 (Judgement::Settled(decision), permit) => {
-                    Judged { connector, required, decision, permit, at: opened.now }
+                    DecidedCall { connector, required, decision, permit, at: opened.now }
                 }
                 (Judgement::Ask(..), _) => {
                     let (decision, permit) = inner.gate.ask_blocking(caller, &call.method, &required)?;
-                    Judged { connector, required, decision, permit, at: inner.timer.now() }
+                    DecidedCall { connector, required, decision, permit, at: inner.timer.now() }
                 }
             })
         });
@@ -184,12 +186,12 @@ impl Dispatcher {
         let call_id = call.call_id.clone();
         let outcome = admitted.and_then(|Admitted { connector, decision, permit }| {
             inner.ledger_first(&decision)?;
-            let waiting = (!AT_ONCE.contains(&call.method.as_str())).then(|| inner.wait(&caller.profile));
-            let cancel = waiting.as_ref().map_or(&inner.never, |waiting| &waiting.cancel);
-            let _limit = call.timeout_ms.filter(|_| takes_long(&call)).map(|ms| Limit::start(cancel, ms));
+            let sync_calls = (!IMMEDIATE.contains(&call.method.as_str())).then(|| inner.wait(&caller.profile));
+            let cancel = sync_calls.as_ref().map_or(&inner.never, |sync_calls| &sync_calls.cancel);
+            let _limit = call.timeout_ms.filter(|_| depends_on_size(&call)).map(|ms| SyncDeadline::start(cancel, ms));
             let request = request(caller, call, decision, permit, cancel.clone());
             let outcome = catch_unwind(AssertUnwindSafe(|| connector.call_sync(&request)));
-            let output = outcome.unwrap_or_else(|_| Err(broken(&request.method)))?;
+            let output = outcome.unwrap_or_else(|_| Err(panicked(&request.method)))?;
             inner.quotas.check_answer(&output, 0).map(|_| output)
         });
         let ended = inner.timer.now();
@@ -212,8 +214,8 @@ impl Dispatcher {
     /// Returns whether a synchronous call may block for longer than a disk access: on a program, a server, the user, or a timer.
     /// A host with other work gives such a call a thread of its own.
     pub fn may_wait(&self, caller: &Caller, call: &HostCall) -> bool {
-        call.method != "fs" && !AT_ONCE.contains(&call.method.as_str())
-            || takes_long(call)
+        call.method != "fs" && !IMMEDIATE.contains(&call.method.as_str())
+            || depends_on_size(call)
             || derive(&call.method, &call.params).is_ok_and(|required| {
                 matches!(self.inner.gate.judge(caller, &call.method, &required), Ok(Judgement::Ask(..)))
             })
@@ -226,14 +228,14 @@ impl Dispatcher {
         &self,
         caller: &Caller,
         mut call: HostCall,
-        results: impl Fn(HostResult, Held) + Send + Sync + 'static,
-    ) -> Called {
+        results: impl Fn(HostResult, ResultPermit) + Send + Sync + 'static,
+    ) -> StartedCall {
         let inner = &self.inner;
         let (opened, required) = inner.open(&call);
         let judged = inner.admit(caller, &call, &opened, required).and_then(|(connector, required)| {
             Ok(match inner.gate.judge_call(caller, &opened.facts.method, &required)? {
                 (Judgement::Settled(decision), permit) => {
-                    Ok(Judged { connector, required, decision, permit, at: opened.now })
+                    Ok(DecidedCall { connector, required, decision, permit, at: opened.now })
                 }
                 (Judgement::Ask(..), _) => Err(connector),
             })
@@ -244,7 +246,7 @@ impl Dispatcher {
             Ok(Err(connector)) => Ok(Err(connector)),
             Err(error) => inner.begin(caller, &call, &opened, Err(error)).map(Ok),
         };
-        let flight = Arc::new(Flight {
+        let in_flight_call = Arc::new(InFlightCall {
             caller: caller.clone(),
             call_id: call.call_id.clone(),
             facts: opened.facts.clone(),
@@ -257,30 +259,33 @@ impl Dispatcher {
             size: opened.size.as_ref().copied().unwrap_or_default(),
             results: Box::new(results),
             progress: Mutex::default(),
-            pile: inner.untaken.of(caller.extension()),
+            undelivered: inner.undelivered.of(caller.extension()),
         });
         let ended = |outcome| {
-            let (result, held) = flight.end_at_once(outcome).expect("nobody else knows of it");
-            Called::Ended(result, held)
+            let (result, held) = in_flight_call.end_immediately(outcome).expect("nobody else knows of it");
+            StartedCall::Ended(result, held)
         };
         match decided {
             Err(error) => ended(Err(error)),
-            Ok(Err(connector)) => match inner.has_room(&flight) {
-                Ok(()) => self.go_on(&flight, Begun::Asks(Box::new(Asking { connector, call, opened }))),
-                Err(error) => ended(inner.begin(caller, &call, &opened, Err(error)).and(Err(broken(&call.method)))),
+            Ok(Err(connector)) => match inner.has_room(&in_flight_call) {
+                Ok(()) => self.continue_call(
+                    &in_flight_call,
+                    CallProgress::Prompt(Box::new(AwaitingPrompt { connector, call, opened })),
+                ),
+                Err(error) => ended(inner.begin(caller, &call, &opened, Err(error)).and(Err(panicked(&call.method)))),
             },
             Ok(Ok(admitted)) => {
-                if let Err(error) = inner.has_room(&flight) {
+                if let Err(error) = inner.has_room(&in_flight_call) {
                     return ended(Err(error));
                 }
-                let Some(turn) = flight.pile.turn_now(&call, inner.quotas.untaken_bytes) else {
-                    return self.go_on(&flight, Begun::Waits(Box::new((call, admitted))));
+                let Some(slot) = in_flight_call.undelivered.try_slot(&call, inner.quotas.untaken_bytes) else {
+                    return self.continue_call(&in_flight_call, CallProgress::WaiterGuard(Box::new((call, admitted))));
                 };
-                match inner.work(&flight, call, admitted, turn) {
+                match inner.start_connector(&in_flight_call, call, admitted, slot) {
                     Err(error) => ended(Err(error)),
-                    Ok(mut working) => match working.look() {
+                    Ok(mut working) => match working.poll_once() {
                         Poll::Ready(outcome) => ended(outcome),
-                        Poll::Pending => self.go_on(&flight, Begun::Works(working)),
+                        Poll::Pending => self.continue_call(&in_flight_call, CallProgress::Running(working)),
                     },
                 }
             }
@@ -288,22 +293,22 @@ impl Dispatcher {
     }
 
     /// Continues a call that has to wait.
-    fn go_on(&self, flight: &Arc<Flight>, begun: Begun) -> Called {
-        self.inner.register(flight);
+    fn continue_call(&self, in_flight_call: &Arc<InFlightCall>, begun: CallProgress) -> StartedCall {
+        self.inner.register(in_flight_call);
         let forget = Arc::downgrade(&self.inner);
         let guard = EndOnDrop {
-            flight: Arc::clone(flight),
-            forget: Box::new(move |flight| {
+            in_flight_call: Arc::clone(in_flight_call),
+            forget: Box::new(move |in_flight_call| {
                 if let Some(inner) = forget.upgrade() {
-                    inner.forget(flight);
+                    inner.forget(in_flight_call);
                 }
             }),
         };
         let inner = Arc::clone(&self.inner);
-        Called::Running(Box::pin(async move {
+        StartedCall::RunningSyncCall(Box::pin(async move {
             let guard = guard;
-            let outcome = inner.run(&guard.flight, begun).await;
-            guard.flight.end(outcome);
+            let outcome = inner.run(&guard.in_flight_call, begun).await;
+            guard.in_flight_call.end(outcome);
         }))
     }
 
@@ -311,9 +316,9 @@ impl Dispatcher {
     pub fn cancel(&self, extension: &ExtensionId, call_id: &CallId) {
         let in_flight = self.inner.in_flight();
         let Some(calls) = in_flight.get(extension) else { return };
-        for (id, flight) in calls {
-            if id == call_id || flight.cancel_token.as_deref() == Some(call_id.as_str()) {
-                flight.cancel.cancel();
+        for (id, in_flight_call) in calls {
+            if id == call_id || in_flight_call.cancel_token.as_deref() == Some(call_id.as_str()) {
+                in_flight_call.cancel.cancel();
             }
         }
     }
@@ -322,12 +327,12 @@ impl Dispatcher {
     /// connectors release its resources.
     pub fn end_extension(&self, extension: &ExtensionId, why: &HostcallError) {
         let calls = self.inner.in_flight().remove(extension).unwrap_or_default();
-        for flight in calls.into_values() {
+        for in_flight_call in calls.into_values() {
             // Ended before it is cancelled: the first end is the recorded one.
-            flight.end(Err(why.clone()));
-            flight.cancel.cancel();
+            in_flight_call.end(Err(why.clone()));
+            in_flight_call.cancel.cancel();
         }
-        for running in self.inner.waiting().iter().filter(|running| running.profile.extension == *extension) {
+        for running in self.inner.sync_calls().iter().filter(|running| running.profile.extension == *extension) {
             running.cancel.cancel();
         }
         self.inner.completion_order.forget(extension);
@@ -342,33 +347,36 @@ impl Dispatcher {
     }
 }
 
-impl Inner {
-    fn in_flight(&self) -> std::sync::MutexGuard<'_, BTreeMap<ExtensionId, BTreeMap<CallId, Arc<Flight>>>> {
+impl DispatcherInner {
+    fn in_flight(&self) -> std::sync::MutexGuard<'_, BTreeMap<ExtensionId, BTreeMap<CallId, Arc<InFlightCall>>>> {
         self.in_flight.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn waiting(&self) -> std::sync::MutexGuard<'_, Vec<Running>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    fn sync_calls(&self) -> std::sync::MutexGuard<'_, Vec<RunningSyncCall>> {
+        self.sync_calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Registers a synchronous call until the guard is dropped.
-    fn wait(&self, profile: &Arc<Profile>) -> Waiting<'_> {
+    fn wait(&self, profile: &Arc<Profile>) -> SyncCallGuard<'_> {
         let cancel = CancelToken::new();
-        let mut waiting = self.waiting();
-        let number = waiting.iter().map(|running| running.number + 1).max().unwrap_or_default();
-        waiting.push(Running { number, profile: Arc::clone(profile), cancel: cancel.clone() });
-        Waiting { inner: self, number, cancel }
+        let mut sync_calls = self.sync_calls();
+        let number = sync_calls.iter().map(|running| running.number + 1).max().unwrap_or_default();
+        sync_calls.push(RunningSyncCall { number, profile: Arc::clone(profile), cancel: cancel.clone() });
+        SyncCallGuard { inner: self, number, cancel }
     }
 
     /// Determines time, id and hash of a call, and the capability it needs, before any decision.
-    fn open<'a>(&self, call: &'a HostCall) -> (Opened, Result<Required<'a>, HostcallError>) {
+    fn open<'a>(&self, call: &'a HostCall) -> (ReceivedCall, Result<Required<'a>, HostcallError>) {
         let now = self.timer.now();
         let size = self.quotas.check(&call.params, &call.bytes);
         let params_hash = size.is_ok().then(|| self.ledger.hash_params(call));
         let id = call.call_id.as_str();
         // Truncated to the limit, because the id goes into every line.
-        let call_id =
-            if id.len() <= LONGEST_ID { call.call_id.clone() } else { id[..id.floor_char_boundary(LONGEST_ID)].into() };
+        let call_id = if id.len() <= MAX_ID_BYTES {
+            call.call_id.clone()
+        } else {
+            id[..id.floor_char_boundary(MAX_ID_BYTES)].into()
+        };
         let served = self.connectors.get_key_value(call.method.as_str());
         let required = self.gate.derive(call);
         let facts = CallFacts {
@@ -377,7 +385,7 @@ impl Inner {
             capability: required.as_ref().map_or("unknown", |required| required.capability),
             params_hash,
         };
-        (Opened { now, facts, size, connector: served.map(|(_, connector)| Arc::clone(connector)) }, required)
+        (ReceivedCall { now, facts, size, connector: served.map(|(_, connector)| Arc::clone(connector)) }, required)
     }
 
     /// Checks that a call is well-formed and within its quotas.
@@ -385,16 +393,16 @@ impl Inner {
         &self,
         caller: &Caller,
         call: &HostCall,
-        opened: &Opened,
+        opened: &ReceivedCall,
         required: Result<Required<'a>, HostcallError>,
     ) -> Result<(Arc<dyn Connector>, Required<'a>), HostcallError> {
         opened.size.as_ref().map_err(Clone::clone)?;
         let id = call.call_id.as_str();
-        if id.is_empty() || id.len() > LONGEST_ID || id.chars().any(char::is_control) {
-            return Err(HostcallError::invalid("schema", format!("a call id has 1 to {LONGEST_ID} characters")));
+        if id.is_empty() || id.len() > MAX_ID_BYTES || id.chars().any(char::is_control) {
+            return Err(HostcallError::invalid("schema", format!("a call id has 1 to {MAX_ID_BYTES} characters")));
         }
-        if call.cancel_token.as_ref().is_some_and(|token| token.is_empty() || token.len() > LONGEST_ID) {
-            return Err(HostcallError::invalid("schema", format!("a cancel token has 1 to {LONGEST_ID} characters")));
+        if call.cancel_token.as_ref().is_some_and(|token| token.is_empty() || token.len() > MAX_ID_BYTES) {
+            return Err(HostcallError::invalid("schema", format!("a cancel token has 1 to {MAX_ID_BYTES} characters")));
         }
         let required = required?;
         if call.capability.as_str() != required.capability && guard!(GateClaimed) {
@@ -404,7 +412,7 @@ impl Inner {
                     "{}: this call needs the capability `{}`, but names {:?}",
                     call.method,
                     required.capability,
-                    crate::prompt::shown(call.capability.as_str(), LONGEST_ID)
+                    crate::prompt::shown(call.capability.as_str(), MAX_ID_BYTES)
                 ),
             )
             .with("capability", required.capability));
@@ -425,7 +433,7 @@ impl Inner {
         }
         let mut dialogs = self.dialogs.lock().unwrap_or_else(PoisonError::into_inner);
         let opened = dialogs.entry(caller.extension().clone()).or_default();
-        opened.retain(|at| now.elapsed_us.saturating_sub(*at) < DIALOG_WINDOW_US);
+        opened.retain(|at| now.elapsed_us.saturating_sub(*at) < DIALOG_PERIOD_US);
         if opened.len() >= self.quotas.dialogs_per_minute {
             return Err(used_up("dialogs_per_minute", self.quotas.dialogs_per_minute));
         }
@@ -438,8 +446,8 @@ impl Inner {
         &self,
         caller: &Caller,
         call: &HostCall,
-        opened: &Opened,
-        judged: Result<Judged<'_>, HostcallError>,
+        opened: &ReceivedCall,
+        judged: Result<DecidedCall<'_>, HostcallError>,
     ) -> Result<Admitted, HostcallError> {
         let decided = judged.as_ref().ok().map(|judged| (judged.at, &judged.required, &judged.decision));
         let is_refused = decided.is_none_or(|(_, _, decision)| !decision.allowed);
@@ -450,12 +458,12 @@ impl Inner {
         }
         let start = CallStart {
             call: opened.facts.clone(),
-            claimed: is_mismatch.then(|| crate::prompt::shown(call.capability.as_str(), LONGEST_ID)),
+            claimed: is_mismatch.then(|| crate::prompt::shown(call.capability.as_str(), MAX_ID_BYTES)),
             timeout_ms: call.timeout_ms,
         };
         self.ledger.call_start(opened.now, caller, decided, start);
-        let Judged { connector, required, decision, permit, .. } = judged?;
-        self.learn(caller, call, &required, &decision);
+        let DecidedCall { connector, required, decision, permit, .. } = judged?;
+        self.observe(caller, call, &required, &decision);
         if decision.allowed {
             Ok(Admitted { connector, decision, permit })
         } else {
@@ -466,7 +474,7 @@ impl Inner {
     }
 
     /// Records the evidence that a decided call gives about its extension.
-    fn learn(&self, caller: &Caller, call: &HostCall, required: &Required<'_>, decision: &Decision) {
+    fn observe(&self, caller: &Caller, call: &HostCall, required: &Required<'_>, decision: &Decision) {
         if let Some(path) = content_read(&call.method, &call.params).filter(|_| decision.allowed) {
             self.gate.note_read(caller.extension(), path);
         }
@@ -503,38 +511,38 @@ impl Inner {
     }
 
     /// Checks that the extension may have another call in flight.
-    fn has_room(&self, flight: &Flight) -> Result<(), HostcallError> {
+    fn has_room(&self, in_flight_call: &InFlightCall) -> Result<(), HostcallError> {
         let in_flight = self.in_flight();
-        let Some(calls) = in_flight.get(flight.caller.extension()) else { return Ok(()) };
+        let Some(calls) = in_flight.get(in_flight_call.caller.extension()) else { return Ok(()) };
         if calls.len() >= self.quotas.in_flight && guard!(QuotaInFlight) {
             return Err(used_up("in_flight", self.quotas.in_flight));
         }
-        let bytes = calls.values().fold(flight.size, |sum, call| sum.saturating_add(call.size));
+        let bytes = calls.values().fold(in_flight_call.size, |sum, call| sum.saturating_add(call.size));
         if bytes > self.quotas.in_flight_bytes && guard!(QuotaInFlight) {
             return Err(used_up("in_flight_bytes", self.quotas.in_flight_bytes));
         }
-        if calls.contains_key(&flight.call_id) {
+        if calls.contains_key(&in_flight_call.call_id) {
             return Err(HostcallError::invalid(
                 "duplicate_id",
-                format!("a call {:?} is in flight", flight.call_id.as_str()),
+                format!("a call {:?} is in flight", in_flight_call.call_id.as_str()),
             ));
         }
         Ok(())
     }
 
-    fn register(&self, flight: &Arc<Flight>) {
+    fn register(&self, in_flight_call: &Arc<InFlightCall>) {
         let mut in_flight = self.in_flight();
-        let calls = in_flight.entry(flight.caller.extension().clone()).or_default();
-        calls.insert(flight.call_id.clone(), Arc::clone(flight));
+        let calls = in_flight.entry(in_flight_call.caller.extension().clone()).or_default();
+        calls.insert(in_flight_call.call_id.clone(), Arc::clone(in_flight_call));
     }
 
-    fn forget(&self, flight: &Flight) {
+    fn forget(&self, in_flight_call: &InFlightCall) {
         let mut in_flight = self.in_flight();
-        let extension = flight.caller.extension();
+        let extension = in_flight_call.caller.extension();
         if let Some(calls) = in_flight.get_mut(extension) {
             // A refused duplicate must not remove the original.
-            if calls.get(&flight.call_id).is_some_and(|known| std::ptr::eq(&**known, flight)) {
-                calls.remove(&flight.call_id);
+            if calls.get(&in_flight_call.call_id).is_some_and(|known| std::ptr::eq(&**known, in_flight_call)) {
+                calls.remove(&in_flight_call.call_id);
             }
             if calls.is_empty() {
                 in_flight.remove(extension);
@@ -543,59 +551,60 @@ impl Inner {
     }
 
     /// Starts the connector.
-    fn work(
+    fn start_connector(
         &self,
-        flight: &Arc<Flight>,
+        in_flight_call: &Arc<InFlightCall>,
         call: HostCall,
         admitted: Admitted,
-        turn: Turn,
-    ) -> Result<Working, HostcallError> {
+        slot: CallSlot,
+    ) -> Result<RunningCall, HostcallError> {
         let Admitted { connector, decision, permit } = admitted;
         self.ledger_first(&decision)?;
         let timeout_ms = call.timeout_ms;
         let is_ordered = ends_in_order(&call);
-        let request = request(&flight.caller, call, decision, permit, flight.cancel.clone());
-        let contained = Contained::start(&*connector, request, ChunkSink { flight: Arc::clone(flight) });
-        let work = if is_ordered {
-            let (predecessor, release) = self.completion_order.enter(flight.caller.extension());
-            flight.hold(release);
-            Work::InOrder(InOrder::new(contained, predecessor))
+        let request = request(&in_flight_call.caller, call, decision, permit, in_flight_call.cancel.clone());
+        let contained =
+            CatchPanic::start(&*connector, request, ChunkSink { in_flight_call: Arc::clone(in_flight_call) });
+        let start_connector = if is_ordered {
+            let (predecessor, release) = self.completion_order.enter(in_flight_call.caller.extension());
+            in_flight_call.set_release(release);
+            ConnectorTask::InOrder(InOrder::new(contained, predecessor))
         } else {
-            Work::Unordered(contained)
+            ConnectorTask::Unordered(contained)
         };
-        Ok(Working { work, timeout_ms, turn })
+        Ok(RunningCall { start_connector, timeout_ms, slot })
     }
 
-    async fn run(&self, flight: &Arc<Flight>, begun: Begun) -> Result<Output, HostcallError> {
-        let caller = &flight.caller;
+    async fn run(&self, in_flight_call: &Arc<InFlightCall>, begun: CallProgress) -> Result<Output, HostcallError> {
+        let caller = &in_flight_call.caller;
         let (call, admitted) = match begun {
-            Begun::Works(working) => return self.end_of(flight, working).await,
-            Begun::Waits(waits) => *waits,
-            Begun::Asks(asking) => {
-                let Asking { connector, call, opened } = *asking;
+            CallProgress::Running(working) => return self.wait_for_end(in_flight_call, working).await,
+            CallProgress::WaiterGuard(waits) => *waits,
+            CallProgress::Prompt(asking) => {
+                let AwaitingPrompt { connector, call, opened } = *asking;
                 let required = self.gate.derive(&call)?;
                 let asked = tokio::select! {
                     biased;
-                    () = flight.cancel.cancelled() => Err(cancelled(&call.method)),
+                    () = in_flight_call.cancel.cancelled() => Err(cancelled(&call.method)),
                     found = self.gate.ask(caller, &call.method, &required) => found,
                 };
                 let at = self.timer.now();
-                let judged = asked.map(|(decision, permit)| Judged { connector, required, decision, permit, at });
+                let judged = asked.map(|(decision, permit)| DecidedCall { connector, required, decision, permit, at });
                 let admitted = self.begin(caller, &call, &opened, judged)?;
                 (call, admitted)
             }
         };
-        let turn = flight.pile.turn(&call, self.quotas.untaken_bytes, &flight.cancel).await;
-        if flight.cancel.is_cancelled() {
+        let slot = in_flight_call.undelivered.slot(&call, self.quotas.untaken_bytes, &in_flight_call.cancel).await;
+        if in_flight_call.cancel.is_cancelled() {
             return Err(cancelled(&call.method));
         }
-        let working = self.work(flight, call, admitted, turn)?;
-        self.end_of(flight, working).await
+        let working = self.start_connector(in_flight_call, call, admitted, slot)?;
+        self.wait_for_end(in_flight_call, working).await
     }
 
     /// Waits for the connector, the deadline or a cancellation.
-    async fn end_of(&self, flight: &Flight, working: Working) -> Result<Output, HostcallError> {
-        let Working { work, timeout_ms, turn: _turn } = working;
+    async fn wait_for_end(&self, in_flight_call: &InFlightCall, working: RunningCall) -> Result<Output, HostcallError> {
+        let RunningCall { start_connector, timeout_ms, slot: _turn } = working;
         let expiry = async {
             match timeout_ms {
                 Some(timeout_ms) => self.timer.sleep(Wait::Call, Duration::from_millis(timeout_ms)).await,
@@ -604,18 +613,18 @@ impl Inner {
         };
         let outcome = tokio::select! {
             biased;
-            () = flight.cancel.cancelled() => Err(cancelled(&flight.facts.method)),
-            outcome = work => outcome,
-            () = expiry => Err(deadline(&flight.facts.method, timeout_ms.unwrap_or_default())),
+            () = in_flight_call.cancel.cancelled() => Err(cancelled(&in_flight_call.facts.method)),
+            outcome = start_connector => outcome,
+            () = expiry => Err(deadline(&in_flight_call.facts.method, timeout_ms.unwrap_or_default())),
         };
         // Work that continues on another thread learns that its result is not needed.
-        flight.cancel.cancel();
+        in_flight_call.cancel.cancel();
         outcome
     }
 }
 
 /// Facts about a call before its decision.
-struct Opened {
+struct ReceivedCall {
     now: Now,
     facts: CallFacts,
     /// Size of parameters and attachments, in bytes.
@@ -625,7 +634,7 @@ struct Opened {
 }
 
 /// A call that the gate, or the user, has decided.
-struct Judged<'a> {
+struct DecidedCall<'a> {
     connector: Arc<dyn Connector>,
     required: Required<'a>,
     decision: Decision,
@@ -635,19 +644,19 @@ struct Judged<'a> {
 }
 
 /// The progress of a call that has to wait.
-enum Begun {
+enum CallProgress {
     /// The user has to be prompted.
-    Asks(Box<Asking>),
+    Prompt(Box<AwaitingPrompt>),
     /// The extension has to take earlier results first.
-    Waits(Box<(HostCall, Admitted)>),
-    Works(Working),
+    WaiterGuard(Box<(HostCall, Admitted)>),
+    Running(RunningCall),
 }
 
 /// A call that waits for a prompt.
-struct Asking {
+struct AwaitingPrompt {
     connector: Arc<dyn Connector>,
     call: HostCall,
-    opened: Opened,
+    opened: ReceivedCall,
 }
 
 /// Returns the `op` of a call; empty without one.
@@ -656,7 +665,7 @@ fn op(call: &HostCall) -> &str {
 }
 
 /// Returns whether the duration of a call depends on the size of a file or a folder tree. Such calls check their cancel token.
-fn takes_long(call: &HostCall) -> bool {
+fn depends_on_size(call: &HostCall) -> bool {
     let is_recursive = || call.params.get("recursive").and_then(serde_json::Value::as_bool) == Some(true);
     call.method == "fs"
         && match op(call) {
@@ -668,15 +677,15 @@ fn takes_long(call: &HostCall) -> bool {
 
 /// Returns whether the result of a call is withheld until earlier file-system calls of its extension have ended.
 fn ends_in_order(call: &HostCall) -> bool {
-    call.method == "fs" && op(call) != "watch" && !takes_long(call)
+    call.method == "fs" && op(call) != "watch" && !depends_on_size(call)
 }
 
 /// Cancels a synchronous call at its deadline, unless it is dropped before.
-struct Limit {
+struct SyncDeadline {
     _ends: std::sync::mpsc::Sender<()>,
 }
 
-impl Limit {
+impl SyncDeadline {
     fn start(cancel: &CancelToken, ms: u64) -> Self {
         let (ends, ended) = std::sync::mpsc::channel();
         let cancel = cancel.clone();

@@ -13,9 +13,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Behaves as `params.do` says; counts its calls.
 #[derive(Default)]
-struct Probe(AtomicUsize);
+struct ScriptedConnector(AtomicUsize);
 
-impl Connector for Probe {
+impl Connector for ScriptedConnector {
     fn call(&self, request: Request, sink: ChunkSink) -> BoxFuture<'static, Result<Output, HostcallError>> {
         self.0.fetch_add(1, Ordering::Relaxed);
         Box::pin(async move {
@@ -62,15 +62,15 @@ impl Prompter for Answers {
     }
 }
 
-struct World {
+struct TestWorld {
     dispatcher: Dispatcher,
     sink: Arc<MemorySink>,
-    probe: Arc<Probe>,
+    probe: Arc<ScriptedConnector>,
     caller: Caller,
     answers: Arc<Answers>,
 }
 
-fn world(mode: Mode, grants: &[Grant], answers: &[Answer]) -> World {
+fn world(mode: Mode, grants: &[Grant], answers: &[Answer]) -> TestWorld {
     let places = Places::new("/projects/app", "/home/me", "/home/me/.pi/agent", "/tmp");
     let policy = Policy { mode, ..Policy::default() };
     let answers = Arc::new(Answers(Mutex::new(answers.iter().rev().copied().collect()), AtomicUsize::new(0)));
@@ -79,12 +79,12 @@ fn world(mode: Mode, grants: &[Grant], answers: &[Answer]) -> World {
     gate.set_grants(&profile, grants, Default::default()).unwrap();
     let sink = MemorySink::new();
     let ledger = Ledger::new(LedgerOptions { session_id: "s1".into(), ..Default::default() }, sink.clone());
-    let probe = Arc::new(Probe::default());
+    let probe = Arc::new(ScriptedConnector::default());
     let mut builder = Dispatcher::builder(gate, ledger, Arc::new(CountingTimer::new(1_700_000_000_000, 10)));
     for method in ["fs", "exec", "http", "env", "module", "session", "ui"] {
         builder = builder.connector(method, probe.clone());
     }
-    World {
+    TestWorld {
         dispatcher: builder.quotas(Quotas { in_flight: 3, ..Quotas::default() }).build(),
         sink,
         probe,
@@ -110,7 +110,7 @@ fn reason(result: &HostResult) -> &str {
     result.error.as_ref().and_then(|error| error.details.get("reason")?.as_str()).unwrap_or("none")
 }
 
-impl World {
+impl TestWorld {
     async fn run(&self, call: HostCall) -> Vec<HostResult> {
         let results = Arc::new(Mutex::new(Vec::new()));
         let into = Arc::clone(&results);
@@ -149,7 +149,7 @@ fn a_claimed_capability_is_compared_and_never_used() {
 }
 
 #[test]
-fn what_a_call_says_about_itself_changes_no_decision() {
+fn the_context_of_a_call_changes_no_decision() {
     let world = world(Mode::Strict, &[], &[]);
     let context = json!({"capability": "read", "grant": "any", "extension_id": "other"}).as_object().cloned();
     let mut boasting = call("c", "exec", "exec", json!({"command": "ls", "capability": "read", "grant": "any"}));
@@ -159,7 +159,7 @@ fn what_a_call_says_about_itself_changes_no_decision() {
 }
 
 #[test]
-fn what_calls_show_is_evidence() {
+fn calls_add_evidence() {
     let world = world(Mode::Permissive, &[], &[]);
     let profile = Arc::clone(&world.caller.profile);
     let gate = world.dispatcher.gate();
@@ -180,7 +180,7 @@ fn what_calls_show_is_evidence() {
 }
 
 #[test]
-fn who_has_asked_no_server_and_no_program_speaks_for_itself() {
+fn an_extension_without_outside_data_speaks_for_itself() {
     let ls = |id: &str| call(id, "exec", "exec", json!({"command": "ls"}));
     let open = world(Mode::Permissive, &[], &[]);
     let gate = open.dispatcher.gate();
@@ -199,7 +199,7 @@ fn who_has_asked_no_server_and_no_program_speaks_for_itself() {
 }
 
 #[test]
-fn one_answer_of_a_person_is_enough_to_have_been_asked() {
+fn one_answer_of_the_user_counts_as_asked() {
     let unasked = Grant { unasked: true, ..Grant::any("-e", "provider") };
     let asked = Grant::any("g", "provider");
     for (grants, expected) in [
@@ -216,7 +216,7 @@ fn one_answer_of_a_person_is_enough_to_have_been_asked() {
 }
 
 #[test]
-fn dialogs_are_limited_to_what_a_person_can_answer() {
+fn dialogs_per_minute_are_limited() {
     let world = world(Mode::Strict, &[], &[]);
     let ask = |at: usize, op: &str| {
         let params = json!({"op": op, "title": "sure?"});
@@ -279,7 +279,7 @@ async fn panic_deadline_and_cancellation_each_end_a_call_once() {
 }
 
 #[test]
-fn what_takes_as_long_as_a_file_is_large_has_a_thread_and_a_limit() {
+fn calls_that_depend_on_size_have_a_thread_and_a_deadline() {
     let world = world(Mode::Permissive, &[], &[]);
     let copy = |op: &str| json!({"op": op, "path": "a", "from": "a", "to": "b", "recursive": true, "do": "wait"});
     let fs = |capability: &str, params: Value| call("f", capability, "fs", params);
@@ -307,7 +307,7 @@ async fn order_of_ends(calls: &[(&str, &str, &str)]) -> Vec<String> {
         let into = Arc::clone(&ended);
         let results = move |result: HostResult, _| into.lock().unwrap().push(result.call_id.to_string());
         let call = HostCall { timeout_ms: (does == "hang").then_some(5), ..call(id, capability, "fs", params) };
-        let Called::Running(running) = world.dispatcher.call(&world.caller, call, results) else {
+        let StartedCall::Running(running) = world.dispatcher.call(&world.caller, call, results) else {
             panic!("{id} ended at once")
         };
         running
@@ -350,7 +350,7 @@ async fn a_dropped_call_and_an_ended_extension_are_answered_once() {
     let (b, c) = (start("b"), start("c"));
     let crash = Termination::Crashed { detail: "killed by SIGSEGV".to_owned() }.error();
     world.dispatcher.end_extension(world.caller.extension(), &crash);
-    let Called::Running(b) = b else { panic!("it hangs") };
+    let StartedCall::Running(b) = b else { panic!("it hangs") };
     b.await;
     drop(c);
     // The first was dropped by its caller, the others ended with the realm.
@@ -359,7 +359,7 @@ async fn a_dropped_call_and_an_ended_extension_are_answered_once() {
 }
 
 #[test]
-fn what_needs_no_waiting_has_ended_when_it_is_made() {
+fn calls_without_waiting_end_immediately() {
     let world = world(Mode::Permissive, &[], &[]);
     let sent = Arc::new(Mutex::new(Vec::new()));
     let make = |id: &str, what: &str| {
@@ -367,9 +367,9 @@ fn what_needs_no_waiting_has_ended_when_it_is_made() {
         let call = call(id, "ui", "ui", json!({"op": "notify", "do": what}));
         world.dispatcher.call(&world.caller, call, move |result, _| sent.lock().unwrap().push(result))
     };
-    let ended = |called: Called| match called {
-        Called::Ended(result, _) => result,
-        Called::Running(_) => panic!("nobody has to wait for it"),
+    let ended = |called: StartedCall| match called {
+        StartedCall::Ended(result, _) => result,
+        StartedCall::Running(_) => panic!("nobody has to wait for it"),
     };
     assert_eq!(ended(make("a", "nothing")).output, json!({"ok": true}));
     assert_eq!(reason(&ended(make("b", "panic"))), "invariant");
@@ -382,7 +382,7 @@ fn what_needs_no_waiting_has_ended_when_it_is_made() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_cancelled_before_its_turn_reaches_no_connector() {
+async fn a_call_cancelled_in_the_queue_reaches_no_connector() {
     let world = world(Mode::Permissive, &[], &[]);
     let inner = Arc::into_inner(world.dispatcher.inner).expect("one handle");
     let quotas = Quotas { untaken_bytes: 1, ..inner.quotas };
@@ -393,12 +393,12 @@ async fn a_call_that_is_cancelled_before_its_turn_reaches_no_connector() {
         let call = call(id, "ui", "ui", json!({"op": "notify"}));
         dispatcher.call(&world.caller, call, move |result, _| results.lock().unwrap().push(result))
     };
-    let Called::Ended(_, untaken) = make("a") else { panic!("nothing waits") };
-    let (Called::Running(b), Called::Running(c)) = (make("b"), make("c")) else { panic!("`a` is not taken") };
+    let StartedCall::Ended(_, undelivered) = make("a") else { panic!("nothing waits") };
+    let (StartedCall::Running(b), StartedCall::Running(c)) = (make("b"), make("c")) else { panic!("`a` is not taken") };
     dispatcher.cancel(world.caller.extension(), &"b".into());
     b.await;
     assert_eq!(world.probe.0.load(Ordering::Relaxed), 1);
-    drop(untaken);
+    drop(undelivered);
     c.await;
     assert_eq!(world.probe.0.load(Ordering::Relaxed), 2);
     assert_eq!(results.lock().unwrap().iter().map(reason).collect::<Vec<_>>(), ["cancelled", "none"]);
@@ -423,7 +423,7 @@ async fn ids_are_unique_in_flight_and_the_number_of_calls_is_limited() {
 }
 
 #[tokio::test]
-async fn a_person_is_asked_once_and_an_answer_for_the_session_holds() {
+async fn the_user_is_prompted_once_and_a_session_answer_stays_valid() {
     let world = world(Mode::Prompt, &[], &[Answer::Deny, Answer::AllowOnce, Answer::AllowSubject, Answer::DenyAlways]);
     let exec = |id: &str, command: &str| call(id, "exec", "exec", json!({"command": command}));
     assert_eq!(reason(&world.run(exec("1", "ls")).await[0]), "user");
@@ -437,7 +437,7 @@ async fn a_person_is_asked_once_and_an_answer_for_the_session_holds() {
 }
 
 #[tokio::test]
-async fn a_verdict_does_not_wait_for_a_person() {
+async fn a_verdict_does_not_wait_for_the_user() {
     let world = world(Mode::Prompt, &[], &[Answer::AllowCapability]);
     let caller = world.caller.clone().in_verdict();
     let result = world.dispatcher.call_sync(&caller, call("c", "exec", "exec", json!({"command": "ls"})));
@@ -468,20 +468,20 @@ fn the_ledger_holds_hashes_and_no_parameters() {
 }
 
 /// Accepts lines until it is full.
-struct Full(std::sync::atomic::AtomicBool, Arc<MemorySink>);
+struct FullSink(std::sync::atomic::AtomicBool, Arc<MemorySink>);
 
-impl crate::ledger::LedgerSink for Full {
+impl crate::ledger::LedgerSink for FullSink {
     fn append(&self, lines: &[u8]) -> std::io::Result<()> {
         if self.0.load(Ordering::Relaxed) { Err(std::io::ErrorKind::StorageFull.into()) } else { self.1.append(lines) }
     }
 }
 
 #[test]
-fn without_a_ledger_strict_does_nothing_that_would_have_to_be_recorded_and_the_others_count() {
+fn without_a_ledger_strict_mode_refuses_and_the_others_count() {
     for mode in [Mode::Strict, Mode::Prompt, Mode::Permissive] {
-        let World { dispatcher, probe, caller, .. } = world(mode, &[Grant::any("g", "exec")], &[]);
+        let TestWorld { dispatcher, probe, caller, .. } = world(mode, &[Grant::any("g", "exec")], &[]);
         let memory = MemorySink::new();
-        let sink = Arc::new(Full(true.into(), memory.clone()));
+        let sink = Arc::new(FullSink(true.into(), memory.clone()));
         let ledger = Ledger::new(LedgerOptions { session_id: "s1".into(), ..Default::default() }, sink.clone());
         let inner = Arc::into_inner(dispatcher.inner).expect("one handle");
         let dispatcher = Dispatcher { inner: Arc::new(Inner { ledger, ..inner }) };
@@ -523,7 +523,7 @@ fn without_a_ledger_strict_does_nothing_that_would_have_to_be_recorded_and_the_o
 }
 
 #[test]
-fn a_file_that_was_compiled_at_run_time_is_code_that_others_do_not_change() {
+fn others_cannot_change_a_file_compiled_at_run_time() {
     let world = world(Mode::Strict, &[Grant::any("g", "eval"), Grant::any("w", "write")], &[]);
     let other = Caller::new(Arc::new(Profile::new("path:/y")));
     world.dispatcher.gate().set_grants(&other.profile, &[Grant::any("w", "write")], Evidence::default()).unwrap();

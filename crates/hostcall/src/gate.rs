@@ -29,7 +29,7 @@ use crate::policy::{Grant, Mode, Policy, usual_paths};
 use crate::prompt::{Memory, Prompter, Question};
 use crate::risk::{Evidence, Signal};
 use crate::scope::{CompiledScope, ScopeError};
-use crate::variables::{Effect, HostVariables};
+use crate::variables::{HostVariables, VariableEffect};
 use crate::vocabulary::is_free_variable;
 use pijs_protocol::manifest::CapabilityRequest;
 use pijs_protocol::{Capability, ExtensionId, HostCall, HostcallError, Method, guard};
@@ -48,14 +48,14 @@ mod refusals;
 mod sessions;
 mod sockets;
 
-pub use created_files::{MOST_MADE, MadeFiles, ReadBy, Stamp};
+pub use created_files::{MAX_CREATED, MadeFiles, ReadBy, Stamp};
 pub use decision::{Decision, Reason, Rule};
 pub use listeners::Listening;
 pub use permit::{ModelCall, Permit};
 pub use prompting::{MOST_WAITING, MUTED_AFTER};
 pub use sessions::SessionFiles;
 
-use evaluation::Case;
+use evaluation::Evaluation;
 
 /// Blocks a synchronous call until a prompt's future is ready. The host provides it, because blocking is the driver's business;
 /// where it cannot block, it drops the future.
@@ -70,27 +70,27 @@ pub type DescribeMcpTool = dyn Fn(&str) -> Vec<String> + Send + Sync;
 /// Decides calls. Cheap to clone.
 #[derive(Clone)]
 pub struct Gate {
-    inner: Arc<Inner>,
+    inner: Arc<GateInner>,
 }
 
-struct Inner {
+struct GateInner {
     policy: Policy,
     places: Places,
-    hooks: Hooks,
+    services: HostServices,
     host: HostVariables,
-    asking: prompting::Asking,
+    prompts: prompting::PromptQueue,
     sessions: sessions::Sessions,
-    servers: listeners::Servers,
-    code: extension_code::Code,
-    made: created_files::Made,
+    listeners: listeners::Listeners,
+    code: extension_code::ExtensionCode,
+    made: created_files::CreatedFiles,
     refusals: refusals::Refusals,
     extensions: RwLock<BTreeMap<ExtensionId, Arc<Authority>>>,
-    taken_in: TakenIn,
+    taint: Taint,
 }
 
 /// Services of the host; the setters of [`GateBuilder`] document the behaviour without each.
 #[derive(Default)]
-struct Hooks {
+struct HostServices {
     prompter: Option<Arc<dyn Prompter>>,
     block_on: Option<Arc<BlockOn>>,
     memory: Option<Arc<dyn Memory>>,
@@ -103,7 +103,7 @@ struct Hooks {
 
 /// Data that extensions have taken in.
 #[derive(Default)]
-struct TakenIn {
+struct Taint {
     /// The first file with possible secrets that each extension has read.
     secrets: Mutex<BTreeMap<ExtensionId, String>>,
     /// Extensions that have received data from a server or a program.
@@ -113,22 +113,22 @@ struct TakenIn {
 /// The authority of one extension.
 #[derive(Debug, Clone, Default)]
 struct Authority {
-    grants: Vec<CompiledGrant>,
+    grants: Vec<GateGrant>,
     /// Grants that a user gave for calls of the model after messages of the extension.
-    vouched: Vec<CompiledGrant>,
-    defaults: Vec<CompiledGrant>,
+    for_model: Vec<GateGrant>,
+    defaults: Vec<GateGrant>,
     never: Vec<Never>,
     /// Further requests of the extension, which a user may grant together.
-    wanted: Vec<CapabilityRequest>,
+    requested: Vec<CapabilityRequest>,
     evidence: Evidence,
 }
 
 /// A snapshot of an extension's authority.
 #[derive(Debug, Clone)]
-pub struct HeldAuthority(Arc<Authority>);
+pub struct AuthoritySnapshot(Arc<Authority>);
 
 #[derive(Debug, Clone)]
-struct CompiledGrant {
+struct GateGrant {
     id: Arc<str>,
     capability: Capability,
     methods: Option<Vec<String>>,
@@ -156,10 +156,10 @@ pub type Exists = dyn Fn(&Path) -> bool + Send + Sync;
 pub struct GateBuilder {
     policy: Policy,
     places: Places,
-    hooks: Hooks,
+    services: HostServices,
     environment: BTreeMap<String, String>,
     sessions: sessions::Sessions,
-    made: created_files::Made,
+    made: created_files::CreatedFiles,
 }
 
 impl GateBuilder {
@@ -173,7 +173,7 @@ impl GateBuilder {
     /// Sets the store of files that extensions created; without it they are known for the session only.
     #[must_use]
     pub fn made_files(mut self, kept: Arc<dyn MadeFiles>) -> Self {
-        self.made = created_files::Made::new(kept);
+        self.made = created_files::CreatedFiles::new(kept);
         self
     }
 
@@ -181,14 +181,14 @@ impl GateBuilder {
     /// extension would see that they are not set.
     #[must_use]
     pub fn variables(mut self, names: impl IntoIterator<Item = String>) -> Self {
-        self.hooks.variables = Some(names.into_iter().collect());
+        self.services.variables = Some(names.into_iter().collect());
         self
     }
 
     /// Sets the host's environment, which programs may get unchanged. Sets the names as [`GateBuilder::variables`] does.
     #[must_use]
     pub fn environment(mut self, environment: BTreeMap<String, String>) -> Self {
-        self.hooks.variables = Some(environment.keys().cloned().collect());
+        self.services.variables = Some(environment.keys().cloned().collect());
         self.environment = environment;
         self
     }
@@ -196,14 +196,14 @@ impl GateBuilder {
     /// Sets the resolver of commands to files, for display in prompts.
     #[must_use]
     pub fn programs(mut self, locate: Arc<LocateProgram>) -> Self {
-        self.hooks.programs = Some(locate);
+        self.services.programs = Some(locate);
         self
     }
 
     /// Sets the source of MCP tool descriptions, for display in prompts.
     #[must_use]
     pub fn mcp_tools(mut self, describe: Arc<DescribeMcpTool>) -> Self {
-        self.hooks.mcp_tools = Some(describe);
+        self.services.mcp_tools = Some(describe);
         self
     }
 
@@ -211,28 +211,28 @@ impl GateBuilder {
     /// where no file exists: it is refused as after a denial.
     #[must_use]
     pub fn exists(mut self, exists: Arc<Exists>) -> Self {
-        self.hooks.exists = Some(exists);
+        self.services.exists = Some(exists);
         self
     }
 
     /// Sets the prompter; without it calls that need a prompt are denied.
     #[must_use]
     pub fn prompter(mut self, prompter: Arc<dyn Prompter>) -> Self {
-        self.hooks.prompter = Some(prompter);
+        self.services.prompter = Some(prompter);
         self
     }
 
     /// Sets how a synchronous call blocks on a prompt; without it such a call is denied.
     #[must_use]
     pub fn block_on(mut self, block_on: Arc<BlockOn>) -> Self {
-        self.hooks.block_on = Some(block_on);
+        self.services.block_on = Some(block_on);
         self
     }
 
     /// Sets the store of answers that outlive the session; without it they last for the session.
     #[must_use]
     pub fn memory(mut self, memory: Arc<dyn Memory>) -> Self {
-        self.hooks.memory = Some(memory);
+        self.services.memory = Some(memory);
         self
     }
 
@@ -240,19 +240,19 @@ impl GateBuilder {
     pub fn build(self) -> Gate {
         let host = HostVariables::new(self.environment, &self.places.agent_dir);
         Gate {
-            inner: Arc::new(Inner {
+            inner: Arc::new(GateInner {
                 policy: self.policy,
                 places: self.places,
-                hooks: self.hooks,
+                services: self.services,
                 host,
-                asking: prompting::Asking::default(),
+                prompts: prompting::PromptQueue::default(),
                 sessions: self.sessions,
-                servers: listeners::Servers::default(),
-                code: extension_code::Code::default(),
+                listeners: listeners::Listeners::default(),
+                code: extension_code::ExtensionCode::default(),
                 made: self.made,
                 refusals: refusals::Refusals::default(),
                 extensions: RwLock::default(),
-                taken_in: TakenIn::default(),
+                taint: Taint::default(),
             }),
         }
     }
@@ -273,10 +273,10 @@ impl Gate {
         GateBuilder {
             policy,
             places,
-            hooks: Hooks::default(),
+            services: HostServices::default(),
             environment: BTreeMap::new(),
             sessions: sessions::Sessions::default(),
-            made: created_files::Made::default(),
+            made: created_files::CreatedFiles::default(),
         }
     }
 
@@ -287,7 +287,7 @@ impl Gate {
 
     /// Returns whether there is a user to prompt.
     pub fn has_person(&self) -> bool {
-        self.inner.hooks.prompter.is_some()
+        self.inner.services.prompter.is_some()
     }
 
     /// Returns the policy.
@@ -305,10 +305,10 @@ impl Gate {
         });
         let authority = Authority {
             grants: grants.iter().map(compile).collect::<Result<_, _>>()?,
-            vouched: Vec::new(),
+            for_model: Vec::new(),
             defaults: defaults.collect::<Result<_, _>>()?,
             never: Vec::new(),
-            wanted: Vec::new(),
+            requested: Vec::new(),
             evidence,
         };
         self.extensions_mut(|extensions| {
@@ -342,12 +342,12 @@ impl Gate {
     }
 
     /// Takes a snapshot of an extension's authority, for [`Gate::restore`].
-    pub fn held(&self, profile: &Profile) -> HeldAuthority {
-        HeldAuthority(self.authority(profile))
+    pub fn held(&self, profile: &Profile) -> AuthoritySnapshot {
+        AuthoritySnapshot(self.authority(profile))
     }
 
     /// Restores a snapshot of an extension's authority.
-    pub fn restore(&self, profile: &Profile, held: HeldAuthority) {
+    pub fn restore(&self, profile: &Profile, held: AuthoritySnapshot) {
         self.extensions_mut(|extensions| {
             extensions.insert(profile.extension.clone(), held.0);
         });
@@ -355,8 +355,8 @@ impl Gate {
 
     /// Sets the requests of an extension beyond its grants; call it after [`Gate::set_grants`]. A prompt about one of them lets
     /// the user grant all.
-    pub fn set_wanted(&self, profile: &Profile, wanted: Vec<CapabilityRequest>) {
-        self.change(profile, |authority| authority.wanted = wanted);
+    pub fn set_wanted(&self, profile: &Profile, requested: Vec<CapabilityRequest>) {
+        self.change(profile, |authority| authority.requested = requested);
     }
 
     /// Checks that the scope of a grant is valid.
@@ -364,9 +364,9 @@ impl Gate {
         self.compile(grant, profile.package_root.as_deref()).map(drop)
     }
 
-    fn compile(&self, grant: &Grant, package_root: Option<&Path>) -> Result<CompiledGrant, ScopeError> {
+    fn compile(&self, grant: &Grant, package_root: Option<&Path>) -> Result<GateGrant, ScopeError> {
         let scope = grant.fitting_scope();
-        Ok(CompiledGrant {
+        Ok(GateGrant {
             id: grant.id.as_str().into(),
             capability: grant.capability.clone(),
             methods: grant.methods.clone(),
@@ -417,7 +417,7 @@ impl Gate {
         required: &Required<'_>,
     ) -> Result<Judgement, HostcallError> {
         let authority = &Self::of_caller(authority, caller);
-        let case = Case { inner: &self.inner, profile: &caller.profile, authority, method };
+        let case = Evaluation { inner: &self.inner, profile: &caller.profile, authority, method };
         let decision = match case.decide(required)? {
             Ok(rule) => match self.after_secret(&case, required) {
                 None => return Ok(Judgement::Settled(case.allowed(required, rule))),
@@ -435,17 +435,17 @@ impl Gate {
             return Ok(Judgement::Settled(decision.because(Reason::NonInteractive, Rule::Verdict)));
         }
         let says_more = decision.rule == Rule::AfterSecret || decision.reason == Some(Reason::BlockedAddress);
-        if self.inner.hooks.prompter.is_none() && says_more {
+        if self.inner.services.prompter.is_none() && says_more {
             return Ok(Judgement::Settled(decision));
         }
-        if self.inner.hooks.prompter.is_none() {
+        if self.inner.services.prompter.is_none() {
             return Ok(Judgement::Settled(decision.because(Reason::NonInteractive, Rule::NoPerson)));
         }
         // A probe succeeds only with a grant.
-        if matches!(required.subject, Subject::Code { .. }) && required.is_probe {
+        if matches!(required.subject, Subject::ExtensionCode { .. }) && required.is_probe {
             return Ok(Judgement::Settled(Decision { rule: Rule::Unset, ..decision }));
         }
-        if let (Subject::Names(names), Some(set)) = (&required.subject, &self.inner.hooks.variables)
+        if let (Subject::Names(names), Some(set)) = (&required.subject, &self.inner.services.variables)
             && !names.iter().any(|name| set.contains(*name) && !is_free_variable(name))
         {
             return Ok(Judgement::Settled(Decision { rule: Rule::Unset, ..decision }));
@@ -456,7 +456,7 @@ impl Gate {
         {
             return Ok(Judgement::Settled(decision));
         }
-        if let (Subject::Paths(used, None), Some(exists)) = (&required.subject, &self.inner.hooks.exists)
+        if let (Subject::Paths(used, None), Some(exists)) = (&required.subject, &self.inner.services.exists)
             && (used.access == Access::Look || required.is_probe)
             && !exists(&self.inner.places.absolute(*used)?)
         {
@@ -468,12 +468,12 @@ impl Gate {
 
     /// Returns the authority of a caller: for a call of the model including the grants for such calls.
     fn of_caller(authority: &Arc<Authority>, caller: &Caller) -> Arc<Authority> {
-        if caller.during != During::Model || authority.vouched.is_empty() {
+        if caller.during != During::Model || authority.for_model.is_empty() {
             return Arc::clone(authority);
         }
         let mut both = Authority::clone(authority);
-        let Authority { grants, vouched, .. } = &mut both;
-        grants.append(vouched);
+        let Authority { grants, for_model, .. } = &mut both;
+        grants.append(for_model);
         Arc::new(both)
     }
 
@@ -483,7 +483,7 @@ impl Gate {
         if let Subject::Program { given, .. } = &mut required.subject {
             for variable in &mut given.variables {
                 if self.inner.host.has(variable.name, variable.value) {
-                    variable.effect = Effect::Harmless;
+                    variable.effect = VariableEffect::Harmless;
                 }
             }
         }
@@ -502,14 +502,14 @@ impl Gate {
     /// Returns whether an extension has a capability that is no hostcall through a grant without a prompt.
     pub fn holds_unasked(&self, profile: &Profile, capability: &str) -> bool {
         let authority = self.authority(profile);
-        let of_it = |grant: &&CompiledGrant| grant.capability.as_str() == capability;
+        let of_it = |grant: &&GateGrant| grant.capability.as_str() == capability;
         let mut held = authority.grants.iter().chain(&authority.defaults).filter(of_it).peekable();
         held.peek().is_some() && held.all(|grant| grant.unasked)
     }
 
     /// Requires consent for the first request to a server after the extension read a file with possible secrets, even with grants
     /// for both: the combination exfiltrates files. Permissive mode and the capability `egress` bypass this.
-    fn after_secret(&self, case: &Case<'_>, required: &Required<'_>) -> Option<evaluation::Refusal> {
+    fn after_secret(&self, case: &Evaluation<'_>, required: &Required<'_>) -> Option<evaluation::Denial> {
         if required.capability != "http" || self.inner.policy.mode == Mode::Permissive {
             return None;
         }
@@ -520,7 +520,7 @@ impl Gate {
         if case.by_grant("egress", |_| true).is_ok() || !guard!(GateAfterSecret) {
             return None;
         }
-        Some(evaluation::Refusal { reason: Reason::AfterSecret, rule: Rule::AfterSecret })
+        Some(evaluation::Denial { reason: Reason::AfterSecret, rule: Rule::AfterSecret })
     }
 
     /// Returns whether an extension has read a file with possible secrets.
@@ -529,20 +529,20 @@ impl Gate {
     }
 
     fn secret_read(&self, extension: &ExtensionId) -> Option<String> {
-        self.inner.taken_in.secrets.lock().unwrap_or_else(PoisonError::into_inner).get(extension).cloned()
+        self.inner.taint.secrets.lock().unwrap_or_else(PoisonError::into_inner).get(extension).cloned()
     }
 
     /// Records that the content of a file was read.
     pub(crate) fn note_read(&self, extension: &ExtensionId, path: &str) {
         if crate::places::may_hold_secrets(path) {
-            let mut secrets = self.inner.taken_in.secrets.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut secrets = self.inner.taint.secrets.lock().unwrap_or_else(PoisonError::into_inner);
             secrets.entry(extension.clone()).or_insert_with(|| path.to_owned());
         }
     }
 
     /// Records that an extension may have received data from a server or a program.
     pub(crate) fn note_outside(&self, extension: &ExtensionId) {
-        let mut outside = self.inner.taken_in.outside.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut outside = self.inner.taint.outside.lock().unwrap_or_else(PoisonError::into_inner);
         if !outside.contains(extension) {
             outside.insert(extension.clone());
         }
@@ -551,7 +551,7 @@ impl Gate {
     /// Returns whether an extension has received no data from any server or program, so that its text comes from code that the
     /// user consented to, and from its environment. Always false under the strict policy.
     pub fn speaks_for_itself(&self, extension: &ExtensionId) -> bool {
-        let outside = self.inner.taken_in.outside.lock().unwrap_or_else(PoisonError::into_inner);
+        let outside = self.inner.taint.outside.lock().unwrap_or_else(PoisonError::into_inner);
         self.inner.policy.mode != Mode::Strict && !outside.contains(extension)
     }
 

@@ -1,7 +1,7 @@
 //! The grant store of an installation: the user's answers, and the code that they apply to.
 //!
-//! A [`Record`] belongs to one source (`npm:NAME`, `path:CANONICAL_PATH`). It is bound to the digest of the code at the time of
-//! consent and to the requests of that code. When either has changed, [`Record::standing`] alone decides whether the answers are
+//! A [`PackageRecord`] belongs to one source (`npm:NAME`, `path:CANONICAL_PATH`). It is bound to the digest of the code at the time of
+//! consent and to the requests of that code. When either has changed, [`PackageRecord::standing`] alone decides whether the answers are
 //! still valid. This module does not read or write the file.
 //!
 //! ```json
@@ -48,14 +48,14 @@ pub fn tool_digest(spec: &ToolSpec) -> String {
 /// The grants of all packages of an installation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Book {
+pub struct GrantStore {
     /// Version of the format, [`VERSION`].
     pub version: u32,
     /// Records by package source.
-    pub packages: BTreeMap<String, Record>,
+    pub packages: BTreeMap<String, PackageRecord>,
 }
 
-impl Default for Book {
+impl Default for GrantStore {
     fn default() -> Self {
         Self { version: VERSION, packages: BTreeMap::new() }
     }
@@ -64,7 +64,7 @@ impl Default for Book {
 /// The answers about one package.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Record {
+pub struct PackageRecord {
     /// `sha256:HEX` over the sources at the time of consent.
     pub code: String,
     /// `sha256:HEX` over `asked`.
@@ -72,7 +72,7 @@ pub struct Record {
     /// The requested capabilities at the time of consent.
     pub asked: Vec<CapabilityRequest>,
     /// Answers, oldest first.
-    pub answers: Vec<Answered>,
+    pub answers: Vec<StoredAnswer>,
     /// Digests of tool definitions at the first use of the package with these answers.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tools: BTreeMap<String, String>,
@@ -84,7 +84,7 @@ pub struct Record {
 /// One answer of the user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Answered {
+pub struct StoredAnswer {
     /// Capability that the answer is about.
     pub capability: Capability,
     /// Hostcall methods that may use it; absent means any.
@@ -132,7 +132,7 @@ impl By {
 
 /// The current state of a package, compared with its record.
 #[derive(Debug, Clone, Copy)]
-pub struct Present<'a> {
+pub struct CurrentPackage<'a> {
     /// Digest of its sources.
     pub code: &'a str,
     /// Capabilities that it requests.
@@ -143,7 +143,7 @@ pub struct Present<'a> {
 
 /// The validity of the answers in a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
+pub enum AnswerValidity {
     /// The answers are valid.
     Holds,
     /// The package requests more. Answers about a local path stay valid; those about another source do not.
@@ -152,9 +152,9 @@ pub enum Standing {
     Changed,
 }
 
-impl Record {
+impl PackageRecord {
     /// Creates a record without answers.
-    pub fn new(present: Present<'_>) -> Self {
+    pub fn new(present: CurrentPackage<'_>) -> Self {
         Self {
             code: present.code.to_owned(),
             manifest: digest(present.asked),
@@ -171,20 +171,20 @@ impl Record {
     }
 
     /// Compares the record with the current state of the package.
-    pub fn standing(&self, present: Present<'_>) -> Standing {
+    pub fn standing(&self, present: CurrentPackage<'_>) -> AnswerValidity {
         if !guard!(GrantsBound) || (self.code == present.code && self.manifest == digest(present.asked)) {
-            return Standing::Holds;
+            return AnswerValidity::Holds;
         }
         let more = widening(&self.manifest(), present.asked);
         match (more.is_empty(), present.local) {
-            (false, _) => Standing::Widened(more),
-            (true, true) => Standing::Holds,
-            (true, false) => Standing::Changed,
+            (false, _) => AnswerValidity::Widened(more),
+            (true, true) => AnswerValidity::Holds,
+            (true, false) => AnswerValidity::Changed,
         }
     }
 
     /// Rebinds the answers to the current state, after an update that requests no more.
-    pub fn bind(&mut self, present: Present<'_>) {
+    pub fn bind(&mut self, present: CurrentPackage<'_>) {
         self.code = present.code.to_owned();
         self.manifest = digest(present.asked);
         self.asked = present.asked.capabilities.clone();
@@ -193,7 +193,7 @@ impl Record {
 
     /// Adds an answer, and removes earlier ones that it contradicts: all answers about the capability, or those about the same
     /// scope entry. A repeated answer is kept once.
-    pub fn answer(&mut self, answer: Answered) {
+    pub fn answer(&mut self, answer: StoredAnswer) {
         let places = places_of(&answer);
         self.answers.retain_mut(|known| {
             if known.capability != answer.capability || known.allowed == answer.allowed {
@@ -203,7 +203,7 @@ impl Record {
             let goes = answer.scope.is_none() || (known.scope.is_none() && !known.allowed);
             !goes && places.iter().all(|place| !take_place(known, place))
         });
-        let same = |known: &Answered| {
+        let same = |known: &StoredAnswer| {
             (&known.capability, &known.methods, &known.scope) == (&answer.capability, &answer.methods, &answer.scope)
         };
         self.answers.retain(|known| !same(known));
@@ -253,7 +253,7 @@ impl Record {
     /// Returns the permanent denials. The id of each is its form for `pi ext grants revoke`.
     pub fn never(&self) -> Vec<Grant> {
         let never = self.answers.iter().filter(|answer| !answer.allowed);
-        never.flat_map(Answered::refusals).collect()
+        never.flat_map(StoredAnswer::refusals).collect()
     }
 
     /// Returns whether the user permanently denied the whole capability, or every scope entry of a request.
@@ -270,7 +270,7 @@ pub fn refuses(never: &[Grant], request: &CapabilityRequest) -> bool {
         || (!places.is_empty() && places.iter().all(|place| of_it().any(|refused| refused.id == *place)))
 }
 
-impl Answered {
+impl StoredAnswer {
     /// Splits the answer into one denial for each scope entry.
     fn refusals(&self) -> Vec<Grant> {
         let capability = &self.capability;
@@ -302,13 +302,13 @@ fn lists(scope: &mut Scope) -> [&mut Option<Vec<String>>; 5] {
 }
 
 /// Returns the scope entries of an answer, as written.
-fn places_of(answer: &Answered) -> Vec<String> {
+fn places_of(answer: &StoredAnswer) -> Vec<String> {
     let mut scope = answer.scope.clone().unwrap_or_default();
     lists(&mut scope).into_iter().flat_map(|list| list.take().unwrap_or_default()).collect()
 }
 
 /// Removes a scope entry from an answer; returns whether the answer is empty then.
-fn take_place(answer: &mut Answered, place: &str) -> bool {
+fn take_place(answer: &mut StoredAnswer, place: &str) -> bool {
     let Some(scope) = &mut answer.scope else { return false };
     let mut has_had = false;
     for list in lists(scope).into_iter().flatten() {
@@ -329,8 +329,8 @@ mod tests {
         parse_declared(&value).expect("well-formed").manifest
     }
 
-    fn answer(capability: &str, allowed: bool) -> Answered {
-        Answered {
+    fn answer(capability: &str, allowed: bool) -> StoredAnswer {
+        StoredAnswer {
             capability: capability.into(),
             methods: None,
             scope: None,
@@ -341,38 +341,44 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_bound_to_the_code_and_to_what_it_asked_for() {
+    fn answers_are_bound_to_code_and_requests() {
         let (none, one, two) = (asks(json!([])), asks(json!(["exec"])), asks(json!(["exec", "http"])));
-        let record = Record::new(Present { code: "a", asked: &one, local: false });
-        let standing = |code, asked, local| record.standing(Present { code, asked, local });
-        assert_eq!(standing("a", &one, false), Standing::Holds);
-        assert_eq!(standing("b", &one, false), Standing::Changed);
-        assert_eq!(standing("b", &one, true), Standing::Holds);
-        assert_eq!(standing("b", &none, true), Standing::Holds);
+        let record = PackageRecord::new(CurrentPackage { code: "a", asked: &one, local: false });
+        let standing = |code, asked, local| record.standing(CurrentPackage { code, asked, local });
+        assert_eq!(standing("a", &one, false), AnswerValidity::Holds);
+        assert_eq!(standing("b", &one, false), AnswerValidity::Changed);
+        assert_eq!(standing("b", &one, true), AnswerValidity::Holds);
+        assert_eq!(standing("b", &none, true), AnswerValidity::Holds);
         let more = vec![two.capabilities[1].clone()];
-        assert_eq!(standing("b", &two, false), Standing::Widened(more.clone()));
-        assert_eq!(standing("b", &two, true), Standing::Widened(more));
+        assert_eq!(standing("b", &two, false), AnswerValidity::Widened(more.clone()));
+        assert_eq!(standing("b", &two, true), AnswerValidity::Widened(more));
     }
 
     #[test]
-    fn an_update_that_asks_for_no_more_takes_the_answers_along_and_forgets_the_tools() {
+    fn an_update_without_new_requests_keeps_answers_and_drops_tools() {
         let (one, two) = (asks(json!(["exec"])), asks(json!(["exec", "http"])));
-        let mut record = Record::new(Present { code: "a", asked: &two, local: false });
+        let mut record = PackageRecord::new(CurrentPackage { code: "a", asked: &two, local: false });
         record.answer(answer("exec", true));
         record.tools.insert("run".into(), "sha256:00".into());
-        let updated = Present { code: "b", asked: &one, local: false };
+        let updated = CurrentPackage { code: "b", asked: &one, local: false };
         record.bind(updated);
-        assert_eq!((record.standing(updated), record.grants().len(), record.tools.len()), (Standing::Holds, 1, 0));
+        assert_eq!(
+            (record.standing(updated), record.grants().len(), record.tools.len()),
+            (AnswerValidity::Holds, 1, 0)
+        );
         // A capability that the update dropped counts as additional when it comes back.
         let more = vec![two.capabilities[1].clone()];
-        assert_eq!(record.standing(Present { code: "c", asked: &two, local: false }), Standing::Widened(more));
+        assert_eq!(
+            record.standing(CurrentPackage { code: "c", asked: &two, local: false }),
+            AnswerValidity::Widened(more)
+        );
     }
 
     #[test]
     fn the_last_word_about_a_capability_counts_and_can_be_taken_back() {
         let none = asks(json!([]));
-        let mut record = Record::new(Present { code: "a", asked: &none, local: false });
-        let held = |record: &Record| {
+        let mut record = PackageRecord::new(CurrentPackage { code: "a", asked: &none, local: false });
+        let held = |record: &PackageRecord| {
             let name = |capability: &Capability| capability.as_str().to_owned();
             let yes: Vec<String> = record.grants().iter().map(|grant| name(&grant.capability)).collect();
             (yes, record.never().iter().map(|refused| refused.id.clone()).collect::<Vec<_>>())
@@ -387,7 +393,7 @@ mod tests {
         assert_eq!(held(&record), words(&["exec", "http"], &[]));
         // Answers with different scopes are both valid.
         let scope = Some(Scope { hosts: Some(vec!["x.org".into()]), ..Scope::default() });
-        record.answer(Answered { scope, ..answer("http", true) });
+        record.answer(StoredAnswer { scope, ..answer("http", true) });
         assert_eq!(held(&record), words(&["exec", "http", "http"], &[]));
         record.answer(answer("exec", false));
         assert_eq!(held(&record), words(&["http", "http"], &["exec"]));
@@ -401,12 +407,12 @@ mod tests {
     #[test]
     fn an_answer_about_one_place_is_taken_back_or_overruled_by_itself() {
         let none = asks(json!([]));
-        let mut record = Record::new(Present { code: "a", asked: &none, local: false });
+        let mut record = PackageRecord::new(CurrentPackage { code: "a", asked: &none, local: false });
         let about = |paths: &[&str], allowed: bool| {
             let paths = Some(paths.iter().map(|path| (*path).to_owned()).collect());
-            Answered { scope: Some(Scope { paths, ..Scope::default() }), ..answer("read", allowed) }
+            StoredAnswer { scope: Some(Scope { paths, ..Scope::default() }), ..answer("read", allowed) }
         };
-        let never = |record: &Record| record.never().into_iter().map(|refused| refused.id).collect::<Vec<_>>();
+        let never = |record: &PackageRecord| record.never().into_iter().map(|refused| refused.id).collect::<Vec<_>>();
         record.answer(answer("read", true));
         record.answer(about(&["/a"], false));
         record.answer(about(&["/b", "/c:d"], false));
@@ -432,10 +438,10 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_was_asked_about_stays_known_as_such() {
+    fn unattended_answers_stay_marked() {
         let none = asks(json!([]));
-        let mut record = Record::new(Present { code: "a", asked: &none, local: false });
-        record.answer(Answered { by: By::Unattended, ..answer("exec", true) });
+        let mut record = PackageRecord::new(CurrentPackage { code: "a", asked: &none, local: false });
+        record.answer(StoredAnswer { by: By::Unattended, ..answer("exec", true) });
         record.answer(answer("http", true));
         let unasked: Vec<bool> = record.grants().iter().map(|grant| grant.unasked).collect();
         assert_eq!(unasked, [true, false]);
@@ -448,7 +454,7 @@ mod tests {
 
     /// The grant store keeps these digests: a changed digest asks every user again.
     #[test]
-    fn digests_tell_apart_what_differs_and_stay_what_they_are() {
+    fn digests_are_distinct_and_stable() {
         let digest_of = |files: &[(&str, &str)]| {
             code_digest(&files.iter().map(|(name, digest)| ((*name).to_owned(), (*digest).to_owned())).collect())
         };
@@ -484,11 +490,11 @@ mod tests {
     }
 
     #[test]
-    fn a_book_from_elsewhere_is_not_half_understood() {
+    fn a_store_with_unknown_members_is_refused() {
         let known = json!({"version": 1, "packages": {}});
-        assert_eq!(serde_json::from_value::<Book>(known).expect("a book"), Book::default());
+        assert_eq!(serde_json::from_value::<GrantStore>(known).expect("a book"), GrantStore::default());
         for strange in [json!({"version": 1, "packages": {}, "also": 1}), json!({"packages": {}})] {
-            assert!(serde_json::from_value::<Book>(strange).is_err());
+            assert!(serde_json::from_value::<GrantStore>(strange).is_err());
         }
     }
 }

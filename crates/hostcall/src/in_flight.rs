@@ -3,7 +3,7 @@
 //! States: *open*, with any number of chunks, then *ended*. Of all events that can end it (the connector, the deadline, a
 //! cancellation, the end of the extension, the drop of its future) the first is recorded and answered; later ones have no effect.
 
-use crate::backpressure::{Held, Pile, Turn};
+use crate::backpressure::{CallSlot, ResultPermit, UndeliveredResults};
 use crate::completion_order::{InOrder, Release};
 use crate::connector::{BoxFuture, Caller, CancelToken, ChunkSink, Connector, Output, Request, cancelled};
 use crate::ledger::{CallEnd, CallFacts, Ledger};
@@ -17,10 +17,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 /// Receives the results of an asynchronous call.
-pub(crate) type Results = Box<dyn Fn(HostResult, Held) + Send + Sync>;
+pub(crate) type Results = Box<dyn Fn(HostResult, ResultPermit) + Send + Sync>;
 
 /// One call from its decision to its end. Its thirteen fields do not change; its [`Progress`] does.
-pub(crate) struct Flight {
+pub(crate) struct InFlightCall {
     pub(crate) caller: Caller,
     pub(crate) call_id: CallId,
     /// Facts about the call for the ledger.
@@ -36,7 +36,7 @@ pub(crate) struct Flight {
     pub(crate) results: Results,
     pub(crate) progress: Mutex<Progress>,
     /// Results that its extension has not taken yet.
-    pub(crate) pile: Arc<Pile>,
+    pub(crate) undelivered: Arc<UndeliveredResults>,
 }
 
 #[derive(Debug, Default)]
@@ -48,9 +48,9 @@ pub(crate) struct Progress {
     release: Option<Release>,
 }
 
-impl Flight {
+impl InFlightCall {
     /// Stores the release of the next call until this one ends.
-    pub(crate) fn hold(&self, release: Release) {
+    pub(crate) fn set_release(&self, release: Release) {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner).release = Some(release);
     }
 
@@ -77,11 +77,11 @@ impl Flight {
 
     /// Waits until the realm has taken enough of the earlier results.
     pub(crate) async fn ready(&self) {
-        self.pile.streams(self.quotas.stream_bytes, &self.cancel).await;
+        self.undelivered.until_stream_continues(self.quotas.stream_bytes, &self.cancel).await;
     }
 
     fn send(&self, result: HostResult) {
-        let held = self.pile.hold(&result);
+        let held = self.undelivered.permit(&result);
         (self.results)(result, held);
     }
 
@@ -91,11 +91,11 @@ impl Flight {
     }
 
     /// Ends a call that finished before its future was polled: returns the last result instead of sending it.
-    pub(crate) fn end_at_once(&self, outcome: Result<Output, HostcallError>) -> Option<(HostResult, Held)> {
+    pub(crate) fn end_immediately(&self, outcome: Result<Output, HostcallError>) -> Option<(HostResult, ResultPermit)> {
         self.end_with(
             || outcome,
             |result| {
-                let held = self.pile.hold(&result);
+                let held = self.undelivered.permit(&result);
                 (result, held)
             },
         )
@@ -145,17 +145,17 @@ pub(crate) fn reason_of(error: &HostcallError) -> Option<Arc<str>> {
 
 /// The state of an asynchronous call after its start.
 #[expect(clippy::large_enum_variant, reason = "taken apart where it is made")]
-pub enum Called {
+pub enum StartedCall {
     /// The call has ended with this result, which `results` does not get. The result counts as undelivered until the permit is
     /// dropped.
-    Ended(HostResult, Held),
+    Ended(HostResult, ResultPermit),
     /// The future completes the call.
     Running(BoxFuture<'static, ()>),
 }
 
-impl Called {
+impl StartedCall {
     /// Returns the future that completes the call; passes a result that exists already to `ended`.
-    pub fn rest(self, ended: impl FnOnce(HostResult, Held)) -> BoxFuture<'static, ()> {
+    pub fn rest(self, ended: impl FnOnce(HostResult, ResultPermit)) -> BoxFuture<'static, ()> {
         match self {
             Self::Ended(result, held) => {
                 ended(result, held);
@@ -167,28 +167,28 @@ impl Called {
 }
 
 /// A call whose connector has started.
-pub(crate) struct Working {
-    pub(crate) work: Work,
+pub(crate) struct RunningCall {
+    pub(crate) work: ConnectorTask,
     pub(crate) timeout_ms: Option<u64>,
     /// Held until the call ends.
-    pub(crate) turn: Turn,
+    pub(crate) slot: CallSlot,
 }
 
-impl Working {
+impl RunningCall {
     /// Polls for an outcome once. A call that ends in order is never ready here, because the time at which a thread finishes is
     /// not deterministic.
-    pub(crate) fn look(&mut self) -> Poll<Result<Output, HostcallError>> {
+    pub(crate) fn poll_once(&mut self) -> Poll<Result<Output, HostcallError>> {
         let cx = &mut Context::from_waker(Waker::noop());
         match &mut self.work {
-            Work::Unordered(work) => {
+            ConnectorTask::Unordered(work) => {
                 let outcome = Pin::new(&mut *work).poll(cx);
                 if outcome.is_ready() {
                     // Cancelled as at the end of a wait.
-                    work.flight.cancel.cancel();
+                    work.in_flight_call.cancel.cancel();
                 }
                 outcome
             }
-            Work::InOrder(work) => {
+            ConnectorTask::InOrder(work) => {
                 work.begin(cx);
                 Poll::Pending
             }
@@ -197,13 +197,13 @@ impl Working {
 }
 
 /// A running connector.
-pub(crate) enum Work {
+pub(crate) enum ConnectorTask {
     /// Its outcome ends the call at once.
-    Unordered(Contained),
+    Unordered(CatchPanic),
     InOrder(InOrder),
 }
 
-impl Future for Work {
+impl Future for ConnectorTask {
     type Output = Result<Output, HostcallError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -215,26 +215,26 @@ impl Future for Work {
 }
 
 /// A running connector whose panic becomes an `internal` result of this call.
-pub(crate) struct Contained {
+pub(crate) struct CatchPanic {
     /// `None` when it panicked at its start.
     work: Option<BoxFuture<'static, Result<Output, HostcallError>>>,
-    flight: Arc<Flight>,
+    in_flight_call: Arc<InFlightCall>,
 }
 
-impl Contained {
+impl CatchPanic {
     pub(crate) fn start(connector: &dyn Connector, request: Request, sink: ChunkSink) -> Self {
-        let flight = Arc::clone(&sink.flight);
+        let in_flight_call = Arc::clone(&sink.in_flight_call);
         let work = catch_unwind(AssertUnwindSafe(|| connector.call(request, sink)));
-        Self { work: work.ok(), flight }
+        Self { work: work.ok(), in_flight_call }
     }
 }
 
-impl Future for Contained {
+impl Future for CatchPanic {
     type Output = Result<Output, HostcallError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Self { work, flight } = &mut *self;
-        let bug = || Poll::Ready(Err(broken(&flight.facts.method)));
+        let Self { work, in_flight_call } = &mut *self;
+        let bug = || Poll::Ready(Err(panicked(&in_flight_call.facts.method)));
         match work {
             Some(work) => catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))).unwrap_or_else(|_| bug()),
             None => bug(),
@@ -244,17 +244,17 @@ impl Future for Contained {
 
 /// Ends a call whose future is dropped early.
 pub(crate) struct EndOnDrop {
-    pub(crate) flight: Arc<Flight>,
-    pub(crate) forget: Box<dyn Fn(&Flight) + Send + Sync>,
+    pub(crate) in_flight_call: Arc<InFlightCall>,
+    pub(crate) forget: Box<dyn Fn(&InFlightCall) + Send + Sync>,
 }
 
 impl Drop for EndOnDrop {
     fn drop(&mut self) {
-        let flight = &*self.flight;
-        flight.cancel.cancel();
-        let why = if std::thread::panicking() { broken } else { cancelled };
-        flight.end_with(|| Err(why(&flight.facts.method)), |result| flight.send(result));
-        (self.forget)(flight);
+        let in_flight_call = &*self.in_flight_call;
+        in_flight_call.cancel.cancel();
+        let why = if std::thread::panicking() { panicked } else { cancelled };
+        in_flight_call.end_with(|| Err(why(&in_flight_call.facts.method)), |result| in_flight_call.send(result));
+        (self.forget)(in_flight_call);
     }
 }
 
@@ -270,7 +270,7 @@ pub(crate) fn unrecorded(error: &io::Error) -> HostcallError {
 }
 
 /// Returns the error of a call during which host code panicked.
-pub(crate) fn broken(method: &str) -> HostcallError {
+pub(crate) fn panicked(method: &str) -> HostcallError {
     HostcallError::new(ErrorCode::Internal, format!("{method}: the connector panicked; this is a bug in the host"))
         .with("reason", "invariant")
 }

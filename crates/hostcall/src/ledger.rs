@@ -44,23 +44,23 @@ pub use resume::{OpenCall, Resumed};
 pub use verify::{Audit, BrokenLine, Verified, audit, verify, verify_parts};
 pub use writer::LedgerWriter;
 
-use counted::Counts;
+use counted::RecordCounts;
 use line::LineWriter;
-use writer::Signal;
+use writer::WriterSignal;
 
 /// Queued records at which the queue flushes itself, or wakes its writer.
 const QUEUE: usize = 128;
-/// Maximum of queued records while a writer cannot keep up, together with [`MOST_UNWRITTEN`] bytes; beyond it the adding thread
+/// Maximum of queued records while a writer cannot keep up, together with [`MAX_UNWRITTEN`] bytes; beyond it the adding thread
 /// writes.
-const LONGEST_QUEUE: usize = 8192;
+const MAX_QUEUE: usize = 8192;
 /// Time that a thread waits for the writer when the queue is full, before it writes itself.
-const PATIENCE: Duration = Duration::from_millis(20);
+const WRITER_TIMEOUT: Duration = Duration::from_millis(20);
 /// Longest line in bytes; data that would make it longer is left out.
 pub const LONGEST_LINE: usize = 64 << 10;
 /// Bytes kept for a failing sink; beyond it records are dropped and counted.
-const MOST_UNWRITTEN: usize = 4 << 20;
+const MAX_UNWRITTEN: usize = 4 << 20;
 /// Bytes of lines that one append carries. More records may be queued, and a working sink gets them all.
-const PIECE: usize = 256 << 10;
+const APPEND_BYTES: usize = 256 << 10;
 
 /// The destination of lines. One call appends whole lines, each with its line feed.
 pub trait LedgerSink: Send + Sync {
@@ -121,32 +121,32 @@ pub struct ChainHead {
 /// Writes the ledger of a session. Cheap to clone.
 #[derive(Clone)]
 pub struct Ledger {
-    inner: Arc<Inner>,
+    inner: Arc<LedgerInner>,
 }
 
-struct Inner {
+struct LedgerInner {
     options: LedgerOptions,
     scenario_id: String,
     redactor: Redactor,
     sink: Arc<dyn LedgerSink>,
-    queue: Mutex<Waiting>,
+    queue: Mutex<RecordQueue>,
     /// Signalled when the queue is emptied.
     room: Condvar,
     /// Locked before the queue by the writing thread, so that lines keep the order of records.
-    lines: Mutex<Lines>,
-    signal: Arc<Signal>,
-    kept: Mutex<Kept>,
+    lines: Mutex<LineState>,
+    signal: Arc<WriterSignal>,
+    pool: Mutex<CallPool>,
 }
 
 #[derive(Default)]
-struct Waiting {
-    records: Vec<Record>,
+struct RecordQueue {
+    records: Vec<LedgerRecord>,
     /// Bytes of text in the queued records.
     bytes: usize,
 }
 
 #[derive(Default)]
-struct Lines {
+struct LineState {
     head: ChainHead,
     /// Lines that a failing sink has not accepted yet.
     unwritten: Vec<u8>,
@@ -155,10 +155,10 @@ struct Lines {
     /// Time of the last record.
     now: Now,
     /// Returns its allocation to the queue.
-    spare: Vec<Record>,
-    counts: Counts,
+    spare: Vec<LedgerRecord>,
+    counts: RecordCounts,
     /// Records to be written; empty between two writes.
-    due: Vec<Record>,
+    due: Vec<LedgerRecord>,
 }
 
 /// The sha256 of a call's parameters, or a keyed hash.
@@ -185,9 +185,9 @@ impl Unhashed {
 /// A pool of small calls, reused when their lines are written. Otherwise the calling thread would allocate each and the writing
 /// thread free it, and both would contend for the allocator.
 #[derive(Default)]
-struct Kept(VecDeque<Arc<Unhashed>>);
+struct CallPool(VecDeque<Arc<Unhashed>>);
 
-impl Kept {
+impl CallPool {
     /// More than wait for the writer in a burst.
     const MOST: usize = 1024;
 
@@ -231,24 +231,24 @@ impl ParamsHash {
 }
 
 /// The source of one or two lines.
-struct Record {
+struct LedgerRecord {
     now: Now,
     profile: Arc<Profile>,
     tool_call_id: Option<Arc<str>>,
     event_id: Option<Arc<str>>,
-    body: Body,
+    body: RecordBody,
 }
 
-impl Record {
+impl LedgerRecord {
     /// Estimates the memory of its text.
     fn bytes(&self) -> usize {
         match &self.body {
-            Body::Start { start, decided } => {
+            RecordBody::Start { start, decided } => {
                 let subject = decided.as_ref().and_then(|decided| decided.subject.as_ref());
                 [subject, start.claimed.as_ref()].into_iter().flatten().map(String::len).sum()
             }
-            Body::End(_) | Body::Lost(_) => 0,
-            Body::Event(event) => event.message.len() + event.data.values().map(bytes_of).sum::<usize>(),
+            RecordBody::End(_) | RecordBody::Lost(_) => 0,
+            RecordBody::Event(event) => event.message.len() + event.data.values().map(bytes_of).sum::<usize>(),
         }
     }
 }
@@ -262,11 +262,11 @@ fn bytes_of(value: &Value) -> usize {
     }
 }
 
-enum Body {
+enum RecordBody {
     /// The start of a call: one line, or two with a decision.
     Start {
         start: CallStart,
-        decided: Option<Decided>,
+        decided: Option<DecisionRecord>,
     },
     End(CallEnd),
     /// The end of a call whose host was killed.
@@ -275,7 +275,7 @@ enum Body {
 }
 
 /// The decision about a call, and its time.
-struct Decided {
+struct DecisionRecord {
     at: Now,
     subject: Option<String>,
     decision: Decision,
@@ -320,17 +320,17 @@ impl Ledger {
     pub fn new(options: LedgerOptions, sink: Arc<dyn LedgerSink>) -> Self {
         let scenario_id = options.scenario_id.clone().unwrap_or_else(|| format!("session:{}", options.session_id));
         let redactor = Redactor::new(options.secrets.iter().cloned());
-        let lines = Mutex::new(Lines { head: options.head, ..Lines::default() });
-        let (queue, kept, signal) = (Mutex::default(), Mutex::default(), Arc::default());
+        let lines = Mutex::new(LineState { head: options.head, ..LineState::default() });
+        let (queue, pool, signal) = (Mutex::default(), Mutex::default(), Arc::default());
         let room = Condvar::new();
-        Self { inner: Arc::new(Inner { options, scenario_id, redactor, sink, queue, room, lines, signal, kept }) }
+        Self { inner: Arc::new(LedgerInner { options, scenario_id, redactor, sink, queue, room, lines, signal, pool }) }
     }
 
     /// Records an event that is no hostcall: `extension.ready`, `realm.terminated`, `compat.warning`, ...
     pub fn event(&self, now: Now, caller: &Caller, level: Level, event: &str, message: &str, data: Map<String, Value>) {
         let body =
             EventBody { level, event: event.to_owned(), message: message.to_owned(), data, from_extension: false };
-        self.push(record(now, caller, Body::Event(Box::new(body))));
+        self.push(record(now, caller, RecordBody::Event(Box::new(body))));
     }
 
     /// Records a verdict on a stream other than *continue*.
@@ -350,7 +350,7 @@ impl Ledger {
     ) {
         let body =
             EventBody { level, event: event.to_owned(), message: message.to_owned(), data, from_extension: true };
-        self.push(record(now, caller, Body::Event(Box::new(body))));
+        self.push(record(now, caller, RecordBody::Event(Box::new(body))));
     }
 
     /// Returns the redactor of this ledger's secrets.
@@ -363,12 +363,12 @@ impl Ledger {
         for call in calls {
             let mut profile = Profile::new(ExtensionId::new(call.extension_id.as_str()));
             profile.artifact_id = call.artifact_id.clone();
-            self.push(Record {
+            self.push(LedgerRecord {
                 now,
                 profile: Arc::new(profile),
                 tool_call_id: call.tool_call_id.as_deref().map(Arc::from),
                 event_id: call.event_id.as_deref().map(Arc::from),
-                body: Body::Lost(Box::new(call)),
+                body: RecordBody::Lost(Box::new(call)),
             });
         }
     }
@@ -427,13 +427,13 @@ impl Ledger {
                 }
                 subject => Some(subject.to_string()),
             };
-            Decided { at, subject, decision: decision.clone() }
+            DecisionRecord { at, subject, decision: decision.clone() }
         });
-        self.push(record(now, caller, Body::Start { start, decided }));
+        self.push(record(now, caller, RecordBody::Start { start, decided }));
     }
 
     pub(crate) fn call_end(&self, now: Now, caller: &Caller, end: CallEnd) {
-        self.push(record(now, caller, Body::End(end)));
+        self.push(record(now, caller, RecordBody::End(end)));
     }
 
     pub(crate) fn hash_params(&self, call: &HostCall) -> ParamsHash {
@@ -449,11 +449,11 @@ impl Ledger {
                 write(&mut canonical);
                 ParamsHash::Keyed(keyed(key, &canonical))
             }
-            _ => inner.kept.lock().unwrap_or_else(PoisonError::into_inner).hash(write),
+            _ => inner.pool.lock().unwrap_or_else(PoisonError::into_inner).hash(write),
         }
     }
 
-    fn push(&self, record: Record) {
+    fn push(&self, record: LedgerRecord) {
         let mut queue = self.inner.queue();
         queue.bytes += record.bytes();
         queue.records.push(record);
@@ -469,24 +469,24 @@ impl Ledger {
     }
 }
 
-impl Waiting {
+impl RecordQueue {
     fn is_full(&self) -> bool {
-        self.records.len() >= LONGEST_QUEUE || self.bytes >= MOST_UNWRITTEN
+        self.records.len() >= MAX_QUEUE || self.bytes >= MAX_UNWRITTEN
     }
 }
 
-impl Inner {
-    fn queue(&self) -> MutexGuard<'_, Waiting> {
+impl LedgerInner {
+    fn queue(&self) -> MutexGuard<'_, RecordQueue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lines(&self) -> MutexGuard<'_, Lines> {
+    fn lines(&self) -> MutexGuard<'_, LineState> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until the writer has emptied the queue; both threads continue concurrently then. Returns `false` on a timeout.
     fn wait_for_room(&self) -> bool {
-        let waited = self.room.wait_timeout_while(self.queue(), PATIENCE, |queue| queue.is_full());
+        let waited = self.room.wait_timeout_while(self.queue(), WRITER_TIMEOUT, |queue| queue.is_full());
         !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 
@@ -497,7 +497,7 @@ impl Inner {
     /// Writes queued records. With `ends` it also writes the open counts, because nothing follows.
     fn write_until(&self, ends: bool) -> io::Result<()> {
         let mut lines = self.lines();
-        let Lines { head, unwritten, dropped, now, spare, counts, due } = &mut *lines;
+        let LineState { head, unwritten, dropped, now, spare, counts, due } = &mut *lines;
         let mut queue = self.queue();
         std::mem::swap(spare, &mut queue.records);
         queue.bytes = 0;
@@ -507,18 +507,18 @@ impl Inner {
         let append = |lines: &mut Vec<u8>| self.sink.append(lines).map(|()| lines.clear());
         let mut offered = if unwritten.is_empty() { Ok(()) } else { append(unwritten) };
         let mut writer = LineWriter::new(&self.scenario_id, &self.options.session_id, &self.redactor);
-        let mut write = |record: Record| {
-            if unwritten.len() >= PIECE && offered.is_ok() {
+        let mut write = |record: LedgerRecord| {
+            if unwritten.len() >= APPEND_BYTES && offered.is_ok() {
                 offered = append(unwritten);
             }
-            if unwritten.len() >= MOST_UNWRITTEN {
+            if unwritten.len() >= MAX_UNWRITTEN {
                 *dropped += 1;
                 return;
             }
             if *dropped > 0 {
                 let count = Value::from(std::mem::take(dropped));
                 let message = "the ledger could not be written for a while";
-                let lost = of_the_host(record.now, "ledger.dropped", message, [("records".to_owned(), count)]);
+                let lost = ledger_event(record.now, "ledger.dropped", message, [("records".to_owned(), count)]);
                 writer.write(&lost, head, unwritten);
             }
             writer.write(&record, head, unwritten);
@@ -545,14 +545,14 @@ impl Inner {
                 ("hash".to_owned(), Value::from(hex::encode(pruned.until.hash))),
             ];
             let message = "older lines were removed to free space";
-            writer.write(&of_the_host(*now, verify::PRUNED, message, facts), head, unwritten);
+            writer.write(&ledger_event(*now, verify::PRUNED, message, facts), head, unwritten);
             append(unwritten)?;
         }
         Ok(())
     }
 }
 
-impl Drop for Inner {
+impl Drop for LedgerInner {
     fn drop(&mut self) {
         self.signal.close();
         // No caller is left to report an error to. Every call has ended, because an open one holds the ledger.
@@ -566,8 +566,8 @@ impl std::fmt::Debug for Ledger {
     }
 }
 
-fn record(now: Now, caller: &Caller, body: Body) -> Record {
-    Record {
+fn record(now: Now, caller: &Caller, body: RecordBody) -> LedgerRecord {
+    LedgerRecord {
         now,
         profile: Arc::clone(&caller.profile),
         tool_call_id: caller.tool_call_id.clone(),
@@ -577,7 +577,7 @@ fn record(now: Now, caller: &Caller, body: Body) -> Record {
 }
 
 /// Creates a record of the ledger about itself.
-fn of_the_host<const N: usize>(now: Now, event: &str, message: &str, data: [(String, Value); N]) -> Record {
+fn ledger_event<const N: usize>(now: Now, event: &str, message: &str, data: [(String, Value); N]) -> LedgerRecord {
     let profile = Arc::new(Profile::new(ExtensionId::new("host")));
     host_event(now, profile, Level::Error, event, message, Map::from_iter(data))
 }
@@ -589,10 +589,10 @@ fn host_event(
     event: &str,
     message: &str,
     data: Map<String, Value>,
-) -> Record {
+) -> LedgerRecord {
     let (event, message) = (event.to_owned(), message.to_owned());
-    let body = Body::Event(Box::new(EventBody { level, event, message, data, from_extension: false }));
-    Record { now, profile, tool_call_id: None, event_id: None, body }
+    let body = RecordBody::Event(Box::new(EventBody { level, event, message, data, from_extension: false }));
+    LedgerRecord { now, profile, tool_call_id: None, event_id: None, body }
 }
 
 fn keyed(key: &[u8; 32], bytes: &[u8]) -> [u8; 32] {

@@ -52,12 +52,12 @@ mod completion_order;
 mod in_flight;
 mod quota;
 
-pub use backpressure::Held;
+pub use backpressure::ResultPermit;
 pub use connector::{Behind, BoxFuture, Caller, CancelToken, ChunkSink, Connector, During, Output, Profile, Request};
 pub use derive::{Access, Required, Subject, derive};
 pub use dispatch::{BuildRecord, Dispatcher, DispatcherBuilder};
 pub use gate::{Decision, Gate, GateBuilder, Judgement, MadeFiles, ModelCall, Permit, ReadBy, Reason, Rule, Stamp};
-pub use in_flight::Called;
+pub use in_flight::StartedCall;
 pub use ledger::{Ledger, LedgerOptions, LedgerSink, MemorySink};
 pub use places::Places;
 pub use policy::{Grant, Mode, Policy};

@@ -24,7 +24,7 @@ use tables::{AGENT_FOLDER, ANYWHERE, EXTENSIONS, HOME, PI_FOLDER, STORES, SYSTEM
 pub const OWN_SCRIPT: &str = concat!("/$bunfs", "/root", "/pi");
 
 /// Longest path that is accepted, in bytes.
-const LONGEST_PATH: usize = 4096;
+const MAX_PATH_BYTES: usize = 4096;
 
 /// The folders of a session. All are absolute, and canonical where they exist, because the file connector compares them with
 /// paths that it reached without following links.
@@ -363,8 +363,8 @@ fn check(path: &str) -> Result<(), HostcallError> {
     if path.contains('\0') {
         return Err(HostcallError::invalid("path", "the path contains a null byte"));
     }
-    if path.len() > LONGEST_PATH {
-        return Err(HostcallError::invalid("path", format!("the path is longer than {LONGEST_PATH} bytes")));
+    if path.len() > MAX_PATH_BYTES {
+        return Err(HostcallError::invalid("path", format!("the path is longer than {MAX_PATH_BYTES} bytes")));
     }
     Ok(())
 }
@@ -514,7 +514,7 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_later_in_the_home_is_named_unless_it_is_what_is_worked_on() {
+    fn files_in_the_home_that_run_later_need_their_name() {
         let file = Path::new("/home/me/.config/nvim/init.lua");
         assert_eq!(places().protection(file, None), Protection::RunsLater);
         let at_home = Places::new("/home/me/.config/nvim", "/home/me", "/home/me/.pi/agent", "/tmp");
@@ -657,8 +657,8 @@ mod tests {
         assert_eq!(places.node_path("/../../..").unwrap(), Path::new("/"));
         let target = PathUse { access: Access::Read, path: "../etc", form: PathForm::TargetOf("a/b/link") };
         assert_eq!(places.absolute(target).unwrap(), Path::new("/projects/app/a/etc"));
-        assert!(places.node_path(&"x".repeat(LONGEST_PATH)).is_ok());
-        for bad in ["", "a\0b", &"x".repeat(LONGEST_PATH + 1)] {
+        assert!(places.node_path(&"x".repeat(MAX_PATH_BYTES)).is_ok());
+        for bad in ["", "a\0b", &"x".repeat(MAX_PATH_BYTES + 1)] {
             assert_eq!(places.node_path(bad).unwrap_err().details["reason"], "path");
         }
     }

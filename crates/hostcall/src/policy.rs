@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_granted_as_it_was_made_and_files_where_extensions_usually_work() {
+    fn a_request_is_granted_as_made_and_files_in_default_folders() {
         let usual = json!({"paths": ["<project>", "<package>", "<pi>", "<temp>"]});
         for (request, scope) in [
             (json!({"capability": "read"}), Some(usual.clone())),
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn naming_a_file_gives_the_doors_to_the_model_and_nothing_outside() {
+    fn naming_a_file_grants_model_facing_capabilities_only() {
         let found = ["exec", "http", "verdict", "tools", "write"].map(Capability::new);
         let grants = Grant::for_named_file(&found);
         let names: Vec<&str> = grants.iter().map(|grant| grant.capability.as_str()).collect();

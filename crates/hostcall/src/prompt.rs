@@ -32,7 +32,7 @@ pub struct Question {
     /// together.
     pub package: Vec<String>,
     /// The requests behind `package`: consent covers these, even if the extension requests others by then.
-    pub(crate) wanted: Vec<CapabilityRequest>,
+    pub(crate) requested: Vec<CapabilityRequest>,
     /// Expected loss of both choices.
     pub loss: ExpectedLoss,
     /// Whether [`Answer::AllowAlways`] would outlive the session. A prompt offers it only then.
@@ -51,7 +51,7 @@ impl Question {
             subject: String::new(),
             warnings: Vec::new(),
             package: Vec::new(),
-            wanted: Vec::new(),
+            requested: Vec::new(),
             loss,
             can_be_kept: false,
             refused: 0,
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_person_reads_holds_no_hidden_characters() {
+    fn prompts_contain_no_hidden_characters() {
         assert_eq!(shown("rm\u{1b}[2K\n\u{202e}x", 50), "rm\\u{1b}[2K\\u{a}\\u{202e}x");
         assert_eq!(shown(&"abcdef".repeat(10), 3), "abc... (57 more characters)");
         assert_eq!(shown("abcdef", 3), "abcdef", "the note would be longer than what it stands for");

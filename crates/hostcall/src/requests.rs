@@ -1,6 +1,6 @@
 //! The capabilities that a package requests, as data and as text for the user.
 //!
-//! [`asked`] combines the scan of the code with the declaration of the package (`pi.ext.cap.v1`). The code determines the requested
+//! [`requested`] combines the scan of the code with the declaration of the package (`pi.ext.cap.v1`). The code determines the requested
 //! capabilities; a declaration can narrow their scopes, and add those that the scan cannot see. Capabilities that need no consent
 //! are left out, so the result is exactly what the user is prompted about and what a grant is bound to.
 //!
@@ -22,9 +22,9 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 /// Longest scope entry that is shown, in characters.
-const SHOWN_ENTRY: usize = 120;
+const MAX_ENTRY_CHARS: usize = 120;
 /// Most scope entries of one list that are shown. A package may list more, and the prompt then shows a wider request.
-const SHOWN_ENTRIES: usize = 40;
+const MAX_ENTRIES: usize = 40;
 
 /// A capability manifest as the package author wrote it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,7 +95,7 @@ fn note_unknown(members: &Map<String, Value>, known: &[&str], within: &str, unkn
 }
 
 /// Combines scan and declaration into the requests of a package, sorted by capability, without those that need no consent.
-pub fn asked(found: &CapabilityManifest, declared: Option<&CapabilityManifest>) -> CapabilityManifest {
+pub fn requested(found: &CapabilityManifest, declared: Option<&CapabilityManifest>) -> CapabilityManifest {
     let declared = declared.map(|manifest| manifest.capabilities.as_slice()).unwrap_or_default();
     let mut requests: Vec<CapabilityRequest> = Vec::new();
     for seen in &found.capabilities {
@@ -113,8 +113,12 @@ pub fn asked(found: &CapabilityManifest, declared: Option<&CapabilityManifest>) 
             requests.push(request.clone());
         }
     }
-    let mut capabilities: Vec<CapabilityRequest> =
-        requests.into_iter().map(normal).filter(|request| !needs_no_asking(request)).map(without_free_places).collect();
+    let mut capabilities: Vec<CapabilityRequest> = requests
+        .into_iter()
+        .map(normalized)
+        .filter(|request| !needs_no_asking(request))
+        .map(without_free_places)
+        .collect();
     capabilities.sort_by(|a, b| a.capability.cmp(&b.capability));
     CapabilityManifest { schema: CAPABILITY_SCHEMA.to_owned(), capabilities }
 }
@@ -122,10 +126,10 @@ pub fn asked(found: &CapabilityManifest, declared: Option<&CapabilityManifest>) 
 /// Removes variables that steer programs from a scope that the scan found: those have to be declared.
 fn without_steering(mut scope: Scope) -> Scope {
     for command in scope.commands.iter_mut().flatten() {
-        let words = command.split_whitespace();
+        let describe = command.split_whitespace();
         let is_steering = |word: &&str| VariablePattern::parse(word).is_some_and(|pattern| pattern.is_steering());
-        if words.clone().any(|word| is_steering(&word)) {
-            *command = words.filter(|word| !is_steering(word)).collect::<Vec<_>>().join(" ");
+        if describe.clone().any(|word| is_steering(&word)) {
+            *command = describe.filter(|word| !is_steering(word)).collect::<Vec<_>>().join(" ");
         }
     }
     scope
@@ -133,7 +137,7 @@ fn without_steering(mut scope: Scope) -> Scope {
 
 /// Normalizes a request to the grant that accepts it: default folders for files, and all arguments for tools that can run other
 /// programs, because an extension expects all of them to work.
-fn normal(mut request: CapabilityRequest) -> CapabilityRequest {
+fn normalized(mut request: CapabilityRequest) -> CapabilityRequest {
     match request.capability.as_str() {
         "read" | "write" => {
             let paths = request.scope.and_then(|scope| scope.paths).unwrap_or_else(|| vec![".".to_owned()]);
@@ -217,14 +221,14 @@ pub fn as_grants(request: &CapabilityRequest) -> Vec<String> {
 
 /// Formats the command that grants these to an extension, quoted for a shell.
 pub fn allow_command(extension: &str, grants: &[String]) -> String {
-    let words = std::iter::once(extension).chain(grants.iter().map(String::as_str)).map(shell_word);
-    format!("pi ext grants allow {}", words.collect::<Vec<_>>().join(" "))
+    let describe = std::iter::once(extension).chain(grants.iter().map(String::as_str)).map(shell_word);
+    format!("pi ext grants allow {}", describe.collect::<Vec<_>>().join(" "))
 }
 
 /// Formats the command that revokes these answers about an extension, quoted for a shell.
 pub fn revoke_command(extension: &str, answers: &[String]) -> String {
-    let words = std::iter::once(extension).chain(answers.iter().map(String::as_str)).map(shell_word);
-    format!("pi ext grants revoke {}", words.collect::<Vec<_>>().join(" "))
+    let describe = std::iter::once(extension).chain(answers.iter().map(String::as_str)).map(shell_word);
+    format!("pi ext grants revoke {}", describe.collect::<Vec<_>>().join(" "))
 }
 
 fn shell_word(word: &str) -> String {
@@ -290,11 +294,11 @@ fn missing(old: &[String], new: &[String]) -> Vec<String> {
 }
 
 /// Describes one request for the user: `run programs: npm, git with any arguments (can run anything)`.
-pub fn words(request: &CapabilityRequest) -> String {
+pub fn describe(request: &CapabilityRequest) -> String {
     let capability = request.capability.as_str();
     let mut out = match CAPABILITIES.iter().find(|(name, _)| *name == capability) {
-        Some((_, words)) => (*words).to_owned(),
-        None => shown(capability, SHOWN_ENTRY),
+        Some((_, describe)) => (*describe).to_owned(),
+        None => shown(capability, MAX_ENTRY_CHARS),
     };
     let scope = request.scope.as_ref();
     let (list, any): (Option<&Vec<String>>, _) = match capability {
@@ -309,27 +313,27 @@ pub fn words(request: &CapabilityRequest) -> String {
         "read" | "write" => place(entry),
         "exec" => program(entry),
         "http" => server(entry),
-        _ => shown(entry, SHOWN_ENTRY),
+        _ => shown(entry, MAX_ENTRY_CHARS),
     };
     match list.map(Vec::as_slice) {
         None => out.push_str(&format!(": {any}")),
         Some([]) => out.push_str(": none"),
         Some(entries) => {
-            let seen: Vec<String> = entries.iter().take(SHOWN_ENTRIES).map(show).collect();
+            let seen: Vec<String> = entries.iter().take(MAX_ENTRIES).map(show).collect();
             out.push_str(&format!(": {}", seen.join(", ")));
-            if entries.len() > SHOWN_ENTRIES {
-                out.push_str(&format!(" and {} more", entries.len() - SHOWN_ENTRIES));
+            if entries.len() > MAX_ENTRIES {
+                out.push_str(&format!(" and {} more", entries.len() - MAX_ENTRIES));
             }
             // Consent covers only what is shown, so a list that cannot be shown whole is shown as the wider request.
-            let is_whole = |entry: &String| fits(entry, SHOWN_ENTRY);
-            let hides = entries.len() > SHOWN_ENTRIES || !entries.iter().all(is_whole);
+            let is_whole = |entry: &String| fits(entry, MAX_ENTRY_CHARS);
+            let hides = entries.len() > MAX_ENTRIES || !entries.iter().all(is_whole);
             if hides && guard!(PromptWholeRequest) {
                 out.push_str(&format!(" - too long to show; it counts as {any}"));
             }
         }
     }
     if let Some(methods) = &request.methods {
-        out.push_str(&format!(" (only through {})", shown(&methods.join(", "), SHOWN_ENTRY)));
+        out.push_str(&format!(" (only through {})", shown(&methods.join(", "), MAX_ENTRY_CHARS)));
     }
     out
 }
@@ -342,9 +346,9 @@ fn place(path: &str) -> String {
         "<temp>" => "temporary files".to_owned(),
         other if guard!(PromptWholeRequest) => match without_climbing(other).as_str() {
             "." => "this project".to_owned(),
-            counts => shown(counts, SHOWN_ENTRY),
+            counts => shown(counts, MAX_ENTRY_CHARS),
         },
-        other => shown(other, SHOWN_ENTRY),
+        other => shown(other, MAX_ENTRY_CHARS),
     }
 }
 
@@ -373,28 +377,28 @@ fn without_climbing(path: &str) -> String {
 fn server(host: &str) -> String {
     match host.strip_prefix(RAW) {
         Some("*") => "raw connections to any server".to_owned(),
-        Some(raw) => format!("raw connections to {}", shown(raw, SHOWN_ENTRY)),
+        Some(raw) => format!("raw connections to {}", shown(raw, MAX_ENTRY_CHARS)),
         None if host == "*" => "any server".to_owned(),
-        None => shown(host, SHOWN_ENTRY),
+        None => shown(host, MAX_ENTRY_CHARS),
     }
 }
 
 fn program(line: &str) -> String {
-    let (variables, words) = split_assignments(line);
+    let (variables, describe) = split_assignments(line);
     if !variables.is_empty() {
         let names: Vec<String> = variables.iter().map(VariablePattern::shown).collect();
-        let names = shown(&names.join(", "), SHOWN_ENTRY);
-        return format!("{} with the variables {names}", program(&words.join(" ")));
+        let names = shown(&names.join(", "), MAX_ENTRY_CHARS);
+        return format!("{} with the variables {names}", program(&describe.join(" ")));
     }
     if let Some(whole) = line.strip_suffix(" \"\"") {
-        return format!("{} and nothing after it", shown(whole, SHOWN_ENTRY));
+        return format!("{} and nothing after it", shown(whole, MAX_ENTRY_CHARS));
     }
-    let name = words.first().copied().unwrap_or_default();
+    let name = describe.first().copied().unwrap_or_default();
     match (line.strip_suffix(" *"), programs::kind_of(name)) {
-        (Some(named), Kind::Plain) => format!("{} with any arguments", shown(named, SHOWN_ENTRY)),
-        (Some(named), _) => format!("{} with any arguments (can run anything)", shown(named, SHOWN_ENTRY)),
-        (None, Kind::Interpreter) => format!("{} (can run anything)", shown(line, SHOWN_ENTRY)),
-        (None, _) => shown(line, SHOWN_ENTRY),
+        (Some(named), Kind::Plain) => format!("{} with any arguments", shown(named, MAX_ENTRY_CHARS)),
+        (Some(named), _) => format!("{} with any arguments (can run anything)", shown(named, MAX_ENTRY_CHARS)),
+        (None, Kind::Interpreter) => format!("{} (can run anything)", shown(line, MAX_ENTRY_CHARS)),
+        (None, _) => shown(line, MAX_ENTRY_CHARS),
     }
 }
 
@@ -423,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn the_code_decides_what_is_asked_and_a_declaration_narrows_or_adds() {
+    fn the_code_determines_requests_and_a_declaration_narrows_or_adds() {
         let found = manifest(json!([
             {"capability": "exec", "scope": {"commands": ["git", "ls"]}}, {"capability": "http"},
             {"capability": "read", "scope": {"paths": ["."]}}, "verdict", "log", "tools",
@@ -432,8 +436,8 @@ mod tests {
         let declared = manifest(json!([
             {"capability": "http", "scope": {"hosts": ["api.github.com"]}}, {"capability": "write", "methods": ["fs"]},
         ]));
-        let asked = asked(&found, Some(&declared));
-        let lines: Vec<String> = asked.capabilities.iter().map(words).collect();
+        let requested = requested(&found, Some(&declared));
+        let lines: Vec<String> = requested.capabilities.iter().map(describe).collect();
         assert_eq!(
             lines,
             [
@@ -444,7 +448,7 @@ mod tests {
             ]
         );
         assert_eq!(
-            combinations(&asked.capabilities),
+            combinations(&requested.capabilities),
             [
                 "it can read files and talk to servers: it can send files out",
                 "it can write files and run programs: it can run anything",
@@ -453,19 +457,19 @@ mod tests {
     }
 
     #[test]
-    fn reading_outside_and_open_scopes_are_asked() {
+    fn reading_outside_and_open_scopes_need_consent() {
         let found =
             manifest(json!([{"capability": "read", "scope": {"paths": [".", "/etc/hosts"]}}, "exec", "http", "env"]));
-        let lines: Vec<String> = asked(&found, None).capabilities.iter().map(words).collect();
+        let lines: Vec<String> = requested(&found, None).capabilities.iter().map(describe).collect();
         assert!(lines[0].starts_with("read environment variables: any variable"), "{lines:?}");
         assert!(lines[1].ends_with(": any program (can run anything)"), "{lines:?}");
         assert!(lines[3].contains("/etc/hosts"), "{lines:?}");
         let sneaky = manifest(json!([{"capability": "read", "scope": {"paths": ["<project>/../../etc"]}}]));
-        assert_eq!(asked(&sneaky, None).capabilities.len(), 1);
+        assert_eq!(requested(&sneaky, None).capabilities.len(), 1);
     }
 
     #[test]
-    fn only_what_was_added_is_a_widening() {
+    fn only_additions_are_a_widening() {
         let old = manifest(json!([{"capability": "exec", "scope": {"commands": ["ls"]}}, "verdict", "http"]));
         let cases = [
             (json!([{"capability": "exec", "scope": {"commands": ["ls"]}}]), vec![]),
@@ -485,7 +489,7 @@ mod tests {
             (json!([{"capability": "env", "scope": {"env": ["A"]}}]), vec!["read environment variables: A"]),
         ];
         for (new, expected) in cases {
-            let more: Vec<String> = widening(&old, &manifest(new.clone())).iter().map(words).collect();
+            let more: Vec<String> = widening(&old, &manifest(new.clone())).iter().map(describe).collect();
             assert_eq!(more, expected, "{new}");
         }
         let through = manifest(json!([{"capability": "exec", "methods": ["exec"]}]));
@@ -538,10 +542,10 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_shown_whole_is_shown_as_more_and_never_as_less() {
+    fn long_lists_are_shown_as_the_wider_request() {
         let said = |capability: &str, list: &str, entries: Vec<String>| {
             let scope = json!({ list: entries });
-            words(&manifest(json!([{"capability": capability, "scope": scope}])).capabilities[0])
+            describe(&manifest(json!([{"capability": capability, "scope": scope}])).capabilities[0])
         };
         let many = |count: usize| (0..count).map(|n| format!("h{n}.org")).collect::<Vec<_>>();
         assert!(!said("http", "hosts", many(40)).contains("any server"));
@@ -559,10 +563,10 @@ mod tests {
     }
 
     #[test]
-    fn words_are_free_of_what_a_terminal_obeys() {
+    fn descriptions_contain_no_control_characters() {
         let found = manifest(json!([{"capability": "exec", "scope": {"commands": ["ls\u{1b}[2K"]}}, "x\u{202e}y"]));
-        for request in &asked(&found, None).capabilities {
-            assert!(!words(request).contains(['\u{1b}', '\u{202e}']));
+        for request in &requested(&found, None).capabilities {
+            assert!(!describe(request).contains(['\u{1b}', '\u{202e}']));
         }
     }
 }

@@ -291,7 +291,7 @@ mod tests {
 
     /// Runs `fixtures/gate/evidence.toml`.
     #[test]
-    fn scans_show_what_is_written_beside_them() {
+    fn scans_give_the_expected_signals() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/gate/evidence.toml");
         let text = std::fs::read_to_string(path).expect("a fixture is text");
         let Fixture { case } = toml::from_str(&text).expect("a fixture");
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn every_signal_is_said_in_words_of_its_own() {
+    fn every_signal_has_its_own_description() {
         let all = [
             Signal::ReadsOutside,
             Signal::UsesWrite,

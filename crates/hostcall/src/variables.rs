@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 /// The effect of a variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Effect {
+pub enum VariableEffect {
     /// Affects output only, or is the host's own.
     Harmless,
     /// Depends on the program.
@@ -30,25 +30,25 @@ pub struct Variable<'a> {
     /// Its value.
     pub value: &'a str,
     /// Its effect.
-    pub effect: Effect,
+    pub effect: VariableEffect,
 }
 
 /// Longest value that a prompt shows, in characters.
-const SHOWN_VALUE: usize = 300;
+const MAX_SHOWN_CHARS: usize = 300;
 /// Longest value that a grant contains, in bytes.
-const LONGEST_KEPT: usize = 64;
+const MAX_GRANT_BYTES: usize = 64;
 /// Prefix of a digest in the place of a value.
-const DIGEST: &str = "sha256:";
+const DIGEST_PREFIX: &str = "sha256:";
 
 impl<'a> Variable<'a> {
     /// Classifies a variable by its name and value.
     pub fn new(command: &str, name: &'a str, value: &'a str) -> Self {
         let effect = if is_harmless(command, name, value) {
-            Effect::Harmless
+            VariableEffect::Harmless
         } else if steers(name) {
-            Effect::Steering
+            VariableEffect::Steering
         } else {
-            Effect::Open
+            VariableEffect::Open
         };
         Self { name, value, effect }
     }
@@ -59,20 +59,20 @@ impl<'a> Variable<'a> {
             return format!("[secret, {}]", digest(self.value));
         }
         let length = self.value.chars().count();
-        if length <= SHOWN_VALUE {
+        if length <= MAX_SHOWN_CHARS {
             return format!("{:?}", self.value);
         }
-        let start: String = self.value.chars().take(SHOWN_VALUE).collect();
-        format!("{start:?}... ({} more characters, {})", length - SHOWN_VALUE, digest(self.value))
+        let start: String = self.value.chars().take(MAX_SHOWN_CHARS).collect();
+        format!("{start:?}... ({} more characters, {})", length - MAX_SHOWN_CHARS, digest(self.value))
     }
 
     /// Returns the value for a grant: the text of a short word, else its digest.
     pub(crate) fn kept_value(&self) -> String {
         let is_word = |c: char| c.is_ascii_alphanumeric() || "-_./:,@%+".contains(c);
         let is_plain = !self.value.is_empty()
-            && self.value.len() <= LONGEST_KEPT
+            && self.value.len() <= MAX_GRANT_BYTES
             && self.value.chars().all(is_word)
-            && !self.value.starts_with(DIGEST)
+            && !self.value.starts_with(DIGEST_PREFIX)
             && !is_secret_key(self.name);
         if is_plain { self.value.to_owned() } else { digest(self.value) }
     }
@@ -81,7 +81,7 @@ impl<'a> Variable<'a> {
 /// Returns `sha256:HEX`.
 pub(crate) fn digest_of(bytes: &[u8]) -> String {
     let hex: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("{DIGEST}{hex}")
+    format!("{DIGEST_PREFIX}{hex}")
 }
 
 fn digest(text: &str) -> String {
@@ -136,7 +136,7 @@ impl VariablePattern {
     /// Returns whether it allows a variable. Steering variables need their full name.
     pub(crate) fn permits(&self, variable: &Variable<'_>) -> bool {
         let is_named = if self.is_prefix {
-            variable.effect != Effect::Steering && variable.name.starts_with(&self.name)
+            variable.effect != VariableEffect::Steering && variable.name.starts_with(&self.name)
         } else {
             variable.name == self.name
         };
@@ -151,7 +151,7 @@ impl VariablePattern {
 }
 
 fn is_value(pattern: &str, value: &str) -> bool {
-    pattern == value || (pattern.starts_with(DIGEST) && pattern == digest(value))
+    pattern == value || (pattern.starts_with(DIGEST_PREFIX) && pattern == digest(value))
 }
 
 /// Splits a command pattern into its leading assignments and its words.
@@ -206,7 +206,7 @@ impl HostVariables {
 }
 
 /// The harmless values of a variable: a build file may put a value into a command line.
-enum Values {
+enum HarmlessValues {
     /// `1`, `true`, `never`, or empty.
     Flag,
     Number,
@@ -218,35 +218,35 @@ enum Values {
 }
 
 /// Variables that are harmless for every program.
-const HARMLESS: &[(&str, Values)] = &[
-    ("CARGO_INCREMENTAL", Values::Flag),
-    ("CARGO_NET_OFFLINE", Values::Flag),
-    ("CARGO_TERM_COLOR", Values::Flag),
-    ("CARGO_TERM_PROGRESS_WHEN", Values::Flag),
-    ("CARGO_TERM_QUIET", Values::Flag),
-    ("CARGO_TERM_VERBOSE", Values::Flag),
-    ("CI", Values::Flag),
-    ("CLICOLOR", Values::Flag),
-    ("CLICOLOR_FORCE", Values::Flag),
-    ("COLORTERM", Values::Word),
-    ("COLUMNS", Values::Number),
-    ("FORCE_COLOR", Values::Flag),
-    ("LANG", Values::Word),
-    ("LINES", Values::Number),
-    ("NODE_DISABLE_COLORS", Values::Flag),
-    ("NODE_ENV", Values::OneOf(&["development", "production", "test"])),
-    ("NODE_NO_WARNINGS", Values::Flag),
-    ("NO_COLOR", Values::Flag),
-    ("PIP_DISABLE_PIP_VERSION_CHECK", Values::Flag),
-    ("PIP_NO_COLOR", Values::Flag),
-    ("PIP_NO_INPUT", Values::Flag),
-    ("PYTHONDONTWRITEBYTECODE", Values::Flag),
-    ("PYTHONUNBUFFERED", Values::Flag),
-    ("PYTHONUTF8", Values::Flag),
-    ("TERM", Values::Word),
-    ("TZ", Values::Zone),
-    ("UV_NO_PROGRESS", Values::Flag),
-    ("UV_OFFLINE", Values::Flag),
+const HARMLESS: &[(&str, HarmlessValues)] = &[
+    ("CARGO_INCREMENTAL", HarmlessValues::Flag),
+    ("CARGO_NET_OFFLINE", HarmlessValues::Flag),
+    ("CARGO_TERM_COLOR", HarmlessValues::Flag),
+    ("CARGO_TERM_PROGRESS_WHEN", HarmlessValues::Flag),
+    ("CARGO_TERM_QUIET", HarmlessValues::Flag),
+    ("CARGO_TERM_VERBOSE", HarmlessValues::Flag),
+    ("CI", HarmlessValues::Flag),
+    ("CLICOLOR", HarmlessValues::Flag),
+    ("CLICOLOR_FORCE", HarmlessValues::Flag),
+    ("COLORTERM", HarmlessValues::Word),
+    ("COLUMNS", HarmlessValues::Number),
+    ("FORCE_COLOR", HarmlessValues::Flag),
+    ("LANG", HarmlessValues::Word),
+    ("LINES", HarmlessValues::Number),
+    ("NODE_DISABLE_COLORS", HarmlessValues::Flag),
+    ("NODE_ENV", HarmlessValues::OneOf(&["development", "production", "test"])),
+    ("NODE_NO_WARNINGS", HarmlessValues::Flag),
+    ("NO_COLOR", HarmlessValues::Flag),
+    ("PIP_DISABLE_PIP_VERSION_CHECK", HarmlessValues::Flag),
+    ("PIP_NO_COLOR", HarmlessValues::Flag),
+    ("PIP_NO_INPUT", HarmlessValues::Flag),
+    ("PYTHONDONTWRITEBYTECODE", HarmlessValues::Flag),
+    ("PYTHONUNBUFFERED", HarmlessValues::Flag),
+    ("PYTHONUTF8", HarmlessValues::Flag),
+    ("TERM", HarmlessValues::Word),
+    ("TZ", HarmlessValues::Zone),
+    ("UV_NO_PROGRESS", HarmlessValues::Flag),
+    ("UV_OFFLINE", HarmlessValues::Flag),
 ];
 
 /// Variables that are harmless for git: the author's name, and fewer prompts and writes.
@@ -274,7 +274,7 @@ const IDLE_PROGRAMS: &[&str] = &[":", "cat", "echo", "false", "true"];
 fn is_harmless(command: &str, name: &str, value: &str) -> bool {
     let values = match HARMLESS.iter().find(|(known, _)| *known == name) {
         Some((_, values)) => values,
-        None if name.starts_with("LC_") => &Values::Word,
+        None if name.starts_with("LC_") => &HarmlessValues::Word,
         None => {
             let is_git = name_of(command).eq_ignore_ascii_case("git");
             let is_line = !value.contains(char::is_control);
@@ -283,14 +283,14 @@ fn is_harmless(command: &str, name: &str, value: &str) -> bool {
     };
     let is_word = |c: char| c.is_ascii_alphanumeric() || "_.,@+-".contains(c);
     match values {
-        Values::Flag => value.len() <= 10 && value.chars().all(|c| c.is_ascii_alphanumeric()),
-        Values::Number => value.len() <= 10 && value.bytes().all(|byte| byte.is_ascii_digit()),
-        Values::Word => value.len() <= 64 && value.chars().all(is_word),
-        Values::Zone => {
+        HarmlessValues::Flag => value.len() <= 10 && value.chars().all(|c| c.is_ascii_alphanumeric()),
+        HarmlessValues::Number => value.len() <= 10 && value.bytes().all(|byte| byte.is_ascii_digit()),
+        HarmlessValues::Word => value.len() <= 64 && value.chars().all(is_word),
+        HarmlessValues::Zone => {
             let is_below = !value.starts_with('/') && !value.contains("..");
             value.len() <= 64 && is_below && value.chars().all(|c| is_word(c) || c == '/')
         }
-        Values::OneOf(known) => known.contains(&value),
+        HarmlessValues::OneOf(known) => known.contains(&value),
     }
 }
 
@@ -554,7 +554,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_steers_programs_is_known_in_every_letter_case() {
+    fn steering_variables_are_recognised_in_any_case() {
         for name in [
             "LD_PRELOAD",
             "ld_library_path",
@@ -622,18 +622,18 @@ mod tests {
             "ERL_AFLAGS",
             "HELM_PLUGINS",
         ] {
-            assert_eq!(Variable::new("make", name, "x").effect, Effect::Steering, "{name}");
+            assert_eq!(Variable::new("make", name, "x").effect, VariableEffect::Steering, "{name}");
         }
         for name in
             ["FOO", "RM", "CFLAGS", "PREFIX", "PATHS", "CMAKE_BUILD_TYPE", "XDG_RUNTIME_DIR", "no_proxy", "lang"]
         {
-            assert_eq!(Variable::new("make", name, "1").effect, Effect::Open, "{name}");
+            assert_eq!(Variable::new("make", name, "1").effect, VariableEffect::Open, "{name}");
         }
         for name in ["LANG", "LC_ALL", "CI", "NO_COLOR", "TERM", "CARGO_TERM_COLOR", "COLUMNS"] {
-            assert_eq!(Variable::new("make", name, "1").effect, Effect::Harmless, "{name}");
+            assert_eq!(Variable::new("make", name, "1").effect, VariableEffect::Harmless, "{name}");
         }
-        assert_eq!(Variable::new("git", "GIT_AUTHOR_NAME", "A B").effect, Effect::Harmless);
-        assert_eq!(Variable::new("make", "GIT_AUTHOR_NAME", "A B").effect, Effect::Open);
+        assert_eq!(Variable::new("git", "GIT_AUTHOR_NAME", "A B").effect, VariableEffect::Harmless);
+        assert_eq!(Variable::new("make", "GIT_AUTHOR_NAME", "A B").effect, VariableEffect::Open);
     }
 
     #[test]
@@ -660,7 +660,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_path_may_only_gain_pis_own_tools() {
+    fn path_may_only_gain_the_tools_of_pi() {
         let host = |path: &[(&str, &str)]| {
             let variables = path.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
             HostVariables::new(variables, Path::new("/home/me/.pi/agent"))
@@ -701,7 +701,7 @@ mod tests {
     }
 
     #[test]
-    fn assignments_stand_in_front_of_a_program() {
+    fn assignments_precede_a_program() {
         let (variables, words) = split_assignments("RM=echo PI_*=* make clean X=1");
         assert_eq!(variables.len(), 2);
         assert_eq!(words, ["make", "clean", "X=1"]);

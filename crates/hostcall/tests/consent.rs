@@ -20,12 +20,12 @@ use std::sync::{Arc, Mutex};
 
 #[derive(Deserialize)]
 struct Fixture {
-    talk: Vec<Talk>,
+    talk: Vec<Dialogue>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Talk {
+struct Dialogue {
     name: String,
     #[serde(default)]
     mode: Mode,
@@ -55,7 +55,7 @@ struct Step {
     asks: Option<String>,
     #[serde(default)]
     warns: Vec<String>,
-    answer: Option<Said>,
+    answer: Option<ScriptedAnswer>,
     /// The answer that is expected to be stored.
     remembers: Option<String>,
     /// `allowed`, or the reason of a refusal.
@@ -82,7 +82,7 @@ enum During {
 
 #[derive(Deserialize, Clone, Copy)]
 #[serde(rename_all = "snake_case")]
-enum Said {
+enum ScriptedAnswer {
     Deny,
     Never,
     Mute,
@@ -95,30 +95,30 @@ enum Said {
 
 /// A scripted user with one answer; records prompts and stored answers.
 #[derive(Default)]
-struct Person {
-    answer: Mutex<Option<Said>>,
+struct ScriptedUser {
+    answer: Mutex<Option<ScriptedAnswer>>,
     asked: Mutex<Vec<Question>>,
     kept: Mutex<Vec<Remembered>>,
 }
 
-impl Prompter for Person {
+impl Prompter for ScriptedUser {
     fn ask(&self, question: Question) -> BoxFuture<'static, Answer> {
         self.asked.lock().unwrap().push(question);
         let answer = match self.answer.lock().unwrap().take() {
-            None | Some(Said::NullConnector) => Answer::NoPerson,
-            Some(Said::Deny) => Answer::Deny,
-            Some(Said::Never) => Answer::DenyAlways,
-            Some(Said::Mute) => Answer::Mute,
-            Some(Said::Once) => Answer::AllowOnce,
-            Some(Said::Subject) => Answer::AllowSubject,
-            Some(Said::Always) => Answer::AllowAlways,
-            Some(Said::Capability) => Answer::AllowCapability,
+            None | Some(ScriptedAnswer::NullConnector) => Answer::NoPerson,
+            Some(ScriptedAnswer::Deny) => Answer::Deny,
+            Some(ScriptedAnswer::Never) => Answer::DenyAlways,
+            Some(ScriptedAnswer::Mute) => Answer::Mute,
+            Some(ScriptedAnswer::Once) => Answer::AllowOnce,
+            Some(ScriptedAnswer::Subject) => Answer::AllowSubject,
+            Some(ScriptedAnswer::Always) => Answer::AllowAlways,
+            Some(ScriptedAnswer::Capability) => Answer::AllowCapability,
         };
         Box::pin(std::future::ready(answer))
     }
 }
 
-impl Memory for Person {
+impl Memory for ScriptedUser {
     fn remember(&self, _: &ExtensionId, remembered: Remembered) {
         self.kept.lock().unwrap().push(remembered);
     }
@@ -127,16 +127,16 @@ impl Memory for Person {
 struct World {
     dispatcher: Dispatcher,
     sink: Arc<MemorySink>,
-    person: Arc<Person>,
+    person: Arc<ScriptedUser>,
     profile: Arc<Profile>,
     runtime: Arc<tokio::runtime::Runtime>,
 }
 
 impl World {
-    fn new(talk: &Talk) -> Self {
+    fn new(talk: &Dialogue) -> Self {
         let places = Places::new("/projects/app", "/home/me", "/home/me/.pi/agent", "/tmp");
         let policy = Policy { mode: talk.mode, default_caps: talk.default_caps.clone(), deny_caps: Vec::new() };
-        let person = Arc::new(Person::default());
+        let person = Arc::new(ScriptedUser::default());
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         let runtime = Arc::new(runtime);
         let mut gate = Gate::builder(policy, places)
@@ -198,7 +198,7 @@ impl World {
 
 /// The observed outcome of one step, in the format of the fixture.
 #[derive(Debug, PartialEq)]
-struct Happened {
+struct StepOutcome {
     asks: Option<String>,
     warns: Vec<String>,
     remembers: Option<String>,
@@ -206,7 +206,7 @@ struct Happened {
     rule: String,
 }
 
-fn run(world: &World, step: &Step, number: usize, synchronously: bool) -> Happened {
+fn run(world: &World, step: &Step, number: usize, synchronously: bool) -> StepOutcome {
     let (method, params) = step.call.first_key_value().expect("a step has a call");
     let capability = derive(method, params).expect("a call that makes sense").capability();
     let call = HostCall {
@@ -234,7 +234,7 @@ fn run(world: &World, step: &Step, number: usize, synchronously: bool) -> Happen
         format!("{says} {} {scope}", kept.capability).trim_end().to_owned()
     };
     let reason = |error: &HostcallError| error.details["reason"].as_str().unwrap_or_default().to_owned();
-    Happened {
+    StepOutcome {
         asks: asked.as_ref().map(|question| format!("{} {}", question.capability, question.subject).trim_end().into()),
         warns: asked.map(|question| question.warnings).unwrap_or_default(),
         remembers: (!kept.is_empty()).then(|| kept.iter().map(keep).collect::<Vec<_>>().join("; ")),
@@ -244,7 +244,7 @@ fn run(world: &World, step: &Step, number: usize, synchronously: bool) -> Happen
 }
 
 #[test]
-fn every_talk_goes_as_written() {
+fn every_dialogue_runs_as_expected() {
     let mut failures = Vec::new();
     let mut talks = 0;
     for fixture in cases::all::<Fixture>("gate/consent") {
@@ -254,7 +254,7 @@ fn every_talk_goes_as_written() {
                 let world = World::new(talk);
                 let steps = talk.step.iter().flat_map(|step| std::iter::repeat_n(step, step.times));
                 for (number, step) in steps.enumerate() {
-                    let expected = Happened {
+                    let expected = StepOutcome {
                         asks: step.asks.clone(),
                         warns: step.warns.clone(),
                         remembers: step.remembers.clone(),

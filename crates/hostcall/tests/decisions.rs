@@ -87,7 +87,7 @@ fn filled_in(value: &Value) -> Value {
 }
 
 #[test]
-fn every_case_is_decided_as_written() {
+fn every_case_is_decided_as_expected() {
     let mut failures = Vec::new();
     let mut cases = 0;
     for fixture in cases::all::<Fixture>("gate/decisions") {

@@ -75,9 +75,9 @@ fn params(method: &str, op: Option<&str>) -> Map<String, Value> {
 }
 
 #[derive(Default)]
-struct Probe(AtomicUsize);
+struct CountingConnector(AtomicUsize);
 
-impl Connector for Probe {
+impl Connector for CountingConnector {
     fn call(&self, _: Request, _: ChunkSink) -> BoxFuture<'static, Result<Output, HostcallError>> {
         self.0.fetch_add(1, Ordering::Relaxed);
         Box::pin(std::future::ready(Ok(Output::empty())))
@@ -93,7 +93,7 @@ impl Connector for Probe {
 fn tried(method: &str, op: Option<&str>, in_time: bool) -> (HostResult, bool, Vec<Value>) {
     let places = Places::new("/projects/app", "/home/me", "/home/me/.pi/agent", "/tmp");
     let gate = Gate::builder(Policy { mode: Mode::Strict, ..Policy::default() }, places).build();
-    let (sink, probe) = (MemorySink::new(), Arc::new(Probe::default()));
+    let (sink, probe) = (MemorySink::new(), Arc::new(CountingConnector::default()));
     let ledger = Ledger::new(LedgerOptions { session_id: "s".to_owned(), ..LedgerOptions::default() }, sink.clone());
     let served = METHODS.iter().map(|method| ((*method).to_owned(), Arc::clone(&probe) as Arc<dyn Connector>));
     let dispatcher = Dispatcher::builder(gate, ledger, Arc::new(StandingTimer::default())).connectors(served).build();
@@ -126,7 +126,7 @@ fn tried(method: &str, op: Option<&str>, in_time: bool) -> (HostResult, bool, Ve
 }
 
 #[test]
-fn every_hostcall_is_decided_and_written_down() {
+fn every_hostcall_is_decided_and_recorded() {
     let known: Vec<&str> = CAPABILITIES.iter().map(|(name, _)| *name).collect();
     let mut refused = 0;
     for method in METHODS {

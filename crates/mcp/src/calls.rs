@@ -1,7 +1,7 @@
 //! Hostcalls of a server's own caller, `mcp:NAME`.
 
 use pijs_hostcall::derive::derive_call;
-use pijs_hostcall::{Caller, CancelToken, Dispatcher, Held};
+use pijs_hostcall::{Caller, CancelToken, Dispatcher, ResultPermit};
 use pijs_protocol::{Capability, HostCall, HostResult, HostcallError};
 use serde_json::{Map, Value};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -46,7 +46,7 @@ pub(crate) struct Calls {
 
 /// A call that answers in pieces.
 pub(crate) struct Pieces {
-    pub(crate) results: mpsc::UnboundedReceiver<(HostResult, Held)>,
+    pub(crate) results: mpsc::UnboundedReceiver<(HostResult, ResultPermit)>,
     _cancel: CancelOnDrop,
 }
 

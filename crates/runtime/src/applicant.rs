@@ -4,8 +4,8 @@ use crate::environment::Environment;
 use crate::failure::{Failure, Result, is_missing};
 use crate::text::clean;
 use pijs_durable::read_regular;
-use pijs_hostcall::requests::{Declared, asked, parse_declared};
-use pijs_hostcall::grant_store::{Present, code_digest};
+use pijs_hostcall::grant_store::{CurrentPackage, code_digest};
+use pijs_hostcall::requests::{Declared, parse_declared, requested};
 use pijs_hostcall::{Evidence, Mode};
 use pijs_packages::{Dirs, Scope};
 use pijs_protocol::artifact::{ArtifactMetadata, Finding, Offers};
@@ -72,8 +72,8 @@ impl Applicant {
             key: grant_key(&environment.dirs, id, installed),
             code: code_digest(&metadata.inputs),
             asked: match loose {
-                true => asked(&metadata.capabilities, declared.as_ref()),
-                false => with_servers(asked(&metadata.capabilities, declared.as_ref()), id, root),
+                true => requested(&metadata.capabilities, declared.as_ref()),
+                false => with_servers(requested(&metadata.capabilities, declared.as_ref()), id, root),
             },
             evidence: Evidence::of_scan(&metadata.capabilities, findings, declared.as_ref()),
             found: metadata.capabilities.clone(),
@@ -84,10 +84,10 @@ impl Applicant {
     }
 
     /// As grants are bound to it.
-    pub fn present(&self) -> Present<'_> {
+    pub fn present(&self) -> CurrentPackage<'_> {
         // Nobody works on an artifact: answers about it are about its bytes.
         let is_worked_on = !self.is_artifact || !guard!(GrantsArtifact);
-        Present { code: &self.code, asked: &self.asked, local: self.id.starts_with("path:") && is_worked_on }
+        CurrentPackage { code: &self.code, asked: &self.asked, local: self.id.starts_with("path:") && is_worked_on }
     }
 }
 

@@ -7,7 +7,7 @@ use crate::notices::Notices;
 use pijs_durable::{Disk, Lock, Replace};
 use pijs_environment::Timer;
 use pijs_environment::iso;
-use pijs_hostcall::grant_store::{self, Answered, Book, By, Record};
+use pijs_hostcall::grant_store::{self, By, GrantStore, PackageRecord, StoredAnswer};
 use pijs_hostcall::{MadeFiles, Memory, Remembered, Stamp};
 use pijs_protocol::ExtensionId;
 use std::collections::BTreeMap;
@@ -45,7 +45,7 @@ impl GrantFile {
     }
 
     /// What stands in it; nothing when there is none.
-    pub fn read(&self) -> Result<Book> {
+    pub fn read(&self) -> Result<GrantStore> {
         let path = self.path();
         let broken = |what: String| {
             Failure::failed(format!("{}: {what}", path.display()))
@@ -53,10 +53,10 @@ impl GrantFile {
         };
         let bytes = match self.disk.read(&path, LONGEST) {
             Ok(Some(bytes)) => bytes,
-            Ok(None) => return Ok(Book::default()),
+            Ok(None) => return Ok(GrantStore::default()),
             Err(error) => return Err(broken(format!("it cannot be read: {error}"))),
         };
-        let book: Book = serde_json::from_slice(&bytes).map_err(|error| broken(error.to_string()))?;
+        let book: GrantStore = serde_json::from_slice(&bytes).map_err(|error| broken(error.to_string()))?;
         if book.version != grant_store::VERSION {
             return Err(broken(format!("version {} is not known", book.version)));
         }
@@ -64,7 +64,7 @@ impl GrantFile {
     }
 
     /// Changes it. Nobody else reads or writes between.
-    pub fn change<R>(&self, change: impl FnOnce(&mut Book) -> R) -> Result<R> {
+    pub fn change<R>(&self, change: impl FnOnce(&mut GrantStore) -> R) -> Result<R> {
         let failed = |error: std::io::Error| {
             Failure::failed(format!("{} cannot be written: {error}", self.path().display()))
                 .help("make its folder writable, or set PI_CODING_AGENT_DIR to another one")
@@ -94,7 +94,7 @@ pub struct Answers {
     file: GrantFile,
     made: MadeFolder,
     /// Under which name they are kept, and what they are bound to.
-    loaded: Mutex<BTreeMap<ExtensionId, (String, Record)>>,
+    loaded: Mutex<BTreeMap<ExtensionId, (String, PackageRecord)>>,
 }
 
 impl Answers {
@@ -104,18 +104,18 @@ impl Answers {
     }
 
     /// Answers about this extension are kept under `key` and bound to `record` from now on.
-    pub fn expect(&self, extension: ExtensionId, key: String, record: Record) {
+    pub fn expect(&self, extension: ExtensionId, key: String, record: PackageRecord) {
         self.made.expect(extension.clone(), key.clone());
         self.loaded.lock().unwrap_or_else(PoisonError::into_inner).insert(extension, (key, record));
     }
 
     /// All answers, as they are on disk now.
-    pub fn read(&self) -> Result<Book> {
+    pub fn read(&self) -> Result<GrantStore> {
         self.file.read()
     }
 
     /// Under which name answers about an extension are kept, and what they are bound to.
-    pub fn expected(&self, extension: &ExtensionId) -> Option<(String, Record)> {
+    pub fn expected(&self, extension: &ExtensionId) -> Option<(String, PackageRecord)> {
         self.loaded.lock().unwrap_or_else(PoisonError::into_inner).get(extension).cloned()
     }
 }
@@ -159,7 +159,7 @@ impl Memory for Answers {
                 // Another process has bound it to other code meanwhile; this answer was about the one that runs here.
                 *record = empty;
             }
-            record.answer(Answered { capability, methods, scope, allowed, by: By::Prompt, at });
+            record.answer(StoredAnswer { capability, methods, scope, allowed, by: By::Prompt, at });
         });
         if let Err(failure) = written {
             self.file.notices.warn(format!("the answer holds for this session only: {failure}"));

@@ -9,8 +9,8 @@ use crate::text::clean;
 use pijs_agent::AskLimits;
 use pijs_agent::settings::Settings as SessionSettings;
 use pijs_host::PiProfile;
-use pijs_hostcall::requests::{allow_command, as_grants, widening, words};
-use pijs_hostcall::grant_store::{Record, Standing, refuses};
+use pijs_hostcall::grant_store::{AnswerValidity, PackageRecord, refuses};
+use pijs_hostcall::requests::{allow_command, as_grants, describe, widening};
 use pijs_hostcall::vocabulary::CAPABILITIES;
 use pijs_hostcall::{Gate, Grant, Mode, Policy, Profile};
 use pijs_llm::provider::ProviderOptions;
@@ -169,10 +169,10 @@ impl Decided {
     ///
     /// One without a record holds what a file named with `-e` does, unless the policy is strict: somebody put it where
     /// it is loaded from.
-    pub fn held(&self, applicant: &Applicant, origin: Origin, record: Option<&Record>) -> Held {
+    pub fn held(&self, applicant: &Applicant, origin: Origin, record: Option<&PackageRecord>) -> Held {
         let named = origin == Origin::Named;
         let present = applicant.present();
-        let more = |more: &[CapabilityRequest]| more.iter().map(words).collect::<Vec<_>>().join("; ");
+        let more = |more: &[CapabilityRequest]| more.iter().map(describe).collect::<Vec<_>>().join("; ");
         let ask = |more: &[CapabilityRequest]| {
             let grants: Vec<String> = more.iter().flat_map(as_grants).collect();
             let source = applicant.id.strip_prefix("path:").unwrap_or(&applicant.id);
@@ -183,12 +183,12 @@ impl Decided {
         };
         let (mut grants, note) = match record.map(|record| (record, record.standing(present))) {
             None => (Vec::new(), None),
-            Some((record, Standing::Holds)) => (record.grants(), None),
-            Some((record, Standing::Widened(wider))) if present.local => {
+            Some((record, AnswerValidity::Holds)) => (record.grants(), None),
+            Some((record, AnswerValidity::Widened(wider))) if present.local => {
                 let note = format!("it asks for more than it was granted ({}); {}", more(&wider), ask(&wider));
                 (record.grants(), Some(note))
             }
-            Some((_, Standing::Widened(wider))) => {
+            Some((_, AnswerValidity::Widened(wider))) => {
                 let note = format!(
                     "it asks for more than it was granted ({}), so nothing that was granted holds; {}",
                     more(&wider),
@@ -196,7 +196,7 @@ impl Decided {
                 );
                 (Vec::new(), Some(note))
             }
-            Some((_, Standing::Changed)) => {
+            Some((_, AnswerValidity::Changed)) => {
                 let ask = ask(&applicant.asked.capabilities);
                 (Vec::new(), Some(format!("its code is not the code that was asked about; {ask}")))
             }
@@ -207,7 +207,7 @@ impl Decided {
             grants.extend(Grant::for_named_file(&found));
         }
         grants.extend(self.allowed.iter().cloned());
-        Held { grants, never: record.map(Record::never).unwrap_or_default(), note }
+        Held { grants, never: record.map(PackageRecord::never).unwrap_or_default(), note }
     }
 }
 
@@ -226,11 +226,11 @@ impl Decided {
     }
 
     /// What an extension at a local path holds before its code is known: its record, and `--allow`. Its build reads by it.
-    pub fn before_build(&self, record: Option<&Record>) -> (Vec<Grant>, Vec<Grant>) {
-        let mut grants = record.map(Record::grants).unwrap_or_default();
+    pub fn before_build(&self, record: Option<&PackageRecord>) -> (Vec<Grant>, Vec<Grant>) {
+        let mut grants = record.map(PackageRecord::grants).unwrap_or_default();
         grants.extend(self.allowed.iter().cloned());
         grants.retain(|grant| grant.capability.as_str() == "read");
-        (grants, record.map(Record::never).unwrap_or_default())
+        (grants, record.map(PackageRecord::never).unwrap_or_default())
     }
 
     /// The grants whose scopes can be read. A package says itself which ones it wants, and one that nobody can read is no

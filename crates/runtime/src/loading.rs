@@ -21,7 +21,7 @@ use pijs_agent::host::{EARLIER_STAYS, Reloaded};
 use pijs_durable::Disk;
 use pijs_extc::BuildFailure;
 use pijs_host::{Digests, Host, LoadError, LoadReport, Observer, OpenError, Package, Report, ReportKind};
-use pijs_hostcall::grant_store::{Book, Record};
+use pijs_hostcall::grant_store::{GrantStore, PackageRecord};
 use pijs_hostcall::{Dispatcher, Grant};
 use pijs_packages::{DiscoverOptions, Discovery, Origin, PackageEntry, Scope, recover, resolve_extensions};
 use pijs_protocol::artifact::Finding;
@@ -105,7 +105,7 @@ pub(crate) struct Loader {
     /// The answers that a person gave; new ones go there.
     pub(crate) answers: Arc<Answers>,
     /// The answers as they were when extensions were loaded last.
-    pub(crate) book: RefCell<Book>,
+    pub(crate) book: RefCell<GrantStore>,
     /// Installed packages whose tools nobody has seen yet.
     pub(crate) first: RefCell<BTreeSet<ExtensionId>>,
 }
@@ -324,7 +324,7 @@ impl Loader {
         let record = book.packages.get(&applicant.key);
         let held = self.decided.held(&applicant, found.origin, record);
         notes.extend(held.note.map(|note| format!("{}: {note}", applicant.id)));
-        let empty = Record::new(applicant.present());
+        let empty = PackageRecord::new(applicant.present());
         let code = empty.code.clone();
         self.answers.expect(found.id.clone(), applicant.key.clone(), empty);
         let gate = self.dispatcher.gate();

@@ -30,7 +30,7 @@ use pijs_connectors::exec::OwnShell;
 use pijs_durable::Disk;
 use pijs_environment::Ambient;
 use pijs_host::{Event, Host};
-use pijs_hostcall::grant_store::{Present, Record, Standing};
+use pijs_hostcall::grant_store::{AnswerValidity, CurrentPackage, PackageRecord};
 use pijs_hostcall::{Connector, Evidence, Ledger, Profile};
 use pijs_mcp::config::{self, MOST_FILE_BYTES, MOST_SERVERS, Parsed, Reach, ServerConfig, Source};
 use pijs_mcp::needs::{grants_for, requests_of};
@@ -414,7 +414,7 @@ pub(crate) fn report_unhandled(host: &Host) {
 fn admit(loader: &Loader, config: &ServerConfig, key: &str) -> Vec<String> {
     let profile = Profile::new(extension_of(&config.name).as_str());
     let (asked, code) = present_of(config);
-    let present = Present { code: &code, asked: &asked, local: false };
+    let present = CurrentPackage { code: &code, asked: &asked, local: false };
     let book = loader.book.borrow();
     let record = book.packages.get(key);
     let mut notes = Vec::new();
@@ -423,7 +423,7 @@ fn admit(loader: &Loader, config: &ServerConfig, key: &str) -> Vec<String> {
         Source::Project | Source::Extension(_) => Vec::new(),
     };
     match record.map(|record| record.standing(present)) {
-        Some(Standing::Holds) => grants.extend(record.into_iter().flat_map(Record::grants)),
+        Some(AnswerValidity::Holds) => grants.extend(record.into_iter().flat_map(PackageRecord::grants)),
         Some(_) => notes.push(
             "it is another program or address than the one you answered questions about; they are asked again"
                 .to_owned(),
@@ -431,14 +431,14 @@ fn admit(loader: &Loader, config: &ServerConfig, key: &str) -> Vec<String> {
         None => {}
     }
     grants.extend(loader.decided.allowed().iter().cloned());
-    loader.answers.expect(profile.extension.clone(), key.to_owned(), Record::new(present));
+    loader.answers.expect(profile.extension.clone(), key.to_owned(), PackageRecord::new(present));
     let gate = loader.dispatcher.gate();
     let (grants, unreadable) = loader.decided.readable(gate, &profile, grants);
     notes.extend(unreadable);
     if let Err(error) = gate.set_grants(&profile, &grants, Evidence::default()) {
         notes.push(error.to_string());
     }
-    gate.set_never(&profile, &record.map(Record::never).unwrap_or_default());
+    gate.set_never(&profile, &record.map(PackageRecord::never).unwrap_or_default());
     notes
 }
 
@@ -500,11 +500,11 @@ fn present_of(config: &ServerConfig) -> (CapabilityManifest, String) {
 /// # Errors
 ///
 /// A file cannot be read.
-pub fn record_of(environment: &Environment, which: &str) -> Result<Option<(String, Record)>> {
+pub fn record_of(environment: &Environment, which: &str) -> Result<Option<(String, PackageRecord)>> {
     let Some(name) = which.strip_prefix("mcp:") else { return Ok(None) };
     let (configs, _) = servers(environment)?;
     let Some(config) = configs.into_iter().find(|config| config.name == name) else { return Ok(None) };
     let (asked, code) = present_of(&config);
-    let record = Record::new(Present { code: &code, asked: &asked, local: false });
+    let record = PackageRecord::new(CurrentPackage { code: &code, asked: &asked, local: false });
     Ok(Some((key_of(&config, &environment.dirs.cwd), record)))
 }

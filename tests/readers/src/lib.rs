@@ -9,7 +9,7 @@ use futures_util::StreamExt as _;
 use pijs_connectors::http::address::is_public;
 use pijs_environment::Ambient;
 use pijs_hostcall::Places;
-use pijs_hostcall::derive::Given;
+use pijs_hostcall::derive::ProgramContext;
 use pijs_hostcall::derive::HttpTarget;
 use pijs_hostcall::ledger;
 use pijs_hostcall::scope::{Command, CompiledScope};
@@ -255,7 +255,7 @@ pub fn scope(data: &[u8]) {
         let _ = compiled.path(Path::new(subject));
         let _ = compiled.host("https", subject, 443);
         let _ = compiled.env(subject);
-        let given = Given::default();
+        let given = ProgramContext::default();
         let _ = compiled.command(&Command {
             program: subject,
             args: &[subject],

@@ -10,7 +10,7 @@ use crate::output::clean;
 use crate::terminal::Terminal;
 use pijs_environment::SystemTimer;
 use pijs_extc::{BuildFailure, BuildOutput, Diagnostic};
-use pijs_hostcall::grant_store::Book;
+use pijs_hostcall::grant_store::GrantStore;
 use pijs_hostcall::{Gate, Grant, Mode, Policy, Profile};
 use pijs_packages::{BuildInput, Builder, Built, InstallCode, PackageError, Scope, realms};
 use pijs_protocol::ExtensionId;
@@ -155,7 +155,7 @@ impl Reviewer {
     }
 
     /// A scope that cannot be read grants nothing: what the version in place was granted would be lost with it.
-    fn check_scopes(&self, book: &Book, applicant: &Applicant, package: &Reviewed<'_>) -> Result<()> {
+    fn check_scopes(&self, book: &GrantStore, applicant: &Applicant, package: &Reviewed<'_>) -> Result<()> {
         let known = book.packages.get(&applicant.key).map(|record| record.asked.as_slice()).unwrap_or_default();
         let gate = Gate::builder(Policy::default(), self.environment.places()).build();
         let profile = Profile::new(package.id).at(package.root);

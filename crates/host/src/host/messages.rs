@@ -8,7 +8,7 @@ use crate::patience::{Waiter, listens};
 use crate::record;
 use crate::registry::{Effect, MOST_EARS};
 use crate::report::ReportKind;
-use pijs_hostcall::{Called, During};
+use pijs_hostcall::{During, StartedCall};
 use pijs_node_compat::events;
 use pijs_protocol::message::{BusEvent, CallbackResult, ErrorReport, Message};
 use pijs_protocol::registration::{FlagSpec, Register, Registration};
@@ -145,12 +145,12 @@ impl Host {
             }
         }
         match called {
-            Called::Running(running) => drop(tokio::spawn(running)),
+            StartedCall::Running(running) => drop(tokio::spawn(running)),
             // Pieces of it are on their way, or others have answers to what came with it.
-            Called::Ended(result, held) if !alone || result.chunk.is_some() => {
+            StartedCall::Ended(result, held) if !alone || result.chunk.is_some() => {
                 self.0.queue.sink.push(completion(result, held));
             }
-            Called::Ended(result, held) => {
+            StartedCall::Ended(result, held) => {
                 // What ended before comes before.
                 self.ingest();
                 self.arrive(completion(result, held));

@@ -18,7 +18,7 @@
 //! ([`Permit::reads`](super::Permit::reads)).
 
 use super::Reason;
-use super::evaluation::Case;
+use super::evaluation::Evaluation;
 use crate::derive::Access;
 use pijs_protocol::{ExtensionId, guard};
 use serde::{Deserialize, Serialize};
@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Files and folders of one extension that are remembered.
-pub const MOST_MADE: usize = 4096;
+pub const MAX_CREATED: usize = 4096;
 
 /// Identity and state of a file or folder at a point in time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -89,13 +89,13 @@ pub trait MadeFiles: Send + Sync {
 
 /// The files and folders that extensions created.
 #[derive(Default)]
-pub(super) struct Made {
+pub(super) struct CreatedFiles {
     kept: Option<Arc<dyn MadeFiles>>,
     /// Loaded at the first access, by extension.
     known: Mutex<BTreeMap<ExtensionId, BTreeMap<PathBuf, Stamp>>>,
 }
 
-impl Made {
+impl CreatedFiles {
     pub(super) fn new(kept: Arc<dyn MadeFiles>) -> Self {
         Self { kept: Some(kept), known: Mutex::default() }
     }
@@ -134,7 +134,7 @@ impl Made {
     /// Records the stamp of an extension's file; `None` removes it.
     pub(super) fn note(&self, extension: &ExtensionId, path: &Path, stamp: Option<Stamp>) {
         let changed = self.with(extension, |known| match stamp {
-            Some(stamp) if known.len() < MOST_MADE || known.contains_key(path) => {
+            Some(stamp) if known.len() < MAX_CREATED || known.contains_key(path) => {
                 known.insert(path.to_owned(), stamp) != Some(stamp)
             }
             Some(_) => false,
@@ -146,7 +146,7 @@ impl Made {
     }
 }
 
-impl Case<'_> {
+impl Evaluation<'_> {
     /// Returns whether a call may read at a path without a grant: the file there is unchanged since the caller created it, or
     /// there is none and the caller may write there.
     pub(super) fn reads_own(&self, access: Access, path: &Path) -> bool {

@@ -1,14 +1,14 @@
 //! Evaluates one call against the rules of the gate.
 
-use super::listeners::Place;
-use super::{Authority, CompiledGrant, Decision, Inner, Never, Reason, Rule};
+use super::listeners::ListenAddress;
+use super::{Authority, Decision, GateGrant, GateInner, Never, Reason, Rule};
 use crate::connector::Profile;
-use crate::derive::{Access, Given, PathUse, Required, Subject};
+use crate::derive::{Access, PathUse, ProgramContext, Required, Subject};
 use crate::places::{Protection, normal};
 use crate::policy::Mode;
 use crate::risk::ExpectedLoss;
 use crate::scope::{Command, CompiledScope};
-use crate::variables::{Effect, Variable};
+use crate::variables::{Variable, VariableEffect};
 use crate::vocabulary::{FREE, is_free_variable};
 use pijs_programs as programs;
 use pijs_protocol::{Capability, HostcallError, guard};
@@ -21,48 +21,48 @@ const PROGRAM_FOLDERS: &[&str] =
     &["/bin", "/opt/homebrew/bin", "/sbin", "/usr/bin", "/usr/local/bin", "/usr/local/sbin", "/usr/sbin"];
 
 /// The rule that allows a subject.
-pub(super) enum Allowed {
+pub(super) enum AllowedBy {
     Free,
     Handle,
     Grant(Arc<str>),
     /// The extension created it, and it is unchanged.
-    Made,
+    CreatedFiles,
     Default(Arc<str>),
     Permissive,
 }
 
 /// The rule that refuses a subject.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Refusal {
+pub(super) struct Denial {
     pub(super) reason: Reason,
     pub(super) rule: Rule,
 }
 
-impl Refusal {
+impl Denial {
     const NEVER: Self = Self { reason: Reason::User, rule: Rule::Never };
 }
 
 /// One call under evaluation.
-pub(super) struct Case<'a> {
-    pub(super) inner: &'a Inner,
+pub(super) struct Evaluation<'a> {
+    pub(super) inner: &'a GateInner,
     pub(super) profile: &'a Profile,
     pub(super) authority: &'a Authority,
     pub(super) method: &'a str,
 }
 
-impl Case<'_> {
-    pub(super) fn decide(&self, required: &Required<'_>) -> Result<Result<Allowed, Refusal>, HostcallError> {
+impl Evaluation<'_> {
+    pub(super) fn decide(&self, required: &Required<'_>) -> Result<Result<AllowedBy, Denial>, HostcallError> {
         let capability = required.capability;
         if let Some(refusal) = self.denied_outright(capability) {
             return Ok(Err(refusal));
         }
         // Denials of paths are checked with each path.
-        if !matches!(required.subject, Subject::Paths(..)) && !self.nevers(required)?.is_empty() {
-            return Ok(Err(Refusal::NEVER));
+        if !matches!(required.subject, Subject::Paths(..)) && !self.permanent_denials(required)?.is_empty() {
+            return Ok(Err(Denial::NEVER));
         }
         Ok(match &required.subject {
-            Subject::Handle => Ok(Allowed::Handle),
-            Subject::None | Subject::Code { .. } => self.plain(capability),
+            Subject::Handle => Ok(AllowedBy::Handle),
+            Subject::None | Subject::ExtensionCode { .. } => self.plain(capability),
             Subject::Tool(name) => self.by_grant(capability, |scope| scope.tool(name) || !guard!(GateNamedTool)),
             Subject::Mcp { target, .. } => self.by_grant(capability, |scope| scope.mcp(target) || !guard!(McpScope)),
             Subject::Paths(first, second) => {
@@ -88,7 +88,7 @@ impl Case<'_> {
                     (verdict, _) => verdict,
                 }
             }
-            Subject::Host { host, port, .. } if self.is_own_server(host, *port) => Ok(Allowed::Free),
+            Subject::Host { host, port, .. } if self.is_own_server(host, *port) => Ok(AllowedBy::Free),
             Subject::Host { scheme, host, port } => {
                 let verdict = self.by_grant(capability, |scope| scope.host(scheme, host, *port));
                 // A persistent connection may reach the extension's own server; the connector knows its address.
@@ -96,7 +96,7 @@ impl Case<'_> {
                 let unnamed = || self.by_grant(capability, |scope| scope.names(host, *port)).is_err();
                 match verdict {
                     Ok(_) if is_near && unnamed() => {
-                        Err(Refusal { reason: Reason::BlockedAddress, rule: Rule::OutOfScope })
+                        Err(Denial { reason: Reason::BlockedAddress, rule: Rule::OutOfScope })
                     }
                     verdict => verdict,
                 }
@@ -104,7 +104,7 @@ impl Case<'_> {
             Subject::Names(names) => {
                 let asked: Vec<&&str> = names.iter().filter(|name| !is_free_variable(name)).collect();
                 if asked.is_empty() {
-                    Ok(Allowed::Free)
+                    Ok(AllowedBy::Free)
                 } else {
                     self.by_grant(capability, |scope| asked.iter().all(|name| scope.env(name)))
                 }
@@ -113,11 +113,16 @@ impl Case<'_> {
     }
 
     /// Returns the environment without a git index in a folder that the caller may write: git replaces that file.
-    pub(super) fn without_own_index<'g>(&self, command: &str, args: &[&str], given: &Given<'g>) -> Given<'g> {
+    pub(super) fn without_own_index<'g>(
+        &self,
+        command: &str,
+        args: &[&str],
+        given: &ProgramContext<'g>,
+    ) -> ProgramContext<'g> {
         let mut given = given.clone();
         for variable in &mut given.variables {
             if self.is_own_index(command, args, variable) {
-                variable.effect = Effect::Harmless;
+                variable.effect = VariableEffect::Harmless;
             }
         }
         given
@@ -143,32 +148,32 @@ impl Case<'_> {
 
     /// Returns whether the extension itself listens at this address.
     pub(super) fn is_own_server(&self, host: &str, port: u16) -> bool {
-        let place = |address| Place::Address(SocketAddr::new(address, port));
-        let is_own = |address| self.inner.servers.is_own(&self.profile.extension, place(address));
+        let place = |address| ListenAddress::Address(SocketAddr::new(address, port));
+        let is_own = |address| self.inner.listeners.is_own(&self.profile.extension, place(address));
         crate::scope::literal(host).is_some_and(is_own)
     }
 
     /// Returns the refusal of a whole capability: by the policy, or by a permanent denial.
-    pub(super) fn denied_outright(&self, capability: &str) -> Option<Refusal> {
+    pub(super) fn denied_outright(&self, capability: &str) -> Option<Denial> {
         if !guard!(GateDenyList) {
             return None;
         }
         let is_it = |denied: &Capability| denied.as_str() == capability;
         if self.inner.policy.deny_caps.iter().any(is_it) {
-            return Some(Refusal { reason: Reason::Policy, rule: Rule::DenyList });
+            return Some(Denial { reason: Reason::Policy, rule: Rule::DenyList });
         }
         let refused = self.authority.never.iter().any(|never| never.scope.is_none() && is_it(&never.capability));
-        refused.then_some(Refusal::NEVER)
+        refused.then_some(Denial::NEVER)
     }
 
     /// Returns the permanent denials that apply to a call.
-    pub(super) fn nevers(&self, required: &Required<'_>) -> Result<Vec<&Never>, HostcallError> {
-        let of_scope = |covers: &dyn Fn(&CompiledScope) -> bool| self.nevers_about(required.capability, covers);
+    pub(super) fn permanent_denials(&self, required: &Required<'_>) -> Result<Vec<&Never>, HostcallError> {
+        let of_scope = |covers: &dyn Fn(&CompiledScope) -> bool| self.permanent_denials_of(required.capability, covers);
         Ok(match &required.subject {
             Subject::Paths(first, second) => {
                 let mut found = Vec::new();
                 for used in std::iter::once(first).chain(second) {
-                    found.extend(self.never_at(used.access, &self.inner.places.absolute(*used)?));
+                    found.extend(self.permanent_denials_at(used.access, &self.inner.places.absolute(*used)?));
                 }
                 found
             }
@@ -187,12 +192,16 @@ impl Case<'_> {
             }
             Subject::Tool(name) => of_scope(&|scope| scope.tool(name)),
             Subject::Mcp { target, .. } => of_scope(&|scope| scope.mcp(target)),
-            Subject::None | Subject::Handle | Subject::Code { .. } => of_scope(&|_| false),
+            Subject::None | Subject::Handle | Subject::ExtensionCode { .. } => of_scope(&|_| false),
         })
     }
 
     /// Returns the permanent denials of a capability whose scope matches.
-    pub(super) fn nevers_about(&self, capability: &str, covers: impl Fn(&CompiledScope) -> bool) -> Vec<&Never> {
+    pub(super) fn permanent_denials_of(
+        &self,
+        capability: &str,
+        covers: impl Fn(&CompiledScope) -> bool,
+    ) -> Vec<&Never> {
         if !guard!(GateDenyList) {
             return Vec::new();
         }
@@ -201,7 +210,7 @@ impl Case<'_> {
     }
 
     /// Returns the permanent denials that apply to a path.
-    pub(super) fn never_at(&self, access: Access, path: &Path) -> Vec<&Never> {
+    pub(super) fn permanent_denials_at(&self, access: Access, path: &Path) -> Vec<&Never> {
         let all = self.authority.never.iter().filter(|never| never.capability.as_str() == access.capability());
         let is_otherwise_allowed =
             |path: &Path| self.path_by_grants(access, path).is_ok() || self.reads_own(access, path);
@@ -215,37 +224,37 @@ impl Case<'_> {
         if guard!(GateDenyList) { all.filter(stands_against).collect() } else { Vec::new() }
     }
 
-    fn plain(&self, capability: &str) -> Result<Allowed, Refusal> {
-        if FREE.contains(&capability) { Ok(Allowed::Free) } else { self.by_grant(capability, |_| true) }
+    fn plain(&self, capability: &str) -> Result<AllowedBy, Denial> {
+        if FREE.contains(&capability) { Ok(AllowedBy::Free) } else { self.by_grant(capability, |_| true) }
     }
 
-    fn path_use(&self, used: PathUse<'_>) -> Result<Result<Allowed, Refusal>, HostcallError> {
+    fn path_use(&self, used: PathUse<'_>) -> Result<Result<AllowedBy, Denial>, HostcallError> {
         let path = self.inner.places.absolute(used)?;
         Ok(self.path(used.access, &path))
     }
 
-    pub(super) fn path(&self, access: Access, path: &Path) -> Result<Allowed, Refusal> {
+    pub(super) fn path(&self, access: Access, path: &Path) -> Result<AllowedBy, Denial> {
         match self.path_without_made(access, path) {
             Err(refusal)
                 if matches!(refusal.reason, Reason::NoGrant | Reason::Scope) && self.reads_own(access, path) =>
             {
-                Ok(Allowed::Made)
+                Ok(AllowedBy::CreatedFiles)
             }
             verdict => verdict,
         }
     }
 
-    pub(super) fn path_without_made(&self, access: Access, path: &Path) -> Result<Allowed, Refusal> {
+    pub(super) fn path_without_made(&self, access: Access, path: &Path) -> Result<AllowedBy, Denial> {
         if let Some(refusal) = self.denied_outright(access.capability()) {
             return Err(refusal);
         }
-        if !self.never_at(access, path).is_empty() {
-            return Err(Refusal::NEVER);
+        if !self.permanent_denials_at(access, path).is_empty() {
+            return Err(Denial::NEVER);
         }
         self.path_by_grants(access, path)
     }
 
-    fn path_by_grants(&self, access: Access, path: &Path) -> Result<Allowed, Refusal> {
+    fn path_by_grants(&self, access: Access, path: &Path) -> Result<AllowedBy, Denial> {
         let own = self.profile.own_folder(path);
         let own = own.as_deref();
         let mut protection = self.session_protection(access, path, self.inner.places.protection(path, own));
@@ -262,28 +271,30 @@ impl Case<'_> {
             (Protection::All, _) | (Protection::Write, Access::Write | Access::Speak | Access::Make)
                 if guard!(GateProtected) =>
             {
-                Err(Refusal { reason: Reason::ProtectedPath, rule: Rule::Protected })
+                Err(Denial { reason: Reason::ProtectedPath, rule: Rule::Protected })
             }
-            (_, Access::Read | Access::Look) if self.inner.places.reads_freely(path, own) => Ok(Allowed::Free),
+            (_, Access::Read | Access::Look) if self.inner.places.reads_freely(path, own) => Ok(AllowedBy::Free),
             (_, Access::Speak) if !self.speaks_freely(path) && guard!(GateSocket) => self
                 .by_grant(access.capability(), |scope| scope.names_path(path))
-                .map_err(|_| Refusal { reason: Reason::Scope, rule: Rule::OutOfScope }),
+                .map_err(|_| Denial { reason: Reason::Scope, rule: Rule::OutOfScope }),
             (Protection::RunsLater, Access::Write | Access::Speak | Access::Make) if guard!(GateRunsLater) => self
                 .by_grant(access.capability(), |scope| scope.names_path(path))
-                .map_err(|_| Refusal { reason: Reason::Scope, rule: Rule::RunsLater }),
+                .map_err(|_| Denial { reason: Reason::Scope, rule: Rule::RunsLater }),
             (_, Access::Write | Access::Make)
                 if !is_own_data && self.inner.places.is_in_settings(path) && guard!(GateHomeSettings) =>
             {
                 let home = &self.inner.places.home;
                 self.by_grant(access.capability(), |scope| scope.names_in_home(path, home))
-                    .map_err(|_| Refusal { reason: Reason::Scope, rule: Rule::RunsLater })
+                    .map_err(|_| Denial { reason: Reason::Scope, rule: Rule::RunsLater })
             }
             (_, Access::Look) => {
                 let covers = |capability| self.by_grant(capability, |scope| scope.path(path));
                 let read = covers("read").or_else(|no| self.program(path).ok_or(no));
                 // Writing there would reveal the same.
-                let is_refused =
-                    || self.denied_outright("write").is_some() || !self.never_at(Access::Write, path).is_empty();
+                let is_refused = || {
+                    self.denied_outright("write").is_some()
+                        || !self.permanent_denials_at(Access::Write, path).is_empty()
+                };
                 let writes = || covers("write").ok().filter(|_| !is_refused());
                 read.or_else(|no| writes().ok_or(no))
             }
@@ -292,7 +303,7 @@ impl Case<'_> {
     }
 
     /// Allows to probe a program that the caller may run: starting it would reveal the same.
-    fn program(&self, path: &Path) -> Option<Allowed> {
+    fn program(&self, path: &Path) -> Option<AllowedBy> {
         let is_system =
             path.parent().is_some_and(|folder| PROGRAM_FOLDERS.iter().any(|known| folder == Path::new(known)));
         if !is_system || self.denied_outright("exec").is_some() {
@@ -313,9 +324,9 @@ impl Case<'_> {
         &self,
         capability: &str,
         covers: impl Fn(&CompiledScope) -> bool,
-    ) -> Result<Allowed, Refusal> {
+    ) -> Result<AllowedBy, Denial> {
         let mut held = false;
-        let mut find = |grants: &[CompiledGrant]| {
+        let mut find = |grants: &[GateGrant]| {
             grants
                 .iter()
                 .filter(|grant| grant.capability.as_str() == capability)
@@ -325,38 +336,38 @@ impl Case<'_> {
                 .map(|grant| Arc::clone(&grant.id))
         };
         if let Some(grant) = find(&self.authority.grants) {
-            return Ok(Allowed::Grant(grant));
+            return Ok(AllowedBy::Grant(grant));
         }
         if let Some(grant) = find(&self.authority.defaults) {
-            return Ok(Allowed::Default(grant));
+            return Ok(AllowedBy::Default(grant));
         }
         if self.inner.policy.mode == Mode::Permissive {
-            return Ok(Allowed::Permissive);
+            return Ok(AllowedBy::Permissive);
         }
         let stands = if held { guard!(GateScope) } else { guard!(GateGrant) };
         if !stands {
-            return Ok(Allowed::Permissive);
+            return Ok(AllowedBy::Permissive);
         }
         Err(if held {
-            Refusal { reason: Reason::Scope, rule: Rule::OutOfScope }
+            Denial { reason: Reason::Scope, rule: Rule::OutOfScope }
         } else {
-            Refusal { reason: Reason::NoGrant, rule: Rule::NoGrant }
+            Denial { reason: Reason::NoGrant, rule: Rule::NoGrant }
         })
     }
 
-    pub(super) fn allowed(&self, required: &Required<'_>, allowed: Allowed) -> Decision {
+    pub(super) fn allowed(&self, required: &Required<'_>, allowed: AllowedBy) -> Decision {
         let (rule, grant) = match allowed {
-            Allowed::Free => (Rule::Free, None),
-            Allowed::Handle => (Rule::Handle, None),
-            Allowed::Grant(grant) => (Rule::Grant, Some(grant)),
-            Allowed::Made => (Rule::Made, None),
-            Allowed::Default(grant) => (Rule::Default, Some(grant)),
-            Allowed::Permissive => (Rule::Permissive, None),
+            AllowedBy::Free => (Rule::Free, None),
+            AllowedBy::Handle => (Rule::Handle, None),
+            AllowedBy::Grant(grant) => (Rule::Grant, Some(grant)),
+            AllowedBy::CreatedFiles => (Rule::CreatedFiles, None),
+            AllowedBy::Default(grant) => (Rule::Default, Some(grant)),
+            AllowedBy::Permissive => (Rule::Permissive, None),
         };
         Decision { allowed: true, capability: required.capability, rule, grant, reason: None, loss: self.loss() }
     }
 
-    pub(super) fn denied(&self, required: &Required<'_>, refusal: Refusal) -> Decision {
+    pub(super) fn denied(&self, required: &Required<'_>, refusal: Denial) -> Decision {
         Decision {
             allowed: false,
             capability: required.capability,
@@ -372,7 +383,7 @@ impl Case<'_> {
     }
 }
 
-impl CompiledGrant {
+impl GateGrant {
     /// Returns whether a grant serves a hostcall of this method. Capabilities without a hostcall have no method.
     fn serves(&self, method: &str) -> bool {
         let listed =

@@ -14,13 +14,13 @@ use std::sync::{PoisonError, RwLock};
 
 /// Real paths of files, with the extensions that they are compiled into.
 #[derive(Debug, Default)]
-pub(super) struct Code {
+pub(super) struct ExtensionCode {
     files: RwLock<BTreeMap<PathBuf, BTreeSet<ExtensionId>>>,
     /// Package folders.
     folders: RwLock<BTreeMap<PathBuf, BTreeSet<ExtensionId>>>,
 }
 
-impl Code {
+impl ExtensionCode {
     /// Returns whether a change at `path` affects code of an extension other than `profile`: a file there or below. Creating an
     /// existing folder affects nothing below it.
     pub(super) fn is_others(&self, access: Access, path: &Path, profile: &Profile) -> bool {
@@ -57,7 +57,7 @@ mod tests {
     use crate::{Places, Policy};
 
     #[test]
-    fn code_of_others_is_known_by_its_files_and_by_the_folders_above() {
+    fn code_of_others_is_recognised_by_file_and_folder() {
         let gate = Gate::builder(Policy::default(), Places::new("/p", "/h", "/h/.pi/agent", "/tmp")).build();
         let [one, two] = ["path:/x/one.ts", "path:/x/two.ts"].map(Profile::new);
         gate.add_code(&one.extension, ["/x/one.ts", "/x/lib/a.ts"].map(PathBuf::from));

@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// An address or a socket at which an extension listens.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Place {
+pub(super) enum ListenAddress {
     Address(SocketAddr),
     /// A socket in the file system, by its real path.
     Socket(PathBuf),
@@ -17,16 +17,16 @@ pub(super) enum Place {
 
 /// The current listeners. The system assigns each address to one socket at a time.
 #[derive(Default)]
-pub(super) struct Servers {
-    open: Mutex<BTreeSet<(ExtensionId, Place)>>,
+pub(super) struct Listeners {
+    open: Mutex<BTreeSet<(ExtensionId, ListenAddress)>>,
 }
 
-impl Servers {
-    fn with<T>(&self, work: impl FnOnce(&mut BTreeSet<(ExtensionId, Place)>) -> T) -> T {
+impl Listeners {
+    fn with<T>(&self, work: impl FnOnce(&mut BTreeSet<(ExtensionId, ListenAddress)>) -> T) -> T {
         work(&mut self.open.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub(super) fn is_own(&self, extension: &ExtensionId, place: Place) -> bool {
+    pub(super) fn is_own(&self, extension: &ExtensionId, place: ListenAddress) -> bool {
         self.with(|open| open.contains(&(extension.clone(), place)))
     }
 }
@@ -35,19 +35,19 @@ impl Servers {
 #[must_use]
 pub struct Listening {
     gate: Gate,
-    key: (ExtensionId, Place),
+    key: (ExtensionId, ListenAddress),
 }
 
 impl Listening {
-    pub(super) fn new(gate: Gate, extension: ExtensionId, place: Place) -> Self {
+    pub(super) fn new(gate: Gate, extension: ExtensionId, place: ListenAddress) -> Self {
         let key = (extension, place);
-        gate.inner.servers.with(|open| open.insert(key.clone()));
+        gate.inner.listeners.with(|open| open.insert(key.clone()));
         Self { gate, key }
     }
 }
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        self.gate.inner.servers.with(|open| open.remove(&self.key));
+        self.gate.inner.listeners.with(|open| open.remove(&self.key));
     }
 }

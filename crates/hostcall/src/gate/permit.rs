@@ -1,14 +1,14 @@
 //! Permits, which connectors ask about the things they resolve.
 
-use super::evaluation::{Allowed, Case, Refusal};
-use super::listeners::Place;
-use super::{Authority, CompiledGrant, Gate, Listening, Reason};
+use super::evaluation::{AllowedBy, Denial, Evaluation};
+use super::listeners::ListenAddress;
+use super::{Authority, Gate, GateGrant, Listening, Reason};
 use crate::connector::Profile;
 use crate::derive::Access;
 use crate::places::Places;
 use crate::policy::Mode;
 use crate::scope::{Command, CompiledScope};
-use crate::variables::{Effect, Variable};
+use crate::variables::{Variable, VariableEffect};
 use crate::vocabulary::is_free_variable;
 use pijs_protocol::{ExtensionId, Method, guard};
 use std::net::{IpAddr, SocketAddr};
@@ -26,7 +26,7 @@ pub struct Permit {
     pub(super) authority: Arc<Authority>,
     pub(super) method: Method,
     /// Grants of the user for this call alone.
-    pub(super) once: Vec<CompiledGrant>,
+    pub(super) once: Vec<GateGrant>,
     /// The influence of an extension on a call of the model.
     pub(super) model: Option<ModelCall>,
     /// Permits of other extensions with influence on the same call: each of them has to agree.
@@ -46,18 +46,18 @@ pub enum ModelCall {
 }
 
 impl Permit {
-    pub(super) fn case(&self) -> Case<'_> {
-        Case { inner: &self.gate.inner, profile: &self.profile, authority: &self.authority, method: &self.method }
+    pub(super) fn case(&self) -> Evaluation<'_> {
+        Evaluation { inner: &self.gate.inner, profile: &self.profile, authority: &self.authority, method: &self.method }
     }
 
     fn check(
         &self,
-        verdict: Result<Allowed, Refusal>,
+        verdict: Result<AllowedBy, Denial>,
         capability: &str,
         once: impl Fn(&CompiledScope) -> bool,
     ) -> Result<(), Reason> {
         // A one-time grant for another capability does not apply: a scope of programs has no list of paths.
-        let is_of_it = |grant: &&CompiledGrant| grant.capability.as_str() == capability || !guard!(GateOnce);
+        let is_of_it = |grant: &&GateGrant| grant.capability.as_str() == capability || !guard!(GateOnce);
         let allowed_once = || self.once.iter().filter(is_of_it).any(|grant| once(&grant.scope));
         match verdict {
             Ok(_) => Ok(()),
@@ -127,7 +127,7 @@ impl Permit {
 
     /// Registers a socket in the file system at which the extension listens, until the guard is dropped.
     pub fn listens_at(&self, socket: &Path) -> Listening {
-        Listening::new(self.gate.clone(), self.profile.extension.clone(), Place::Socket(socket.to_owned()))
+        Listening::new(self.gate.clone(), self.profile.extension.clone(), ListenAddress::Socket(socket.to_owned()))
     }
 
     /// Records that the content of a file is read, by its real path, which differs from the name of a link.
@@ -141,12 +141,12 @@ impl Permit {
 
     /// Registers an address at which the extension listens, until the guard is dropped.
     pub fn listens(&self, address: SocketAddr) -> Listening {
-        Listening::new(self.gate.clone(), self.profile.extension.clone(), Place::Address(address))
+        Listening::new(self.gate.clone(), self.profile.extension.clone(), ListenAddress::Address(address))
     }
 
     /// Returns whether the extension itself listens at this address.
     pub fn is_own_server(&self, address: SocketAddr) -> bool {
-        self.gate.inner.servers.is_own(&self.profile.extension, Place::Address(address))
+        self.gate.inner.listeners.is_own(&self.profile.extension, ListenAddress::Address(address))
     }
 
     /// Returns whether a server may be contacted.
@@ -155,7 +155,7 @@ impl Permit {
             return Ok(());
         }
         let covers = |scope: &CompiledScope| scope.host(scheme, host, port);
-        if !self.case().nevers_about("http", covers).is_empty() {
+        if !self.case().permanent_denials_of("http", covers).is_empty() {
             return Err(Reason::User);
         }
         self.check(self.case().by_grant("http", covers), "http", covers)
@@ -164,7 +164,7 @@ impl Permit {
     /// Returns whether arbitrary bytes may be sent to a server, not only HTTP requests. True for every connection in permissive
     /// mode.
     pub fn sends_raw(&self, host: &str, port: u16) -> bool {
-        let raw = |grant: &CompiledGrant| grant.capability.as_str() == "http" && grant.scope.raw_host(host, port);
+        let raw = |grant: &GateGrant| grant.capability.as_str() == "http" && grant.scope.raw_host(host, port);
         self.gate.inner.policy.mode == Mode::Permissive
             || self.authority.grants.iter().chain(&self.authority.defaults).any(raw)
             || self.once.iter().any(raw)
@@ -172,15 +172,14 @@ impl Permit {
 
     /// Returns whether a grant names this address and port, as a private address requires.
     pub fn names_address(&self, address: IpAddr, port: u16) -> bool {
-        let named =
-            |grant: &CompiledGrant| grant.capability.as_str() == "http" && grant.scope.names_address(address, port);
+        let named = |grant: &GateGrant| grant.capability.as_str() == "http" && grant.scope.names_address(address, port);
         self.authority.grants.iter().any(named) || self.once.iter().any(named)
     }
 
     /// Returns whether a grant names `localhost` with this port. The name always resolves to this machine (RFC 6761), so it
     /// counts like an address.
     pub fn names_localhost(&self, port: u16) -> bool {
-        let named = |grant: &CompiledGrant| grant.capability.as_str() == "http" && grant.scope.names_localhost(port);
+        let named = |grant: &GateGrant| grant.capability.as_str() == "http" && grant.scope.names_localhost(port);
         self.authority.grants.iter().any(named) || self.once.iter().any(named)
     }
 
@@ -189,7 +188,7 @@ impl Permit {
     pub fn names_program(&self, program: &Path) -> bool {
         let project = &self.places().project;
         let named =
-            |grant: &CompiledGrant| grant.capability.as_str() == "exec" && grant.scope.names_program(program, project);
+            |grant: &GateGrant| grant.capability.as_str() == "exec" && grant.scope.names_program(program, project);
         self.gate.inner.policy.mode == Mode::Permissive
             || self.authority.grants.iter().any(named)
             || self.once.iter().any(named)
@@ -198,8 +197,7 @@ impl Permit {
     /// Returns whether a program with these arguments may run other programs. A grant of a bare name covers its plain uses only;
     /// always true in permissive mode.
     pub fn means_program(&self, command: &str, args: &[&str]) -> bool {
-        let means =
-            |grant: &CompiledGrant| grant.capability.as_str() == "exec" && grant.scope.means_command(command, args);
+        let means = |grant: &GateGrant| grant.capability.as_str() == "exec" && grant.scope.means_command(command, args);
         self.gate.inner.policy.mode == Mode::Permissive
             || self.authority.grants.iter().chain(&self.authority.defaults).any(means)
             || self.once.iter().any(means)
@@ -208,7 +206,7 @@ impl Permit {
     /// Returns whether a grant covers every use of a program, including programs that its arguments and its configuration start.
     pub fn covers_every_use(&self, command: &str, args: &[&str]) -> bool {
         let covers =
-            |grant: &CompiledGrant| grant.capability.as_str() == "exec" && grant.scope.covers_every_use(command, args);
+            |grant: &GateGrant| grant.capability.as_str() == "exec" && grant.scope.covers_every_use(command, args);
         self.gate.inner.policy.mode == Mode::Permissive
             || self.authority.grants.iter().chain(&self.authority.defaults).any(covers)
             || self.once.iter().any(covers)
@@ -231,7 +229,7 @@ impl Permit {
     /// Returns whether a program may get a variable.
     pub fn variable(&self, command: &Command<'_>, variable: &Variable<'_>) -> Result<(), Reason> {
         let is_own = self.gate.inner.host.has(variable.name, variable.value);
-        if variable.effect == Effect::Harmless
+        if variable.effect == VariableEffect::Harmless
             || is_own
             || self.case().is_own_index(command.program, command.args, variable)
         {
@@ -258,7 +256,7 @@ impl Permit {
             return Ok(());
         }
         let covers = |scope: &CompiledScope| scope.env(name);
-        if !self.case().nevers_about("env", covers).is_empty() {
+        if !self.case().permanent_denials_of("env", covers).is_empty() {
             return Err(Reason::User);
         }
         self.check(self.case().by_grant("env", covers), "env", covers)

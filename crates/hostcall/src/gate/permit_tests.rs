@@ -34,7 +34,7 @@ fn judged(gate: &Gate, caller: &Caller, method: &str, params: Value) -> Decision
 }
 
 #[test]
-fn an_extension_connects_to_its_own_servers_while_they_listen() {
+fn an_extension_connects_to_its_own_listening_servers() {
     let gate = gate(Mode::Strict);
     let (mine, other) = (caller(&gate, "a", &[]), caller(&gate, "b", &[]));
     let permit = gate.permit(&mine, "net");
@@ -58,7 +58,7 @@ fn an_extension_connects_to_its_own_servers_while_they_listen() {
 }
 
 #[test]
-fn a_folder_does_not_open_the_sockets_of_others_in_it() {
+fn a_folder_grant_does_not_cover_other_sockets_in_it() {
     let gate = gate(Mode::Strict);
     let grants = [scoped("write", &["/data/**", "<project>", "/run/named.sock"])];
     let permit = gate.permit(&caller(&gate, "a", &grants), "net");
@@ -76,7 +76,7 @@ fn a_folder_does_not_open_the_sockets_of_others_in_it() {
 }
 
 #[test]
-fn who_may_run_programs_may_see_where_they_lie() {
+fn a_program_grant_includes_probing_its_file() {
     let gate = gate(Mode::Strict);
     let git = Scope { commands: Some(vec!["git".into()]), ..Scope::default() };
     let looks = |grants: &[Grant], path: &str| {
@@ -98,17 +98,18 @@ fn who_may_run_programs_may_see_where_they_lie() {
     assert!(permit.path(Access::Look, Path::new("/usr/bin/git")).is_err());
 }
 
-struct Once;
+struct AllowOncePrompter;
 
-impl Prompter for Once {
+impl Prompter for AllowOncePrompter {
     fn ask(&self, _: Question) -> BoxFuture<'static, Answer> {
         Box::pin(std::future::ready(Answer::AllowOnce))
     }
 }
 
 #[tokio::test]
-async fn what_was_allowed_once_is_allowed_as_it_was_asked_and_above_nothing_that_stands() {
-    let gate = Gate::builder(Policy { mode: Mode::Prompt, ..Policy::default() }, places()).prompter(Arc::new(Once));
+async fn one_time_grants_cover_the_prompted_call_only() {
+    let gate = Gate::builder(Policy { mode: Mode::Prompt, ..Policy::default() }, places())
+        .prompter(Arc::new(AllowOncePrompter));
     let gate = gate.build();
     let caller = caller(&gate, "a", &[]);
     let once = async |method: &str, params: Value| {
@@ -142,7 +143,7 @@ async fn what_was_allowed_once_is_allowed_as_it_was_asked_and_above_nothing_that
 }
 
 #[test]
-fn a_grant_for_methods_serves_these() {
+fn a_grant_for_methods_covers_only_these() {
     let gate = gate(Mode::Strict);
     let tool_alone = Grant { methods: Some(vec!["tool".into()]), ..Grant::any("g", "read") };
     let caller = caller(&gate, "a", &[tool_alone]);

@@ -5,13 +5,13 @@
 //! causes prompts, and calls beyond the limit of waiting prompts are denied, so that an extension cannot obtain consent by
 //! exhaustion.
 
-use super::{Authority, CompiledGrant, Decision, Gate, Judgement, Never, Permit, Reason, Rule};
+use super::{Authority, Decision, Gate, GateGrant, Judgement, Never, Permit, Reason, Rule};
 use crate::connector::{Caller, During, Profile};
 use crate::derive::{Access, Input, PathForm, PathUse, Required, Subject};
 use crate::policy::{Grant, Mode};
 use crate::prompt::{Answer, Question, Remembered, shown};
 use crate::scope::{CompiledScope, RAW};
-use crate::variables::Effect;
+use crate::variables::VariableEffect;
 use crate::vocabulary::CAPABILITIES;
 use pijs_programs::{self as programs, Kind};
 use pijs_protocol::manifest::{CapabilityRequest, Scope};
@@ -21,32 +21,32 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Longest subject that a prompt shows, in characters.
-const SHOWN_SUBJECT: usize = 4000;
+const MAX_SUBJECT_CHARS: usize = 4000;
 /// Prompts of one extension that may wait at once.
 pub const MOST_WAITING: u32 = 16;
 /// Denials in a row after which an extension causes no more prompts in the session.
 pub const MUTED_AFTER: u32 = 10;
 
 /// Most requests that a user may grant at once, and the longest description of one: the whole list has to be visible.
-const MOST_WANTED: usize = 12;
-const LONGEST_WANTED: usize = 240;
+const MAX_REQUESTED: usize = 12;
+const MAX_REQUESTED_CHARS: usize = 240;
 
 /// Returns whether a list of requests is short enough to be read.
-fn is_readable(wanted: &[CapabilityRequest]) -> bool {
-    let is_short = |request: &CapabilityRequest| crate::requests::words(request).chars().count() <= LONGEST_WANTED;
-    wanted.len() <= MOST_WANTED && wanted.iter().all(is_short)
+fn is_readable(requested: &[CapabilityRequest]) -> bool {
+    let is_short = |request: &CapabilityRequest| crate::requests::words(request).chars().count() <= MAX_REQUESTED_CHARS;
+    requested.len() <= MAX_REQUESTED && requested.iter().all(is_short)
 }
 
 /// Waiting prompts and denials of all extensions.
 #[derive(Default)]
-pub(super) struct Asking {
+pub(super) struct PromptQueue {
     turn: tokio::sync::Mutex<()>,
-    state: Mutex<BTreeMap<ExtensionId, Asked>>,
+    state: Mutex<BTreeMap<ExtensionId, ExtensionPrompts>>,
 }
 
 /// Waiting prompts and denials of one extension.
 #[derive(Default)]
-struct Asked {
+struct ExtensionPrompts {
     waiting: u32,
     refused_in_a_row: u32,
     muted: bool,
@@ -68,13 +68,13 @@ enum Topic {
     Other(&'static str, String),
 }
 
-impl Asking {
-    fn with<R>(&self, extension: &ExtensionId, change: impl FnOnce(&mut Asked) -> R) -> R {
+impl PromptQueue {
+    fn with<R>(&self, extension: &ExtensionId, change: impl FnOnce(&mut ExtensionPrompts) -> R) -> R {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         change(state.entry(extension.clone()).or_default())
     }
 
-    /// Begins the load of an extension: until [`Asking::end_loads`] the same topic causes one prompt.
+    /// Begins the load of an extension: until [`PromptQueue::end_loads`] the same topic causes one prompt.
     pub(super) fn begin_load(&self, extension: &ExtensionId) {
         self.with(extension, |asked| {
             asked.of_load = Some(Vec::new());
@@ -93,15 +93,15 @@ impl Asking {
 }
 
 /// An entry in the queue of prompts.
-struct Place<'a> {
-    asking: &'a Asking,
+struct QueueEntry<'a> {
+    prompts: &'a PromptQueue,
     extension: &'a ExtensionId,
 }
 
-impl<'a> Place<'a> {
+impl<'a> QueueEntry<'a> {
     /// Enters the queue; `None` when it is full, or the extension causes no more prompts.
-    fn take(asking: &'a Asking, extension: &'a ExtensionId) -> Option<Self> {
-        let free = asking.with(extension, |asked| {
+    fn enter(prompts: &'a PromptQueue, extension: &'a ExtensionId) -> Option<Self> {
+        let free = prompts.with(extension, |asked| {
             let full = asked.muted || asked.waiting >= MOST_WAITING;
             if full && guard!(GateQuestions) {
                 return false;
@@ -110,16 +110,16 @@ impl<'a> Place<'a> {
             true
         });
         // Created only for a free entry, because dropping it frees one.
-        free.then(|| Self { asking, extension })
+        free.then(|| Self { prompts, extension })
     }
 
     fn was_refused(&self, question: &Question) -> bool {
-        self.asking.with(self.extension, |asked| asked.muted || asked.refused.contains(&about(question)))
+        self.prompts.with(self.extension, |asked| asked.muted || asked.refused.contains(&about(question)))
     }
 
     /// Returns the earlier answer for one call about the same topic: during the load of the extension, or for another text.
-    fn answered_in_load(&self, topic: &Topic) -> Option<Answer> {
-        self.asking.with(self.extension, |asked| {
+    fn stored_answer(&self, topic: &Topic) -> Option<Answer> {
+        self.prompts.with(self.extension, |asked| {
             if *topic == Topic::Text {
                 return asked.of_text;
             }
@@ -129,9 +129,9 @@ impl<'a> Place<'a> {
     }
 
     /// Stores an answer for one call until the extension is loaded, or an answer for a text.
-    fn note_in_load(&self, topic: Topic, answer: Answer) {
+    fn store_answer(&self, topic: Topic, answer: Answer) {
         if matches!(answer, Answer::Deny | Answer::AllowOnce) {
-            self.asking.with(self.extension, |asked| {
+            self.prompts.with(self.extension, |asked| {
                 if topic == Topic::Text {
                     asked.of_text = Some(answer);
                 } else if let Some(answers) = &mut asked.of_load {
@@ -142,7 +142,7 @@ impl<'a> Place<'a> {
     }
 
     fn note(&self, question: Question, answer: Answer) {
-        self.asking.with(self.extension, |asked| match answer {
+        self.prompts.with(self.extension, |asked| match answer {
             Answer::Deny | Answer::DenyAlways | Answer::Mute => {
                 asked.refused_in_a_row += 1;
                 asked.muted |= answer == Answer::Mute || asked.refused_in_a_row >= MUTED_AFTER;
@@ -161,9 +161,9 @@ fn about(question: &Question) -> (String, String) {
     (question.capability.to_string(), question.subject.clone())
 }
 
-impl Drop for Place<'_> {
+impl Drop for QueueEntry<'_> {
     fn drop(&mut self) {
-        self.asking.with(self.extension, |asked| {
+        self.prompts.with(self.extension, |asked| {
             asked.waiting -= 1;
             if asked.waiting == 0 {
                 asked.refused.clear();
@@ -180,21 +180,21 @@ impl Gate {
         method: &str,
         required: &Required<'_>,
     ) -> Result<(Decision, Permit), HostcallError> {
-        let asking = &self.inner.asking;
-        let Some(place) = Place::take(asking, caller.extension()) else {
-            return self.too_many(caller, method, required);
+        let prompts = &self.inner.prompts;
+        let Some(place) = QueueEntry::enter(prompts, caller.extension()) else {
+            return self.over_limit(caller, method, required);
         };
-        let _one_at_a_time = asking.turn.lock().await;
+        let _one_at_a_time = prompts.turn.lock().await;
         // An earlier answer may have settled the call.
         match self.judge(caller, method, required)? {
             Judgement::Settled(decision) => Ok((decision, self.permit(caller, method))),
             Judgement::Ask(question, decision) => {
-                let Some(prompter) = self.inner.hooks.prompter.clone() else {
+                let Some(prompter) = self.inner.services.prompter.clone() else {
                     return Ok((decision, self.permit(caller, method)));
                 };
-                let wanted = question.wanted.clone();
+                let requested = question.requested.clone();
                 let topic = self.topic(caller, required, &decision);
-                let earlier = topic.as_ref().and_then(|topic| place.answered_in_load(topic));
+                let earlier = topic.as_ref().and_then(|topic| place.stored_answer(topic));
                 let answer = if place.was_refused(&question) {
                     Answer::Deny
                 } else if let Some(earlier) = earlier {
@@ -203,11 +203,11 @@ impl Gate {
                     let answer = prompter.ask((*question).clone()).await;
                     place.note(*question, answer);
                     if let Some(topic) = topic {
-                        place.note_in_load(topic, answer);
+                        place.store_answer(topic, answer);
                     }
                     answer
                 };
-                Ok(self.settle(caller, method, required, (decision, wanted), answer))
+                Ok(self.settle(caller, method, required, (decision, requested), answer))
             }
         }
     }
@@ -220,7 +220,7 @@ impl Gate {
         }
         match &required.subject {
             Subject::Program { given, .. } if given.input == Input::Later => None,
-            Subject::Code { path: "", .. } => Some(Topic::Text),
+            Subject::ExtensionCode { path: "", .. } => Some(Topic::Text),
             Subject::Paths(first, second) => {
                 let uses = std::iter::once(first).chain(second);
                 let place = |used: &PathUse<'_>| {
@@ -235,17 +235,17 @@ impl Gate {
 
     /// Begins the load of an extension: the same topic causes one prompt until [`Gate::end_load`] or [`Gate::end_loads`].
     pub fn begin_load(&self, extension: &ExtensionId) {
-        self.inner.asking.begin_load(extension);
+        self.inner.prompts.begin_load(extension);
     }
 
     /// Ends the load of one extension.
     pub fn end_load(&self, extension: &ExtensionId) {
-        self.inner.asking.end_loads(|loaded| loaded == extension);
+        self.inner.prompts.end_loads(|loaded| loaded == extension);
     }
 
     /// Ends the load of all extensions: the session has started.
     pub fn end_loads(&self) {
-        self.inner.asking.end_loads(|_| true);
+        self.inner.prompts.end_loads(|_| true);
     }
 
     /// Prompts for a synchronous call, and blocks through the host's closure.
@@ -256,7 +256,7 @@ impl Gate {
         required: &Required<'_>,
     ) -> Result<(Decision, Permit), HostcallError> {
         let mut found = None;
-        if let Some(block_on) = &self.inner.hooks.block_on {
+        if let Some(block_on) = &self.inner.services.block_on {
             block_on(Box::pin(async { found = Some(self.ask(caller, method, required).await) }));
         }
         found.unwrap_or_else(|| {
@@ -276,18 +276,18 @@ impl Gate {
             Mode::Strict => return false,
             Mode::Prompt => {}
         }
-        let asking = &self.inner.asking;
+        let prompts = &self.inner.prompts;
         let (Some(prompter), Some(place)) =
-            (self.inner.hooks.prompter.clone(), Place::take(asking, caller.extension()))
+            (self.inner.services.prompter.clone(), QueueEntry::enter(prompts, caller.extension()))
         else {
             return false;
         };
-        let _one_at_a_time = asking.turn.lock().await;
+        let _one_at_a_time = prompts.turn.lock().await;
         let question = Question {
             capability: capability.into(),
             what,
-            subject: shown(subject, SHOWN_SUBJECT),
-            refused: asking.refused_in_a_row(caller.extension()),
+            subject: shown(subject, MAX_SUBJECT_CHARS),
+            refused: prompts.refused_in_a_row(caller.extension()),
             ..Question::about(caller.extension().clone(), self.evidence(&caller.profile).expected_loss())
         };
         let answer = prompter.ask(question.clone()).await;
@@ -295,7 +295,7 @@ impl Gate {
         matches!(answer, Answer::AllowOnce | Answer::AllowSubject | Answer::AllowCapability | Answer::AllowAlways)
     }
 
-    fn too_many(
+    fn over_limit(
         &self,
         caller: &Caller,
         method: &str,
@@ -311,10 +311,10 @@ impl Gate {
         caller: &Caller,
         method: &str,
         required: &Required<'_>,
-        (denied, wanted): (Decision, Vec<CapabilityRequest>),
+        (denied, requested): (Decision, Vec<CapabilityRequest>),
         answer: Answer,
     ) -> (Decision, Permit) {
-        let allowed = Decision { allowed: true, rule: Rule::Person, reason: None, ..denied.clone() };
+        let allowed = Decision { allowed: true, rule: Rule::ScriptedUser, reason: None, ..denied.clone() };
         // Consent to send data after secrets were read grants that and nothing else.
         let after_secret = denied.rule == Rule::AfterSecret;
         let capability = if after_secret { "egress" } else { required.capability };
@@ -326,16 +326,16 @@ impl Gate {
             Answer::DenyAlways if !for_model => {
                 let refused = if after_secret { exact() } else { self.missing_scopes(&caller.profile, required) };
                 for (of, exact) in refused {
-                    self.refuse_always(caller, of, exact);
+                    self.deny_permanently(caller, of, exact);
                 }
-                (denied.because(Reason::User, Rule::Person), self.permit(caller, method))
+                (denied.because(Reason::User, Rule::ScriptedUser), self.permit(caller, method))
             }
             Answer::Deny | Answer::Mute | Answer::DenyAlways => {
-                (denied.because(Reason::User, Rule::Person), self.permit(caller, method))
+                (denied.because(Reason::User, Rule::ScriptedUser), self.permit(caller, method))
             }
             Answer::AllowOnce => {
                 let mut permit = self.permit(caller, method);
-                permit.once = self.answered_once(exact(), required);
+                permit.once = self.one_time_grants(exact(), required);
                 (allowed, permit)
             }
             Answer::AllowSubject | Answer::AllowAlways => {
@@ -343,32 +343,32 @@ impl Gate {
                     if answer == Answer::AllowAlways
                         && !for_model
                         && let Some(scope) = exact.to_scope(&self.inner.places.project)
-                        && self.can_be_kept(scope.as_ref())
+                        && self.is_storable(scope.as_ref())
                     {
                         self.remember(
                             caller,
                             Remembered { capability: of.into(), methods: None, scope, allowed: true },
                         );
                     }
-                    if let Some(grant) = self.answered(of, "session", exact) {
+                    if let Some(grant) = self.grant_of_answer(of, "session", exact) {
                         self.add(caller, grant);
                     }
                 }
                 (allowed, self.permit(caller, method))
             }
             Answer::AllowPackage | Answer::AllowPackageAlways => {
-                let is_offered = !wanted.is_empty() && !for_model && !after_secret;
-                let is_same = self.take_wanted(caller) == wanted;
+                let is_offered = !requested.is_empty() && !for_model && !after_secret;
+                let is_same = self.take_requested(caller) == requested;
                 if !is_offered || !is_same {
                     // The answer was not offered, or the extension was reloaded and has other requests now.
-                    return (denied.because(Reason::User, Rule::Person), self.permit(caller, method));
+                    return (denied.because(Reason::User, Rule::ScriptedUser), self.permit(caller, method));
                 }
-                for request in wanted {
-                    self.agree(caller, request, answer == Answer::AllowPackageAlways);
+                for request in requested {
+                    self.grant_requested(caller, request, answer == Answer::AllowPackageAlways);
                 }
                 // The called subject is granted too, because the scan may have missed it.
                 for (of, exact) in exact() {
-                    if let Some(grant) = self.answered(of, "session", exact) {
+                    if let Some(grant) = self.grant_of_answer(of, "session", exact) {
                         self.add(caller, grant);
                     }
                 }
@@ -378,7 +378,7 @@ impl Gate {
                 // The subject is granted too: a capability as a whole does not cover subjects that have to be named.
                 let all = (capability, ExactScope::Anything);
                 for (of, scope) in exact().into_iter().chain([all]) {
-                    if let Some(grant) = self.answered(of, "session", scope) {
+                    if let Some(grant) = self.grant_of_answer(of, "session", scope) {
                         self.add(caller, grant);
                     }
                 }
@@ -388,7 +388,7 @@ impl Gate {
     }
 
     /// Returns grants for this call alone.
-    fn answered_once(&self, exact: Vec<(&'static str, ExactScope)>, required: &Required<'_>) -> Vec<CompiledGrant> {
+    fn one_time_grants(&self, exact: Vec<(&'static str, ExactScope)>, required: &Required<'_>) -> Vec<GateGrant> {
         // The prompt included the program's working folder.
         let folder = match &required.subject {
             Subject::Program { cwd: Some(cwd), .. } => self.inner.places.node_path(cwd).ok(),
@@ -396,12 +396,12 @@ impl Gate {
         };
         let folder = folder.map(|folder| ("read", ExactScope::Paths(vec![folder])));
         let exact = exact.into_iter().chain(folder);
-        exact.filter_map(|(of, scope)| self.answered(of, "once", scope)).collect()
+        exact.filter_map(|(of, scope)| self.grant_of_answer(of, "once", scope)).collect()
     }
 
     /// Denies the subject permanently, and no more; beyond the session where a grant can express it.
-    fn refuse_always(&self, caller: &Caller, capability: &'static str, exact: ExactScope) {
-        let scope = exact.to_scope(&self.inner.places.project).filter(|scope| self.can_be_kept(scope.as_ref()));
+    fn deny_permanently(&self, caller: &Caller, capability: &'static str, exact: ExactScope) {
+        let scope = exact.to_scope(&self.inner.places.project).filter(|scope| self.is_storable(scope.as_ref()));
         let text = match &scope {
             Some(_) => self.as_grants(capability, &exact).into_iter().next(),
             None => None,
@@ -410,20 +410,20 @@ impl Gate {
             self.remember(caller, Remembered { capability: capability.into(), methods: None, scope, allowed: false });
         }
         let is_whole = matches!(exact, ExactScope::Anything);
-        let Some(compiled) = self.answered(capability, "never", exact) else { return };
+        let Some(compiled) = self.grant_of_answer(capability, "never", exact) else { return };
         let scope = (!is_whole).then_some(compiled.scope);
         let never = Never { capability: capability.into(), scope, text };
         self.change(&caller.profile, |authority| authority.never.push(never));
     }
 
-    fn take_wanted(&self, caller: &Caller) -> Vec<CapabilityRequest> {
-        let wanted = self.authority(&caller.profile).wanted.clone();
-        self.change(&caller.profile, |authority| authority.wanted.clear());
-        wanted
+    fn take_requested(&self, caller: &Caller) -> Vec<CapabilityRequest> {
+        let requested = self.authority(&caller.profile).requested.clone();
+        self.change(&caller.profile, |authority| authority.requested.clear());
+        requested
     }
 
     /// Grants one request of an extension.
-    fn agree(&self, caller: &Caller, request: CapabilityRequest, always: bool) {
+    fn grant_requested(&self, caller: &Caller, request: CapabilityRequest, always: bool) {
         let CapabilityRequest { capability, methods, scope } = request;
         let id = format!("prompt:package:{capability}");
         let grant = Grant {
@@ -442,9 +442,9 @@ impl Gate {
     }
 
     /// Adds a user's grant for the session.
-    fn add(&self, caller: &Caller, grant: CompiledGrant) {
+    fn add(&self, caller: &Caller, grant: GateGrant) {
         self.change(&caller.profile, |authority| match caller.during {
-            During::Model => authority.vouched.push(grant),
+            During::Model => authority.for_model.push(grant),
             During::Turn | During::Verdict => authority.grants.push(grant),
         });
     }
@@ -458,32 +458,32 @@ impl Gate {
     }
 
     /// Returns whether consent can outlive the session: a grant can express the whole subject.
-    fn is_kept(&self, caller: &Caller, required: &Required<'_>, decision: &Decision) -> bool {
+    fn can_outlive_session(&self, caller: &Caller, required: &Required<'_>, decision: &Decision) -> bool {
         if caller.during == During::Model {
             return false;
         }
         let scopes = self.exact_scopes(required);
         let is_said = |scope: &ExactScope| {
             let said = scope.to_scope(&self.inner.places.project);
-            said.is_some_and(|scope| self.can_be_kept(scope.as_ref()))
+            said.is_some_and(|scope| self.is_storable(scope.as_ref()))
         };
         decision.rule == Rule::AfterSecret || scopes.iter().all(|(_, scope)| is_said(scope))
     }
 
     /// Returns whether a later session can parse a scope: a path may be longer than a pattern, or have more special characters.
-    pub(super) fn can_be_kept(&self, scope: Option<&Scope>) -> bool {
+    pub(super) fn is_storable(&self, scope: Option<&Scope>) -> bool {
         CompiledScope::compile(scope, &self.inner.places, None).is_ok() || !guard!(GateStorableAnswer)
     }
 
     fn remember(&self, caller: &Caller, remembered: Remembered) {
-        if let Some(memory) = &self.inner.hooks.memory {
+        if let Some(memory) = &self.inner.services.memory {
             memory.remember(caller.extension(), remembered);
         }
     }
 
     /// Returns the grant of a user's answer. `None` when the subject does not compile as a scope; the decision then applies to
     /// this call alone.
-    fn answered(&self, capability: &str, origin: &str, scope: ExactScope) -> Option<CompiledGrant> {
+    fn grant_of_answer(&self, capability: &str, origin: &str, scope: ExactScope) -> Option<GateGrant> {
         let id: Arc<str> = format!("prompt:{origin}:{capability}").into();
         let scope = match scope {
             ExactScope::Anything => CompiledScope::default(),
@@ -492,7 +492,7 @@ impl Gate {
             ExactScope::Tool(name) => CompiledScope::exactly_tool(&name),
             ExactScope::Other(scope) => CompiledScope::compile(Some(&scope), &self.inner.places, None).ok()?,
         };
-        Some(CompiledGrant { id, capability: capability.into(), methods: None, scope, unasked: false })
+        Some(GateGrant { id, capability: capability.into(), methods: None, scope, unasked: false })
     }
 
     /// Returns the exact subjects of a call, by capability. Consent to copy a file is no consent to change it.
@@ -544,7 +544,7 @@ impl Gate {
                 scope.tools = Some(vec![(*target).to_owned()]);
                 ExactScope::Other(scope)
             }
-            Subject::None | Subject::Handle | Subject::Code { .. } => ExactScope::Anything,
+            Subject::None | Subject::Handle | Subject::ExtensionCode { .. } => ExactScope::Anything,
         };
         vec![(required.capability, exact)]
     }
@@ -582,33 +582,36 @@ impl Gate {
         if decision.rule == Rule::RunsLater {
             warnings.push("programs run this file, or models read it".to_owned());
         }
-        self.warn_of_program(&required.subject, &mut warnings);
-        if let (Subject::Mcp { target, .. }, Some(describe)) = (&required.subject, &self.inner.hooks.mcp_tools) {
-            warnings.extend(describe(target).iter().map(|line| shown(line, LONGEST_WANTED)));
+        self.add_program_warnings(&required.subject, &mut warnings);
+        if let (Subject::Mcp { target, .. }, Some(describe)) = (&required.subject, &self.inner.services.mcp_tools) {
+            warnings.extend(describe(target).iter().map(|line| shown(line, MAX_REQUESTED_CHARS)));
         }
         let can_agree =
-            caller.during != During::Model && decision.rule != Rule::AfterSecret && is_readable(&authority.wanted);
-        let wanted = if can_agree { authority.wanted.clone() } else { Vec::new() };
+            caller.during != During::Model && decision.rule != Rule::AfterSecret && is_readable(&authority.requested);
+        let requested = if can_agree { authority.requested.clone() } else { Vec::new() };
         Question {
             extension: caller.extension().clone(),
             capability: required.capability(),
             what: words.to_owned(),
-            subject: shown(&self.subject_in_words(&required.subject), SHOWN_SUBJECT),
+            subject: shown(&self.subject_text(&required.subject), MAX_SUBJECT_CHARS),
             warnings,
-            package: wanted.iter().map(|request| shown(&crate::requests::words(request), LONGEST_WANTED)).collect(),
-            wanted,
+            package: requested
+                .iter()
+                .map(|request| shown(&crate::requests::words(request), MAX_REQUESTED_CHARS))
+                .collect(),
+            requested,
             loss: decision.loss,
-            can_be_kept: self.is_kept(caller, required, decision),
-            refused: self.inner.asking.refused_in_a_row(caller.extension()),
+            is_storable: self.can_outlive_session(caller, required, decision),
+            refused: self.inner.prompts.refused_in_a_row(caller.extension()),
         }
     }
 }
 
 impl Gate {
     /// Adds warnings about a program, if the subject is one.
-    fn warn_of_program(&self, subject: &Subject<'_>, warnings: &mut Vec<String>) {
+    fn add_program_warnings(&self, subject: &Subject<'_>, warnings: &mut Vec<String>) {
         if let Subject::Program { command, cwd, .. } = subject
-            && let Some(file) = self.inner.hooks.programs.as_ref().and_then(|locate| locate(command, *cwd))
+            && let Some(file) = self.inner.services.programs.as_ref().and_then(|locate| locate(command, *cwd))
         {
             warnings.insert(0, format!("the program is {}", shown(&file.to_string_lossy(), 200)));
         }
@@ -630,14 +633,14 @@ impl Gate {
             }
         }
         if let Subject::Program { command, given, .. } = subject {
-            if given.asked().any(|variable| variable.effect == Effect::Steering) {
+            if given.asked().any(|variable| variable.effect == VariableEffect::Steering) {
                 warnings.push("its variables select code that is run, or servers that are contacted".to_owned());
             }
             let name = shown(programs::name_of(command), 60);
             match &given.input {
                 Input::Data => {}
                 Input::Program { start, bytes, digest } => {
-                    let start = shown(start, SHOWN_SUBJECT);
+                    let start = shown(start, MAX_SUBJECT_CHARS);
                     warnings.push(format!("{name} runs its input: {start} ({bytes} bytes, {digest})"));
                 }
                 Input::Later => warnings.push(format!("{name} runs input that the extension sends later")),
@@ -646,7 +649,7 @@ impl Gate {
     }
 
     /// Formats the subject for the user. A path with `..` is normalized, because its prefix is misleading.
-    fn subject_in_words(&self, subject: &Subject<'_>) -> String {
+    fn subject_text(&self, subject: &Subject<'_>) -> String {
         let Subject::Paths(first, second) = subject else { return subject.to_string() };
         let climbs = |used: &PathUse<'_>| {
             matches!(used.form, PathForm::TargetOf(_)) || used.path.split('/').any(|name| name == "..")

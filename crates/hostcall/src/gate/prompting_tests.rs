@@ -7,13 +7,13 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
 /// A scripted user, who answers one prompt at a time, as soon as there is an answer.
-struct Person {
+struct ScriptedUser {
     given: Semaphore,
     answers: Mutex<Vec<Answer>>,
     asked: Mutex<Vec<Question>>,
 }
 
-impl Person {
+impl ScriptedUser {
     fn answer(&self, answers: &[Answer]) {
         self.answers.lock().unwrap().splice(0..0, answers.iter().rev().copied());
         self.given.add_permits(answers.len());
@@ -24,7 +24,7 @@ impl Person {
     }
 }
 
-struct Prompt(Arc<Person>);
+struct Prompt(Arc<ScriptedUser>);
 
 impl Prompter for Prompt {
     fn ask(&self, question: Question) -> BoxFuture<'static, Answer> {
@@ -37,8 +37,9 @@ impl Prompter for Prompt {
     }
 }
 
-fn gate(mode: Mode) -> (Gate, Arc<Person>) {
-    let person = Arc::new(Person { given: Semaphore::new(0), answers: Mutex::default(), asked: Mutex::default() });
+fn gate(mode: Mode) -> (Gate, Arc<ScriptedUser>) {
+    let person =
+        Arc::new(ScriptedUser { given: Semaphore::new(0), answers: Mutex::default(), asked: Mutex::default() });
     let places = Places::new("/projects/app", "/home/me", "/home/me/.pi/agent", "/tmp");
     let policy = Policy { mode, ..Policy::default() };
     (Gate::builder(policy, places).prompter(Arc::new(Prompt(Arc::clone(&person)))).build(), person)
@@ -51,33 +52,33 @@ fn caller(extension: &str) -> Caller {
 /// Starts a call that needs a prompt, in a task. The task has entered the queue when this returns.
 async fn wants(gate: &Gate, extension: &str, command: &'static str) -> JoinHandle<String> {
     let (gate, caller) = (gate.clone(), caller(extension));
-    let asking = tokio::spawn(async move {
+    let prompts = tokio::spawn(async move {
         let subject = Subject::Program { command, args: Vec::new(), cwd: None, given: Default::default() };
         let required = Required::new("exec", subject);
         let (decision, _) = gate.ask(&caller, "exec", &required).await.unwrap();
         decision.reason.map_or("allowed", Reason::as_str).to_owned()
     });
     tokio::task::yield_now().await;
-    asking
+    prompts
 }
 
-async fn all(asking: Vec<JoinHandle<String>>) -> Vec<String> {
+async fn all(prompts: Vec<JoinHandle<String>>) -> Vec<String> {
     let mut ends = Vec::new();
-    for one in asking {
+    for one in prompts {
         ends.push(one.await.unwrap());
     }
     ends
 }
 
 #[tokio::test]
-async fn a_refusal_settles_the_same_question_that_waits_and_no_other() {
+async fn a_denial_settles_waiting_prompts_with_the_same_subject() {
     let (gate, person) = gate(Mode::Prompt);
-    let mut asking = Vec::new();
+    let mut prompts = Vec::new();
     for command in ["ls", "ls", "cat", "ls"] {
-        asking.push(wants(&gate, "a", command).await);
+        prompts.push(wants(&gate, "a", command).await);
     }
     person.answer(&[Answer::Deny, Answer::AllowOnce]);
-    assert_eq!(all(asking).await, ["user", "user", "allowed", "user"]);
+    assert_eq!(all(prompts).await, ["user", "user", "allowed", "user"]);
     assert_eq!(person.subjects(), ["ls", "cat"]);
     // No prompt waits any more: the next call causes a new one.
     person.answer(&[Answer::AllowOnce]);
@@ -86,19 +87,19 @@ async fn a_refusal_settles_the_same_question_that_waits_and_no_other() {
 }
 
 #[tokio::test]
-async fn an_answer_settles_what_it_covers_for_this_extension() {
+async fn an_answer_settles_covered_prompts_of_this_extension() {
     let (gate, person) = gate(Mode::Prompt);
-    let mut asking = Vec::new();
+    let mut prompts = Vec::new();
     for (extension, command) in [("a", "ls"), ("a", "cat"), ("b", "ls"), ("a", "ls")] {
-        asking.push(wants(&gate, extension, command).await);
+        prompts.push(wants(&gate, extension, command).await);
     }
     person.answer(&[Answer::AllowCapability, Answer::Deny]);
-    assert_eq!(all(asking).await, ["allowed", "allowed", "user", "allowed"]);
+    assert_eq!(all(prompts).await, ["allowed", "allowed", "user", "allowed"]);
     assert_eq!(person.subjects(), ["ls", "ls"]);
 }
 
 #[tokio::test]
-async fn all_that_an_extension_asks_for_is_agreed_to_at_once() {
+async fn all_requests_can_be_granted_together() {
     let (gate, person) = gate(Mode::Prompt);
     let request = |capability: &str, commands: Option<&[&str]>| CapabilityRequest {
         capability: capability.into(),
@@ -109,9 +110,9 @@ async fn all_that_an_extension_asks_for_is_agreed_to_at_once() {
         }),
     };
     gate.set_wanted(&Profile::new("a"), vec![request("exec", Some(&["cat", "date"])), request("egress", None)]);
-    let asking = [wants(&gate, "a", "cat").await, wants(&gate, "a", "date").await, wants(&gate, "a", "ls").await];
+    let prompts = [wants(&gate, "a", "cat").await, wants(&gate, "a", "date").await, wants(&gate, "a", "ls").await];
     person.answer(&[Answer::AllowPackage, Answer::Deny]);
-    assert_eq!(all(asking.into()).await, ["allowed", "allowed", "user"]);
+    assert_eq!(all(prompts.into()).await, ["allowed", "allowed", "user"]);
     assert_eq!(person.subjects(), ["cat", "ls"]);
     let offered: Vec<usize> = person.asked.lock().unwrap().iter().map(|question| question.package.len()).collect();
     assert_eq!(offered, [2, 0], "it is offered until it is agreed to");
@@ -122,25 +123,26 @@ async fn all_that_an_extension_asks_for_is_agreed_to_at_once() {
 }
 
 #[tokio::test]
-async fn only_the_list_that_was_shown_is_agreed_to() {
+async fn only_the_shown_requests_are_granted() {
     let (gate, person) = gate(Mode::Prompt);
     let request = |capability: &str| CapabilityRequest { capability: capability.into(), methods: None, scope: None };
     gate.set_wanted(&Profile::new("a"), vec![request("read")]);
-    let asking = wants(&gate, "a", "cat").await;
+    let prompts = wants(&gate, "a", "cat").await;
     // The requests changed by a reload.
     gate.set_wanted(&Profile::new("a"), vec![request("read"), request("exec")]);
     person.answer(&[Answer::AllowPackage]);
-    assert_eq!(all(vec![asking]).await, ["user"]);
+    assert_eq!(all(vec![prompts]).await, ["user"]);
     assert!(!gate.holds(&caller("a"), "exec").allowed);
-    gate.set_wanted(&Profile::new("a"), vec![request("read"); MOST_WANTED + 1]);
+    gate.set_wanted(&Profile::new("a"), vec![request("read"); MAX_REQUESTED + 1]);
     person.answer(&[Answer::Deny]);
     assert_eq!(all(vec![wants(&gate, "a", "ls").await]).await, ["user"]);
     assert!(person.asked.lock().unwrap().last().unwrap().package.is_empty(), "too long to be read");
 }
 
 #[tokio::test]
-async fn nobody_is_asked_whether_there_is_what_is_not_there() {
-    let person = Arc::new(Person { given: Semaphore::new(0), answers: Mutex::default(), asked: Mutex::default() });
+async fn probes_of_missing_files_do_not_prompt() {
+    let person =
+        Arc::new(ScriptedUser { given: Semaphore::new(0), answers: Mutex::default(), asked: Mutex::default() });
     let places = Places::new("/projects/app", "/home/me", "/home/me/.pi/agent", "/tmp");
     let gate = Gate::builder(Policy::default(), places).prompter(Arc::new(Prompt(Arc::clone(&person))));
     let gate = gate.exists(Arc::new(|path| path == Path::new("/etc/there"))).build();
@@ -161,7 +163,7 @@ async fn nobody_is_asked_whether_there_is_what_is_not_there() {
 }
 
 #[tokio::test]
-async fn the_same_question_is_asked_once_while_an_extension_is_being_loaded() {
+async fn one_topic_prompts_once_during_a_load() {
     let (gate, person) = gate(Mode::Prompt);
     let reads = async |op: &str, path: &str| {
         let params = serde_json::json!({"op": op, "path": path});
@@ -181,7 +183,7 @@ async fn the_same_question_is_asked_once_while_an_extension_is_being_loaded() {
         assert_eq!(all(vec![wants(&gate, "b", "ls").await]).await, [expected], "it is not being loaded");
     }
     assert_eq!(person.subjects(), ["'/etc/yes'", "'/etc/no'", "ls", "ls", "ls"]);
-    assert_eq!(gate.inner.asking.refused_in_a_row(&"a".into()), 1, "one answer counts once");
+    assert_eq!(gate.inner.prompts.refused_in_a_row(&"a".into()), 1, "one answer counts once");
     gate.end_loads();
     person.answer(&[Answer::Deny, Answer::Deny]);
     assert!(!reads("stat", "/etc/yes").await && !reads("stat", "/etc/yes").await, "each call is asked about again");
@@ -193,7 +195,7 @@ async fn the_same_question_is_asked_once_while_an_extension_is_being_loaded() {
 }
 
 #[tokio::test]
-async fn text_is_asked_about_once_and_a_probe_never() {
+async fn text_prompts_once_and_a_probe_never() {
     let (gate, person) = gate(Mode::Prompt);
     let compiles = async |bytes: u64, probe: bool| {
         let params = serde_json::json!({"op": "compile", "bytes": bytes, "digest": "sha256:ab", "probe": probe});
@@ -217,12 +219,12 @@ async fn text_is_asked_about_once_and_a_probe_never() {
 }
 
 #[tokio::test]
-async fn input_that_is_seen_later_is_asked_about_each_time_while_an_extension_is_being_loaded() {
+async fn later_input_prompts_each_time_during_a_load() {
     let (gate, person) = gate(Mode::Prompt);
     gate.begin_load(&"a".into());
     person.answer(&[Answer::AllowOnce, Answer::Deny]);
     for allowed in [true, false] {
-        let given = crate::derive::Given { input: Input::Later, ..Default::default() };
+        let given = crate::derive::ProgramContext { input: Input::Later, ..Default::default() };
         let subject = Subject::Program { command: "sh", args: Vec::new(), cwd: None, given };
         let (decision, _) = gate.ask(&caller("a"), "exec", &Required::new("exec", subject)).await.unwrap();
         assert_eq!(decision.allowed, allowed);
@@ -230,19 +232,19 @@ async fn input_that_is_seen_later_is_asked_about_each_time_while_an_extension_is
 }
 
 #[tokio::test]
-async fn muting_one_settles_all_that_it_waits_for() {
+async fn muting_settles_all_waiting_prompts() {
     let (gate, person) = gate(Mode::Prompt);
-    let mut asking = Vec::new();
+    let mut prompts = Vec::new();
     for (extension, command) in [("a", "ls"), ("a", "cat"), ("b", "ls")] {
-        asking.push(wants(&gate, extension, command).await);
+        prompts.push(wants(&gate, extension, command).await);
     }
     person.answer(&[Answer::Mute, Answer::AllowOnce]);
-    assert_eq!(all(asking).await, ["user", "user", "allowed"]);
+    assert_eq!(all(prompts).await, ["user", "user", "allowed"]);
     assert_eq!(all(vec![wants(&gate, "a", "date").await]).await, ["quota"]);
 }
 
 #[tokio::test]
-async fn only_so_many_questions_of_one_extension_wait() {
+async fn waiting_prompts_per_extension_are_limited() {
     let (gate, person) = gate(Mode::Prompt);
     let mut waiting = Vec::new();
     for _ in 0..MOST_WAITING {
@@ -257,7 +259,7 @@ async fn only_so_many_questions_of_one_extension_wait() {
 }
 
 #[tokio::test]
-async fn a_question_that_is_given_up_leaves_its_place() {
+async fn a_dropped_prompt_leaves_the_queue() {
     let (gate, person) = gate(Mode::Prompt);
     for _ in 0..2 * MOST_WAITING {
         let given_up = wants(&gate, "a", "ls").await;
@@ -269,7 +271,7 @@ async fn a_question_that_is_given_up_leaves_its_place() {
 }
 
 #[tokio::test]
-async fn a_question_says_how_often_was_refused_in_a_row() {
+async fn a_prompt_has_the_number_of_denials_in_a_row() {
     let (gate, person) = gate(Mode::Prompt);
     let answers = [Answer::Deny, Answer::DenyAlways, Answer::NoPerson, Answer::Deny, Answer::AllowOnce, Answer::Deny];
     for (at, answer) in answers.into_iter().enumerate() {
@@ -285,7 +287,7 @@ async fn a_question_says_how_often_was_refused_in_a_row() {
 }
 
 #[tokio::test]
-async fn what_is_no_call_is_asked_about_in_prompt_mode_alone() {
+async fn consult_prompts_in_prompt_mode_only() {
     for (mode, agrees) in [(Mode::Permissive, true), (Mode::Strict, false)] {
         let (gate, person) = gate(mode);
         assert_eq!(gate.consult(&caller("a"), "tool.shadow", "take the place of a tool".into(), "bash").await, agrees);
@@ -316,7 +318,7 @@ async fn what_is_no_call_is_asked_about_in_prompt_mode_alone() {
 }
 
 #[tokio::test]
-async fn always_is_offered_where_a_grant_can_say_what_the_question_is_about() {
+async fn always_is_offered_where_a_grant_can_express_the_subject() {
     let (gate, person) = gate(Mode::Prompt);
     for (method, params, kept) in [
         ("exec", serde_json::json!({"command": "git", "args": ["status"]}), true),
@@ -330,12 +332,12 @@ async fn always_is_offered_where_a_grant_can_say_what_the_question_is_about() {
         person.answer(&[Answer::Deny]);
         gate.ask(&caller("a"), method, &required).await.unwrap();
         let question = person.asked.lock().unwrap().last().cloned().expect("it was asked");
-        assert_eq!(question.can_be_kept, kept, "{params:?}");
+        assert_eq!(question.is_storable, kept, "{params:?}");
     }
 }
 
 #[test]
-fn a_failure_is_told_with_the_grant_of_what_was_asked_for_and_no_other() {
+fn a_failure_is_reported_with_the_grant_of_its_subject() {
     let (gate, _) = gate(Mode::Strict);
     let extension = caller("a");
     let refuse = |method: &str, params: serde_json::Value| {

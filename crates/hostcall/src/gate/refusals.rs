@@ -18,19 +18,19 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 /// Refusals of one extension that are kept.
-const MOST_KEPT: usize = 64;
+const MAX_REFUSALS: usize = 64;
 /// Minimum digits of a number that is taken for a process id or a time; shorter ones may be versions.
-const SHORTEST_NUMBER: usize = 3;
+const MIN_DIGITS: usize = 3;
 /// Message of a realm that may not compile text.
 const TEXT_REFUSED: &str = "eval is not supported";
 /// Longest grant that is suggested, in characters.
-const LONGEST_GRANT: usize = 1000;
+const MAX_GRANT_CHARS: usize = 1000;
 
 /// Refusals by extension, oldest first.
 #[derive(Default)]
-pub(super) struct Refusals(Mutex<BTreeMap<ExtensionId, VecDeque<Refusal>>>);
+pub(super) struct Refusals(Mutex<BTreeMap<ExtensionId, VecDeque<RecordedRefusal>>>);
 
-struct Refusal {
+struct RecordedRefusal {
     /// Message of the refusal, as a failure repeats it.
     words: String,
     /// Subjects that Node's message names: a path in quotes, a program, a server.
@@ -38,12 +38,12 @@ struct Refusal {
     /// Whether the refused call was a request: `fetch` reports only that it failed.
     is_request: bool,
     /// The command that prevents the refusal.
-    cure: Cure,
+    cure: SuggestedCommand,
 }
 
 /// A command that prevents a refusal.
 #[derive(Clone)]
-enum Cure {
+enum SuggestedCommand {
     /// Grants in the form of `pi ext grants allow`.
     Allow(Vec<String>),
     /// Answers in the form of `pi ext grants revoke`.
@@ -51,16 +51,16 @@ enum Cure {
 }
 
 impl Refusals {
-    fn note(&self, extension: &ExtensionId, refusal: Refusal) {
+    fn note(&self, extension: &ExtensionId, refusal: RecordedRefusal) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = all.entry(extension.clone()).or_default();
-        if kept.len() == MOST_KEPT {
+        if kept.len() == MAX_REFUSALS {
             kept.pop_front();
         }
         kept.push_back(refusal);
     }
 
-    fn cure(&self, extension: &ExtensionId, message: &str) -> Option<Cure> {
+    fn cure(&self, extension: &ExtensionId, message: &str) -> Option<SuggestedCommand> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let newest_first = all.get(extension)?.iter().rev();
         let found = newest_first.filter(|refusal| refusal.caused(message)).map(|refusal| refusal.cure.clone());
@@ -68,7 +68,7 @@ impl Refusals {
     }
 }
 
-impl Refusal {
+impl RecordedRefusal {
     fn caused(&self, message: &str) -> bool {
         let is_node =
             message.contains("EACCES") && self.subjects.iter().any(|subject| message.contains(subject.as_str()));
@@ -81,8 +81,10 @@ impl Gate {
     /// refused subject exactly.
     pub fn cure(&self, extension: &ExtensionId, message: &str) -> Option<String> {
         match self.inner.refusals.cure(extension, message)? {
-            Cure::Allow(grants) if !grants.is_empty() => Some(allow_command(extension.as_str(), &grants)),
-            Cure::Revoke(answers) if !answers.is_empty() => Some(revoke_command(extension.as_str(), &answers)),
+            SuggestedCommand::Allow(grants) if !grants.is_empty() => Some(allow_command(extension.as_str(), &grants)),
+            SuggestedCommand::Revoke(answers) if !answers.is_empty() => {
+                Some(revoke_command(extension.as_str(), &answers))
+            }
             _ => None,
         }
     }
@@ -107,36 +109,40 @@ impl Gate {
             Subject::Program { command, .. } => vec![(*command).to_owned()],
             Subject::Host { host, .. } => vec![host.clone()],
             // The realm throws the error of an engine without a compiler, for which libraries probe.
-            Subject::Code { path: "", .. } => Vec::new(),
-            Subject::Code { path, .. } => vec![format!("'{path}'")],
+            Subject::ExtensionCode { path: "", .. } => Vec::new(),
+            Subject::ExtensionCode { path, .. } => vec![format!("'{path}'")],
             _ => Vec::new(),
         };
         let is_request = matches!(required.subject, Subject::Host { .. });
         let cure = match reason {
-            Some(Reason::User) => Cure::Revoke(self.nevers(caller, required)),
-            Some(Reason::AfterSecret) => Cure::Allow(vec!["egress".to_owned()]),
+            Some(Reason::User) => SuggestedCommand::Revoke(self.nevers(caller, required)),
+            Some(Reason::AfterSecret) => SuggestedCommand::Allow(vec!["egress".to_owned()]),
             Some(reason) if reason.can_be_asked() || reason == Reason::NonInteractive => {
-                Cure::Allow(self.exact_grants(caller, required))
+                SuggestedCommand::Allow(self.exact_grants(caller, required))
             }
-            _ => Cure::Allow(Vec::new()),
+            _ => SuggestedCommand::Allow(Vec::new()),
         };
-        let is_text = matches!(required.subject, Subject::Code { path: "", .. });
+        let is_text = matches!(required.subject, Subject::ExtensionCode { path: "", .. });
         let words = if is_text { TEXT_REFUSED.to_owned() } else { refusal.message.clone() };
-        self.inner.refusals.note(caller.extension(), Refusal { words, subjects, is_request, cure });
+        self.inner.refusals.note(caller.extension(), RecordedRefusal { words, subjects, is_request, cure });
     }
 
     /// Returns the permanent denials that apply to a call, in the form of `pi ext grants revoke`.
     pub fn nevers(&self, caller: &Caller, required: &Required<'_>) -> Vec<String> {
         let authority = self.authority(&caller.profile);
-        let case =
-            super::evaluation::Case { inner: &self.inner, profile: &caller.profile, authority: &authority, method: "" };
+        let case = super::evaluation::Evaluation {
+            inner: &self.inner,
+            profile: &caller.profile,
+            authority: &authority,
+            method: "",
+        };
         let mut nevers = case.nevers(required).unwrap_or_default();
         let is_it = |never: &&Never| never.scope.is_none() && never.capability.as_str() == required.capability;
         nevers.extend(authority.never.iter().filter(is_it));
         if nevers.is_empty() && required.capability == "http" {
             nevers.extend(authority.never.iter().filter(|never| never.capability.as_str() == "egress"));
         }
-        revocable(nevers)
+        revocations(nevers)
     }
 
     /// Records that a path resolved to a location that the caller may not access.
@@ -146,12 +152,12 @@ impl Gate {
         let case = permit.case();
         let nevers = case.never_at(access, place);
         let cure = if nevers.is_empty() {
-            Cure::Allow(self.lasting_grants(access.capability(), &scope))
+            SuggestedCommand::Allow(self.lasting_grants(access.capability(), &scope))
         } else {
-            Cure::Revoke(revocable(nevers))
+            SuggestedCommand::Revoke(revocations(nevers))
         };
         let (words, subjects) = (format!("'{}'", named.display()), vec![format!("'{}'", named.display())]);
-        self.inner.refusals.note(extension, Refusal { words, subjects, is_request: false, cure });
+        self.inner.refusals.note(extension, RecordedRefusal { words, subjects, is_request: false, cure });
     }
 
     /// Returns the missing grants that cover a call.
@@ -163,7 +169,7 @@ impl Gate {
     /// Returns the missing scopes of a call, each path by itself.
     pub(super) fn missing_scopes(&self, profile: &Profile, required: &Required<'_>) -> Vec<(&'static str, ExactScope)> {
         let authority = self.authority(profile);
-        let case = super::evaluation::Case { inner: &self.inner, profile, authority: &authority, method: "" };
+        let case = super::evaluation::Evaluation { inner: &self.inner, profile, authority: &authority, method: "" };
         let mut missing = Vec::new();
         for (capability, scope) in self.exact_scopes(required) {
             let access = if capability == "write" { Access::Write } else { Access::Read };
@@ -192,7 +198,7 @@ impl Gate {
             ([grant], ExactScope::Paths(paths))
                 if paths.iter().all(|path| path.starts_with(&self.inner.places.temp)) =>
             {
-                match numbered(grant) {
+                match before_number(grant) {
                     Some(stem) => vec![format!("{stem}*"), format!("{stem}*/**")],
                     None => exact,
                 }
@@ -213,13 +219,13 @@ impl Gate {
             Some(lists) => lists.into_iter().flatten().flatten().map(|one| format!("{capability}:{one}")).collect(),
         };
         // The user has to see the whole text to copy it.
-        let is_plain = grants.iter().all(|grant| shown(grant, LONGEST_GRANT) == *grant);
+        let is_plain = grants.iter().all(|grant| shown(grant, MAX_GRANT_CHARS) == *grant);
         if is_plain { grants } else { Vec::new() }
     }
 }
 
 /// Returns the denials that a command can revoke, without duplicates.
-fn revocable(nevers: Vec<&Never>) -> Vec<String> {
+fn revocations(nevers: Vec<&Never>) -> Vec<String> {
     let mut texts: Vec<String> = nevers.iter().filter_map(|never| never.text.clone()).collect();
     texts.sort();
     texts.dedup();
@@ -227,9 +233,9 @@ fn revocable(nevers: Vec<&Never>) -> Vec<String> {
 }
 
 /// Returns the part of a name before a trailing number, `results-` of `results-10970`; `None` without one.
-fn numbered(name: &str) -> Option<&str> {
+fn before_number(name: &str) -> Option<&str> {
     let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
-    let is_number = name.len() - stem.len() >= SHORTEST_NUMBER;
+    let is_number = name.len() - stem.len() >= MIN_DIGITS;
     let last = stem.rsplit('/').next().unwrap_or_default();
     (is_number && last.len() > 1 && last.ends_with(['-', '_', '.']) && !stem.contains(['[', '{', '*', '?']))
         .then_some(stem)

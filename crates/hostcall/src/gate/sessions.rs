@@ -20,7 +20,7 @@
 //! The session may switch to another file ([`Permit::session`](super::Permit::session)) that was the session's in this run, or
 //! that is called `NAME.jsonl` and is readable and writable anyway.
 
-use super::evaluation::Case;
+use super::evaluation::Evaluation;
 use crate::derive::Access;
 use crate::places::{Protection, is_lines, is_same, without_aside};
 use pijs_protocol::{ExtensionId, guard};
@@ -41,7 +41,7 @@ pub trait SessionFiles: Send + Sync {
 }
 
 /// Files and folders that one extension may create in session folders; entries of a created folder do not count.
-const MOST_MADE: usize = 4096;
+const MAX_CREATED: usize = 4096;
 
 /// The session folders of this project, and the files that extensions created there.
 #[derive(Default)]
@@ -77,17 +77,17 @@ impl Sessions {
 
     fn may_make_more(&self, extension: &ExtensionId) -> bool {
         let made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        made.get(extension).is_none_or(|made| made.len() < MOST_MADE)
+        made.get(extension).is_none_or(|made| made.len() < MAX_CREATED)
     }
 }
 
 /// Returns whether a path lies in a folder of `root` whose name is not that of a project: those are `--home-me-project--`.
-fn is_nobodys(root: &Path, path: &Path) -> bool {
+fn belongs_to_no_project(root: &Path, path: &Path) -> bool {
     let below = path.strip_prefix(root).ok().and_then(|below| below.iter().next()).and_then(|name| name.to_str());
     below.is_some_and(|name| !name.starts_with('-') && Path::new(name).extension().is_none())
 }
 
-impl Case<'_> {
+impl Evaluation<'_> {
     /// Returns the protection of a path, given the general protection `found`.
     pub(super) fn session_protection(&self, access: Access, path: &Path, found: Protection) -> Protection {
         if found == Protection::All
@@ -136,7 +136,7 @@ impl Case<'_> {
         let is_above = folder.starts_with(path) || current.is_some_and(|file| file.starts_with(path));
         let may_make = || {
             let is_inside = folder.starts_with(root) && *folder != usual && path.starts_with(folder);
-            let is_inside = is_inside || (root == usual && is_nobodys(root, path));
+            let is_inside = is_inside || (root == usual && belongs_to_no_project(root, path));
             let injects = self.by_grant("session.inject", |_| true).is_ok() || !guard!(GateSessionFolders);
             (is_above || is_inside) && injects && sessions.may_make_more(extension)
         };

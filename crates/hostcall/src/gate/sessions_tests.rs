@@ -10,12 +10,12 @@ const ROOT: &str = "/home/me/.pi/agent/sessions";
 /// Session folder of the current project.
 const FOLDER: &str = "/home/me/.pi/agent/sessions/--projects-app--";
 
-struct Files {
+struct ScriptedFiles {
     now: Option<&'static str>,
     was: &'static [&'static str],
 }
 
-impl SessionFiles for Files {
+impl SessionFiles for ScriptedFiles {
     fn now(&self) -> Option<PathBuf> {
         self.now.map(PathBuf::from)
     }
@@ -28,7 +28,8 @@ impl SessionFiles for Files {
 /// Returns permits of an extension that has `grants` and the usual read and write access.
 fn permits(now: Option<&'static str>, grants: &[&str]) -> impl Fn(&str) -> Permit {
     let places = Places::new("/projects/app", "/home/me", "/home/me/.pi/agent", "/tmp");
-    let files = Files { now, was: &["/home/me/.pi/agent/sessions/--projects-app--/earlier.jsonl", "/data/was.txt"] };
+    let files =
+        ScriptedFiles { now, was: &["/home/me/.pi/agent/sessions/--projects-app--/earlier.jsonl", "/data/was.txt"] };
     let gate = Gate::builder(Policy { mode: Mode::Strict, ..Policy::default() }, places)
         .sessions(PathBuf::from(FOLDER), Arc::new(files))
         .build();
@@ -44,7 +45,7 @@ fn permits(now: Option<&'static str>, grants: &[&str]) -> impl Fn(&str) -> Permi
 /// Returns a permit with other session folders and files.
 fn permits_with(own: OwnState, folder: &str, now: &'static str, grants: &[Grant]) -> Permit {
     let places = Places::new("/projects/app", "/home/me", "/home/me/.pi/agent", "/tmp").with_own_state(own);
-    let files = Files { now: Some(now), was: &["/projects/app/was.jsonl"] };
+    let files = ScriptedFiles { now: Some(now), was: &["/projects/app/was.jsonl"] };
     let gate = Gate::builder(Policy { mode: Mode::Strict, ..Policy::default() }, places)
         .sessions(PathBuf::from(folder), Arc::new(files))
         .build();
@@ -65,7 +66,7 @@ fn open(permit: &Permit, name: &str) -> Vec<Access> {
 }
 
 #[test]
-fn the_session_of_now_is_read_and_its_folder_is_the_extensions() {
+fn the_current_session_is_readable_and_its_folder_accessible() {
     let permit = permits(NOW, &[])("a");
     for (name, expected) in [
         ("--projects-app--/now.jsonl", vec![Read, Look]),
@@ -85,7 +86,7 @@ fn the_session_of_now_is_read_and_its_folder_is_the_extensions() {
 }
 
 #[test]
-fn who_may_speak_to_the_model_may_make_sessions_where_none_is() {
+fn session_inject_allows_creating_sessions() {
     let permit = permits(NOW, &["session.inject"])("a");
     for (name, expected) in [
         ("--projects-app--/new.jsonl", vec![Make]),
@@ -106,7 +107,7 @@ fn who_may_speak_to_the_model_may_make_sessions_where_none_is() {
 }
 
 #[test]
-fn what_an_extension_made_is_its_own_and_nobody_elses() {
+fn created_files_belong_to_the_extension() {
     let permits = permits(NOW, &["session.inject"]);
     let (mine, other) = (permits("a"), permits("b"));
     mine.made(&at("--projects-app--/mine"));
@@ -138,7 +139,7 @@ fn a_session_without_a_folder_of_its_own_opens_nothing() {
 }
 
 #[test]
-fn where_nobody_knows_the_session_all_of_them_are_closed() {
+fn without_session_files_all_sessions_are_protected() {
     let places = Places::new("/projects/app", "/home/me", "/home/me/.pi/agent", "/tmp");
     let gate = Gate::builder(Policy { mode: Mode::Permissive, ..Policy::default() }, places).build();
     let permit = gate.permit(&Caller::new(Arc::new(Profile::new("a"))), "fs");
@@ -149,7 +150,7 @@ fn where_nobody_knows_the_session_all_of_them_are_closed() {
 }
 
 #[test]
-fn the_session_becomes_that_of_a_known_file_or_of_one_that_is_open_anyway() {
+fn the_session_switches_to_known_or_accessible_files() {
     let permit = permits(NOW, &[])("a");
     for known in [NOW.expect("a file"), "/home/me/.pi/agent/sessions/--projects-app--/earlier.jsonl", "/data/was.txt"] {
         assert_eq!(permit.session(Path::new(known)), Ok(()), "{known}");
@@ -188,7 +189,7 @@ fn another_folder_of_sessions_is_like_the_usual_one() {
 }
 
 #[test]
-fn a_session_file_among_others_is_closed_and_what_may_be_taken_for_one_is_written_by_name() {
+fn session_files_elsewhere_are_protected_and_siblings_need_their_name() {
     let own = OwnState { session_files: vec!["/data/old.jsonl".into()], ..OwnState::default() };
     let named = Scope { paths: Some(vec!["/projects/app/mine.jsonl".into()]), ..Scope::default() };
     let grants = [

@@ -1,7 +1,7 @@
 //! Rate limit of the ledger: counts records of one kind beyond a rate, so that they cannot displace others.
 //!
 //! A kind is one method of one extension with one decision: its free calls, its reads, its programs, its refusals for one
-//! reason, its log lines. Each kind has a budget of its own ([`Budget`]). Within it every record is written in full. Beyond it
+//! reason, its log lines. Each kind has a budget of its own ([`LineBudget`]). Within it every record is written in full. Beyond it
 //! records are counted:
 //!
 //! ```text
@@ -14,7 +14,7 @@
 //! its end counted. Time is that of the records.
 
 use super::verify::{COUNTED, COUNTING};
-use super::{Body, CallFacts, Decided, Record, host_event};
+use super::{CallFacts, DecisionRecord, LedgerRecord, RecordBody, host_event};
 use crate::vocabulary::FREE;
 use pijs_protocol::log::Level;
 use pijs_protocol::{CallId, ExtensionId, Method, Now, guard};
@@ -32,7 +32,7 @@ const SUBJECT_BYTES: usize = 256;
 /// A rate limit on lines. All kinds of one extension together stay below half of a ledger's space, and the refill takes hours to
 /// fill it.
 #[derive(Debug, Clone, Copy)]
-struct Budget {
+struct LineBudget {
     /// Lines at once.
     burst: u64,
     /// Time per further line, in microseconds.
@@ -42,19 +42,19 @@ struct Budget {
 /// Bytes of text per unit of cost; longer records cost more.
 const COSTLY_BYTES: usize = 4 << 10;
 
-const FREE_CALLS: Budget = Budget { burst: 512, refill_us: 10_000_000 };
-const READS: Budget = Budget { burst: 4096, refill_us: 10_000_000 };
-const REFUSALS: Budget = Budget { burst: 256, refill_us: 10_000_000 };
-const EFFECTS: Budget = Budget { burst: 4096, refill_us: 5_000_000 };
-const EVENTS: Budget = Budget { burst: 1024, refill_us: 10_000_000 };
-const RARE_EVENTS: Budget = Budget { burst: 16_384, refill_us: 10_000_000 };
+const FREE_CALLS: LineBudget = LineBudget { burst: 512, refill_us: 10_000_000 };
+const READS: LineBudget = LineBudget { burst: 4096, refill_us: 10_000_000 };
+const REFUSALS: LineBudget = LineBudget { burst: 256, refill_us: 10_000_000 };
+const EFFECTS: LineBudget = LineBudget { burst: 4096, refill_us: 5_000_000 };
+const EVENTS: LineBudget = LineBudget { burst: 1024, refill_us: 10_000_000 };
+const RARE_EVENTS: LineBudget = LineBudget { burst: 16_384, refill_us: 10_000_000 };
 
 /// Prefixes of events that an extension can cause at any rate.
-const OFTEN: [&str; 4] = ["event_hook.", "extension.", "stream.", "ui."];
+const FREQUENT_EVENTS: [&str; 4] = ["event_hook.", "extension.", "stream.", "ui."];
 
 /// The kind of a record; records of one kind share a budget.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Kind {
+struct RecordKind {
     extension: ExtensionId,
     /// Method of a call, or name of an event.
     method: Method,
@@ -67,8 +67,8 @@ struct Kind {
     allowed: bool,
 }
 
-impl Kind {
-    fn of_call(record: &Record, call: &CallFacts, decided: Option<&Decided>) -> Self {
+impl RecordKind {
+    fn of_call(record: &LedgerRecord, call: &CallFacts, decided: Option<&DecisionRecord>) -> Self {
         let decision = decided.map(|decided| &decided.decision);
         Self {
             extension: record.profile.extension.clone(),
@@ -80,9 +80,9 @@ impl Kind {
         }
     }
 
-    fn budget(&self) -> Budget {
+    fn budget(&self) -> LineBudget {
         match self.capability {
-            "" if OFTEN.iter().any(|name| self.method.starts_with(name)) => EVENTS,
+            "" if FREQUENT_EVENTS.iter().any(|name| self.method.starts_with(name)) => EVENTS,
             "" => RARE_EVENTS,
             _ if !self.allowed => REFUSALS,
             capability if FREE.contains(&capability) => FREE_CALLS,
@@ -93,16 +93,16 @@ impl Kind {
 }
 
 /// The budget state of one kind.
-struct State {
-    kind: Kind,
+struct KindState {
+    kind: RecordKind,
     left: u64,
     /// Time of the last refill, in microseconds.
     since_us: u64,
-    period: Option<Period>,
+    period: Option<CountPeriod>,
 }
 
 /// A period of counted records.
-struct Period {
+struct CountPeriod {
     profile: Arc<crate::connector::Profile>,
     from: Now,
     until: Now,
@@ -119,9 +119,9 @@ type OpenCounted = BTreeMap<(ExtensionId, CallId), Vec<([u8; 32], usize)>>;
 
 /// The budgets of a ledger.
 #[derive(Default)]
-pub(super) struct Counts {
-    known: BTreeMap<Kind, usize>,
-    states: Vec<State>,
+pub(super) struct RecordCounts {
+    known: BTreeMap<RecordKind, usize>,
+    states: Vec<KindState>,
     /// Open calls whose start was counted.
     open: OpenCounted,
     /// Kinds with an open period.
@@ -130,9 +130,9 @@ pub(super) struct Counts {
     due_us: u64,
 }
 
-impl Counts {
+impl RecordCounts {
     /// Takes a record; adds the records to be written to `out`, if any.
-    pub(super) fn take(&mut self, record: Record, out: &mut Vec<Record>) {
+    pub(super) fn take(&mut self, record: LedgerRecord, out: &mut Vec<LedgerRecord>) {
         if !guard!(LedgerCounts) {
             return out.push(record);
         }
@@ -141,8 +141,8 @@ impl Counts {
             self.finish(out, |period| now.elapsed_us.saturating_sub(period.from.elapsed_us) >= PERIOD_US);
         }
         match &record.body {
-            Body::Start { start, decided } => {
-                let kind = Kind::of_call(&record, &start.call, decided.as_ref());
+            RecordBody::Start { start, decided } => {
+                let kind = RecordKind::of_call(&record, &start.call, decided.as_ref());
                 let index = self.index_of(kind);
                 if self.states[index].spend(now, record.bytes()) {
                     return out.push(record);
@@ -155,13 +155,13 @@ impl Counts {
                 period.about(subject);
                 self.open.entry(key).or_default().push((digest, index));
             }
-            Body::End(end) => {
+            RecordBody::End(end) => {
                 let Some(index) = self.close(&record, &end.call) else { return out.push(record) };
                 let code = end.error.as_ref().map(|(code, _)| code.as_str());
                 self.period(index, &record, out).end(now, end.call.call_id.as_bytes(), code);
             }
-            Body::Event(event) if record.profile.extension.as_str() != "host" => {
-                let kind = Kind {
+            RecordBody::Event(event) if record.profile.extension.as_str() != "host" => {
+                let kind = RecordKind {
                     extension: record.profile.extension.clone(),
                     method: Method::from(event.event.as_str()),
                     capability: "",
@@ -178,16 +178,16 @@ impl Counts {
                 period.count(now, b"", &digest);
                 period.ended += 1;
             }
-            Body::Event(_) | Body::Lost(_) => out.push(record),
+            RecordBody::Event(_) | RecordBody::Lost(_) => out.push(record),
         }
     }
 
     /// Ends all open periods, at the end of the ledger.
-    pub(super) fn finish_all(&mut self, out: &mut Vec<Record>) {
+    pub(super) fn finish_all(&mut self, out: &mut Vec<LedgerRecord>) {
         self.finish(out, |_| true);
     }
 
-    fn finish(&mut self, out: &mut Vec<Record>, is_over: impl Fn(&Period) -> bool) {
+    fn finish(&mut self, out: &mut Vec<LedgerRecord>, is_over: impl Fn(&CountPeriod) -> bool) {
         let states = &mut self.states;
         let mut due_us = u64::MAX;
         self.counting.retain(|&index| {
@@ -207,19 +207,19 @@ impl Counts {
         self.due_us = due_us;
     }
 
-    fn index_of(&mut self, kind: Kind) -> usize {
+    fn index_of(&mut self, kind: RecordKind) -> usize {
         if let Some(&index) = self.known.get(&kind) {
             return index;
         }
         let index = self.states.len();
         let left = kind.budget().burst;
-        self.states.push(State { kind: kind.clone(), left, since_us: 0, period: None });
+        self.states.push(KindState { kind: kind.clone(), left, since_us: 0, period: None });
         self.known.insert(kind, index);
         index
     }
 
     /// Returns the kind under which the start of an ending call was counted.
-    fn close(&mut self, record: &Record, call: &CallFacts) -> Option<usize> {
+    fn close(&mut self, record: &LedgerRecord, call: &CallFacts) -> Option<usize> {
         if self.open.is_empty() {
             return None;
         }
@@ -235,8 +235,8 @@ impl Counts {
     }
 
     /// Returns the open period of a kind, or begins one.
-    fn period(&mut self, index: usize, record: &Record, out: &mut Vec<Record>) -> &mut Period {
-        let State { kind, period, .. } = &mut self.states[index];
+    fn period(&mut self, index: usize, record: &LedgerRecord, out: &mut Vec<LedgerRecord>) -> &mut CountPeriod {
+        let KindState { kind, period, .. } = &mut self.states[index];
         if period.is_none() {
             out.push(counting(kind, record));
             if self.counting.is_empty() {
@@ -245,7 +245,7 @@ impl Counts {
             self.counting.insert(index);
             self.due_us = self.due_us.min(record.now.elapsed_us.saturating_add(PERIOD_US));
         }
-        period.get_or_insert_with(|| Period {
+        period.get_or_insert_with(|| CountPeriod {
             profile: Arc::clone(&record.profile),
             from: record.now,
             until: record.now,
@@ -259,10 +259,10 @@ impl Counts {
     }
 }
 
-impl State {
+impl KindState {
     /// Returns whether a record with this much text is within the budget, and subtracts its cost.
     fn spend(&mut self, now: Now, bytes: usize) -> bool {
-        let Budget { burst, refill_us } = self.kind.budget();
+        let LineBudget { burst, refill_us } = self.kind.budget();
         if self.left == burst {
             self.since_us = now.elapsed_us;
         }
@@ -278,7 +278,7 @@ impl State {
     }
 }
 
-impl Period {
+impl CountPeriod {
     fn count(&mut self, now: Now, id: &[u8], digest: &[u8; 32]) {
         self.records += 1;
         self.until = now;
@@ -307,7 +307,7 @@ impl Period {
         self.digest = Sha256::new().chain_update(self.digest).chain_update(code).chain_update(id).finalize().into();
     }
 
-    fn counted(self, kind: &Kind) -> Record {
+    fn counted(self, kind: &RecordKind) -> LedgerRecord {
         let mut data = facts(kind);
         let further = json!({
             "records": self.records, "ended": self.ended, "errors": self.errors,
@@ -329,13 +329,13 @@ impl Period {
     }
 }
 
-fn counting(kind: &Kind, record: &Record) -> Record {
+fn counting(kind: &RecordKind, record: &LedgerRecord) -> LedgerRecord {
     let message = "records of this kind are counted from here";
     host_event(record.now, Arc::clone(&record.profile), Level::Warn, COUNTING, message, facts(kind))
 }
 
-fn facts(kind: &Kind) -> Map<String, Value> {
-    let Kind { method, capability, rule, reason, allowed, .. } = kind;
+fn facts(kind: &RecordKind) -> Map<String, Value> {
+    let RecordKind { method, capability, rule, reason, allowed, .. } = kind;
     let mut facts = Map::new();
     if capability.is_empty() {
         facts.insert("counts".to_owned(), Value::from(method.as_str()));

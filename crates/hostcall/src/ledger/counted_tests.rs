@@ -6,14 +6,14 @@ use crate::gate::{Reason, Rule};
 use crate::risk::ExpectedLoss;
 use serde_json::json;
 
-struct Flood {
+struct TestLedger {
     ledger: Ledger,
     caller: Caller,
     sink: Arc<MemorySink>,
     number: u64,
 }
 
-impl Flood {
+impl TestLedger {
     fn new() -> Self {
         let sink = MemorySink::new();
         let options = LedgerOptions { secrets: vec!["hush-hush-hush".to_owned()], ..LedgerOptions::default() };
@@ -51,9 +51,9 @@ impl Flood {
             reason,
             loss: ExpectedLoss::of(0.1),
         };
-        let decided = Some(Decided { at: now, subject: Some(subject.to_owned()), decision });
+        let decided = Some(DecisionRecord { at: now, subject: Some(subject.to_owned()), decision });
         let start = CallStart { call: facts.clone(), claimed: None, timeout_ms: None };
-        self.ledger.push(record(now, &self.caller, Body::Start { start, decided }));
+        self.ledger.push(record(now, &self.caller, RecordBody::Start { start, decided }));
         facts
     }
 
@@ -81,15 +81,15 @@ fn of<'a>(lines: &'a [Value], event: &str) -> Vec<&'a Value> {
 
 #[test]
 fn calls_of_one_kind_are_counted_past_their_budget_and_others_stay() {
-    let mut flood = Flood::new();
-    flood.call(0, "exec", "exec", None);
+    let mut ledger = TestLedger::new();
+    ledger.call(0, "exec", "exec", None);
     let many = FREE_CALLS.burst + 1000;
-    (0..many).for_each(|_| flood.call(1, "ui", "ui", None));
-    (0..REFUSALS.burst + 500).for_each(|_| flood.call(2, "fs", "read", Some(Reason::Scope)));
+    (0..many).for_each(|_| ledger.call(1, "ui", "ui", None));
+    (0..REFUSALS.burst + 500).for_each(|_| ledger.call(2, "fs", "read", Some(Reason::Scope)));
     // Another reason is another kind.
-    flood.call(3, "fs", "read", Some(Reason::ProtectedPath));
-    flood.call(4, "exec", "exec", None);
-    let (lines, audit) = flood.closed();
+    ledger.call(3, "fs", "read", Some(Reason::ProtectedPath));
+    ledger.call(4, "exec", "exec", None);
+    let (lines, audit) = ledger.closed();
     let starts = of(&lines, "host_call.start");
     let of_method = |method: &str| starts.iter().filter(|line| line["data"]["method"] == method).count() as u64;
     assert_eq!((of_method("exec"), of_method("ui"), of_method("fs")), (2, FREE_CALLS.burst, REFUSALS.burst + 1));
@@ -107,45 +107,45 @@ fn calls_of_one_kind_are_counted_past_their_budget_and_others_stay() {
 }
 
 #[test]
-fn a_call_whose_start_was_written_has_its_end_written() {
-    let mut flood = Flood::new();
-    flood.number = 7;
-    let early = flood.start(0, "ui", "ui", None, "s");
-    (0..FREE_CALLS.burst + 5).for_each(|_| flood.call(1, "ui", "ui", None));
-    flood.number = 9_000;
-    let late = flood.start(2, "ui", "ui", None, "s");
-    flood.end(3, early, None);
-    flood.end(4, late, None);
-    let (lines, audit) = flood.closed();
+fn a_written_start_has_a_written_end() {
+    let mut ledger = TestLedger::new();
+    ledger.number = 7;
+    let early = ledger.start(0, "ui", "ui", None, "s");
+    (0..FREE_CALLS.burst + 5).for_each(|_| ledger.call(1, "ui", "ui", None));
+    ledger.number = 9_000;
+    let late = ledger.start(2, "ui", "ui", None, "s");
+    ledger.end(3, early, None);
+    ledger.end(4, late, None);
+    let (lines, audit) = ledger.closed();
     assert_eq!((audit.open.len(), audit.calls, audit.counted), (0, FREE_CALLS.burst, 7));
     assert_eq!(of(&lines, "host_call.end").len() as u64, FREE_CALLS.burst);
 }
 
 #[test]
-fn counting_is_said_before_it_begins_and_what_was_counted_after_a_while() {
-    let mut flood = Flood::new();
-    (0..=EFFECTS.burst).for_each(|_| flood.call(0, "exec", "exec", None));
-    assert_eq!((of(&flood.lines(), "ledger.counting").len(), of(&flood.lines(), "ledger.counted").len()), (1, 0));
-    let killed = audit([Ok(&*flood.sink.bytes())]).expect("holds");
+fn counting_is_announced_and_reported() {
+    let mut ledger = TestLedger::new();
+    (0..=EFFECTS.burst).for_each(|_| ledger.call(0, "exec", "exec", None));
+    assert_eq!((of(&ledger.lines(), "ledger.counting").len(), of(&ledger.lines(), "ledger.counted").len()), (1, 0));
+    let killed = audit([Ok(&*ledger.sink.bytes())]).expect("holds");
     assert_eq!((killed.counted, killed.uncounted), (0, 1));
     // The next record of any kind ends the period; by then some may be written in full again.
-    flood.call(PERIOD_US + 1, "exec", "exec", None);
-    let lines = flood.lines();
+    ledger.call(PERIOD_US + 1, "exec", "exec", None);
+    let lines = ledger.lines();
     assert_eq!(of(&lines, "ledger.counted").len(), 1);
     assert_eq!(lines.last().expect("a line")["event"], "host_call.end");
 }
 
 #[test]
-fn what_a_count_is_about_is_redacted_and_bounded() {
-    let mut flood = Flood::new();
-    (0..REFUSALS.burst).for_each(|_| flood.call(0, "fs", "read", Some(Reason::Scope)));
+fn subjects_of_a_count_are_redacted_and_bounded() {
+    let mut ledger = TestLedger::new();
+    (0..REFUSALS.burst).for_each(|_| ledger.call(0, "fs", "read", Some(Reason::Scope)));
     for number in 0..100 {
-        flood.number += 1;
+        ledger.number += 1;
         let subject = format!("/tmp/hush-hush-hush/{number}/{}", "x".repeat(2000));
-        let call = flood.start(0, "fs", "read", Some(Reason::Scope), &subject);
-        flood.end(0, call, Some(Reason::Scope));
+        let call = ledger.start(0, "fs", "read", Some(Reason::Scope), &subject);
+        ledger.end(0, call, Some(Reason::Scope));
     }
-    let (lines, _) = flood.closed();
+    let (lines, _) = ledger.closed();
     let data = &of(&lines, "ledger.counted")[0]["data"];
     assert_eq!((data["subjects"].as_array().map(Vec::len), &data["more_subjects"]), (Some(32), &json!(true)));
     assert!(!data.to_string().contains("hush-hush"), "{data}");
@@ -154,11 +154,11 @@ fn what_a_count_is_about_is_redacted_and_bounded() {
 #[test]
 fn the_digest_tells_two_runs_apart() {
     let digest = |denied: bool| {
-        let mut flood = Flood::new();
-        (0..FREE_CALLS.burst + 3).for_each(|_| flood.call(0, "ui", "ui", None));
-        let call = flood.start(0, "ui", "ui", None, "s");
-        flood.end(0, call, denied.then_some(Reason::Quota));
-        let (lines, _) = flood.closed();
+        let mut ledger = TestLedger::new();
+        (0..FREE_CALLS.burst + 3).for_each(|_| ledger.call(0, "ui", "ui", None));
+        let call = ledger.start(0, "ui", "ui", None, "s");
+        ledger.end(0, call, denied.then_some(Reason::Quota));
+        let (lines, _) = ledger.closed();
         of(&lines, "ledger.counted")[0]["data"]["digest"].clone()
     };
     assert_eq!(digest(true), digest(true));
@@ -167,14 +167,14 @@ fn the_digest_tells_two_runs_apart() {
 
 #[test]
 fn lines_of_extensions_are_counted_and_those_of_the_host_about_itself_are_not() {
-    let flood = Flood::new();
+    let ledger = TestLedger::new();
     let host = Caller::new(Arc::new(Profile::new("host")));
     for number in 0..3000_u64 {
         let now = Now { epoch_ms: number, elapsed_us: number };
-        flood.ledger.extension_log(now, &flood.caller, Level::Info, "extension.log", "m", Map::new());
-        flood.ledger.event(now, &host, Level::Info, "host.said", "m", Map::new());
+        ledger.ledger.extension_log(now, &ledger.caller, Level::Info, "extension.log", "m", Map::new());
+        ledger.ledger.event(now, &host, Level::Info, "host.said", "m", Map::new());
     }
-    let (lines, audit) = flood.closed();
+    let (lines, audit) = ledger.closed();
     assert_eq!(of(&lines, "host.said").len(), 3000);
     assert_eq!(of(&lines, "extension.log").len() as u64 + audit.counted, 3000);
     assert!(audit.counted > 1000, "{audit:?}");
@@ -182,12 +182,12 @@ fn lines_of_extensions_are_counted_and_those_of_the_host_about_itself_are_not() 
 
 #[test]
 fn long_lines_use_up_a_budget_sooner() {
-    let flood = Flood::new();
+    let ledger = TestLedger::new();
     for number in 0..1000_u64 {
         let now = Now { epoch_ms: number, elapsed_us: number };
         let data = Map::from_iter([("x".to_owned(), json!("y".repeat(50_000)))]);
-        flood.ledger.extension_log(now, &flood.caller, Level::Info, "extension.log", "m", data);
+        ledger.ledger.extension_log(now, &ledger.caller, Level::Info, "extension.log", "m", data);
     }
-    let (lines, _) = flood.closed();
+    let (lines, _) = ledger.closed();
     assert!(of(&lines, "extension.log").len() < 200, "{}", of(&lines, "extension.log").len());
 }

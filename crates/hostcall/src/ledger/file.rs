@@ -10,7 +10,7 @@
 //! the oldest is removed after the ledger has recorded which lines go with it.
 
 use super::resume::{Resumed, open_calls};
-use super::verify::{Link, read_line};
+use super::verify::{ChainLink, read_line};
 use super::{ChainHead, Ledger, LedgerOptions, LedgerSink, Pruned};
 use pijs_durable::{Appender, Disk, Open, VfsFile};
 use pijs_protocol::Now;
@@ -43,24 +43,24 @@ pub struct FileSink {
     disk: Disk,
     path: PathBuf,
     limits: FileLimits,
-    state: Mutex<State>,
+    state: Mutex<FileState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct FileState {
     /// Locked while the ledger is written, because during a rotation no ledger file holds the lock.
     mark: Option<Appender>,
     appender: Option<Appender>,
     /// End of the acknowledged data when the appender failed: data behind it was not acknowledged.
     known: Option<u64>,
     /// Set when a flush failed: the file is not written to any more.
-    done_with: bool,
+    is_failed: bool,
     /// The oldest part, if it is to be removed.
-    pruning: Option<(PathBuf, Pruned, Told)>,
+    pruning: Option<(PathBuf, Pruned, Announced)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Told {
+enum Announced {
     No,
     /// The ledger has recorded the removal; the part is deleted with the append of that record.
     Yes,
@@ -94,18 +94,18 @@ impl FileSink {
         let mut state = self.state();
         let was_open = self.disk.exists(&self.mark())?;
         if was_open {
-            self.hold(&mut state)?;
+            self.lock_mark(&mut state)?;
         }
         let older = parts(&self.disk, &self.path)?;
         let mut resumed = Resumed::default();
         if self.disk.exists(&self.path)? {
-            let opened = Appender::open(&self.disk, &self.path)?;
-            let mut appender = opened.appender;
-            if opened.torn > 0 {
-                appender.cut(opened.whole)?;
+            let open_appender = Appender::open(&self.disk, &self.path)?;
+            let mut appender = open_appender.appender;
+            if open_appender.torn > 0 {
+                appender.cut(open_appender.whole)?;
             }
-            resumed.torn = opened.torn;
-            resumed.head = head_of(&mut appender, opened.whole)?;
+            resumed.torn = open_appender.torn;
+            resumed.head = head_of(&mut appender, open_appender.whole)?;
             state.appender = Some(appender);
         }
         if resumed.head == ChainHead::default()
@@ -120,7 +120,7 @@ impl FileSink {
         Ok(resumed)
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+    fn state(&self) -> std::sync::MutexGuard<'_, FileState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -130,7 +130,7 @@ impl FileSink {
     }
 
     /// Locks the mark, unless it is locked.
-    fn hold(&self, state: &mut State) -> io::Result<()> {
+    fn lock_mark(&self, state: &mut FileState) -> io::Result<()> {
         /// Number of hosts that may remove the mark between creating and locking it.
         const ATTEMPTS: usize = 3;
         let mark = self.mark();
@@ -138,24 +138,24 @@ impl FileSink {
             if state.mark.is_some() {
                 return Ok(());
             }
-            let opened = Appender::open(&self.disk, &mark)?;
+            let open_appender = Appender::open(&self.disk, &mark)?;
             // The previous owner deletes the mark when it is done, and a file that was opened before is no mark then.
-            state.mark = self.disk.exists(&mark)?.then_some(opened.appender);
+            state.mark = self.disk.exists(&mark)?.then_some(open_appender.appender);
         }
         state.mark.as_ref().map(drop).ok_or_else(|| ErrorKind::ResourceBusy.into())
     }
 
     /// Returns the appender; opens it at the end of the acknowledged data if necessary.
-    fn opened<'a>(&self, state: &'a mut State) -> io::Result<&'a mut Appender> {
+    fn open_appender<'a>(&self, state: &'a mut FileState) -> io::Result<&'a mut Appender> {
         if state.appender.as_ref().is_some_and(Appender::is_broken) {
             let broken = state.appender.take();
             state.known = broken.map(|appender| appender.length());
         }
         if state.appender.is_none() {
-            self.hold(state)?;
-            let opened = Appender::open(&self.disk, &self.path)?;
-            let mut appender = opened.appender;
-            let keep = state.known.unwrap_or(opened.whole).min(opened.whole);
+            self.lock_mark(state)?;
+            let open_appender = Appender::open(&self.disk, &self.path)?;
+            let mut appender = open_appender.appender;
+            let keep = state.known.unwrap_or(open_appender.whole).min(open_appender.whole);
             if appender.length() > keep {
                 appender.cut(keep)?;
             }
@@ -166,9 +166,9 @@ impl FileSink {
     }
 
     /// Turns a full file into a part.
-    fn rotate(&self, state: &mut State, more: u64) -> io::Result<()> {
-        let length = self.opened(state)?.length();
-        if !state.done_with && (length == 0 || length + more <= self.limits.file_bytes) {
+    fn rotate(&self, state: &mut FileState, more: u64) -> io::Result<()> {
+        let length = self.open_appender(state)?.length();
+        if !state.is_failed && (length == 0 || length + more <= self.limits.file_bytes) {
             return Ok(());
         }
         let older = parts(&self.disk, &self.path)?;
@@ -176,15 +176,15 @@ impl FileSink {
         let folder = self.path.parent().unwrap_or(Path::new("/"));
         self.disk.rename_new(&self.path, &part(&self.path, number))?;
         state.appender = None;
-        state.done_with = false;
+        state.is_failed = false;
         self.disk.sync_dir(folder)?;
         if older.len() + 1 > self.limits.parts && state.pruning.is_none() {
             let oldest = older.into_iter().next().unwrap_or_else(|| part(&self.path, number));
             let until = head_at(&self.disk, &oldest)?;
             let first_seq = first_seq(&self.disk, &oldest)?;
-            state.pruning = Some((oldest, Pruned { first_seq, until }, Told::No));
+            state.pruning = Some((oldest, Pruned { first_seq, until }, Announced::No));
         }
-        self.opened(state).map(drop)
+        self.open_appender(state).map(drop)
     }
 }
 
@@ -192,8 +192,8 @@ impl LedgerSink for FileSink {
     fn append(&self, lines: &[u8]) -> io::Result<()> {
         let mut state = self.state();
         self.rotate(&mut state, lines.len() as u64)?;
-        self.opened(&mut state)?.append(lines)?;
-        if let Some((oldest, _, Told::Yes)) = &state.pruning {
+        self.open_appender(&mut state)?.append(lines)?;
+        if let Some((oldest, _, Announced::Yes)) = &state.pruning {
             // A part that stays costs space only; the next rotation removes it.
             let _ = self.disk.remove(oldest);
             state.pruning = None;
@@ -205,14 +205,14 @@ impl LedgerSink for FileSink {
         let mut state = self.state();
         let Some(appender) = &mut state.appender else { return Ok(()) };
         let synced = appender.sync();
-        state.done_with |= synced.is_err();
+        state.is_failed |= synced.is_err();
         synced
     }
 
     fn pruning(&self) -> Option<Pruned> {
         match &mut self.state().pruning {
-            Some((_, pruned, told @ Told::No)) => {
-                *told = Told::Yes;
+            Some((_, pruned, announced @ Announced::No)) => {
+                *announced = Announced::Yes;
                 Some(*pruned)
             }
             _ => None,
@@ -293,7 +293,7 @@ fn first_seq(disk: &Disk, path: &Path) -> io::Result<u64> {
     let mut reader = reader(disk, path)?;
     let mut line = Vec::new();
     while read_line(&mut reader, &mut line)? > 0 {
-        if let Ok((_, link)) = Link::read(line.trim_ascii_end()) {
+        if let Ok((_, link)) = ChainLink::read(line.trim_ascii_end()) {
             return Ok(link.after.next_seq.saturating_sub(1));
         }
     }
@@ -332,7 +332,7 @@ fn last_head(length: u64, mut read: impl FnMut(u64, u64) -> io::Result<Vec<u8>>)
         let start = end.saturating_sub(WINDOW);
         let bytes = read(start, end)?;
         for line in bytes.split(|byte| *byte == b'\n').rev().filter(|line| !line.is_empty()) {
-            if let Ok((_, link)) = Link::read(line) {
+            if let Ok((_, link)) = ChainLink::read(line) {
                 return Ok(link.after);
             }
         }

@@ -43,27 +43,27 @@ fn checked(path: &Path, case: &str) -> Audit {
 }
 
 /// Makes fifty calls: each start is in the sink before the call would begin, each end at the latest with the next start.
-struct Calls {
+struct FiftyCalls {
     folder: PathBuf,
     limits: FileLimits,
 }
 
 #[derive(Default)]
-struct Taken {
+struct AcknowledgedLines {
     /// Starts whose flush succeeded.
     started: u64,
     /// Lines before the last successful sync.
     synced: u64,
 }
 
-impl Calls {
+impl FiftyCalls {
     fn path(&self) -> PathBuf {
         self.folder.join("logs/s1.jsonl")
     }
 }
 
-impl Work for Calls {
-    type Acknowledged = Taken;
+impl Work for FiftyCalls {
+    type Acknowledged = AcknowledgedLines;
 
     fn reset(&mut self) {
         if self.folder.exists() {
@@ -72,8 +72,8 @@ impl Work for Calls {
         fs::create_dir(&self.folder).expect("a folder");
     }
 
-    fn run(&mut self, disk: &Disk) -> Taken {
-        let mut taken = Taken::default();
+    fn run(&mut self, disk: &Disk) -> AcknowledgedLines {
+        let mut taken = AcknowledgedLines::default();
         let sink = Arc::new(FileSink::new(disk.clone(), self.path()).limits(self.limits));
         if sink.resume().is_err() {
             return taken;
@@ -96,7 +96,7 @@ impl Work for Calls {
         taken
     }
 
-    fn check(&mut self, taken: Taken, case: &Case) {
+    fn check(&mut self, taken: AcknowledgedLines, case: &Case) {
         let path = self.path();
         let disk = Disk::system();
         if !case.name.starts_with("power") && case.killed {
@@ -143,7 +143,7 @@ fn a_ledger_survives_every_fault() {
     let root = folder.path().join("agent");
     let rotating = FileLimits { file_bytes: 12 << 10, parts: 100 };
     for limits in [FileLimits::default(), rotating] {
-        let mut work = Calls { folder: root.clone(), limits };
+        let mut work = FiftyCalls { folder: root.clone(), limits };
         let done = survey(&root, Density::nightly_or(7), &mut work).expect("a folder of our own");
         println!(
             "100 ledger lines, {limits:?}: {0}/{0} kills, {1}/{1} power cuts, {2}/{2} errors survived",
@@ -154,7 +154,7 @@ fn a_ledger_survives_every_fault() {
 }
 
 #[test]
-fn the_chain_goes_through_the_parts_and_says_what_was_removed() {
+fn the_chain_spans_the_parts_and_records_removals() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("s1.jsonl");
     let limits = FileLimits { file_bytes: 8 << 10, parts: 2 };
@@ -194,7 +194,7 @@ fn the_chain_goes_through_the_parts_and_says_what_was_removed() {
 }
 
 #[test]
-fn calls_that_were_open_when_the_host_was_killed_are_ended_at_the_next_start() {
+fn open_calls_of_a_killed_host_are_ended_at_the_next_start() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("s1.jsonl");
     let disk = Disk::system();
@@ -233,7 +233,7 @@ fn calls_that_were_open_when_the_host_was_killed_are_ended_at_the_next_start() {
 }
 
 #[test]
-fn a_ledger_between_two_of_its_files_belongs_to_the_host_that_writes_it() {
+fn a_rotating_ledger_stays_locked() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("s1.jsonl");
     let options = || LedgerOptions { session_id: "s1".into(), ..LedgerOptions::default() };
@@ -262,7 +262,7 @@ fn a_ledger_between_two_of_its_files_belongs_to_the_host_that_writes_it() {
 }
 
 #[test]
-fn what_is_no_ledger_is_not_written_to() {
+fn other_files_are_not_written_to() {
     let folder = tempfile::tempdir().expect("a folder");
     let victim = folder.path().join("victim");
     fs::write(&victim, "keep\n").expect("a file");
@@ -283,7 +283,7 @@ fn what_is_no_ledger_is_not_written_to() {
 }
 
 #[test]
-fn a_damaged_ledger_is_followed_on_and_still_named() {
+fn a_damaged_ledger_is_continued_and_reported() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("s1.jsonl");
     let write = |count: u64| {

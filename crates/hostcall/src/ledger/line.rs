@@ -4,7 +4,10 @@
 //! escaped as JSON strings and redacted. Members that consecutive lines share are formatted once, because the thread that writes
 //! lines limits the rate of cheap calls.
 
-use super::{Body, CallEnd, CallFacts, CallStart, ChainHead, Decided, EventBody, LONGEST_LINE, OpenCall, Record};
+use super::{
+    CallEnd, CallFacts, CallStart, ChainHead, DecisionRecord, EventBody, LONGEST_LINE, LedgerRecord, OpenCall,
+    RecordBody,
+};
 use crate::connector::Profile;
 use crate::risk::ExpectedLoss;
 use pijs_protocol::ErrorCode;
@@ -20,24 +23,24 @@ pub(super) struct LineWriter<'a> {
     scenario_id: &'a str,
     session_id: &'a str,
     redactor: &'a Redactor,
-    time: Made<u64>,
-    correlation: Made<Whose>,
-    loss: Made<ExpectedLoss>,
+    time: CachedPiece<u64>,
+    correlation: CachedPiece<CorrelationKey>,
+    loss: CachedPiece<ExpectedLoss>,
 }
 
 /// A cached piece of the latest line, and its input.
-struct Made<T> {
+struct CachedPiece<T> {
     of: Option<T>,
     text: Vec<u8>,
 }
 
-impl<T> Default for Made<T> {
+impl<T> Default for CachedPiece<T> {
     fn default() -> Self {
         Self { of: None, text: Vec::new() }
     }
 }
 
-impl<T> Made<T> {
+impl<T> CachedPiece<T> {
     /// Appends the piece; calls `make` only when `of` differs from the cached input.
     fn append(
         &mut self,
@@ -56,15 +59,15 @@ impl<T> Made<T> {
 }
 
 /// The content of one line.
-enum Line<'a> {
-    Decision(&'a Decided, &'a CallFacts),
+enum LineContent<'a> {
+    Decision(&'a DecisionRecord, &'a CallFacts),
     Start(&'a CallStart),
     End(&'a CallEnd),
     Lost(&'a OpenCall),
     Event(&'a EventBody),
 }
 
-impl Line<'_> {
+impl LineContent<'_> {
     fn call_id(&self) -> Option<&str> {
         match self {
             Self::Decision(_, call) => Some(&call.call_id),
@@ -77,19 +80,19 @@ impl Line<'_> {
 }
 
 /// The members of a correlation except the call id.
-struct Whose {
+struct CorrelationKey {
     profile: Arc<Profile>,
     tool_call_id: Option<Arc<str>>,
     event_id: Option<Arc<str>>,
 }
 
-impl Whose {
-    fn of(record: &Record) -> Self {
-        let Record { profile, tool_call_id, event_id, .. } = record;
+impl CorrelationKey {
+    fn of(record: &LedgerRecord) -> Self {
+        let LedgerRecord { profile, tool_call_id, event_id, .. } = record;
         Self { profile: Arc::clone(profile), tool_call_id: tool_call_id.clone(), event_id: event_id.clone() }
     }
 
-    fn is_of(&self, record: &Record) -> bool {
+    fn is_of(&self, record: &LedgerRecord) -> bool {
         Arc::ptr_eq(&self.profile, &record.profile)
             && self.tool_call_id == record.tool_call_id
             && self.event_id == record.event_id
@@ -103,24 +106,24 @@ impl<'a> LineWriter<'a> {
     }
 
     /// Appends the lines of `record` to `out` and advances the chain.
-    pub(super) fn write(&mut self, record: &Record, head: &mut ChainHead, out: &mut Vec<u8>) {
+    pub(super) fn write(&mut self, record: &LedgerRecord, head: &mut ChainHead, out: &mut Vec<u8>) {
         match &record.body {
-            Body::Start { start, decided } => {
+            RecordBody::Start { start, decided } => {
                 if let Some(decided) = decided {
-                    self.line(record, &Line::Decision(decided, &start.call), head, out);
+                    self.line(record, &LineContent::Decision(decided, &start.call), head, out);
                 }
-                self.line(record, &Line::Start(start), head, out);
+                self.line(record, &LineContent::Start(start), head, out);
             }
-            Body::End(end) => self.line(record, &Line::End(end), head, out),
-            Body::Lost(call) => self.line(record, &Line::Lost(call), head, out),
-            Body::Event(event) => self.line(record, &Line::Event(event), head, out),
+            RecordBody::End(end) => self.line(record, &LineContent::End(end), head, out),
+            RecordBody::Lost(call) => self.line(record, &LineContent::Lost(call), head, out),
+            RecordBody::Event(event) => self.line(record, &LineContent::Event(event), head, out),
         }
     }
 
-    fn line(&mut self, record: &Record, line: &Line<'_>, head: &mut ChainHead, out: &mut Vec<u8>) {
+    fn line(&mut self, record: &LedgerRecord, line: &LineContent<'_>, head: &mut ChainHead, out: &mut Vec<u8>) {
         let start = out.len();
         let (level, event, message) = words(line);
-        let now = if let Line::Decision(decided, _) = line { decided.at } else { record.now };
+        let now = if let LineContent::Decision(decided, _) = line { decided.at } else { record.now };
         raw(out, "{\"schema\":\"");
         raw(out, LOG_SCHEMA);
         raw(out, "\",\"ts\":\"");
@@ -130,7 +133,7 @@ impl<'a> LineWriter<'a> {
         raw(out, level_name(level));
         raw(out, "\",\"event\":");
         // Text of the host needs no redaction.
-        if matches!(line, Line::Event(_)) {
+        if matches!(line, LineContent::Event(_)) {
             string(&self.redactor.text(event), out);
             raw(out, ",\"message\":");
             string(&self.redactor.text(message), out);
@@ -141,7 +144,7 @@ impl<'a> LineWriter<'a> {
         }
         self.correlation(record, line.call_id(), out);
         let component = match line {
-            Line::Event(event) if event.from_extension => "extension",
+            LineContent::Event(event) if event.from_extension => "extension",
             _ => "runtime",
         };
         raw(out, ",\"source\":{\"component\":\"");
@@ -167,7 +170,7 @@ impl<'a> LineWriter<'a> {
         raw(out, "\"}}}\n");
     }
 
-    fn correlation(&mut self, record: &Record, call_id: Option<&str>, out: &mut Vec<u8>) {
+    fn correlation(&mut self, record: &LedgerRecord, call_id: Option<&str>, out: &mut Vec<u8>) {
         let (scenario_id, session_id) = (self.scenario_id, self.session_id);
         let make = |out: &mut Vec<u8>| {
             raw(out, ",\"correlation\":{\"extension_id\":");
@@ -179,15 +182,15 @@ impl<'a> LineWriter<'a> {
             id(out, ",\"tool_call_id\":", record.tool_call_id.as_deref());
             id(out, ",\"event_id\":", record.event_id.as_deref());
         };
-        self.correlation.append(out, |made| made.is_of(record), || Whose::of(record), make);
+        self.correlation.append(out, |made| made.is_of(record), || CorrelationKey::of(record), make);
         id(out, ",\"host_call_id\":", call_id);
         out.push(b'}');
     }
 
     /// Appends the members of `data` before the common ones, each followed by a comma.
-    fn data(&mut self, line: &Line<'_>, out: &mut Vec<u8>) {
+    fn data(&mut self, line: &LineContent<'_>, out: &mut Vec<u8>) {
         match line {
-            Line::Decision(Decided { subject, decision, .. }, call) => {
+            LineContent::Decision(DecisionRecord { subject, decision, .. }, call) => {
                 member(out, "\"capability\":", decision.capability);
                 member(out, "\"method\":", &call.method);
                 raw(out, if decision.allowed { "\"allowed\":true," } else { "\"allowed\":false," });
@@ -209,7 +212,7 @@ impl<'a> LineWriter<'a> {
                 };
                 self.loss.append(out, |made| *made == loss, || loss, make);
             }
-            Line::Start(CallStart { call, claimed, timeout_ms }) => {
+            LineContent::Start(CallStart { call, claimed, timeout_ms }) => {
                 call_facts(call, out);
                 if let Some(claimed) = claimed {
                     member(out, "\"claimed\":", &self.redactor.text(claimed));
@@ -219,12 +222,12 @@ impl<'a> LineWriter<'a> {
                     out.push(b',');
                 }
             }
-            Line::End(CallEnd { call, duration_us, error }) => {
+            LineContent::End(CallEnd { call, duration_us, error }) => {
                 call_facts(call, out);
                 milliseconds(*duration_us, out);
                 outcome(error.as_ref(), out);
             }
-            Line::Lost(call) => {
+            LineContent::Lost(call) => {
                 member(out, "\"capability\":", &call.capability);
                 member(out, "\"method\":", &call.method);
                 match &call.params_hash {
@@ -240,7 +243,7 @@ impl<'a> LineWriter<'a> {
                     "\"duration_ms\":null,\"is_error\":true,\"error\":{\"code\":\"internal\",\"reason\":\"host_crash\"},",
                 );
             }
-            Line::Event(event) => {
+            LineContent::Event(event) => {
                 let data = self.redactor.members(&event.data);
                 if event.from_extension {
                     // One value under one key, so that an extension cannot overwrite the host's members.
@@ -301,22 +304,22 @@ fn call_facts(call: &CallFacts, out: &mut Vec<u8>) {
     }
 }
 
-fn words<'a>(line: &Line<'a>) -> (Level, &'a str, &'a str) {
+fn words<'a>(line: &LineContent<'a>) -> (Level, &'a str, &'a str) {
     match line {
-        Line::Decision(Decided { decision, .. }, _) => match (decision.allowed, decision.rule) {
+        LineContent::Decision(DecisionRecord { decision, .. }, _) => match (decision.allowed, decision.rule) {
             (true, crate::gate::Rule::Permissive) => (Level::Warn, "policy.decision", "allowed by permissive mode"),
             (true, _) => (Level::Info, "policy.decision", "allowed"),
             (false, _) => (Level::Warn, "policy.decision", "denied"),
         },
-        Line::Start(_) => (Level::Info, "host_call.start", "call dispatched"),
-        Line::End(CallEnd { error: None, .. }) => (Level::Info, "host_call.end", "call ended"),
-        Line::End(CallEnd { error: Some((code, _)), .. }) => (
+        LineContent::Start(_) => (Level::Info, "host_call.start", "call dispatched"),
+        LineContent::End(CallEnd { error: None, .. }) => (Level::Info, "host_call.end", "call ended"),
+        LineContent::End(CallEnd { error: Some((code, _)), .. }) => (
             if *code == pijs_protocol::ErrorCode::Internal { Level::Error } else { Level::Warn },
             "host_call.end",
             "call failed",
         ),
-        Line::Lost(_) => (Level::Error, "host_call.end", "the host ended before the call did"),
-        Line::Event(event) => (event.level, &event.event, &event.message),
+        LineContent::Lost(_) => (Level::Error, "host_call.end", "the host ended before the call did"),
+        LineContent::Event(event) => (event.level, &event.event, &event.message),
     }
 }
 

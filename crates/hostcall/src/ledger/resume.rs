@@ -42,12 +42,12 @@ pub struct OpenCall {
 
 /// Matches starts and ends of calls over the lines of a ledger.
 #[derive(Debug, Default)]
-pub(super) struct Calls {
+pub(super) struct OpenCallTracker {
     open: BTreeMap<(String, String), Vec<(u64, OpenCall)>>,
     count: u64,
 }
 
-impl Calls {
+impl OpenCallTracker {
     /// Takes a line; fails when it ends a call that is not open.
     pub(super) fn take(&mut self, entry: &LogEntry) -> Result<(), String> {
         let starts = match entry.event.as_str() {
@@ -100,7 +100,7 @@ impl Calls {
 
 /// Returns the open calls of a ledger that is read from its first line; ignores invalid lines, which [`verify`] reports.
 pub(super) fn open_calls(readers: impl IntoIterator<Item = io::Result<impl BufRead>>) -> io::Result<Vec<OpenCall>> {
-    let mut calls = Calls::default();
+    let mut calls = OpenCallTracker::default();
     for reader in readers {
         let mut reader = reader?;
         let mut line = Vec::new();

@@ -40,7 +40,7 @@ fn any_changed_byte_removed_repeated_or_moved_line_is_named() {
 }
 
 #[test]
-fn a_cut_off_end_is_seen_by_who_noted_the_head() {
+fn a_truncated_end_is_detected_with_the_head() {
     let good = five_lines();
     let whole = verify(&*good).unwrap();
     let torn = verify(&good[..good.len() - 10]).unwrap();
@@ -49,7 +49,7 @@ fn a_cut_off_end_is_seen_by_who_noted_the_head() {
 }
 
 #[test]
-fn a_chain_goes_on_where_it_ended() {
+fn a_chain_continues_at_its_end() {
     let sink = MemorySink::new();
     let (first, caller) = ledger(LedgerOptions::default(), sink.clone());
     first.event(Now::default(), &caller, Level::Info, "a", "", Map::new());
@@ -84,7 +84,7 @@ fn extensions_cannot_write_the_hosts_fields_or_leak_known_secrets() {
 }
 
 #[test]
-fn an_oversized_line_says_what_it_left_out() {
+fn an_oversized_line_names_the_omitted_data() {
     let sink = MemorySink::new();
     let (ledger, caller) = ledger(LedgerOptions::default(), sink.clone());
     ledger.event(
@@ -101,18 +101,18 @@ fn an_oversized_line_says_what_it_left_out() {
     verify(&*sink.bytes()).unwrap();
 }
 
-struct Failing(AtomicBool, Arc<MemorySink>);
+struct FailingSink(AtomicBool, Arc<MemorySink>);
 
-impl LedgerSink for Failing {
+impl LedgerSink for FailingSink {
     fn append(&self, lines: &[u8]) -> io::Result<()> {
         if self.0.load(Ordering::Relaxed) { Err(io::ErrorKind::StorageFull.into()) } else { self.1.append(lines) }
     }
 }
 
 #[test]
-fn what_a_failing_sink_did_not_take_is_offered_again() {
+fn lines_of_a_failing_sink_are_retried() {
     let memory = MemorySink::new();
-    let sink = Arc::new(Failing(AtomicBool::new(true), memory.clone()));
+    let sink = Arc::new(FailingSink(AtomicBool::new(true), memory.clone()));
     let (ledger, caller) = ledger(LedgerOptions::default(), sink.clone());
     ledger.event(Now::default(), &caller, Level::Info, "a", "", Map::new());
     assert!(ledger.flush().is_err());
@@ -146,9 +146,9 @@ fn a_writer_on_its_own_thread_writes_the_same_lines() {
 }
 
 /// Panics at the first call.
-struct Panics(AtomicBool, Arc<MemorySink>);
+struct PanickingSink(AtomicBool, Arc<MemorySink>);
 
-impl LedgerSink for Panics {
+impl LedgerSink for PanickingSink {
     fn append(&self, lines: &[u8]) -> io::Result<()> {
         assert!(self.0.swap(true, Ordering::Relaxed), "the first time");
         self.1.append(lines)
@@ -156,9 +156,10 @@ impl LedgerSink for Panics {
 }
 
 #[test]
-fn a_writer_that_panics_leaves_the_work_to_the_turns() {
+fn after_a_panic_of_the_writer_turns_write() {
     let memory = MemorySink::new();
-    let (ledger, caller) = ledger(LedgerOptions::default(), Arc::new(Panics(AtomicBool::new(false), memory.clone())));
+    let (ledger, caller) =
+        ledger(LedgerOptions::default(), Arc::new(PanickingSink(AtomicBool::new(false), memory.clone())));
     let writer = ledger.writer();
     let thread = std::thread::spawn(move || writer.run());
     ledger.event(Now::default(), &caller, Level::Info, "a", "", Map::new());
@@ -217,25 +218,25 @@ fn a_hash_is_that_of_the_canonical_call_however_long_it_is() {
 }
 
 #[test]
-fn who_fills_the_queue_writes_when_the_writer_does_not_come() {
+fn a_full_queue_is_written_when_the_writer_is_late() {
     let sink = MemorySink::new();
     let (ledger, caller) = ledger(LedgerOptions::default(), sink.clone());
     let _late = ledger.writer();
-    for _ in 0..LONGEST_QUEUE {
+    for _ in 0..MAX_QUEUE {
         ledger.event(Now::default(), &caller, Level::Info, "test", "line", Map::new());
     }
-    assert_eq!(verify(&*sink.bytes()).unwrap().lines, LONGEST_QUEUE as u64);
+    assert_eq!(verify(&*sink.bytes()).unwrap().lines, MAX_QUEUE as u64);
 }
 
 /// The writer is signalled and has not run yet, so records stay queued.
 #[test]
-fn however_much_waits_a_sink_that_works_gets_every_line() {
+fn a_working_sink_gets_every_line() {
     let sink = MemorySink::new();
     let (ledger, caller) = ledger(LedgerOptions::default(), sink.clone());
     let _late = ledger.writer();
-    let records = LONGEST_QUEUE - 1;
+    let records = MAX_QUEUE - 1;
     // The records are fewer than may be queued, and their lines exceed one append.
-    let text = "x".repeat(MOST_UNWRITTEN / 2 / records);
+    let text = "x".repeat(MAX_UNWRITTEN / 2 / records);
     for n in 0..records {
         let data = Map::from_iter([("n".to_owned(), json!(n)), ("text".to_owned(), json!(text))]);
         ledger.event(Now::default(), &caller, Level::Info, "test", "line", data);
@@ -243,18 +244,18 @@ fn however_much_waits_a_sink_that_works_gets_every_line() {
     assert!(sink.bytes().is_empty(), "they wait");
     ledger.flush().unwrap();
     let lines = sink.bytes();
-    assert!(lines.len() > MOST_UNWRITTEN + MOST_UNWRITTEN / 8, "{}", lines.len());
+    assert!(lines.len() > MAX_UNWRITTEN + MAX_UNWRITTEN / 8, "{}", lines.len());
     assert_eq!(verify(&*lines).unwrap().lines, records as u64);
     assert!(!String::from_utf8(lines).unwrap().contains("ledger.dropped"));
 }
 
 /// A thread that adds more than the queue may hold writes itself, which bounds the host's memory.
 #[test]
-fn long_texts_wait_no_longer_than_there_is_room_for_them() {
+fn long_texts_are_written_within_the_memory_limit() {
     let sink = MemorySink::new();
     let (ledger, caller) = ledger(LedgerOptions::default(), sink.clone());
     let _late = ledger.writer();
-    let text = "x".repeat(MOST_UNWRITTEN / 4);
+    let text = "x".repeat(MAX_UNWRITTEN / 4);
     let log = || {
         let data = Map::from_iter([("list".to_owned(), json!([{"text": text}]))]);
         ledger.event(Now::default(), &caller, Level::Info, "test", "line", data);
@@ -266,9 +267,9 @@ fn long_texts_wait_no_longer_than_there_is_room_for_them() {
 }
 
 #[test]
-fn a_small_call_is_kept_until_nothing_is_left_to_say_of_it() {
-    let mut kept = Kept::default();
-    let mut hash = |text: &[u8]| kept.hash(|out| out.extend_from_slice(text));
+fn a_small_call_is_pooled_until_its_lines_are_written() {
+    let mut pool = CallPool::default();
+    let mut hash = |text: &[u8]| pool.hash(|out| out.extend_from_slice(text));
     let is_of = |hash: &ParamsHash, text: &[u8]| assert_eq!(*hash.digest(), <[u8; 32]>::from(Sha256::digest(text)));
     let place = |hash: &ParamsHash| match hash {
         ParamsHash::Later(call) => Some(Arc::as_ptr(call)),

@@ -1,6 +1,6 @@
 //! Verifies a ledger: every line parses, every hash matches, and no line is missing.
 
-use super::resume::Calls;
+use super::resume::OpenCallTracker;
 use super::{ChainHead, OpenCall};
 use pijs_protocol::log::{LOG_SCHEMA, LogEntry};
 use serde_json::Value;
@@ -10,7 +10,7 @@ use std::fmt;
 use std::io::{self, BufRead, Read};
 
 /// Longest line, in bytes, before the file counts as broken.
-const LONGEST: u64 = 4 * super::LONGEST_LINE as u64;
+const MAX_LINE_BYTES: u64 = 4 * super::LONGEST_LINE as u64;
 /// Event at the start of a ledger whose first lines were removed to free space.
 pub(super) const PRUNED: &str = "ledger.pruned";
 /// Event that begins counting records of one kind.
@@ -78,7 +78,7 @@ pub fn verify_parts(readers: impl IntoIterator<Item = io::Result<impl BufRead>>)
 /// Verifies a ledger, and matches the lines of each call (invariant N2): every end has a start and occurs once, and no line has
 /// parameters.
 pub fn audit(readers: impl IntoIterator<Item = io::Result<impl BufRead>>) -> Result<Audit, BrokenLine> {
-    let mut calls = Calls::default();
+    let mut calls = OpenCallTracker::default();
     let (mut began, mut counted) = (0, 0);
     let mut counting = BTreeSet::new();
     let verified = read(readers, &mut |entry| {
@@ -109,7 +109,7 @@ fn counted_kind(entry: &LogEntry) -> Vec<String> {
 /// Reads one line into `line`, with its line feed if there is one; returns 0 at the end.
 pub(super) fn read_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<usize> {
     line.clear();
-    reader.take(LONGEST).read_until(b'\n', line)
+    reader.take(MAX_LINE_BYTES).read_until(b'\n', line)
 }
 
 fn read(
@@ -118,7 +118,7 @@ fn read(
 ) -> Result<Verified, BrokenLine> {
     let mut head: Option<ChainHead> = None;
     // Set when the ledger does not begin with line 0, until the line that explains it.
-    let mut owed: Option<ChainHead> = None;
+    let mut expected_prune: Option<ChainHead> = None;
     let mut verified = Verified { lines: 0, head: ChainHead::default(), torn: false, first: 0 };
     let mut place = (0, 0);
     for (part, reader) in readers.into_iter().enumerate() {
@@ -140,17 +140,17 @@ fn read(
                 break;
             }
             if line.last() != Some(&b'\n') {
-                if line.len() as u64 >= LONGEST {
+                if line.len() as u64 >= MAX_LINE_BYTES {
                     return Err(broken("is longer than a line can be".to_owned()));
                 }
                 verified.torn = true;
                 break;
             }
             line.pop();
-            let (entry, link) = Link::read(&line).map_err(broken)?;
+            let (entry, link) = ChainLink::read(&line).map_err(broken)?;
             let expected = *head.get_or_insert_with(|| {
                 if link.before.next_seq > 0 {
-                    owed = Some(link.before);
+                    expected_prune = Some(link.before);
                     verified.first = link.before.next_seq;
                     link.before
                 } else {
@@ -158,8 +158,8 @@ fn read(
                 }
             });
             link.follows(&expected).map_err(broken)?;
-            if entry.event == PRUNED && owed.is_some_and(|owed| says(&entry, &owed)) {
-                owed = None;
+            if entry.event == PRUNED && expected_prune.is_some_and(|expected_prune| says(&entry, &expected_prune)) {
+                expected_prune = None;
             }
             each(&entry).map_err(broken)?;
             head = Some(link.after);
@@ -168,29 +168,29 @@ fn read(
             place.1 += 1;
         }
     }
-    match owed.filter(|_| pijs_protocol::guard!(LedgerChain)) {
+    match expected_prune.filter(|_| pijs_protocol::guard!(LedgerChain)) {
         None => Ok(verified),
-        Some(owed) => Err(BrokenLine {
+        Some(expected_prune) => Err(BrokenLine {
             part: 0,
             line: 1,
-            problem: format!("is number {} of the chain; the lines before it are missing", owed.next_seq),
+            problem: format!("is number {} of the chain; the lines before it are missing", expected_prune.next_seq),
         }),
     }
 }
 
-fn says(entry: &LogEntry, owed: &ChainHead) -> bool {
+fn says(entry: &LogEntry, expected_prune: &ChainHead) -> bool {
     entry.correlation.extension_id == "host"
-        && entry.data.get("next_seq").and_then(Value::as_u64) == Some(owed.next_seq)
-        && entry.data.get("hash").and_then(Value::as_str) == Some(hex::encode(owed.hash).as_str())
+        && entry.data.get("next_seq").and_then(Value::as_u64) == Some(expected_prune.next_seq)
+        && entry.data.get("hash").and_then(Value::as_str) == Some(hex::encode(expected_prune.hash).as_str())
 }
 
 /// The position of a line in the chain.
-pub(super) struct Link {
+pub(super) struct ChainLink {
     before: ChainHead,
     pub(super) after: ChainHead,
 }
 
-impl Link {
+impl ChainLink {
     /// Parses a line without its line feed. Checks its own hash but not its position.
     pub(super) fn read(line: &[u8]) -> Result<(LogEntry, Self), String> {
         const TAIL: usize = ",\"hash\":\"".len() + 64 + "\"}}}".len();

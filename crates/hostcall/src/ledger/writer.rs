@@ -1,6 +1,6 @@
 //! The ledger's writer thread, which the driver starts.
 
-use super::Inner;
+use super::LedgerInner;
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
@@ -13,13 +13,13 @@ const GATHER: Duration = Duration::from_micros(100);
 
 /// Wakes the writer.
 #[derive(Debug, Default)]
-pub(super) struct Signal {
-    state: Mutex<State>,
+pub(super) struct WriterSignal {
+    state: Mutex<WriterState>,
     condition: Condvar,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum WriterState {
     /// No thread writes.
     #[default]
     Absent,
@@ -31,14 +31,14 @@ enum State {
     Closed,
 }
 
-impl Signal {
+impl WriterSignal {
     /// Wakes the writer; returns `false` when there is none.
     pub(super) fn wake(&self) -> bool {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         match *state {
-            State::Absent | State::Closed => return false,
-            State::Awake => return true,
-            State::Asleep => *state = State::Awake,
+            WriterState::Absent | WriterState::Closed => return false,
+            WriterState::Awake => return true,
+            WriterState::Asleep => *state = WriterState::Awake,
         }
         drop(state);
         self.condition.notify_one();
@@ -46,7 +46,7 @@ impl Signal {
     }
 
     pub(super) fn close(&self) {
-        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = State::Closed;
+        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = WriterState::Closed;
         self.condition.notify_all();
     }
 }
@@ -63,21 +63,21 @@ impl Signal {
 /// ```
 #[derive(Debug)]
 pub struct LedgerWriter {
-    ledger: Weak<Inner>,
-    signal: Arc<Signal>,
+    ledger: Weak<LedgerInner>,
+    signal: Arc<WriterSignal>,
 }
 
-impl std::fmt::Debug for Inner {
+impl std::fmt::Debug for LedgerInner {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Inner").field("scenario_id", &self.scenario_id).finish_non_exhaustive()
     }
 }
 
 impl LedgerWriter {
-    pub(super) fn new(ledger: Weak<Inner>, signal: Arc<Signal>) -> Self {
+    pub(super) fn new(ledger: Weak<LedgerInner>, signal: Arc<WriterSignal>) -> Self {
         let mut state = signal.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if *state == State::Absent {
-            *state = State::Asleep;
+        if *state == WriterState::Absent {
+            *state = WriterState::Asleep;
         }
         drop(state);
         Self { ledger, signal }
@@ -86,11 +86,11 @@ impl LedgerWriter {
     /// Writes until the ledger is dropped. Errors are kept for the next flush. After a panic the turns write the ledger
     /// themselves.
     pub fn run(self) {
-        let _leaves = Leaves(Arc::clone(&self.signal));
+        let _leaves = AbsentOnDrop(Arc::clone(&self.signal));
         let mut state = self.signal.state.lock().unwrap_or_else(PoisonError::into_inner);
-        while *state != State::Closed {
+        while *state != WriterState::Closed {
             match *state {
-                State::Asleep => {
+                WriterState::Asleep => {
                     state = self.signal.condition.wait(state).unwrap_or_else(PoisonError::into_inner);
                 }
                 _ => {
@@ -101,14 +101,14 @@ impl LedgerWriter {
                     // This may be the last handle, whose drop takes the state's lock.
                     drop(inner);
                     state = self.signal.state.lock().unwrap_or_else(PoisonError::into_inner);
-                    if *state == State::Awake {
+                    if *state == WriterState::Awake {
                         let pause = if idle { LINGER } else { GATHER };
                         state =
                             self.signal.condition.wait_timeout(state, pause).unwrap_or_else(PoisonError::into_inner).0;
                         let inner = self.ledger.upgrade();
                         let empty = inner.as_ref().is_none_or(|inner| inner.queue().records.is_empty());
-                        if empty && *state == State::Awake {
-                            *state = State::Asleep;
+                        if empty && *state == WriterState::Awake {
+                            *state = WriterState::Asleep;
                         }
                         drop(state);
                         drop(inner);
@@ -121,13 +121,13 @@ impl LedgerWriter {
 }
 
 /// Marks the writer as absent when it ends for any reason.
-struct Leaves(Arc<Signal>);
+struct AbsentOnDrop(Arc<WriterSignal>);
 
-impl Drop for Leaves {
+impl Drop for AbsentOnDrop {
     fn drop(&mut self) {
         let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if *state != State::Closed {
-            *state = State::Absent;
+        if *state != WriterState::Closed {
+            *state = WriterState::Absent;
         }
     }
 }

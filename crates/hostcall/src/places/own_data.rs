@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn code_and_what_belongs_to_others_is_not() {
+    fn code_and_files_of_others_are_protected() {
         for path in [
             "",
             "index.ts",
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_installed_or_lies_among_the_extensions_has_a_name_of_its_own() {
+    fn only_installed_packages_and_extensions_have_a_name() {
         let names = [OsStr::new("todo"), OsStr::new("config.json")];
         for root in ["/x/node_modules/todo", "/x/node_modules/@me/todo", "/home/me/.pi/agent/extensions/todo"] {
             assert!(is_own_data(&names, Path::new(root), Access::Write), "{root}");

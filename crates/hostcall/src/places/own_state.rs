@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_package_reads_its_own_files_in_a_store_that_lies_elsewhere() {
+    fn a_package_reads_its_own_files_in_a_linked_store() {
         let places = places(OwnState { stores: at(&["/data/npm"]), ..OwnState::default() });
         let (own, other) = (Path::new("/data/npm/node_modules/x"), Path::new("/data/npm/node_modules/y"));
         assert!(places.is_installed(own));
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn code_that_is_loaded_from_paths_is_written_by_whose_own_it_is() {
+    fn loaded_code_is_writable_by_its_own_extension() {
         let loaded = at(&["/home/me/tool", "/home/me/one.ts", "/projects/app", "/projects/app/inner"]);
         let places = places(OwnState::default()).with_loaded(loaded);
         let written = |path: &str, own: &str| places.protection(Path::new(path), Some(Path::new(own)));
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn temporary_files_of_ours_are_closed_wherever_they_are() {
+    fn temporary_files_are_protected_everywhere() {
         let places = places(OwnState::default());
         for path in ["/home/me/.pi/agent/auth.json.12-00c0ffee-3.tmp", "/tmp/pijs.12-00c0ffee-3.tmp/node_modules/x"] {
             assert_eq!(protected(&places, path), Protection::All, "{path}");

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn credentials_are_closed_where_links_lead_too() {
+    fn targets_of_credential_links_are_closed() {
         let own = OwnState { credentials: vec!["/home/me/dotfiles/ssh".into()], ..OwnState::default() };
         let places = Places::new("/p", "/home/me", "/home/me/.pi/agent", "/tmp").with_own_state(own);
         let closed: Vec<PathBuf> = places.credentials().collect();

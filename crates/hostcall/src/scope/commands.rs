@@ -1,9 +1,9 @@
 //! Command patterns of a scope: program, arguments, variables, folder and input.
 
 use super::CompiledScope;
-use crate::derive::{Given, Input};
+use crate::derive::{Input, ProgramContext};
 use crate::places::normal;
-use crate::variables::{Effect, Variable, VariablePattern, split_assignments};
+use crate::variables::{Variable, VariableEffect, VariablePattern, split_assignments};
 use pijs_programs::{self as programs, Kind};
 use pijs_protocol::guard;
 use std::path::{Path, PathBuf};
@@ -15,9 +15,9 @@ pub(super) struct CommandPattern {
     variables: Vec<VariablePattern>,
     program: String,
     leading: Vec<String>,
-    rest: Rest,
+    rest: TrailingArguments,
     /// The required working folder, if any.
-    folder: Folder,
+    folder: CommandFolder,
     /// Code on standard input, for exact commands only.
     input: Input,
 }
@@ -32,12 +32,12 @@ pub struct Command<'a> {
     /// Working folder.
     pub folder: &'a Path,
     /// Environment and input.
-    pub given: &'a Given<'a>,
+    pub given: &'a ProgramContext<'a>,
 }
 
 /// The arguments that may follow those in the pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Rest {
+enum TrailingArguments {
     /// Arguments that run no other program, see [`pijs_programs`].
     Plain,
     /// Any arguments: `git *`.
@@ -49,7 +49,7 @@ enum Rest {
 
 /// The working folders that a pattern allows.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Folder {
+enum CommandFolder {
     Any,
     One(PathBuf),
     /// Any folder, except that a program that obeys files in its folder is limited to the project; `own` is the extension's
@@ -61,14 +61,14 @@ enum Folder {
 }
 
 /// The last word of a pattern without further arguments.
-const NOTHING_MORE: &str = "\"\"";
+const EXACT_MARK: &str = "\"\"";
 
 /// Returns the pattern of exactly this program with exactly these arguments; `None` where no pattern expresses it: words are
 /// separated by blanks, and some are special.
 pub(crate) fn exact_command(variables: &[(String, String)], command: &str, args: &[String]) -> Option<String> {
     let words: Vec<&str> = std::iter::once(command).chain(args.iter().map(String::as_str)).collect();
     let is_other =
-        |word: &&str| word.is_empty() || matches!(*word, "*" | NOTHING_MORE) || word.contains(char::is_whitespace);
+        |word: &&str| word.is_empty() || matches!(*word, "*" | EXACT_MARK) || word.contains(char::is_whitespace);
     // A program of this name would be parsed as a variable, and its first argument as the program.
     if words.iter().any(is_other) || VariablePattern::parse(command).is_some() {
         return None;
@@ -79,20 +79,25 @@ pub(crate) fn exact_command(variables: &[(String, String)], command: &str, args:
     }
     let mut words: Vec<&str> = assignments.iter().map(String::as_str).chain(words).collect();
     if guard!(ExecExact) {
-        words.push(NOTHING_MORE);
+        words.push(EXACT_MARK);
     }
     Some(words.join(" "))
 }
 
 impl CompiledScope {
     /// Creates a scope of exactly this program, arguments and working folder.
-    pub(crate) fn exactly_program(command: &str, args: &[&str], folder: Option<&Path>, given: &Given<'_>) -> Self {
+    pub(crate) fn exactly_program(
+        command: &str,
+        args: &[&str],
+        folder: Option<&Path>,
+        given: &ProgramContext<'_>,
+    ) -> Self {
         let pattern = CommandPattern {
             variables: given.asked().map(VariablePattern::exactly).collect(),
             program: command.to_owned(),
             leading: args.iter().map(|arg| (*arg).to_owned()).collect(),
-            rest: Rest::None,
-            folder: folder.map_or(Folder::Any, |folder| Folder::One(folder.to_owned())),
+            rest: TrailingArguments::None,
+            folder: folder.map_or(CommandFolder::Any, |folder| CommandFolder::One(folder.to_owned())),
             input: given.input.clone(),
         };
         Self { commands: Some(vec![pattern]), ..Self::default() }
@@ -136,8 +141,10 @@ impl CompiledScope {
                 && pattern.leading.iter().zip(args).all(|(leading, arg)| leading == arg)
         };
         let refuses = |pattern: &CommandPattern| match pattern.rest {
-            Rest::None => pattern.covers(program, args) && pattern.is_in(program, folder) && pattern.takes(given),
-            Rest::Plain | Rest::Any => is_named(pattern),
+            TrailingArguments::None => {
+                pattern.covers(program, args) && pattern.is_in(program, folder) && pattern.takes(given)
+            }
+            TrailingArguments::Plain | TrailingArguments::Any => is_named(pattern),
         };
         self.commands.as_ref().is_none_or(|commands| commands.iter().any(refuses))
     }
@@ -157,13 +164,14 @@ impl CompiledScope {
     /// Returns whether it covers every use of a program, including other programs that it runs. Neither a plain use nor an exact
     /// command does, because the configuration of a repository can change its effect.
     pub(crate) fn covers_every_use(&self, command: &str, args: &[&str]) -> bool {
-        let covers = |pattern: &CommandPattern| pattern.rest == Rest::Any && pattern.covers(command, args);
+        let covers = |pattern: &CommandPattern| pattern.rest == TrailingArguments::Any && pattern.covers(command, args);
         self.commands.as_ref().is_none_or(|commands| commands.iter().any(covers))
     }
 
     /// Returns whether it covers a program with these arguments by more than a plain use.
     pub(crate) fn means_command(&self, command: &str, args: &[&str]) -> bool {
-        let means = |pattern: &CommandPattern| pattern.rest != Rest::Plain && pattern.covers(command, args);
+        let means =
+            |pattern: &CommandPattern| pattern.rest != TrailingArguments::Plain && pattern.covers(command, args);
         self.commands.as_ref().is_none_or(|commands| commands.iter().any(means))
     }
 
@@ -176,12 +184,12 @@ impl CompiledScope {
 }
 
 fn is_steering(variable: &Variable<'_>) -> bool {
-    variable.effect == Effect::Steering && guard!(ExecEnv)
+    variable.effect == VariableEffect::Steering && guard!(ExecEnv)
 }
 
 /// Returns whether a grant of plain uses, or of an exact command, has to name a variable.
 fn is_part_of_grant(variable: &Variable<'_>) -> bool {
-    is_steering(variable) || (variable.effect == Effect::Open && guard!(ExecVariables))
+    is_steering(variable) || (variable.effect == VariableEffect::Open && guard!(ExecVariables))
 }
 
 impl CommandPattern {
@@ -192,37 +200,39 @@ impl CommandPattern {
         let program = words.next()?;
         let mut leading: Vec<String> = words.collect();
         let rest = match leading.last().map(String::as_str) {
-            Some("*") => Rest::Any,
-            Some(NOTHING_MORE) => Rest::None,
-            _ => Rest::Plain,
+            Some("*") => TrailingArguments::Any,
+            Some(EXACT_MARK) => TrailingArguments::None,
+            _ => TrailingArguments::Plain,
         };
-        if rest != Rest::Plain {
+        if rest != TrailingArguments::Plain {
             leading.pop();
         }
         let folder = match rest {
-            Rest::None => Folder::One(project.to_owned()),
-            Rest::Plain => Folder::Project { project: project.to_owned(), own: own.map(Path::to_owned) },
-            Rest::Any => Folder::Any,
+            TrailingArguments::None => CommandFolder::One(project.to_owned()),
+            TrailingArguments::Plain => {
+                CommandFolder::Project { project: project.to_owned(), own: own.map(Path::to_owned) }
+            }
+            TrailingArguments::Any => CommandFolder::Any,
         };
         Some(Self { variables, program, leading, rest, folder, input: Input::Data })
     }
 
     /// Returns whether environment and input of the program match the pattern.
-    fn takes(&self, given: &Given<'_>) -> bool {
+    fn takes(&self, given: &ProgramContext<'_>) -> bool {
         let has_all = self.variables.iter().all(|pattern| pattern.is_met(&given.variables));
         let is_asked = has_all || !guard!(ExecVariables);
         // The bare name of an interpreter covers any input.
         let is_meant = match self.rest {
-            Rest::Any => true,
-            Rest::None => false,
-            Rest::Plain => self.leading.is_empty() && programs::kind_of(&self.program) != Kind::Options,
+            TrailingArguments::Any => true,
+            TrailingArguments::None => false,
+            TrailingArguments::Plain => self.leading.is_empty() && programs::kind_of(&self.program) != Kind::Options,
         };
         let is_same = is_meant || self.input == given.input || !guard!(ExecInput);
         is_asked && is_same && given.asked().all(|variable| self.permits(variable))
     }
 
     fn permits(&self, variable: &Variable<'_>) -> bool {
-        let is_any = self.rest == Rest::Any && !is_steering(variable);
+        let is_any = self.rest == TrailingArguments::Any && !is_steering(variable);
         is_any || self.variables.iter().any(|pattern| pattern.permits(variable)) || !is_part_of_grant(variable)
     }
 
@@ -230,9 +240,9 @@ impl CommandPattern {
     /// extension's own files. A grant of an interpreter's bare name has no such limit.
     fn is_in(&self, program: &str, folder: &Path) -> bool {
         match &self.folder {
-            Folder::Any => true,
-            Folder::One(one) => one == folder || !guard!(ExecFolder),
-            Folder::Project { project, own } => {
+            CommandFolder::Any => true,
+            CommandFolder::One(one) => one == folder || !guard!(ExecFolder),
+            CommandFolder::Project { project, own } => {
                 let is_meant = self.leading.is_empty() && programs::kind_of(program) == Kind::Interpreter;
                 let is_own = own.as_deref().is_some_and(|own| folder.starts_with(own));
                 // Installed files there belong to packages, too.
@@ -253,10 +263,10 @@ impl CommandPattern {
             && self.leading.iter().zip(args).all(|(want, have)| want == have);
         begins
             && match self.rest {
-                Rest::None => args.len() == named,
-                Rest::Any => true,
+                TrailingArguments::None => args.len() == named,
+                TrailingArguments::Any => true,
                 // A grant of an interpreter covers running code.
-                Rest::Plain => {
+                TrailingArguments::Plain => {
                     let runs_others =
                         programs::kind_of(command) == Kind::Options && !programs::is_plain(command, args, named);
                     let is_elsewhere = named > 0 && programs::names_folder(command, &args[named..]);

@@ -13,14 +13,14 @@ pub(super) struct HostPattern {
     name: String,
     sub_domains: bool,
     any: bool,
-    port: Port,
+    port: PortPattern,
     /// Whether it has the prefix `tcp://`: raw connections only.
     raw: bool,
 }
 
 /// The ports of a pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Port {
+enum PortPattern {
     /// The default port of the scheme.
     Usual,
     One(u16),
@@ -28,7 +28,7 @@ enum Port {
     All,
 }
 
-impl Port {
+impl PortPattern {
     /// Returns whether the pattern has an explicit port that matches.
     fn names(self, port: u16) -> bool {
         self == Self::All || self == Self::One(port)
@@ -79,7 +79,7 @@ impl HostPattern {
     fn covers(&self, scheme: &str, host: &str, port: u16) -> bool {
         let usual = if scheme == "https" { 443 } else { 80 };
         let port_fits = match self.port {
-            Port::Usual => self.any || port == usual,
+            PortPattern::Usual => self.any || port == usual,
             written => written.names(port),
         };
         let name_fits = self.any
@@ -128,7 +128,7 @@ pub(super) fn compile_host(pattern: &str) -> Result<HostPattern, ScopeError> {
         None => (false, pattern),
     };
     if server == "*" {
-        return Ok(HostPattern { name: String::new(), sub_domains: false, any: true, port: Port::Usual, raw });
+        return Ok(HostPattern { name: String::new(), sub_domains: false, any: true, port: PortPattern::Usual, raw });
     }
     let (sub_domains, rest) = match server.strip_prefix("*.") {
         Some(rest) => (true, rest),
@@ -147,10 +147,10 @@ pub(super) fn compile_host(pattern: &str) -> Result<HostPattern, ScopeError> {
     // A scheme without a default port keeps every explicit port.
     let port = match parse("any").and_then(|url| url.port()) {
         Some(_) if all_ports => return Err(fail("two ports")),
-        Some(port) => Port::One(port),
-        None if all_ports => Port::All,
+        Some(port) => PortPattern::One(port),
+        None if all_ports => PortPattern::All,
         None if raw => return Err(fail("a raw connection has no default port: add one, or `:*` for all")),
-        None => Port::Usual,
+        None => PortPattern::Usual,
     };
     let host = parse("http").and_then(|url| url.host_str().map(str::to_owned));
     match host {

@@ -6,9 +6,9 @@ use globset::{GlobBuilder, GlobMatcher};
 use std::path::{Path, PathBuf};
 
 /// Longest pattern in bytes, which bounds the cost of compiling one.
-pub(super) const LONGEST_PATTERN: usize = 1024;
+pub(super) const MAX_PATTERN_BYTES: usize = 1024;
 /// Maximum of alternatives (`{a,b}`) in a pattern.
-pub(super) const MOST_BRACES: usize = 8;
+pub(super) const MAX_ALTERNATIVES: usize = 8;
 
 /// A path pattern.
 #[derive(Debug, Clone)]
@@ -93,13 +93,13 @@ pub(super) fn compile_path(
     package_root: Option<&Path>,
 ) -> Result<Vec<PathPattern>, ScopeError> {
     let fail = |problem: &str| ScopeError { pattern: pattern.to_owned(), problem: problem.to_owned() };
-    if pattern.len() > LONGEST_PATTERN {
+    if pattern.len() > MAX_PATTERN_BYTES {
         return Err(fail("too long"));
     }
     if pattern.contains('\0') {
         return Err(fail("contains a null byte"));
     }
-    if pattern.matches('{').count() > MOST_BRACES {
+    if pattern.matches('{').count() > MAX_ALTERNATIVES {
         return Err(fail("too many alternatives"));
     }
     let mut compiled = Vec::new();

@@ -1,8 +1,8 @@
 //! Tests compiled scopes: patterns, and the subjects that each covers.
 
-use super::paths::{LONGEST_PATTERN, MOST_BRACES};
+use super::paths::{MAX_ALTERNATIVES, MAX_PATTERN_BYTES};
 use super::*;
-use crate::derive::{Given, Input};
+use crate::derive::{Input, ProgramContext};
 use crate::places::normal;
 use crate::variables::Variable;
 
@@ -28,7 +28,7 @@ fn an_empty_list_allows_nothing_and_a_missing_one_does_not_restrict() {
 }
 
 #[test]
-fn raw_connections_are_said_and_mean_nothing_else() {
+fn raw_connections_are_explicit() {
     let scope = hosts(&["tcp://db.example:5432", "tcp://127.0.0.1:*", "api.example"]);
     assert!(scope.raw_host("db.example", 5432) && scope.host("tcp", "db.example", 5432));
     assert!(!scope.host("http", "db.example", 5432) && !scope.raw_host("db.example", 5433));
@@ -86,10 +86,11 @@ fn pattern_bombs_are_refused() {
         let scope = Scope { paths: Some(vec![pattern]), ..Scope::default() };
         CompiledScope::compile(Some(&scope), &places(), None).is_ok()
     };
-    for bad in ["{a,b}".repeat(MOST_BRACES + 1), "x".repeat(LONGEST_PATTERN + 1), "a/../*".into(), "a\0b".into()] {
+    for bad in ["{a,b}".repeat(MAX_ALTERNATIVES + 1), "x".repeat(MAX_PATTERN_BYTES + 1), "a/../*".into(), "a\0b".into()]
+    {
         assert!(!compiles(bad.clone()), "{bad:?}");
     }
-    assert!(compiles("{a,b}".repeat(MOST_BRACES)) && compiles("x".repeat(LONGEST_PATTERN)));
+    assert!(compiles("{a,b}".repeat(MAX_ALTERNATIVES)) && compiles("x".repeat(MAX_PATTERN_BYTES)));
 }
 
 #[test]
@@ -179,7 +180,7 @@ fn this_machine_and_its_networks_are_near() {
 }
 
 #[test]
-fn variables_are_named_whole() {
+fn variable_names_are_exact() {
     let scope = Scope { env: Some(vec!["TOKEN".to_owned()]), ..Scope::default() };
     let scope = CompiledScope::compile(Some(&scope), &places(), None).expect("it compiles");
     assert!(scope.env("TOKEN") && CompiledScope::default().env("TOKEN"));
@@ -229,7 +230,7 @@ fn a_command_pattern_is_a_program_and_its_leading_arguments() {
 }
 
 #[test]
-fn what_is_remembered_of_a_command_is_that_command_and_no_more() {
+fn a_stored_command_is_exact() {
     let args = |args: &[&str]| args.iter().map(|arg| (*arg).to_owned()).collect::<Vec<_>>();
     for (command, given, more) in
         [("nice", vec![], vec!["sh"]), ("make", vec!["check"], vec!["check", "SHELL=/x"]), ("ls", vec![], vec!["-l"])]
@@ -273,7 +274,7 @@ fn a_bare_name_covers_plain_uses_and_a_star_covers_all() {
     }
     assert!(commands(&["git *"]).means_command("git", &run) && !commands(&["git"]).means_command("git", &["status"]));
     let (here, there) = (Path::new("/projects/app"), Path::new("/projects/app/sub"));
-    let exactly = CompiledScope::exactly_program("git", &run, Some(there), &Given::default());
+    let exactly = CompiledScope::exactly_program("git", &run, Some(there), &ProgramContext::default());
     assert!(runs(&exactly, "git", &run, there) && !runs(&exactly, "git", &run, here));
     assert!(!runs(&exactly, "git", &run[..2], there) && !runs(&exactly, "git", &[], there));
     assert!(commands(&["git *"]).covers_every_use("git", &run) && !exactly.covers_every_use("git", &run));
@@ -283,7 +284,7 @@ fn a_bare_name_covers_plain_uses_and_a_star_covers_all() {
 }
 
 fn runs(scope: &CompiledScope, program: &str, args: &[&str], folder: &Path) -> bool {
-    scope.command(&Command { program, args, folder, given: &Given::default() })
+    scope.command(&Command { program, args, folder, given: &ProgramContext::default() })
 }
 
 #[test]
@@ -329,7 +330,7 @@ fn input_that_runs_is_no_plain_use() {
     let covers = |pattern: &str, program: &str, args: &[&str]| {
         let scope = Scope { commands: Some(vec![pattern.to_owned()]), ..Scope::default() };
         let scope = CompiledScope::compile(Some(&scope), &places(), None).expect("it compiles");
-        let given = Given { input: Input::program(b"x"), ..Given::default() };
+        let given = ProgramContext { input: Input::program(b"x"), ..ProgramContext::default() };
         scope.command(&Command { program, args, folder: &places().project, given: &given })
     };
     assert!(!covers("python3", "python3", &["-W", "ignore"]) && !covers("sh run.sh", "sh", &["run.sh"]));
@@ -340,12 +341,12 @@ fn input_that_runs_is_no_plain_use() {
 }
 
 #[test]
-fn a_variable_is_covered_where_a_pattern_names_it() {
+fn a_pattern_covers_the_variables_it_names() {
     let covers = |pattern: &str, variables: &[(&str, &str)]| {
         let scope = Scope { commands: Some(vec![pattern.to_owned()]), ..Scope::default() };
         let scope = CompiledScope::compile(Some(&scope), &places(), None).expect("it compiles");
         let variables = variables.iter().map(|(name, value)| Variable::new("make", name, value)).collect();
-        let given = Given { variables, ..Given::default() };
+        let given = ProgramContext { variables, ..ProgramContext::default() };
         scope.command(&Command { program: "make", args: &["clean"], folder: &places().project, given: &given })
     };
     let rm = [("RM", "echo")];
@@ -372,12 +373,14 @@ fn a_variable_is_covered_where_a_pattern_names_it() {
 
 #[test]
 fn an_answer_holds_for_the_same_variables_and_input() {
-    let given = |variables: Vec<Variable<'static>>, input| Given { variables, input, ..Given::default() };
+    let given =
+        |variables: Vec<Variable<'static>>, input| ProgramContext { variables, input, ..ProgramContext::default() };
     let token = Variable::new("sh", "MY_TOKEN", "abc def");
     let asked = given(vec![token], Input::program(b"id"));
     let exactly = CompiledScope::exactly_program("sh", &[], None, &asked);
-    let covers =
-        |given: &Given<'_>| exactly.command(&Command { program: "sh", args: &[], folder: Path::new("/x"), given });
+    let covers = |given: &ProgramContext<'_>| {
+        exactly.command(&Command { program: "sh", args: &[], folder: Path::new("/x"), given })
+    };
     assert!(covers(&asked));
     assert!(!covers(&given(vec![token], Input::program(b"id;"))) && !covers(&given(vec![token], Input::Later)));
     assert!(!covers(&given(vec![], Input::program(b"id"))), "without the variable");

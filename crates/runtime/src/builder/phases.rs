@@ -39,7 +39,7 @@ use pijs_connectors::system::OsFileSystem;
 use pijs_durable::Disk;
 use pijs_environment::Ambient;
 use pijs_host::{Host, Quotes, ReadableState};
-use pijs_hostcall::grant_store::Book;
+use pijs_hostcall::grant_store::GrantStore;
 use pijs_hostcall::{Dispatcher, Ledger, LedgerOptions};
 use pijs_llm::provider::Provider;
 use pijs_packages::Discovery;
@@ -110,7 +110,7 @@ pub(super) struct Kept {
     /// The answers that the user gave; new ones go there.
     pub(super) answers: Arc<Answers>,
     /// The answers as they are now.
-    pub(super) book: Book,
+    pub(super) book: GrantStore,
 }
 
 /// Makes the session reachable, opens the ledger, and reads what the user decided.
@@ -145,7 +145,7 @@ pub(super) fn keep(
         None => models::known(environment, &settings.provider, ambient, ledger.redactor())?,
     });
     let grant_file = GrantFile::new(environment, Arc::clone(&ambient.timer));
-    let book = if replaced.remembers_nothing { Book::default() } else { grant_file.read()? };
+    let book = if replaced.remembers_nothing { GrantStore::default() } else { grant_file.read()? };
     let answers = Arc::new(Answers::new(grant_file, MadeFolder::new(environment)));
     Ok(Kept { state, control, left_model, decided, ledger, answers, book })
 }
