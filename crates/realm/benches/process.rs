@@ -1,6 +1,6 @@
-//! What a sealed process costs: until it is ready, per delta and per hostcall, and in memory while it waits.
+//! Benchmarks a sealed process: time until it is ready, per delta and per hostcall, and memory of an idle one.
 //!
-//! `cargo bench -p pijs-realm` prints percentiles, the same through a thread realm beside them.
+//! `cargo bench -p pijs-realm` prints percentiles, with those of a thread realm for comparison.
 
 #![expect(clippy::print_stdout, reason = "a benchmark's output")]
 
@@ -19,18 +19,18 @@ use support::{NoHost, deliver, delta, host_modules, options};
 /// Deltas per sample series.
 const DELTAS: u64 = 100_000;
 
-/// Hostcalls.
+/// Hostcalls per sample series.
 const ASKS: u64 = 20_000;
 
-/// Pauses that are long enough for a worker to rest, and shorter ones beside them.
+/// Pauses after which a worker is idle, and shorter ones for comparison.
 const PAUSES: u64 = 50;
 const REST: Duration = Duration::from_millis(150);
 const NO_REST: Duration = Duration::from_millis(50);
 
-/// Workers that hear the same reply.
+/// Workers that receive the same reply.
 const SEVERAL: usize = 8;
 
-/// Workers started.
+/// Workers that are started.
 const WORKERS: usize = 100;
 
 fn main() {
@@ -67,7 +67,7 @@ fn main() {
     report("turn with a synchronous hostcall, thread", &mut asks(&mut thread), [50, 99]);
 }
 
-/// The same for workers that begin as copies.
+/// Benchmarks workers that are forked from a zygote.
 fn copies(modules: &[Arc<Verified>; 1]) {
     let begin = Instant::now();
     let spare = Spare::start(ProcessOptions::default()).expect("a process");
@@ -93,7 +93,7 @@ fn copies(modules: &[Arc<Verified>; 1]) {
     report("turn of a copy that rested", &mut turns(&mut idle[0], REST), [50, 95]);
 }
 
-/// Turns, and a pause before each.
+/// Measures turns with a pause before each.
 fn turns(realm: &mut dyn Realm, pause: Duration) -> Vec<Duration> {
     let sample = |seq| {
         std::thread::sleep(pause);
@@ -102,7 +102,7 @@ fn turns(realm: &mut dyn Realm, pause: Duration) -> Vec<Duration> {
     (1..=PAUSES).map(sample).collect()
 }
 
-/// How long one turn takes.
+/// Measures one turn.
 fn turn(realm: &mut dyn Realm, seq: u64, channel: &str) -> Duration {
     let begin = Instant::now();
     let mut progress = realm.start(deliver(seq, channel, json!(null)), &mut Mirror);
@@ -113,7 +113,7 @@ fn turn(realm: &mut dyn Realm, seq: u64, channel: &str) -> Duration {
     begin.elapsed()
 }
 
-/// Answers at once, with what it was given.
+/// Answers each call at once with its own parameters.
 struct Mirror;
 
 impl SyncHost for Mirror {
@@ -123,12 +123,12 @@ impl SyncHost for Mirror {
     }
 }
 
-/// A delivery, a synchronous hostcall in it, and its end.
+/// Measures a delivery with a synchronous hostcall.
 fn asks(realm: &mut dyn Realm) -> Vec<Duration> {
     (1..=ASKS).map(|seq| turn(realm, seq, "ask")).collect()
 }
 
-/// Deltas that all of them hear, one after the other.
+/// Measures deltas that several realms receive in sequence.
 fn in_turn(realms: &mut [ProcessRealm]) -> Vec<Duration> {
     let delta = delta("eight by");
     let sample = |seq| {
@@ -141,7 +141,7 @@ fn in_turn(realms: &mut [ProcessRealm]) -> Vec<Duration> {
     (1..=ASKS).map(sample).collect()
 }
 
-/// Deltas, and a pause before each.
+/// Measures deltas with a pause before each.
 fn deltas(realm: &mut dyn Realm, pause: Duration) -> Vec<Duration> {
     let delta = delta("eight by");
     let sample = |seq| {
@@ -160,7 +160,7 @@ fn report(what: &str, samples: &mut [Duration], percentiles: [usize; 2]) {
     println!("{what}: {}", percentiles.map(|percent| format!("p{percent} {:?}", at(percent))).join(", "));
 }
 
-/// Proportional set size of a process.
+/// Returns the proportional set size of a process in KiB.
 fn proportional_kb(id: u32) -> u64 {
     let rollup = std::fs::read_to_string(format!("/proc/{id}/smaps_rollup")).expect("the worker lives");
     let line = rollup.lines().find_map(|line| line.strip_prefix("Pss:")).expect("the kernel tells");

@@ -1,7 +1,7 @@
-//! How late a worker dies that nothing but a kill stops: the fourteen built-ins, each many times.
+//! Measures how late a worker is killed in a built-in that cannot be interrupted: the fourteen built-ins, each many times.
 //!
-//! `cargo bench -p pijs-realm --bench watchdog` prints percentiles of the time past the deadline, and fails past 50 ms at
-//! p99 (G3). It takes 1,000 runs, two minutes; with `PIJS_LONG` 10,000.
+//! `cargo bench -p pijs-realm --bench watchdog` prints percentiles of the time past the deadline, and fails past 50 ms at p99
+//! (G3). It makes 1,000 runs, which take two minutes; with `PIJS_LONG` 10,000.
 
 #![expect(clippy::print_stdout, reason = "a benchmark's output")]
 
@@ -17,13 +17,13 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use support::{NoHost, deliver, host_modules, options};
 
-/// The built-ins, by the names of the fixture.
+/// Number of built-ins in the fixture.
 const BUILTINS: usize = 14;
 
-/// Patience of each turn.
+/// Deadline of each turn.
 const DEADLINE: Duration = Duration::from_millis(100);
 
-/// From the deadline to the kill.
+/// Maximum time from the deadline to the kill.
 const CEILING: Duration = Duration::from_millis(50);
 
 fn main() -> ExitCode {
@@ -45,7 +45,7 @@ fn main() -> ExitCode {
         }
         match progress {
             Progress::Ended(Termination::Timeout { .. }) => late.push(begin.elapsed().saturating_sub(DEADLINE)),
-            // Out of memory before its time was up.
+            // It ran out of memory before its deadline.
             Progress::Ended(_) => otherwise += 1,
             other => panic!("built-in {} came back: {other:?}", run % BUILTINS),
         }

@@ -1,21 +1,21 @@
-//! What a realm in another process needs its host to watch.
+//! The events that a host watches on behalf of a realm in another process.
 
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
-/// What a turn that runs in another process waits for: when any of it happens, [`Realm::resume`] has something to do.
+/// The event that a turn in another process waits for: when any of these happens, call [`Realm::resume`].
 ///
 /// [`Realm::resume`]: crate::Realm::resume
 #[derive(Debug)]
 pub enum Attention {
-    /// It asks and is answered without a pause: look again as soon as others had their turn.
+    /// The worker makes calls in quick succession: resume after other realms had their turn.
     AtOnce,
-    /// It takes its time.
+    /// The turn takes longer.
     When {
-        /// The worker wrote, took what was written to it, or died: readable or writable. `None` when there was no
-        /// file descriptor left for it; look every few milliseconds then.
+        /// Readable or writable when the worker sent data, accepted data, or died. `None` without a free file descriptor; poll
+        /// every few milliseconds then.
         socket: Option<OwnedFd>,
-        /// Time is up. `None` while the host owes the realm an answer.
+        /// Deadline of the turn. `None` while the host owes the realm an answer.
         by: Option<Instant>,
     },
 }

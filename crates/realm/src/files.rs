@@ -1,8 +1,6 @@
-//! The files that a worker is given: one message with descriptors, before the first frame.
+//! Passes file descriptors to a worker: one message before the first frame.
 //!
-//! ```text
-//! files = count: u8, with so many descriptors beside it
-//! ```
+//! ```text files = count: u8, with as many descriptors in the control message ```
 
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
@@ -12,10 +10,10 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Most files of a worker.
+/// Maximum number of files of a worker.
 pub(crate) const MOST: usize = 16;
 
-/// Sends files; there are [`MOST`] of them at the most.
+/// Sends at most [`MOST`] files.
 pub(crate) fn send(socket: impl AsFd, files: &[BorrowedFd<'_>]) -> io::Result<()> {
     let count = [u8::try_from(files.len()).map_err(io::Error::other)?];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
@@ -27,7 +25,7 @@ pub(crate) fn send(socket: impl AsFd, files: &[BorrowedFd<'_>]) -> io::Result<()
     Ok(())
 }
 
-/// Takes what [`send`] sent.
+/// Receives the files of [`send`].
 pub(crate) fn receive(socket: impl AsFd) -> io::Result<Vec<OwnedFd>> {
     let mut count = [0];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];

@@ -1,4 +1,4 @@
-//! Frames: how deliveries and yields travel between a host and a worker process.
+//! The frames that carry deliveries and yields between a host and a worker process.
 //!
 //! ```text
 //! frame   = length: u32, kind: u8, body                         all numbers little-endian
@@ -12,17 +12,16 @@
 //! usage   = jobs: u32, fuel: u64, clock reads: u32, random draws: u32, heap bytes: u64
 //! ```
 //!
-//! A carrier is a [`HostCall`] or [`HostResult`] inside the message: its raw bytes are no JSON. A difference of the readable
-//! state is a head without values, and behind it two more lists of attachments: the JSON of each member, and of each entry.
-//! One that is long comes in several frames, before the one that it belongs to. Deltas
-//! and yields that say nothing have shapes of their own, because one of each crosses for every token
-//! of a model. Deltas that had arrived together cross together: see [`ToWorker::Deltas`].
+//! A carrier is a [`HostCall`] or [`HostResult`] inside the message: its raw bytes are no JSON. A state delta is a head without
+//! values, followed by two more lists of attachments: the JSON of each member, and of each entry. A long one is split over several
+//! frames before the frame of its message. Deltas and empty yields have encodings of their own, because one of each crosses for
+//! every token of a model. Deltas that arrived together cross together: see [`ToWorker::Deltas`].
 //!
-//! In a head of kind "F" what lies deep is folded into text (see [`fold`]): it goes to workers only, for values that
-//! are deeper than a reader of JSON follows.
+//! In a head of kind "F" deeply nested values are folded into text (see [`fold`]): only hosts send it, for values that are deeper
+//! than the JSON reader accepts.
 //!
-//! What always holds: decoding never panics, never reads past its input, and allocates no more than
-//! the input is long, give or take a constant; trailing bytes are an error.
+//! Invariants: decoding never panics, never reads past its input, and allocates at most the length of the input plus a constant;
+//! trailing bytes are an error.
 
 mod fold;
 pub(crate) mod state;
@@ -35,22 +34,22 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Longest frame either side sends or takes, its length prefix not counted.
+/// Maximum length of a frame without its prefix, in both directions.
 pub const MAX_FRAME: usize = 128 << 20;
 
-/// Version of this format; a worker says it first.
+/// Version of this format; a worker sends it first.
 pub const WIRE_VERSION: u32 = 6;
 
-/// Bytes of the length prefix.
+/// Length of the prefix in bytes.
 pub(crate) const PREFIX: usize = 4;
 
-/// Deepest nesting of a head that is sent at all.
+/// Maximum nesting of a head that is sent.
 const MAX_DEPTH: usize = 512;
 
-/// Bytes of a difference of the state past which it goes on in another frame, so that with any message it fits.
+/// Bytes of a state delta after which it continues in another frame, so that a frame has room for any message.
 const STATE_BYTES: usize = 16 << 20;
 
-/// Most values in a head. However short its text is, each costs its reader about a hundred bytes.
+/// Maximum number of values in a head. Each costs its reader about a hundred bytes, even if its text is short.
 const MAX_VALUES: usize = 2 << 20;
 
 const MESSAGE: u8 = b'J';
@@ -60,56 +59,56 @@ const DELTAS: u8 = b'B';
 const CONTINUE: u8 = b'C';
 const PASSED: u8 = b'P';
 
-/// Fewest bytes of a piece: a count that lies does not make a reader allocate for it.
+/// Minimum length of a piece in bytes, which bounds the allocation for a wrong count.
 const PIECE: usize = 21;
 
-/// What a host tells a worker.
+/// A message from host to worker.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ToWorker {
-    /// Make the realm. The first frame; exactly one.
+    /// Creates the realm. The first frame; exactly one.
     Open(Box<Open>),
-    /// Evaluate the runtime and stay unsealed, to be copied. Instead of [`ToWorker::Open`], which each copy gets.
+    /// Evaluates the runtime without sealing the process, to be forked. Replaces [`ToWorker::Open`], which each copy gets.
     Raise(Box<Open>),
-    /// The first part of a change of the state, which the next delivery or reply brings to its end.
+    /// A part of a state delta; the next delivery or reply completes it.
     State(Box<StateDelta>),
-    /// Run a macrotask.
+    /// Runs a macrotask.
     Deliver(Box<Delivery>),
-    /// The answer to the [`FromWorker::Call`] that waits.
+    /// Answers the pending [`FromWorker::Call`].
     Reply(Box<SyncReply>),
-    /// Run a delta.
+    /// Runs a delta.
     Delta {
-        /// Its place in the realm's order.
+        /// Sequence number in the realm's order.
         seq: Seq,
         /// Time at the start of the turn.
         now: Now,
         /// The delta.
         delta: StreamDelta,
     },
-    /// Run deltas, each as a turn of its own, until the realm has something to say at one of them. The rest is not run.
+    /// Runs deltas, each as a turn of its own, until one has an effect. The others are not run.
     Deltas {
-        /// The place of the first one in the realm's order; the others follow it.
+        /// Sequence number of the first one; the others follow it.
         seq: Seq,
         /// Time at the start of the first turn.
         now: Now,
-        /// No turn begins later than this after the first one, in microseconds.
+        /// Latest start of a turn after the start of the first one, in microseconds.
         slice_us: u64,
         /// The deltas, at least one.
         deltas: Vec<StreamDelta>,
     },
 }
 
-/// What a realm is made of.
+/// Options and code of a realm.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Open {
     /// Limits and facts.
     pub options: RealmOptions,
-    /// Time for the evaluation of the runtime.
+    /// Time of the evaluation of the runtime.
     pub now: Now,
     /// Artifacts in order: host modules first.
     pub artifacts: Vec<Code>,
 }
 
-/// The part of an artifact that runs.
+/// The executable part of an artifact.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Code {
     /// Package name.
@@ -118,24 +117,24 @@ pub struct Code {
     pub version: String,
     /// Names of the modules.
     pub specifiers: Vec<String>,
-    /// Where their bytecode lies, if in memory that workers share.
+    /// Location of their bytecode in shared memory, if it is there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shelved: Option<Shelved>,
-    /// Their bytecode, in the same order, if it does not.
+    /// Their bytecode, in the same order, if it is not in shared memory.
     #[serde(skip)]
     pub bytecode: Vec<Vec<u8>>,
 }
 
-/// Bytecode in a file that came before the first frame.
+/// Bytecode in a file that was passed before the first frame.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shelved {
-    /// Which of the files.
+    /// Index of the file.
     pub file: usize,
-    /// How long the code of each module is, one after the other.
+    /// Lengths of the modules' bytecode, which is stored contiguously.
     pub lengths: Vec<usize>,
 }
 
-/// What a worker tells its host.
+/// A message from worker to host.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FromWorker {
     /// The process entered its worker loop. The first frame.
@@ -145,20 +144,20 @@ pub enum FromWorker {
     },
     /// The realm exists and the process is sealed; the runtime is evaluated next.
     Ready(Sealed),
-    /// The realm could not be made.
+    /// The realm could not be created.
     Failed {
-        /// Why.
+        /// The reason.
         message: String,
     },
-    /// A synchronous hostcall; the turn goes on with its reply.
+    /// A synchronous hostcall; the turn continues with its reply.
     Call(HostCall),
     /// The end of a turn.
     Yielded(Yield),
     /// The end of the realm; the process exits.
     Ended(Termination),
-    /// The first of [`ToWorker::Deltas`] passed, and the realm had nothing to say at any of them.
+    /// The first of [`ToWorker::Deltas`] passed without an effect.
     Passed(Passed),
-    /// There is a copy of this process now. The answer to the socket that was sent for it.
+    /// This process was forked. Answers the socket that was sent for the copy.
     Forked {
         /// Its process id.
         process: i32,
@@ -168,15 +167,15 @@ pub enum FromWorker {
 /// Counts deltas whose turns ended with *continue* and without a message or a hostcall.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Passed {
-    /// Consumption of their turns.
+    /// Resource usage of their turns.
     pub usage: Usage,
     /// Number of them, at least one.
     pub count: usize,
-    /// The frames of the next delta's turn follow. Otherwise its turn has not begun.
+    /// Whether the frames of the next delta's turn follow. Otherwise its turn has not begun.
     pub goes_on: bool,
 }
 
-/// Why bytes are no frame.
+/// An error in the encoding of a frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FrameError {
     /// Longer than [`MAX_FRAME`].
@@ -184,24 +183,24 @@ pub enum FrameError {
         /// Its length.
         bytes: usize,
     },
-    /// It ends inside something.
+    /// The frame ends inside a field.
     Truncated,
-    /// Something follows its end.
+    /// Bytes follow the end of the frame.
     Trailing {
-        /// How many bytes.
+        /// Number of bytes.
         bytes: usize,
     },
-    /// A kind that this direction does not have.
+    /// An unknown kind for this direction.
     Kind(u8),
-    /// A stream source that does not exist.
+    /// An unknown stream source.
     Source(u8),
     /// Text that is not UTF-8.
     Text,
     /// A head that is nested too deeply.
     TooDeep,
-    /// A head of too many values.
+    /// A head with too many values.
     TooMany,
-    /// The JSON head is malformed or does not fit the types.
+    /// The JSON head is malformed or does not match the types.
     Head(String),
 }
 
@@ -248,11 +247,11 @@ enum HeadFromWorker {
     Forked { process: i32 },
 }
 
-/// A head whose carriers can be found, in the same order on both sides.
+/// A head with carriers, in the same order on both sides.
 trait Head: Serialize + DeserializeOwned {
     fn carriers(&mut self) -> Vec<&mut Attachments>;
 
-    /// What is text already, and stands behind the head as it is: nobody parses it on the way.
+    /// Returns the state delta, whose JSON texts follow the head unparsed.
     fn state(&mut self) -> Option<&mut StateDelta> {
         None
     }
@@ -302,8 +301,7 @@ fn carrier(message: &mut Message) -> Option<&mut Attachments> {
 }
 
 impl ToWorker {
-    /// Appends the frame, prefix included, to `out`, and before it those of a long change of the state. On an error
-    /// `out` is as it was.
+    /// Appends the frame with its prefix to `out`, after the frames of a long state delta. On an error `out` is unchanged.
     pub fn encode(self, out: &mut Vec<u8>) -> Result<(), FrameError> {
         let mut head = match self {
             Self::Open(open) => HeadToWorker::Open(open),
@@ -320,7 +318,7 @@ impl ToWorker {
         frames.try_for_each(|mut head| encode_message(&mut head, out)).inspect_err(|_| out.truncate(before))
     }
 
-    /// Reads a frame without its prefix.
+    /// Decodes a frame without its prefix.
     pub fn decode(frame: &[u8]) -> Result<Self, FrameError> {
         let mut cursor = Cursor(frame);
         match cursor.u8()? {
@@ -339,7 +337,7 @@ impl ToWorker {
 }
 
 impl FromWorker {
-    /// Appends the frame, prefix included, to `out`. On an error `out` is as it was.
+    /// Appends the frame with its prefix to `out`. On an error `out` is unchanged.
     pub fn encode(self, out: &mut Vec<u8>) -> Result<(), FrameError> {
         let mut head = match self {
             Self::Yielded(Yield { messages, stream: StreamAnswer::Continue, usage }) if messages.is_empty() => {
@@ -357,7 +355,7 @@ impl FromWorker {
         encode_message(&mut head, out)
     }
 
-    /// Reads a frame without its prefix.
+    /// Decodes a frame without its prefix.
     pub fn decode(frame: &[u8]) -> Result<Self, FrameError> {
         let mut cursor = Cursor(frame);
         match cursor.u8()? {
@@ -377,11 +375,11 @@ impl FromWorker {
     }
 }
 
-/// How long the frame at the start of `bytes` is, prefix not counted; `None` while the prefix is incomplete.
+/// Reads the length of the frame at the start of `bytes`, without the prefix; `None` while the prefix is incomplete.
 ///
 /// # Errors
 ///
-/// [`FrameError::TooLarge`], as soon as the prefix says so.
+/// Returns [`FrameError::TooLarge`] for a length beyond the limit.
 pub fn frame_length(bytes: &[u8]) -> Result<Option<usize>, FrameError> {
     let Some(prefix) = bytes.first_chunk::<PREFIX>() else { return Ok(None) };
     let length = u32::from_le_bytes(*prefix) as usize;
@@ -391,7 +389,7 @@ pub fn frame_length(bytes: &[u8]) -> Result<Option<usize>, FrameError> {
     Ok(Some(length))
 }
 
-/// The frame of a delta that stays with the caller.
+/// Encodes a delta without taking it.
 pub(crate) fn encode_delta(seq: Seq, now: Now, delta: &StreamDelta, out: &mut Vec<u8>) -> Result<(), FrameError> {
     framed(out, DELTA, |out| {
         put_turn(out, seq, now);
@@ -399,7 +397,7 @@ pub(crate) fn encode_delta(seq: Seq, now: Now, delta: &StreamDelta, out: &mut Ve
     })
 }
 
-/// Writes the frame of deltas that stay with the caller.
+/// Encodes deltas without taking them.
 pub(crate) fn encode_deltas(
     seq: Seq,
     now: Now,
@@ -430,7 +428,7 @@ fn put_piece(out: &mut Vec<u8>, delta: &StreamDelta) -> Result<(), FrameError> {
     });
     out.extend_from_slice(&delta.stream.to_le_bytes());
     put(out, delta.chunk.as_bytes())?;
-    // A tool name is text, so a count of 0 or 1 says whether there is one.
+    // A count of 0 or 1 encodes an optional text.
     put_all(out, delta.tool_name.as_ref().map(String::as_bytes).into_iter())?;
     put_all(out, delta.file_paths.iter().map(String::as_bytes))
 }
@@ -537,7 +535,7 @@ fn decode_message<H: Head>(mut cursor: Cursor<'_>, is_folded: bool) -> Result<H,
     Ok(head)
 }
 
-/// Writes prefix, kind and body; takes everything back when the body fails or is too long.
+/// Writes prefix, kind and body; restores `out` when the body fails or is too long.
 fn framed(
     out: &mut Vec<u8>,
     kind: u8,
@@ -580,7 +578,7 @@ fn put_all<'a>(out: &mut Vec<u8>, all: impl ExactSizeIterator<Item = &'a [u8]>) 
     Ok(())
 }
 
-/// What is left of a frame.
+/// The unread rest of a frame.
 struct Cursor<'a>(&'a [u8]);
 
 impl<'a> Cursor<'a> {
@@ -651,7 +649,7 @@ impl<'a> Cursor<'a> {
 
     fn list(&mut self) -> Result<Vec<&'a [u8]>, FrameError> {
         let count = self.u32()? as usize;
-        // Each item has a length, so a count that lies does not make us allocate for it.
+        // Each item has a length prefix, so a wrong count does not cause a large allocation.
         let mut list = Vec::with_capacity(count.min(self.0.len() / 4));
         for _ in 0..count {
             list.push(self.bytes()?);

@@ -1,4 +1,4 @@
-//! Frames survive the trip, and nothing that is no frame survives decoding.
+//! Tests that frames survive a round trip, and that other bytes are refused.
 
 use super::*;
 use pijs_protocol::wire::{EntriesDelta, Json, Limits, MESSAGE_BYTES, MESSAGE_VALUES, Size, StateDelta};
@@ -117,7 +117,7 @@ fn attachments_return_to_the_message_they_came_with() {
     back(FromWorker::Yielded(Yield { messages, ..Yield::default() }));
 }
 
-/// The state is text on the way: as deep as it may be, and with however many values.
+/// State texts cross unparsed: of any depth, and with any number of values.
 #[test]
 fn the_state_is_not_looked_at_on_the_way() {
     let long = Json::from(json!({ "many": vec![0; MAX_VALUES + 1] }));
@@ -127,7 +127,7 @@ fn the_state_is_not_looked_at_on_the_way() {
     there(ToWorker::Deliver(Box::new(Delivery { seq: Seq(7), now: Now::default(), task, state: Some(state) })));
 }
 
-/// However long a change of the state is: each part fits into a frame, and joined they are what it was.
+/// Each part of a long state delta fits into a frame, and joined they equal the original.
 #[test]
 fn a_long_change_of_the_state_comes_in_parts() {
     let text = |bytes: usize| Json::from(json!("y".repeat(bytes - 2)));
@@ -177,7 +177,7 @@ fn a_change_of_the_state_with_other_texts_than_members_is_refused() {
     }
 }
 
-/// Whoever makes messages keeps to less than what a frame takes.
+/// The message limit leaves room for a state part in the same frame.
 #[test]
 fn a_message_with_a_part_of_the_state_beside_it_fits() {
     const { assert!(MESSAGE_BYTES + STATE_BYTES < MAX_FRAME && MESSAGE_VALUES + 10_000 < MAX_VALUES) };

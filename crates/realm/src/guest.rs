@@ -1,6 +1,6 @@
-//! Runs the code of a realm: JavaScript, or a WebAssembly component. What the modules are decides which.
+//! Runs the code of a realm: JavaScript, or a WebAssembly component, depending on the modules.
 //!
-//! Everything above, in the thread and in the worker, treats both alike.
+//! Both thread and worker use it.
 
 #[cfg(target_os = "linux")]
 use pijs_artifact::COMPONENT_SCHEME;
@@ -11,10 +11,10 @@ use pijs_protocol::{Delivery, Now, Seq, StreamDelta, Termination, Yield};
 use std::fmt;
 use std::sync::Arc;
 
-/// Why a realm could not be created.
+/// The reason why a realm could not be created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GuestError {
-    /// QuickJS could not.
+    /// The QuickJS realm could not be created.
     Engine(EngineError),
     /// The component could not be loaded.
     #[cfg(feature = "wasm")]
@@ -44,12 +44,12 @@ impl From<EngineError> for GuestError {
     }
 }
 
-/// Whether modules are a component: it comes alone.
+/// Returns whether the modules are a component, which is always a single one.
 pub fn is_component(modules: &[Arc<Verified>]) -> bool {
     matches!(modules, [module] if module.artifact().component().is_some())
 }
 
-/// Whether an artifact of which only the specifiers are there yet is a component.
+/// Returns whether an artifact with these specifiers is a component.
 #[cfg(target_os = "linux")]
 pub(crate) fn is_component_code(specifiers: &[String]) -> bool {
     matches!(specifiers, [specifier] if specifier.starts_with(COMPONENT_SCHEME))
@@ -65,7 +65,7 @@ pub(crate) enum Guest {
 }
 
 impl Guest {
-    /// Makes what the modules need. Nothing of them runs yet; a process can seal itself afterwards.
+    /// Creates the guest for the modules. Runs none of their code; a process can seal itself afterwards.
     pub(crate) fn new(options: &RealmOptions, modules: Vec<Arc<Verified>>) -> Result<Self, GuestError> {
         if is_component(&modules) {
             return Self::component(options, &modules[0]);
@@ -119,7 +119,7 @@ impl Guest {
         }
     }
 
-    /// A handle that stops a running turn from another thread.
+    /// Returns a handle that stops a running turn from another thread.
     pub(crate) fn interrupter(&self) -> Interrupter {
         match self {
             Self::Script(engine) => Interrupter(Inner::Script(engine.interrupter())),
@@ -128,7 +128,7 @@ impl Guest {
         }
     }
 
-    /// Gives pages back to the system on which nothing is allocated.
+    /// Returns pages without allocations to the system.
     #[cfg(target_os = "linux")]
     pub(crate) fn give_back_pages(&self) {
         match self {
@@ -138,7 +138,7 @@ impl Guest {
         }
     }
 
-    /// Gives back all that is not needed until the next turn.
+    /// Returns all memory that is not needed until the next turn.
     #[cfg(target_os = "linux")]
     pub(crate) fn rest(&self) {
         match self {
@@ -149,7 +149,7 @@ impl Guest {
     }
 }
 
-/// Stops a running turn from another thread. Politely: it is seen at the next loop edge or call.
+/// Stops a running turn from another thread, at the next loop edge or call.
 #[derive(Debug, Clone)]
 pub struct Interrupter(Inner);
 
@@ -170,7 +170,7 @@ impl Interrupter {
         }
     }
 
-    /// Whether the realm is gone; a watchdog may stop watching.
+    /// Returns whether the realm is dropped, so that a watchdog can stop.
     pub fn is_orphaned(&self) -> bool {
         match &self.0 {
             Inner::Script(interrupter) => interrupter.is_orphaned(),
@@ -180,7 +180,7 @@ impl Interrupter {
     }
 }
 
-/// The host of a turn, as a component calls it.
+/// Adapts the host of a turn for a component.
 #[cfg(feature = "wasm")]
 struct Through<'a>(&'a mut dyn SyncHost);
 

@@ -1,44 +1,41 @@
-//! One end of the socket between a host and a worker: whole frames in, whole frames out.
+//! One end of the socket between a host and a worker, which sends and receives whole frames.
 //!
-//! The two sides take turns, so one of them always reads. A host must not rely on that: [`Link::queue`]
-//! and [`Link::flush`] send without waiting, and [`Link::receive`] looks without waiting when asked to.
-//! Where it does wait, a host's socket has a short time-out, and [`Link`] asks the caller at each whether
-//! to go on; a worker's has none.
+//! The two sides take turns, so one of them always reads. A host must not rely on that: [`Link::queue`] and [`Link::flush`] send
+//! without blocking, and [`Link::receive`] can poll. Where it blocks, a host's socket has a short time-out, after which [`Link`]
+//! asks the caller whether to continue; a worker's socket has none.
 //!
-//! Being woken takes longer than most turns do. While the other side answers quickly, a reader therefore looks again
-//! and again before it goes to sleep, and stops that as soon as it was in vain. On a busy machine it costs more than it
-//! saves: the system takes the core away from whoever looks, for milliseconds, and prefers whoever slept. Then a reader sleeps
-//! at once for a while ([`BusyCore`]).
+//! A wake-up takes longer than most turns. While the other side answers quickly, a reader therefore polls for a while before it
+//! sleeps, and stops polling after the first failure. On a busy machine polling costs more than it saves: the scheduler takes the
+//! core away from the poller, for milliseconds, and prefers threads that slept. Then a reader does not poll for a number of
+//! frames ([`BusyCore`]).
 
 use crate::frame::{FrameError, MAX_FRAME, PREFIX, frame_length};
 use std::io::{self, ErrorKind};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-/// What is read at a time while no longer frame is under way. An idle worker holds this much, and there are many of them.
+/// Bytes per read without a longer frame in progress. Each of many idle workers holds a buffer of this size.
 const READ: usize = 4 << 10;
 
-/// Buffers that grew beyond this for one frame are given back after it.
+/// Buffers larger than this are freed after the frame that needed them.
 const KEEP: usize = 64 << 10;
 
-/// An answer within this is a quick one, and for this long the next is looked for without sleeping: a few times of what
-/// being woken takes on a virtual machine.
+/// Maximum time of a quick answer, and polling time for the next one: a few times the cost of a wake-up on a virtual machine.
 const QUICK: Duration = Duration::from_micros(100);
 
-/// Looks before whoever waits for this core has it. The system likes to put two that wake each other on one core, and there
-/// each would look in vain for all of [`QUICK`]. An answer to a delta is there sooner, and letting others run takes a call
-/// of the system.
+/// Polls before the thread yields the core. The scheduler tends to put two threads that wake each other on one core, where each
+/// would poll in vain for all of [`QUICK`]. An answer to a delta arrives sooner, and yielding is a system call.
 const LOOKS: u32 = 24;
 
-/// Letting others run takes longer than this when somebody did.
+/// Minimum duration of a yield during which another thread ran.
 const SWITCHED: Duration = Duration::from_micros(3);
-/// So many frames in a row that came only after somebody else had this core: the other side shares it.
+/// Frames in a row that arrived only after another thread ran on this core: the other side shares it.
 const SHARED: u32 = 8;
-/// Looking took this much longer than it may: somebody else had this core for a whole slice of the system's.
+/// Excess of the polling time that shows that another thread had this core for a whole time slice.
 const LOST: Duration = Duration::from_micros(500);
-/// Waits without looking after the core was lost once, and at most.
+/// Frames without polling after the core was lost: the first time, and at most.
 const REST: (u32, u32) = (16, 4096);
-/// How often one end leaves the core that both are on.
+/// Minimum interval between two moves of one end to another core.
 const PARTED_FOR: Duration = Duration::from_millis(10);
 
 /// A stream socket.
@@ -47,24 +44,24 @@ pub(crate) trait Pipe {
     fn write(&self, bytes: &[u8], wait: Wait) -> io::Result<usize>;
 }
 
-/// Whether a read or a write may wait.
+/// The blocking behaviour of a read or a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wait {
     Never,
-    /// For as long as somebody with nothing to do is not yet at rest: what that is, is the pipe's affair.
+    /// Blocks until data arrives or the end counts as idle, as the pipe defines it.
     ToRest,
-    /// For as long as the socket's time-out says.
+    /// Blocks until the socket's time-out.
     ToTimeout,
 }
 
-/// Why there is no frame.
+/// The reason why no frame was received.
 #[derive(Debug)]
 pub(crate) enum LinkError {
-    /// The other side is gone.
+    /// The other side has closed the socket.
     Closed,
-    /// The caller did not want to wait longer.
+    /// The caller did not continue to wait.
     GaveUp,
-    /// The other side sent no frame, or this one wanted to send something that is none.
+    /// The other side sent an invalid frame, or this side tried to send one.
     Frame(FrameError),
 }
 
@@ -72,28 +69,28 @@ pub(crate) enum LinkError {
 pub(crate) struct Link<P> {
     pipe: P,
     inbox: Vec<u8>,
-    /// The part of `inbox` that holds bytes which were not handed out.
+    /// Start of the unread bytes in `inbox`.
     begin: usize,
     end: usize,
     outbox: Vec<u8>,
-    /// How much of `outbox` has been sent.
+    /// Number of sent bytes of `outbox`.
     sent: usize,
-    /// Whether the other side can run while this one looks.
+    /// Whether both sides can run at the same time.
     has_cores: bool,
-    /// Whether the last answer was a quick one.
+    /// Whether the last answer was quick.
     is_quick: bool,
-    /// Decides when this end leaves a core that it shares with the other; `None` for an end that stays.
+    /// Moves this end away from a core that it shares with the other; `None` for an end that may not move.
     sharing: Option<CoreSharing>,
     busy: BusyCore,
     frames: Frames,
 }
 
-/// Counts the frames that one end has sent and received: being woken for them is most of the cost of a short turn.
+/// Counts the frames of one end: their wake-ups are most of the cost of a short turn.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Frames {
-    /// From this end.
+    /// Frames from this end.
     pub sent: u64,
-    /// To this end.
+    /// Frames to this end.
     pub received: u64,
 }
 
@@ -104,12 +101,12 @@ pub struct Frames {
 struct CoreSharing {
     /// Consecutive frames that arrived only after another thread had run on this core.
     shared: u32,
-    /// When this end last left a core.
+    /// Time of the last move.
     left: Option<Instant>,
 }
 
 impl CoreSharing {
-    /// Records whether another thread ran on this core before a frame arrived at `now`. Returns whether to leave the core.
+    /// Records whether another thread ran on this core before a frame arrived at `now`. Returns whether to move.
     fn observe(&mut self, is_shared: bool, now: Instant) -> bool {
         self.shared = if is_shared { self.shared + 1 } else { 0 };
         let is_due = self.left.is_none_or(|left| now.saturating_duration_since(left) > PARTED_FOR);
@@ -121,32 +118,32 @@ impl CoreSharing {
     }
 }
 
-/// Decides whether a reader looks for the next frame before it sleeps, on a core that others want, too.
+/// Decides whether a reader polls for the next frame before it sleeps, on a contended core.
 ///
-/// Each time the core is lost while it looks, it rests for twice as many frames as the last time.
+/// Each time the core is lost during polling, polling pauses for twice as many frames as the last time.
 #[derive(Debug, Default)]
 struct BusyCore {
-    /// Frames for which it does not look.
+    /// Remaining frames without polling.
     left: u32,
-    /// For how many it does not the next time that the core is lost.
+    /// Length of the next pause in frames.
     rest: u32,
 }
 
 impl BusyCore {
-    /// Counts a frame. Returns whether to sleep at once.
+    /// Counts a frame. Returns whether to sleep without polling.
     fn is_resting(&mut self) -> bool {
         let is_resting = self.left > 0;
         self.left -= u32::from(is_resting);
         is_resting
     }
 
-    /// Records how long looking for a frame took.
+    /// Records the time that polling for a frame took.
     fn observe(&mut self, took: Duration) {
         if took > LOST {
             self.left = self.rest.max(REST.0);
             self.rest = (self.left * 2).min(REST.1);
         } else {
-            // What was lost once in a while is no reason to stop for long.
+            // A rare loss does not justify a long pause.
             self.rest = self.rest.saturating_sub(1);
         }
     }
@@ -171,8 +168,8 @@ impl<P: Pipe> Link<P> {
         }
     }
 
-    /// Lets this end leave a core that both are on: who is woken is put where its waker is, and there the two take turns
-    /// although another core has nothing to do. For a thread that may say where it runs, which a sealed worker may not.
+    /// Lets this end move to another core than the other end: the scheduler puts a woken thread on its waker's core, where the
+    /// two alternate although another core is idle. For a thread that may set its affinity, which a sealed worker may not.
     #[cfg(target_os = "linux")]
     pub(crate) fn keeping_apart(mut self) -> Self {
         self.sharing = self.has_cores.then(CoreSharing::default);
@@ -183,12 +180,12 @@ impl<P: Pipe> Link<P> {
         self.frames
     }
 
-    /// Whether bytes have arrived that belong to no frame handed out.
+    /// Returns whether unread bytes have arrived.
     pub(crate) fn has_unread(&self) -> bool {
         self.begin < self.end
     }
 
-    /// Looks, without waiting, whether the other side has sent anything.
+    /// Polls for data of the other side.
     pub(crate) fn peek(&mut self) -> Result<bool, LinkError> {
         if self.has_unread() {
             return Ok(true);
@@ -201,7 +198,7 @@ impl<P: Pipe> Link<P> {
         }
     }
 
-    /// The next frame, without its prefix. `go_on` is asked after each look that found nothing.
+    /// Receives the next frame, without its prefix. Calls `go_on` after each unsuccessful poll.
     pub(crate) fn receive(
         &mut self,
         wait: Wait,
@@ -220,7 +217,7 @@ impl<P: Pipe> Link<P> {
         Ok(&self.inbox[from..from + length])
     }
 
-    /// Reads once, more room made when the frame under way needs it.
+    /// Reads once, after enlarging the buffer if the frame in progress needs it.
     fn fill(
         &mut self,
         length: usize,
@@ -255,7 +252,7 @@ impl<P: Pipe> Link<P> {
         read
     }
 
-    /// Room for what is read next, of a frame of this length when that is known.
+    /// Makes room for the next read, for a frame of this length if it is known.
     fn make_room(&mut self, length: usize) {
         if self.begin == self.end {
             (self.begin, self.end) = (0, 0);
@@ -268,13 +265,13 @@ impl<P: Pipe> Link<P> {
             (self.begin, self.end) = (0, self.end - self.begin);
         }
         if self.end == self.inbox.len() {
-            // Twice what has arrived, never what a prefix promises: memory costs the sender bytes.
+            // At most twice the received bytes, never the announced length: an allocation has to cost the sender bytes.
             let room = (self.inbox.len() * 2).min((PREFIX + length).max(READ)).min(PREFIX + MAX_FRAME);
             self.inbox.resize(room, 0);
         }
     }
 
-    /// Gives back what long frames needed.
+    /// Frees the memory of long frames.
     pub(crate) fn shrink(&mut self) {
         if self.begin == self.end && self.inbox.len() > READ {
             (self.begin, self.end) = (0, 0);
@@ -298,7 +295,7 @@ impl<P: Pipe> Link<P> {
         }
     }
 
-    /// Puts what `encode` appends after what is not sent yet. Nothing is queued when it fails.
+    /// Appends the output of `encode` to the unsent bytes. Queues nothing when it fails.
     pub(crate) fn queue(
         &mut self,
         encode: impl FnOnce(&mut Vec<u8>) -> Result<(), FrameError>,
@@ -309,12 +306,12 @@ impl<P: Pipe> Link<P> {
         Ok(())
     }
 
-    /// Whether something is queued that the socket has not taken.
+    /// Returns whether queued bytes are unsent.
     pub(crate) fn has_unsent(&self) -> bool {
         self.sent < self.outbox.len()
     }
 
-    /// Sends what is queued. `go_on` is asked whenever the socket takes nothing.
+    /// Sends queued bytes. Calls `go_on` whenever the socket accepts nothing.
     pub(crate) fn flush(&mut self, wait: Wait, mut go_on: impl FnMut() -> ControlFlow<()>) -> Result<(), LinkError> {
         while self.has_unsent() {
             match self.pipe.write(&self.outbox[self.sent..], wait) {
@@ -331,7 +328,7 @@ impl<P: Pipe> Link<P> {
     }
 }
 
-/// Whether two processes can run at once.
+/// Returns whether two processes can run at the same time.
 fn has_cores() -> bool {
     #[cfg(target_os = "linux")]
     return rustix::thread::sched_getaffinity(None).is_ok_and(|cores| cores.count() > 1);
@@ -339,7 +336,7 @@ fn has_cores() -> bool {
     return false;
 }
 
-/// Has this thread moved. It may run wherever it might before.
+/// Moves this thread to another core. Its affinity is the same afterwards.
 fn go_to_another_core() {
     #[cfg(target_os = "linux")]
     {
@@ -348,7 +345,7 @@ fn go_to_another_core() {
         let mut others = cores;
         others.unset(sched_getcpu());
         if others.count() > 0 && sched_setaffinity(None, &others).is_ok() {
-            // What it was allowed before it is allowed again.
+            // Restores the previous affinity.
             let _ = sched_setaffinity(None, &cores);
         }
     }
@@ -359,7 +356,7 @@ fn let_others_run() {
     rustix::thread::sched_yield();
 }
 
-/// Whether a failed read or write is tried again.
+/// Returns whether a failed read or write is retried.
 fn try_again(error: &io::Error, go_on: &mut impl FnMut() -> ControlFlow<()>) -> Result<(), LinkError> {
     match error.kind() {
         ErrorKind::Interrupted => Ok(()),
@@ -367,7 +364,7 @@ fn try_again(error: &io::Error, go_on: &mut impl FnMut() -> ControlFlow<()>) -> 
             ControlFlow::Continue(()) => Ok(()),
             ControlFlow::Break(()) => Err(LinkError::GaveUp),
         },
-        // A broken pipe or a reset; whatever else a socket may say, there is nobody left to talk to.
+        // A broken pipe or a reset; after any other error the connection is unusable, too.
         _ => Err(LinkError::Closed),
     }
 }
@@ -378,12 +375,12 @@ mod tests {
     use std::cell::{Cell, RefCell};
     use std::collections::VecDeque;
 
-    /// Hands out scripted reads and takes writes in pieces.
+    /// Replays scripted reads and accepts writes in pieces.
     #[derive(Default)]
     struct Script {
         reads: RefCell<VecDeque<io::Result<Vec<u8>>>>,
         written: RefCell<Vec<u8>>,
-        /// Bytes taken without waiting.
+        /// Bytes that it accepts without blocking.
         room: Cell<usize>,
     }
 
@@ -409,7 +406,7 @@ mod tests {
         }
     }
 
-    /// Never has anything to say.
+    /// Never sends anything.
     struct Silent;
 
     impl Pipe for Silent {

@@ -1,24 +1,23 @@
 //! A realm in a sealed worker process.
 //!
-//! [`ProcessRealm::open`] starts the running program once more as a worker (see [`worker`](crate::worker)),
-//! with a socket as stdin and nothing else: no environment but `TZ`, no other file, `/` as folder, a process group
-//! of its own. A turn is one frame there and one back, synchronous hostcalls in between.
+//! [`ProcessRealm::open`] starts the running program once more as a worker (see [`worker`](crate::worker)), with a socket as
+//! stdin and nothing else: no environment but `TZ`, no other file, `/` as its folder, a process group of its own. A turn is one
+//! frame in each direction, with synchronous hostcalls in between.
 //!
-//! A turn that does not end at once goes on by itself ([`Progress::Running`]): the host does other things and comes
-//! back when [`Realm::attention`] says so. Nothing here waits for a worker then, neither to read nor to write.
-//! Only [`ProcessRealm::open`], [`Opening::finish`] and [`Realm::stream`] wait.
+//! A turn that does not end at once continues on its own ([`Progress::Running`]): the host does other work and resumes it when
+//! [`Realm::attention`] says so. No function then blocks on a worker, neither to read nor to write. Only [`ProcessRealm::open`],
+//! [`Opening::finish`] and [`Realm::stream`] block.
 //!
-//! Starting a process takes longer than anything else here. Who knows that a realm will be wanted starts a [`Spare`]
-//! before, and does something else meanwhile; who wants many has them forked by a [`Zygote`].
+//! Starting a process takes longer than anything else here. A host that expects to need a realm starts a [`Spare`] in advance; a
+//! host that needs many forks them from a [`Zygote`].
 //!
-//! What always holds: a turn ends. The worker's own fuel and jobs end it politely; a worker that is
-//! past its deadline all the same (some built-ins of the engine cannot be interrupted) gets a
-//! grace of 25 ms and then SIGKILL. Time spent in the host's answers does not count, frames do: a worker that
-//! floods its host runs out of time too. Every way for a worker to die ends the realm, which then says
-//! why; dropping a realm kills and reaps its worker.
+//! Invariant: every turn ends. The worker's own fuel and job limits end it with an error; a worker past its deadline (some
+//! built-ins of the engine cannot be interrupted) gets a grace period of 25 ms and then SIGKILL. Time that the host takes to
+//! answer does not count, the frames themselves do, so that a worker cannot gain time by sending many. The death of a worker ends
+//! the realm with a reason; dropping a realm kills and reaps its worker.
 //!
-//! Workers die with the thread that opened them. A turn that is not over after [`ProcessOptions::first`] answers
-//! [`Progress::Running`]; the realm gets nothing else until it is over.
+//! Workers die with the thread that started them. A turn that has not ended after [`ProcessOptions::first`] returns
+//! [`Progress::Running`]; the realm accepts nothing else until it ends.
 
 mod child;
 mod options;
@@ -56,16 +55,16 @@ use std::time::{Duration, Instant};
 use turn::{Stop, Turn};
 use zygote::Origin;
 
-/// How often a wait looks at its deadline: a worker is killed at most this much late.
+/// Interval at which a blocked wait checks its deadline; bounds the delay of a kill.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// How long a resumed turn is served without a break: calls that are answered at once, one after the other.
+/// Time for which a resumed turn is served without a break: a sequence of calls that are answered at once.
 const SLICE: Duration = Duration::from_millis(2);
 
-/// How long to wait for what a worker says next, after it was answered.
+/// Time to wait for the worker's next message after a reply.
 const BRISK: Duration = Duration::from_micros(200);
 
-/// Most deltas in one frame: the delay of being woken, divided by this, is nothing beside a turn.
+/// Maximum number of deltas in one frame: the delay of a wake-up, divided by this, is negligible.
 const TOGETHER: usize = 256;
 
 impl Pipe for Arc<UnixStream> {
@@ -88,43 +87,43 @@ pub struct ProcessRealm {
     stop: Stop,
     options: ProcessOptions,
     sealed: Sealed,
-    /// The turn that is under way.
+    /// Clock of the running turn.
     turn: Option<Turn>,
-    /// The last look at the turn ended before the worker had nothing more to say.
+    /// Whether the last poll ended while the worker was still sending.
     is_brisk: bool,
-    /// Number of deltas that cross together. Grows while they pass, so that what a talkative handler leaves over is small.
+    /// Number of deltas per frame. Grows while they pass, so that few are repeated for a handler that often has an effect.
     together: usize,
-    /// Number of deltas that crossed together, until the worker says something of them.
+    /// Number of deltas in the unanswered frame.
     burst: Option<usize>,
-    /// The report on the latest that passed.
+    /// Report on the latest deltas that passed.
     passed: Option<Passed>,
-    /// Whether the worker has made a hostcall in the latest turn.
+    /// Whether the worker made a hostcall in the latest turn.
     has_called: bool,
-    /// The turn under way is that of a delta which the host has not come to.
+    /// Whether the running turn is that of a delta that the host has not requested yet.
     is_held: bool,
     ended: Option<Termination>,
 }
 
-/// How long [`ProcessRealm::go_on`] stays with a turn.
+/// The time for which [`ProcessRealm::go_on`] serves a turn.
 #[derive(Debug, Clone, Copy)]
 enum Until {
-    /// Its end.
+    /// Until its end.
     End,
-    /// A moment.
+    /// Until a point in time.
     Moment {
-        /// Waits no longer than this.
+        /// Latest end of waiting.
         wait: Instant,
-        /// Serves no longer than this.
+        /// Latest end of serving.
         serve: Instant,
     },
 }
 
-/// A worker that was started and told nothing yet. Dropping it kills it.
+/// A started worker without a realm. Dropping it kills it.
 pub struct Spare {
     worker: Worker,
     socket: UnixStream,
     options: ProcessOptions,
-    /// What the runtime was evaluated with already, in a copy.
+    /// Options of the zygote, for a fork.
     origin: Option<Arc<Origin>>,
 }
 
@@ -133,44 +132,44 @@ impl Spare {
     ///
     /// # Errors
     ///
-    /// [`ProcessError::Spawn`], and [`ProcessError::NoWorker`] in a worker.
+    /// Returns [`ProcessError::Spawn`], and [`ProcessError::NoWorker`] in a worker.
     pub fn start(options: ProcessOptions) -> Result<Self, ProcessError> {
         let (worker, socket) = Worker::start(&options, LOOK_EVERY)?;
         Ok(Self { worker, socket, options, origin: None })
     }
 
-    /// The worker's process id.
+    /// Returns the worker's process id.
     pub fn id(&self) -> u32 {
         self.worker.id()
     }
 
-    /// Itself, if it still runs: it may have waited for long.
+    /// Returns itself if the worker still runs.
     #[must_use]
     pub fn alive(mut self) -> Option<Self> {
         self.worker.is_alive().then_some(self)
     }
 
-    /// Gives it `modules` (host modules first), to make a realm of. A copy of a [`Zygote`] that was made with other
-    /// options than these, or with another runtime, is replaced by a worker that was not.
+    /// Gives it `modules` (host modules first) to create a realm. A fork of a [`Zygote`] with other options or another runtime is
+    /// replaced by a new worker.
     ///
     /// # Errors
     ///
-    /// See [`ProcessError`]. The worker is gone then.
+    /// See [`ProcessError`]. The worker has ended then.
     pub fn open(self, options: &RealmOptions, modules: &[Arc<Verified>], now: Now) -> Result<Opening, ProcessError> {
         let known = match &self.origin {
             Some(origin) if !origin.suits(options, modules) => {
                 return Self::start(self.options.clone())?.open(options, modules, now);
             }
-            // The runtime, which comes first.
+            // The runtime, which is the first.
             Some(_) => 1,
             None => 0,
         };
-        // The last is the extension's own, which no other worker needs: it goes by memory, too, and is not kept.
+        // The last artifact is the extension's own, which no other worker needs: it is passed in memory that is not kept.
         let shared = modules.len().saturating_sub(1).max(1) - known;
         self.tell(options, &modules[known..], shared, now, ToWorker::Open).map(Opening)
     }
 
-    /// Tells it what to do, with modules of which the first `shared` lie where other workers find them, too.
+    /// Sends the options and modules; the first `shared` modules are in memory that workers share.
     fn tell(
         self,
         options: &RealmOptions,
@@ -216,22 +215,22 @@ impl Spare {
         if files::send(&*realm.socket, &memories).is_err() {
             return Err(ProcessError::Ended(realm.lost(&LinkError::Closed)));
         }
-        // Our own code runs first, and a machine that is busy may take its time with a process that is new.
+        // Host code runs first, and a busy machine may delay a new process.
         realm.begin(realm.options.turn.max(realm.options.hello));
         realm.send(|out| message(Box::new(open)).encode(out)).map_err(ProcessError::Ended)?;
         Ok(realm)
     }
 }
 
-/// A realm that its worker is making.
+/// A realm that its worker is creating.
 pub struct Opening(ProcessRealm);
 
 impl Opening {
-    /// Waits until the realm has evaluated the runtime; also answers what that had to say.
+    /// Waits until the realm has evaluated the runtime; also returns the yield of that.
     ///
     /// # Errors
     ///
-    /// See [`ProcessError`]. The worker is gone then.
+    /// See [`ProcessError`]. The worker has ended then.
     pub fn finish(self, host: &mut dyn SyncHost) -> Result<(ProcessRealm, Yield), ProcessError> {
         let Self(mut realm) = self;
         match realm.receive().map_err(ProcessError::Ended)? {
@@ -249,11 +248,11 @@ impl Opening {
 impl ProcessRealm {
     /// Starts a worker, gives it `modules` (host modules first) and lets it evaluate the runtime.
     ///
-    /// Also answers what the runtime had to say. The worker dies with the thread that calls this, at the latest.
+    /// Also returns the yield of the runtime. The worker dies with the thread that calls this, at the latest.
     ///
     /// # Errors
     ///
-    /// See [`ProcessError`]. The worker is gone then.
+    /// See [`ProcessError`]. The worker has ended then.
     pub fn open(
         options: &RealmOptions,
         modules: &[Arc<Verified>],
@@ -264,31 +263,31 @@ impl ProcessRealm {
         Spare::start(process)?.open(options, modules, now)?.finish(host)
     }
 
-    /// Which walls stand around the worker.
+    /// Returns the seals of the worker.
     pub fn sealed(&self) -> Sealed {
         self.sealed
     }
 
-    /// What the system says of the worker, as anybody can see it from outside.
+    /// Reads the worker's restrictions from outside, as the system reports them.
     ///
     /// # Errors
     ///
-    /// The worker is gone, or there is no `/proc`.
+    /// Fails when the worker has ended, and without `/proc`.
     pub fn standing(&self) -> io::Result<Standing> {
         Standing::of(self.worker.id())
     }
 
-    /// The worker's process id.
+    /// Returns the worker's process id.
     pub fn id(&self) -> u32 {
         self.worker.id()
     }
 
-    /// Returns how many frames have crossed.
+    /// Returns the number of frames in each direction.
     pub fn frames(&self) -> Frames {
         self.link.frames()
     }
 
-    /// A handle that ends a running turn from another thread, by killing the worker after its grace.
+    /// Returns a handle that ends a running turn from another thread, by killing the worker after its grace period.
     pub fn stopper(&self) -> impl Fn() + Send + Sync + Clone + 'static {
         let stop = self.stop.clone();
         move || stop.request()
@@ -301,7 +300,7 @@ impl ProcessRealm {
             Ok(FromWorker::Hello { wire }) => format!("speaks version {wire} of the wire, not {WIRE_VERSION}"),
             Ok(_) => "did not begin with a greeting".to_owned(),
             Err(Termination::Timeout { .. }) => format!("said nothing within {:?}", self.options.hello),
-            // Somebody else's doing, or the system's: that says nothing of the program.
+            // Killed by another process or the system, which says nothing about the program.
             Err(reason @ Termination::Crashed { .. }) if self.worker.was_killed() => {
                 return Err(ProcessError::Ended(reason));
             }
@@ -321,7 +320,7 @@ impl ProcessRealm {
         self.turn.unwrap_or_else(|| Turn::new(self.options.turn))
     }
 
-    /// Puts a frame in line; what the socket does not take at once goes out while the turn goes on.
+    /// Queues a frame; bytes that the socket does not accept at once are sent while the turn continues.
     fn queue(&mut self, encode: impl FnOnce(&mut Vec<u8>) -> Result<(), FrameError>) -> Result<(), Termination> {
         if let Err(error) = self.link.queue(encode) {
             return Err(self.end(Termination::Protocol { detail: format!("to send it: {error}") }));
@@ -332,7 +331,7 @@ impl ProcessRealm {
         }
     }
 
-    /// Sends a frame to its end.
+    /// Sends a whole frame.
     fn send(&mut self, encode: impl FnOnce(&mut Vec<u8>) -> Result<(), FrameError>) -> Result<(), Termination> {
         self.queue(encode)?;
         let (mut turn, grace) = (self.turn(), self.options.grace);
@@ -351,7 +350,7 @@ impl ProcessRealm {
         message.map_err(|error| self.lost(&error))
     }
 
-    /// Goes on with the turn until it is over, or not at once: `None`.
+    /// Continues the turn until it ends; `None` when it does not end in time.
     fn go_on(&mut self, host: &mut dyn SyncHost, mut until: Until) -> Option<Result<Yield, Termination>> {
         loop {
             match self.next_frame(until)? {
@@ -363,7 +362,7 @@ impl ProcessRealm {
                 Ok(FromWorker::Call(call)) => {
                     (self.burst, self.has_called) = (None, true);
                     let mut turn = self.turn();
-                    // A worker that calls without end never makes the wait time out.
+                    // A worker that makes calls without end never causes a time-out of the wait.
                     if turn.look(&self.stop, self.options.grace).is_break() {
                         return Some(Err(self.lost(&LinkError::GaveUp)));
                     }
@@ -391,7 +390,7 @@ impl ProcessRealm {
         }
     }
 
-    /// Sends what is unsent and waits for a frame; `None` when `until` has come first.
+    /// Sends unsent bytes and waits for a frame; `None` when `until` is reached first.
     fn next_frame(&mut self, until: Until) -> Option<Result<FromWorker, LinkError>> {
         let (mut turn, grace) = (self.turn(), self.options.grace);
         let Self { link, socket, stop, .. } = self;
@@ -424,7 +423,7 @@ impl ProcessRealm {
         }
     }
 
-    /// The turn is over. A worker that says more than that speaks out of turn.
+    /// Ends the turn. Another message of the worker violates the protocol.
     fn yielded(&mut self, done: Yield) -> Result<Yield, Termination> {
         self.stop.disarm();
         self.turn = None;
@@ -435,7 +434,7 @@ impl ProcessRealm {
         Ok(done)
     }
 
-    /// Records deltas that passed. The turn of the next one, if it has begun, gets all its time when the host comes to it.
+    /// Records deltas that passed. The turn of the next one, if it has begun, gets its full time when the host requests it.
     fn passed(&mut self, passed: Passed) -> Result<Yield, Termination> {
         self.passed = Some(passed);
         let done = Yield { usage: passed.usage, ..Yield::default() };
@@ -448,7 +447,7 @@ impl ProcessRealm {
         Ok(done)
     }
 
-    /// Learns from a turn how many deltas shall cross together next.
+    /// Adapts the number of deltas per frame to the outcome of a turn.
     fn learn(&mut self, done: &Yield) {
         let is_silent = done.messages.is_empty() && done.stream == StreamAnswer::Continue && !self.has_called;
         self.together = if is_silent { (self.together * 4).min(TOGETHER) } else { 1 };
@@ -461,7 +460,7 @@ impl ProcessRealm {
         self.queue(|out| ToWorker::Reply(Box::new(reply)).encode(out))
     }
 
-    /// Goes on to the end of the turn.
+    /// Continues to the end of the turn.
     fn finish(&mut self, host: &mut dyn SyncHost) -> Result<Yield, Termination> {
         self.go_on(host, Until::End).unwrap_or_else(|| unreachable!("without a limit only the deadline ends the wait"))
     }
@@ -476,7 +475,7 @@ impl ProcessRealm {
             self.turn = Some(turn);
         }
         if self.turn().is_owing() {
-            // Before the answer comes only a stop or a death can end it.
+            // Only a stop or a death can end it before the reply.
             let mut turn = self.turn();
             let dies = turn.look(&self.stop, self.options.grace).is_break();
             self.turn = Some(turn);
@@ -490,7 +489,7 @@ impl ProcessRealm {
                 Ok(_) => Progress::Running,
             };
         }
-        // Who said something a moment ago will say the next thing before a watch is set up.
+        // A worker that has just sent a message sends the next one sooner than a watch is set up.
         let patience = if std::mem::take(&mut self.is_brisk) { patience.max(BRISK) } else { patience };
         let now = Instant::now();
         match self.go_on(host, Until::Moment { wait: now + patience, serve: now + patience.max(SLICE) }) {
@@ -514,7 +513,7 @@ impl ProcessRealm {
         self.end(Termination::Protocol { detail: format!("the worker sent {said} out of turn") })
     }
 
-    /// The link gave nothing: the worker dies, if it is not dead already, and this says why.
+    /// Ends the realm after a link error; kills the worker if it is alive.
     fn lost(&mut self, error: &LinkError) -> Termination {
         let reason = match error {
             LinkError::GaveUp => Termination::Timeout { quota: "deadline".to_owned() },
@@ -524,7 +523,7 @@ impl ProcessRealm {
         self.end(reason)
     }
 
-    /// Ends the realm for good; the first reason stays.
+    /// Ends the realm permanently; the first reason stays.
     fn end(&mut self, reason: Termination) -> Termination {
         self.worker.bury();
         self.turn = None;
@@ -533,7 +532,7 @@ impl ProcessRealm {
     }
 }
 
-/// Returns whether so many of `sent` can have passed.
+/// Returns whether so many of `sent` deltas can have passed.
 fn fits(passed: Passed, sent: usize) -> bool {
     (1..=sent - usize::from(passed.goes_on)).contains(&passed.count)
 }
@@ -541,11 +540,11 @@ fn fits(passed: Passed, sent: usize) -> bool {
 /// Waits until a socket is ready, for at most this long.
 fn ready(socket: &UnixStream, flags: PollFlags, patience: Duration) {
     let patience = Timespec::try_from(patience).unwrap_or(Timespec { tv_sec: 0, tv_nsec: 0 });
-    // Whatever ends the wait, the next look at the socket says.
+    // The next poll of the socket shows the cause.
     let _ = poll(&mut [PollFd::new(socket, flags)], Some(&patience));
 }
 
-/// What the worker needs of an artifact.
+/// Returns the part of an artifact that the worker needs.
 fn code(verified: &Verified, on_shelf: Option<usize>) -> Code {
     let artifact = verified.artifact();
     // A verified artifact has bytecode for each of its modules.
@@ -562,7 +561,7 @@ fn code(verified: &Verified, on_shelf: Option<usize>) -> Code {
 impl Realm for ProcessRealm {
     fn start(&mut self, delivery: Delivery, host: &mut dyn SyncHost) -> Progress {
         if self.ended.is_none() {
-            // What it says between turns is neither an answer nor anything else.
+            // Data that it sends between turns is no answer.
             match self.link.peek() {
                 Ok(true) if guard!(RealmTurns) => {
                     let detail = "the worker talked between turns".to_owned();
@@ -575,7 +574,7 @@ impl Realm for ProcessRealm {
             if let Err(reason) = self.queue(|out| ToWorker::Deliver(Box::new(delivery)).encode(out)) {
                 return Progress::Ended(reason);
             }
-            // From here on: what the host takes to write megabytes down is no time of the worker's.
+            // Starts here: the time to encode megabytes is not the worker's.
             self.begin(longest);
         }
         self.progress(host, self.options.first)
@@ -596,9 +595,9 @@ impl Realm for ProcessRealm {
     }
 
     fn answer(&mut self, reply: SyncReply) {
-        // A realm that ended meanwhile needs no answer.
+        // A realm that ended needs no reply.
         if self.turn.is_some_and(|turn| turn.is_owing()) {
-            // What goes wrong is told by the next look at the turn.
+            // The next poll of the turn reports an error.
             let _ = self.reply(reply);
         }
     }
@@ -642,7 +641,7 @@ impl Realm for ProcessRealm {
         let done = self.finish(host)?;
         self.burst = None;
         let Some(Passed { count, goes_on, .. }) = self.passed.take() else {
-            // The first one had something to say.
+            // The first one had an effect.
             self.together = 1;
             return Ok(done.into());
         };
@@ -664,7 +663,7 @@ impl Realm for ProcessRealm {
 
     fn pulse(&mut self) -> Option<Termination> {
         if self.ended.is_none() && self.turn.is_none() {
-            // What it wrote before it died is in the way of the end, and nobody asked for it.
+            // Data written before its death would hide the end, and is not needed.
             match self.link.peek() {
                 Ok(false) => return None,
                 Ok(true) => drop(self.lost(&LinkError::Closed)),

@@ -1,52 +1,50 @@
-//! Sealing a process: after [`this_process`] it can compute, and talk on the socket that is its stdin.
+//! Seals a process: after [`this_process`] it can only compute, and use the socket that is its stdin.
 //!
-//! | wall | takes away |
+//! | seal | removes |
 //! |---|---|
 //! | resource limits | address space beyond the heap limit, new files, processes, core dumps, file growth |
 //! | Landlock | every file, TCP, abstract sockets and signals to other processes |
 //! | seccomp | every system call outside a list; one that is not on it kills the process |
 //!
-//! The walls overlap on purpose: what one misses (Landlock knows no UDP, an old kernel no scopes), the
-//! next one has. Nothing here can be undone by the process.
+//! The seals overlap on purpose: one covers the gaps of another (Landlock has no rules for UDP, old kernels no scopes). The
+//! process cannot undo any of them.
 //!
-//! Two things must have happened before: the time zone is loaded (the first local time opens a file),
-//! and the engine exists.
+//! Before sealing, the time zone must be loaded (the first use of local time opens a file), and the engine must exist.
 
 use pijs_protocol::guard;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Which walls stand.
+/// The effective seals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sealed {
-    /// Files and TCP.
+    /// Restriction of files and TCP.
     pub landlock: Landlock,
-    /// System calls.
+    /// Restriction of system calls.
     pub seccomp: bool,
 }
 
-/// How much of Landlock the kernel has.
+/// The support of the kernel for Landlock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Landlock {
-    /// Everything that was asked for.
+    /// All requested restrictions.
     Full,
-    /// An older version of it.
+    /// Some, in an older version.
     Partial,
-    /// Nothing.
+    /// None.
     None,
 }
 
 impl Sealed {
-    /// Whether extension code is kept away from the system: without seccomp it is not.
+    /// Returns whether extension code is isolated from the system: not without seccomp.
     ///
-    /// Landlock alone leaves UDP and Unix sockets open; seccomp alone still leaves no system call
-    /// that names a file.
+    /// Landlock alone leaves UDP and Unix sockets open; seccomp alone still leaves no system call that names a file.
     pub fn holds(self) -> bool {
         self.seccomp
     }
 
-    /// Whether every wall stands at full height.
+    /// Returns whether every seal is complete.
     pub fn is_complete(self) -> bool {
         self.seccomp && self.landlock == Landlock::Full
     }
@@ -63,7 +61,7 @@ impl fmt::Display for Sealed {
     }
 }
 
-/// Which walls to raise: all of them, but for tests that show what each is good for.
+/// The seals to apply: all of them, except in tests of each one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Walls {
     /// Resource limits.
@@ -75,10 +73,10 @@ pub struct Walls {
 }
 
 impl Walls {
-    /// Nothing.
+    /// No seals.
     pub const NONE: Self = Self { limits: false, landlock: false, seccomp: false };
 
-    /// Every wall whose guard is up: all, except in a test build.
+    /// Returns every seal whose guard is up: all, except in a test build.
     pub fn standing() -> Self {
         Self { limits: guard!(RealmLimits), landlock: guard!(RealmLandlock), seccomp: guard!(RealmSeccomp) }
     }
@@ -97,13 +95,13 @@ mod linux {
     };
     use std::collections::BTreeMap;
 
-    /// Address space beside the heap: the program, its stack, what the C library keeps.
+    /// Address space in addition to the heap: program, stack and data of the C library.
     const AROUND_THE_HEAP: u64 = 1 << 30;
 
-    /// Highest file descriptor, exclusive: the three standard ones and Landlock's own fit.
+    /// Limit of file descriptors, exclusive: room for the three standard ones and Landlock's own.
     const FILES: u64 = 16;
 
-    /// Calls that are allowed with any arguments: memory, waiting on oneself, who one is, time, randomness, the end.
+    /// Calls that are allowed with any arguments: memory, own signals and ids, time, randomness, exit.
     const CALLS: [libc::c_long; 16] = [
         libc::SYS_brk,
         libc::SYS_mremap,
@@ -129,16 +127,15 @@ mod linux {
     /// The signal of `abort`.
     const ABORT: u64 = libc::SIGABRT.unsigned_abs() as u64;
 
-    /// A mapping of no file.
+    /// Descriptor argument of an anonymous mapping.
     const NO_FILE: u64 = 0xffff_ffff;
 
-    /// Seals the calling process, for good. Call it while it has one thread.
+    /// Seals the calling process permanently. Call it while it has one thread.
     ///
-    /// `memory_bytes` is what the engine may use. Stdin must be the socket; stdout and stderr cannot be
-    /// written to afterwards.
+    /// `memory_bytes` is the memory limit of the engine. Stdin must be the socket; stdout and stderr cannot be written to
+    /// afterwards.
     ///
-    /// Walls the kernel lacks are left out and missing in the answer; it is for the caller to decide
-    /// what that means.
+    /// Seals that the kernel lacks are left out and missing in the result; the caller decides what follows.
     pub fn this_process(memory_bytes: u64, walls: Walls) -> Sealed {
         if walls.limits {
             limit_resources(memory_bytes);
@@ -156,7 +153,7 @@ mod linux {
             (Resource::Fsize, 0),
         ];
         for (resource, most) in limits {
-            // Fails only when a lower hard limit is in force already, which is as good.
+            // Fails only when a lower hard limit is in force, which serves as well.
             let _ = setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) });
         }
     }
@@ -185,19 +182,19 @@ mod linux {
         let mut rules: BTreeMap<i64, Vec<SeccompRule>> = CALLS.iter().map(|call| (*call, Vec::new())).collect();
         let socket_only = || SeccompRule::new(vec![equal(0, SOCKET)?]);
         rules.insert(libc::SYS_read, vec![socket_only()?]);
-        // A read that does not wait.
+        // A non-blocking read.
         rules.insert(libc::SYS_recvfrom, vec![socket_only()?]);
         rules.insert(libc::SYS_write, vec![socket_only()?]);
-        // To wait no longer than a while, for one descriptor.
+        // A wait with a time-out, for one descriptor.
         rules.insert(libc::SYS_ppoll, vec![SeccompRule::new(vec![equal(1, 1)?])?]);
-        // Memory, but neither files nor anything that could be jumped into.
+        // Memory, but neither files nor executable pages.
         rules.insert(libc::SYS_mmap, vec![SeccompRule::new(vec![not_executable(2)?, equal(4, NO_FILE)?])?]);
         rules.insert(libc::SYS_mprotect, vec![SeccompRule::new(vec![not_executable(2)?])?]);
-        // The program's own handlers step back, so that it dies of the signal that came and not of this filter.
+        // Restoring the default action of these signals, so that the process dies of the signal and not of this filter.
         let handlers = [libc::SIGSEGV, libc::SIGBUS, libc::SIGABRT]
             .map(|signal| SeccompRule::new(vec![equal(0, u64::from(signal.unsigned_abs()))?]));
         rules.insert(libc::SYS_rt_sigaction, handlers.into_iter().collect::<Result<_, _>>()?);
-        // `abort` says how the process died: it may signal itself, in no other way.
+        // `abort` reports how the process died: it may send SIGABRT to itself only.
         let myself = u64::from(std::process::id());
         rules.insert(libc::SYS_tgkill, vec![SeccompRule::new(vec![equal(0, myself)?, equal(2, ABORT)?])?]);
         SeccompFilter::new(rules, SeccompAction::KillProcess, SeccompAction::Allow, std::env::consts::ARCH.try_into()?)?

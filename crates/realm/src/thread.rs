@@ -1,4 +1,4 @@
-//! A realm in this thread.
+//! A realm in the calling thread.
 
 use crate::guest::{Guest, GuestError, Interrupter};
 use crate::{Patience, Progress, Realm};
@@ -8,10 +8,10 @@ use pijs_protocol::wire::{RealmOptions, Usage};
 use pijs_protocol::{Delivery, Message, Now, Seq, StreamDelta, Termination, Yield};
 use std::sync::Arc;
 
-/// Runs the engine on the calling thread: lowest latency, no kill from outside.
+/// Runs the engine on the calling thread: lowest latency, but it cannot be killed.
 ///
-/// Values cross as the typed structs they are, without encoding. A turn is always finished when
-/// [`Realm::start`] returns. The runtime module is evaluated with the first task, as part of its turn.
+/// Values cross as typed structs, without encoding. A turn has always ended when [`Realm::start`] returns. The runtime module is
+/// evaluated with the first task, as part of its turn.
 pub struct ThreadRealm {
     guest: Guest,
     interrupter: Interrupter,
@@ -26,7 +26,7 @@ impl ThreadRealm {
         Ok(Self { guest, interrupter, started: false })
     }
 
-    /// A handle that stops a running turn from another thread.
+    /// Returns a handle that stops a running turn from another thread.
     pub fn interrupter(&self) -> Interrupter {
         self.interrupter.clone()
     }
@@ -36,7 +36,7 @@ impl ThreadRealm {
         self.boot_once(now, host).map(Option::unwrap_or_default)
     }
 
-    /// Evaluates the runtime before the first task; what it yielded belongs to that task's turn.
+    /// Evaluates the runtime before the first task; its yield belongs to that task's turn.
     fn boot_once(&mut self, now: Now, host: &mut dyn SyncHost) -> Result<Option<Yield>, Termination> {
         if self.started {
             return Ok(None);
@@ -81,7 +81,7 @@ impl Realm for ThreadRealm {
     }
 }
 
-/// Two yields of one turn: messages in order, consumption added up.
+/// Combines two yields of one turn: messages in order, usage added up.
 fn joined(boot: Option<Yield>, mut done: Yield) -> Yield {
     let Some(boot) = boot else { return done };
     let mut messages: Vec<Message> = boot.messages;

@@ -1,4 +1,4 @@
-//! The worker's side: a program that was started as a worker seals itself and serves one realm.
+//! The worker process: seals itself and serves one realm.
 //!
 //! ```no_run
 //! pijs_realm::worker::enter(); // first of all in `main`
@@ -7,14 +7,14 @@
 //!
 //! [`ProcessRealm`](crate::ProcessRealm) starts the program it runs in once more, with one argument
 //! and a socket as stdin. [`enter`] recognises that and never returns; otherwise it returns at once.
-//! It must come before threads are started and files are opened: the worker has what `main` had.
+//! Call it before threads are started and files are opened, because the worker inherits them from `main`.
 //!
-//! The order inside: close what was inherited, die with the parent, be the first to go when memory is short, say hello,
-//! take the modules from the socket and from memory that came over it, make the engine, load the time zone, seal, and only then run code, our own runtime
-//! first.
+//! The steps of a worker: close inherited files, set the death signal of its parent, raise the out-of-memory score, say hello, take
+//! the modules from the socket and from shared memory, create the engine, load the time zone, seal, and only then run code, the
+//! host's own runtime first.
 //!
-//! A *zygote* runs the runtime unsealed, and no other code ever. It makes a copy of itself for each socket that it is
-//! sent; the copy is a worker from its first step on, with the runtime behind it.
+//! A *zygote* runs the runtime unsealed, and never any other code. It forks itself for each socket that it is sent; the copy is a
+//! worker from its first step on, with an evaluated runtime.
 
 #[cfg(target_os = "linux")]
 pub(crate) use linux::is_worker;
@@ -62,11 +62,10 @@ mod linux {
     use std::sync::Arc;
     use std::time::{Duration, Instant};
 
-    /// Added to what the system's out-of-memory killer goes by, of 1000: workers go before the host and whatever else
-    /// the user runs.
+    /// Adjustment of the out-of-memory score, of 1000: the system kills workers before the host and the user's other processes.
     const OOM_SCORE: &str = "800";
 
-    /// Whether this process is a worker: the argument, and a stream socket as stdin.
+    /// Returns whether this process is a worker: the argument is present, and stdin is a stream socket.
     pub(crate) fn is_worker() -> bool {
         let mut arguments = std::env::args_os().skip(1);
         let named = arguments.next().is_some_and(|argument| argument == ARGUMENT) && arguments.next().is_none();
@@ -74,12 +73,12 @@ mod linux {
         named && socket().is_ok_and(|kind| kind == rustix::net::SocketType::STREAM)
     }
 
-    /// A message this large leaves pages behind on which nothing is allocated.
+    /// Messages of this size leave free pages behind.
     const LARGE_BYTES: usize = 8 << 10;
-    /// How often such pages are given back while there is work, by the host's clock.
+    /// Minimum interval at which a busy worker returns such pages, by the host's clock.
     const GIVE_BACK_EVERY_US: u64 = 10_000;
-    /// Without work for this long, a worker gives back all it can: it will not be asked again in a moment, and those that
-    /// are busy have the cores to themselves.
+    /// Time without work after which a worker returns all memory that it can: another request is unlikely soon, and busy workers
+    /// have the cores to themselves.
     const REST_AFTER: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
     /// The socket, as the file descriptor that the filter allows.
@@ -91,7 +90,7 @@ mod linux {
                 Wait::ToTimeout => rustix::io::read(self.0.as_fd(), buffer)?,
                 Wait::ToRest => {
                     let mut readable = [PollFd::new(&self.0, PollFlags::IN)];
-                    // Nothing came: the read says so.
+                    // On a time-out the read reports that nothing arrived.
                     poll(&mut readable, Some(&REST_AFTER))?;
                     rustix::net::recv(self.0.as_fd(), buffer, RecvFlags::DONTWAIT)?.0
                 }
@@ -104,37 +103,37 @@ mod linux {
         }
     }
 
-    /// What the host's end of the socket is to the engine.
+    /// The engine's view of the host, over the socket.
     struct Host {
         link: Link<Stdin>,
-        /// The latest time it told.
+        /// Latest time from the host.
         now: Now,
-        /// Whether it said something large since pages were given back.
+        /// Whether a large message arrived since pages were returned.
         said_much: bool,
-        /// Whether there was work, of more than a delta, since all that can be was given back.
+        /// Whether there was work other than a delta since the worker was last idle.
         has_worked: bool,
-        /// When they may be given back again, in its microseconds.
+        /// Next time at which pages may be returned, in the host's microseconds.
         give_back_at_us: u64,
-        /// Deltas that passed and of which the host was not told: it is, before anything else.
+        /// Unreported deltas that passed; reported before any other message.
         passed: Option<Passed>,
-        /// Whether the latest delta has made a hostcall.
+        /// Whether the latest delta made a hostcall.
         has_called: bool,
     }
 
     /// An engine that has evaluated the runtime.
     struct Raised {
         engine: EngineRealm,
-        /// What the runtime had to say.
+        /// Yield of the runtime.
         said: Yield,
     }
 
     #[expect(clippy::exit, reason = "a worker has no caller to return to, and its host may be gone")]
     pub(super) fn run() -> ! {
-        // A message on stderr would be a forbidden call; what panics under the engine is reported.
+        // A message on stderr would be a forbidden system call; panics in engine code are reported over the socket.
         std::panic::set_hook(Box::new(|_| {}));
         begin();
         if guard!(RealmOomScore) {
-            // Anybody may raise their own; without a `/proc` the system's own order holds.
+            // Raising the own score needs no privilege; without `/proc` the system's order applies.
             let _ = std::fs::write("/proc/self/oom_score_adj", OOM_SCORE);
         }
         let mut host = Host::new();
@@ -145,14 +144,14 @@ mod linux {
         })
     }
 
-    /// What each process does first, copies too.
+    /// The first steps of each process, including forked ones.
     fn begin() {
         if guard!(RealmInheritedFiles) {
-            // What stays open on a system that cannot close it is behind the filter.
+            // A descriptor that cannot be closed is unreachable behind the filter.
             let _ = close_inherited_files();
         }
         if guard!(RealmDeathSignal) {
-            // Should the parent be gone already, the socket is at its end and the first read says so.
+            // If the parent has ended already, the socket is closed and the first read reports that.
             let _ = set_parent_process_death_signal(Some(Signal::KILL));
         }
     }
@@ -170,20 +169,20 @@ mod linux {
             }
         }
 
-        /// Serves one realm, or begins as a zygote. `raised` is what a copy has of its zygote.
+        /// Serves one realm, or becomes a zygote. `raised` is the engine of the zygote in a copy.
         fn serve(&mut self, raised: Option<Raised>) -> Result<(), LinkError> {
             self.send(FromWorker::Hello { wire: WIRE_VERSION })?;
             let Ok(files) = files::receive(io::stdin()) else { return Err(LinkError::Closed) };
             match self.receive()? {
                 ToWorker::Open(open) => self.serve_realm(*open, files, raised),
                 ToWorker::Raise(open) if raised.is_none() => self.serve_copies(*open, files),
-                // Only a host with a bug says that here.
+                // Only a faulty host sends this here.
                 _ => Ok(()),
             }
         }
 
-        /// Evaluates the runtime and makes a copy of this process for each socket that comes; also returns in each copy,
-        /// when it has served.
+        /// Evaluates the runtime and forks this process for each received socket; returns in each copy as well, after it has
+        /// served.
         fn serve_copies(&mut self, open: Open, files: Vec<OwnedFd>) -> Result<(), LinkError> {
             let prepared = engine(&open.options).and_then(|mut engine| {
                 add_modules(&mut engine, open.artifacts, files)?;
@@ -193,7 +192,7 @@ mod linux {
                 Ok(engine) => engine,
                 Err(message) => return self.send(FromWorker::Failed { message }),
             };
-            // Nobody is to answer: whose call would it be?
+            // The runtime makes no hostcalls, since no extension is loaded.
             let said = match engine.start(open.now, &mut Nobody) {
                 Ok(said) => said,
                 Err(termination) => return self.send(FromWorker::Ended(termination)),
@@ -246,13 +245,13 @@ mod linux {
                     ToWorker::Deltas { seq, now, slice_us, deltas } => {
                         self.run_all(&mut guest, (seq, now), Duration::from_micros(slice_us), &deltas)
                     }
-                    // Only a host with a bug says that here.
+                    // Only a faulty host sends this here.
                     ToWorker::Open(_) | ToWorker::Raise(_) | ToWorker::State(_) | ToWorker::Reply(_) => return Ok(()),
                 };
             }
         }
 
-        /// After the answer, so that nobody waits for it.
+        /// Called after the answer, so that it delays nothing.
         fn give_back_pages(&mut self, guest: &Guest) {
             let now_us = self.now.elapsed_us;
             if self.said_much && now_us >= self.give_back_at_us {
@@ -263,8 +262,8 @@ mod linux {
             }
         }
 
-        /// Runs one delta after the other, until one has something to say or `slice` is over. The answer is for the last
-        /// that ran: with those before it when it has nothing to say either.
+        /// Runs deltas until one has an effect or `slice` is over. The last one is answered, together with those before it when
+        /// none has an effect.
         fn run_all(
             &mut self,
             guest: &mut Guest,
@@ -291,7 +290,7 @@ mod linux {
             unreachable!("there is a last delta")
         }
 
-        /// The end of a turn that no frame holds ends the realm: half of it would be a lie.
+        /// A yield that exceeds a frame ends the realm, because a truncated one would be wrong.
         fn send_end(&mut self, done: FromWorker) -> Result<(), LinkError> {
             match self.send(done) {
                 Err(LinkError::Frame(error)) => {
@@ -311,7 +310,7 @@ mod linux {
             self.link.flush(Wait::ToTimeout, wait)
         }
 
-        /// What there is to do next. Who waits for it longer than [`REST_AFTER`] gives back all it can.
+        /// Receives the next message. After [`REST_AFTER`] without one, returns unused memory.
         fn next(&mut self, guest: &Guest) -> Result<ToWorker, LinkError> {
             let mut next =
                 if self.has_worked { self.receive_or(Wait::ToRest, || ControlFlow::Break(())) } else { self.receive() };
@@ -329,7 +328,7 @@ mod linux {
             self.receive_or(Wait::ToTimeout, wait)
         }
 
-        /// The next message. `go_on` is asked when there is none after a wait, unless some of it has come.
+        /// Receives the next message. Calls `go_on` after a wait without data, unless a message is incomplete.
         fn receive_or(&mut self, first: Wait, go_on: impl Fn() -> ControlFlow<()>) -> Result<ToWorker, LinkError> {
             let mut parts: Option<StateDelta> = None;
             loop {
@@ -380,7 +379,7 @@ mod linux {
             };
             match sent.and_then(|()| self.receive()) {
                 Ok(ToWorker::Reply(reply)) => *reply,
-                // The turn cannot go on without its answer, and the host no longer waits for its end.
+                // The turn cannot continue without its reply, and the host no longer waits for its end.
                 _ => leave(),
             }
         }
@@ -391,7 +390,7 @@ mod linux {
         std::process::exit(0)
     }
 
-    /// Adds what another turn consumed.
+    /// Adds the usage of another turn.
     fn add(usage: &mut Usage, more: Usage) {
         usage.jobs = usage.jobs.saturating_add(more.jobs);
         usage.fuel = usage.fuel.saturating_add(more.fuel);
@@ -405,7 +404,7 @@ mod linux {
         ControlFlow::Continue(())
     }
 
-    /// A runtime that is evaluated for many asks nobody.
+    /// Refuses hostcalls of the runtime that is evaluated in a zygote.
     struct Nobody;
 
     impl SyncHost for Nobody {
@@ -415,16 +414,17 @@ mod linux {
         }
     }
 
-    /// The first steps of a copy: what it has of the zygote's beside memory is given up.
+    /// The first steps of a copy: it gives up everything of the zygote but its memory.
     fn begin_copy(socket: OwnedFd) -> Result<Host, LinkError> {
-        // Its own group: a signal for one worker is for no other.
+        // Its own group, so that a signal to one worker reaches no other.
         let _ = setpgid(None, None);
         replace_stdin(socket).map_err(|_| LinkError::Closed)?;
         begin();
         Ok(Host::new())
     }
 
-    /// An engine without modules. With [`add_modules`] everything that needs the system: after both the process can be sealed.
+    /// Creates an engine without modules. Together with [`add_modules`] this does everything that needs the system; the process
+    /// can be sealed afterwards.
     fn engine(options: &RealmOptions) -> Result<EngineRealm, String> {
         let engine = EngineRealm::new(options).map_err(|error| error.to_string())?;
         engine.load_time_zone().map_err(|error| error.to_string())?;
@@ -446,7 +446,7 @@ mod linux {
         Guest::new(options, verified(artifacts, files)?).map_err(|error| error.to_string())
     }
 
-    /// Takes over what the host verified.
+    /// Converts the code that the host has verified.
     fn verified(artifacts: Vec<Code>, files: Vec<OwnedFd>) -> Result<Vec<Arc<Verified>>, String> {
         let memories: io::Result<Vec<_>> = files.into_iter().map(map_sealed_memory).collect();
         let memories = memories.map_err(|error| format!("no memory of shared modules: {error}"))?;
@@ -454,7 +454,7 @@ mod linux {
         artifacts.into_iter().map(verified).collect()
     }
 
-    /// Cuts `bytes` into pieces of these lengths, none of which is copied.
+    /// Splits `bytes` into pieces of these lengths, without copying.
     fn pieces(bytes: &'static [u8], lengths: &[usize]) -> Option<Vec<Bytes>> {
         let mut rest = bytes;
         let piece = |length: &usize| {
@@ -465,7 +465,7 @@ mod linux {
         lengths.iter().map(piece).collect()
     }
 
-    /// An artifact as far as an engine looks at it; sources, maps and findings stayed with the host.
+    /// Builds an artifact with the parts that an engine reads; sources, maps and findings stay with the host.
     fn artifact(code: Code, memories: &[&'static [u8]]) -> Result<Artifact, &'static str> {
         let Code { name, version, specifiers, shelved, bytecode } = code;
         let bytecode: Vec<Bytes> = match shelved {

@@ -1,4 +1,4 @@
-//! Realms in sealed processes. Has a `main` of its own, because workers are this program once more.
+//! Tests realms in sealed processes. Has its own `main`, because workers run this program.
 
 #![cfg(target_os = "linux")]
 
@@ -93,7 +93,7 @@ const TESTS: &[(&str, fn())] = &[
     ("a_dropped_realm_leaves_no_process", a_dropped_realm_leaves_no_process),
 ];
 
-/// Answers every call with the bytes it brought, reversed.
+/// Answers every call with its bytes reversed.
 struct Mirror {
     calls: usize,
 }
@@ -109,7 +109,7 @@ impl SyncHost for Mirror {
 }
 
 thread_local! {
-    /// Whether a realm begins as the copy of a zygote: every test is for both.
+    /// Whether realms are forked from a zygote: every test runs both ways.
     static FORKED: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -126,7 +126,7 @@ fn open() -> ProcessRealm {
     open_with(&options(), ProcessOptions::default()).0
 }
 
-/// Endless fuel, so that only the deadline ends a turn.
+/// Unlimited fuel, so that only the deadline ends a turn.
 fn tireless() -> RealmOptions {
     RealmOptions { limits: Limits { fuel: u64::MAX, stream_fuel: u64::MAX, ..Limits::default() }, ..options() }
 }
@@ -179,7 +179,7 @@ fn it_answers_as_a_thread_does() {
     }
 }
 
-/// What an allocator hands out is the one thing in which a copy of a process differs.
+/// Removes the heap size, the only difference of a forked process.
 fn but_for_the_heap(progress: Progress) -> Progress {
     match progress {
         Progress::Yielded(mut done) => {
@@ -223,7 +223,7 @@ fn large_yields_arrive_whole() {
     }
 }
 
-/// The machines of this project have both; elsewhere this says what is missing.
+/// The machines of this project support both seals; elsewhere this test reports the missing one.
 fn both_walls_stand() {
     let sealed = open().sealed();
     assert!(sealed.holds(), "{sealed}");
@@ -249,7 +249,7 @@ fn no_builtin_makes_a_forbidden_call() {
 }
 
 fn local_time_is_that_of_the_zone() {
-    // A POSIX rule: needs no zone files.
+    // A POSIX rule needs no zone files.
     let process = ProcessOptions { time_zone: Some("XYZ-5:30".into()), ..ProcessOptions::default() };
     let (mut realm, _) = open_with(&options(), process);
     let data = emitted(run(&mut realm, 1, "localTime", Value::Null, &mut NoHost));
@@ -282,7 +282,7 @@ fn a_worker_has_a_socket_and_no_environment() {
     assert_eq!(standing, expected);
 }
 
-/// Leaves every call for later.
+/// Defers every call.
 struct Later(Option<HostCall>);
 
 impl SyncHost for Later {
@@ -301,7 +301,7 @@ fn who_asks_without_a_pause_is_looked_at_again_at_once() {
     let (mut realm, _) = open_with(&tireless(), patient);
     let mut mirror = Mirror { calls: 0 };
     let mut progress = realm.start(deliver(1, "nag", Value::Null), &mut mirror);
-    // Bounded by the realm's own deadline; a machine that is busy elsewhere makes pauses, and cuts a look short.
+    // Bounded by the realm's own deadline; a busy machine interrupts the sequence of calls, and polls end early.
     while progress == Progress::Running && (mirror.calls <= 1 || !matches!(realm.attention(), Some(Attention::AtOnce)))
     {
         progress = realm.resume(&mut mirror, Patience::AtMost(Duration::from_millis(5)));
@@ -310,7 +310,7 @@ fn who_asks_without_a_pause_is_looked_at_again_at_once() {
 }
 
 fn an_answer_may_come_later() {
-    // What the host takes does not count. The turn's own time is more than a busy machine needs for it.
+    // The time of the host does not count. The limit of the turn exceeds the needs of a busy machine.
     let turn = Duration::from_secs(3);
     let (mut realm, _) = open_with(&options(), ProcessOptions { turn, ..hasty() });
     let mut host = Later(None);
@@ -346,7 +346,7 @@ fn a_killed_worker_ends_the_realm_once_and_for_all() {
     assert!(realm.stream(Seq(3), Now::default(), &delta("x"), &mut NoHost).is_err());
 }
 
-/// Of the long series, and CI's share: enough to hit a worker while it reads, runs and writes.
+/// Kills of the long series and of CI: enough to hit a worker while it reads, runs and writes.
 const KILLS: [u32; 2] = [10_000, 100];
 
 fn a_worker_killed_at_any_moment_ends_its_turn_once() {
@@ -383,7 +383,7 @@ fn what_speaks_no_protocol_is_refused() {
         ("gone.sh", "ended (exit status 3)"),
     ];
     for (script, words) in cases {
-        // Long enough for a shell to start, and all that the silent one gets.
+        // Long enough to start a shell, and the whole wait for the silent one.
         let hello = Duration::from_secs(if script == "silent.sh" { 1 } else { 60 });
         let process = ProcessOptions { program: fixtures.join(script), hello, ..ProcessOptions::default() };
         let opened = ProcessRealm::open(&options(), &[host_modules()], Now::default(), &mut NoHost, process);
@@ -408,7 +408,7 @@ fn a_stopped_delta_is_killed() {
     let (mut realm, _) = open_with(&tireless(), patient);
     let stop = realm.stopper();
     let watchdog = std::thread::spawn(move || {
-        // Only a running turn can be stopped, and this thread cannot see when it runs.
+        // Only a running turn can be stopped, and this thread cannot observe when it runs.
         for _ in 0..12_000 {
             std::thread::sleep(Duration::from_millis(10));
             stop();
@@ -461,7 +461,7 @@ fn a_program_that_is_no_worker_is_named() {
     }
 }
 
-/// The terminal signals the group of the program it waits for.
+/// The terminal signals the group of the program that it waits for.
 fn ctrl_c_in_the_terminal_spares_it() {
     let realm = open();
     let worker = Pid::from_raw(realm.id().cast_signed()).expect("a process id");

@@ -1,4 +1,4 @@
-//! A realm in this thread, through the trait that a process implements too.
+//! Tests a realm in this thread, through the trait that a process implements as well.
 
 mod support;
 

@@ -1,14 +1,14 @@
-//! Heads that are deeper than a reader of JSON follows.
+//! Encodes heads that are nested deeper than the JSON reader accepts.
 //!
-//! `serde_json` reads 128 levels. A realm sends no value that is deeper than 120, so its messages always fit. What a
-//! host sends may be built around a provider's JSON, which has 128 levels of its own: there, every [`STEP`] levels, what
-//! lies below is replaced by `{"$json": "its text"}`, and so is any object that looks like that by itself.
+//! `serde_json` reads 128 levels. A realm sends no value deeper than 120, so its messages always fit. Messages of a host may
+//! contain a provider's JSON, which has up to 128 levels of its own: there, every [`STEP`] levels, the value is replaced by
+//! `{"$json": "its text"}`, and so is any object that has this form itself.
 
 use super::{FrameError, Head, MAX_DEPTH, MAX_VALUES};
 use pijs_protocol::guard;
 use serde_json::{Map, Value};
 
-/// Levels that are left as they are.
+/// Levels between two folds.
 const STEP: usize = 100;
 
 /// Deepest head that is read without folding.
@@ -16,11 +16,11 @@ const PLAIN: usize = 120;
 
 const MARK: &str = "$json";
 
-/// Looks over a head before anything is built from it. Whether it has to be folded.
+/// Scans a head before it is parsed. Returns whether it has to be folded.
 ///
 /// # Errors
 ///
-/// It is too deep, or of too many values, for anybody.
+/// Fails for a head that is too deep, or has too many values, for any reader.
 pub(super) fn is_deep(head: &[u8]) -> Result<bool, FrameError> {
     let (mut depth, mut deepest, mut values) = (0_usize, 0_usize, 1_usize);
     let (mut in_text, mut is_escaped) = (false, false);
@@ -64,7 +64,7 @@ pub(super) fn write(out: &mut Vec<u8>, head: &impl Head) -> Result<(), FrameErro
     serde_json::to_writer(out, &value).map_err(bad)
 }
 
-/// Reads one.
+/// Parses a folded head.
 pub(super) fn read<H: Head>(head: &[u8]) -> Result<H, FrameError> {
     let mut value = serde_json::from_slice(head).map_err(bad)?;
     unfold(&mut value, 0)?;
@@ -91,7 +91,7 @@ fn fold(value: &mut Value, depth: usize) -> Result<(), FrameError> {
         }
         _ => return Ok(()),
     };
-    // From the bottom up, so that no text is deeper than one step.
+    // From the innermost value outwards, so that no text is deeper than one step.
     if (below && depth > 0 && depth.is_multiple_of(STEP)) || hides {
         let text = serde_json::to_string(value).map_err(bad)?;
         *value = Value::Object(Map::from_iter([(MARK.to_owned(), Value::String(text))]));
@@ -109,7 +109,7 @@ fn unfold(value: &mut Value, depth: usize) -> Result<(), FrameError> {
             let Some(Value::String(text)) = members.remove(MARK) else { return Ok(()) };
             *value = serde_json::from_str(&text).map_err(bad)?;
             match value {
-                // What stands in the text is as it was: only what lies in it may be folded again.
+                // The text of a fold contains the original value, in which only inner folds remain.
                 Value::Object(members) if looks_folded(members) => Ok(()),
                 Value::Array(items) => items.iter_mut().try_for_each(|item| unfold(item, depth + 1)),
                 Value::Object(members) => members.values_mut().try_for_each(|member| unfold(member, depth + 1)),

@@ -1,17 +1,17 @@
-//! How a change of the readable state travels: as the texts it consists of, in as many frames as it takes.
+//! Encodes state deltas as the JSON texts they consist of, in as many frames as necessary.
 
 use super::{FrameError, STATE_BYTES};
 use pijs_protocol::wire::{EntriesDelta, Json, StateDelta};
 use std::mem;
 
-/// Takes the texts out of a change: of its members, and of its entries.
+/// Takes the texts of members and entries out of a state delta.
 pub(super) fn take_texts(state: &mut StateDelta) -> [Vec<Json>; 2] {
     let members = state.set.values_mut().map(|member| mem::replace(member, Json::from_text("0"))).collect();
     let entries = state.entries.as_mut().map(|entries| mem::take(&mut entries.append));
     [members, entries.unwrap_or_default()]
 }
 
-/// Puts them back.
+/// Restores the texts of a state delta.
 pub(super) fn put_texts(state: &mut StateDelta, [members, entries]: [Vec<Json>; 2]) -> Result<(), FrameError> {
     if members.len() != state.set.len() || state.entries.is_none() && !entries.is_empty() {
         return Err(FrameError::Head("a change of the state with other texts than members".to_owned()));
@@ -25,8 +25,7 @@ pub(super) fn put_texts(state: &mut StateDelta, [members, entries]: [Vec<Json>; 
     Ok(())
 }
 
-/// Cuts off what comes before the last part of a change that is too long for one frame. One [`joined`] to the other, the
-/// parts are what it was.
+/// Splits off all parts but the last of a state delta that is too long for one frame. [`joined`] combines the parts.
 pub(super) fn first_parts(state: &mut StateDelta) -> Vec<StateDelta> {
     let members = state.set.values().map(|member| member.text().len());
     let entries = state.entries.iter().flat_map(|entries| &entries.append).map(|entry| entry.text().len());
@@ -38,7 +37,7 @@ pub(super) fn first_parts(state: &mut StateDelta) -> Vec<StateDelta> {
         parts.with_room(member.text().len()).set.insert(name, member);
     }
     if let Some(EntriesDelta { mut keep, append }) = state.entries.take() {
-        // Also when nothing follows what stays.
+        // Needed even if no entry follows the kept ones.
         parts.with_room(0).entries = Some(EntriesDelta { keep, append: Vec::new() });
         for entry in append {
             let part = parts.with_room(entry.text().len());
@@ -50,17 +49,17 @@ pub(super) fn first_parts(state: &mut StateDelta) -> Vec<StateDelta> {
     parts.whole
 }
 
-/// Parts of a change.
+/// Collects the parts of a state delta.
 struct Parts {
     version: u64,
     whole: Vec<StateDelta>,
     last: StateDelta,
-    /// Bytes that the last one may still take.
+    /// Remaining bytes of the last part.
     room: usize,
 }
 
 impl Parts {
-    /// The last part, or a new one when this much more is too much for it.
+    /// Returns the last part, or a new one when it has no room for so many bytes.
     fn with_room(&mut self, bytes: usize) -> &mut StateDelta {
         let is_begun = self.room < STATE_BYTES;
         if bytes > self.room && is_begun {
@@ -73,7 +72,7 @@ impl Parts {
     }
 }
 
-/// One change that does what two do, one after the other.
+/// Combines two consecutive state deltas.
 #[cfg(target_os = "linux")]
 pub(crate) fn joined(mut first: StateDelta, next: StateDelta) -> StateDelta {
     first.version = next.version;

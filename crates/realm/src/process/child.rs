@@ -1,4 +1,4 @@
-//! The process itself: how it is started, watched and buried.
+//! The worker process: start, status and end.
 
 use super::options::{ProcessError, ProcessOptions};
 use crate::worker::{self, ARGUMENT};
@@ -12,18 +12,18 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Name under which a worker shows in a process list.
+/// Name of a worker in process lists.
 const NAME: &str = "pijs-worker";
 
-/// A worker process, dead or alive. Dropping it kills and reaps it.
+/// A worker process, running or ended. Dropping it kills and reaps it.
 pub(super) struct Worker {
-    /// A child of this process. Not reaped before [`Worker::bury`], so the number names no other until then.
+    /// A child of this process. Reaped only by [`Worker::bury`], so the id cannot be reused before.
     process: Pid,
-    /// How it ended, once it was reaped.
+    /// Exit status, once it was reaped.
     end: Option<WaitStatus>,
 }
 
-/// The two ends of a worker's socket, the host's first, which waits no longer than `look_every` at a time.
+/// Creates the two ends of a worker's socket, the host's first, which blocks no longer than `look_every` at a time.
 pub(super) fn sockets(look_every: Duration) -> io::Result<(UnixStream, UnixStream)> {
     let (ours, theirs) = UnixStream::pair()?;
     ours.set_read_timeout(Some(look_every))?;
@@ -35,7 +35,7 @@ impl Worker {
     /// Starts a worker. `look_every` is the time-out of the host's end of the socket.
     pub(super) fn start(options: &ProcessOptions, look_every: Duration) -> Result<(Self, UnixStream), ProcessError> {
         if worker::is_worker() {
-            // A worker whose `main` went on would start workers of its own, without end.
+            // A worker whose `main` continued would start workers endlessly.
             let instead = "was started as one and went on".to_owned();
             return Err(ProcessError::NoWorker { program: options.program.clone(), instead });
         }
@@ -47,14 +47,14 @@ impl Worker {
                 command.env_clear();
             }
             if !guard::down().is_empty() {
-                // Only in builds with switches, which the attack suite alone has.
+                // Only in builds with guard switches, for the attack suite.
                 command.env(guard::VARIABLE, guard::down().join(","));
             }
-            // `bury` reaps it, by its number.
+            // `bury` reaps it by its id.
             let child = command
                 .envs(options.time_zone.as_ref().map(|zone| ("TZ", zone)))
                 .current_dir("/")
-                // Ctrl-C in a terminal goes to the whole group: it is for the host, which winds down in order.
+                // Ctrl-C in a terminal signals the whole group: the host handles it and shuts down in order.
                 .process_group(0)
                 .stdin(Stdio::from(OwnedFd::from(theirs)))
                 .stdout(Stdio::null())
@@ -68,7 +68,7 @@ impl Worker {
         }
     }
 
-    /// A child of this process that nobody else waits for.
+    /// Wraps a child of this process that no other code reaps.
     pub(super) fn of(process: Pid) -> Self {
         Self { process, end: None }
     }
@@ -77,7 +77,7 @@ impl Worker {
         self.process.as_raw_nonzero().get().unsigned_abs()
     }
 
-    /// A handle that becomes readable when the process has ended; `None` on kernels without one.
+    /// Returns a handle that becomes readable when the process has ended; `None` on kernels without one.
     pub(super) fn handle(&self) -> Option<OwnedFd> {
         if self.end.is_some() {
             return None;
@@ -85,7 +85,7 @@ impl Worker {
         pidfd_open(self.process, PidfdFlags::empty()).ok()
     }
 
-    /// Whether it has not ended. What cannot be asked counts as alive: the first word will tell.
+    /// Returns whether it has not ended. On an error it counts as alive: the first message will tell.
     pub(super) fn is_alive(&mut self) -> bool {
         if self.end.is_none() {
             self.end = self.wait(WaitOptions::NOHANG).ok().flatten();
@@ -93,15 +93,15 @@ impl Worker {
         self.end.is_none()
     }
 
-    /// Whether it ended by the one signal that no program answers.
+    /// Returns whether it ended by SIGKILL.
     pub(super) fn was_killed(&self) -> bool {
         self.end.is_some_and(|end| end.terminating_signal() == Some(libc::SIGKILL))
     }
 
-    /// Kills and reaps it, and tells how it ended. The same answer ever after.
+    /// Kills and reaps it; returns a description of its end, the same at each call.
     pub(super) fn bury(&mut self) -> String {
         if self.is_alive() {
-            // A worker that is dying already keeps the end it has.
+            // A worker that is dying keeps its own exit status.
             let _ = kill_process(self.process, Signal::KILL);
             match self.wait(WaitOptions::empty()) {
                 Ok(end) => self.end = end,
@@ -123,7 +123,7 @@ impl Drop for Worker {
     }
 }
 
-/// How a process ended, in words.
+/// Describes an exit status.
 fn describe(end: WaitStatus) -> String {
     match end.terminating_signal() {
         Some(libc::SIGSYS) => "killed by SIGSYS: it made a forbidden system call".to_owned(),

@@ -1,4 +1,4 @@
-//! How workers are started, and why there is none.
+//! Options of worker processes, and the errors of their start.
 
 use super::shelf::Shelf;
 use pijs_protocol::message::{Message, START_EVENTS};
@@ -11,42 +11,41 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The program that is running, also when its file has been replaced meanwhile.
+/// The running program, even if its file has been replaced.
 const THIS_PROGRAM: &str = "/proc/self/exe";
 
-/// How worker processes are started and how long they may take.
+/// Options and time limits of worker processes.
 #[derive(Debug, Clone)]
 pub struct ProcessOptions {
-    /// The program whose `main` calls [`worker::enter`](crate::worker::enter); the running one unless told otherwise.
+    /// The program whose `main` calls [`worker::enter`](crate::worker::enter); by default the running one.
     pub program: PathBuf,
-    /// The variable `TZ` for the worker: local time inside the realm. Without it the machine's zone.
+    /// The variable `TZ` of the worker: local time inside the realm. By default the machine's zone.
     pub time_zone: Option<OsString>,
-    /// Where the modules lie that several workers need, those that are given this shelf; without it each gets a copy.
+    /// Shared memory for modules that several workers need; without it each gets a copy.
     pub shelf: Option<Arc<Shelf>>,
-    /// Longest wait for the first word of a new worker.
+    /// Maximum time until the first message of a new worker.
     pub hello: Duration,
-    /// How long [`Realm::start`](crate::Realm::start) waits before it answers
-    /// [`Progress::Running`](crate::Progress::Running): short turns end at once, and long ones hold nobody up.
+    /// Time that [`Realm::start`](crate::Realm::start) blocks before it returns [`Progress::Running`](crate::Progress::Running):
+    /// short turns end at once, and long ones do not block the host.
     pub first: Duration,
-    /// Longest turn, time in hostcalls not counted.
+    /// Maximum time of a turn, without hostcalls.
     pub turn: Duration,
-    /// The same for turns that a session waits for when it starts: loading an entry, and [`START_EVENTS`]. Never longer
-    /// than [`ProcessOptions::turn`].
+    /// Maximum time of turns at the start of a session: loading an entry, and [`START_EVENTS`]. At most [`ProcessOptions::turn`].
     pub start: Duration,
-    /// Longest answer to a streamed delta; the host's own patience with verdicts is usually shorter.
+    /// Maximum time of a streamed delta; the host's limit for verdicts is usually shorter.
     pub stream: Duration,
-    /// From the end of the patience to the kill.
+    /// Time between the deadline and the kill.
     pub grace: Duration,
 }
 
 impl ProcessOptions {
-    /// Gives every turn this long, those at the start as well.
+    /// Sets the maximum time of every turn, including those at the start.
     #[must_use]
     pub fn turns_of(self, longest: Duration) -> Self {
         Self { turn: longest, start: longest, ..self }
     }
 
-    /// How long the turn of a delivery may take.
+    /// Returns the maximum time of a delivery's turn.
     pub(super) fn longest(&self, task: &Task) -> Duration {
         let is_start = match task {
             Task::Message(message) => match &**message {
@@ -61,9 +60,9 @@ impl ProcessOptions {
 }
 
 impl Default for ProcessOptions {
-    /// The running program, the machine's time zone, no shelf; 10 s for the first word, 1 ms before a turn goes on by
-    /// itself, 30 s a turn (six times what its fuel lasts on a free core, for machines that are busy), 15 s a turn at
-    /// the start (three times), 5 s a delta, 25 ms of grace.
+    /// Returns the running program, the machine's time zone, no shared memory; 10 s for the first message, 1 ms before a turn
+    /// continues on its own, 30 s a turn (six times the duration of its fuel on an idle core, for busy machines), 15 s a turn at
+    /// the start, 5 s a delta, 25 ms of grace.
     fn default() -> Self {
         Self {
             program: PathBuf::from(THIS_PROGRAM),
@@ -79,24 +78,24 @@ impl Default for ProcessOptions {
     }
 }
 
-/// A worker process could not be started or made no realm.
+/// An error that prevents the start of a worker process or its realm.
 #[derive(Debug)]
 pub enum ProcessError {
     /// The program could not be started.
     Spawn {
-        /// Which program.
+        /// The program.
         program: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         error: io::Error,
     },
-    /// The program runs, and is no worker: its `main` does not begin with [`worker::enter`](crate::worker::enter).
+    /// The program runs, but is no worker: its `main` does not begin with [`worker::enter`](crate::worker::enter).
     NoWorker {
-        /// Which program.
+        /// The program.
         program: PathBuf,
-        /// What it did instead.
+        /// Description of its behaviour.
         instead: String,
     },
-    /// The worker could not make the realm.
+    /// The worker could not create the realm.
     Failed(String),
     /// The realm ended before it was ready.
     Ended(Termination),

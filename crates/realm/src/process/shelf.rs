@@ -1,8 +1,8 @@
-//! Bytecode in memory that workers map: none of it crosses the socket, and what is not imported is not read.
+//! Bytecode in shared memory that workers map: it does not cross the socket, and modules that are not imported are not read.
 //!
-//! The host modules, and what pi supplies, are megabytes, and most workers need them at once. On the shelf they are
-//! written once; a worker gets the memory beside its first message (see [`files`](crate::files)), maps it and reads what
-//! it imports. No worker can change it: it is sealed for good before it is handed out.
+//! The host modules, and those that pi supplies, are megabytes, and most workers need them. They are written to memory once; a
+//! worker gets the descriptor with its first message (see [`files`](crate::files)), maps it and reads the modules that it
+//! imports. The memory is sealed before it is passed on, so no worker can change it.
 //!
 //! A worker closes the descriptors before it runs code.
 
@@ -13,12 +13,12 @@ use std::io::{self, BufWriter, Write};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Bytes that cross the socket sooner than a file for them is made.
+/// Bytes up to which sending code is cheaper than creating a file for it.
 const LITTLE: usize = 64 << 10;
-/// Modules are small and many.
+/// Bytes per write, because modules are small and numerous.
 const AT_ONCE: usize = 256 << 10;
 
-/// Memories with the code of one artifact each, kept as long as this.
+/// Memory files with the code of one artifact each, kept for the life of this value.
 #[derive(Debug, Default)]
 pub struct Shelf(Mutex<Vec<Place>>);
 
@@ -26,13 +26,13 @@ pub struct Shelf(Mutex<Vec<Place>>);
 #[derive(Debug)]
 struct Place {
     artifact: Arc<Verified>,
-    /// Where it lies; nowhere if the system has no memory for it.
+    /// Its memory file; `None` if the system could not create one.
     memory: Option<Arc<OwnedFd>>,
 }
 
 impl Shelf {
-    /// The memory that an artifact's code lies in, one module after the other: it is put there when it is asked for
-    /// first. `None` where the system has no memory for it, then and ever after.
+    /// Returns the memory file of an artifact's code, one module after the other; creates it at the first request. `None` if the
+    /// system cannot create one, then and for later requests.
     pub(super) fn memory(&self, artifact: &Arc<Verified>) -> Option<Arc<OwnedFd>> {
         let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(place) = places.iter().find(|place| Arc::ptr_eq(&place.artifact, artifact)) {
@@ -43,7 +43,7 @@ impl Shelf {
         memory
     }
 
-    /// Memory for one worker, gone with it. `None` where the system has none, and for so little code that copying it costs less.
+    /// Creates memory for one worker. `None` if the system cannot, and for code so small that copying it costs less.
     pub(super) fn passing(artifact: &Verified) -> Option<Arc<OwnedFd>> {
         let code = artifact.artifact().modules.iter().filter_map(|module| module.bytecode.as_ref());
         let is_little = code.map(|bytecode| bytecode.len()).sum::<usize>() < LITTLE;

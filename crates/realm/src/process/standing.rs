@@ -1,26 +1,26 @@
-//! A worker as the system sees it.
+//! The restrictions of a worker as the system reports them.
 //!
-//! `ProcessRealm::standing` reads from `/proc` which limits and filters really hold for a worker; `pi ext limits` shows them.
+//! `ProcessRealm::standing` reads the effective limits and filters of a worker from `/proc`; `pi ext limits` shows them.
 
 use std::fs;
 use std::io;
 
-/// What stands around a process, read from `/proc`: not what was asked for, but what is.
+/// The effective restrictions of a process, read from `/proc`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Standing {
-    /// A filter looks at its system calls.
+    /// Whether a seccomp filter checks its system calls.
     pub filters_calls: bool,
-    /// File descriptors that are open.
+    /// Number of open file descriptors.
     pub open_files: usize,
-    /// Size of its environment.
+    /// Size of its environment in bytes.
     pub environment_bytes: usize,
-    /// Address space it may have; `None` for any.
+    /// Address space limit in bytes; `None` for no limit.
     pub address_space_bytes: Option<u64>,
-    /// Processes its user may have before it cannot start one more; `None` for any.
+    /// Number of processes of its user beyond which it cannot start one; `None` for no limit.
     pub processes: Option<u64>,
-    /// How large it may make a file; `None` for any.
+    /// File size limit in bytes; `None` for no limit.
     pub file_bytes: Option<u64>,
-    /// What is added to its place in the order of the out-of-memory killer, of 1000.
+    /// Adjustment of its out-of-memory score, of 1000.
     pub out_of_memory_score: i32,
 }
 
@@ -41,7 +41,7 @@ impl Standing {
     }
 }
 
-/// The hard limit of a line `NAME  SOFT  HARD  UNIT`.
+/// Reads the hard limit of a line `NAME  SOFT  HARD  UNIT`.
 fn limit(limits: &str, name: &str) -> Option<u64> {
     let line = limits.lines().find_map(|line| line.strip_prefix(name))?;
     line.split_whitespace().nth(1)?.parse().ok()

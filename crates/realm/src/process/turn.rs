@@ -1,4 +1,4 @@
-//! The clock of one turn, and the request to end it.
+//! The deadline of one turn, and the request to end it.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ impl Stop {
         Self(Arc::new(AtomicU8::new(IDLE)))
     }
 
-    /// A turn begins: from here on it can be stopped.
+    /// Allows a stop from here on, at the start of a turn.
     pub(super) fn arm(&self) {
         self.0.store(RUNNING, Ordering::Relaxed);
     }
@@ -28,7 +28,7 @@ impl Stop {
     }
 
     pub(super) fn request(&self) {
-        // Only a running turn can be stopped: a late watchdog must not hit the next one.
+        // Only a running turn can be stopped: a late watchdog must not end the next one.
         let _ = self.0.compare_exchange(RUNNING, STOPPED, Ordering::Relaxed, Ordering::Relaxed);
     }
 
@@ -37,14 +37,14 @@ impl Stop {
     }
 }
 
-/// The clock of one turn.
+/// The deadline of one turn.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Turn {
-    /// When it has to be over; moves on by the time the host takes for its answers.
+    /// Deadline; extended by the time that the host takes for its replies.
     deadline: Instant,
-    /// When the worker is killed, once its patience is at an end.
+    /// Time of the kill, after the deadline.
     kill: Option<Instant>,
-    /// Since when the host owes the worker an answer.
+    /// Start of a pending hostcall.
     owing: Option<Instant>,
 }
 
@@ -53,24 +53,24 @@ impl Turn {
         Self { deadline: Instant::now() + patience, kill: None, owing: None }
     }
 
-    /// The worker asked something: its time stands still.
+    /// Pauses the clock during a hostcall.
     pub(super) fn ask(&mut self) {
         self.owing = Some(Instant::now());
     }
 
-    /// The host answered; `false` when nothing was asked.
+    /// Resumes the clock after a reply; returns `false` without a pending hostcall.
     pub(super) fn answered(&mut self) -> bool {
         let Some(since) = self.owing.take() else { return false };
         self.deadline += since.elapsed();
         true
     }
 
-    /// Whether the host owes the worker an answer.
+    /// Returns whether the host owes the worker a reply.
     pub(super) fn is_owing(&self) -> bool {
         self.owing.is_some()
     }
 
-    /// Looks at the clock: `Break` when the worker has to die.
+    /// Checks the clock; `Break` when the worker has to be killed.
     pub(super) fn look(&mut self, stop: &Stop, grace: Duration) -> ControlFlow<()> {
         let now = Instant::now();
         let late = self.owing.is_none() && now >= self.deadline && pijs_protocol::guard!(RealmDeadline);
@@ -83,7 +83,7 @@ impl Turn {
         }
     }
 
-    /// When to look again, at the latest; `None` while only an answer of the host can change anything.
+    /// Returns the latest time of the next check; `None` while the turn waits for a reply.
     pub(super) fn next_look(&self) -> Option<Instant> {
         match (self.kill, self.owing) {
             (Some(kill), _) => Some(kill),

@@ -1,20 +1,20 @@
-//! Workers that are copies of a process which has evaluated the runtime.
+//! Forks workers from a process that has evaluated the runtime.
 //!
-//! A program's start, its relocations, an engine and the runtime are most of what a worker costs, in time and in memory,
-//! and the same for all of them. Who opens many realms has one process do it, a *zygote*, and each worker begins where that
-//! one stands; pages that a worker does not change are the zygote's.
+//! Starting the program, relocations, creating an engine and evaluating the runtime are most of the time and memory of a worker,
+//! and the same for all of them. A host that opens many realms has one process do it, a *zygote*, and forks each worker from it;
+//! pages that a worker does not change stay shared with the zygote.
 //!
-//! The zygote is not sealed, for it has files to take and processes to make. It runs our own runtime and nothing else, reads
-//! what its host says and nothing else, and lives no longer than there are realms to open. A copy raises its own walls, as a
-//! worker that was started does, before it runs anything.
+//! The zygote is not sealed, because it receives files and forks. It runs the host's own runtime and nothing else, reads messages
+//! of its host and nothing else, and ends when no more realms are to be opened. A copy seals itself, as a started worker does,
+//! before it runs other code.
 //!
-//! What workers of one zygote have in common beside pages: where things lie in memory.
+//! Besides pages, workers of one zygote share the addresses of things in memory.
 //!
-//! The host is the parent of the copies (`CLONE_PARENT`), so it waits for them and kills them as it does with other workers. A copy
-//! closes the zygote's descriptors, seals itself, and only then takes code. All extensions of a session share what a realm is made with
-//! (`RealmOptions`, except the name); what belongs to one extension arrives with `load`.
+//! The host is the parent of the copies (`CLONE_PARENT`), so it waits for them and kills them like other workers. A copy closes
+//! the zygote's descriptors, seals itself, and only then takes code. All extensions of a session have the same `RealmOptions`,
+//! except for the name; data of one extension arrives with `load`.
 //!
-//! A zygote ends when the last realm was opened. Restarts, and realms that are opened one by one, start a process.
+//! A zygote ends after the last realm of a session is opened. Restarts, and realms that are opened one by one, start a process.
 
 use super::child::{Worker, sockets};
 use super::{LOOK_EVERY, ProcessError, ProcessRealm, Spare};
@@ -28,7 +28,7 @@ use rustix::process::Pid;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-/// What a zygote was made with: what its copies are good for.
+/// Options and runtime of a zygote, which its copies have.
 #[derive(Debug)]
 pub(super) struct Origin {
     options: RealmOptions,
@@ -36,7 +36,7 @@ pub(super) struct Origin {
 }
 
 impl Origin {
-    /// Whether a realm of these can begin as a copy: whose code it runs is all that may be otherwise.
+    /// Returns whether a realm with these options can be forked: only the extension id may differ.
     pub(super) fn suits(&self, options: &RealmOptions, modules: &[Arc<Verified>]) -> bool {
         let RealmOptions { extension: _, limits, seed, clock_step_us, time_zone, facts } = &self.options;
         modules.first().is_some_and(|runtime| Arc::ptr_eq(runtime, &self.runtime))
@@ -48,7 +48,7 @@ impl Origin {
     }
 }
 
-/// A process that makes copies of itself. Dropping it kills it; its copies live on.
+/// A process that forks itself on request. Dropping it kills it; its copies live on.
 pub struct Zygote {
     process: ProcessRealm,
     origin: Arc<Origin>,
@@ -56,23 +56,23 @@ pub struct Zygote {
 }
 
 impl Zygote {
-    /// Makes one of a worker that was started, and has it evaluate `runtime`. It dies with the thread that started that
-    /// worker, at the latest, and so do its copies.
+    /// Turns a started worker into a zygote, which evaluates `runtime`. It dies with the thread that started the worker, at the
+    /// latest, and so do its copies.
     ///
     /// # Errors
     ///
-    /// See [`ProcessError`]. The worker is gone then.
+    /// See [`ProcessError`]. The worker has ended then.
     pub fn of(spare: Spare, options: &RealmOptions, runtime: &Arc<Verified>, now: Now) -> Result<Self, ProcessError> {
         let process = spare.tell(options, std::slice::from_ref(runtime), 1, now, ToWorker::Raise)?;
         let origin = Arc::new(Origin { options: options.clone(), runtime: Arc::clone(runtime) });
         Ok(Self { process, origin, is_ready: false })
     }
 
-    /// Makes a copy, once the runtime is evaluated.
+    /// Forks a worker, once the runtime is evaluated.
     ///
     /// # Errors
     ///
-    /// See [`ProcessError`]. The zygote is of no more use then.
+    /// See [`ProcessError`]. The zygote is unusable then.
     pub fn fork(&mut self) -> Result<Spare, ProcessError> {
         let process = &mut self.process;
         if !self.is_ready {
@@ -106,7 +106,7 @@ impl Zygote {
     }
 }
 
-/// What a zygote said instead of what it should.
+/// Returns the error of an unexpected message from a zygote.
 fn refused(process: &mut ProcessRealm, said: FromWorker) -> ProcessError {
     match said {
         FromWorker::Failed { message } => ProcessError::Failed(message),

@@ -1,4 +1,4 @@
-//! What is done before a realm is wanted: processes that wait, and code that lies ready for all of them.
+//! Tests preparations: spare processes, and code in shared memory.
 
 use crate::run;
 use crate::support::{NoHost, channels, host_modules, options};
@@ -22,13 +22,13 @@ fn shelved() -> ProcessOptions {
 }
 
 fn open(process: &ProcessOptions, modules: &Arc<Verified>) -> ProcessRealm {
-    // Before anything lies on the shelf, for the first.
+    // Started before any shared memory exists, for the first realm.
     let spare = Spare::start(process.clone()).expect("a process");
     let opening = spare.open(&options(), &[Arc::clone(modules)], Now::default()).expect("it takes the modules");
     opening.finish(&mut NoHost).expect("it makes a realm").0
 }
 
-/// What a worker has mapped, by its name.
+/// Returns whether a worker has mapped shared code, by the name of the mapping.
 fn maps_the_shelf(realm: &ProcessRealm) -> bool {
     let maps = fs::read_to_string(format!("/proc/{}/maps", realm.id())).expect("the worker lives");
     maps.lines().any(|line| line.contains("r--s") && line.contains("memfd:pijs-modules"))
@@ -36,7 +36,7 @@ fn maps_the_shelf(realm: &ProcessRealm) -> bool {
 
 fn workers_read_from_a_shelf_that_nobody_can_change() {
     let (process, modules) = (shelved(), host_modules());
-    // The last brings other modules than those that lie there.
+    // The last one has other modules than the shared ones.
     for (modules, mapped) in [(&modules, true), (&modules, true), (&host_modules(), false)] {
         let mut realm = open(&process, modules);
         assert_eq!(channels(&run(&mut realm, 1, "echo", Value::Null, &mut NoHost)), ["bus_event"]);
@@ -47,14 +47,14 @@ fn workers_read_from_a_shelf_that_nobody_can_change() {
     assert!(!shelves().is_empty() && shelves().iter().all(is_sealed));
 }
 
-/// Descriptors of this process that lead to a shelf.
+/// Returns descriptors of this process that refer to shared memory.
 fn shelves() -> Vec<PathBuf> {
     let files = fs::read_dir("/proc/self/fd").expect("there is a /proc");
     let paths = files.filter_map(|entry| Some(entry.ok()?.path()));
     paths.filter(|path| fs::read_link(path).is_ok_and(|link| link.to_string_lossy().contains("pijs-modules"))).collect()
 }
 
-/// Whether nobody can write into it, or make it shorter or longer.
+/// Returns whether it can be neither written, extended nor truncated.
 fn is_sealed(path: &PathBuf) -> bool {
     let mut file = File::options().write(true).open(path).expect("it is this process's own");
     let refused = |result: std::io::Result<()>| result.is_err_and(|error| error.kind() == ErrorKind::PermissionDenied);
@@ -65,7 +65,7 @@ fn a_spare_that_died_is_none() {
     let spare = Spare::start(ProcessOptions::default()).expect("a process");
     let spare = spare.alive().expect("it waits");
     kill_process(Pid::from_raw(spare.id().cast_signed()).expect("a process"), Signal::KILL).expect("it is ours");
-    // Bounded: a killed process is gone in no time, and the test's own time runs out otherwise.
+    // Bounded: a killed process ends at once, or the test times out.
     let mut rest = Some(spare);
     while let Some(spare) = rest {
         std::thread::yield_now();

@@ -1,6 +1,6 @@
-//! Things a sealed process must not be able to do, each tried by a process that seals itself first.
+//! Operations that a sealed process must not be able to do; a process seals itself and attempts each one.
 //!
-//! The same attempt without the seal has to succeed: otherwise it would prove nothing.
+//! Without the seal the attempt has to succeed, or it would prove nothing.
 
 use pijs_engine::hooks;
 use pijs_realm::seal::{self, Walls};
@@ -16,15 +16,15 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
 
-/// One of them.
+/// One operation.
 pub(crate) struct Attempt {
     pub(crate) name: &'static str,
-    /// The walls that hold it when they stand alone.
+    /// The seals each of which prevents it alone.
     held_by: &'static [Wall],
     deed: fn(&Facts) -> io::Result<()>,
 }
 
-/// One wall.
+/// One seal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wall {
     Limits,
@@ -44,11 +44,11 @@ impl Wall {
     }
 }
 
-/// What an attempt knows from before the seal.
+/// Facts from before the seal.
 struct Facts {
     parent: Pid,
     open: File,
-    /// Not the worker's own, and something has been said on it.
+    /// Another socket than the worker's own, with data to read.
     socket: UnixStream,
 }
 
@@ -111,7 +111,7 @@ pub(crate) const ALL: &[Attempt] = &[
     Attempt { name: "raise_its_limits", held_by: &[Seccomp], deed: |_| raise() },
 ];
 
-/// Address space only: nothing is touched.
+/// Reserves address space without touching it.
 fn take_memory(bytes: usize) -> io::Result<()> {
     let mut all: Vec<u8> = Vec::new();
     all.try_reserve_exact(bytes).map_err(|_| failed())?;
@@ -165,7 +165,7 @@ pub(crate) fn enter() {
     let sealed = seal::this_process(64 << 20, walls);
     assert_eq!(sealed.holds(), walls.seccomp);
     assert_eq!(sealed.landlock == seal::Landlock::None, !walls.landlock);
-    // What a worker may do: use its socket.
+    // A worker may use its own socket.
     let heard = recv(io::stdin(), &mut [0; 1], RecvFlags::DONTWAIT);
     assert_eq!(heard.err(), Some(rustix::io::Errno::AGAIN), "nothing has been said");
     rustix::io::write(io::stdin().as_fd(), b"here").expect("the socket stays open");
@@ -180,7 +180,7 @@ fn flag(wall: Wall) -> String {
     format!("--attempt-{wall:?}")
 }
 
-/// Asserts that the attempt works in an open process, not in a sealed one, and behind each wall that holds it alone.
+/// Checks that the attempt works in an open process, and neither in a sealed one nor behind each listed seal alone.
 pub(crate) fn is_held(attempt: &Attempt) {
     let open = run(OPEN, attempt.name);
     assert_eq!(open.code(), Some(DONE), "works without the seal: {open}");
@@ -193,11 +193,11 @@ pub(crate) fn is_held(attempt: &Attempt) {
     assert!(killed || (!attempt.held_by.contains(&Seccomp) && sealed.code() == Some(REFUSED)), "{sealed}");
 }
 
-/// What only native code can ask for (E29): 0 of them work in a sealed process.
+/// Checks that no operation that only native code can request works in a sealed process (E29).
 pub(crate) fn no_forbidden_operation_works() {
     let mut proved = 0;
     for name in hooks::FORBIDDEN {
-        // A system may refuse one to everybody (ptrace, io_uring): then it proves nothing, and is no danger.
+        // A system may refuse one to every process (ptrace, io_uring), which proves nothing.
         proved += u32::from(run(OPEN, name).code() == Some(DONE));
         assert_eq!(run(SEALED, name).signal(), Some(SIGSYS), "{name}");
     }

@@ -1,4 +1,4 @@
-//! A WebAssembly component in a sealed process, beside one in this thread.
+//! Tests a WebAssembly component in a sealed process, compared with one in this thread.
 
 use crate::support::{NoHost, delta, options};
 use pijs_artifact::{Artifact, COMPONENT_SCHEME, Module, Verified};

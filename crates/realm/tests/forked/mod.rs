@@ -1,4 +1,4 @@
-//! Workers that are copies of a zygote. What every worker has to do, they are asked in `process.rs`, too.
+//! Tests workers that are forked from a zygote. The tests common to all workers, in `process.rs`, also run with forked ones.
 
 use crate::run;
 use crate::support::{NoHost, channels, delta, host_modules, options};
@@ -22,13 +22,13 @@ pub(crate) const TESTS: &[(&str, fn())] = &[
     ("a_copy_at_rest_gives_back_what_it_did_not_change", a_copy_at_rest_gives_back_what_it_did_not_change),
 ];
 
-/// A zygote of these modules.
+/// Makes a zygote of these modules.
 pub(crate) fn zygote(process: ProcessOptions, options: &RealmOptions, modules: &Arc<Verified>) -> Zygote {
     let spare = Spare::start(process).expect("a process");
     Zygote::of(spare, options, modules, Now::default()).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// A realm that begins as a copy.
+/// Opens a realm in a forked worker.
 pub(crate) fn open(zygote: &mut Zygote, options: &RealmOptions, modules: &Arc<Verified>) -> (ProcessRealm, Yield) {
     let copy = zygote.fork().unwrap_or_else(|error| panic!("{error}"));
     let opening = copy.open(options, &[Arc::clone(modules)], Now::default());
@@ -114,7 +114,7 @@ fn a_zygote_that_died_makes_no_copy() {
     answers(&mut realm);
 }
 
-/// A copy's own memory is what it changed, which is less than a worker that was started has.
+/// The private memory of a copy is smaller than that of a started worker.
 fn copies_share_pages() {
     let modules = host_modules();
     let process = ProcessOptions { shelf: Some(Arc::new(Shelf::default())), ..ProcessOptions::default() };
@@ -127,12 +127,12 @@ fn copies_share_pages() {
     assert!(copied < started, "{copied} KB in a copy, {started} KB in a worker that was started");
 }
 
-/// What it took to read a large message is the system's again when nothing of it is kept.
+/// Memory that a large message took returns to the system when nothing of it is kept.
 fn a_copy_gives_back_what_a_message_took() {
     let modules = host_modules();
     let mut zygote = zygote(ProcessOptions::default(), &options(), &modules);
     let (mut copy, _) = open(&mut zygote, &options(), &modules);
-    // It does so when it has answered, and before it hears the next message.
+    // It does so after its answer and before the next message.
     let mut own_after = |data: Value| {
         for data in [data, Value::Null] {
             assert_eq!(channels(&run(&mut copy, 1, "count", data, &mut NoHost)).len(), 1);
@@ -144,16 +144,16 @@ fn a_copy_gives_back_what_a_message_took() {
     assert!(large < small + 200, "{small} KB before, {large} KB after");
 }
 
-/// What was written to and is as it was, it shares again with all others; what is otherwise, it keeps.
+/// An idle copy returns pages that equal the zygote's, and keeps the others.
 fn a_copy_at_rest_gives_back_what_it_did_not_change() {
     let modules = host_modules();
     let mut zygote = zygote(ProcessOptions::default(), &options(), &modules);
     let (mut copy, _) = open(&mut zygote, &options(), &modules);
-    // Others that share its pages.
+    // Other copies that share its pages.
     let _others: Vec<_> = (0..2).map(|_| open(&mut zygote, &options(), &modules).0).collect();
     let mut told = Vec::new();
     for round in 0..3 {
-        // Looked at between turns that follow each other at once: on a busy machine it may rest before a look, not each time.
+        // Measured between consecutive turns: on a busy machine a copy may become idle before one measurement, not before each.
         let (mut own, mut resident) = (0, 0);
         for _ in 0..20 {
             let Progress::Yielded(done) = run(&mut copy, 1, "localTime", Value::Null, &mut NoHost) else {
@@ -164,7 +164,7 @@ fn a_copy_at_rest_gives_back_what_it_did_not_change() {
             resident = resident.max(kb(copy.id(), &["Rss:"]));
         }
         assert_eq!(channels(&run(&mut copy, 2, "count", Value::Null, &mut NoHost)).len(), 1);
-        // That it rests shows from outside by pages of the program that it has let go of.
+        // Unmapped program pages show that it was idle.
         let rests = (0..12_000).any(|_| {
             std::thread::sleep(Duration::from_millis(10));
             kb(copy.id(), &["Rss:"]) + 500 < resident
@@ -177,7 +177,7 @@ fn a_copy_at_rest_gives_back_what_it_did_not_change() {
     assert!(told.windows(2).all(|two| two[0] == two[1]), "it answers as before: {told:?}");
 }
 
-/// Memory that no other process has.
+/// Returns the private memory of a process in KiB.
 fn own_kb(process: u32) -> u64 {
     kb(process, &["Private_Clean:", "Private_Dirty:"])
 }

@@ -1,4 +1,4 @@
-//! Workers in which somebody has taken over the engine: they die in every way, and say anything.
+//! Tests workers whose engine an attacker controls: they die in every way, and send any data.
 
 use crate::support::{NoHost, deliver};
 use crate::{hasty, open, open_with, run, timeout, tireless};
@@ -34,7 +34,7 @@ fn however_it_dies_the_realm_ends_and_says_so() {
         ("SIGABRT", Some("killed by SIGABRT")),
         ("SIGBUS", Some(if cfg!(target_arch = "x86_64") { "killed by SIGBUS" } else { "killed by SIGSEGV" })),
         ("exit", Some("exit status 0")),
-        // The handler that Rust has for it is stopped by the filter while it says so.
+        // The filter stops Rust's handler for stack overflow while it reports.
         ("stack", None),
     ];
     for (what, words) in cases {
@@ -70,7 +70,7 @@ fn message(head: &[u8]) -> Vec<u8> {
     frame(b'J', &[&length.to_le_bytes(), head].concat())
 }
 
-/// A hostcall without attachments.
+/// Returns a frame with a hostcall without attachments.
 fn call() -> Vec<u8> {
     let call = json!({ "call_id": "host-1", "capability": "read", "method": "fs", "params": {} });
     let call: HostCall = serde_json::from_value(call).expect("a call");
@@ -101,7 +101,7 @@ fn what_is_no_frame_ends_the_realm() {
         let Progress::Ended(Termination::Protocol { detail }) = &ended else { panic!("{name}: {ended:?}") };
         assert!(detail.contains(words), "{name}: {detail}");
     }
-    // A promise that is not kept, and then silence: only the deadline ends it.
+    // An incomplete frame, and then silence: only the deadline ends it.
     let (mut realm, _) = open_with(&tireless(), hasty());
     let ended = misbehave(&mut realm, "say", &[100, 0, 0, 0, b'J']);
     assert!(matches!(ended, Progress::Ended(Termination::Protocol { .. } | Termination::Timeout { .. })), "{ended:?}");
@@ -111,7 +111,7 @@ fn talking_between_turns_ends_the_realm() {
     let mut bytes = Vec::new();
     FromWorker::Yielded(Yield::default()).encode(&mut bytes).expect("a frame");
     let mut realm = open();
-    // What it says is taken for the end of its turn; its true end comes when nobody asked, or is there already.
+    // The forged frame counts as the end of its turn; the real end arrives unrequested, or has arrived.
     let said = misbehave(&mut realm, "say", &bytes);
     if matches!(&said, Progress::Ended(Termination::Protocol { detail }) if detail.contains("went on talking")) {
         return;
@@ -141,11 +141,11 @@ fn frames_without_end_meet_the_deadline_in_small_slices() {
 fn a_worker_that_never_reads_holds_nobody_up() {
     let mut bytes = Vec::new();
     FromWorker::Yielded(Yield::default()).encode(&mut bytes).expect("a frame");
-    // Long enough for a busy machine to get through the turn before, and to look more than a few times.
+    // Long enough for a busy machine to run the turn before, and to poll several times.
     let (mut realm, _) = open_with(&tireless(), ProcessOptions { turn: Duration::from_secs(4), ..hasty() });
     let data = json!({ "what": "say-and-deaf", "bytes": bytes });
     assert_eq!(run(&mut realm, 1, "misbehave", data, &mut NoHost), Progress::Yielded(Yield::default()));
-    // More than any socket takes.
+    // More than any socket buffer holds.
     let mut progress = realm.start(deliver(2, "x", json!("y".repeat(8 << 20))), &mut NoHost);
     assert_eq!(progress, Progress::Running);
     let mut looks = 0;
@@ -162,13 +162,13 @@ fn nested(depth: usize) -> Value {
 }
 
 fn deep_values_cross_both_ways_or_are_refused() {
-    // Deeper than what `serde_json` reads by itself: a provider's JSON with our own members around it.
+    // Deeper than `serde_json` reads: a provider's JSON inside members of the host.
     let mut realm = open();
     for depth in [100, 118, 127, 200] {
         let progress = run(&mut realm, 1, "depth", nested(depth), &mut NoHost);
         assert_eq!(crate::emitted(progress), json!(depth));
     }
-    // Nobody's JSON is that deep: a bug on our side, found before it is sent.
+    // No provider sends such JSON: a host bug, found before it is sent.
     let progress = realm.start(deliver(1, "depth", nested(1000)), &mut NoHost);
     let Progress::Ended(Termination::Protocol { detail }) = &progress else { panic!("{progress:?}") };
     assert!(detail.contains("to send it") && detail.contains("levels"), "{detail}");

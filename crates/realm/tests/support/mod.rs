@@ -1,4 +1,4 @@
-//! A runtime that echoes, and what the tests of both kinds of realm ask of it.
+//! A runtime that echoes, and helpers for tests of both kinds of realm.
 
 use pijs_artifact::{Artifact, Module, Verified};
 use pijs_engine::{ModuleSource, compile, engine_build};
@@ -68,7 +68,7 @@ pub(crate) fn delta(chunk: &str) -> StreamDelta {
     }
 }
 
-/// A realm whose fuel lasts for everything but an endless loop.
+/// Options with fuel for everything but an endless loop.
 pub(crate) fn options() -> RealmOptions {
     RealmOptions {
         extension: ExtensionId::from("path:/guest"),

@@ -1,4 +1,4 @@
-//! Deltas that arrived together cross in one frame, and nothing else is different from deltas that cross alone.
+//! Tests deltas that cross in one frame, which must behave like deltas that cross alone.
 
 use crate::support::{NoHost, delta};
 use crate::{Mirror, emitted, hasty, open, open_with, run, timeout, tireless};
@@ -23,7 +23,7 @@ pub(crate) const TESTS: &[(&str, fn())] = &[
     ("together::what_cannot_have_passed_ends_the_realm", what_cannot_have_passed_ends_the_realm),
 ];
 
-/// No turn of a test is too late, however busy the machine is.
+/// Never reached, even on a busy machine.
 const SLICE: Duration = Duration::from_secs(3600);
 
 fn deltas(chunks: &[&str]) -> Vec<StreamDelta> {
@@ -39,7 +39,7 @@ fn ahead(realm: &mut ProcessRealm, chunks: &[&str], host: &mut dyn SyncHost) -> 
     try_ahead(realm, chunks, host).expect("it lives")
 }
 
-/// A realm that takes several at once: one has passed.
+/// Opens a realm that takes several deltas: one has passed.
 fn ready() -> ProcessRealm {
     warm(open())
 }
@@ -51,7 +51,7 @@ fn warm(mut realm: ProcessRealm) -> ProcessRealm {
     realm
 }
 
-/// The end of the turn that is under way.
+/// Finishes the running turn.
 fn rest(realm: &mut ProcessRealm, host: &mut dyn SyncHost) -> Progress {
     let mut progress = realm.resume(host, Patience::Poll);
     // Bounded by the realm's own deadline.
@@ -77,7 +77,7 @@ fn what_passes_crosses_in_a_few_frames() {
     }
     let after = realm.frames();
     assert_eq!(heard(&mut realm).as_array().map(Vec::len), Some(reply.len()));
-    // 1, 4, 16, 64, and then as many as there may be.
+    // 1, 4, 16, 64, and then the maximum.
     let (sent, received) = (after.sent - before.sent, after.received - before.received);
     assert_eq!(sent, received);
     assert!(sent <= 20, "{sent} frames for {} deltas", reply.len());
@@ -136,12 +136,12 @@ fn one_that_never_ends_is_killed() {
     let mut realm = warm(open_with(&tireless(), hasty()).0);
     let deltas = deltas(&["a", "stuck", "b"]);
     let ended = realm.stream_ahead(Seq(2), Now::default(), &deltas, Duration::ZERO, &mut NoHost);
-    // With no time for a second turn the first one alone ran.
+    // Without time for a second turn, only the first one ran.
     assert_eq!(ended.expect("it lives").passed, 0);
     let ended = realm.stream_ahead(Seq(2), Now::default(), &deltas, Duration::from_millis(100), &mut NoHost);
     match ended {
         Err(reason) => assert_eq!(reason, timeout("deadline")),
-        // The first turn took all of the slice.
+        // The first turn used the whole slice.
         Ok(streamed) => assert_eq!((streamed.passed, streamed.goes_on), (0, false)),
     }
 }
@@ -161,7 +161,7 @@ fn a_worker_that_dies_meanwhile_ends_the_realm() {
     let id = i32::try_from(realm.id()).expect("a process id");
     kill_process(Pid::from_raw(id).expect("it has one"), Signal::KILL).expect("it was alive");
     let ended = rest(&mut realm, &mut mirror);
-    // Its call is there, and is answered, or the socket is found closed first.
+    // Its call was received and is answered, or the socket is closed first.
     assert!(matches!(ended, Progress::Ended(Termination::Crashed { .. })), "{ended:?}");
     assert!(try_ahead(&mut realm, &["b", "c"], &mut NoHost).is_err(), "and stays so");
 }
@@ -179,9 +179,9 @@ fn what_cannot_have_passed_ends_the_realm() {
     for (count, goes_on) in [(3, false), (2, true), (0, false), (0, true)] {
         of_protocol(try_ahead(&mut ready(), &[&frame(count, goes_on), "b"], &mut NoHost));
     }
-    // Of one that came alone nothing passes.
+    // A single delta cannot report others that passed.
     of_protocol(try_ahead(&mut ready(), &[&frame(1, false)], &mut NoHost));
-    // It says once what has passed.
+    // It reports passed deltas once.
     let mut realm = ready();
     let twice = frame(1, true);
     let streamed = ahead(&mut realm, &[&twice, "b", "c"], &mut NoHost);
