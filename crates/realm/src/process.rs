@@ -21,14 +21,14 @@
 
 mod child;
 mod options;
-mod shelf;
-mod standing;
-mod turn;
+mod shared_code;
+mod restrictions;
+mod turn_clock;
 mod zygote;
 
 pub use options::{ProcessError, ProcessOptions};
-pub use shelf::Shelf;
-pub use standing::Standing;
+pub use shared_code::Shelf;
+pub use restrictions::Standing;
 pub use zygote::Zygote;
 
 use crate::attention::Attention;
@@ -52,7 +52,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use turn::{Stop, Turn};
+use turn_clock::{Stop, Turn};
 use zygote::Origin;
 
 /// Interval at which a blocked wait checks its deadline; bounds the delay of a kill.

@@ -2,13 +2,13 @@
 
 #![cfg(target_os = "linux")]
 
-mod ahead;
+mod prepared;
 mod attempts;
 mod component;
 mod forked;
 mod hostile;
 mod support;
-mod together;
+mod batches;
 
 use libtest_mimic::{Arguments, Trial};
 use pijs_protocol::wire::{Limits, RealmOptions, StreamAnswer};
@@ -31,10 +31,10 @@ fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let mut trials: Vec<Trial> = TESTS
         .iter()
-        .chain(ahead::TESTS)
+        .chain(prepared::TESTS)
         .chain(component::TESTS)
         .chain(forked::TESTS)
-        .chain(together::TESTS)
+        .chain(batches::TESTS)
         .map(|(name, test)| {
             Trial::test(*name, move || {
                 test();

@@ -1,6 +1,6 @@
 //! Options of worker processes, and the errors of their start.
 
-use super::shelf::Shelf;
+use super::shared_code::Shelf;
 use pijs_protocol::message::{Message, START_EVENTS};
 use pijs_protocol::wire::Task;
 use pijs_protocol::{Termination, guard};

@@ -11,16 +11,16 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 pub(crate) const TESTS: &[(&str, fn())] = &[
-    ("together::what_passes_crosses_in_a_few_frames", what_passes_crosses_in_a_few_frames),
-    ("together::the_first_abort_ends_it", the_first_abort_ends_it),
-    ("together::what_one_has_to_say_waits_for_its_turn", what_one_has_to_say_waits_for_its_turn),
-    ("together::a_hostcall_waits_for_its_turn", a_hostcall_waits_for_its_turn),
-    ("together::the_first_one_is_answered_as_ever", the_first_one_is_answered_as_ever),
-    ("together::each_has_its_own_fuel", each_has_its_own_fuel),
-    ("together::one_that_never_ends_is_killed", one_that_never_ends_is_killed),
-    ("together::a_slice_that_is_over_begins_no_other_turn", a_slice_that_is_over_begins_no_other_turn),
-    ("together::a_worker_that_dies_meanwhile_ends_the_realm", a_worker_that_dies_meanwhile_ends_the_realm),
-    ("together::what_cannot_have_passed_ends_the_realm", what_cannot_have_passed_ends_the_realm),
+    ("batches::what_passes_crosses_in_a_few_frames", what_passes_crosses_in_a_few_frames),
+    ("batches::the_first_abort_ends_it", the_first_abort_ends_it),
+    ("batches::what_one_has_to_say_waits_for_its_turn", what_one_has_to_say_waits_for_its_turn),
+    ("batches::a_hostcall_waits_for_its_turn", a_hostcall_waits_for_its_turn),
+    ("batches::the_first_one_is_answered_as_ever", the_first_one_is_answered_as_ever),
+    ("batches::each_has_its_own_fuel", each_has_its_own_fuel),
+    ("batches::one_that_never_ends_is_killed", one_that_never_ends_is_killed),
+    ("batches::a_slice_that_is_over_begins_no_other_turn", a_slice_that_is_over_begins_no_other_turn),
+    ("batches::a_worker_that_dies_meanwhile_ends_the_realm", a_worker_that_dies_meanwhile_ends_the_realm),
+    ("batches::what_cannot_have_passed_ends_the_realm", what_cannot_have_passed_ends_the_realm),
 ];
 
 /// Never reached, even on a busy machine.
