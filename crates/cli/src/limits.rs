@@ -109,7 +109,8 @@ fn walls(environment: &Environment, decided: &Decided) -> Result<Map<String, Val
     let (realm, _) = ProcessRealm::open(&options, &modules, Now::default(), &mut Nobody, process)
         .map_err(|error| Failure::failed(error.to_string()))?;
     let sealed = realm.sealed();
-    let standing = realm.standing().map_err(|error| Failure::failed(format!("cannot look at a worker: {error}")))?;
+    let standing =
+        realm.restrictions().map_err(|error| Failure::failed(format!("cannot look at a worker: {error}")))?;
     let rows = [
         ("process", json!("a worker of its own")),
         ("files", json!(sealed.landlock)),

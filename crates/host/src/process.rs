@@ -9,7 +9,7 @@ use pijs_artifact::Verified;
 use pijs_protocol::Now;
 use pijs_protocol::wire::RealmOptions;
 use pijs_realm::seal::Sealed;
-use pijs_realm::{Opening, ProcessError, ProcessOptions, Shelf, Spare, SyncHost, Zygote, is_component};
+use pijs_realm::{Opening, ProcessError, ProcessOptions, SharedCode, Spare, SyncHost, Zygote, is_component};
 use std::cell::{Cell, RefCell};
 use std::num::NonZero;
 use std::rc::Rc;
@@ -53,9 +53,9 @@ struct WallPolicy {
 impl InProcess {
     /// Processes started like this.
     pub fn new(mut options: ProcessOptions) -> Self {
-        if options.shelf.is_none() {
+        if options.shared_code.is_none() {
             // Without one each worker gets a copy.
-            options.shelf = Some(Arc::new(Shelf::default()));
+            options.shared_code = Some(Arc::new(SharedCode::default()));
         }
         Self {
             options,

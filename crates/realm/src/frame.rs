@@ -105,12 +105,12 @@ pub struct Open {
     /// Time of the evaluation of the runtime.
     pub now: Now,
     /// Artifacts in order: host modules first.
-    pub artifacts: Vec<Code>,
+    pub artifacts: Vec<ArtifactCode>,
 }
 
 /// The executable part of an artifact.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Code {
+pub struct ArtifactCode {
     /// Package name.
     pub name: String,
     /// Package version.
@@ -119,7 +119,7 @@ pub struct Code {
     pub specifiers: Vec<String>,
     /// Location of their bytecode in shared memory, if it is there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub shelved: Option<Shelved>,
+    pub shared: Option<SharedBytecode>,
     /// Their bytecode, in the same order, if it is not in shared memory.
     #[serde(skip)]
     pub bytecode: Vec<Vec<u8>>,
@@ -127,7 +127,7 @@ pub struct Code {
 
 /// Bytecode in a file that was passed before the first frame.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Shelved {
+pub struct SharedBytecode {
     /// Index of the file.
     pub file: usize,
     /// Lengths of the modules' bytecode, which is stored contiguously.
@@ -207,15 +207,15 @@ pub enum FrameError {
 impl fmt::Display for FrameError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::TooLarge { bytes } => write!(f, "a frame of {bytes} bytes; {MAX_FRAME} are allowed"),
+            Self::TooLarge { bytes } => write!(f, "a frame of {bytes} bytes exceeds the limit of {MAX_FRAME}"),
             Self::Truncated => f.write_str("a frame that ends inside a field"),
-            Self::Trailing { bytes } => write!(f, "{bytes} bytes after the end of a frame's content"),
-            Self::Kind(kind) => write!(f, "a frame of kind {kind}, which this side never gets"),
-            Self::Source(source) => write!(f, "a delta of source {source}"),
+            Self::Trailing { bytes } => write!(f, "{bytes} bytes after the content of a frame"),
+            Self::Kind(kind) => write!(f, "a frame of unexpected kind {kind}"),
+            Self::Source(source) => write!(f, "a delta of unknown source {source}"),
             Self::Text => f.write_str("text that is not UTF-8"),
             Self::TooDeep => write!(f, "a head nested more than {MAX_DEPTH} levels deep"),
-            Self::TooMany => write!(f, "a head of more than {MAX_VALUES} values"),
-            Self::Head(error) => write!(f, "a head that cannot be read: {error}"),
+            Self::TooMany => write!(f, "a head with more than {MAX_VALUES} values"),
+            Self::Head(error) => write!(f, "an invalid head: {error}"),
         }
     }
 }
@@ -450,7 +450,7 @@ fn decode_deltas(mut cursor: Cursor<'_>) -> Result<ToWorker, FrameError> {
     }
     cursor.end()?;
     if deltas.is_empty() {
-        return Err(FrameError::Head("deltas of which there is none".to_owned()));
+        return Err(FrameError::Head("an empty list of deltas".to_owned()));
     }
     Ok(ToWorker::Deltas { seq, now, slice_us, deltas })
 }

@@ -57,16 +57,19 @@ fn every_message_arrives_as_it_was_sent() {
         time_zone: "UTC".to_owned(),
         facts: Map::new(),
     };
-    let code = Code {
+    let code = ArtifactCode {
         name: "x".to_owned(),
         version: "1.0.0".to_owned(),
         specifiers: vec!["a".to_owned(), "b".to_owned()],
-        shelved: None,
+        shared: None,
         bytecode: vec![vec![1, 2, 3], Vec::new()],
     };
-    let shelved =
-        Code { shelved: Some(Shelved { file: 1, lengths: vec![70_000, 0] }), bytecode: Vec::new(), ..code.clone() };
-    there(ToWorker::Open(Box::new(Open { options, now: Now::default(), artifacts: vec![shelved, code] })));
+    let shared = ArtifactCode {
+        shared: Some(SharedBytecode { file: 1, lengths: vec![70_000, 0] }),
+        bytecode: Vec::new(),
+        ..code.clone()
+    };
+    there(ToWorker::Open(Box::new(Open { options, now: Now::default(), artifacts: vec![shared, code] })));
     let piece = |source, chunk: &str, tool: Option<&str>| StreamDelta {
         attempt: 3,
         source,
@@ -119,7 +122,7 @@ fn attachments_return_to_the_message_they_came_with() {
 
 /// State texts cross unparsed: of any depth, and with any number of values.
 #[test]
-fn the_state_is_not_looked_at_on_the_way() {
+fn the_state_is_not_parsed_on_the_way() {
     let long = Json::from(json!({ "many": vec![0; MAX_VALUES + 1] }));
     let entries = EntriesDelta { keep: 0, append: vec![long.clone()] };
     let state = StateDelta { version: 1, set: BTreeMap::from([("tools".to_owned(), long)]), entries: Some(entries) };
@@ -188,7 +191,7 @@ fn a_message_with_a_part_of_the_state_beside_it_fits() {
 }
 
 #[test]
-fn a_yield_that_says_nothing_is_short() {
+fn an_empty_yield_is_short() {
     let usage = Usage { jobs: 1, fuel: u64::MAX, clock_reads: 2, random_draws: 3, heap_bytes: 4 };
     let message = FromWorker::Yielded(Yield { usage, ..Yield::default() });
     assert_eq!(frame(|out| message.clone().encode(out)).len(), 29);
@@ -210,7 +213,7 @@ fn a_message_past_the_limit_leaves_nothing_in_the_buffer() {
 }
 
 #[test]
-fn what_is_cut_or_continued_is_no_frame() {
+fn truncated_and_extended_frames_are_refused() {
     let bytes = frame(|out| deliver(Message::HostResult(result(vec![b"abc".to_vec()]))).encode(out));
     for end in 0..bytes.len() {
         assert!(ToWorker::decode(&bytes[..end]).is_err(), "cut at {end}");
@@ -229,7 +232,7 @@ fn each_direction_refuses_the_frames_of_the_other() {
 }
 
 #[test]
-fn a_count_that_lies_is_refused_without_allocating_for_it() {
+fn a_wrong_count_is_refused_without_allocating_for_it() {
     let mut bytes = vec![MESSAGE];
     let head = br#"{"call":{"call_id":"host-1","capability":"read","method":"fs","params":{}}}"#;
     bytes.extend_from_slice(&u32::try_from(head.len()).expect("short").to_le_bytes());
@@ -270,7 +273,7 @@ proptest! {
 }
 
 #[test]
-fn a_count_of_deltas_that_lies_takes_no_memory() {
+fn a_wrong_count_of_deltas_takes_no_memory() {
     let mut bytes = frame(|out| encode_deltas(Seq(1), Now::default(), 0, &[], out));
     assert!(matches!(ToWorker::decode(&bytes), Err(FrameError::Head(_))), "none at all");
     let at = bytes.len() - 4;

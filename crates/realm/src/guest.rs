@@ -100,7 +100,7 @@ impl Guest {
         match self {
             Self::Script(engine) => engine.turn(delivery, host),
             #[cfg(feature = "wasm")]
-            Self::Component(realm) => realm.turn(delivery, &mut Through(host)),
+            Self::Component(realm) => realm.turn(delivery, &mut ComponentHost(host)),
         }
     }
 
@@ -115,24 +115,24 @@ impl Guest {
         match self {
             Self::Script(engine) => engine.stream(seq, now, delta, host),
             #[cfg(feature = "wasm")]
-            Self::Component(realm) => realm.stream(seq, now, delta, &mut Through(host)),
+            Self::Component(realm) => realm.stream(seq, now, delta, &mut ComponentHost(host)),
         }
     }
 
     /// Returns a handle that stops a running turn from another thread.
     pub(crate) fn interrupter(&self) -> Interrupter {
         match self {
-            Self::Script(engine) => Interrupter(Inner::Script(engine.interrupter())),
+            Self::Script(engine) => Interrupter(InterrupterKind::Script(engine.interrupter())),
             #[cfg(feature = "wasm")]
-            Self::Component(realm) => Interrupter(Inner::Component(realm.interrupter())),
+            Self::Component(realm) => Interrupter(InterrupterKind::Component(realm.interrupter())),
         }
     }
 
     /// Returns pages without allocations to the system.
     #[cfg(target_os = "linux")]
-    pub(crate) fn give_back_pages(&self) {
+    pub(crate) fn trim_heap(&self) {
         match self {
-            Self::Script(engine) => engine.give_back_pages(),
+            Self::Script(engine) => engine.trim_heap(),
             #[cfg(feature = "wasm")]
             Self::Component(_) => {}
         }
@@ -140,9 +140,9 @@ impl Guest {
 
     /// Returns all memory that is not needed until the next turn.
     #[cfg(target_os = "linux")]
-    pub(crate) fn rest(&self) {
+    pub(crate) fn release_idle_memory(&self) {
         match self {
-            Self::Script(engine) => engine.rest(),
+            Self::Script(engine) => engine.release_idle_memory(),
             #[cfg(feature = "wasm")]
             Self::Component(_) => {}
         }
@@ -151,10 +151,10 @@ impl Guest {
 
 /// Stops a running turn from another thread, at the next loop edge or call.
 #[derive(Debug, Clone)]
-pub struct Interrupter(Inner);
+pub struct Interrupter(InterrupterKind);
 
 #[derive(Debug, Clone)]
-enum Inner {
+enum InterrupterKind {
     Script(pijs_engine::Interrupter),
     #[cfg(feature = "wasm")]
     Component(pijs_wasm::Interrupter),
@@ -164,28 +164,28 @@ impl Interrupter {
     /// Ends the turn that is running now; does nothing between turns.
     pub fn interrupt(&self) {
         match &self.0 {
-            Inner::Script(interrupter) => interrupter.interrupt(),
+            InterrupterKind::Script(interrupter) => interrupter.interrupt(),
             #[cfg(feature = "wasm")]
-            Inner::Component(interrupter) => interrupter.interrupt(),
+            InterrupterKind::Component(interrupter) => interrupter.interrupt(),
         }
     }
 
     /// Returns whether the realm is dropped, so that a watchdog can stop.
     pub fn is_orphaned(&self) -> bool {
         match &self.0 {
-            Inner::Script(interrupter) => interrupter.is_orphaned(),
+            InterrupterKind::Script(interrupter) => interrupter.is_orphaned(),
             #[cfg(feature = "wasm")]
-            Inner::Component(interrupter) => interrupter.is_orphaned(),
+            InterrupterKind::Component(interrupter) => interrupter.is_orphaned(),
         }
     }
 }
 
 /// Adapts the host of a turn for a component.
 #[cfg(feature = "wasm")]
-struct Through<'a>(&'a mut dyn SyncHost);
+struct ComponentHost<'a>(&'a mut dyn SyncHost);
 
 #[cfg(feature = "wasm")]
-impl pijs_wasm::Hostcalls for Through<'_> {
+impl pijs_wasm::Hostcalls for ComponentHost<'_> {
     fn call(&mut self, call: pijs_protocol::HostCall) -> pijs_protocol::SyncReply {
         self.0.call(call)
     }

@@ -46,7 +46,7 @@ pub use guest::{GuestError, Interrupter, is_component};
 pub use link::Frames;
 pub use pijs_engine::{EngineError, SyncHost};
 #[cfg(target_os = "linux")]
-pub use process::{Opening, ProcessError, ProcessOptions, ProcessRealm, Shelf, Spare, Standing, Zygote};
+pub use process::{Opening, ProcessError, ProcessOptions, ProcessRealm, Restrictions, SharedCode, Spare, Zygote};
 pub use thread::ThreadRealm;
 
 use pijs_protocol::{Delivery, Now, Seq, StreamDelta, SyncReply, Termination, Yield};

@@ -15,28 +15,28 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 /// Bytes per read without a longer frame in progress. Each of many idle workers holds a buffer of this size.
-const READ: usize = 4 << 10;
+const READ_BYTES: usize = 4 << 10;
 
 /// Buffers larger than this are freed after the frame that needed them.
-const KEEP: usize = 64 << 10;
+const KEPT_BYTES: usize = 64 << 10;
 
 /// Maximum time of a quick answer, and polling time for the next one: a few times the cost of a wake-up on a virtual machine.
 const QUICK: Duration = Duration::from_micros(100);
 
 /// Polls before the thread yields the core. The scheduler tends to put two threads that wake each other on one core, where each
 /// would poll in vain for all of [`QUICK`]. An answer to a delta arrives sooner, and yielding is a system call.
-const LOOKS: u32 = 24;
+const POLLS_BEFORE_YIELD: u32 = 24;
 
 /// Minimum duration of a yield during which another thread ran.
-const SWITCHED: Duration = Duration::from_micros(3);
+const SWITCH_TIME: Duration = Duration::from_micros(3);
 /// Frames in a row that arrived only after another thread ran on this core: the other side shares it.
-const SHARED: u32 = 8;
+const SHARED_FRAMES: u32 = 8;
 /// Excess of the polling time that shows that another thread had this core for a whole time slice.
-const LOST: Duration = Duration::from_micros(500);
+const CORE_LOST: Duration = Duration::from_micros(500);
 /// Frames without polling after the core was lost: the first time, and at most.
-const REST: (u32, u32) = (16, 4096);
+const POLL_PAUSE: (u32, u32) = (16, 4096);
 /// Minimum interval between two moves of one end to another core.
-const PARTED_FOR: Duration = Duration::from_millis(10);
+const MOVE_INTERVAL: Duration = Duration::from_millis(10);
 
 /// A stream socket.
 pub(crate) trait Pipe {
@@ -49,9 +49,9 @@ pub(crate) trait Pipe {
 pub(crate) enum Wait {
     Never,
     /// Blocks until data arrives or the end counts as idle, as the pipe defines it.
-    ToRest,
+    UntilIdle,
     /// Blocks until the socket's time-out.
-    ToTimeout,
+    UntilTimeout,
 }
 
 /// The reason why no frame was received.
@@ -109,8 +109,8 @@ impl CoreSharing {
     /// Records whether another thread ran on this core before a frame arrived at `now`. Returns whether to move.
     fn observe(&mut self, is_shared: bool, now: Instant) -> bool {
         self.shared = if is_shared { self.shared + 1 } else { 0 };
-        let is_due = self.left.is_none_or(|left| now.saturating_duration_since(left) > PARTED_FOR);
-        let leaves = self.shared >= SHARED && is_due;
+        let is_due = self.left.is_none_or(|left| now.saturating_duration_since(left) > MOVE_INTERVAL);
+        let leaves = self.shared >= SHARED_FRAMES && is_due;
         if leaves {
             *self = Self { shared: 0, left: Some(now) };
         }
@@ -126,25 +126,25 @@ struct BusyCore {
     /// Remaining frames without polling.
     left: u32,
     /// Length of the next pause in frames.
-    rest: u32,
+    next_pause: u32,
 }
 
 impl BusyCore {
     /// Counts a frame. Returns whether to sleep without polling.
-    fn is_resting(&mut self) -> bool {
-        let is_resting = self.left > 0;
-        self.left -= u32::from(is_resting);
-        is_resting
+    fn skips_polling(&mut self) -> bool {
+        let skips_polling = self.left > 0;
+        self.left -= u32::from(skips_polling);
+        skips_polling
     }
 
     /// Records the time that polling for a frame took.
     fn observe(&mut self, took: Duration) {
-        if took > LOST {
-            self.left = self.rest.max(REST.0);
-            self.rest = (self.left * 2).min(REST.1);
+        if took > CORE_LOST {
+            self.left = self.next_pause.max(POLL_PAUSE.0);
+            self.next_pause = (self.left * 2).min(POLL_PAUSE.1);
         } else {
             // A rare loss does not justify a long pause.
-            self.rest = self.rest.saturating_sub(1);
+            self.next_pause = self.next_pause.saturating_sub(1);
         }
     }
 }
@@ -152,7 +152,7 @@ impl BusyCore {
 impl<P: Pipe> Link<P> {
     pub(crate) fn new(pipe: P) -> Self {
         let has_cores = has_cores();
-        let inbox = vec![0; READ];
+        let inbox = vec![0; READ_BYTES];
         Self {
             pipe,
             inbox,
@@ -171,7 +171,7 @@ impl<P: Pipe> Link<P> {
     /// Lets this end move to another core than the other end: the scheduler puts a woken thread on its waker's core, where the
     /// two alternate although another core is idle. For a thread that may set its affinity, which a sealed worker may not.
     #[cfg(target_os = "linux")]
-    pub(crate) fn keeping_apart(mut self) -> Self {
+    pub(crate) fn with_core_sharing(mut self) -> Self {
         self.sharing = self.has_cores.then(CoreSharing::default);
         self
     }
@@ -226,21 +226,21 @@ impl<P: Pipe> Link<P> {
     ) -> Result<(), LinkError> {
         self.make_room(length);
         let begin = Instant::now();
-        if self.is_quick && !self.busy.is_resting() {
+        if self.is_quick && !self.busy.skips_polling() {
             let (mut looks, mut is_shared) = (0_u32, false);
             let mut while_quick = || {
                 looks += 1;
-                if looks.is_multiple_of(LOOKS) {
+                if looks.is_multiple_of(POLLS_BEFORE_YIELD) {
                     let before = Instant::now();
-                    let_others_run();
-                    is_shared |= before.elapsed() > SWITCHED;
+                    yield_core();
+                    is_shared |= before.elapsed() > SWITCH_TIME;
                 }
                 if begin.elapsed() < QUICK { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             };
             let read = self.read(Wait::Never, &mut while_quick);
             self.busy.observe(begin.elapsed());
             if self.sharing.as_mut().is_some_and(|sharing| sharing.observe(is_shared, begin)) {
-                go_to_another_core();
+                move_to_another_core();
             }
             match read {
                 Err(LinkError::GaveUp) => {}
@@ -256,8 +256,8 @@ impl<P: Pipe> Link<P> {
     fn make_room(&mut self, length: usize) {
         if self.begin == self.end {
             (self.begin, self.end) = (0, 0);
-            if self.inbox.len() > KEEP {
-                self.inbox = vec![0; READ];
+            if self.inbox.len() > KEPT_BYTES {
+                self.inbox = vec![0; READ_BYTES];
             }
         }
         if self.begin > 0 {
@@ -266,16 +266,16 @@ impl<P: Pipe> Link<P> {
         }
         if self.end == self.inbox.len() {
             // At most twice the received bytes, never the announced length: an allocation has to cost the sender bytes.
-            let room = (self.inbox.len() * 2).min((PREFIX + length).max(READ)).min(PREFIX + MAX_FRAME);
+            let room = (self.inbox.len() * 2).min((PREFIX + length).max(READ_BYTES)).min(PREFIX + MAX_FRAME);
             self.inbox.resize(room, 0);
         }
     }
 
     /// Frees the memory of long frames.
     pub(crate) fn shrink(&mut self) {
-        if self.begin == self.end && self.inbox.len() > READ {
+        if self.begin == self.end && self.inbox.len() > READ_BYTES {
             (self.begin, self.end) = (0, 0);
-            self.inbox = vec![0; READ];
+            self.inbox = vec![0; READ_BYTES];
         }
         if !self.has_unsent() {
             self.outbox = Vec::new();
@@ -321,7 +321,7 @@ impl<P: Pipe> Link<P> {
         }
         self.sent = 0;
         self.outbox.clear();
-        if self.outbox.capacity() > KEEP {
+        if self.outbox.capacity() > KEPT_BYTES {
             self.outbox = Vec::new();
         }
         Ok(())
@@ -337,7 +337,7 @@ fn has_cores() -> bool {
 }
 
 /// Moves this thread to another core. Its affinity is the same afterwards.
-fn go_to_another_core() {
+fn move_to_another_core() {
     #[cfg(target_os = "linux")]
     {
         use rustix::thread::{sched_getaffinity, sched_getcpu, sched_setaffinity};
@@ -351,7 +351,7 @@ fn go_to_another_core() {
     }
 }
 
-fn let_others_run() {
+fn yield_core() {
     #[cfg(target_os = "linux")]
     rustix::thread::sched_yield();
 }
@@ -377,14 +377,14 @@ mod tests {
 
     /// Replays scripted reads and accepts writes in pieces.
     #[derive(Default)]
-    struct Script {
+    struct ScriptedPipe {
         reads: RefCell<VecDeque<io::Result<Vec<u8>>>>,
         written: RefCell<Vec<u8>>,
         /// Bytes that it accepts without blocking.
         room: Cell<usize>,
     }
 
-    impl Pipe for &Script {
+    impl Pipe for &ScriptedPipe {
         fn read(&self, buffer: &mut [u8], _wait: Wait) -> io::Result<usize> {
             let mut reads = self.reads.borrow_mut();
             let mut bytes = reads.pop_front().unwrap_or(Ok(Vec::new()))?;
@@ -407,9 +407,9 @@ mod tests {
     }
 
     /// Never sends anything.
-    struct Silent;
+    struct SilentPipe;
 
-    impl Pipe for Silent {
+    impl Pipe for SilentPipe {
         fn read(&self, _: &mut [u8], _: Wait) -> io::Result<usize> {
             Err(ErrorKind::WouldBlock.into())
         }
@@ -424,21 +424,21 @@ mod tests {
         let start = Instant::now();
         let mut sharing = CoreSharing::default();
         let mut observe = |count: u32, is_shared, now| (0..count).any(|_| sharing.observe(is_shared, now));
-        assert!(!observe(SHARED - 1, true, start));
+        assert!(!observe(SHARED_FRAMES - 1, true, start));
         assert!(!observe(1, false, start), "a frame that came without sharing starts the count anew");
-        assert!(!observe(SHARED - 1, true, start));
+        assert!(!observe(SHARED_FRAMES - 1, true, start));
         assert!(observe(1, true, start));
-        assert!(!observe(SHARED, true, start + PARTED_FOR), "not again within the interval");
-        assert!(observe(1, true, start + PARTED_FOR + Duration::from_nanos(1)));
+        assert!(!observe(SHARED_FRAMES, true, start + MOVE_INTERVAL), "not again within the interval");
+        assert!(observe(1, true, start + MOVE_INTERVAL + Duration::from_nanos(1)));
     }
 
     #[test]
-    fn who_loses_the_core_while_it_looks_rests_ever_longer_and_recovers() {
+    fn a_reader_that_loses_the_core_pauses_polling_longer_and_recovers() {
         let mut busy = BusyCore::default();
-        let rests = |busy: &mut BusyCore| (0..).take_while(|_| busy.is_resting()).count();
+        let rests = |busy: &mut BusyCore| (0..).take_while(|_| busy.skips_polling()).count();
         busy.observe(QUICK);
         assert_eq!(rests(&mut busy), 0);
-        let lost = LOST + Duration::from_nanos(1);
+        let lost = CORE_LOST + Duration::from_nanos(1);
         let rested: Vec<usize> = (0..10)
             .map(|_| {
                 busy.observe(lost);
@@ -446,7 +446,7 @@ mod tests {
             })
             .collect();
         assert_eq!(rested, [16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 4096]);
-        (0..REST.1).for_each(|_| busy.observe(QUICK));
+        (0..POLL_PAUSE.1).for_each(|_| busy.observe(QUICK));
         busy.observe(lost);
         assert_eq!(rests(&mut busy), 16);
     }
@@ -455,16 +455,16 @@ mod tests {
     #[test]
     fn leaving_a_core_keeps_the_affinity_of_the_thread() {
         let before = rustix::thread::sched_getaffinity(None).expect("the affinity of this thread");
-        go_to_another_core();
+        move_to_another_core();
         assert_eq!(rustix::thread::sched_getaffinity(None).expect("the affinity of this thread"), before);
     }
 
     #[cfg(target_os = "linux")]
     #[test]
     fn only_the_end_of_the_host_leaves_a_core() {
-        assert!(Link { has_cores: true, ..Link::new(Silent) }.keeping_apart().sharing.is_some());
-        assert!(Link { has_cores: false, ..Link::new(Silent) }.keeping_apart().sharing.is_none());
-        assert!(Link::new(Silent).sharing.is_none());
+        assert!(Link { has_cores: true, ..Link::new(SilentPipe) }.with_core_sharing().sharing.is_some());
+        assert!(Link { has_cores: false, ..Link::new(SilentPipe) }.with_core_sharing().sharing.is_none());
+        assert!(Link::new(SilentPipe).sharing.is_none());
     }
 
     fn framed(content: &[u8]) -> Vec<u8> {
@@ -473,8 +473,8 @@ mod tests {
         frame
     }
 
-    fn script(reads: impl IntoIterator<Item = io::Result<Vec<u8>>>) -> Script {
-        Script { reads: RefCell::new(reads.into_iter().collect()), ..Script::default() }
+    fn script(reads: impl IntoIterator<Item = io::Result<Vec<u8>>>) -> ScriptedPipe {
+        ScriptedPipe { reads: RefCell::new(reads.into_iter().collect()), ..ScriptedPipe::default() }
     }
 
     fn never() -> ControlFlow<()> {
@@ -483,7 +483,7 @@ mod tests {
 
     #[test]
     fn frames_are_found_however_they_are_cut() {
-        let long = vec![7; 3 * READ];
+        let long = vec![7; 3 * READ_BYTES];
         let mut bytes = framed(b"one");
         bytes.extend(framed(b""));
         bytes.extend(framed(&long));
@@ -492,9 +492,9 @@ mod tests {
             let script = script(bytes.chunks(piece).map(|piece| Ok(piece.to_vec())));
             let mut link = Link::new(&script);
             for expected in [b"one".as_slice(), b"", &long, b"end"] {
-                assert_eq!(link.receive(Wait::ToTimeout, never).expect("a frame"), expected, "in pieces of {piece}");
+                assert_eq!(link.receive(Wait::UntilTimeout, never).expect("a frame"), expected, "in pieces of {piece}");
             }
-            assert!(matches!(link.receive(Wait::ToTimeout, never), Err(LinkError::Closed)));
+            assert!(matches!(link.receive(Wait::UntilTimeout, never), Err(LinkError::Closed)));
         }
     }
 
@@ -502,17 +502,17 @@ mod tests {
     fn a_prefix_past_the_limit_is_an_error_and_takes_no_memory() {
         let script = script([Ok(vec![0xff; 8])]);
         let mut link = Link::new(&script);
-        assert!(matches!(link.receive(Wait::ToTimeout, never), Err(LinkError::Frame(FrameError::TooLarge { .. }))));
-        assert_eq!(link.inbox.len(), READ);
+        assert!(matches!(link.receive(Wait::UntilTimeout, never), Err(LinkError::Frame(FrameError::TooLarge { .. }))));
+        assert_eq!(link.inbox.len(), READ_BYTES);
     }
 
     #[test]
     fn a_promised_length_takes_memory_only_as_bytes_arrive() {
         let prefix = u32::try_from(MAX_FRAME).expect("fits").to_le_bytes().to_vec();
-        let script = script([Ok(prefix), Ok(vec![0; READ])]);
+        let script = script([Ok(prefix), Ok(vec![0; READ_BYTES])]);
         let mut link = Link::new(&script);
-        assert!(matches!(link.receive(Wait::ToTimeout, never), Err(LinkError::Closed)));
-        assert!(link.inbox.len() <= 4 * READ, "{}", link.inbox.len());
+        assert!(matches!(link.receive(Wait::UntilTimeout, never), Err(LinkError::Closed)));
+        assert!(link.inbox.len() <= 4 * READ_BYTES, "{}", link.inbox.len());
     }
 
     #[test]
@@ -525,30 +525,30 @@ mod tests {
             asked += 1;
             ControlFlow::Continue(())
         };
-        assert_eq!(link.receive(Wait::ToTimeout, go_on).expect("a frame"), b"x");
+        assert_eq!(link.receive(Wait::UntilTimeout, go_on).expect("a frame"), b"x");
         assert_eq!(asked, 1);
-        assert!(matches!(link.receive(Wait::ToTimeout, || ControlFlow::Break(())), Err(LinkError::GaveUp)));
+        assert!(matches!(link.receive(Wait::UntilTimeout, || ControlFlow::Break(())), Err(LinkError::GaveUp)));
     }
 
     #[test]
-    fn after_a_quick_answer_the_next_is_looked_for_and_the_caller_is_asked_only_in_the_end() {
+    fn after_a_quick_answer_the_reader_polls_before_it_asks_the_caller() {
         let not_yet = || Err(io::Error::from(ErrorKind::WouldBlock));
         let script = script([not_yet(), not_yet(), Ok(framed(b"x"))]);
         let mut link = Link { has_cores: true, is_quick: true, ..Link::new(&script) };
-        assert_eq!(link.receive(Wait::ToTimeout, never).expect("a frame"), b"x");
+        assert_eq!(link.receive(Wait::UntilTimeout, never).expect("a frame"), b"x");
 
-        let mut link = Link { has_cores: true, is_quick: true, ..Link::new(Silent) };
+        let mut link = Link { has_cores: true, is_quick: true, ..Link::new(SilentPipe) };
         let asked = Cell::new(0);
         let give_up = || {
             asked.set(asked.get() + 1);
             ControlFlow::Break(())
         };
-        assert!(matches!(link.receive(Wait::ToTimeout, give_up), Err(LinkError::GaveUp)));
+        assert!(matches!(link.receive(Wait::UntilTimeout, give_up), Err(LinkError::GaveUp)));
         assert_eq!((asked.get(), link.is_quick), (1, false), "looking was in vain");
     }
 
     #[test]
-    fn a_frame_is_sent_whole_and_as_far_as_there_is_room() {
+    fn a_frame_is_sent_as_far_as_the_socket_accepts() {
         let script = script([]);
         let mut link = Link::new(&script);
         let content = framed(b"hello");
@@ -562,7 +562,7 @@ mod tests {
         assert!(link.has_unsent());
         link.queue(append).expect("behind the first");
         assert_eq!(link.queue(|_| Err(FrameError::Truncated)), Err(FrameError::Truncated));
-        link.flush(Wait::ToTimeout, never).expect("it is taken");
+        link.flush(Wait::UntilTimeout, never).expect("it is taken");
         assert_eq!(*script.written.borrow(), [content.clone(), content].concat());
         assert!(!link.has_unsent());
     }
@@ -574,7 +574,7 @@ mod tests {
         let mut link = Link::new(&script);
         assert!(!link.peek().expect("open"));
         assert!(link.peek().expect("open"));
-        assert_eq!(link.receive(Wait::ToTimeout, never).expect("a frame"), b"early");
+        assert_eq!(link.receive(Wait::UntilTimeout, never).expect("a frame"), b"early");
         assert!(!link.has_unread());
     }
 }

@@ -21,20 +21,21 @@
 
 mod child;
 mod options;
-mod shared_code;
 mod restrictions;
+mod shared_code;
 mod turn_clock;
 mod zygote;
 
 pub use options::{ProcessError, ProcessOptions};
-pub use shared_code::Shelf;
-pub use restrictions::Standing;
+pub use restrictions::Restrictions;
+pub use shared_code::SharedCode;
 pub use zygote::Zygote;
 
 use crate::attention::Attention;
 use crate::files;
 use crate::frame::{
-    Code, FrameError, FromWorker, Open, Passed, Shelved, ToWorker, WIRE_VERSION, encode_delta, encode_deltas,
+    ArtifactCode, FrameError, FromWorker, Open, Passed, SharedBytecode, ToWorker, WIRE_VERSION, encode_delta,
+    encode_deltas,
 };
 use crate::link::{Frames, Link, LinkError, Pipe, Wait};
 use crate::seal::Sealed;
@@ -52,20 +53,20 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use turn_clock::{Stop, Turn};
-use zygote::Origin;
+use turn_clock::{StopRequest, TurnClock};
+use zygote::ZygoteSetup;
 
 /// Interval at which a blocked wait checks its deadline; bounds the delay of a kill.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Time for which a resumed turn is served without a break: a sequence of calls that are answered at once.
 const SLICE: Duration = Duration::from_millis(2);
 
 /// Time to wait for the worker's next message after a reply.
-const BRISK: Duration = Duration::from_micros(200);
+const REPLY_WAIT: Duration = Duration::from_micros(200);
 
 /// Maximum number of deltas in one frame: the delay of a wake-up, divided by this, is negligible.
-const TOGETHER: usize = 256;
+const MAX_DELTAS_PER_FRAME: usize = 256;
 
 impl Pipe for Arc<UnixStream> {
     fn read(&self, buffer: &mut [u8], wait: Wait) -> io::Result<usize> {
@@ -84,17 +85,17 @@ pub struct ProcessRealm {
     worker: Worker,
     socket: Arc<UnixStream>,
     link: Link<Arc<UnixStream>>,
-    stop: Stop,
+    stop: StopRequest,
     options: ProcessOptions,
     sealed: Sealed,
     /// Clock of the running turn.
-    turn: Option<Turn>,
+    turn: Option<TurnClock>,
     /// Whether the last poll ended while the worker was still sending.
-    is_brisk: bool,
+    is_sending: bool,
     /// Number of deltas per frame. Grows while they pass, so that few are repeated for a handler that often has an effect.
-    together: usize,
+    deltas_per_frame: usize,
     /// Number of deltas in the unanswered frame.
-    burst: Option<usize>,
+    sent_deltas: Option<usize>,
     /// Report on the latest deltas that passed.
     passed: Option<Passed>,
     /// Whether the worker made a hostcall in the latest turn.
@@ -106,7 +107,7 @@ pub struct ProcessRealm {
 
 /// The time for which [`ProcessRealm::go_on`] serves a turn.
 #[derive(Debug, Clone, Copy)]
-enum Until {
+enum ServeLimit {
     /// Until its end.
     End,
     /// Until a point in time.
@@ -124,7 +125,7 @@ pub struct Spare {
     socket: UnixStream,
     options: ProcessOptions,
     /// Options of the zygote, for a fork.
-    origin: Option<Arc<Origin>>,
+    setup: Option<Arc<ZygoteSetup>>,
 }
 
 impl Spare {
@@ -134,8 +135,8 @@ impl Spare {
     ///
     /// Returns [`ProcessError::Spawn`], and [`ProcessError::NoWorker`] in a worker.
     pub fn start(options: ProcessOptions) -> Result<Self, ProcessError> {
-        let (worker, socket) = Worker::start(&options, LOOK_EVERY)?;
-        Ok(Self { worker, socket, options, origin: None })
+        let (worker, socket) = Worker::start(&options, POLL_INTERVAL)?;
+        Ok(Self { worker, socket, options, setup: None })
     }
 
     /// Returns the worker's process id.
@@ -156,8 +157,8 @@ impl Spare {
     ///
     /// See [`ProcessError`]. The worker has ended then.
     pub fn open(self, options: &RealmOptions, modules: &[Arc<Verified>], now: Now) -> Result<Opening, ProcessError> {
-        let known = match &self.origin {
-            Some(origin) if !origin.suits(options, modules) => {
+        let known = match &self.setup {
+            Some(setup) if !setup.matches(options, modules) => {
                 return Self::start(self.options.clone())?.open(options, modules, now);
             }
             // The runtime, which is the first.
@@ -166,11 +167,11 @@ impl Spare {
         };
         // The last artifact is the extension's own, which no other worker needs: it is passed in memory that is not kept.
         let shared = modules.len().saturating_sub(1).max(1) - known;
-        self.tell(options, &modules[known..], shared, now, ToWorker::Open).map(Opening)
+        self.send_setup(options, &modules[known..], shared, now, ToWorker::Open).map(Opening)
     }
 
     /// Sends the options and modules; the first `shared` modules are in memory that workers share.
-    fn tell(
+    fn send_setup(
         self,
         options: &RealmOptions,
         modules: &[Arc<Verified>],
@@ -181,39 +182,39 @@ impl Spare {
         let socket = Arc::new(self.socket);
         let mut realm = ProcessRealm {
             worker: self.worker,
-            link: Link::new(Arc::clone(&socket)).keeping_apart(),
+            link: Link::new(Arc::clone(&socket)).with_core_sharing(),
             socket,
-            stop: Stop::new(),
+            stop: StopRequest::new(),
             options: self.options,
             sealed: Sealed { landlock: crate::seal::Landlock::None, seccomp: false },
             turn: None,
-            is_brisk: false,
-            together: 1,
-            burst: None,
+            is_sending: false,
+            deltas_per_frame: 1,
+            sent_deltas: None,
             passed: None,
             has_called: false,
             is_held: false,
             ended: None,
         };
         realm.await_hello()?;
-        let shelf = realm.options.shelf.clone();
+        let shared_code = realm.options.shared_code.clone();
         let mut memories = Vec::new();
         let artifacts = modules.iter().enumerate().map(|(index, verified)| {
-            let shelf = shelf.as_ref().filter(|_| memories.len() < files::MOST);
-            let memory = shelf.and_then(|shelf| match index < shared {
-                true => shelf.memory(verified),
-                false => Shelf::passing(verified),
+            let shared_code = shared_code.as_ref().filter(|_| memories.len() < files::MOST);
+            let memory = shared_code.and_then(|shared_code| match index < shared {
+                true => shared_code.memory(verified),
+                false => SharedCode::one_time_memory(verified),
             });
-            let on_shelf = memory.map(|memory| {
+            let in_shared_code = memory.map(|memory| {
                 memories.push(memory);
                 memories.len() - 1
             });
-            code(verified, on_shelf)
+            code(verified, in_shared_code)
         });
         let open = Open { options: options.clone(), now, artifacts: artifacts.collect() };
         let memories: Vec<_> = memories.iter().map(|memory| memory.as_fd()).collect();
         if files::send(&*realm.socket, &memories).is_err() {
-            return Err(ProcessError::Ended(realm.lost(&LinkError::Closed)));
+            return Err(ProcessError::Ended(realm.link_failed(&LinkError::Closed)));
         }
         // Host code runs first, and a busy machine may delay a new process.
         realm.begin(realm.options.turn.max(realm.options.hello));
@@ -273,8 +274,8 @@ impl ProcessRealm {
     /// # Errors
     ///
     /// Fails when the worker has ended, and without `/proc`.
-    pub fn standing(&self) -> io::Result<Standing> {
-        Standing::of(self.worker.id())
+    pub fn restrictions(&self) -> io::Result<Restrictions> {
+        Restrictions::of(self.worker.id())
     }
 
     /// Returns the worker's process id.
@@ -297,9 +298,9 @@ impl ProcessRealm {
         self.begin(self.options.hello);
         let instead = match self.receive() {
             Ok(FromWorker::Hello { wire: WIRE_VERSION }) => return Ok(()),
-            Ok(FromWorker::Hello { wire }) => format!("speaks version {wire} of the wire, not {WIRE_VERSION}"),
-            Ok(_) => "did not begin with a greeting".to_owned(),
-            Err(Termination::Timeout { .. }) => format!("said nothing within {:?}", self.options.hello),
+            Ok(FromWorker::Hello { wire }) => format!("uses version {wire} of the wire format, not {WIRE_VERSION}"),
+            Ok(_) => "did not send a hello first".to_owned(),
+            Err(Termination::Timeout { .. }) => format!("sent nothing within {:?}", self.options.hello),
             // Killed by another process or the system, which says nothing about the program.
             Err(reason @ Termination::Crashed { .. }) if self.worker.was_killed() => {
                 return Err(ProcessError::Ended(reason));
@@ -313,11 +314,11 @@ impl ProcessRealm {
     fn begin(&mut self, patience: Duration) {
         self.stop.arm();
         self.has_called = false;
-        self.turn = Some(Turn::new(patience));
+        self.turn = Some(TurnClock::new(patience));
     }
 
-    fn turn(&self) -> Turn {
-        self.turn.unwrap_or_else(|| Turn::new(self.options.turn))
+    fn turn(&self) -> TurnClock {
+        self.turn.unwrap_or_else(|| TurnClock::new(self.options.turn))
     }
 
     /// Queues a frame; bytes that the socket does not accept at once are sent while the turn continues.
@@ -327,7 +328,7 @@ impl ProcessRealm {
         }
         match self.link.flush(Wait::Never, || ControlFlow::Break(())) {
             Ok(()) | Err(LinkError::GaveUp) => Ok(()),
-            Err(error) => Err(self.lost(&error)),
+            Err(error) => Err(self.link_failed(&error)),
         }
     }
 
@@ -335,73 +336,73 @@ impl ProcessRealm {
     fn send(&mut self, encode: impl FnOnce(&mut Vec<u8>) -> Result<(), FrameError>) -> Result<(), Termination> {
         self.queue(encode)?;
         let (mut turn, grace) = (self.turn(), self.options.grace);
-        let sent = self.link.flush(Wait::ToTimeout, || turn.look(&self.stop, grace));
+        let sent = self.link.flush(Wait::UntilTimeout, || turn.check(&self.stop, grace));
         self.turn = Some(turn);
-        sent.map_err(|error| self.lost(&error))
+        sent.map_err(|error| self.link_failed(&error))
     }
 
     fn receive(&mut self) -> Result<FromWorker, Termination> {
         let (mut turn, grace) = (self.turn(), self.options.grace);
         let message = self
             .link
-            .receive(Wait::ToTimeout, || turn.look(&self.stop, grace))
+            .receive(Wait::UntilTimeout, || turn.check(&self.stop, grace))
             .and_then(|frame| FromWorker::decode(frame).map_err(LinkError::Frame));
         self.turn = Some(turn);
-        message.map_err(|error| self.lost(&error))
+        message.map_err(|error| self.link_failed(&error))
     }
 
     /// Continues the turn until it ends; `None` when it does not end in time.
-    fn go_on(&mut self, host: &mut dyn SyncHost, mut until: Until) -> Option<Result<Yield, Termination>> {
+    fn go_on(&mut self, host: &mut dyn SyncHost, mut until: ServeLimit) -> Option<Result<Yield, Termination>> {
         loop {
             match self.next_frame(until)? {
                 Ok(FromWorker::Yielded(done)) => return Some(self.yielded(done)),
                 Ok(FromWorker::Ended(reason)) => return Some(Err(self.end(reason))),
-                Ok(FromWorker::Passed(passed)) if self.burst.is_some_and(|sent| fits(passed, sent)) => {
+                Ok(FromWorker::Passed(passed)) if self.sent_deltas.is_some_and(|sent| fits(passed, sent)) => {
                     return Some(self.passed(passed));
                 }
                 Ok(FromWorker::Call(call)) => {
-                    (self.burst, self.has_called) = (None, true);
+                    (self.sent_deltas, self.has_called) = (None, true);
                     let mut turn = self.turn();
                     // A worker that makes calls without end never causes a time-out of the wait.
-                    if turn.look(&self.stop, self.options.grace).is_break() {
-                        return Some(Err(self.lost(&LinkError::GaveUp)));
+                    if turn.check(&self.stop, self.options.grace).is_break() {
+                        return Some(Err(self.link_failed(&LinkError::GaveUp)));
                     }
-                    turn.ask();
+                    turn.pause();
                     self.turn = Some(turn);
                     let reply = match until {
-                        Until::End => Some(host.call(call)),
-                        Until::Moment { .. } => host.begin(call),
+                        ServeLimit::End => Some(host.call(call)),
+                        ServeLimit::Moment { .. } => host.begin(call),
                     };
                     if let Err(reason) = self.reply(reply?) {
                         return Some(Err(reason));
                     }
-                    if let Until::Moment { wait, serve } = &mut until {
+                    if let ServeLimit::Moment { wait, serve } = &mut until {
                         let now = Instant::now();
                         if now >= *serve {
-                            self.is_brisk = true;
+                            self.is_sending = true;
                             return None;
                         }
-                        *wait = (*wait).max(now + BRISK).min(*serve);
+                        *wait = (*wait).max(now + REPLY_WAIT).min(*serve);
                     }
                 }
                 Ok(other) => return Some(Err(self.broke_protocol(&other))),
-                Err(error) => return Some(Err(self.lost(&error))),
+                Err(error) => return Some(Err(self.link_failed(&error))),
             }
         }
     }
 
     /// Sends unsent bytes and waits for a frame; `None` when `until` is reached first.
-    fn next_frame(&mut self, until: Until) -> Option<Result<FromWorker, LinkError>> {
+    fn next_frame(&mut self, until: ServeLimit) -> Option<Result<FromWorker, LinkError>> {
         let (mut turn, grace) = (self.turn(), self.options.grace);
         let Self { link, socket, stop, .. } = self;
         let mut dies = false;
-        let mut look = |flags| {
-            dies = turn.look(stop, grace).is_break();
+        let mut check = |flags| {
+            dies = turn.check(stop, grace).is_break();
             if dies {
                 return ControlFlow::Break(());
             }
-            if let Until::Moment { wait, .. } = until {
-                let by = turn.next_look().map_or(wait, |look| look.min(wait));
+            if let ServeLimit::Moment { wait, .. } = until {
+                let by = turn.next_check().map_or(wait, |check| check.min(wait));
                 let patience = by.saturating_duration_since(Instant::now());
                 if patience.is_zero() && Instant::now() >= wait {
                     return ControlFlow::Break(());
@@ -410,10 +411,10 @@ impl ProcessRealm {
             }
             ControlFlow::Continue(())
         };
-        let wait = if matches!(until, Until::End) { Wait::ToTimeout } else { Wait::Never };
-        let sent = link.flush(wait, || look(PollFlags::OUT));
+        let wait = if matches!(until, ServeLimit::End) { Wait::UntilTimeout } else { Wait::Never };
+        let sent = link.flush(wait, || check(PollFlags::OUT));
         let received = sent.and_then(|()| {
-            let frame = link.receive(wait, || look(PollFlags::IN))?;
+            let frame = link.receive(wait, || check(PollFlags::IN))?;
             FromWorker::decode(frame).map_err(LinkError::Frame)
         });
         self.turn = Some(turn);
@@ -428,7 +429,7 @@ impl ProcessRealm {
         self.stop.disarm();
         self.turn = None;
         if self.link.has_unread() && guard!(RealmTurns) {
-            let detail = "the worker went on talking after the end of its turn".to_owned();
+            let detail = "the worker sent data after the end of its turn".to_owned();
             return Err(self.end(Termination::Protocol { detail }));
         }
         Ok(done)
@@ -441,28 +442,29 @@ impl ProcessRealm {
         if !passed.goes_on {
             return self.yielded(done);
         }
-        let mut turn = Turn::new(self.options.stream);
-        turn.ask();
+        let mut turn = TurnClock::new(self.options.stream);
+        turn.pause();
         (self.turn, self.is_held) = (Some(turn), true);
         Ok(done)
     }
 
     /// Adapts the number of deltas per frame to the outcome of a turn.
-    fn learn(&mut self, done: &Yield) {
+    fn adapt_batch(&mut self, done: &Yield) {
         let is_silent = done.messages.is_empty() && done.stream == StreamAnswer::Continue && !self.has_called;
-        self.together = if is_silent { (self.together * 4).min(TOGETHER) } else { 1 };
+        self.deltas_per_frame = if is_silent { (self.deltas_per_frame * 4).min(MAX_DELTAS_PER_FRAME) } else { 1 };
     }
 
     fn reply(&mut self, reply: SyncReply) -> Result<(), Termination> {
         let mut turn = self.turn();
-        turn.answered();
+        turn.resume_clock();
         self.turn = Some(turn);
         self.queue(|out| ToWorker::Reply(Box::new(reply)).encode(out))
     }
 
     /// Continues to the end of the turn.
     fn finish(&mut self, host: &mut dyn SyncHost) -> Result<Yield, Termination> {
-        self.go_on(host, Until::End).unwrap_or_else(|| unreachable!("without a limit only the deadline ends the wait"))
+        self.go_on(host, ServeLimit::End)
+            .unwrap_or_else(|| unreachable!("without a limit only the deadline ends the wait"))
     }
 
     fn progress(&mut self, host: &mut dyn SyncHost, patience: Duration) -> Progress {
@@ -471,28 +473,28 @@ impl ProcessRealm {
         }
         if std::mem::take(&mut self.is_held) {
             let mut turn = self.turn();
-            turn.answered();
+            turn.resume_clock();
             self.turn = Some(turn);
         }
-        if self.turn().is_owing() {
+        if self.turn().is_call_pending() {
             // Only a stop or a death can end it before the reply.
             let mut turn = self.turn();
-            let dies = turn.look(&self.stop, self.options.grace).is_break();
+            let dies = turn.check(&self.stop, self.options.grace).is_break();
             self.turn = Some(turn);
             return match self.link.peek() {
-                _ if dies => Progress::Ended(self.lost(&LinkError::GaveUp)),
-                Err(error) => Progress::Ended(self.lost(&error)),
+                _ if dies => Progress::Ended(self.link_failed(&LinkError::GaveUp)),
+                Err(error) => Progress::Ended(self.link_failed(&error)),
                 Ok(true) if guard!(RealmTurns) => {
-                    let detail = "the worker went on talking while it waited for an answer".to_owned();
+                    let detail = "the worker sent data while it waited for a reply".to_owned();
                     Progress::Ended(self.end(Termination::Protocol { detail }))
                 }
                 Ok(_) => Progress::Running,
             };
         }
         // A worker that has just sent a message sends the next one sooner than a watch is set up.
-        let patience = if std::mem::take(&mut self.is_brisk) { patience.max(BRISK) } else { patience };
+        let patience = if std::mem::take(&mut self.is_sending) { patience.max(REPLY_WAIT) } else { patience };
         let now = Instant::now();
-        match self.go_on(host, Until::Moment { wait: now + patience, serve: now + patience.max(SLICE) }) {
+        match self.go_on(host, ServeLimit::Moment { wait: now + patience, serve: now + patience.max(SLICE) }) {
             None => Progress::Running,
             Some(Ok(done)) => Progress::Yielded(done),
             Some(Err(reason)) => Progress::Ended(reason),
@@ -501,20 +503,20 @@ impl ProcessRealm {
 
     fn broke_protocol(&mut self, message: &FromWorker) -> Termination {
         let said = match message {
-            FromWorker::Hello { .. } => "a greeting",
-            FromWorker::Ready(_) => "that it is ready",
-            FromWorker::Failed { .. } => "that it failed",
-            FromWorker::Call(_) => "a hostcall",
-            FromWorker::Yielded(_) => "a yield",
-            FromWorker::Ended(_) => "its end",
-            FromWorker::Passed(_) => "that deltas passed",
-            FromWorker::Forked { .. } => "that it was copied",
+            FromWorker::Hello { .. } => "hello",
+            FromWorker::Ready(_) => "ready",
+            FromWorker::Failed { .. } => "failed",
+            FromWorker::Call(_) => "hostcall",
+            FromWorker::Yielded(_) => "yield",
+            FromWorker::Ended(_) => "ended",
+            FromWorker::Passed(_) => "passed",
+            FromWorker::Forked { .. } => "forked",
         };
-        self.end(Termination::Protocol { detail: format!("the worker sent {said} out of turn") })
+        self.end(Termination::Protocol { detail: format!("the worker sent an unexpected message: {said}") })
     }
 
     /// Ends the realm after a link error; kills the worker if it is alive.
-    fn lost(&mut self, error: &LinkError) -> Termination {
+    fn link_failed(&mut self, error: &LinkError) -> Termination {
         let reason = match error {
             LinkError::GaveUp => Termination::Timeout { quota: "deadline".to_owned() },
             LinkError::Frame(error) => Termination::Protocol { detail: error.to_string() },
@@ -545,16 +547,16 @@ fn ready(socket: &UnixStream, flags: PollFlags, patience: Duration) {
 }
 
 /// Returns the part of an artifact that the worker needs.
-fn code(verified: &Verified, on_shelf: Option<usize>) -> Code {
+fn code(verified: &Verified, in_shared_code: Option<usize>) -> ArtifactCode {
     let artifact = verified.artifact();
     // A verified artifact has bytecode for each of its modules.
     let bytecode = || artifact.modules.iter().map(|module| module.bytecode.as_deref().unwrap_or_default());
-    Code {
+    ArtifactCode {
         name: artifact.metadata.name.clone(),
         version: artifact.metadata.version.clone(),
         specifiers: artifact.modules.iter().map(|module| module.specifier.clone()).collect(),
-        shelved: on_shelf.map(|file| Shelved { file, lengths: bytecode().map(<[u8]>::len).collect() }),
-        bytecode: if on_shelf.is_some() { Vec::new() } else { bytecode().map(<[u8]>::to_vec).collect() },
+        shared: in_shared_code.map(|file| SharedBytecode { file, lengths: bytecode().map(<[u8]>::len).collect() }),
+        bytecode: if in_shared_code.is_some() { Vec::new() } else { bytecode().map(<[u8]>::to_vec).collect() },
     }
 }
 
@@ -564,11 +566,11 @@ impl Realm for ProcessRealm {
             // Data that it sends between turns is no answer.
             match self.link.peek() {
                 Ok(true) if guard!(RealmTurns) => {
-                    let detail = "the worker talked between turns".to_owned();
+                    let detail = "the worker sent data between turns".to_owned();
                     return Progress::Ended(self.end(Termination::Protocol { detail }));
                 }
                 Ok(_) => {}
-                Err(error) => return Progress::Ended(self.lost(&error)),
+                Err(error) => return Progress::Ended(self.link_failed(&error)),
             }
             let longest = self.options.longest(&delivery.task);
             if let Err(reason) = self.queue(|out| ToWorker::Deliver(Box::new(delivery)).encode(out)) {
@@ -582,7 +584,7 @@ impl Realm for ProcessRealm {
 
     fn resume(&mut self, host: &mut dyn SyncHost, patience: Patience) -> Progress {
         if self.ended.is_none() && self.turn.is_none() {
-            let detail = "resumed without a turn under way".to_owned();
+            let detail = "resumed without a running turn".to_owned();
             return Progress::Ended(self.end(Termination::HostBug { detail }));
         }
         self.progress(
@@ -596,7 +598,7 @@ impl Realm for ProcessRealm {
 
     fn answer(&mut self, reply: SyncReply) {
         // A realm that ended needs no reply.
-        if self.turn.is_some_and(|turn| turn.is_owing()) {
+        if self.turn.is_some_and(|turn| turn.is_call_pending()) {
             // The next poll of the turn reports an error.
             let _ = self.reply(reply);
         }
@@ -615,7 +617,7 @@ impl Realm for ProcessRealm {
         self.begin(self.options.stream);
         self.send(|out| encode_delta(seq, now, delta, out))?;
         let done = self.finish(host)?;
-        self.learn(&done);
+        self.adapt_batch(&done);
         Ok(done)
     }
 
@@ -630,31 +632,31 @@ impl Realm for ProcessRealm {
         if let Some(reason) = &self.ended {
             return Err(reason.clone());
         }
-        let deltas = &deltas[..deltas.len().min(self.together)];
+        let deltas = &deltas[..deltas.len().min(self.deltas_per_frame)];
         if let [delta] = deltas {
             return self.stream(seq, now, delta, host).map(Streamed::from);
         }
         self.begin(self.options.stream.saturating_add(slice));
         let slice_us = u64::try_from(slice.as_micros()).unwrap_or(u64::MAX);
         self.send(|out| encode_deltas(seq, now, slice_us, deltas, out))?;
-        self.burst = Some(deltas.len());
+        self.sent_deltas = Some(deltas.len());
         let done = self.finish(host)?;
-        self.burst = None;
+        self.sent_deltas = None;
         let Some(Passed { count, goes_on, .. }) = self.passed.take() else {
             // The first one had an effect.
-            self.together = 1;
+            self.deltas_per_frame = 1;
             return Ok(done.into());
         };
         if goes_on {
-            self.together = 1;
+            self.deltas_per_frame = 1;
         } else if count == deltas.len() {
-            self.learn(&done);
+            self.adapt_batch(&done);
         }
         Ok(Streamed { done, passed: count - 1, goes_on })
     }
 
     fn lookahead(&self) -> usize {
-        self.together - 1
+        self.deltas_per_frame - 1
     }
 
     fn interrupt(&self) {
@@ -666,8 +668,8 @@ impl Realm for ProcessRealm {
             // Data written before its death would hide the end, and is not needed.
             match self.link.peek() {
                 Ok(false) => return None,
-                Ok(true) => drop(self.lost(&LinkError::Closed)),
-                Err(error) => drop(self.lost(&error)),
+                Ok(true) => drop(self.link_failed(&LinkError::Closed)),
+                Err(error) => drop(self.link_failed(&error)),
             }
         }
         self.ended.clone()
@@ -675,11 +677,11 @@ impl Realm for ProcessRealm {
 
     fn attention(&self) -> Option<Attention> {
         let turn = self.turn?;
-        if self.is_brisk {
+        if self.is_sending {
             return Some(Attention::AtOnce);
         }
         let socket = self.socket.try_clone().ok().map(OwnedFd::from);
-        Some(Attention::When { socket, by: turn.next_look() })
+        Some(Attention::When { socket, by: turn.next_check() })
     }
 
     fn death(&self) -> Option<OwnedFd> {

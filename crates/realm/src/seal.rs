@@ -63,7 +63,7 @@ impl fmt::Display for Sealed {
 
 /// The seals to apply: all of them, except in tests of each one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Walls {
+pub struct Seals {
     /// Resource limits.
     pub limits: bool,
     /// Files, TCP, signals.
@@ -72,12 +72,12 @@ pub struct Walls {
     pub seccomp: bool,
 }
 
-impl Walls {
+impl Seals {
     /// No seals.
     pub const NONE: Self = Self { limits: false, landlock: false, seccomp: false };
 
     /// Returns every seal whose guard is up: all, except in a test build.
-    pub fn standing() -> Self {
+    pub fn enabled() -> Self {
         Self { limits: guard!(RealmLimits), landlock: guard!(RealmLandlock), seccomp: guard!(RealmSeccomp) }
     }
 }
@@ -87,7 +87,7 @@ pub use linux::this_process;
 
 #[cfg(target_os = "linux")]
 mod linux {
-    use super::{Landlock, Sealed, Walls};
+    use super::{Landlock, Sealed, Seals};
     use landlock::{ABI, Access, AccessFs, AccessNet, Ruleset, RulesetAttr, RulesetStatus, Scope};
     use rustix::process::{Resource, Rlimit, setrlimit};
     use seccompiler::{
@@ -136,12 +136,12 @@ mod linux {
     /// afterwards.
     ///
     /// Seals that the kernel lacks are left out and missing in the result; the caller decides what follows.
-    pub fn this_process(memory_bytes: u64, walls: Walls) -> Sealed {
-        if walls.limits {
+    pub fn this_process(memory_bytes: u64, seals: Seals) -> Sealed {
+        if seals.limits {
             limit_resources(memory_bytes);
         }
-        let landlock = if walls.landlock { restrict_files() } else { Landlock::None };
-        Sealed { landlock, seccomp: walls.seccomp && filter_calls() }
+        let landlock = if seals.landlock { restrict_files() } else { Landlock::None };
+        Sealed { landlock, seccomp: seals.seccomp && filter_calls() }
     }
 
     fn limit_resources(memory_bytes: u64) {

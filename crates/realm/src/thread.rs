@@ -60,7 +60,7 @@ impl Realm for ThreadRealm {
 
     fn resume(&mut self, _host: &mut dyn SyncHost, _patience: Patience) -> Progress {
         Progress::Ended(Termination::Protocol {
-            detail: "resumed a thread realm, whose turns end where they began".to_owned(),
+            detail: "resumed a thread realm, whose turns end in `start`".to_owned(),
         })
     }
 

@@ -38,10 +38,10 @@ mod linux {
     use super::ARGUMENT;
     use crate::files;
     use crate::frame::state::joined;
-    use crate::frame::{Code, FromWorker, Open, Passed, Shelved, ToWorker, WIRE_VERSION};
+    use crate::frame::{ArtifactCode, FromWorker, Open, Passed, SharedBytecode, ToWorker, WIRE_VERSION};
     use crate::guest::{Guest, is_component_code};
     use crate::link::{Link, LinkError, Pipe, Wait};
-    use crate::seal::{self, Walls};
+    use crate::seal::{self, Seals};
     use bytes::Bytes;
     use pijs_artifact::{Artifact, Module, Verified};
     use pijs_engine::{
@@ -76,22 +76,22 @@ mod linux {
     /// Messages of this size leave free pages behind.
     const LARGE_BYTES: usize = 8 << 10;
     /// Minimum interval at which a busy worker returns such pages, by the host's clock.
-    const GIVE_BACK_EVERY_US: u64 = 10_000;
+    const TRIM_INTERVAL_US: u64 = 10_000;
     /// Time without work after which a worker returns all memory that it can: another request is unlikely soon, and busy workers
     /// have the cores to themselves.
-    const REST_AFTER: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+    const IDLE_AFTER: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
     /// The socket, as the file descriptor that the filter allows.
-    struct Stdin(io::Stdin);
+    struct WorkerSocket(io::WorkerSocket);
 
-    impl Pipe for Stdin {
+    impl Pipe for WorkerSocket {
         fn read(&self, buffer: &mut [u8], wait: Wait) -> io::Result<usize> {
             Ok(match wait {
-                Wait::ToTimeout => rustix::io::read(self.0.as_fd(), buffer)?,
-                Wait::ToRest => {
+                Wait::UntilTimeout => rustix::io::read(self.0.as_fd(), buffer)?,
+                Wait::UntilIdle => {
                     let mut readable = [PollFd::new(&self.0, PollFlags::IN)];
                     // On a time-out the read reports that nothing arrived.
-                    poll(&mut readable, Some(&REST_AFTER))?;
+                    poll(&mut readable, Some(&IDLE_AFTER))?;
                     rustix::net::recv(self.0.as_fd(), buffer, RecvFlags::DONTWAIT)?.0
                 }
                 Wait::Never => rustix::net::recv(self.0.as_fd(), buffer, RecvFlags::DONTWAIT)?.0,
@@ -104,16 +104,16 @@ mod linux {
     }
 
     /// The engine's view of the host, over the socket.
-    struct Host {
-        link: Link<Stdin>,
+    struct HostConnection {
+        link: Link<WorkerSocket>,
         /// Latest time from the host.
         now: Now,
         /// Whether a large message arrived since pages were returned.
-        said_much: bool,
+        got_large_message: bool,
         /// Whether there was work other than a delta since the worker was last idle.
         has_worked: bool,
         /// Next time at which pages may be returned, in the host's microseconds.
-        give_back_at_us: u64,
+        trim_at_us: u64,
         /// Unreported deltas that passed; reported before any other message.
         passed: Option<Passed>,
         /// Whether the latest delta made a hostcall.
@@ -121,7 +121,7 @@ mod linux {
     }
 
     /// An engine that has evaluated the runtime.
-    struct Raised {
+    struct EvaluatedEngine {
         engine: EngineRealm,
         /// Yield of the runtime.
         said: Yield,
@@ -136,7 +136,7 @@ mod linux {
             // Raising the own score needs no privilege; without `/proc` the system's order applies.
             let _ = std::fs::write("/proc/self/oom_score_adj", OOM_SCORE);
         }
-        let mut host = Host::new();
+        let mut host = HostConnection::new();
         let served = host.serve(None);
         std::process::exit(match served {
             Ok(()) | Err(LinkError::Closed) => 0,
@@ -156,26 +156,26 @@ mod linux {
         }
     }
 
-    impl Host {
+    impl HostConnection {
         fn new() -> Self {
             Self {
-                link: Link::new(Stdin(io::stdin())),
+                link: Link::new(WorkerSocket(io::stdin())),
                 now: Now::default(),
-                said_much: false,
+                got_large_message: false,
                 has_worked: true,
-                give_back_at_us: 0,
+                trim_at_us: 0,
                 passed: None,
                 has_called: false,
             }
         }
 
-        /// Serves one realm, or becomes a zygote. `raised` is the engine of the zygote in a copy.
-        fn serve(&mut self, raised: Option<Raised>) -> Result<(), LinkError> {
+        /// Serves one realm, or becomes a zygote. `evaluated` is the engine of the zygote in a copy.
+        fn serve(&mut self, evaluated: Option<EvaluatedEngine>) -> Result<(), LinkError> {
             self.send(FromWorker::Hello { wire: WIRE_VERSION })?;
             let Ok(files) = files::receive(io::stdin()) else { return Err(LinkError::Closed) };
             match self.receive()? {
-                ToWorker::Open(open) => self.serve_realm(*open, files, raised),
-                ToWorker::Raise(open) if raised.is_none() => self.serve_copies(*open, files),
+                ToWorker::Open(open) => self.serve_realm(*open, files, evaluated),
+                ToWorker::Raise(open) if evaluated.is_none() => self.serve_copies(*open, files),
                 // Only a faulty host sends this here.
                 _ => Ok(()),
             }
@@ -193,7 +193,7 @@ mod linux {
                 Err(message) => return self.send(FromWorker::Failed { message }),
             };
             // The runtime makes no hostcalls, since no extension is loaded.
-            let said = match engine.start(open.now, &mut Nobody) {
+            let said = match engine.start(open.now, &mut NoHostcalls) {
                 Ok(said) => said,
                 Err(termination) => return self.send(FromWorker::Ended(termination)),
             };
@@ -204,28 +204,35 @@ mod linux {
                 for socket in sockets {
                     match fork_for_parent() {
                         Ok(ForkSide::Zygote(process)) => self.send(FromWorker::ForkSide { process })?,
-                        Ok(ForkSide::Worker) => return begin_copy(socket)?.serve(Some(Raised { engine, said })),
+                        Ok(ForkSide::Worker) => {
+                            return begin_copy(socket)?.serve(Some(EvaluatedEngine { engine, said }));
+                        }
                         Err(error) => self.send(FromWorker::Failed { message: error.to_string() })?,
                     }
                 }
             }
         }
 
-        fn serve_realm(&mut self, open: Open, files: Vec<OwnedFd>, raised: Option<Raised>) -> Result<(), LinkError> {
+        fn serve_realm(
+            &mut self,
+            open: Open,
+            files: Vec<OwnedFd>,
+            evaluated: Option<EvaluatedEngine>,
+        ) -> Result<(), LinkError> {
             let Open { options, now, artifacts } = open;
-            let (prepared, said) = match raised {
+            let (prepared, said) = match evaluated {
                 _ if matches!(artifacts.as_slice(), [code] if is_component_code(&code.specifiers)) => {
                     // Its native code is mapped here: after the seal no page can be made executable.
                     (component(&options, artifacts, files), None)
                 }
-                Some(Raised { engine, said }) => (script(Ok(engine), artifacts, files), Some(said)),
+                Some(EvaluatedEngine { engine, said }) => (script(Ok(engine), artifacts, files), Some(said)),
                 None => (script(engine(&options), artifacts, files), None),
             };
             let mut guest = match prepared {
                 Ok(guest) => guest,
                 Err(message) => return self.send(FromWorker::Failed { message }),
             };
-            let sealed = seal::this_process(options.limits.memory_bytes, Walls::standing());
+            let sealed = seal::this_process(options.limits.memory_bytes, Seals::enabled());
             self.send(FromWorker::Ready(sealed))?;
             self.now = now;
             let mut done = said.map_or_else(|| guest.start(now, self), Ok).map(FromWorker::Yielded);
@@ -233,7 +240,7 @@ mod linux {
                 match done {
                     Ok(done) => {
                         self.send_end(done)?;
-                        self.give_back_pages(&guest);
+                        self.trim_heap(&guest);
                     }
                     Err(termination) => return self.send(FromWorker::Ended(termination)),
                 }
@@ -252,13 +259,13 @@ mod linux {
         }
 
         /// Called after the answer, so that it delays nothing.
-        fn give_back_pages(&mut self, guest: &Guest) {
+        fn trim_heap(&mut self, guest: &Guest) {
             let now_us = self.now.elapsed_us;
-            if self.said_much && now_us >= self.give_back_at_us {
+            if self.got_large_message && now_us >= self.trim_at_us {
                 self.link.shrink();
-                guest.give_back_pages();
-                self.said_much = false;
-                self.give_back_at_us = now_us.saturating_add(GIVE_BACK_EVERY_US);
+                guest.trim_heap();
+                self.got_large_message = false;
+                self.trim_at_us = now_us.saturating_add(TRIM_INTERVAL_US);
             }
         }
 
@@ -294,7 +301,7 @@ mod linux {
         fn send_end(&mut self, done: FromWorker) -> Result<(), LinkError> {
             match self.send(done) {
                 Err(LinkError::Frame(error)) => {
-                    let detail = format!("what it yielded does not fit: {error}");
+                    let detail = format!("its yield is too large: {error}");
                     self.send(FromWorker::Ended(Termination::Protocol { detail }))?;
                     Err(LinkError::Closed)
                 }
@@ -307,17 +314,20 @@ mod linux {
                 self.link.queue(|out| FromWorker::Passed(passed).encode(out)).map_err(LinkError::Frame)?;
             }
             self.link.queue(|out| message.encode(out)).map_err(LinkError::Frame)?;
-            self.link.flush(Wait::ToTimeout, wait)
+            self.link.flush(Wait::UntilTimeout, wait)
         }
 
-        /// Receives the next message. After [`REST_AFTER`] without one, returns unused memory.
+        /// Receives the next message. After [`IDLE_AFTER`] without one, returns unused memory.
         fn next(&mut self, guest: &Guest) -> Result<ToWorker, LinkError> {
-            let mut next =
-                if self.has_worked { self.receive_or(Wait::ToRest, || ControlFlow::Break(())) } else { self.receive() };
+            let mut next = if self.has_worked {
+                self.receive_or_give_up(Wait::UntilIdle, || ControlFlow::Break(()))
+            } else {
+                self.receive()
+            };
             if matches!(next, Err(LinkError::GaveUp)) {
                 self.link.shrink();
-                guest.rest();
-                (self.has_worked, self.said_much) = (false, false);
+                guest.release_idle_memory();
+                (self.has_worked, self.got_large_message) = (false, false);
                 next = self.receive();
             }
             self.has_worked |= !matches!(next, Ok(ToWorker::Delta { .. } | ToWorker::Deltas { .. }));
@@ -325,18 +335,22 @@ mod linux {
         }
 
         fn receive(&mut self) -> Result<ToWorker, LinkError> {
-            self.receive_or(Wait::ToTimeout, wait)
+            self.receive_or_give_up(Wait::UntilTimeout, wait)
         }
 
         /// Receives the next message. Calls `go_on` after a wait without data, unless a message is incomplete.
-        fn receive_or(&mut self, first: Wait, go_on: impl Fn() -> ControlFlow<()>) -> Result<ToWorker, LinkError> {
+        fn receive_or_give_up(
+            &mut self,
+            first: Wait,
+            go_on: impl Fn() -> ControlFlow<()>,
+        ) -> Result<ToWorker, LinkError> {
             let mut parts: Option<StateDelta> = None;
             loop {
                 let frame = match &parts {
                     None => self.link.receive(first, &go_on)?,
-                    Some(_) => self.link.receive(Wait::ToTimeout, wait)?,
+                    Some(_) => self.link.receive(Wait::UntilTimeout, wait)?,
                 };
-                self.said_much |= frame.len() >= LARGE_BYTES;
+                self.got_large_message |= frame.len() >= LARGE_BYTES;
                 let mut message = ToWorker::decode(frame).map_err(LinkError::Frame)?;
                 let state = match &mut message {
                     ToWorker::State(part) => {
@@ -366,7 +380,7 @@ mod linux {
         }
     }
 
-    impl SyncHost for Host {
+    impl SyncHost for HostConnection {
         fn call(&mut self, call: HostCall) -> SyncReply {
             self.has_called = true;
             let call_id = call.call_id.clone();
@@ -380,13 +394,13 @@ mod linux {
             match sent.and_then(|()| self.receive()) {
                 Ok(ToWorker::Reply(reply)) => *reply,
                 // The turn cannot continue without its reply, and the host no longer waits for its end.
-                _ => leave(),
+                _ => exit_worker(),
             }
         }
     }
 
     #[expect(clippy::exit, reason = "the host is gone in the middle of a turn")]
-    fn leave() -> ! {
+    fn exit_worker() -> ! {
         std::process::exit(0)
     }
 
@@ -405,9 +419,9 @@ mod linux {
     }
 
     /// Refuses hostcalls of the runtime that is evaluated in a zygote.
-    struct Nobody;
+    struct NoHostcalls;
 
-    impl SyncHost for Nobody {
+    impl SyncHost for NoHostcalls {
         fn call(&mut self, call: HostCall) -> SyncReply {
             let error = HostcallError::invalid("too_early", "the runtime called its host while it was evaluated");
             SyncReply { result: HostResult::failed(call.call_id, error), now: Now::default(), state: None }
@@ -415,12 +429,12 @@ mod linux {
     }
 
     /// The first steps of a copy: it gives up everything of the zygote but its memory.
-    fn begin_copy(socket: OwnedFd) -> Result<Host, LinkError> {
+    fn begin_copy(socket: OwnedFd) -> Result<HostConnection, LinkError> {
         // Its own group, so that a signal to one worker reaches no other.
         let _ = setpgid(None, None);
         replace_stdin(socket).map_err(|_| LinkError::Closed)?;
         begin();
-        Ok(Host::new())
+        Ok(HostConnection::new())
     }
 
     /// Creates an engine without modules. Together with [`add_modules`] this does everything that needs the system; the process
@@ -431,48 +445,52 @@ mod linux {
         Ok(engine)
     }
 
-    fn add_modules(engine: &mut EngineRealm, artifacts: Vec<Code>, files: Vec<OwnedFd>) -> Result<(), String> {
+    fn add_modules(engine: &mut EngineRealm, artifacts: Vec<ArtifactCode>, files: Vec<OwnedFd>) -> Result<(), String> {
         verified(artifacts, files)?.into_iter().for_each(|artifact| engine.add_modules(artifact));
         Ok(())
     }
 
-    fn script(engine: Result<EngineRealm, String>, artifacts: Vec<Code>, files: Vec<OwnedFd>) -> Result<Guest, String> {
+    fn script(
+        engine: Result<EngineRealm, String>,
+        artifacts: Vec<ArtifactCode>,
+        files: Vec<OwnedFd>,
+    ) -> Result<Guest, String> {
         let mut engine = engine?;
         add_modules(&mut engine, artifacts, files)?;
         Ok(Guest::Script(Box::new(engine)))
     }
 
-    fn component(options: &RealmOptions, artifacts: Vec<Code>, files: Vec<OwnedFd>) -> Result<Guest, String> {
+    fn component(options: &RealmOptions, artifacts: Vec<ArtifactCode>, files: Vec<OwnedFd>) -> Result<Guest, String> {
         Guest::new(options, verified(artifacts, files)?).map_err(|error| error.to_string())
     }
 
     /// Converts the code that the host has verified.
-    fn verified(artifacts: Vec<Code>, files: Vec<OwnedFd>) -> Result<Vec<Arc<Verified>>, String> {
+    fn verified(artifacts: Vec<ArtifactCode>, files: Vec<OwnedFd>) -> Result<Vec<Arc<Verified>>, String> {
         let memories: io::Result<Vec<_>> = files.into_iter().map(map_sealed_memory).collect();
-        let memories = memories.map_err(|error| format!("no memory of shared modules: {error}"))?;
+        let memories = memories.map_err(|error| format!("cannot map shared modules: {error}"))?;
         let verified = |code| Ok(Arc::new(Verified::from_parent(artifact(code, &memories)?)));
         artifacts.into_iter().map(verified).collect()
     }
 
     /// Splits `bytes` into pieces of these lengths, without copying.
     fn pieces(bytes: &'static [u8], lengths: &[usize]) -> Option<Vec<Bytes>> {
-        let mut rest = bytes;
+        let mut release_idle_memory = bytes;
         let piece = |length: &usize| {
-            let (piece, after) = rest.split_at_checked(*length)?;
-            rest = after;
+            let (piece, after) = release_idle_memory.split_at_checked(*length)?;
+            release_idle_memory = after;
             Some(Bytes::from_static(piece))
         };
         lengths.iter().map(piece).collect()
     }
 
     /// Builds an artifact with the parts that an engine reads; sources, maps and findings stay with the host.
-    fn artifact(code: Code, memories: &[&'static [u8]]) -> Result<Artifact, &'static str> {
-        let Code { name, version, specifiers, shelved, bytecode } = code;
-        let bytecode: Vec<Bytes> = match shelved {
-            Some(Shelved { file, lengths }) => memories
+    fn artifact(code: ArtifactCode, memories: &[&'static [u8]]) -> Result<Artifact, &'static str> {
+        let ArtifactCode { name, version, specifiers, shared, bytecode } = code;
+        let bytecode: Vec<Bytes> = match shared {
+            Some(SharedBytecode { file, lengths }) => memories
                 .get(file)
                 .and_then(|memory| pieces(memory, &lengths))
-                .ok_or("shared modules are not where they should be")?,
+                .ok_or("shared modules have an invalid location")?,
             None => bytecode.into_iter().map(Bytes::from).collect(),
         };
         let module = |(specifier, bytecode)| Module {

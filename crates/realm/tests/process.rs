@@ -2,13 +2,13 @@
 
 #![cfg(target_os = "linux")]
 
-mod prepared;
 mod attempts;
+mod batches;
 mod component;
 mod forked;
 mod hostile;
+mod prepared;
 mod support;
-mod batches;
 
 use libtest_mimic::{Arguments, Trial};
 use pijs_protocol::wire::{Limits, RealmOptions, StreamAnswer};
@@ -58,7 +58,7 @@ fn main() -> ExitCode {
     }));
     trials.extend(attempts::ALL.iter().map(|attempt| {
         Trial::test(format!("a_sealed_process_cannot::{}", attempt.name), move || {
-            attempts::is_held(attempt);
+            attempts::is_prevented(attempt);
             Ok(())
         })
     }));
@@ -66,39 +66,39 @@ fn main() -> ExitCode {
 }
 
 const TESTS: &[(&str, fn())] = &[
-    ("it_answers_as_a_thread_does", it_answers_as_a_thread_does),
+    ("a_process_answers_like_a_thread", a_process_answers_like_a_thread),
     ("a_delta_gets_its_verdict", a_delta_gets_its_verdict),
     ("synchronous_calls_are_answered_with_their_bytes", synchronous_calls_are_answered_with_their_bytes),
     ("attachments_of_a_hostcall_arrive", attachments_of_a_hostcall_arrive),
     ("large_yields_arrive_whole", large_yields_arrive_whole),
-    ("both_walls_stand", both_walls_stand),
+    ("both_seals_are_effective", both_seals_are_effective),
     ("no_builtin_makes_a_forbidden_call", no_builtin_makes_a_forbidden_call),
     ("local_time_is_that_of_the_zone", local_time_is_that_of_the_zone),
     ("a_worker_has_a_socket_and_no_environment", a_worker_has_a_socket_and_no_environment),
     ("a_worker_killed_at_any_moment_ends_its_turn_once", a_worker_killed_at_any_moment_ends_its_turn_once),
-    ("what_speaks_no_protocol_is_refused", what_speaks_no_protocol_is_refused),
+    ("a_program_without_the_protocol_is_refused", a_program_without_the_protocol_is_refused),
     ("a_killed_worker_ends_the_realm_once_and_for_all", a_killed_worker_ends_the_realm_once_and_for_all),
     ("fuel_ends_a_loop_politely", fuel_ends_a_loop_politely),
-    ("a_builtin_that_nothing_stops_is_killed", a_builtin_that_nothing_stops_is_killed),
+    ("a_builtin_that_cannot_be_interrupted_is_killed", a_builtin_that_cannot_be_interrupted_is_killed),
     ("a_stopped_delta_is_killed", a_stopped_delta_is_killed),
     ("calls_without_end_meet_the_deadline", calls_without_end_meet_the_deadline),
     ("a_request_between_turns_stops_nothing", a_request_between_turns_stops_nothing),
-    ("exhausted_memory_is_told", exhausted_memory_is_told),
+    ("exhausted_memory_is_reported", exhausted_memory_is_reported),
     ("a_turn_can_be_waited_for_in_pieces", a_turn_can_be_waited_for_in_pieces),
-    ("a_program_that_is_no_worker_is_named", a_program_that_is_no_worker_is_named),
+    ("a_program_that_is_no_worker_is_reported", a_program_that_is_no_worker_is_reported),
     ("no_forbidden_operation_works", attempts::no_forbidden_operation_works),
     ("an_answer_may_come_later", an_answer_may_come_later),
-    ("who_asks_without_a_pause_is_looked_at_again_at_once", who_asks_without_a_pause_is_looked_at_again_at_once),
+    ("calls_in_quick_succession_are_resumed_at_once", calls_in_quick_succession_are_resumed_at_once),
     ("ctrl_c_in_the_terminal_spares_it", ctrl_c_in_the_terminal_spares_it),
     ("a_dropped_realm_leaves_no_process", a_dropped_realm_leaves_no_process),
 ];
 
 /// Answers every call with its bytes reversed.
-struct Mirror {
+struct ReversingHost {
     calls: usize,
 }
 
-impl SyncHost for Mirror {
+impl SyncHost for ReversingHost {
     fn call(&mut self, call: HostCall) -> SyncReply {
         self.calls += 1;
         let HostCall { call_id, bytes, .. } = call;
@@ -127,11 +127,11 @@ fn open() -> ProcessRealm {
 }
 
 /// Unlimited fuel, so that only the deadline ends a turn.
-fn tireless() -> RealmOptions {
+fn unlimited_fuel() -> RealmOptions {
     RealmOptions { limits: Limits { fuel: u64::MAX, stream_fuel: u64::MAX, ..Limits::default() }, ..options() }
 }
 
-fn hasty() -> ProcessOptions {
+fn short_deadlines() -> ProcessOptions {
     ProcessOptions { turn: Duration::from_millis(200), stream: Duration::from_millis(200), ..ProcessOptions::default() }
 }
 
@@ -163,24 +163,24 @@ fn timeout(quota: &str) -> Termination {
     Termination::Timeout { quota: quota.to_owned() }
 }
 
-fn it_answers_as_a_thread_does() {
+fn a_process_answers_like_a_thread() {
     let (mut process, booted) = open_with(&options(), ProcessOptions::default());
     let mut thread = ThreadRealm::open(&options(), vec![host_modules()]).expect("a realm");
     assert_eq!(Ok(booted), thread.boot(Now::default(), &mut NoHost));
     for (seq, channel) in (1..).zip(["a", "b", "", "request"]) {
-        let expected = but_for_the_heap(thread.start(delivery(seq, channel), &mut NoHost));
-        assert_eq!(but_for_the_heap(run(&mut process, seq, channel, Value::Null, &mut NoHost)), expected);
+        let expected = without_heap_bytes(thread.start(delivery(seq, channel), &mut NoHost));
+        assert_eq!(without_heap_bytes(run(&mut process, seq, channel, Value::Null, &mut NoHost)), expected);
     }
     for (seq, chunk) in (5..).zip(["x", "stop", "\u{10ffff}"]) {
         let now = Now { epoch_ms: seq, elapsed_us: seq };
         let expected = thread.stream(Seq(seq), now, &delta(chunk), &mut NoHost).map(Progress::Yielded);
         let streamed = process.stream(Seq(seq), now, &delta(chunk), &mut NoHost).map(Progress::Yielded);
-        assert_eq!(streamed.map(but_for_the_heap), expected.map(but_for_the_heap));
+        assert_eq!(streamed.map(without_heap_bytes), expected.map(without_heap_bytes));
     }
 }
 
 /// Removes the heap size, the only difference of a forked process.
-fn but_for_the_heap(progress: Progress) -> Progress {
+fn without_heap_bytes(progress: Progress) -> Progress {
     match progress {
         Progress::Yielded(mut done) => {
             done.usage.heap_bytes = 0;
@@ -200,7 +200,7 @@ fn a_delta_gets_its_verdict() {
 
 fn synchronous_calls_are_answered_with_their_bytes() {
     let mut realm = open();
-    let mut mirror = Mirror { calls: 0 };
+    let mut mirror = ReversingHost { calls: 0 };
     for calls in 1..=3 {
         let answer = emitted(run(&mut realm, calls, "ask", Value::Null, &mut mirror));
         assert_eq!(answer, json!({ "output": { "calls": calls }, "first": [3, 2, 1] }));
@@ -224,7 +224,7 @@ fn large_yields_arrive_whole() {
 }
 
 /// The machines of this project support both seals; elsewhere this test reports the missing one.
-fn both_walls_stand() {
+fn both_seals_are_effective() {
     let sealed = open().sealed();
     assert!(sealed.holds(), "{sealed}");
     assert_ne!(sealed.landlock, Landlock::None, "{sealed}");
@@ -268,7 +268,7 @@ fn a_worker_has_a_socket_and_no_environment() {
         .collect();
     let [socket] = files.as_slice() else { panic!("{files:?}") };
     assert!(socket.to_string_lossy().starts_with("socket:"), "{socket:?}");
-    let standing = realm.standing().expect("the worker lives");
+    let standing = realm.restrictions().expect("the worker lives");
     let memory = options().limits.memory_bytes + (1 << 30);
     let expected = Standing {
         filters_calls: true,
@@ -283,9 +283,9 @@ fn a_worker_has_a_socket_and_no_environment() {
 }
 
 /// Defers every call.
-struct Later(Option<HostCall>);
+struct DeferringHost(Option<HostCall>);
 
-impl SyncHost for Later {
+impl SyncHost for DeferringHost {
     fn call(&mut self, call: HostCall) -> SyncReply {
         panic!("asked to wait for {call:?}")
     }
@@ -296,10 +296,10 @@ impl SyncHost for Later {
     }
 }
 
-fn who_asks_without_a_pause_is_looked_at_again_at_once() {
+fn calls_in_quick_succession_are_resumed_at_once() {
     let patient = ProcessOptions { turn: Duration::from_secs(120), ..ProcessOptions::default() };
-    let (mut realm, _) = open_with(&tireless(), patient);
-    let mut mirror = Mirror { calls: 0 };
+    let (mut realm, _) = open_with(&unlimited_fuel(), patient);
+    let mut mirror = ReversingHost { calls: 0 };
     let mut progress = realm.start(deliver(1, "nag", Value::Null), &mut mirror);
     // Bounded by the realm's own deadline; a busy machine interrupts the sequence of calls, and polls end early.
     while progress == Progress::Running && (mirror.calls <= 1 || !matches!(realm.attention(), Some(Attention::AtOnce)))
@@ -312,8 +312,8 @@ fn who_asks_without_a_pause_is_looked_at_again_at_once() {
 fn an_answer_may_come_later() {
     // The time of the host does not count. The limit of the turn exceeds the needs of a busy machine.
     let turn = Duration::from_secs(3);
-    let (mut realm, _) = open_with(&options(), ProcessOptions { turn, ..hasty() });
-    let mut host = Later(None);
+    let (mut realm, _) = open_with(&options(), ProcessOptions { turn, ..short_deadlines() });
+    let mut host = DeferringHost(None);
     let mut progress = realm.start(delivery(1, "ask"), &mut host);
     while host.0.is_none() {
         assert_eq!(progress, Progress::Running);
@@ -327,7 +327,7 @@ fn an_answer_may_come_later() {
     std::thread::sleep(turn + Duration::from_millis(200));
     assert_eq!(realm.resume(&mut host, Patience::Poll), Progress::Running);
     assert!(realm.pulse().is_none(), "it lives and waits");
-    let reply = Mirror { calls: 0 }.call(host.0.take().expect("asked"));
+    let reply = ReversingHost { calls: 0 }.call(host.0.take().expect("asked"));
     realm.answer(reply);
     while progress == Progress::Running {
         progress = realm.resume(&mut host, Patience::AtMost(Duration::from_millis(50)));
@@ -374,7 +374,7 @@ fn a_worker_killed_at_any_moment_ends_its_turn_once() {
     }
 }
 
-fn what_speaks_no_protocol_is_refused() {
+fn a_program_without_the_protocol_is_refused() {
     let fixtures = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
     let cases = [
         ("huge.sh", "a frame of 4294967295 bytes"),
@@ -398,14 +398,14 @@ fn fuel_ends_a_loop_politely() {
     assert_eq!(run(&mut realm, 2, "a", Value::Null, &mut NoHost), Progress::Ended(timeout("fuel")));
 }
 
-fn a_builtin_that_nothing_stops_is_killed() {
-    let (mut realm, _) = open_with(&options(), hasty());
+fn a_builtin_that_cannot_be_interrupted_is_killed() {
+    let (mut realm, _) = open_with(&options(), short_deadlines());
     assert_eq!(run(&mut realm, 1, "stuck", Value::Null, &mut NoHost), Progress::Ended(timeout("deadline")));
 }
 
 fn a_stopped_delta_is_killed() {
     let patient = ProcessOptions { stream: Duration::from_secs(600), ..ProcessOptions::default() };
-    let (mut realm, _) = open_with(&tireless(), patient);
+    let (mut realm, _) = open_with(&unlimited_fuel(), patient);
     let stop = realm.stopper();
     let watchdog = std::thread::spawn(move || {
         // Only a running turn can be stopped, and this thread cannot observe when it runs.
@@ -421,8 +421,9 @@ fn a_stopped_delta_is_killed() {
 
 fn calls_without_end_meet_the_deadline() {
     // Long enough for the first call of a worker on a busy machine.
-    let (mut realm, _) = open_with(&tireless(), ProcessOptions { turn: Duration::from_secs(3), ..hasty() });
-    let mut mirror = Mirror { calls: 0 };
+    let (mut realm, _) =
+        open_with(&unlimited_fuel(), ProcessOptions { turn: Duration::from_secs(3), ..short_deadlines() });
+    let mut mirror = ReversingHost { calls: 0 };
     assert_eq!(run(&mut realm, 1, "nag", Value::Null, &mut mirror), Progress::Ended(timeout("deadline")));
     assert!(mirror.calls > 0);
 }
@@ -434,7 +435,7 @@ fn a_request_between_turns_stops_nothing() {
     assert_eq!(channels(&run(&mut realm, 1, "a", Value::Null, &mut NoHost)), ["bus_event"]);
 }
 
-fn exhausted_memory_is_told() {
+fn exhausted_memory_is_reported() {
     let limits = Limits { memory_bytes: 16 << 20, ..options().limits };
     let (mut realm, _) = open_with(&RealmOptions { limits, ..options() }, ProcessOptions::default());
     let ended = run(&mut realm, 1, "hoard", Value::Null, &mut NoHost);
@@ -442,14 +443,14 @@ fn exhausted_memory_is_told() {
 }
 
 fn a_turn_can_be_waited_for_in_pieces() {
-    let (mut realm, _) = open_with(&options(), ProcessOptions { turn: Duration::from_secs(3), ..hasty() });
+    let (mut realm, _) = open_with(&options(), ProcessOptions { turn: Duration::from_secs(3), ..short_deadlines() });
     assert_eq!(realm.start(delivery(1, "stuck"), &mut NoHost), Progress::Running);
     assert_eq!(realm.resume(&mut NoHost, Patience::Poll), Progress::Running);
     let ended = realm.resume(&mut NoHost, Patience::AtMost(Duration::from_secs(600)));
     assert_eq!(ended, Progress::Ended(timeout("deadline")));
 }
 
-fn a_program_that_is_no_worker_is_named() {
+fn a_program_that_is_no_worker_is_reported() {
     for (program, word) in [("/bin/true", "ended (exit status 0)"), ("/nowhere/at/all", "cannot start")] {
         let process = ProcessOptions { program: program.into(), ..ProcessOptions::default() };
         let opened = ProcessRealm::open(&options(), &[host_modules()], Now::default(), &mut NoHost, process);

@@ -14,7 +14,7 @@ pub(super) fn take_texts(state: &mut StateDelta) -> [Vec<Json>; 2] {
 /// Restores the texts of a state delta.
 pub(super) fn put_texts(state: &mut StateDelta, [members, entries]: [Vec<Json>; 2]) -> Result<(), FrameError> {
     if members.len() != state.set.len() || state.entries.is_none() && !entries.is_empty() {
-        return Err(FrameError::Head("a change of the state with other texts than members".to_owned()));
+        return Err(FrameError::Head("a state delta with more or fewer texts than members".to_owned()));
     }
     for (member, text) in state.set.values_mut().zip(members) {
         *member = text;
@@ -32,15 +32,16 @@ pub(super) fn first_parts(state: &mut StateDelta) -> Vec<StateDelta> {
     if members.chain(entries).sum::<usize>() <= STATE_BYTES {
         return Vec::new();
     }
-    let mut parts = Parts { version: state.version, whole: Vec::new(), last: StateDelta::default(), room: STATE_BYTES };
+    let mut parts =
+        DeltaParts { version: state.version, whole: Vec::new(), last: StateDelta::default(), room: STATE_BYTES };
     for (name, member) in mem::take(&mut state.set) {
-        parts.with_room(member.text().len()).set.insert(name, member);
+        parts.part_with_room(member.text().len()).set.insert(name, member);
     }
     if let Some(EntriesDelta { mut keep, append }) = state.entries.take() {
         // Needed even if no entry follows the kept ones.
-        parts.with_room(0).entries = Some(EntriesDelta { keep, append: Vec::new() });
+        parts.part_with_room(0).entries = Some(EntriesDelta { keep, append: Vec::new() });
         for entry in append {
-            let part = parts.with_room(entry.text().len());
+            let part = parts.part_with_room(entry.text().len());
             part.entries.get_or_insert(EntriesDelta { keep, append: Vec::new() }).append.push(entry);
             keep += 1;
         }
@@ -50,7 +51,7 @@ pub(super) fn first_parts(state: &mut StateDelta) -> Vec<StateDelta> {
 }
 
 /// Collects the parts of a state delta.
-struct Parts {
+struct DeltaParts {
     version: u64,
     whole: Vec<StateDelta>,
     last: StateDelta,
@@ -58,9 +59,9 @@ struct Parts {
     room: usize,
 }
 
-impl Parts {
+impl DeltaParts {
     /// Returns the last part, or a new one when it has no room for so many bytes.
-    fn with_room(&mut self, bytes: usize) -> &mut StateDelta {
+    fn part_with_room(&mut self, bytes: usize) -> &mut StateDelta {
         let is_begun = self.room < STATE_BYTES;
         if bytes > self.room && is_begun {
             let part = mem::take(&mut self.last);

@@ -23,24 +23,24 @@ pub(super) struct Worker {
     end: Option<WaitStatus>,
 }
 
-/// Creates the two ends of a worker's socket, the host's first, which blocks no longer than `look_every` at a time.
-pub(super) fn sockets(look_every: Duration) -> io::Result<(UnixStream, UnixStream)> {
+/// Creates the two ends of a worker's socket, the host's first, which blocks no longer than `poll_interval` at a time.
+pub(super) fn sockets(poll_interval: Duration) -> io::Result<(UnixStream, UnixStream)> {
     let (ours, theirs) = UnixStream::pair()?;
-    ours.set_read_timeout(Some(look_every))?;
-    ours.set_write_timeout(Some(look_every))?;
+    ours.set_read_timeout(Some(poll_interval))?;
+    ours.set_write_timeout(Some(poll_interval))?;
     Ok((ours, theirs))
 }
 
 impl Worker {
-    /// Starts a worker. `look_every` is the time-out of the host's end of the socket.
-    pub(super) fn start(options: &ProcessOptions, look_every: Duration) -> Result<(Self, UnixStream), ProcessError> {
+    /// Starts a worker. `poll_interval` is the time-out of the host's end of the socket.
+    pub(super) fn start(options: &ProcessOptions, poll_interval: Duration) -> Result<(Self, UnixStream), ProcessError> {
         if worker::is_worker() {
             // A worker whose `main` continued would start workers endlessly.
-            let instead = "was started as one and went on".to_owned();
+            let instead = "ran its own `main` although it was started as a worker".to_owned();
             return Err(ProcessError::NoWorker { program: options.program.clone(), instead });
         }
         let spawn = || -> io::Result<(Pid, UnixStream)> {
-            let (ours, theirs) = sockets(look_every)?;
+            let (ours, theirs) = sockets(poll_interval)?;
             let mut command = Command::new(&options.program);
             command.arg0(NAME).arg(ARGUMENT);
             if guard!(RealmEnvironment) {

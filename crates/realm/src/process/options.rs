@@ -1,6 +1,6 @@
 //! Options of worker processes, and the errors of their start.
 
-use super::shared_code::Shelf;
+use super::shared_code::SharedCode;
 use pijs_protocol::message::{Message, START_EVENTS};
 use pijs_protocol::wire::Task;
 use pijs_protocol::{Termination, guard};
@@ -22,7 +22,7 @@ pub struct ProcessOptions {
     /// The variable `TZ` of the worker: local time inside the realm. By default the machine's zone.
     pub time_zone: Option<OsString>,
     /// Shared memory for modules that several workers need; without it each gets a copy.
-    pub shelf: Option<Arc<Shelf>>,
+    pub shared_code: Option<Arc<SharedCode>>,
     /// Maximum time until the first message of a new worker.
     pub hello: Duration,
     /// Time that [`Realm::start`](crate::Realm::start) blocks before it returns [`Progress::Running`](crate::Progress::Running):
@@ -67,7 +67,7 @@ impl Default for ProcessOptions {
         Self {
             program: PathBuf::from(THIS_PROGRAM),
             time_zone: None,
-            shelf: None,
+            shared_code: None,
             hello: Duration::from_secs(10),
             first: Duration::from_millis(1),
             turn: Duration::from_secs(30),
@@ -112,7 +112,7 @@ impl fmt::Display for ProcessError {
                 "{} is no worker process: it {instead}; `main` must begin with pijs_realm::worker::enter()",
                 program.display()
             ),
-            Self::Failed(message) => write!(f, "the worker process cannot make the realm: {message}"),
+            Self::Failed(message) => write!(f, "the worker process cannot create the realm: {message}"),
             Self::Ended(reason) => write!(f, "the realm's runtime {reason}"),
         }
     }

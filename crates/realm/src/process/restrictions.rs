@@ -1,13 +1,13 @@
 //! The restrictions of a worker as the system reports them.
 //!
-//! `ProcessRealm::standing` reads the effective limits and filters of a worker from `/proc`; `pi ext limits` shows them.
+//! `ProcessRealm::restrictions` reads the effective limits and filters of a worker from `/proc`; `pi ext limits` shows them.
 
 use std::fs;
 use std::io;
 
 /// The effective restrictions of a process, read from `/proc`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Standing {
+pub struct Restrictions {
     /// Whether a seccomp filter checks its system calls.
     pub filters_calls: bool,
     /// Number of open file descriptors.
@@ -24,7 +24,7 @@ pub struct Standing {
     pub out_of_memory_score: i32,
 }
 
-impl Standing {
+impl Restrictions {
     pub(super) fn of(process: u32) -> io::Result<Self> {
         let path = |name: &str| format!("/proc/{process}/{name}");
         let status = fs::read_to_string(path("status"))?;

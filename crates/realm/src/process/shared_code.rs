@@ -14,23 +14,23 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Bytes up to which sending code is cheaper than creating a file for it.
-const LITTLE: usize = 64 << 10;
+const MIN_FILE_BYTES: usize = 64 << 10;
 /// Bytes per write, because modules are small and numerous.
-const AT_ONCE: usize = 256 << 10;
+const WRITE_BYTES: usize = 256 << 10;
 
 /// Memory files with the code of one artifact each, kept for the life of this value.
 #[derive(Debug, Default)]
-pub struct Shelf(Mutex<Vec<Place>>);
+pub struct SharedCode(Mutex<Vec<SharedArtifact>>);
 
 /// The code of one artifact.
 #[derive(Debug)]
-struct Place {
+struct SharedArtifact {
     artifact: Arc<Verified>,
     /// Its memory file; `None` if the system could not create one.
     memory: Option<Arc<OwnedFd>>,
 }
 
-impl Shelf {
+impl SharedCode {
     /// Returns the memory file of an artifact's code, one module after the other; creates it at the first request. `None` if the
     /// system cannot create one, then and for later requests.
     pub(super) fn memory(&self, artifact: &Arc<Verified>) -> Option<Arc<OwnedFd>> {
@@ -38,22 +38,22 @@ impl Shelf {
         if let Some(place) = places.iter().find(|place| Arc::ptr_eq(&place.artifact, artifact)) {
             return place.memory.clone();
         }
-        let memory = written(artifact).ok().map(Arc::new);
-        places.push(Place { artifact: Arc::clone(artifact), memory: memory.clone() });
+        let memory = written_memory(artifact).ok().map(Arc::new);
+        places.push(SharedArtifact { artifact: Arc::clone(artifact), memory: memory.clone() });
         memory
     }
 
     /// Creates memory for one worker. `None` if the system cannot, and for code so small that copying it costs less.
-    pub(super) fn passing(artifact: &Verified) -> Option<Arc<OwnedFd>> {
+    pub(super) fn one_time_memory(artifact: &Verified) -> Option<Arc<OwnedFd>> {
         let code = artifact.artifact().modules.iter().filter_map(|module| module.bytecode.as_ref());
-        let is_little = code.map(|bytecode| bytecode.len()).sum::<usize>() < LITTLE;
-        if is_little { None } else { written(artifact).ok().map(Arc::new) }
+        let is_little = code.map(|bytecode| bytecode.len()).sum::<usize>() < MIN_FILE_BYTES;
+        if is_little { None } else { written_memory(artifact).ok().map(Arc::new) }
     }
 }
 
-fn written(artifact: &Verified) -> io::Result<OwnedFd> {
+fn written_memory(artifact: &Verified) -> io::Result<OwnedFd> {
     let memory = memfd_create("pijs-modules", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
-    let mut writer = BufWriter::with_capacity(AT_ONCE, File::from(memory));
+    let mut writer = BufWriter::with_capacity(WRITE_BYTES, File::from(memory));
     for module in &artifact.artifact().modules {
         writer.write_all(module.bytecode.as_deref().unwrap_or_default())?;
     }

@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 
 /// A request to end the running turn, from any thread.
 #[derive(Debug, Clone)]
-pub(super) struct Stop(Arc<AtomicU8>);
+pub(super) struct StopRequest(Arc<AtomicU8>);
 
 const IDLE: u8 = 0;
 const RUNNING: u8 = 1;
 const STOPPED: u8 = 2;
 
-impl Stop {
+impl StopRequest {
     pub(super) fn new() -> Self {
         Self(Arc::new(AtomicU8::new(IDLE)))
     }
@@ -39,41 +39,41 @@ impl Stop {
 
 /// The deadline of one turn.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Turn {
+pub(super) struct TurnClock {
     /// Deadline; extended by the time that the host takes for its replies.
     deadline: Instant,
     /// Time of the kill, after the deadline.
     kill: Option<Instant>,
     /// Start of a pending hostcall.
-    owing: Option<Instant>,
+    pending_call: Option<Instant>,
 }
 
-impl Turn {
+impl TurnClock {
     pub(super) fn new(patience: Duration) -> Self {
-        Self { deadline: Instant::now() + patience, kill: None, owing: None }
+        Self { deadline: Instant::now() + patience, kill: None, pending_call: None }
     }
 
     /// Pauses the clock during a hostcall.
-    pub(super) fn ask(&mut self) {
-        self.owing = Some(Instant::now());
+    pub(super) fn pause(&mut self) {
+        self.pending_call = Some(Instant::now());
     }
 
     /// Resumes the clock after a reply; returns `false` without a pending hostcall.
-    pub(super) fn answered(&mut self) -> bool {
-        let Some(since) = self.owing.take() else { return false };
+    pub(super) fn resume_clock(&mut self) -> bool {
+        let Some(since) = self.pending_call.take() else { return false };
         self.deadline += since.elapsed();
         true
     }
 
     /// Returns whether the host owes the worker a reply.
-    pub(super) fn is_owing(&self) -> bool {
-        self.owing.is_some()
+    pub(super) fn is_call_pending(&self) -> bool {
+        self.pending_call.is_some()
     }
 
     /// Checks the clock; `Break` when the worker has to be killed.
-    pub(super) fn look(&mut self, stop: &Stop, grace: Duration) -> ControlFlow<()> {
+    pub(super) fn check(&mut self, stop: &StopRequest, grace: Duration) -> ControlFlow<()> {
         let now = Instant::now();
-        let late = self.owing.is_none() && now >= self.deadline && pijs_protocol::guard!(RealmDeadline);
+        let late = self.pending_call.is_none() && now >= self.deadline && pijs_protocol::guard!(RealmDeadline);
         if self.kill.is_none() && (late || stop.is_requested()) {
             self.kill = Some(now + grace);
         }
@@ -84,8 +84,8 @@ impl Turn {
     }
 
     /// Returns the latest time of the next check; `None` while the turn waits for a reply.
-    pub(super) fn next_look(&self) -> Option<Instant> {
-        match (self.kill, self.owing) {
+    pub(super) fn next_check(&self) -> Option<Instant> {
+        match (self.kill, self.pending_call) {
             (Some(kill), _) => Some(kill),
             (None, Some(_)) => None,
             (None, None) => Some(self.deadline),

@@ -17,7 +17,7 @@
 //! A zygote ends after the last realm of a session is opened. Restarts, and realms that are opened one by one, start a process.
 
 use super::child::{Worker, sockets};
-use super::{LOOK_EVERY, ProcessError, ProcessRealm, Spare};
+use super::{POLL_INTERVAL, ProcessError, ProcessRealm, Spare};
 use crate::files;
 use crate::frame::{FromWorker, ToWorker};
 use crate::link::LinkError;
@@ -30,14 +30,14 @@ use std::sync::Arc;
 
 /// Options and runtime of a zygote, which its copies have.
 #[derive(Debug)]
-pub(super) struct Origin {
+pub(super) struct ZygoteSetup {
     options: RealmOptions,
     runtime: Arc<Verified>,
 }
 
-impl Origin {
+impl ZygoteSetup {
     /// Returns whether a realm with these options can be forked: only the extension id may differ.
-    pub(super) fn suits(&self, options: &RealmOptions, modules: &[Arc<Verified>]) -> bool {
+    pub(super) fn matches(&self, options: &RealmOptions, modules: &[Arc<Verified>]) -> bool {
         let RealmOptions { extension: _, limits, seed, clock_step_us, time_zone, facts } = &self.options;
         modules.first().is_some_and(|runtime| Arc::ptr_eq(runtime, &self.runtime))
             && *limits == options.limits
@@ -51,7 +51,7 @@ impl Origin {
 /// A process that forks itself on request. Dropping it kills it; its copies live on.
 pub struct Zygote {
     process: ProcessRealm,
-    origin: Arc<Origin>,
+    setup: Arc<ZygoteSetup>,
     is_ready: bool,
 }
 
@@ -63,9 +63,9 @@ impl Zygote {
     ///
     /// See [`ProcessError`]. The worker has ended then.
     pub fn of(spare: Spare, options: &RealmOptions, runtime: &Arc<Verified>, now: Now) -> Result<Self, ProcessError> {
-        let process = spare.tell(options, std::slice::from_ref(runtime), 1, now, ToWorker::Raise)?;
-        let origin = Arc::new(Origin { options: options.clone(), runtime: Arc::clone(runtime) });
-        Ok(Self { process, origin, is_ready: false })
+        let process = spare.send_setup(options, std::slice::from_ref(runtime), 1, now, ToWorker::Raise)?;
+        let setup = Arc::new(ZygoteSetup { options: options.clone(), runtime: Arc::clone(runtime) });
+        Ok(Self { process, setup, is_ready: false })
     }
 
     /// Forks a worker, once the runtime is evaluated.
@@ -83,21 +83,18 @@ impl Zygote {
         }
         let options = process.options.clone();
         let failed = |error| ProcessError::Spawn { program: options.program.clone(), error };
-        let (ours, theirs) = sockets(LOOK_EVERY).map_err(failed)?;
+        let (ours, theirs) = sockets(POLL_INTERVAL).map_err(failed)?;
         process.begin(options.hello);
         if files::send(&*process.socket, &[theirs.as_fd()]).is_err() {
-            return Err(ProcessError::Ended(process.lost(&LinkError::Closed)));
+            return Err(ProcessError::Ended(process.link_failed(&LinkError::Closed)));
         }
         match process.receive().map_err(ProcessError::Ended)? {
             FromWorker::Forked { process: copy } => match Pid::from_raw(copy).filter(|copy| !copy.is_init()) {
-                Some(copy) => Ok(Spare {
-                    worker: Worker::of(copy),
-                    socket: ours,
-                    options,
-                    origin: Some(Arc::clone(&self.origin)),
-                }),
+                Some(copy) => {
+                    Ok(Spare { worker: Worker::of(copy), socket: ours, options, setup: Some(Arc::clone(&self.setup)) })
+                }
                 None => {
-                    let detail = format!("the zygote told of process {copy}");
+                    let detail = format!("the zygote reported an invalid process id {copy}");
                     Err(ProcessError::Ended(process.end(Termination::Protocol { detail })))
                 }
             },

@@ -3,7 +3,7 @@
 //! Without the seal the attempt has to succeed, or it would prove nothing.
 
 use pijs_engine::hooks;
-use pijs_realm::seal::{self, Walls};
+use pijs_realm::seal::{self, Seals};
 use rustix::fs::MemfdFlags;
 use rustix::net::{RecvFlags, recv};
 use rustix::process::{Pid, PidfdFlags};
@@ -20,32 +20,32 @@ use std::thread;
 pub(crate) struct Attempt {
     pub(crate) name: &'static str,
     /// The seals each of which prevents it alone.
-    held_by: &'static [Wall],
-    deed: fn(&Facts) -> io::Result<()>,
+    held_by: &'static [Seal],
+    deed: fn(&Preparation) -> io::Result<()>,
 }
 
 /// One seal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wall {
+enum Seal {
     Limits,
     Landlock,
     Seccomp,
 }
 
-use Wall::{Landlock, Limits, Seccomp};
+use Seal::{Landlock, Limits, Seccomp};
 
-impl Wall {
-    fn alone(self) -> Walls {
+impl Seal {
+    fn alone(self) -> Seals {
         match self {
-            Limits => Walls { limits: true, ..Walls::NONE },
-            Landlock => Walls { landlock: true, ..Walls::NONE },
-            Seccomp => Walls { seccomp: true, ..Walls::NONE },
+            Limits => Seals { limits: true, ..Seals::NONE },
+            Landlock => Seals { landlock: true, ..Seals::NONE },
+            Seccomp => Seals { seccomp: true, ..Seals::NONE },
         }
     }
 }
 
 /// Facts from before the seal.
-struct Facts {
+struct Preparation {
     parent: Pid,
     open: File,
     /// Another socket than the worker's own, with data to read.
@@ -156,15 +156,15 @@ pub(crate) fn enter() {
     let parent = rustix::process::getppid().expect("a parent");
     let (mut speaker, socket) = UnixStream::pair().expect("sockets");
     speaker.write_all(b"x").expect("room for a byte");
-    let facts = Facts { parent, open: File::open("/etc/passwd").expect("readable before the seal"), socket };
-    let walls = match mode.as_str() {
-        SEALED => Walls { limits: true, landlock: true, seccomp: true },
-        OPEN => Walls::NONE,
+    let facts = Preparation { parent, open: File::open("/etc/passwd").expect("readable before the seal"), socket };
+    let seals = match mode.as_str() {
+        SEALED => Seals { limits: true, landlock: true, seccomp: true },
+        OPEN => Seals::NONE,
         alone => [Limits, Landlock, Seccomp].into_iter().find(|wall| flag(*wall) == alone).expect("a wall").alone(),
     };
-    let sealed = seal::this_process(64 << 20, walls);
-    assert_eq!(sealed.holds(), walls.seccomp);
-    assert_eq!(sealed.landlock == seal::Landlock::None, !walls.landlock);
+    let sealed = seal::this_process(64 << 20, seals);
+    assert_eq!(sealed.holds(), seals.seccomp);
+    assert_eq!(sealed.landlock == seal::Landlock::None, !seals.landlock);
     // A worker may use its own socket.
     let heard = recv(io::stdin(), &mut [0; 1], RecvFlags::DONTWAIT);
     assert_eq!(heard.err(), Some(rustix::io::Errno::AGAIN), "nothing has been said");
@@ -176,12 +176,12 @@ pub(crate) fn enter() {
     std::process::exit(if done.is_ok() { DONE } else { REFUSED })
 }
 
-fn flag(wall: Wall) -> String {
+fn flag(wall: Seal) -> String {
     format!("--attempt-{wall:?}")
 }
 
 /// Checks that the attempt works in an open process, and neither in a sealed one nor behind each listed seal alone.
-pub(crate) fn is_held(attempt: &Attempt) {
+pub(crate) fn is_prevented(attempt: &Attempt) {
     let open = run(OPEN, attempt.name);
     assert_eq!(open.code(), Some(DONE), "works without the seal: {open}");
     for wall in attempt.held_by {

@@ -1,7 +1,7 @@
 //! Tests deltas that cross in one frame, which must behave like deltas that cross alone.
 
 use crate::support::{NoHost, delta};
-use crate::{Mirror, emitted, hasty, open, open_with, run, timeout, tireless};
+use crate::{ReversingHost, emitted, open, open_with, run, short_deadlines, timeout, unlimited_fuel};
 use pijs_protocol::wire::StreamAnswer;
 use pijs_protocol::{Message, Now, Seq, StreamDelta, Termination, Usage, Yield};
 use pijs_realm::frame::{FromWorker, Passed};
@@ -11,16 +11,19 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 pub(crate) const TESTS: &[(&str, fn())] = &[
-    ("batches::what_passes_crosses_in_a_few_frames", what_passes_crosses_in_a_few_frames),
+    ("batches::passed_deltas_cross_in_few_frames", passed_deltas_cross_in_few_frames),
     ("batches::the_first_abort_ends_it", the_first_abort_ends_it),
-    ("batches::what_one_has_to_say_waits_for_its_turn", what_one_has_to_say_waits_for_its_turn),
+    ("batches::the_messages_of_a_delta_wait_for_its_turn", the_messages_of_a_delta_wait_for_its_turn),
     ("batches::a_hostcall_waits_for_its_turn", a_hostcall_waits_for_its_turn),
     ("batches::the_first_one_is_answered_as_ever", the_first_one_is_answered_as_ever),
     ("batches::each_has_its_own_fuel", each_has_its_own_fuel),
-    ("batches::one_that_never_ends_is_killed", one_that_never_ends_is_killed),
+    ("batches::an_endless_delta_is_killed", an_endless_delta_is_killed),
     ("batches::a_slice_that_is_over_begins_no_other_turn", a_slice_that_is_over_begins_no_other_turn),
     ("batches::a_worker_that_dies_meanwhile_ends_the_realm", a_worker_that_dies_meanwhile_ends_the_realm),
-    ("batches::what_cannot_have_passed_ends_the_realm", what_cannot_have_passed_ends_the_realm),
+    (
+        "batches::an_impossible_count_of_passed_deltas_ends_the_realm",
+        an_impossible_count_of_passed_deltas_ends_the_realm,
+    ),
 ];
 
 /// Never reached, even on a busy machine.
@@ -65,7 +68,7 @@ fn heard(realm: &mut ProcessRealm) -> Value {
     emitted(run(realm, 9, "heard", Value::Null, &mut NoHost))
 }
 
-fn what_passes_crosses_in_a_few_frames() {
+fn passed_deltas_cross_in_few_frames() {
     let mut realm = open();
     let before = realm.frames();
     let reply = vec!["8 bytes "; 4096];
@@ -93,7 +96,7 @@ fn the_first_abort_ends_it() {
     assert_eq!(realm.lookahead(), 0, "one that has something to say is given less");
 }
 
-fn what_one_has_to_say_waits_for_its_turn() {
+fn the_messages_of_a_delta_wait_for_its_turn() {
     let mut realm = ready();
     let streamed = ahead(&mut realm, &["a", "say", "b"], &mut NoHost);
     assert_eq!((streamed.done.messages, streamed.passed, streamed.goes_on), (Vec::new(), 0, true));
@@ -104,7 +107,7 @@ fn what_one_has_to_say_waits_for_its_turn() {
 
 fn a_hostcall_waits_for_its_turn() {
     let mut realm = ready();
-    let mut mirror = Mirror { calls: 0 };
+    let mut mirror = ReversingHost { calls: 0 };
     let streamed = ahead(&mut realm, &["a", "b", "ask", "c"], &mut mirror);
     assert_eq!((mirror.calls, streamed.passed, streamed.goes_on), (0, 1, true));
     assert!(matches!(rest(&mut realm, &mut mirror), Progress::Yielded(_)));
@@ -115,7 +118,7 @@ fn a_hostcall_waits_for_its_turn() {
 fn the_first_one_is_answered_as_ever() {
     for chunk in ["say", "ask", "stop"] {
         let mut realm = ready();
-        let mut mirror = Mirror { calls: 0 };
+        let mut mirror = ReversingHost { calls: 0 };
         let streamed = ahead(&mut realm, &[chunk, "b"], &mut mirror);
         assert_eq!((streamed.passed, streamed.goes_on), (0, false), "{chunk}");
         assert_eq!(streamed.done.messages.len(), usize::from(chunk == "say"));
@@ -132,8 +135,8 @@ fn each_has_its_own_fuel() {
     assert_eq!(rest(&mut realm, &mut NoHost), Progress::Ended(timeout("fuel")));
 }
 
-fn one_that_never_ends_is_killed() {
-    let mut realm = warm(open_with(&tireless(), hasty()).0);
+fn an_endless_delta_is_killed() {
+    let mut realm = warm(open_with(&unlimited_fuel(), short_deadlines()).0);
     let deltas = deltas(&["a", "stuck", "b"]);
     let ended = realm.stream_ahead(Seq(2), Now::default(), &deltas, Duration::ZERO, &mut NoHost);
     // Without time for a second turn, only the first one ran.
@@ -156,7 +159,7 @@ fn a_slice_that_is_over_begins_no_other_turn() {
 
 fn a_worker_that_dies_meanwhile_ends_the_realm() {
     let mut realm = ready();
-    let mut mirror = Mirror { calls: 0 };
+    let mut mirror = ReversingHost { calls: 0 };
     assert!(ahead(&mut realm, &["a", "ask"], &mut mirror).goes_on);
     let id = i32::try_from(realm.id()).expect("a process id");
     kill_process(Pid::from_raw(id).expect("it has one"), Signal::KILL).expect("it was alive");
@@ -166,7 +169,7 @@ fn a_worker_that_dies_meanwhile_ends_the_realm() {
     assert!(try_ahead(&mut realm, &["b", "c"], &mut NoHost).is_err(), "and stays so");
 }
 
-fn what_cannot_have_passed_ends_the_realm() {
+fn an_impossible_count_of_passed_deltas_ends_the_realm() {
     let frame = |count, goes_on| {
         let mut bytes = Vec::new();
         FromWorker::Passed(Passed { usage: Usage::default(), count, goes_on }).encode(&mut bytes).expect("a frame");
@@ -174,7 +177,7 @@ fn what_cannot_have_passed_ends_the_realm() {
     };
     let of_protocol = |ended: Result<Streamed, Termination>| {
         let Err(Termination::Protocol { detail }) = ended else { panic!("{ended:?}") };
-        assert!(detail.contains("that deltas passed out of turn"), "{detail}");
+        assert!(detail.contains("unexpected message: passed"), "{detail}");
     };
     for (count, goes_on) in [(3, false), (2, true), (0, false), (0, true)] {
         of_protocol(try_ahead(&mut ready(), &[&frame(count, goes_on), "b"], &mut NoHost));

@@ -5,7 +5,7 @@ use crate::support::{NoHost, channels, delta, host_modules, options};
 use pijs_artifact::Verified;
 use pijs_protocol::wire::{Limits, RealmOptions};
 use pijs_protocol::{ExtensionId, Now, Seq, Yield};
-use pijs_realm::{ProcessOptions, ProcessRealm, Progress, Realm, Shelf, Spare, Zygote};
+use pijs_realm::{ProcessOptions, ProcessRealm, Progress, Realm, SharedCode, Spare, Zygote};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -15,11 +15,11 @@ pub(crate) const TESTS: &[(&str, fn())] = &[
     ("copies_share_no_value", copies_share_no_value),
     ("a_copy_outlives_its_zygote", a_copy_outlives_its_zygote),
     ("a_copy_is_for_any_extension", a_copy_is_for_any_extension),
-    ("a_copy_that_does_not_suit_is_replaced", a_copy_that_does_not_suit_is_replaced),
+    ("a_copy_with_other_options_is_replaced", a_copy_with_other_options_is_replaced),
     ("a_zygote_that_died_makes_no_copy", a_zygote_that_died_makes_no_copy),
     ("copies_share_pages", copies_share_pages),
-    ("a_copy_gives_back_what_a_message_took", a_copy_gives_back_what_a_message_took),
-    ("a_copy_at_rest_gives_back_what_it_did_not_change", a_copy_at_rest_gives_back_what_it_did_not_change),
+    ("a_copy_returns_the_memory_of_a_message", a_copy_returns_the_memory_of_a_message),
+    ("an_idle_copy_returns_unchanged_pages", an_idle_copy_returns_unchanged_pages),
 ];
 
 /// Makes a zygote of these modules.
@@ -79,7 +79,7 @@ fn a_copy_is_for_any_extension() {
     }
 }
 
-fn a_copy_that_does_not_suit_is_replaced() {
+fn a_copy_with_other_options_is_replaced() {
     let modules = host_modules();
     let mut zygote = zygote(ProcessOptions::default(), &options(), &modules);
     let smaller = Limits { memory_bytes: 64 << 20, ..Limits::default() };
@@ -117,7 +117,7 @@ fn a_zygote_that_died_makes_no_copy() {
 /// The private memory of a copy is smaller than that of a started worker.
 fn copies_share_pages() {
     let modules = host_modules();
-    let process = ProcessOptions { shelf: Some(Arc::new(Shelf::default())), ..ProcessOptions::default() };
+    let process = ProcessOptions { shared_code: Some(Arc::new(SharedCode::default())), ..ProcessOptions::default() };
     let mut zygote = zygote(process.clone(), &options(), &modules);
     let (copy, _) = open(&mut zygote, &options(), &modules);
     let spare = Spare::start(process).expect("a process");
@@ -128,7 +128,7 @@ fn copies_share_pages() {
 }
 
 /// Memory that a large message took returns to the system when nothing of it is kept.
-fn a_copy_gives_back_what_a_message_took() {
+fn a_copy_returns_the_memory_of_a_message() {
     let modules = host_modules();
     let mut zygote = zygote(ProcessOptions::default(), &options(), &modules);
     let (mut copy, _) = open(&mut zygote, &options(), &modules);
@@ -145,7 +145,7 @@ fn a_copy_gives_back_what_a_message_took() {
 }
 
 /// An idle copy returns pages that equal the zygote's, and keeps the others.
-fn a_copy_at_rest_gives_back_what_it_did_not_change() {
+fn an_idle_copy_returns_unchanged_pages() {
     let modules = host_modules();
     let mut zygote = zygote(ProcessOptions::default(), &options(), &modules);
     let (mut copy, _) = open(&mut zygote, &options(), &modules);

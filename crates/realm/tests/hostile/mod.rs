@@ -1,7 +1,7 @@
 //! Tests workers whose engine an attacker controls: they die in every way, and send any data.
 
 use crate::support::{NoHost, deliver};
-use crate::{hasty, open, open_with, run, timeout, tireless};
+use crate::{open, open_with, run, short_deadlines, timeout, unlimited_fuel};
 use pijs_engine::hooks;
 use pijs_protocol::{HostCall, Termination, Yield};
 use pijs_realm::frame::FromWorker;
@@ -10,13 +10,16 @@ use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
 pub(crate) const TESTS: &[(&str, fn())] = &[
-    ("however_it_dies_the_realm_ends_and_says_so", however_it_dies_the_realm_ends_and_says_so),
-    ("a_panic_in_native_code_is_our_bug_and_ends_the_realm", a_panic_in_native_code_is_our_bug_and_ends_the_realm),
+    ("every_death_of_a_worker_ends_the_realm_with_a_reason", every_death_of_a_worker_ends_the_realm_with_a_reason),
+    (
+        "a_panic_in_native_code_is_a_host_bug_and_ends_the_realm",
+        a_panic_in_native_code_is_a_host_bug_and_ends_the_realm,
+    ),
     ("no_worker_gets_a_forbidden_operation_through", no_worker_gets_a_forbidden_operation_through),
-    ("what_is_no_frame_ends_the_realm", what_is_no_frame_ends_the_realm),
-    ("talking_between_turns_ends_the_realm", talking_between_turns_ends_the_realm),
-    ("frames_without_end_meet_the_deadline_in_small_slices", frames_without_end_meet_the_deadline_in_small_slices),
-    ("a_worker_that_never_reads_holds_nobody_up", a_worker_that_never_reads_holds_nobody_up),
+    ("bytes_that_are_no_frame_end_the_realm", bytes_that_are_no_frame_end_the_realm),
+    ("a_message_between_turns_ends_the_realm", a_message_between_turns_ends_the_realm),
+    ("endless_frames_end_at_the_deadline_in_small_slices", endless_frames_end_at_the_deadline_in_small_slices),
+    ("a_worker_that_never_reads_does_not_block_the_host", a_worker_that_never_reads_does_not_block_the_host),
     ("deep_values_cross_both_ways_or_are_refused", deep_values_cross_both_ways_or_are_refused),
     (
         "a_head_of_many_small_values_is_refused_before_it_is_read",
@@ -28,7 +31,7 @@ fn misbehave(realm: &mut ProcessRealm, what: &str, bytes: &[u8]) -> Progress {
     run(realm, 1, "misbehave", json!({ "what": what, "bytes": bytes }), &mut NoHost)
 }
 
-fn however_it_dies_the_realm_ends_and_says_so() {
+fn every_death_of_a_worker_ends_the_realm_with_a_reason() {
     let cases = [
         ("SIGSEGV", Some("killed by SIGSEGV")),
         ("SIGABRT", Some("killed by SIGABRT")),
@@ -46,7 +49,7 @@ fn however_it_dies_the_realm_ends_and_says_so() {
     }
 }
 
-fn a_panic_in_native_code_is_our_bug_and_ends_the_realm() {
+fn a_panic_in_native_code_is_a_host_bug_and_ends_the_realm() {
     let ended = misbehave(&mut open(), "panic", &[]);
     let Progress::Ended(Termination::HostBug { detail }) = &ended else { panic!("{ended:?}") };
     assert!(detail.contains("a panic in native code"), "{detail}");
@@ -79,7 +82,7 @@ fn call() -> Vec<u8> {
     bytes
 }
 
-fn what_is_no_frame_ends_the_realm() {
+fn bytes_that_are_no_frame_end_the_realm() {
     let a_yield = {
         let mut bytes = Vec::new();
         FromWorker::Yielded(Yield::default()).encode(&mut bytes).expect("a frame");
@@ -87,14 +90,14 @@ fn what_is_no_frame_ends_the_realm() {
     };
     let cases: [(&str, Vec<u8>, &str); 9] = [
         ("a prefix of 4 GB", vec![0xff; 4], "a frame of 4294967295 bytes"),
-        ("an unknown kind", frame(b'Z', b"?"), "a frame of kind 90"),
+        ("an unknown kind", frame(b'Z', b"?"), "unexpected kind 90"),
         ("nothing", vec![0; 4], "ends inside a field"),
-        ("text that is no UTF-8", message(&[b'"', 0xff, 0xfe, b'"']), "a head that cannot be read"),
+        ("text that is no UTF-8", message(&[b'"', 0xff, 0xfe, b'"']), "an invalid head"),
         ("an unknown message", message(br#"{"surprise":1}"#), "unknown variant"),
-        ("a key twice", message(br#"{"hello":{"wire":1},"hello":{"wire":1}}"#), "a head that cannot be read"),
+        ("a key twice", message(br#"{"hello":{"wire":1},"hello":{"wire":1}}"#), "an invalid head"),
         ("a host's message", message(br#"{"open":{}}"#), "unknown variant"),
-        ("a greeting in a turn", message(br#"{"hello":{"wire":1}}"#), "a greeting out of turn"),
-        ("two yields", [a_yield.clone(), a_yield].concat(), "went on talking"),
+        ("a greeting in a turn", message(br#"{"hello":{"wire":1}}"#), "unexpected message: hello"),
+        ("two yields", [a_yield.clone(), a_yield].concat(), "sent data after the end"),
     ];
     for (name, bytes, words) in cases {
         let ended = misbehave(&mut open(), "say", &bytes);
@@ -102,18 +105,19 @@ fn what_is_no_frame_ends_the_realm() {
         assert!(detail.contains(words), "{name}: {detail}");
     }
     // An incomplete frame, and then silence: only the deadline ends it.
-    let (mut realm, _) = open_with(&tireless(), hasty());
+    let (mut realm, _) = open_with(&unlimited_fuel(), short_deadlines());
     let ended = misbehave(&mut realm, "say", &[100, 0, 0, 0, b'J']);
     assert!(matches!(ended, Progress::Ended(Termination::Protocol { .. } | Termination::Timeout { .. })), "{ended:?}");
 }
 
-fn talking_between_turns_ends_the_realm() {
+fn a_message_between_turns_ends_the_realm() {
     let mut bytes = Vec::new();
     FromWorker::Yielded(Yield::default()).encode(&mut bytes).expect("a frame");
     let mut realm = open();
     // The forged frame counts as the end of its turn; the real end arrives unrequested, or has arrived.
     let said = misbehave(&mut realm, "say", &bytes);
-    if matches!(&said, Progress::Ended(Termination::Protocol { detail }) if detail.contains("went on talking")) {
+    if matches!(&said, Progress::Ended(Termination::Protocol { detail }) if detail.contains("sent data after the end"))
+    {
         return;
     }
     assert_eq!(said, Progress::Yielded(Yield::default()));
@@ -125,9 +129,10 @@ fn talking_between_turns_ends_the_realm() {
     assert!(matches!(ended, Progress::Ended(Termination::Protocol { .. } | Termination::Crashed { .. })), "{ended:?}");
 }
 
-fn frames_without_end_meet_the_deadline_in_small_slices() {
-    let (mut realm, _) = open_with(&tireless(), ProcessOptions { turn: Duration::from_secs(3), ..hasty() });
-    let mut host = crate::Mirror { calls: 0 };
+fn endless_frames_end_at_the_deadline_in_small_slices() {
+    let (mut realm, _) =
+        open_with(&unlimited_fuel(), ProcessOptions { turn: Duration::from_secs(3), ..short_deadlines() });
+    let mut host = crate::ReversingHost { calls: 0 };
     let mut progress = realm.start(deliver(1, "misbehave", json!({ "what": "flood", "bytes": call() })), &mut host);
     let mut slices = 0;
     while progress == Progress::Running {
@@ -138,11 +143,12 @@ fn frames_without_end_meet_the_deadline_in_small_slices() {
     assert!(slices > 10 && host.calls > 1, "{slices} slices, {} calls", host.calls);
 }
 
-fn a_worker_that_never_reads_holds_nobody_up() {
+fn a_worker_that_never_reads_does_not_block_the_host() {
     let mut bytes = Vec::new();
     FromWorker::Yielded(Yield::default()).encode(&mut bytes).expect("a frame");
     // Long enough for a busy machine to run the turn before, and to poll several times.
-    let (mut realm, _) = open_with(&tireless(), ProcessOptions { turn: Duration::from_secs(4), ..hasty() });
+    let (mut realm, _) =
+        open_with(&unlimited_fuel(), ProcessOptions { turn: Duration::from_secs(4), ..short_deadlines() });
     let data = json!({ "what": "say-and-deaf", "bytes": bytes });
     assert_eq!(run(&mut realm, 1, "misbehave", data, &mut NoHost), Progress::Yielded(Yield::default()));
     // More than any socket buffer holds.

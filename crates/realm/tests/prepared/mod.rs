@@ -4,7 +4,7 @@ use crate::run;
 use crate::support::{NoHost, channels, host_modules, options};
 use pijs_artifact::Verified;
 use pijs_protocol::Now;
-use pijs_realm::{ProcessOptions, ProcessRealm, Shelf, Spare};
+use pijs_realm::{ProcessOptions, ProcessRealm, SharedCode, Spare};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs::{self, File};
@@ -13,12 +13,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 pub(crate) const TESTS: &[(&str, fn())] = &[
-    ("workers_read_from_a_shelf_that_nobody_can_change", workers_read_from_a_shelf_that_nobody_can_change),
-    ("a_spare_that_died_is_none", a_spare_that_died_is_none),
+    ("workers_read_sealed_shared_code", workers_read_sealed_shared_code),
+    ("a_dead_spare_is_not_used", a_dead_spare_is_not_used),
 ];
 
-fn shelved() -> ProcessOptions {
-    ProcessOptions { shelf: Some(Arc::new(Shelf::default())), ..ProcessOptions::default() }
+fn with_shared_code() -> ProcessOptions {
+    ProcessOptions { shared_code: Some(Arc::new(SharedCode::default())), ..ProcessOptions::default() }
 }
 
 fn open(process: &ProcessOptions, modules: &Arc<Verified>) -> ProcessRealm {
@@ -29,26 +29,26 @@ fn open(process: &ProcessOptions, modules: &Arc<Verified>) -> ProcessRealm {
 }
 
 /// Returns whether a worker has mapped shared code, by the name of the mapping.
-fn maps_the_shelf(realm: &ProcessRealm) -> bool {
+fn maps_shared_code(realm: &ProcessRealm) -> bool {
     let maps = fs::read_to_string(format!("/proc/{}/maps", realm.id())).expect("the worker lives");
     maps.lines().any(|line| line.contains("r--s") && line.contains("memfd:pijs-modules"))
 }
 
-fn workers_read_from_a_shelf_that_nobody_can_change() {
-    let (process, modules) = (shelved(), host_modules());
+fn workers_read_sealed_shared_code() {
+    let (process, modules) = (with_shared_code(), host_modules());
     // The last one has other modules than the shared ones.
     for (modules, mapped) in [(&modules, true), (&modules, true), (&host_modules(), false)] {
         let mut realm = open(&process, modules);
         assert_eq!(channels(&run(&mut realm, 1, "echo", Value::Null, &mut NoHost)), ["bus_event"]);
-        assert!(!mapped || maps_the_shelf(&realm));
-        assert_eq!(realm.standing().expect("the worker lives").open_files, 1, "the shelf's descriptor is closed");
+        assert!(!mapped || maps_shared_code(&realm));
+        assert_eq!(realm.restrictions().expect("the worker lives").open_files, 1, "the shelf's descriptor is closed");
     }
     // No other test has one.
-    assert!(!shelves().is_empty() && shelves().iter().all(is_sealed));
+    assert!(!shared_files().is_empty() && shared_files().iter().all(is_sealed));
 }
 
 /// Returns descriptors of this process that refer to shared memory.
-fn shelves() -> Vec<PathBuf> {
+fn shared_files() -> Vec<PathBuf> {
     let files = fs::read_dir("/proc/self/fd").expect("there is a /proc");
     let paths = files.filter_map(|entry| Some(entry.ok()?.path()));
     paths.filter(|path| fs::read_link(path).is_ok_and(|link| link.to_string_lossy().contains("pijs-modules"))).collect()
@@ -61,7 +61,7 @@ fn is_sealed(path: &PathBuf) -> bool {
     refused(file.write_all(b"x")) && refused(file.set_len(0)) && refused(file.set_len(1 << 30))
 }
 
-fn a_spare_that_died_is_none() {
+fn a_dead_spare_is_not_used() {
     let spare = Spare::start(ProcessOptions::default()).expect("a process");
     let spare = spare.alive().expect("it waits");
     kill_process(Pid::from_raw(spare.id().cast_signed()).expect("a process"), Signal::KILL).expect("it is ours");
