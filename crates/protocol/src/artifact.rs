@@ -1,4 +1,4 @@
-//! `artifact.json`: what `extc` says about the artifact it wrote.
+//! `artifact.json`, the metadata that `extc` writes for an artifact.
 
 use crate::manifest::{CAPABILITY_SCHEMA, CapabilityManifest};
 use schemars::JsonSchema;
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// The only value of [`ArtifactMetadata::schema`].
 pub const ARTIFACT_SCHEMA: &str = "pi.ext.artifact.v1";
 
-/// Metadata beside `extension.artifact`. Same input, same bytes: nothing here depends on the machine.
+/// Metadata beside `extension.artifact`. Reproducible: nothing in it depends on the machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ArtifactMetadata {
     /// `pi.ext.artifact.v1`.
@@ -25,24 +25,24 @@ pub struct ArtifactMetadata {
     pub cache_key: String,
     /// Extension entries in manifest order, as paths inside the package.
     pub entries: Vec<String>,
-    /// Every source that went in, and every manifest that said what an import means: path inside the package (or
+    /// Every source, and every manifest that affected the resolution of an import: path inside the package (or
     /// `dep:NAME@VERSION/PATH`) to `sha256:HEX`.
     pub inputs: BTreeMap<String, String>,
-    /// Capabilities that the scan found, with literal scopes where it saw them.
+    /// Capabilities that the scan found, with their literal scopes.
     pub capabilities: CapabilityManifest,
     /// Tools and commands that the scan found.
     #[serde(default, skip_serializing_if = "Offers::is_empty")]
     pub offers: Offers,
-    /// Host modules the bundle imports, sorted, with the names it takes from each.
+    /// Host modules that the bundle imports, sorted, with the imported names.
     pub host_imports: BTreeMap<String, Vec<String>>,
     /// `compatible`, `warning` or `blocked`: the worst of `findings`.
     pub verdict: Verdict,
-    /// What the scan has to say, in source order.
+    /// Findings of the scan, in source order.
     pub findings: Vec<Finding>,
 }
 
 impl ArtifactMetadata {
-    /// About code that nothing was found out about: without entries, inputs, uses and findings.
+    /// Creates metadata without entries, inputs, uses and findings.
     pub fn new(name: impl Into<String>, version: impl Into<String>, engine: EngineBuild) -> Self {
         Self {
             schema: ARTIFACT_SCHEMA.to_owned(),
@@ -62,27 +62,27 @@ impl ArtifactMetadata {
     }
 }
 
-/// What the code says it offers, as far as that is written down in literals. Untrusted text.
+/// Tools and commands that the code registers with literal names. Untrusted text.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Offers {
     /// Tools for the model: name to the beginning of the description.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tools: BTreeMap<String, String>,
-    /// Commands for the person: name to description.
+    /// Slash commands: name to description.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub commands: BTreeMap<String, String>,
-    /// Whether there are others, which get their names only as the code runs.
+    /// Whether the code registers others, whose names are computed at run time.
     #[serde(default)]
     pub more: bool,
 }
 
 impl Offers {
-    /// Whether nothing was found.
+    /// Returns whether nothing was found.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Adds what another module offers.
+    /// Adds the offers of another module.
     pub fn merge(&mut self, other: &Self) {
         self.tools.extend(other.tools.clone());
         self.commands.extend(other.commands.clone());
@@ -90,7 +90,7 @@ impl Offers {
     }
 }
 
-/// Identifies an engine build: bytecode of one is never loaded by another.
+/// Identifies an engine build. An engine loads bytecode of its own build only.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct EngineBuild {
     /// `quickjs-ng`.
@@ -113,33 +113,33 @@ impl std::fmt::Display for EngineBuild {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// Nothing to say.
+    /// No restriction.
     Compatible,
-    /// Works, but constrained.
+    /// Works with restrictions.
     Warning,
     /// Unsafe or unsupported.
     Blocked,
 }
 
-/// One remark of the scan.
+/// One finding of the scan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
     /// Stable code, `BD_EVAL`.
     pub code: String,
-    /// How bad.
+    /// Compatibility class.
     pub class: Verdict,
     /// Path inside the package.
     pub file: String,
-    /// 1-based.
+    /// Line, 1-based.
     pub line: u32,
-    /// 1-based, in UTF-16 units.
+    /// Column, 1-based, in UTF-16 units.
     pub column: u32,
-    /// What was found.
+    /// Description of the finding.
     pub message: String,
-    /// What to do about it.
+    /// How to resolve it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub help: Option<String>,
-    /// Whether the extension is not loaded for it: it throws in any case.
+    /// Whether it prevents the extension from loading, because the code always throws.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ends_load: bool,
 }

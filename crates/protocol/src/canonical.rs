@@ -1,18 +1,18 @@
-//! `params_hash`: sha256 over the RFC 8785 JSON of `{"method", "params"}`.
+//! The canonical form of a call, over which `params_hash` is computed: the RFC 8785 JSON of `{"method", "params"}`.
 //!
-//! Attachments enter as `{"$sha256": HEX, "len": n}` in place of `{"$bytes": i}`, so the hash
-//! covers what is dispatched. Members are sorted by UTF-16 units, numbers are written as
-//! ECMAScript writes doubles; integers beyond 2^53 become the double they stand for.
+//! Attachments are written as `{"$sha256": HEX, "len": n}` in place of `{"$bytes": i}`, so the hash covers their content. Members
+//! are sorted by UTF-16 units, and numbers are written as ECMAScript writes doubles; integers beyond 2^53 are rounded to a
+//! double.
 
 use crate::hostcall::bytes_index;
 use serde_json::{Map, Number, Value};
 use sha2::{Digest, Sha256};
 use std::io::Write;
 
-/// Largest integer a double holds exactly.
-const EXACT: u64 = 1 << 53;
+/// Largest integer that a double represents exactly.
+const MAX_EXACT: u64 = 1 << 53;
 
-/// The bytes whose sha256 is the `params_hash` of a call.
+/// Returns the bytes whose sha256 is the `params_hash` of a call.
 pub fn canonical_call(method: &str, params: &Map<String, Value>, attachments: &[Vec<u8>]) -> Vec<u8> {
     let mut out = Vec::new();
     write_call(method, params, attachments, &mut out);
@@ -59,9 +59,9 @@ fn value(value: &Value, attachments: &[Vec<u8>], out: &mut Vec<u8>) {
 }
 
 fn object(members: &Map<String, Value>, attachments: &[Vec<u8>], out: &mut Vec<u8>) {
-    /// Members of most objects; their order takes no memory of its own.
-    const FEW: usize = 8;
-    let (mut few, mut many) = ([None; FEW], Vec::new());
+    /// Members that are sorted without an allocation; most objects have fewer.
+    const INLINE_MEMBERS: usize = 8;
+    let (mut few, mut many) = ([None; INLINE_MEMBERS], Vec::new());
     let sorted = match few.get_mut(..members.len()) {
         Some(few) => few,
         None => {
@@ -89,14 +89,14 @@ fn object(members: &Map<String, Value>, attachments: &[Vec<u8>], out: &mut Vec<u
     out.push(b'}');
 }
 
-/// What members are sorted by.
+/// Returns the sort key of a member.
 fn name<'a>(member: &Option<(&'a str, &Value)>) -> &'a str {
     member.map_or("", |(key, _)| key)
 }
 
 fn number(n: &Number, out: &mut Vec<u8>) {
     match n.as_i64() {
-        Some(integer) if integer.unsigned_abs() <= EXACT => {
+        Some(integer) if integer.unsigned_abs() <= MAX_EXACT => {
             // Writing to a Vec does not fail.
             let _ = write!(out, "{integer}");
         }
@@ -170,7 +170,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_form_is_what_a_kept_library_writes(params in prop::collection::vec((any::<String>(), any_json()), 0..12)) {
+        fn the_form_matches_a_reference_library(params in prop::collection::vec((any::<String>(), any_json()), 0..12)) {
             let params: Map<String, Value> = params.into_iter().collect();
             let mut ours = Vec::new();
             write_call("tool", &params, &[], &mut ours);

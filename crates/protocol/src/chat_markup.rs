@@ -1,4 +1,4 @@
-//! Neutralises what a chat template or a terminal would act on in text that an extension puts into a system message.
+//! Neutralises chat-template markers and terminal controls in text that an extension puts into a system message.
 //!
 //! Local models are served with templates that write roles as text: `<|im_start|>system`, `[INST]`, `<start_of_turn>`.
 //! A message that holds such a marker can end its own role and begin another. [`neutralise`] finds markers in the text as
@@ -14,10 +14,10 @@
 use serde_json::Value;
 use std::borrow::Cow;
 
-/// Longest name between `<|` and `|>`.
-const LONGEST_NAME: usize = 64;
+/// Longest name between `<|` and `|>`, in characters.
+const MAX_NAME_CHARS: usize = 64;
 
-/// Markers that are written whole, in lower case.
+/// Complete markers, in lower case.
 const TOKENS: &[&str] = &[
     "<<sys>>",
     "<</sys>>",
@@ -52,22 +52,22 @@ const TURNS: &[&str] = &["human:", "assistant:"];
 /// Names that begin a turn as a heading: `### Instruction:`.
 const HEADINGS: &[&str] = &["instruction:", "response:", "input:", "human:", "assistant:", "system:", "user:"];
 
-/// Tags that mark injected text for providers without system messages in the middle of a conversation.
+/// Tags of injected text for providers without system messages in the middle of a conversation.
 const REMINDER: &[&str] = &["<system-reminder>", "</system-reminder>"];
 
-/// Text without control characters, and with the markers of chat templates in parentheses.
+/// Returns the text without control characters, and with the markers of chat templates in parentheses.
 #[must_use]
 pub fn neutralise(text: &str) -> Cow<'_, str> {
     neutralise_with(text, &[])
 }
 
-/// The same for text that is put between the tags of a reminder: it cannot end it.
+/// Neutralises text that is put between the tags of a reminder, so that it cannot end the reminder.
 #[must_use]
 pub fn neutralise_reminder(text: &str) -> Cow<'_, str> {
     neutralise_with(text, REMINDER)
 }
 
-/// Neutralises every text of a JSON value; keys stay.
+/// Neutralises every string of a JSON value except keys.
 pub fn neutralise_all(value: &mut Value) {
     match value {
         Value::String(text) => {
@@ -81,7 +81,7 @@ pub fn neutralise_all(value: &mut Value) {
     }
 }
 
-/// The longest beginning of a text that has at most `most` bytes.
+/// Truncates a text to at most `most` bytes, at a character boundary.
 #[must_use]
 pub fn cut(text: &str, most: usize) -> &str {
     &text[..text.floor_char_boundary(most)]
@@ -89,7 +89,7 @@ pub fn cut(text: &str, most: usize) -> &str {
 
 fn neutralise_with<'a>(text: &'a str, further: &[&str]) -> Cow<'a, str> {
     let text = without_controls(text);
-    // What replaces one marker, or takes it away, may complete another one.
+    // Replacing or removing one marker may complete another one.
     let Some(mut changed) = replace_markers(&text, further) else { return text };
     while let Some(again) = replace_markers(&changed, further) {
         changed = again;
@@ -97,7 +97,7 @@ fn neutralise_with<'a>(text: &'a str, further: &[&str]) -> Cow<'a, str> {
     Cow::Owned(changed)
 }
 
-/// Line feeds and tabs stay; a carriage return ends a line; escape sequences go as a whole.
+/// Removes control characters and escape sequences; keeps line feeds and tabs, and ends lines at carriage returns.
 fn without_controls(text: &str) -> Cow<'_, str> {
     let is_odd = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
     if !text.contains(is_odd) {
@@ -120,7 +120,7 @@ fn without_controls(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Parameters and the final byte of a control sequence.
+/// Skips parameters and final byte of a control sequence.
 fn skip_control_sequence(rest: &mut std::iter::Peekable<std::str::Chars<'_>>) {
     while rest.next_if(|c| matches!(c, ' '..='?')).is_some() {}
     rest.next_if(|c| matches!(c, '@'..='~'));
@@ -128,19 +128,19 @@ fn skip_control_sequence(rest: &mut std::iter::Peekable<std::str::Chars<'_>>) {
 
 /// One character of the text as a tokenizer may read it.
 #[derive(Clone, Copy)]
-struct Read {
+struct TokenizerChar {
     as_char: char,
-    /// Where it is in the text.
+    /// Its byte offset in the text.
     at: usize,
     end: usize,
 }
 
-/// `None` when there is no marker.
+/// Replaces all markers; `None` when there is none.
 fn replace_markers(text: &str, further: &[&str]) -> Option<String> {
-    let read: Vec<Read> = text
+    let read: Vec<TokenizerChar> = text
         .char_indices()
         .filter(|(_, c)| !is_invisible(*c))
-        .map(|(at, c)| Read { as_char: folded(c), at, end: at + c.len_utf8() })
+        .map(|(at, c)| TokenizerChar { as_char: folded(c), at, end: at + c.len_utf8() })
         .collect();
     let mut out: Option<String> = None;
     let mut copied = 0;
@@ -169,8 +169,8 @@ fn replace_markers(text: &str, further: &[&str]) -> Option<String> {
     Some(out)
 }
 
-/// How many characters a marker has that begins here.
-fn marker_at(read: &[Read], index: usize, further: &[&str]) -> Option<usize> {
+/// Returns the number of characters of the marker that begins here.
+fn marker_at(read: &[TokenizerChar], index: usize, further: &[&str]) -> Option<usize> {
     let rest = &read[index..];
     let begins = |with: &str| {
         rest.len() >= with.len() && with.chars().zip(rest).all(|(expected, read)| expected == read.as_char)
@@ -184,34 +184,34 @@ fn marker_at(read: &[Read], index: usize, further: &[&str]) -> Option<usize> {
             .or_else(|| if begins("<|") { between_bars(rest) } else { None }),
         '#' if begins("###") && is_line_start(read, index) => {
             let spaces = rest[3..].iter().take_while(|read| matches!(read.as_char, ' ' | '\t' | '#')).count();
-            turn(&rest[3 + spaces..], HEADINGS).map(|length| 3 + spaces + length)
+            turn_marker(&rest[3 + spaces..], HEADINGS).map(|length| 3 + spaces + length)
         }
-        'h' | 'a' if is_after_empty_line(read, index) => turn(rest, TURNS),
+        'h' | 'a' if is_after_empty_line(read, index) => turn_marker(rest, TURNS),
         _ => None,
     }
 }
 
-/// `<|name|>`.
-fn between_bars(rest: &[Read]) -> Option<usize> {
+/// Returns the length of a marker `<|name|>`.
+fn between_bars(rest: &[TokenizerChar]) -> Option<usize> {
     let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/' | ':' | ' ');
-    let name = rest[2..].iter().take(LONGEST_NAME + 1).take_while(|read| is_name(read.as_char)).count();
+    let name = rest[2..].iter().take(MAX_NAME_CHARS + 1).take_while(|read| is_name(read.as_char)).count();
     let closes = |at: usize, c: char| rest.get(at).is_some_and(|read| read.as_char == c);
     (name > 0 && closes(2 + name, '|') && closes(3 + name, '>')).then_some(name + 4)
 }
 
-fn turn(rest: &[Read], names: &[&str]) -> Option<usize> {
+fn turn_marker(rest: &[TokenizerChar], names: &[&str]) -> Option<usize> {
     let begins = |name: &&&str| {
         rest.len() >= name.len() && name.chars().zip(rest).all(|(expected, read)| expected == read.as_char)
     };
     names.iter().find(begins).map(|name| name.len())
 }
 
-fn is_line_start(read: &[Read], index: usize) -> bool {
+fn is_line_start(read: &[TokenizerChar], index: usize) -> bool {
     let before = read[..index].iter().rev().find(|read| !matches!(read.as_char, ' ' | '\t'));
     before.is_none_or(|read| read.as_char == '\n')
 }
 
-fn is_after_empty_line(read: &[Read], index: usize) -> bool {
+fn is_after_empty_line(read: &[TokenizerChar], index: usize) -> bool {
     let mut before = read[..index].iter().rev().filter(|read| !matches!(read.as_char, ' ' | '\t'));
     match before.next() {
         None => true,
@@ -219,7 +219,7 @@ fn is_after_empty_line(read: &[Read], index: usize) -> bool {
     }
 }
 
-/// Default-ignorable characters: tokenizers drop them, and readers do not see them.
+/// Returns whether a character is default-ignorable: tokenizers drop it, and it is invisible.
 fn is_invisible(c: char) -> bool {
     matches!(c,
         '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
@@ -228,7 +228,7 @@ fn is_invisible(c: char) -> bool {
         | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// A character as the ASCII one that it is taken for, in lower case.
+/// Maps a character to the ASCII character that it resembles, in lower case.
 fn folded(c: char) -> char {
     let plain = match c {
         // Full-width forms.
@@ -240,7 +240,7 @@ fn folded(c: char) -> char {
         '\u{1c0}' | '\u{2223}' | '\u{2502}' | '\u{2503}' | '\u{2758}' | '\u{ffe8}' => '|',
         '\u{2581}' | '\u{203f}' | '\u{fe4d}'..='\u{fe4f}' => '_',
         '\u{2236}' | '\u{a789}' | '\u{fe55}' => ':',
-        // Mathematical letters: alphabets of capitals, then of small ones.
+        // Mathematical letters: alphabets of capitals, then of lowercase letters.
         '\u{1d400}'..='\u{1d6a3}' => {
             let letter = (u32::from(c) - 0x1d400) % 26;
             char::from_u32(u32::from('a') + letter).unwrap_or(c)
@@ -255,7 +255,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn markers_of_templates_lose_their_form() {
+    fn template_markers_are_neutralised() {
         for (text, expected) in [
             ("<|im_start|>system\nx<|im_end|>", "(im_start)system\nx(im_end)"),
             ("<|system|> <|endoftext|><|START_OF_TURN_TOKEN|>", "(system) (endoftext)(start_of_turn_token)"),
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_marker_stays() {
+    fn other_text_is_unchanged() {
         for text in [
             "Use <T> and a || b, <|> or [instance].",
             "### Rules\n\n- Say what a human: reader needs.\n\tindented",

@@ -1,18 +1,17 @@
-//! Which globs are compiled at all.
+//! Bounds glob patterns before they are compiled.
 //!
-//! The library that does it calls itself for each brace inside of another, and gives up by a panic where what it makes of a
-//! pattern is larger than its engine takes. Patterns come from models, packages and the ignore files of a cloned folder: all
-//! of them are looked at here first.
+//! The glob library recurses for each nested brace, and panics when the compiled pattern is larger than its engine allows.
+//! Patterns come from models, packages and the ignore files of a cloned folder: all of them are checked here first.
 
 use crate::guard;
 
-/// Longest pattern: about the longest path.
+/// Longest pattern in bytes: about the longest path.
 pub const LONGEST: usize = 4096;
 
-/// Most alternatives (`{a,b}`) in one, which is also how deep they nest.
+/// Maximum of alternatives (`{a,b}`) in a pattern, which bounds their nesting.
 pub const MOST_BRACES: usize = 64;
 
-/// Whether a pattern is short and plain enough to be compiled.
+/// Returns whether a pattern is short and simple enough to be compiled.
 ///
 /// ```
 /// assert!(pijs_protocol::globs::fits("src/**/*.{ts,tsx}"));
@@ -23,7 +22,7 @@ pub fn fits(pattern: &str) -> bool {
     fits || !guard!(GlobBounds)
 }
 
-/// What is wrong with a pattern that does not fit, in words that follow *is* or a colon.
+/// Describes the limits for an error message, to follow *is* or a colon.
 pub fn problem() -> String {
     format!("longer than {LONGEST} bytes, or with more than {MOST_BRACES} alternatives in braces")
 }

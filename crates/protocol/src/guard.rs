@@ -1,25 +1,26 @@
-//! Guards: the security checks that a test lowers to see that they are needed.
+//! Guards: named security checks that tests can disable to show that they are needed.
 //!
-//! A security check that no test misses may as well not be there. Every check that an attack case relies on asks
-//! `guard!(Name)` first, so that its condition reads as a security condition; the attack suite runs each case twice,
-//! once as it ships and once with the guard down, and the second run must go red. [`Guard`] lists them all.
+//! A security check that no test depends on may be removed unnoticed. Every check that an attack case relies on evaluates
+//! `guard!(Name)`, which marks its condition as a security condition; the attack suite runs each case twice, with the guard up
+//! and with it down, and the second run must fail. [`Guard`] lists them all.
 //!
-//! Without the feature `guard-switches` the question is a constant and disappears. Only the package `pijs-tests`
-//! turns the feature on (`cargo xtask deps` refuses it anywhere else), so no binary that is shipped has switches.
+//! Without the feature `guard-switches` the macro is a constant and is compiled out. Only the package `pijs-tests` enables the
+//! feature (`cargo xtask deps` refuses it anywhere else), so no shipped binary has switches.
 
 mod list;
 
 pub use list::Guard;
 
-/// Names the guards that are down, separated by commas; read once per process, and only with the feature on.
+/// Environment variable with the names of the guards that are down, separated by commas; read once per process, and only with the
+/// feature.
 pub const VARIABLE: &str = "PIJS_GUARDS_DOWN";
 
-/// Whether this build has switches at all; other test-only hooks ask this.
+/// Whether this build has switches; other test-only hooks check it.
 pub const SWITCHES: bool = cfg!(feature = "guard-switches");
 
-/// Whether a guard stands, by its name in [`Guard`]: `if leads_out(path) && guard!(FsBeneath) { refuse }`.
+/// Returns whether a guard is up, by its name in [`Guard`]: `if leads_out(path) && guard!(FsBeneath) { refuse }`.
 ///
-/// `use pijs_protocol::guard` brings both this macro and the module of the same name into scope.
+/// `use pijs_protocol::guard` imports both this macro and the module of the same name.
 #[macro_export]
 macro_rules! guard {
     ($name:ident) => {
@@ -27,10 +28,10 @@ macro_rules! guard {
     };
 }
 
-/// Makes [`Guard`] of lines `/// Sentence.` and `Variant = "area.check",`.
+/// Generates [`Guard`] from lines `/// Sentence.` and `Variant = "area.check",`.
 macro_rules! guards {
     ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal,)+) => {
-        /// A security check that an attack case lowers.
+        /// A security check that an attack case disables.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Guard {
             $($(#[doc = $doc])+ $variant,)+
@@ -61,7 +62,7 @@ macro_rules! guards {
 use guards;
 
 impl Guard {
-    /// Whether the guard stands: always, in a build without switches.
+    /// Returns whether the guard is up: always, in a build without switches.
     #[cfg(not(feature = "guard-switches"))]
     #[inline(always)]
     #[must_use]
@@ -69,7 +70,7 @@ impl Guard {
         true
     }
 
-    /// Whether the guard stands: unless [`VARIABLE`] names it.
+    /// Returns whether the guard is up: unless [`VARIABLE`] names it.
     #[cfg(feature = "guard-switches")]
     #[must_use]
     pub fn is_up(self) -> bool {
@@ -77,14 +78,14 @@ impl Guard {
     }
 }
 
-/// The guards that are down in this process; none in a build without switches.
+/// Returns the guards that are down in this process; none in a build without switches.
 #[cfg(not(feature = "guard-switches"))]
 #[must_use]
 pub const fn down() -> &'static [String] {
     &[]
 }
 
-/// The guards that are down in this process; none in a build without switches.
+/// Returns the guards that are down in this process; none in a build without switches.
 #[cfg(feature = "guard-switches")]
 #[must_use]
 pub fn down() -> &'static [String] {

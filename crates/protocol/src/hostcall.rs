@@ -1,8 +1,7 @@
 //! The hostcall ABI (`docs/spec/hostcalls.md`).
 //!
-//! A hostcall is the only way an extension reaches the world. The realm states the
-//! capability it believes it needs; the core derives the required one from method and
-//! params, and a difference is `invalid_request`.
+//! Hostcalls are the only way for an extension to have external effects. The realm states the capability that it expects; the
+//! core derives the required one from method and params, and refuses a difference with `invalid_request`.
 
 use crate::ids::{CallId, string_id};
 use schemars::JsonSchema;
@@ -12,14 +11,14 @@ use smol_str::SmolStr;
 use std::fmt;
 
 string_id! {
-    /// The key that policy and grants speak about: `read`, `exec`, `session.inject`, ...
+    /// A key of policy and grants: `read`, `exec`, `session.inject`, ...
     ///
     /// An open vocabulary: an unknown tool requires the capability `tool`,
     /// and the table in `pijs-hostcall` is the list of those that can be derived.
     Capability
 }
 string_id! {
-    /// Which connector a call goes to.
+    /// The connector of a call.
     Method
 }
 
@@ -28,7 +27,7 @@ string_id! {
 pub struct HostCall {
     /// Correlates this request with its results.
     pub call_id: CallId,
-    /// What the caller believes it needs; compared with the derived one, never trusted.
+    /// The capability that the caller expects; compared with the derived one, never trusted.
     pub capability: Capability,
     /// Connector: `fs`, `exec`, `http`, `env`, `session`, `ui`, `tool`, `log`, `module`.
     #[schemars(with = "String")]
@@ -41,10 +40,10 @@ pub struct HostCall {
     /// Names the call for a later `cancel`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancel_token: Option<String>,
-    /// Free-form metadata for logs; never used for a decision.
+    /// Free-form metadata for logs; decisions ignore it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<Map<String, Value>>,
-    /// Raw attachments, carried beside the JSON head of a frame.
+    /// Raw attachments, outside of the JSON head of a frame.
     #[serde(skip)]
     #[schemars(skip)]
     pub bytes: Vec<Vec<u8>>,
@@ -53,36 +52,36 @@ pub struct HostCall {
 /// `host_result.payload`: an answer, or one chunk of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HostResult {
-    /// The call this answers.
+    /// The call that this answers.
     pub call_id: CallId,
     /// Method-specific result; `{}` on error. A byte value is `{"$bytes": i}`.
     pub output: Value,
     /// Whether `error` is present.
     pub is_error: bool,
-    /// Present exactly when `is_error`.
+    /// Present if and only if `is_error`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<HostcallError>,
-    /// Present when the answer comes in pieces.
+    /// Present when the answer is streamed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chunk: Option<Chunk>,
-    /// Raw attachments, carried beside the JSON head of a frame.
+    /// Raw attachments, outside of the JSON head of a frame.
     #[serde(skip)]
     #[schemars(skip)]
     pub bytes: Vec<Vec<u8>>,
 }
 
 impl HostResult {
-    /// A complete, successful answer.
+    /// Creates a complete, successful answer.
     pub fn ok(call_id: CallId, output: Value) -> Self {
         Self { call_id, output, is_error: false, error: None, chunk: None, bytes: Vec::new() }
     }
 
-    /// A complete answer that carries raw bytes; `output` refers to them as `{"$bytes": i}`.
+    /// Creates a complete answer with raw bytes; `output` refers to them as `{"$bytes": i}`.
     pub fn ok_with_bytes(call_id: CallId, output: Value, bytes: Vec<Vec<u8>>) -> Self {
         Self { call_id, output, is_error: false, error: None, chunk: None, bytes }
     }
 
-    /// A refusal or a failure.
+    /// Creates the answer of a refused or failed call.
     pub fn failed(call_id: CallId, error: HostcallError) -> Self {
         Self {
             call_id,
@@ -94,7 +93,7 @@ impl HostResult {
         }
     }
 
-    /// Whether no further result with this id follows.
+    /// Returns whether no further result with this id follows.
     pub fn is_final(&self) -> bool {
         self.is_error || self.chunk.as_ref().is_none_or(|chunk| chunk.is_last)
     }
@@ -103,9 +102,9 @@ impl HostResult {
 /// Streaming metadata of one result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Chunk {
-    /// 0 for the first chunk, then one more each.
+    /// Index of the chunk, from 0.
     pub index: u32,
-    /// Whether this is the final one.
+    /// Whether it is the last chunk.
     pub is_last: bool,
     /// Reserved for flow-control hints.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -124,12 +123,12 @@ pub enum ErrorCode {
     Io,
     /// Malformed method or params, or a capability that differs from the derived one.
     InvalidRequest,
-    /// A bug or a broken invariant of the host.
+    /// A host bug.
     Internal,
 }
 
 impl ErrorCode {
-    /// The code as it is written on the wire.
+    /// Returns the code as it is written on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Timeout => "timeout",
@@ -147,39 +146,39 @@ impl fmt::Display for ErrorCode {
     }
 }
 
-/// Why a hostcall failed: an ordinary rejection for the extension.
+/// The error of a hostcall: an ordinary rejection for the extension.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HostcallError {
-    /// Which of the five kinds.
+    /// Kind of error.
     pub code: ErrorCode,
-    /// One sentence that names the thing.
+    /// One sentence that names the subject.
     pub message: String,
     /// Whether the same call may succeed later.
     #[serde(default)]
     pub retryable: bool,
-    /// `reason` of the situation table in `docs/security.md`, and what belongs to it:
-    /// `errno`, `syscall`, `path`, `capability`, `quota`, ...
+    /// `reason` of the situation table in `docs/security.md`, and its details: `errno`, `syscall`, `path`, `capability`, `quota`,
+    /// ...
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub details: Map<String, Value>,
 }
 
 impl HostcallError {
-    /// An error with a code and a sentence.
+    /// Creates an error with a code and a message.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), retryable: false, details: Map::new() }
     }
 
-    /// A refusal with its reason (`no_grant`, `scope`, `policy`, `user`, `non_interactive`, ...).
+    /// Creates a refusal with its reason (`no_grant`, `scope`, `policy`, `user`, `non_interactive`, ...).
     pub fn denied(reason: &str, message: impl Into<String>) -> Self {
         Self::new(ErrorCode::Denied, message).with("reason", reason)
     }
 
-    /// Bad shape or bad value (`schema`, `capability_mismatch`, `path`, `url`, `too_large`, ...).
+    /// Creates the error of a malformed call (`schema`, `capability_mismatch`, `path`, `url`, `too_large`, ...).
     pub fn invalid(reason: &str, message: impl Into<String>) -> Self {
         Self::new(ErrorCode::InvalidRequest, message).with("reason", reason)
     }
 
-    /// An operating system failure. `errno` is the name (`ENOENT`), `syscall` Node's name for it.
+    /// Creates the error of a failed system call. `errno` is the name (`ENOENT`), `syscall` is Node's name for it.
     pub fn io(errno: &str, syscall: &str, message: impl Into<String>) -> Self {
         Self::new(ErrorCode::Io, message).with("reason", errno).with("errno", errno).with("syscall", syscall)
     }
@@ -191,7 +190,7 @@ impl HostcallError {
         self
     }
 
-    /// Says that the same call may succeed later.
+    /// Marks the error as retryable.
     #[must_use]
     pub fn retryable(mut self) -> Self {
         self.retryable = true;
@@ -206,7 +205,7 @@ impl fmt::Display for HostcallError {
 }
 
 impl std::error::Error for HostcallError {}
-/// The index in `{"$bytes": index}`, if `value` is that and nothing else.
+/// Returns the index in `{"$bytes": index}`, if `value` has exactly this form.
 pub fn bytes_index(value: &Value) -> Option<usize> {
     let members = value.as_object()?;
     if members.len() != 1 {

@@ -1,4 +1,4 @@
-//! Ids. Numbers are issued by one counter each, so they are stable under replay.
+//! Ids. Each kind of number is issued by one counter, so that ids are stable under replay.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,24 +12,24 @@ use std::fmt;
 #[serde(transparent)]
 pub struct Seq(pub u64);
 
-/// A timer of one realm, issued inside the realm in the order of `setTimeout` calls.
+/// A timer of one realm, issued in the order of `setTimeout` calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct TimerId(pub u32);
 
-/// A function that stayed in its realm: a handler, a tool's `execute`, a callback.
+/// A function that stays in its realm: a handler, a tool's `execute`, a callback.
 ///
-/// Handles are issued in registration order and never re-used within a realm's life.
+/// Handles are issued in registration order and never re-used during a realm's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Handle(pub u32);
 
-/// Which extension entry of a package: the position in its manifest's list.
+/// An extension entry of a package: its index in the manifest's list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct EntryIndex(pub u32);
 
-/// A name that is cheap to clone: short ones, as nearly all are, lie in the value itself, longer ones are shared.
+/// Defines an id of text that is cheap to clone: short text is stored inline, longer text is shared.
 macro_rules! string_id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
@@ -39,12 +39,12 @@ macro_rules! string_id {
         pub struct $name(#[schemars(with = "String")] SmolStr);
 
         impl $name {
-            /// Wraps a string that is known to name one.
+            /// Wraps a string without validation.
             pub fn new(id: impl Into<SmolStr>) -> Self {
                 Self(id.into())
             }
 
-            /// The id as text.
+            /// Returns the id as text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -98,7 +98,7 @@ macro_rules! string_id {
 pub(crate) use string_id;
 
 string_id! {
-    /// A package or a loose extension file: the unit that has one realm, one set of grants.
+    /// A package or a loose extension file: the unit of one realm and one set of grants.
     ///
     /// `npm:NAME`, `git:HOST/PATH`, or `path:CANONICAL_PATH`.
     ExtensionId

@@ -1,26 +1,25 @@
-//! Wire vocabulary of PiJS.
+//! Types that host and realm exchange.
 //!
-//! Host and realm exchange only the types of this crate: the host delivers one
-//! macrotask as a [`Delivery`], the realm answers with a [`Yield`]. Everything an
-//! extension asks of the world is a [`HostCall`], answered by [`HostResult`]s. The
-//! same types are what a tape records and what `schema/` describes; nothing here
-//! executes, reads a clock or knows an engine.
+//! The host delivers one macrotask as a [`Delivery`], and the realm answers with a [`Yield`]. Every external effect of an extension
+//! is a [`HostCall`], answered by [`HostResult`]s. Tapes record these types, and `schema/` describes them; this crate executes
+//! nothing, reads no clock and depends on no engine.
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
-//! | [`ids`] | newtypes for everything that is named by a number or a string |
+//! | [`ids`] | newtypes for numbers and strings that name something |
 //! | [`message`] | messages of the protocol, version 1 (`docs/spec/protocol.md`) |
 //! | [`number`] | fractions that survive serde's buffering |
-//! | [`registration`] | what an extension registers: tools, commands, handlers, flags |
+//! | [`registration`] | registrations of an extension: tools, commands, handlers, flags |
 //! | [`hostcall`] | the hostcall ABI and its error taxonomy (`docs/spec/hostcalls.md`) |
-//! | [`stream`] | streamed deltas and the verdict on them |
+//! | [`stream`] | streamed deltas and their verdict |
 //! | [`wire`] | deliveries and yields: one turn of the realm |
 //! | [`manifest`] | `pi.ext.cap.v1`, the capability manifest (`docs/spec/capabilities.md`) |
 //! | [`log`] | `pi.ext.log.v1`, log and ledger lines (`docs/spec/hostcalls.md`) |
-//! | [`artifact`] | `artifact.json`, what `extc` says about its output |
+//! | [`artifact`] | `artifact.json`, the metadata of an artifact |
+//! | [`canonical`] | the canonical form of a call, for its hash |
 //! | [`chat_markup`] | markers of chat templates in text of extensions |
-//! | [`globs`] | which patterns are compiled at all |
-//! | [`guard`] | switches that take a guard away, for the attack suite |
+//! | [`globs`] | bounds of glob patterns |
+//! | [`guard`] | security checks that the attack suite disables |
 
 #![warn(missing_docs)]
 

@@ -1,4 +1,4 @@
-//! `pi.ext.log.v1`: one JSON object a line, for logs and for the ledger (`docs/spec/hostcalls.md`).
+//! `pi.ext.log.v1`: one JSON object per line, for logs and for the ledger (`docs/spec/hostcalls.md`).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 /// The only value of [`LogEntry::schema`].
 pub const LOG_SCHEMA: &str = "pi.ext.log.v1";
 
-/// One line.
+/// One log line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LogEntry {
     /// `pi.ext.log.v1`.
@@ -18,11 +18,11 @@ pub struct LogEntry {
     pub level: Level,
     /// Stable name, `host_call.start`.
     pub event: String,
-    /// For people.
+    /// Message for the user.
     pub message: String,
     /// Ids for joining lines.
     pub correlation: Correlation,
-    /// Who wrote it.
+    /// Emitter of the line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<Source>,
     /// Event-specific; the ledger keeps its hash chain under `chain`.
@@ -41,7 +41,7 @@ pub enum Level {
     Error,
 }
 
-/// Ids for joining lines; the most specific known one is filled in.
+/// Ids for joining lines; the most specific known one is set.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[expect(missing_docs, reason = "each is the id that its name says")]
 pub struct Correlation {
@@ -70,10 +70,10 @@ pub struct Correlation {
     pub span_id: Option<String>,
 }
 
-/// Who wrote a line.
+/// The emitter of a line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Source {
-    /// Which part of the system.
+    /// Component of the system.
     pub component: Component,
     /// Host name, where known.
     #[serde(default, skip_serializing_if = "Option::is_none")]

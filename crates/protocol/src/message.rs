@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 /// Version that every [`Envelope`] carries.
 pub const PROTOCOL_VERSION: &str = "1.0";
 
-/// A message with the protocol version, as it stands on a tape or in a schema test.
+/// A message with the protocol version, as in a tape or a schema test.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Envelope {
     /// `1.0`.
@@ -27,7 +27,7 @@ impl From<Message> for Envelope {
     }
 }
 
-/// Everything host and realm say to each other, `stream_text` deltas aside.
+/// A message between host and realm, except for `stream_text` deltas.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", content = "payload", rename_all = "snake_case")]
 pub enum Message {
@@ -40,7 +40,7 @@ pub enum Message {
     ToolCall(ToolCall),
     /// Realm to host: a partial result, `onUpdate`.
     ToolUpdate(ToolUpdate),
-    /// Realm to host: what a tool returned or threw.
+    /// Realm to host: the result or the error of a tool.
     ToolResult(ToolResult),
     /// Host to realm: run a slash command.
     SlashCommand(SlashCommand),
@@ -48,32 +48,31 @@ pub enum Message {
     SlashResult(SlashResult),
     /// Host to realm: one event for one handler.
     EventHook(EventHook),
-    /// Realm to host: what the handler did.
+    /// Realm to host: the result of a handler.
     EventResult(EventResult),
-    /// Host to realm: call a function that stayed in the realm.
+    /// Host to realm: call a function of the realm.
     Callback(Callback),
-    /// Realm to host: something on the way to its result.
+    /// Realm to host: an update before the result.
     CallbackUpdate(CallbackUpdate),
-    /// Realm to host: what it returned or threw.
+    /// Realm to host: its result or error.
     CallbackResult(CallbackResult),
-    /// Host to realm: other realms have taken its place. What runs in it may end; `pi` and contexts no
-    /// longer work.
+    /// Host to realm: other realms have replaced it. Running code may finish; `pi` and contexts no longer work.
     Retired {},
     /// Realm to host: a request.
     HostCall(HostCall),
-    /// Realm to host: the caller no longer wants the answer; idempotent.
+    /// Realm to host: cancel a call whose answer is no longer needed; idempotent.
     HostCallCancel {
         /// The call to cancel.
         call_id: CallId,
     },
     /// Host to realm: an answer or a chunk of it.
     HostResult(HostResult),
-    /// Realm to host: a `stream_text` handler threw or answered nonsense; its answer counts as
-    /// *continue* and the later handlers were called. A strike.
+    /// Realm to host: a `stream_text` handler threw or returned an invalid value; it counts as *continue* and the later handlers
+    /// were called. A strike.
     StreamFault {
         /// The handler.
         handler: Handle,
-        /// What it threw; absent when its promise waits for I/O, which is no strike.
+        /// The exception; absent when its promise waits for I/O, which is no strike.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<ErrorReport>,
     },
@@ -82,19 +81,19 @@ pub enum Message {
         /// The handler.
         handler: Handle,
     },
-    /// Host to realm: an abort signal that was handed in has fired.
+    /// Host to realm: an abort signal of the host has fired.
     SignalAborted {
-        /// Number under which it was handed in.
+        /// Number of the signal.
         signal: u32,
     },
     /// Realm to host: arm a timer.
     TimerSet {
         /// New id.
         timer: TimerId,
-        /// Clamped to 0 or more by the loop.
+        /// Clamped to at least 0 by the loop.
         #[serde(deserialize_with = "crate::number::fraction")]
         delay_ms: f64,
-        /// Whether it re-arms itself each time it fires.
+        /// Whether the timer repeats.
         repeat: bool,
     },
     /// Realm to host: disarm a timer.
@@ -109,26 +108,26 @@ pub enum Message {
     },
     /// Realm to host: `pi.events.emit`, for the other realms.
     BusEmit(BusEvent),
-    /// Host to realm: another realm emitted.
+    /// Host to realm: an emission of another realm.
     BusEvent(BusEvent),
     /// Realm to host: console output and other records.
     Log(LogEntry),
-    /// Realm to host: an error nobody in the realm handled.
+    /// Realm to host: an unhandled error.
     Error(ErrorReport),
 }
 
 /// `load.payload`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Load {
-    /// Which entry.
+    /// The entry.
     pub entry: EntryIndex,
     /// Module specifier inside the artifact.
     pub module: String,
     /// Path shown in errors, inside the package or as the user gave it.
     pub path: String,
-    /// Whose entry it is.
+    /// Extension of the entry.
     pub extension: ExtensionId,
-    /// The package's folder, for the paths of its modules. Reading below it needs no asking.
+    /// The package's folder, for the paths of its modules. Reading below it needs no consent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root: Option<String>,
 }
@@ -146,7 +145,7 @@ pub struct ToolCall {
     pub name: String,
     /// Validated arguments.
     pub input: Value,
-    /// Abort signal of the run, if one is handed in.
+    /// Abort signal of the run, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal: Option<u32>,
 }
@@ -167,9 +166,9 @@ pub struct ToolResult {
     pub tool_call_id: String,
     /// `{content, details, terminate?}` as the tool returned it; `null` when it threw.
     pub output: Value,
-    /// Whether it threw.
+    /// Whether the tool threw.
     pub is_error: bool,
-    /// What it threw.
+    /// The exception.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorReport>,
 }
@@ -185,7 +184,7 @@ pub struct SlashCommand {
     pub handle: Handle,
     /// Invocation name.
     pub name: String,
-    /// Everything after the one space that follows the name, untrimmed.
+    /// Everything after the space that follows the name, untrimmed.
     pub args: String,
 }
 
@@ -194,16 +193,16 @@ pub struct SlashCommand {
 pub struct SlashResult {
     /// The command run.
     pub slash_command_id: String,
-    /// What the handler threw.
+    /// The exception of the handler.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorReport>,
 }
 
-/// Events that begin a session: nothing is asked of the model before their handlers have returned.
+/// Events at the start of a session: the first model request waits until their handlers have returned.
 pub const START_EVENTS: [&str; 2] = ["session_start", "resources_discover"];
 
-/// `event_hook.payload`: one event for one handler. The host goes through the handlers in load
-/// order, then registration order, and combines their answers.
+/// `event_hook.payload`: one event for one handler. The host calls the handlers in load order, then registration order, and
+/// combines their answers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EventHook {
     /// Correlates the result.
@@ -216,7 +215,7 @@ pub struct EventHook {
     pub event: String,
     /// The event object without `type`; a signal member is `{"$signal": n}`.
     pub payload: Map<String, Value>,
-    /// Top-level members whose changes in place count; sent back only when they differ.
+    /// Top-level members that the handler may change in place; sent back only when they differ.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mutable: Vec<String>,
 }
@@ -226,13 +225,13 @@ pub struct EventHook {
 pub struct EventResult {
     /// The delivery.
     pub event_id: EventId,
-    /// What the handler returned; absent for `undefined`.
+    /// Return value of the handler; absent for `undefined`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<Value>,
     /// Mutable members that the handler changed in place.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub changed: Map<String, Value>,
-    /// What the handler threw.
+    /// The exception of the handler.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorReport>,
 }
@@ -255,7 +254,7 @@ pub struct Callback {
 pub struct CallbackUpdate {
     /// The call.
     pub callback_id: String,
-    /// What is new.
+    /// The update.
     pub value: Value,
 }
 
@@ -264,10 +263,10 @@ pub struct CallbackUpdate {
 pub struct CallbackResult {
     /// The call.
     pub callback_id: String,
-    /// What it returned; absent for `undefined`.
+    /// The return value; absent for `undefined`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<Value>,
-    /// What it threw.
+    /// The exception.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorReport>,
 }
@@ -292,7 +291,7 @@ pub struct ErrorReport {
     /// Error class name, `TypeError`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// First line of what was thrown; non-errors as text.
+    /// First line of the thrown error; other thrown values as text.
     pub message: String,
     /// Stack with bundle positions from the realm; the host replaces them by source positions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -302,13 +301,13 @@ pub struct ErrorReport {
     pub position: Option<Position>,
 }
 
-/// A place in a source file.
+/// A position in a source file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Position {
     /// Path inside the package.
     pub file: String,
-    /// 1-based.
+    /// Line, 1-based.
     pub line: u32,
-    /// 1-based.
+    /// Column, 1-based.
     pub column: u32,
 }

@@ -1,4 +1,4 @@
-//! What an extension registers. Functions stay in the realm and are named by [`Handle`].
+//! The registrations of an extension. Functions stay in the realm and are named by [`Handle`].
 
 use crate::ids::{EntryIndex, Handle};
 use crate::manifest::CapabilityManifest;
@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// `register.payload`: registrations in the order they were made.
+/// `register.payload`: registrations in call order.
 ///
 /// The first one of an entry answers its `load`; later ones come from code that runs afterwards.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -20,17 +20,17 @@ pub struct Register {
     /// A flat list of names; superseded by `capability_manifest`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub capabilities: Vec<String>,
-    /// What the package declares; the host compares it with the one it read itself.
+    /// The package's declaration; the host compares it with the one in the package.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capability_manifest: Option<CapabilityManifest>,
     /// In call order.
     pub registrations: Vec<Registration>,
 }
 
-/// Longest name of a tool; what models take is shorter.
+/// Longest name of a tool in bytes; models accept less.
 pub const LONGEST_TOOL_NAME: usize = 128;
 
-/// Says what is wrong with the name of a tool, if anything is.
+/// Returns the problem of a tool name, if there is one.
 pub fn tool_name_problem(name: &str) -> Option<String> {
     let plain = |character: char| character.is_ascii_alphanumeric() || "_-.:/".contains(character);
     if name.is_empty() || name.len() > LONGEST_TOOL_NAME || !name.chars().all(plain) {
@@ -49,9 +49,9 @@ pub enum Registration {
     Command(CommandSpec),
     /// `pi.on(event, handler)`.
     Handler(HandlerSpec),
-    /// The function that `pi.on` returned was called.
+    /// A handler was removed through the function that `pi.on` returned.
     HandlerRemoved {
-        /// The handler that no longer listens.
+        /// The removed handler.
         handle: Handle,
     },
     /// A command line flag.
@@ -91,19 +91,19 @@ pub enum Registration {
         name: String,
         /// Its configuration.
         config: Value,
-        /// Whether a key, or what stands for one, was given.
+        /// Whether a key, or a replacement for one, was given.
         #[serde(default)]
         configured: bool,
         /// `credentials(model)`: key and headers of a request.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         credentials: Option<Handle>,
-        /// `stream(model, context, options, signal)`: a stream function of its own; its events are updates.
+        /// `stream(model, context, options, signal)`: a stream function; its events are updates.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         stream: Option<Handle>,
-        /// `reply(number, value)`: answers an update of `stream` that waits.
+        /// `reply(number, value)`: answers a pending update of `stream`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reply: Option<Handle>,
-        /// `account({op, stored})`: `log_in` and `renew` answer credentials, `stored` says which hold now.
+        /// `account({op, stored})`: `log_in` and `renew` return credentials, `stored` reports the current ones.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         account: Option<Handle>,
     },
@@ -133,16 +133,16 @@ pub struct ToolSpec {
     pub name: String,
     /// `execute`.
     pub handle: Handle,
-    /// Name people see.
+    /// Display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// What the model is told.
+    /// Description for the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// JSON Schema of the arguments, as `JSON.stringify` writes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parameters: Option<Value>,
-    /// Whether typebox made the schema: arguments that do not fit are converted first.
+    /// Whether typebox made the schema: arguments of the wrong type are converted first.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub converts: bool,
     /// One line for the list of available tools.
@@ -160,7 +160,7 @@ pub struct ToolSpec {
     /// Function members by name, `execute` included: `renderCall`, `renderResult`, `prepareArguments`.
     #[serde(default)]
     pub functions: Vec<NamedHandle>,
-    /// Sorted names of members that pi does not know.
+    /// Sorted names of members that are unknown to pi.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub other_keys: Vec<String>,
 }
@@ -196,7 +196,7 @@ pub struct HandlerSpec {
     pub event: String,
     /// `handler(event, ctx)`.
     pub handle: Handle,
-    /// For `stream_text`: which sources it hears.
+    /// For `stream_text`: the sources that it receives.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<StreamSource>,
 }

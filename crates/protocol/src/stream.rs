@@ -4,11 +4,11 @@ use crate::ids::{EntryIndex, Handle};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Where a delta comes from.
+/// The source of a delta.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StreamSource {
-    /// Assistant prose; the only source a handler hears without asking for others.
+    /// Assistant prose; the default source of a handler.
     #[default]
     Text,
     /// Model reasoning.
@@ -18,7 +18,7 @@ pub enum StreamSource {
 }
 
 impl StreamSource {
-    /// The name as it is written on the wire.
+    /// Returns the name as it is written on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Text => "text",
@@ -28,12 +28,12 @@ impl StreamSource {
     }
 }
 
-/// One delta on its way to the handlers of one realm.
+/// One delta for the handlers of one realm.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StreamDelta {
     /// Attempt counter of the session; a new attempt starts with empty accumulated text.
     pub attempt: u32,
-    /// Where the delta comes from.
+    /// Source of the delta.
     pub source: StreamSource,
     /// Distinguishes parallel streams of one source in an attempt (tool calls, text blocks
     /// share 0): accumulated text is kept per `(source, stream)`.
@@ -48,30 +48,29 @@ pub struct StreamDelta {
     pub file_paths: Vec<String>,
 }
 
-/// A handler's answer that is not *continue*.
+/// An answer of a handler other than *continue*.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StreamVerdict {
     /// Entry of the package whose handler answered.
     pub entry: EntryIndex,
     /// The handler.
     pub handler: Handle,
-    /// Injected before the retry; absent means that the run ends.
+    /// Content to inject before the retry; absent means that the run ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<Injection>,
 }
 
-/// What a verdict puts into the conversation before the retry.
+/// The content that a verdict adds to the conversation before the retry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Injection {
     /// The text.
     pub content: String,
-    /// `system` unless the handler says otherwise.
+    /// Role; `system` by default.
     #[serde(default)]
     pub role: InjectionRole,
 }
 
-/// Role an injection asks for. A provider without mid-conversation system messages gets a
-/// marked user message instead.
+/// Requested role of an injection. A provider without mid-conversation system messages gets a marked user message instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum InjectionRole {

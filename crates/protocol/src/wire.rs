@@ -1,8 +1,8 @@
 //! One turn of a realm: a [`Delivery`] in, a [`Yield`] out.
 //!
-//! While the realm runs it may ask for synchronous hostcalls; each is a [`HostCall`] answered
-//! by a [`SyncReply`] before anything else happens (depth 1). In a thread these are plain
-//! values; between processes they are frames: a length, a JSON head, raw attachments.
+//! While the realm runs it may make synchronous hostcalls; each is a [`HostCall`] that a [`SyncReply`] answers before anything
+//! else happens (depth 1). In a thread these are plain values; between processes they are frames: a length, a JSON head, raw
+//! attachments.
 
 use crate::hostcall::{ErrorCode, HostResult, HostcallError};
 use crate::ids::{ExtensionId, Seq};
@@ -17,14 +17,14 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Bytes of a message for a realm, its JSON and what is attached: with what goes beside it, as many as a sealed realm takes
-/// in one frame. Whoever makes messages keeps to it and says so in words, since a realm that is told too much can only end.
+/// Maximum bytes of a message for a realm, JSON and attachments: together with the other parts of a frame it fits into one.
+/// Senders check it and report an error, because an oversized message would end the realm.
 pub const MESSAGE_BYTES: usize = 96 << 20;
 
-/// Values in a message for a realm. However short their text is, each costs its reader about a hundred bytes.
+/// Maximum number of values in a message for a realm. Each costs its reader about a hundred bytes, even if its text is short.
 pub const MESSAGE_VALUES: usize = 2_000_000;
 
-/// Time as the driver hands it in. The realm never reads a clock.
+/// Time of the driver. The realm never reads a clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Now {
     /// Wall clock, milliseconds since 1970: the start of `Date.now()` in this turn.
@@ -34,27 +34,27 @@ pub struct Now {
 }
 
 impl Now {
-    /// Monotonic milliseconds, as timers count.
+    /// Returns monotonic milliseconds, the unit of timers.
     pub fn elapsed_ms(self) -> u64 {
         self.elapsed_us / 1000
     }
 }
 
-/// Facts and limits a realm is created with. Nothing in here changes during its life.
+/// Facts and limits of a realm, constant during its life.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RealmOptions {
-    /// Whose code it runs.
+    /// The extension whose code it runs.
     pub extension: ExtensionId,
     /// Memory, stack and turn limits.
     pub limits: Limits,
     /// Seed of `Math.random` and of `crypto` randomness.
     pub seed: u64,
-    /// Microseconds the clock advances per read inside a turn; 0 stands still.
+    /// Microseconds by which the clock advances per read inside a turn; 0 stops it.
     pub clock_step_us: u32,
-    /// IANA name.
+    /// IANA name of the time zone.
     pub time_zone: String,
-    /// What `process`, `os` and `path` report: `cwd`, `platform`, `arch`, `argv`, `homedir`,
-    /// `tmpdir`, `pid`, `env`, `agentDir`, ...; chosen by the host, deny by default.
+    /// Values of `process`, `os` and `path`: `cwd`, `platform`, `arch`, `argv`, `homedir`, `tmpdir`, `pid`, `env`, `agentDir`,
+    /// ...; chosen by the host, nothing by default.
     pub facts: Map<String, Value>,
 }
 
@@ -63,7 +63,7 @@ pub struct RealmOptions {
 pub struct Limits {
     /// Engine heap, bytes.
     pub memory_bytes: u64,
-    /// JavaScript stack, bytes; less where the thread of the realm has not that much.
+    /// JavaScript stack, bytes; less if the thread of the realm has less.
     pub stack_bytes: u64,
     /// Microtasks per turn.
     pub jobs: u32,
@@ -76,7 +76,7 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// 256 MB heap, 6 MB stack (nine thousand plain calls, near what Node has), 100,000 jobs, about 5 s of fuel a turn
+    /// Returns 256 MB heap, 6 MB stack (nine thousand plain calls, near Node's default), 100,000 jobs, about 5 s of fuel a turn
     /// and 1 s a delta on a 2020s core, 10,000 timers.
     fn default() -> Self {
         Self {
@@ -93,36 +93,36 @@ impl Default for Limits {
 /// One macrotask for a realm.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Delivery {
-    /// Its place in the realm's order.
+    /// Position in the realm's order.
     pub seq: Seq,
     /// Time at the start of the turn.
     pub now: Now,
-    /// What to run.
+    /// The task to run.
     pub task: Task,
-    /// What changed in the readable state since the last delivery or reply to this realm.
+    /// State delta since the last delivery or reply to this realm.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<StateDelta>,
 }
 
-/// What a macrotask consists of.
+/// The content of a macrotask.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Task {
     /// A message.
     Message(Box<Message>),
-    /// A streamed delta, for all `stream_text` handlers of the realm that hear its source.
+    /// A streamed delta, for all `stream_text` handlers of the realm that receive its source.
     Stream(StreamDelta),
 }
 
-/// What a realm hands back at the end of a turn: microtasks are drained.
+/// The result of a turn, after its microtasks.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Yield {
-    /// In the order the realm produced them.
+    /// Messages in the order of the realm.
     pub messages: Vec<Message>,
     /// The answer to a [`Task::Stream`].
     #[serde(default)]
     pub stream: StreamAnswer,
-    /// What the turn consumed.
+    /// Resource usage of the turn.
     pub usage: Usage,
 }
 
@@ -130,26 +130,26 @@ pub struct Yield {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StreamAnswer {
-    /// No handler objects.
+    /// No handler returned a verdict.
     #[default]
     Continue,
-    /// A handler asks for an abort; later ones were not called.
+    /// A handler requests an abort; later ones were not called.
     Abort(crate::stream::StreamVerdict),
     /// A handler's promise waits for I/O: counted as *continue*, reported once.
     Late {
         /// The handler.
         handler: crate::ids::Handle,
     },
-    /// A handler threw or answered nonsense: counted as *continue*, a strike.
+    /// A handler threw or returned an invalid value: counted as *continue*, a strike.
     Failed {
         /// The handler.
         handler: crate::ids::Handle,
-        /// What it threw.
+        /// The exception.
         error: crate::message::ErrorReport,
     },
 }
 
-/// What a turn consumed; recorded, so that a replay can be compared.
+/// Resource usage of a turn; recorded, so that a replay can be compared.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Usage {
     /// Microtasks run.
@@ -171,12 +171,12 @@ pub struct SyncReply {
     pub result: HostResult,
     /// Time after the call.
     pub now: Now,
-    /// State that the call changed.
+    /// State delta of the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<StateDelta>,
 }
 
-/// Difference of the readable state (`getEntries`, `isIdle`, `model`, ...).
+/// A change of the readable state (`getEntries`, `isIdle`, `model`, ...).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StateDelta {
     /// Version after applying this.
@@ -192,47 +192,47 @@ pub struct StateDelta {
 /// Change of the session's entry list: cut to `keep`, then append.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EntriesDelta {
-    /// How many of the known entries stay.
+    /// Number of entries to keep.
     pub keep: usize,
-    /// What follows them.
+    /// Entries to append.
     pub append: Vec<Json>,
 }
 
-/// JSON as text, for what is long, handed to many and read by few: the readable state.
+/// JSON as text, for values that are long, shared and rarely read: the readable state.
 ///
-/// Copies share the text. Two are equal when their texts are; what [`From<Value>`] and a deserializer make has no spaces, so they are equal
-/// when the values are and have their members in the same order.
+/// Clones share the text. Two are equal when their texts are; those made by [`From<Value>`] or a deserializer have no spaces, so
+/// they are equal when the values are and have their members in the same order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Json(Arc<str>);
 
 impl Json {
-    /// Takes a text that is JSON. Nobody looks whether it is before it is read.
+    /// Wraps JSON text without validation.
     pub fn from_text(text: &str) -> Self {
         Self(text.into())
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn text(&self) -> &str {
         &self.0
     }
 
-    /// The value that it is the text of; `null` for a text that is no JSON.
+    /// Parses the text; returns `null` for invalid JSON.
     pub fn value(&self) -> Value {
         serde_json::from_str(&self.0).unwrap_or_default()
     }
 }
 
-/// What a value costs the one who reads it.
+/// The cost of a value for its reader.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Size {
-    /// Bytes of its JSON; as much as a number can have for each number.
+    /// Bytes of its JSON, with the maximum length for each number.
     pub bytes: usize,
-    /// Values in it, itself, lists and objects counted ([`count_values`]).
+    /// Number of values in it, including itself, lists and objects ([`count_values`]).
     pub values: usize,
 }
 
 impl Size {
-    /// Whether it is more than a message may have.
+    /// Returns whether it exceeds the limits of a message.
     pub fn is_too_large(self) -> bool {
         self.bytes > MESSAGE_BYTES || self.values > MESSAGE_VALUES
     }
@@ -258,7 +258,7 @@ impl Size {
 
     /// Adds another value.
     pub fn add(&mut self, value: &Value) {
-        /// The longest that a number is printed as, `-2.2250738585072014e-308`.
+        /// Longest text of a number, `-2.2250738585072014e-308`.
         const NUMBER: usize = 24;
         self.values += 1;
         self.bytes += match value {
@@ -284,7 +284,7 @@ impl Size {
     }
 }
 
-/// Bytes of a text in JSON, quotes and escapes counted.
+/// Returns the bytes of a string in JSON, including quotes and escapes.
 fn text_bytes(text: &str) -> usize {
     let escaped = |byte: u8| match byte {
         b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 8 | 12 => 1,
@@ -294,7 +294,7 @@ fn text_bytes(text: &str) -> usize {
     2 + text.len() + text.bytes().map(escaped).sum::<usize>()
 }
 
-/// How many values there are in one, lists, objects and itself counted: what it costs a reader, however short its text is.
+/// Counts the values in one, including itself, lists and objects: the cost for a reader, even if its text is short.
 pub fn count_values(value: &Value) -> usize {
     match value {
         Value::Object(members) => members.values().map(count_values).sum::<usize>() + 1,
@@ -317,7 +317,7 @@ impl From<&Value> for Json {
 
 impl Serialize for Json {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // An entry is built around a provider's JSON, which may have all levels that a reader follows by itself.
+        // Without a depth limit: an entry may contain a provider's JSON of the maximum depth.
         let mut text = serde_json::Deserializer::from_str(&self.0);
         text.disable_recursion_limit();
         Value::deserialize(&mut text).map_err(S::Error::custom)?.serialize(serializer)
@@ -344,7 +344,7 @@ impl JsonSchema for Json {
     }
 }
 
-/// Why a realm ended. It is discarded and never re-used.
+/// The reason why a realm ended. It is discarded and never re-used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "reason", rename_all = "snake_case")]
 pub enum Termination {
@@ -362,15 +362,15 @@ pub enum Termination {
     },
     /// The realm broke the protocol.
     Protocol {
-        /// What it said.
+        /// Description of the violation.
         detail: String,
     },
-    /// The code of a component trapped: it panicked, left its memory, or called an import that is refused.
+    /// The code of a component trapped: it panicked, accessed memory out of bounds, or called a refused import.
     Trapped {
         /// The trap.
         detail: String,
     },
-    /// A bug of ours, contained.
+    /// A contained host bug.
     HostBug {
         /// File, line and message.
         detail: String,
@@ -378,20 +378,20 @@ pub enum Termination {
 }
 
 impl Termination {
-    /// The quota of a realm that owes an answer while nothing is under way in it.
+    /// The quota of a realm that owes an answer while no work is in flight in it.
     pub const UNSETTLED: &str = "settle";
 
-    /// The taxonomy's word for it: what calls that waited for the realm come to.
+    /// Returns the error of calls that waited for the realm.
     ///
     /// | end | code | `details` |
     /// |---|---|---|
     /// | past its deadline, killed | `timeout` | `reason: watchdog_kill` |
-    /// | fuel, jobs or patience used up | `timeout` | `reason: deadline`, `quota` |
+    /// | fuel, jobs or time used up | `timeout` | `reason: deadline`, `quota` |
     /// | memory used up | `denied` | `reason: quota`, `quota: memory` |
     /// | the worker died | `internal` | `reason: worker_crash` |
     /// | its code trapped | `internal` | `reason: trap` |
     /// | it broke the protocol | `invalid_request` | `reason: schema` |
-    /// | a bug of ours | `internal` | `reason: invariant` |
+    /// | a host bug | `internal` | `reason: invariant` |
     pub fn error(&self) -> HostcallError {
         let message = format!("the extension was {self}");
         let new = |code, reason: &str| HostcallError::new(code, message.clone()).with("reason", reason);
@@ -411,7 +411,7 @@ impl std::fmt::Display for Termination {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Timeout { quota } if quota == Self::UNSETTLED => {
-                f.write_str("stopped: a promise that somebody waits for does not settle, and nothing is under way")
+                f.write_str("stopped: an awaited promise never settles, and no work is in flight")
             }
             Self::Timeout { quota } => write!(f, "stopped: {quota} used up"),
             Self::OutOfMemory => f.write_str(

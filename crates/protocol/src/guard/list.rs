@@ -1,4 +1,4 @@
-//! The list of guards: each security check of PiJS that a test lowers, with what it does.
+//! The list of guards: each security check of PiJS that a test disables, with its effect.
 
 super::guards! {
     /// Waits for extensions that are being restarted before the next model reply begins.
@@ -39,7 +39,7 @@ super::guards! {
     ArtifactSources = "artifact.sources",
     /// Attributes messages to the extensions that wrote them.
     AttributionAuthor = "attribution.author",
-    /// Binds a built-in tool to the file that was judged, not to its path.
+    /// Binds a built-in tool to the file that the gate decided about, not to its path.
     AttributionBoundPaths = "attribution.bound-paths",
     /// Attributes a tool call to the extension that changed it.
     AttributionChangedCall = "attribution.changed-call",
@@ -69,7 +69,7 @@ super::guards! {
     BuildInputList = "build.input-list",
     /// Rebuilds when a path that was probed during resolution has changed.
     BuildLookups = "build.lookups",
-    /// Refuses a package manifest that a link leads out of the package.
+    /// Refuses a package manifest that links out of the package.
     BuildManifest = "build.manifest",
     /// Counts dependency manifests among the sources that a grant is bound to.
     BuildManifests = "build.manifests",
@@ -131,7 +131,7 @@ super::guards! {
     EventsAnswerSize = "events.answer-size",
     /// Limits the size of events delivered to a realm.
     EventsSize = "events.size",
-    /// Limits the updates of a call that its caller has not taken yet.
+    /// Limits undelivered updates of a call.
     EventsUpdateBacklog = "events.update-backlog",
     /// Refuses program arguments that name protected files.
     ExecArguments = "exec.arguments",
@@ -139,7 +139,7 @@ super::guards! {
     ExecArgumentReads = "exec.argument-reads",
     /// Stops git from treating a plain folder as a bare repository.
     ExecBareRepository = "exec.bare-repository",
-    /// Starts a program only in a working folder the gate judged.
+    /// Starts a program only in the working folder that the gate decided about.
     ExecCwd = "exec.cwd",
     /// Refuses working folders that hold PiJS's own files.
     ExecCwdOwn = "exec.cwd-own",
@@ -167,7 +167,7 @@ super::guards! {
     ExecIndex = "exec.index",
     /// Matches a remembered command by its standard input as well.
     ExecInput = "exec.input",
-    /// Kills a program that does not end when asked.
+    /// Kills a program that ignores the request to end.
     ExecKill = "exec.kill",
     /// Signals only processes that the extension's own programs started.
     ExecLineage = "exec.lineage",
@@ -181,7 +181,7 @@ super::guards! {
     ExecNoNewPrivileges = "exec.no-new-privileges",
     /// Limits programs that execute files of their folder to the project.
     ExecObeyedFolder = "exec.obeyed-folder",
-    /// Takes only this very program for `pi`, not one that is called so.
+    /// Recognizes `pi` by the identity of the running program, not by its name.
     ExecOwnIdentity = "exec.own-identity",
     /// Asks about uses of a program that are not known to be plain.
     ExecPlainUse = "exec.plain-use",
@@ -215,7 +215,7 @@ super::guards! {
     FsHandles = "fs.handles",
     /// Limits file watchers to one system instance for each extension.
     FsInstances = "fs.instances",
-    /// Stays on the file system that the gate judged.
+    /// Stays on the file system that the gate decided about.
     FsMounts = "fs.mounts",
     /// Refuses pipes, sockets and devices.
     FsSpecial = "fs.special",
@@ -259,7 +259,7 @@ super::guards! {
     GateProtected = "gate.protected",
     /// Limits questions that wait for the user.
     GateQuestions = "gate.questions",
-    /// Protects files that a later session executes or tells a model.
+    /// Protects files that later sessions execute or include in prompts.
     GateRunsLater = "gate.runs-later",
     /// Requires the call's subject to match the grant's scope.
     GateScope = "gate.scope",
@@ -275,7 +275,7 @@ super::guards! {
     GateStorableAnswer = "gate.storable-answer",
     /// Switches the session only to files that are known sessions.
     GateSwitch = "gate.switch",
-    /// Reads back a file under a write grant only if nobody changed it.
+    /// Allows reading a file under a write grant only if it is unchanged.
     GateUnchangedSinceWrite = "gate.unchanged-since-write",
     /// Refuses to ask the user while a stream waits for a verdict.
     GateVerdict = "gate.verdict",
@@ -357,9 +357,9 @@ super::guards! {
     LedgerRedactEscaped = "ledger.redact-escaped",
     /// Redacts values of secret command-line options.
     LedgerRedactFlags = "ledger.redact-flags",
-    /// Redacts members whose names say that they are secret.
+    /// Redacts members with secret names.
     LedgerRedactKey = "ledger.redact-key",
-    /// Redacts known secrets wherever they stand.
+    /// Redacts known secrets anywhere in a line.
     LedgerRedactValue = "ledger.redact-value",
     /// Continues without an installed extension that fails to load.
     LoadContinues = "load.continues",
@@ -443,9 +443,9 @@ super::guards! {
     PlacesAside = "places.aside",
     /// Protects code that was loaded from a local folder.
     PlacesLoadedCode = "places.loaded-code",
-    /// Protects PiJS's own state wherever links put it.
+    /// Protects PiJS's own state behind links.
     PlacesOwnState = "places.own-state",
-    /// Protects the folders of sessions wherever they lie.
+    /// Protects session folders in every location.
     PlacesSessions = "places.sessions",
     /// Refuses to start with a policy that cannot be parsed.
     PolicyReadable = "policy.readable",
@@ -483,7 +483,7 @@ super::guards! {
     QuotaSize = "quota.size",
     /// Applies back-pressure to streams that the realm does not read.
     QuotaStreams = "quota.streams",
-    /// Limits completed results that the realm has not taken.
+    /// Limits completed results that are not delivered to the realm yet.
     QuotaUndelivered = "quota.undelivered",
     /// Kills a worker that exceeds its turn's deadline.
     RealmDeadline = "realm.deadline",
@@ -535,7 +535,7 @@ super::guards! {
     ResourcesContextSize = "resources.context-size",
     /// Limits nesting of front matter.
     ResourcesFrontMatter = "resources.front-matter",
-    /// Leaves out resources of a package that links lead out of it.
+    /// Leaves out resources of a package that link out of it.
     ResourcesPackageLinks = "resources.package-links",
     /// Refuses resources that link to protected files.
     ResourcesProtected = "resources.protected",
@@ -547,7 +547,7 @@ super::guards! {
     RpcClosed = "rpc.closed",
     /// Refuses rule files that link to protected files.
     RulesProtected = "rules.protected",
-    /// Refuses plugins and packages of rummy that links lead out of their folder.
+    /// Refuses plugins and packages of rummy that link out of their folder.
     RummyLinks = "rummy.links",
     /// Limits regular expressions in tool schemas.
     SchemaPatterns = "schema.patterns",
@@ -597,7 +597,7 @@ super::guards! {
     SqliteLandlock = "sqlite.landlock",
     /// Limits nesting of SQL.
     SqliteNesting = "sqlite.nesting",
-    /// Opens a database by the path that the gate judged.
+    /// Opens a database by the path that the gate decided about.
     SqlitePath = "sqlite.path",
     /// Refuses pragmas that change the whole process.
     SqliteProcess = "sqlite.process",
@@ -627,7 +627,7 @@ super::guards! {
     TerminalSanitise = "terminal.sanitise",
     /// Limits timers of one realm.
     TickTimers = "tick.timers",
-    /// Limits a tool's updates that nobody has taken yet.
+    /// Limits undelivered updates of a tool.
     ToolUpdates = "tool.updates",
     /// Withholds a tool whose definition differs from the one the user agreed to.
     ToolsPinnedDefinition = "tools.pinned-definition",
@@ -643,7 +643,7 @@ super::guards! {
     TuiComponents = "tui.components",
     /// Submits an extension's editor only on the user's Enter.
     TuiEditorSubmit = "tui.editor-submit",
-    /// Exits on Ctrl+C twice, whatever has the keys.
+    /// Exits on Ctrl+C twice, even if an extension handles keys.
     TuiExitChord = "tui.exit-chord",
     /// Limits text that extensions put into the editor.
     TuiInsertedSize = "tui.inserted-size",
