@@ -1,4 +1,4 @@
-//! Files that only grow, line by line.
+//! Append-only files of lines.
 
 use crate::disk::{Disk, PRIVATE, folder_of, not_a_file};
 use crate::vfs::{Kind, Open, VfsFile};
@@ -6,42 +6,42 @@ use pijs_protocol::guard;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-/// How much of the end is looked at at once for the last line break.
+/// Bytes per read in the search for the last line break.
 const BLOCK: u64 = 64 << 10;
 
-/// One writer's end of a file of lines.
+/// The writer of an append-only file of lines.
 ///
-/// [`Appender::append`] is all or nothing: what a full disk or a short write let through is taken back. The kernel's
-/// lock keeps a second writer out, in this process and in others.
+/// [`Appender::append`] is atomic: the part of a failed or short write is truncated. The kernel's lock excludes a second writer,
+/// in this process and in others.
 #[derive(Debug)]
 pub struct Appender {
     path: PathBuf,
     file: Box<dyn VfsFile>,
     length: u64,
-    /// A write could not be taken back, or a flush failed: the end of the file is not known.
+    /// Whether the end of the file is unknown: a truncation or a flush failed.
     broken: bool,
 }
 
 /// A file opened for appending.
 #[derive(Debug)]
 pub struct Opened {
-    /// Appends behind the last whole line. What followed it is still there until [`Appender::cut`].
+    /// Appends behind the last whole line. The data behind it stays until [`Appender::cut`].
     pub appender: Appender,
-    /// Bytes up to and with the last line break.
+    /// Bytes up to and including the last line break.
     pub whole: u64,
-    /// Bytes behind it: a write that was interrupted.
+    /// Bytes behind it: an interrupted write.
     pub torn: u64,
-    /// It did not exist before.
+    /// Whether the file was created.
     pub created: bool,
 }
 
 impl Appender {
-    /// Opens or creates, with the folders above.
+    /// Opens or creates a file, with its parent folders.
     ///
     /// # Errors
     ///
-    /// `ResourceBusy` when another writer has it. `InvalidInput` when a link, a directory, a pipe or a device stands
-    /// in its place, `PermissionDenied` when it belongs to somebody else or has a second name.
+    /// `ResourceBusy` when another writer has it open. `InvalidInput` for a link, a directory, a pipe or a device,
+    /// `PermissionDenied` for a file of another user or with a second name.
     pub fn open(disk: &Disk, path: &Path) -> io::Result<Opened> {
         disk.create_dirs(folder_of(path)?)?;
         match disk.stat(path) {
@@ -66,52 +66,52 @@ impl Appender {
             let message = format!("{} is being written by another process", path.display());
             return Err(io::Error::new(ErrorKind::ResourceBusy, message));
         }
-        // The umask may have taken bits away from a new one, from its own user even.
+        // The umask may have removed bits from a new file, even those of its owner.
         if created || stat.mode & 0o077 != 0 {
             file.set_mode(PRIVATE)?;
         }
         if created {
             disk.sync_dir(folder_of(path)?)?;
         }
-        // Only now is the length ours to know.
+        // The length is stable only after the lock.
         let length = file.stat()?.len;
         let whole = whole_lines(&mut *file, length)?;
         let appender = Self { path: path.to_owned(), file, length, broken: false };
         Ok(Opened { appender, whole, torn: length - whole, created })
     }
 
-    /// Where it writes.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Returns the place of the open file, all links resolved.
+    /// Returns the path of the open file, with all links resolved.
     ///
     /// # Errors
     ///
-    /// When the system does not say it.
+    /// Returns the error of the system.
     pub fn real_path(&self) -> io::Result<PathBuf> {
         self.file.real_path(&self.path)
     }
 
-    /// Bytes in the file.
+    /// Returns the length of the file in bytes.
     pub fn length(&self) -> u64 {
         self.length
     }
 
-    /// Whether the end of the file is unknown: open a new one.
+    /// Returns whether the end of the file is unknown, so that it has to be opened again.
     pub fn is_broken(&self) -> bool {
         self.broken
     }
 
-    /// Drops everything behind `length`.
+    /// Truncates the file to `length`.
     pub fn cut(&mut self, length: u64) -> io::Result<()> {
         self.file.set_len(length)?;
         self.length = length;
         Ok(())
     }
 
-    /// Appends all of `lines` or, after an error, nothing of them.
+    /// Appends all of `lines` or, on an error, nothing.
     pub fn append(&mut self, lines: &[u8]) -> io::Result<()> {
         if self.broken {
             return Err(io::Error::other(format!("{} cannot be trusted after an earlier error", self.path.display())));
@@ -122,26 +122,26 @@ impl Appender {
                 Ok(())
             }
             Err(error) => {
-                // Half a line would join the next one.
+                // A partial line would merge with the next one.
                 self.broken = self.file.set_len(self.length).is_err();
                 Err(error)
             }
         }
     }
 
-    /// Makes what was appended durable. After an error the file is broken: nobody knows what of it will stay.
+    /// Makes the appended data durable. After an error the file is broken: it is unknown which data will persist.
     pub fn sync(&mut self) -> io::Result<()> {
         let synced = if self.broken { Err(ErrorKind::Other.into()) } else { self.file.sync() };
         self.broken |= synced.is_err();
         synced
     }
 
-    /// Reads at a place.
+    /// Reads at an offset.
     pub fn read_at(&mut self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
         self.file.read_at(buffer, at)
     }
 
-    /// Reads from `from` to `to`.
+    /// Reads the bytes from `from` to `to`.
     pub fn read_range(&mut self, from: u64, to: u64) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; usize::try_from(to.saturating_sub(from)).map_err(io::Error::other)?];
         read_exact_at(&mut *self.file, &mut bytes, from)?;
@@ -149,7 +149,7 @@ impl Appender {
     }
 }
 
-/// Bytes up to and with the last line break, read from the end.
+/// Returns the bytes up to and including the last line break, searching from the end.
 fn whole_lines(file: &mut dyn VfsFile, length: u64) -> io::Result<u64> {
     let mut end = length;
     let mut block = vec![0; BLOCK as usize];

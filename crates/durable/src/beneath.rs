@@ -1,11 +1,11 @@
-//! A file system in which nothing below some folders is reached through a link.
+//! A file system view without links below given folders.
 //!
-//! For what somebody else may have laid out: a cloned project, a folder that other tools write too. Each operation opens
-//! its root anew, by whatever way leads there (a home may be a link), and goes down by plain names through handles. A
-//! link on the way is [`LinkInTheWay`], whoever put it there and whenever; so is one at the end where opening would
-//! follow it. A link at the end is looked at, moved and removed as what it is.
+//! For folders whose content others may control: a cloned project, a folder that other tools write. Each operation opens its root
+//! anew, following links (a home may be a link), and descends by plain names through handles. A link on the way is the error
+//! [`LinkInTheWay`]; so is a link at the end that the operation would follow. Other operations at the end read, move and remove
+//! the link itself.
 //!
-//! Folders above a root can be used as such, since a root may have to be made; anything beside the roots is refused.
+//! Folders above a root are accessible, because a root may have to be created; every other path is refused.
 
 use crate::OsVfs;
 use crate::os::{self, OsFile};
@@ -21,17 +21,17 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-/// A folder that is only gone through needs no permission to read it, where the system can say so.
+/// Flags for a folder that is only traversed, which needs no read permission where the system supports that.
 #[cfg(target_os = "linux")]
 const THROUGH: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 #[cfg(not(target_os = "linux"))]
 const THROUGH: OFlags = LOOK_AT;
 const LOOK_AT: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// The machine's file system below some folders.
+/// The file system of the machine below some folders.
 #[derive(Debug)]
 pub(crate) struct Beneath {
-    /// Absolute. Of two that hold a path, the deeper one counts.
+    /// Absolute paths. Of two that contain a path, the deeper one applies.
     roots: Vec<PathBuf>,
 }
 
@@ -40,7 +40,7 @@ impl Beneath {
         Self { roots: roots.to_vec() }
     }
 
-    /// Opens a folder, its root by any way, what is below it by names alone.
+    /// Opens a folder: its root with links, everything below without.
     fn folder(&self, path: &Path, how: OFlags) -> io::Result<OwnedFd> {
         if self.roots.iter().any(|root| root.starts_with(path)) {
             return Ok(fs::open(path, how, Mode::empty())?);
@@ -61,11 +61,11 @@ impl Beneath {
                 return Ok(folder);
             }
         }
-        // Where there is no such call, and to say which name it is.
+        // Fallback where the system call is missing, and to find the name that failed.
         descend(top, root, below, how)
     }
 
-    /// The folder that a path lies in, and its name there.
+    /// Opens the parent folder of a path; returns it with the last name.
     fn place<'a>(&self, path: &'a Path) -> io::Result<(OwnedFd, &'a OsStr)> {
         if !self.roots.iter().any(|root| root.starts_with(path) || path.starts_with(root)) {
             return Err(outside(path));
@@ -75,7 +75,7 @@ impl Beneath {
     }
 }
 
-/// Goes down name by name.
+/// Descends name by name.
 fn descend(top: OwnedFd, root: &Path, below: &Path, how: OFlags) -> io::Result<OwnedFd> {
     let mut at = top;
     let mut path = root.to_owned();
@@ -89,7 +89,7 @@ fn descend(top: OwnedFd, root: &Path, below: &Path, how: OFlags) -> io::Result<O
     Ok(at)
 }
 
-/// The error, or the link that it comes from: systems disagree on its number.
+/// Returns the error, or the link that caused it: systems disagree on the error number.
 fn blamed(folder: &OwnedFd, name: &OsStr, path: &Path, error: Errno) -> io::Error {
     match fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) if kind(&stat) == Kind::Link => LinkInTheWay::error(path),
@@ -212,7 +212,7 @@ mod tests {
     use crate::Disk;
     use std::os::unix::fs::symlink;
 
-    /// `root/inside/file`, `root/out -> ../outside`, `outside/victim/file`.
+    /// Creates `root/inside/file`, `root/out -> ../outside`, `outside/victim/file`.
     fn world() -> (tempfile::TempDir, PathBuf) {
         let folder = tempfile::tempdir().expect("a folder");
         for name in ["root/inside", "outside/victim"] {
@@ -312,7 +312,7 @@ mod tests {
         assert!(fresh.join("c").is_dir());
     }
 
-    /// As a folder of packages that its user keeps on another disk.
+    /// Like a package folder that the user keeps on another disk.
     #[test]
     fn a_root_within_a_root_may_be_a_link() {
         let (_folder, root) = world();

@@ -1,4 +1,4 @@
-//! Replacing, reading and removing.
+//! Replaces, reads and removes files durably.
 
 use crate::owner::Owner;
 use crate::vfs::{Kind, LinkInTheWay, Open, Vfs, VfsFile};
@@ -12,41 +12,41 @@ use std::sync::Arc;
 
 /// Permissions of new files.
 pub(crate) const PRIVATE: u32 = 0o600;
-/// Largest file that is read back whole when it is replaced.
+/// Largest file that is backed up when it is replaced.
 const LARGEST_REPLACED: u64 = 64 << 20;
-/// Another process may sweep a temporary file only by mistake (process numbers of another container); then once more.
+/// Retries after another process removed a temporary file by mistake (equal process ids in another container).
 const ATTEMPTS: u32 = 3;
 
-/// A file system and what is done on it. Cheap to clone.
+/// A file system with durable operations. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Disk {
     vfs: Arc<dyn Vfs>,
 }
 
-/// How a file is replaced.
+/// Options of [`Disk::replace`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Replace {
-    /// Keeps the state before as `NAME.bak`.
+    /// Keeps the previous content as `NAME.bak`.
     pub backup: bool,
-    /// Follows a symbolic link, so that settings kept elsewhere stay there; else the link is replaced.
+    /// Follows a symbolic link to the file, so that linked settings stay linked; otherwise replaces the link.
     pub follow_links: bool,
-    /// Keeps the permissions of the file that is replaced; else 0600.
+    /// Keeps the permissions of the replaced file; otherwise 0600.
     pub keep_mode: bool,
 }
 
 impl Replace {
-    /// For files of ours: 0600, and one generation of backup.
+    /// For state of PiJS: 0600, with one backup.
     pub const STATE: Self = Self { backup: true, follow_links: false, keep_mode: false };
-    /// For files that the user and other programs write too: permissions and links stay.
+    /// For files that the user and other programs also write: keeps permissions and links.
     pub const SHARED: Self = Self { backup: true, follow_links: true, keep_mode: true };
-    /// For what can be made again: 0600, no backup.
+    /// For data that can be recomputed: 0600, no backup.
     pub const DERIVED: Self = Self { backup: false, follow_links: false, keep_mode: false };
 }
 
 impl Disk {
-    /// The machine's file system.
+    /// Returns the file system of the machine.
     ///
-    /// In a build with guard switches, `PIJS_FAULT` puts a fault into it ([`fault::from_environment`]).
+    /// In a build with guard switches, `PIJS_FAULT` injects a fault ([`fault::from_environment`]).
     pub fn system() -> Self {
         if guard::SWITCHES
             && let Some(vfs) = fault::from_environment()
@@ -56,34 +56,33 @@ impl Disk {
         Self { vfs: Arc::new(OsVfs) }
     }
 
-    /// Another file system.
+    /// Wraps another file system.
     pub fn over(vfs: Arc<dyn Vfs>) -> Self {
         Self { vfs }
     }
 
-    /// The same disk for what is below some folders, and for nothing else: a link on the way to something is an error
-    /// ([`LinkInTheWay`](crate::LinkInTheWay)), and so is one that would have to be followed at the end.
+    /// Returns this disk restricted to some folders: a link on the way is an error ([`LinkInTheWay`](crate::LinkInTheWay)), and
+    /// so is one at the end that would have to be followed.
     ///
-    /// The way to a root is free, and a root within another may be a link itself: that is its user's arrangement. What is
-    /// below counts by handles, so a link that somebody puts there at the last moment is refused like any other.
+    /// The path to a root may contain links, and a root inside another may be a link itself: that is its user's arrangement.
+    /// Paths below are resolved by handles, so a link that appears at the last moment is refused as well.
     ///
     /// # Errors
     ///
-    /// `Unsupported` on a system that has no handles of folders.
+    /// `Unsupported` on a system without directory handles.
     pub fn beneath(&self, roots: &[PathBuf]) -> io::Result<Self> {
         Ok(Self { vfs: self.vfs.beneath(roots)? })
     }
 
-    /// Replaces a file, or creates it with the folders above it: whenever the machine stops, what is there afterwards
-    /// is the old content or the new, whole.
+    /// Replaces a file atomically, or creates it with its parent folders: after a crash it has either the old or the new content,
+    /// complete.
     ///
-    /// Nothing is written when the content is already that; still it is durable when this returns. Temporary files
-    /// that killed processes left beside it are removed.
+    /// Does not write equal content, but still makes it durable. Removes temporary files that killed processes left beside it.
     ///
     /// # Errors
     ///
-    /// Whatever the file system answers; the old content stays, but after a failed flush of the folder the new one may
-    /// be there too, without the promise that it will stay. Something that is no regular file is not replaced.
+    /// Returns the error of the file system; the old content stays. After a failed flush of the folder the new content may be
+    /// visible without being durable. Refuses to replace anything but a regular file.
     pub fn replace(&self, path: &Path, bytes: &[u8], how: Replace) -> io::Result<()> {
         let target = if how.follow_links { self.resolve(path)? } else { path.to_owned() };
         let folder = folder_of(&target)?;
@@ -106,7 +105,7 @@ impl Disk {
         self.vfs.sync_dir(folder)
     }
 
-    /// Creates a file with its folders; `false`, and nothing changed, when there is one already.
+    /// Creates a file with its parent folders; returns `false` and changes nothing when it exists.
     pub fn create_once(&self, path: &Path, bytes: &[u8]) -> io::Result<bool> {
         let folder = folder_of(path)?;
         self.create_dirs(folder)?;
@@ -129,7 +128,7 @@ impl Disk {
         Ok(created)
     }
 
-    /// Reads a regular file of at most `limit` bytes; `None` when there is none. Links are followed.
+    /// Reads a regular file of at most `limit` bytes; `None` when it is missing. Follows links.
     pub fn read(&self, path: &Path, limit: u64) -> io::Result<Option<Vec<u8>>> {
         let mut file = match self.vfs.open(path, Open::Read) {
             Ok(file) => file,
@@ -143,7 +142,7 @@ impl Disk {
         read_to_end(&mut *file, stat.len, limit).map(Some)
     }
 
-    /// Whether something is there, a dangling link included.
+    /// Returns whether the path exists, including as a dangling link.
     pub fn exists(&self, path: &Path) -> io::Result<bool> {
         match self.vfs.stat(path) {
             Ok(_) => Ok(true),
@@ -152,12 +151,12 @@ impl Disk {
         }
     }
 
-    /// Makes a folder and those above it, each for its user alone, and makes their names durable.
+    /// Creates a folder and its parents, accessible to the user only, and makes their names durable.
     pub fn create_dirs(&self, folder: &Path) -> io::Result<()> {
         let mut missing = Vec::new();
         let mut at = folder;
         loop {
-            // A link to a folder serves; what it leads to is judged by whoever needs a private one.
+            // A link to a folder is accepted; callers that need a private folder check its target.
             match self.vfs.stat(at) {
                 Ok(_) => break,
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
@@ -172,7 +171,7 @@ impl Disk {
         for folder in missing.into_iter().rev() {
             match self.vfs.create_dir(folder) {
                 Ok(()) => {}
-                // Another process was quicker.
+                // Another process created it first.
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
             }
@@ -183,7 +182,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Removes a file, when there is one, durably.
+    /// Removes a file durably, if it exists.
     pub fn remove(&self, path: &Path) -> io::Result<()> {
         match self.vfs.remove_file(path) {
             Ok(()) => self.vfs.sync_dir(folder_of(path)?),
@@ -192,7 +191,7 @@ impl Disk {
         }
     }
 
-    /// Removes whatever is at a path with all below it; links are removed, not followed.
+    /// Removes a file, or a folder with its content; removes links without following them.
     pub fn remove_tree(&self, path: &Path) -> io::Result<()> {
         let kind = match self.vfs.stat(path) {
             Ok(stat) => stat.kind,
@@ -208,13 +207,13 @@ impl Disk {
             self.vfs.remove_file(path)
         };
         match removed {
-            // Somebody else swept it.
+            // Another process removed it first.
             Err(error) if is_missing(&error) => Ok(()),
             other => other,
         }
     }
 
-    /// Removes what killed processes left in a folder of temporary files: everything that names an owner who is gone.
+    /// Removes the files of dead processes in a folder of temporary files, by the owner in their names.
     pub fn sweep_owned(&self, folder: &Path) -> io::Result<()> {
         let this = self.vfs.owner()?;
         let names = match self.vfs.list(folder) {
@@ -230,7 +229,7 @@ impl Disk {
         Ok(())
     }
 
-    /// A path in `folder` that nobody uses, whose name says who will.
+    /// Returns an unused path in `folder` whose name identifies this process.
     pub fn temporary_in(&self, folder: &Path, label: &str) -> io::Result<PathBuf> {
         Ok(folder.join(self.vfs.owner()?.temporary_name(label)))
     }
@@ -280,13 +279,13 @@ impl Disk {
         }
     }
 
-    /// A complete, flushed file beside `target`.
+    /// Writes a complete, flushed temporary file beside `target`.
     fn temporary(&self, target: &Path, bytes: &[u8], mode: u32) -> io::Result<PathBuf> {
         let folder = folder_of(target)?;
         let path = folder.join(self.vfs.owner()?.temporary_name(&label_of(target)));
         let mut file = self.vfs.open(&path, Open::CreateNew(mode))?;
         let written = (|| {
-            // The umask may have taken bits away, from its own user even.
+            // The umask may have removed bits, even those of the owner.
             if file.stat()?.mode != mode {
                 file.set_mode(mode)?;
             }
@@ -303,15 +302,15 @@ impl Disk {
         }
     }
 
-    /// Where a chain of links ends, whether something is there or not.
+    /// Resolves a chain of links; the end need not exist.
     fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
         if !self.vfs.stat(path).is_ok_and(|stat| stat.kind == Kind::Link) {
             return Ok(path.to_owned());
         }
-        // Where no link is followed, opening says so.
+        // A file system that follows no links reports one when opening.
         match self.vfs.open(path, Open::Read) {
             Err(error) if LinkInTheWay::of(&error).is_some() => Err(error),
-            // One that leads nowhere is replaced.
+            // A dangling link is replaced.
             _ => Ok(std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())),
         }
     }
@@ -325,7 +324,7 @@ impl Deref for Disk {
     }
 }
 
-/// `.NAME`: temporary files are hidden and say whose they are.
+/// Returns `.NAME`: temporary files are hidden and name their target.
 fn label_of(target: &Path) -> String {
     format!(".{}", target.file_name().map(OsString::from).unwrap_or_default().to_string_lossy())
 }
@@ -336,7 +335,7 @@ pub(crate) fn folder_of(path: &Path) -> io::Result<&Path> {
         .ok_or_else(|| io::Error::new(ErrorKind::InvalidInput, format!("{} is no absolute path", path.display())))
 }
 
-/// Nothing is there, nor can be, since something above is no folder.
+/// Returns whether an error means that the path does not exist, including when a parent is no folder.
 pub(crate) fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
@@ -349,7 +348,7 @@ pub(crate) fn not_a_file(path: &Path, kind: Kind) -> io::Error {
 ///
 /// # Errors
 ///
-/// What the file answers; `WriteZero` when it takes nothing.
+/// Returns the error of the file; `WriteZero` when it accepts nothing.
 pub fn write_all(file: &mut dyn VfsFile, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         match file.write(bytes) {
@@ -362,12 +361,12 @@ pub fn write_all(file: &mut dyn VfsFile, mut bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads a regular file of at most `limit` bytes that somebody else made: a package, a cloned folder. Links are followed; a
-/// pipe is not waited for, and a device not read.
+/// Reads a regular file of at most `limit` bytes from a foreign source: a package, a cloned folder. Follows links; neither blocks
+/// on a pipe nor reads a device.
 ///
 /// # Errors
 ///
-/// What the system says; `FileTooLarge` past the limit.
+/// Returns the error of the system; `FileTooLarge` beyond the limit.
 pub fn read_regular(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     if !guard!(FilesRegular) {
         return std::fs::read(path);
@@ -375,7 +374,7 @@ pub fn read_regular(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     Disk::system().read(path, limit)?.ok_or_else(|| ErrorKind::NotFound.into())
 }
 
-/// Returns a path with its links resolved, as far as it exists.
+/// Resolves the links of a path, as far as it exists.
 pub fn without_links(path: &Path) -> PathBuf {
     let found = path.ancestors().find_map(|above| Some((above.canonicalize().ok()?, path.strip_prefix(above).ok()?)));
     match found {
@@ -385,25 +384,25 @@ pub fn without_links(path: &Path) -> PathBuf {
     }
 }
 
-/// Opens a file for reading and says where it lies, all links resolved. Links are followed; a pipe is not waited for.
+/// Opens a file for reading and returns its path with all links resolved. Follows links; does not block on a pipe.
 ///
-/// Names that are exchanged meanwhile change neither.
+/// Both refer to the same file, even if names are exchanged concurrently.
 ///
 /// # Errors
 ///
-/// What the system says.
+/// Returns the error of the system.
 pub fn open_real(path: &Path) -> io::Result<(std::fs::File, PathBuf)> {
     let file = OsVfs.open_file(path, Open::Read)?;
     let real = file.real_path(path)?;
     Ok((file.0, real))
 }
 
-/// Reads a regular file as [`read_regular`] does, if `judge` lets it. It is given where the file lies that is read, all links
-/// resolved: names that are exchanged meanwhile lead to no other one.
+/// Reads a regular file like [`read_regular`], if `judge` allows it. `judge` gets the resolved path of the very file that is
+/// read, even if names are exchanged concurrently.
 ///
 /// # Errors
 ///
-/// What `judge` says, or the system; `FileTooLarge` past the limit.
+/// Returns the error of `judge`, or of the system; `FileTooLarge` beyond the limit.
 pub fn read_judged<E: From<io::Error>>(
     path: &Path,
     limit: u64,
@@ -420,7 +419,7 @@ pub fn read_judged<E: From<io::Error>>(
 
 /// Reads a file of about `length` bytes, and of at most `limit`.
 pub(crate) fn read_to_end(file: &mut dyn VfsFile, length: u64, limit: u64) -> io::Result<Vec<u8>> {
-    // One byte more, so that the end is found without room for another piece.
+    // One byte more, so that the end is detected without growing the buffer.
     let expected = usize::try_from(length.min(limit)).map_or(0, |length| length + 1);
     let mut bytes = vec![0; expected.max(16 << 10)];
     let mut filled = 0;
@@ -429,7 +428,7 @@ pub(crate) fn read_to_end(file: &mut dyn VfsFile, length: u64, limit: u64) -> io
             return Err(io::Error::new(ErrorKind::FileTooLarge, format!("larger than {limit} bytes")));
         }
         if filled == bytes.len() {
-            // Twice as much each time: a large file takes few calls and few copies.
+            // Doubled each time, so that a large file takes few calls and few copies.
             bytes.resize(2 * filled, 0);
         }
         match file.read(&mut bytes[filled..]) {

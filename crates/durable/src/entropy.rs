@@ -1,4 +1,4 @@
-//! The system's randomness, for names and keys that nobody may guess.
+//! Randomness of the system, for names and keys that must be unpredictable.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use std::io;
 ///
 /// # Errors
 ///
-/// When the system has none. Who asks does without, or refuses; nothing takes its place.
+/// Fails when the system provides none. There is no fallback.
 pub fn entropy(bytes: &mut [u8]) -> io::Result<()> {
     if crate::fault::has_no_entropy() {
         return Err(io::Error::new(io::ErrorKind::Unsupported, "no source of randomness (injected)"));

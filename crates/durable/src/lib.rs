@@ -1,16 +1,15 @@
-//! Files that must survive a crash, a full disk and a second process.
+//! Files that must survive a crash, a full disk and concurrent processes.
 //!
-//! - [`Disk`] is what everybody holds. It replaces files whole ([`Disk::replace`]: temporary file in the same folder,
-//!   flush, rename, flush of the folder), makes private folders and checks them, reads within a bound, and removes.
-//! - [`Disk::beneath`] is the same for folders that somebody else laid out: no link in them leads anywhere.
-//! - [`Appender`] writes whole lines to a file that only grows: a line is there or it is not.
-//! - [`Lock`] is the kernel's lock on a file: it ends with its process, and says who holds it.
-//! - [`Vfs`] is the seam below all of them; [`fault`] puts a fault at the n-th operation, and forgets what was not
-//!   flushed, to show that what is written here is true.
+//! - [`Disk`] is the main interface. It replaces files atomically ([`Disk::replace`]: temporary file in the same folder, flush,
+//!   rename, flush of the folder), creates and checks private folders, reads within a limit, and removes.
+//! - [`Disk::beneath`] is a disk for folders with foreign content: it follows no links below them.
+//! - [`Appender`] writes whole lines to an append-only file: a line is complete or absent.
+//! - [`Lock`] is a file lock of the kernel: it ends with its process, and names its holder.
+//! - [`Vfs`] is the interface below all of them; [`fault`] injects a fault at the n-th operation, and discards data that was not
+//!   flushed, to test these guarantees.
 //!
-//! Always holds: under a name that was ever complete there is something complete; nothing is followed through a link
-//! unless the caller says so; new files are readable by their user alone whatever the umask; a failed flush counts as
-//! a failed write.
+//! Invariants: a name that was ever complete stays complete; links are followed only on request; new files are accessible to
+//! their user only, independent of the umask; a failed flush counts as a failed write.
 //!
 //! Settings, locks, trust and grants are written with [`Disk::replace`]; the ledger and session files with an [`Appender`].
 

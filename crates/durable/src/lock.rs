@@ -1,4 +1,4 @@
-//! The kernel's lock on a file: one process at a time, and none that is gone.
+//! Exclusive file locks of the kernel, which end with their process.
 
 use crate::disk::{Disk, PRIVATE, folder_of, read_to_end, write_all};
 use crate::vfs::{Kind, Open, VfsFile};
@@ -8,30 +8,30 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How often a lock that is held is asked for again: long for a processor, short for a person.
+/// Interval between attempts to take a lock: long for a processor, short for the user.
 const EVERY: Duration = Duration::from_millis(10);
 
-/// A lock that is held until this is dropped, or its process ends in whatever way.
+/// A lock that is held until it is dropped, or its process ends in any way.
 #[derive(Debug)]
 pub struct Lock {
     _file: Box<dyn VfsFile>,
 }
 
-/// Why there is no lock.
+/// The reason why a lock was not taken.
 #[derive(Debug)]
 pub enum LockError {
-    /// Somebody else kept it for as long as one was ready to wait.
+    /// Another process held it for the whole waiting time.
     Held {
         /// The file.
         path: PathBuf,
-        /// Its process, when it said so.
+        /// Its process id, if it wrote one.
         holder: Option<u32>,
     },
-    /// The file system cannot lock (some network file systems), or refuses.
+    /// The file system does not support locks (some network file systems), or refuses.
     Io {
         /// The file.
         path: PathBuf,
-        /// What it answered.
+        /// Error of the file system.
         error: io::Error,
     },
 }
@@ -66,9 +66,9 @@ impl From<LockError> for io::Error {
 }
 
 impl Lock {
-    /// Takes the lock, waiting up to `patience` for whoever has it; `waiting` hears once who that is.
+    /// Takes the lock, waiting up to `patience` for its holder; calls `waiting` once with the holder.
     ///
-    /// The file stays when the lock ends: taking it away would let two processes lock two files of one name.
+    /// The file stays when the lock ends: removing it would let two processes lock two files of one name.
     pub fn take(
         disk: &Disk,
         path: &Path,
@@ -90,8 +90,7 @@ impl Lock {
             }
             std::thread::sleep(EVERY);
         }
-        // A word for those who wait; the lock itself does not depend on it. A file with a second name may be somebody's
-        // that is nothing to us.
+        // Information for waiting processes; the lock does not depend on it. A file with a second name may be an unrelated file.
         let ours = file.stat().is_ok_and(|stat| stat.kind == Kind::File && stat.links == 1);
         if !ours && guard!(DurableRegularFile) {
             return Ok(Self { _file: file });
@@ -101,7 +100,7 @@ impl Lock {
     }
 }
 
-/// Asks for the lock of an open file; where there are none, the error says so.
+/// Tries to lock an open file; the error says so where locks are not supported.
 pub(crate) fn try_lock(file: &dyn VfsFile) -> io::Result<bool> {
     use rustix::io::Errno;
     file.try_lock().map_err(|error| match Errno::from_io_error(&error) {

@@ -1,4 +1,4 @@
-//! The machine's file system.
+//! The file system of the machine.
 
 use crate::owner::Owner;
 use crate::vfs::{Kind, Open, Stat, Vfs, VfsFile};
@@ -15,7 +15,7 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The machine's file system.
+/// The file system of the machine.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct OsVfs;
 
@@ -31,7 +31,7 @@ impl OsVfs {
         {
             use rustix::fs::OFlags;
             use std::os::unix::fs::OpenOptionsExt;
-            // NONBLOCK: a pipe put in the file's place must not hold the program up.
+            // NONBLOCK: opening a pipe in place of the file must not block.
             let mut flags = OFlags::NONBLOCK | OFlags::NOCTTY;
             if let Open::CreateNew(mode) | Open::Append(mode) = open {
                 options.mode(mode);
@@ -136,7 +136,7 @@ impl Vfs for OsVfs {
     }
 }
 
-/// Moves a name from one open folder to another that has none such.
+/// Moves a name from one open folder to another, unless it exists there.
 #[cfg(unix)]
 pub(crate) fn rename_new<P: rustix::path::Arg + Copy>(a: impl AsFd, from: P, b: impl AsFd, to: P) -> io::Result<()> {
     #[cfg(any(target_os = "linux", target_vendor = "apple"))]
@@ -173,7 +173,7 @@ fn cannot_swap() -> io::Error {
 
 /// Makes everything below a folder durable.
 pub(crate) fn sync_tree(vfs: &dyn Vfs, directory: &Path) -> io::Result<()> {
-    // One call for the file system where there is one; a flush for each of a package's files costs seconds.
+    // One call for the whole file system where it exists; flushing each file of a package takes seconds.
     #[cfg(target_os = "linux")]
     {
         rustix::fs::syncfs(vfs.directory(directory)?)?;
@@ -197,7 +197,7 @@ pub(crate) fn sync_tree(vfs: &dyn Vfs, directory: &Path) -> io::Result<()> {
 pub(crate) struct OsFile(pub(crate) File);
 
 impl VfsFile for OsFile {
-    /// On a system that does not say that of an open file, `path` is resolved once more.
+    /// Resolves `path` again on a system that cannot do this for an open file.
     fn real_path(&self, path: &Path) -> io::Result<PathBuf> {
         #[cfg(target_os = "linux")]
         {

@@ -1,16 +1,16 @@
-//! Who a temporary file or folder belongs to, readable from its name, so that what a killed process left can be
-//! swept and what a living one works on is not.
+//! Owners of temporary files, encoded in their names, so that files of dead processes can be removed and those of running ones
+//! are kept.
 
 use std::io;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A process. The token tells it from an earlier one under the same number: after a restart, in a container.
+/// A process. The token distinguishes it from an earlier one with the same id: after a restart, in a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Owner {
     /// Process id.
     pub pid: u32,
-    /// Chosen at random when the process first needed one.
+    /// Random number, chosen at the first use.
     pub token: u32,
 }
 
@@ -18,7 +18,7 @@ pub struct Owner {
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
 impl Owner {
-    /// This process. Fails where the system has no randomness: then there are no safe names.
+    /// Returns this process. Fails where the system has no randomness, because names would not be unique.
     pub fn this_process() -> io::Result<Self> {
         static TOKEN: OnceLock<u32> = OnceLock::new();
         let token = match TOKEN.get() {
@@ -32,13 +32,13 @@ impl Owner {
         Ok(Self { pid: std::process::id(), token })
     }
 
-    /// A name that nobody uses now: `LABEL.PID-TOKEN-N.tmp`.
+    /// Returns an unused name: `LABEL.PID-TOKEN-N.tmp`.
     pub fn temporary_name(&self, label: &str) -> String {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         format!("{label}.{}-{:08x}-{number}.tmp", self.pid, self.token)
     }
 
-    /// Who made a name of [`Owner::temporary_name`]; `None` for any other name.
+    /// Returns the owner of a name made by [`Owner::temporary_name`]; `None` for any other name.
     pub fn of(name: &str) -> Option<Self> {
         let (_, made) = name.strip_suffix(".tmp")?.rsplit_once('.')?;
         let mut parts = made.split('-');
@@ -49,13 +49,13 @@ impl Owner {
         Some(Self { pid: pid.parse().ok()?, token })
     }
 
-    /// Whether what this owner left may be swept by `other`: it is no longer there.
+    /// Returns whether `other` may remove the files of this owner, because it is dead.
     pub fn is_gone(&self, other: Self) -> bool {
         if self.pid == other.pid { self.token != other.token } else { !is_running(self.pid) }
     }
 }
 
-/// Whether a process of this number is there, ours or not.
+/// Returns whether a process of this id exists.
 #[cfg(unix)]
 pub fn is_running(pid: u32) -> bool {
     use rustix::io::Errno;
@@ -64,7 +64,7 @@ pub fn is_running(pid: u32) -> bool {
     !matches!(test_kill_process(pid), Err(Errno::SRCH))
 }
 
-/// Whether a process of this number is there; without a way to ask, it is.
+/// Returns true, because this system has no way to query it.
 #[cfg(not(unix))]
 pub fn is_running(_pid: u32) -> bool {
     true

@@ -7,19 +7,18 @@ use std::io::{self, ErrorKind};
 use std::path::Path;
 
 impl Disk {
-    /// Makes a folder with those above it, or checks the one that is there: what lies in it is believed, so nobody
-    /// else may put something there.
+    /// Creates a folder with its parents, or checks an existing one: its content is trusted, so no other user may write to it.
     ///
     /// # Errors
     ///
-    /// `PermissionDenied`, with a message for the user, when it is a link, belongs to somebody else, or is writable
-    /// by its group or by all.
+    /// `PermissionDenied`, with a message for the user, when it is a link, belongs to another user, or is writable by its group
+    /// or by all.
     pub fn private_dir(&self, folder: &Path) -> io::Result<()> {
         match self.stat(folder) {
             Ok(stat) => check(folder, &stat),
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 self.create_dirs(folder)?;
-                // Somebody may have been quicker.
+                // Another process may have created it first.
                 check(folder, &self.stat(folder)?)
             }
             Err(error) => Err(error),
@@ -49,7 +48,7 @@ fn check(folder: &Path, stat: &Stat) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether somebody else owns it. What root owns is no danger to anybody.
+/// Returns whether another user owns it. Root counts as trusted.
 #[cfg(unix)]
 pub(crate) fn is_foreign(stat: &Stat) -> bool {
     stat.uid != 0 && stat.uid != rustix::process::geteuid().as_raw()

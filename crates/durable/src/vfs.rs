@@ -1,8 +1,7 @@
-//! The seam: what durable files are done with, and nothing else.
+//! The file system interface of durable files.
 //!
-//! [`OsVfs`](crate::OsVfs) is the machine. [`FaultVfs`](crate::fault::FaultVfs) is the machine with a fault at the
-//! n-th operation. Whoever writes something that has to be there after a crash goes through this trait,
-//! mostly by way of [`Disk`](crate::Disk).
+//! [`OsVfs`](crate::OsVfs) is the machine. [`FaultVfs`](crate::fault::FaultVfs) is the machine with an injected fault. Code that
+//! writes data which has to survive a crash uses this trait, mostly through [`Disk`](crate::Disk).
 
 use crate::owner::Owner;
 use std::ffi::OsString;
@@ -16,46 +15,45 @@ use std::sync::Arc;
 pub trait Vfs: fmt::Debug + Send + Sync {
     /// Opens a file.
     fn open(&self, path: &Path, open: Open) -> io::Result<Box<dyn VfsFile>>;
-    /// What is at a path; the link itself when it is one.
+    /// Returns metadata of a path; of the link itself when it is one.
     fn stat(&self, path: &Path) -> io::Result<Stat>;
-    /// Names in a directory, sorted.
+    /// Lists the names in a directory, sorted.
     fn list(&self, directory: &Path) -> io::Result<Vec<OsString>>;
-    /// Makes one directory that only its owner enters.
+    /// Creates a directory that only its owner may enter.
     fn create_dir(&self, path: &Path) -> io::Result<()>;
-    /// Moves within a file system; replaces what is there.
+    /// Moves within a file system; replaces an existing target.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
-    /// Moves within a file system; `AlreadyExists` when something is there.
+    /// Moves within a file system; `AlreadyExists` when the target exists.
     fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()>;
-    /// Swaps two entries in one step; `Unsupported` where the file system cannot.
+    /// Swaps two entries atomically; `Unsupported` where the file system cannot.
     fn exchange(&self, a: &Path, b: &Path) -> io::Result<()>;
     /// Removes a file or a link.
     fn remove_file(&self, path: &Path) -> io::Result<()>;
     /// Removes an empty directory.
     fn remove_dir(&self, path: &Path) -> io::Result<()>;
-    /// Opens a directory, for changes that go another way.
+    /// Opens a directory, for changes outside of this interface.
     fn directory(&self, path: &Path) -> io::Result<File>;
-    /// Makes entries of a directory durable: what was created, renamed or removed in it.
+    /// Makes the entries of a directory durable: names that were created, renamed or removed.
     fn sync_dir(&self, directory: &Path) -> io::Result<()>;
     /// Makes everything below a directory durable.
     fn sync_tree(&self, directory: &Path) -> io::Result<()>;
-    /// Comes before a change that goes another way (unpacking through a directory handle), so that faults can be put
-    /// there too.
+    /// Announces a change outside of this interface (unpacking through a directory handle), so that a fault can be injected
+    /// there.
     fn step(&self, what: &str) -> io::Result<()>;
-    /// Who makes temporary files through this.
+    /// Returns the owner of temporary files.
     fn owner(&self) -> io::Result<Owner>;
-    /// The same file system, for what is below `roots` only, where no link leads anywhere: see
-    /// [`Disk::beneath`](crate::Disk::beneath).
+    /// Returns this file system restricted to `roots`, without links: see [`Disk::beneath`](crate::Disk::beneath).
     fn beneath(&self, roots: &[PathBuf]) -> io::Result<Arc<dyn Vfs>>;
 }
 
-/// A symbolic link where none is followed; the source of an [`io::Error`].
+/// A symbolic link that must not be followed; the source of an [`io::Error`].
 #[derive(Debug)]
 pub struct LinkInTheWay {
     path: PathBuf,
 }
 
 impl LinkInTheWay {
-    /// The link, if that is what an operation failed for.
+    /// Returns the link, if an operation failed because of one.
     pub fn of(error: &io::Error) -> Option<&Path> {
         error.get_ref()?.downcast_ref::<Self>().map(|link| link.path.as_path())
     }
@@ -76,64 +74,64 @@ impl std::error::Error for LinkInTheWay {}
 
 /// An open file.
 pub trait VfsFile: fmt::Debug + Send {
-    /// Reads some bytes; 0 at the end.
+    /// Reads some bytes; returns 0 at the end.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize>;
-    /// Reads at a place, without moving.
+    /// Reads at an offset, without moving the position.
     fn read_at(&mut self, buffer: &mut [u8], at: u64) -> io::Result<usize>;
     /// Writes some of the bytes: one system call.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize>;
-    /// Makes content and length durable. After an error, what was written counts as lost (the kernel forgets that it
-    /// failed, so asking again proves nothing).
+    /// Makes content and length durable. After an error, the written data counts as lost (the kernel forgets the failure, so a
+    /// second call proves nothing).
     fn sync(&mut self) -> io::Result<()>;
-    /// Cuts or extends.
+    /// Truncates or extends the file.
     fn set_len(&mut self, length: u64) -> io::Result<()>;
     /// Sets the permission bits.
     fn set_mode(&mut self, mode: u32) -> io::Result<()>;
-    /// What is open.
+    /// Returns metadata of the open file.
     fn stat(&self) -> io::Result<Stat>;
-    /// Returns the place of the open file, all links resolved; `path` is the name that it was opened by.
+    /// Returns the path of the open file with all links resolved; `path` is the name that it was opened by.
     fn real_path(&self, path: &Path) -> io::Result<PathBuf>;
-    /// Takes the kernel's lock on the file; `false` when somebody else has it. It ends with the file, however the
+    /// Takes the kernel's lock on the file; returns `false` when another process has it. The lock ends with the file, however the
     /// process ends.
     fn try_lock(&self) -> io::Result<bool>;
 }
 
-/// How a file is opened. None of them waits for the other end of a pipe.
+/// The mode of opening a file. None of them blocks on a pipe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Open {
-    /// For reading; links are followed.
+    /// For reading; follows links.
     Read,
-    /// A new one for writing, with these permissions; `AlreadyExists` when something is there.
+    /// A new file for writing, with these permissions; `AlreadyExists` when it exists.
     CreateNew(u32),
-    /// For reading and appending, created with these permissions when missing; a link is refused.
+    /// For reading and appending, created with these permissions when missing; refuses a link.
     Append(u32),
 }
 
 impl Open {
-    /// Whether the file system may change by it.
+    /// Returns whether opening can change the file system.
     pub fn changes(self) -> bool {
         !matches!(self, Self::Read)
     }
 }
 
-/// What is at a path.
+/// Metadata of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stat {
-    /// File, directory, or what else.
+    /// File type.
     pub kind: Kind,
-    /// Bytes.
+    /// Length in bytes.
     pub len: u64,
-    /// Permission bits; 0o600 where there are none.
+    /// Permission bits; 0o600 where the system has none.
     pub mode: u32,
-    /// User id of the owner; that of this process where there are none.
+    /// User id of the owner; that of this process where the system has none.
     pub uid: u32,
-    /// Names it has.
+    /// Number of hard links.
     pub links: u64,
-    /// Device and number: the same for two names of one file.
+    /// Device and inode number: equal for two names of one file.
     pub id: (u64, u64),
 }
 
-/// The kind of a directory entry.
+/// The type of a directory entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A regular file.

@@ -1,4 +1,4 @@
-//! What stands in the way, and who else is there.
+//! Tests unusual files and concurrent processes.
 
 use pijs_durable::{Appender, Disk, Lock, LockError, Replace};
 use std::fs::{self, Permissions};
@@ -32,7 +32,7 @@ fn permissions_and_links_are_kept_only_for_shared_files() {
     assert_eq!(mode(&link), 0o600);
     assert_eq!(fs::read(&elsewhere).expect("there"), b"{\"a\":1}");
 
-    // The same content again: only the permissions were wrong.
+    // Equal content: only the permissions differ.
     fs::set_permissions(&link, Permissions::from_mode(0o666)).expect("permissions");
     disk.replace(&link, b"{\"a\":2}", Replace::STATE).expect("replaced");
     assert_eq!(mode(&link), 0o600);
@@ -182,7 +182,7 @@ fn a_lock_says_who_has_it_and_ends_with_its_holder() {
     waiter.join().expect("no panic").expect("it got the lock");
 }
 
-/// Who waits is told who has it by what the holder writes there; not into a file that has another name as well.
+/// A waiting process learns the holder from the file's content; a file with another name as well is not written to.
 #[test]
 fn a_lock_writes_into_no_file_that_may_be_somebody_s() {
     let folder = tempfile::tempdir().expect("a folder");

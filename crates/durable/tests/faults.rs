@@ -1,4 +1,4 @@
-//! Every fault at every operation of what this crate offers. The counts are printed: `cargo test -- --nocapture`.
+//! Injects every fault at every operation of this crate. Prints the counts: `cargo test -- --nocapture`.
 
 use pijs_durable::fault::{Case, Density, Survey, Work, survey};
 use pijs_durable::{Appender, Disk, Replace};
@@ -50,14 +50,14 @@ impl Work for Settings {
         if let Ok(backup) = fs::read(self.folder.join("settings.json.bak")) {
             assert_eq!(backup, OLD, "{}", case.name);
         }
-        // The next one needs no hand and sweeps.
+        // The next run needs no repair and removes temporary files.
         assert!(self.run(&Disk::system()), "{}", case.name);
         assert_eq!(fs::read(&path).expect("there"), NEW, "{}", case.name);
         assert_eq!(hidden(&self.folder), Vec::<PathBuf>::new(), "{}", case.name);
     }
 }
 
-/// A key is made once, in a folder that does not exist.
+/// Creates a key once, in a folder that does not exist.
 struct Key {
     folder: PathBuf,
 }
@@ -86,13 +86,13 @@ impl Work for Key {
     }
 }
 
-/// Lines are appended, one at a time, with a flush at the end.
+/// Appends lines one at a time, with a flush at the end.
 struct Lines {
     folder: PathBuf,
     count: u64,
 }
 
-/// How many lines were taken, and how many of them before the flush that succeeded.
+/// Number of accepted lines, and of those before the successful flush.
 #[derive(Default)]
 struct Taken {
     written: u64,
@@ -111,7 +111,7 @@ impl Work for Lines {
         let Ok(opened) = Appender::open(disk, &self.folder.join("log.jsonl")) else { return taken };
         let mut appender = opened.appender;
         for number in 0..self.count {
-            // A line that was refused may be offered again, as a caller does whose disk was full for a moment.
+            // A refused line may be retried, as a caller does after a temporarily full disk.
             let line = format!("{{\"n\":{number}}}\n");
             if appender.append(line.as_bytes()).or_else(|_| appender.append(line.as_bytes())).is_err() {
                 break;

@@ -1,11 +1,10 @@
-//! The machine with a fault at the n-th operation, and a memory of what was flushed.
+//! Fault injection: a file system with a fault at the n-th operation.
 //!
-//! A test runs its work once over [`FaultVfs::recording`] and learns how many operations there are, then once for
-//! each of them with a [`Fault`] in its place, and looks at what is on the disk. A crash here is an operation after
-//! which every further one fails: what code does on its way out changes nothing any more, as when the process is
-//! killed. [`Power`] goes further and takes away what was not flushed.
+//! A test runs its work once over [`FaultVfs::recording`] to count the operations, then once for each of them with a [`Fault`] at
+//! its place, and checks the files. A crash is simulated by failing every operation after it: cleanup code changes nothing, as
+//! when the process is killed. [`Power`] in addition discards data that was not flushed.
 //!
-//! The same faults reach a real program: a build with guard switches reads `PIJS_FAULT` ([`from_environment`]).
+//! A real program can be tested with these faults as well: a build with guard switches reads `PIJS_FAULT` ([`from_environment`]).
 
 mod power;
 mod survey;
@@ -23,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What happens at the chosen operation.
+/// A fault at the chosen operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// The process ends just before it.
@@ -32,41 +31,41 @@ pub enum Fault {
     KillHalfway,
     /// The process ends just after it.
     KillAfter,
-    /// It fails with this error number, once, where it can fail so.
+    /// The operation fails once with this error number, if it can fail so.
     Once(i32),
-    /// It and every later one that can fail so does: a full disk stays full.
+    /// The operation and every later one that can fail so does: a full disk stays full.
     FromHere(i32),
-    /// A write takes half of the bytes.
+    /// A write accepts half of the bytes.
     ShortWrite,
-    /// A mistake of ours: the thread panics just before it.
+    /// A bug: the thread panics just before the operation.
     Panic,
 }
 
-/// Which operations are counted.
+/// The operations that are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Among {
-    /// Those that change something: the points at which a crash makes a difference.
+    /// Operations that change something: the points at which a crash makes a difference.
     Changes,
-    /// All, reading included.
+    /// All operations, including reads.
     All,
 }
 
-/// One operation that was done.
+/// A recorded operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Operation {
-    /// In words: `write 12 bytes settings.json`.
+    /// Description: `write 12 bytes settings.json`.
     pub what: String,
     /// Whether it can change something.
     pub changes: bool,
     kind: Kind,
 }
 
-/// Kinds of operations, as far as errors tell them apart.
+/// Kinds of operations, by the errors that they can return.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// Reading content.
     Read,
-    /// Looking at names and metadata, opening for reading.
+    /// Reading names and metadata, opening for reading.
     Look,
     Lock,
     Write,
@@ -76,7 +75,7 @@ enum Kind {
     /// Moving and removing names, permissions.
     Rename,
     Cut,
-    /// Work that goes another way.
+    /// A change outside of this interface.
     Step,
 }
 
@@ -85,24 +84,24 @@ impl Kind {
         !matches!(self, Self::Read | Self::Look | Self::Lock)
     }
 
-    /// Whether an operation of this kind ends with such an error.
+    /// Returns whether an operation of this kind can fail with this error.
     fn can_fail_with(self, number: i32) -> bool {
         use rustix::io::Errno;
         match Errno::from_raw_os_error(number) {
             Errno::INTR => matches!(self, Self::Read | Self::Write),
-            // What is there can still be moved and removed.
+            // Moving and removing need no space.
             Errno::NOSPC | Errno::DQUOT => matches!(self, Self::Write | Self::Create | Self::Sync | Self::Step),
             Errno::ROFS => self.changes() && !matches!(self, Self::Sync),
             Errno::ACCESS => matches!(self, Self::Create | Self::Rename | Self::Look | Self::Step),
             Errno::MFILE => matches!(self, Self::Create | Self::Look | Self::Step),
-            // Some network file systems have no locks.
+            // Some network file systems do not support locks.
             Errno::OPNOTSUPP | Errno::NOLCK => matches!(self, Self::Lock),
             _ => !matches!(self, Self::Lock),
         }
     }
 }
 
-/// The machine's file system with a fault in it.
+/// The file system of the machine with an injected fault.
 #[derive(Debug)]
 pub struct FaultVfs {
     shared: Arc<Shared>,
@@ -113,7 +112,7 @@ pub struct FaultVfs {
 #[derive(Debug)]
 struct Shared {
     plan: Option<(u64, Among, Fault)>,
-    /// A real program really ends.
+    /// Whether the fault kills the real process.
     kills: bool,
     record: Option<PathBuf>,
     state: Mutex<State>,
@@ -127,7 +126,7 @@ struct State {
     power: Option<Power>,
 }
 
-/// What an operation has to do.
+/// The action of an operation.
 enum Turn {
     Run,
     RunThenDie,
@@ -135,21 +134,21 @@ enum Turn {
     Half,
 }
 
-/// Each stands for a process of its own: what an earlier one left is stale to the next.
+/// Each instance simulates a process of its own, so that temporary files of an earlier one are stale.
 static PROCESSES: AtomicU32 = AtomicU32::new(1);
 
 impl FaultVfs {
-    /// No fault; counts.
+    /// Counts operations without a fault.
     pub fn recording() -> Self {
         Self::with(None, None)
     }
 
-    /// A fault at the operation `number`, counted from 1.
+    /// Injects a fault at the operation `number`, counted from 1.
     pub fn failing(number: u64, among: Among, fault: Fault) -> Self {
         Self::with(Some((number, among, fault)), None)
     }
 
-    /// The same, remembering what was flushed.
+    /// Tracks flushed data, for a power cut.
     #[must_use]
     pub fn with_power(self, power: Power) -> Self {
         self.shared.state().power = Some(power);
@@ -162,30 +161,30 @@ impl FaultVfs {
         Self { shared, owner, machine: Arc::new(OsVfs) }
     }
 
-    /// What was done so far.
+    /// Returns the operations so far.
     pub fn operations(&self) -> Vec<Operation> {
         self.shared.state().operations.clone()
     }
 
-    /// Whether the fault was reached.
+    /// Returns whether the fault was reached.
     pub fn was_reached(&self) -> bool {
         self.shared.plan.is_some_and(|(number, ..)| self.shared.state().counted >= number)
     }
 
-    /// Ends the process now, if it has not ended: nothing can be done through this any more.
+    /// Ends the simulated process: every further operation fails.
     pub fn end(&self) {
         self.shared.state().gone = true;
     }
 
-    /// Gives the memory of what was flushed, to cut the power.
+    /// Takes the record of flushed data, to cut the power.
     pub fn take_power(&self) -> Option<Power> {
         self.shared.state().power.take()
     }
 }
 
-/// The fault that `PIJS_FAULT` asks for: `kill-before:N`, `kill-halfway:N`, `kill-after:N` (the process kills itself at
-/// the N-th change), `panic:N` (the thread that makes it panics), `error:NUMBER:N` (from the N-th operation on), or
-/// `record:FILE` (appends each change to a file). [`entropy`](crate::entropy) reads `entropy` itself.
+/// Returns the fault that `PIJS_FAULT` requests: `kill-before:N`, `kill-halfway:N`, `kill-after:N` (the process kills itself at
+/// the N-th change), `panic:N` (the thread that makes it panics), `error:NUMBER:N` (from the N-th operation on), or `record:FILE`
+/// (appends each change to a file). [`entropy`](crate::entropy) reads `entropy` itself.
 pub fn from_environment() -> Option<Arc<dyn Vfs>> {
     let text = std::env::var("PIJS_FAULT").ok()?;
     let (kind, rest) = text.split_once(':')?;
@@ -202,7 +201,7 @@ pub fn from_environment() -> Option<Arc<dyn Vfs>> {
         }
         _ => return None,
     };
-    // One process, one count, however many disks it opens.
+    // One count per process, for all its disks.
     static SHARED: std::sync::OnceLock<Arc<Shared>> = std::sync::OnceLock::new();
     let plan = Some((rest.parse().ok()?, Among::Changes, fault));
     let shared = SHARED.get_or_init(|| Arc::new(Shared { plan, kills: true, record: None, state: Mutex::default() }));
@@ -210,7 +209,7 @@ pub fn from_environment() -> Option<Arc<dyn Vfs>> {
     Some(Arc::new(FaultVfs { shared: Arc::clone(shared), owner, machine: Arc::new(OsVfs) }))
 }
 
-/// Whether `PIJS_FAULT` is `entropy`: the system has no randomness. Never in a build without guard switches.
+/// Returns whether `PIJS_FAULT` is `entropy`: the system has no randomness. False in a build without guard switches.
 pub(crate) fn has_no_entropy() -> bool {
     pijs_protocol::guard::SWITCHES && std::env::var_os("PIJS_FAULT").is_some_and(|fault| fault == "entropy")
 }

@@ -1,8 +1,8 @@
-//! A power cut: what was not flushed is gone.
+//! Simulates a power cut: data that was not flushed is lost.
 //!
-//! Beside the real files stands a picture of what a disk promises: the content of a file as of its last flush, the
-//! names in a folder as of the folder's last flush. [`Power::cut`] puts that picture in the place of the files.
-//! File systems keep more than they promise, each in its own way, so there are several pictures ([`Loss`]).
+//! Tracks the durable state beside the real files: the content of a file at its last flush, the names in a folder at the folder's
+//! last flush. [`Power::cut`] replaces the files by that state. File systems persist more than they guarantee, each in its own
+//! way, so there are several variants ([`Loss`]).
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -10,26 +10,26 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
 
-/// Device and number of a file.
+/// Device and inode number of a file.
 type Id = (u64, u64);
 
-/// What a cut takes.
+/// The data that a power cut loses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loss {
-    /// Names and content that were not flushed.
+    /// All names and content that were not flushed.
     Everything,
-    /// Content that was not flushed; its place is full of NULs, and names are there (delayed allocation).
+    /// Content that was not flushed, which reads as NULs; names stay (delayed allocation).
     Content,
-    /// Half of what was appended and not flushed; names are there.
+    /// Half of the appended content that was not flushed; names stay.
     Half,
 }
 
 impl Loss {
-    /// All of them.
+    /// All variants.
     pub const ALL: [Self; 3] = [Self::Everything, Self::Content, Self::Half];
 }
 
-/// What a folder would look like after a cut.
+/// The durable state of a folder.
 #[derive(Debug)]
 pub struct Power {
     root: PathBuf,
@@ -38,7 +38,7 @@ pub struct Power {
 
 #[derive(Debug)]
 struct Node {
-    /// Keeps the number from being used again, and reads what was unlinked.
+    /// Keeps the inode number in use, and gives access to unlinked files.
     open: File,
     mode: u32,
     kept: Kept,
@@ -52,21 +52,21 @@ enum Kept {
     Folder(BTreeMap<OsString, Id>),
 }
 
-/// A tree as it will be.
+/// The tree after a power cut.
 enum Picture {
     File { content: Vec<u8>, mode: u32 },
     Folder { names: BTreeMap<OsString, Picture>, mode: u32 },
 }
 
 impl Power {
-    /// All that is below `root` now is on the disk.
+    /// Starts with everything below `root` flushed.
     pub fn over(root: &Path) -> io::Result<Self> {
         let mut this = Self { root: root.to_owned(), nodes: BTreeMap::new() };
         this.all_synced(root)?;
         Ok(this)
     }
 
-    /// Cuts the power: the files below the root become what was promised.
+    /// Cuts the power: replaces the files below the root by their durable state.
     pub fn cut(self, loss: Loss) -> io::Result<()> {
         let picture = match loss {
             Loss::Everything => self.promised(id_of(&self.root)?)?,

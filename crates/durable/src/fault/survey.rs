@@ -1,4 +1,4 @@
-//! Every fault at every operation of a piece of work, one after the other.
+//! Runs a piece of work with every fault at every operation.
 
 use super::{Among, Fault, FaultVfs, Loss, Operation, Power};
 use crate::disk::Disk;
@@ -6,7 +6,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Errors a file system may answer with, by number and name.
+/// Errors of a file system, by number and name.
 #[cfg(unix)]
 pub const ERRORS: &[(i32, &str)] = {
     use rustix::io::Errno;
@@ -22,42 +22,42 @@ pub const ERRORS: &[(i32, &str)] = {
 #[cfg(not(unix))]
 pub const ERRORS: &[(i32, &str)] = &[];
 
-/// How many faults were put in; each was survived, or the check would have panicked.
+/// Counts of injected faults; each was survived, or the check would have panicked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Survey {
-    /// The process was killed.
+    /// Kills of the process.
     pub kills: u64,
-    /// The power was cut.
+    /// Power cuts.
     pub cuts: u64,
-    /// An operation failed, was interrupted, or wrote short.
+    /// Operations that failed, were interrupted, or wrote short.
     pub errors: u64,
 }
 
 /// One run with one fault, for messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Case {
-    /// What was done to it, and where: `killed before operation 7: rename a b`.
+    /// Description of the fault: `killed before operation 7: rename a b`.
     pub name: String,
-    /// Whether the process is gone; else it got an error, and goes on.
+    /// Whether the process was killed; otherwise it got an error and continued.
     pub killed: bool,
 }
 
-/// The work to survey.
+/// Work under test.
 pub trait Work {
-    /// What the work says it did.
+    /// The effects that the work acknowledged.
     type Acknowledged;
-    /// Puts the folder into the state before.
+    /// Resets the folder to the initial state.
     fn reset(&mut self);
-    /// Does the work, as far as the disk lets it.
+    /// Does the work, as far as the disk allows.
     fn run(&mut self, disk: &Disk) -> Self::Acknowledged;
-    /// Looks at what is there, with a disk of its own; panics when something is lost.
+    /// Checks the files with a disk of its own; panics when acknowledged data is lost.
     fn check(&mut self, acknowledged: Self::Acknowledged, case: &Case);
 }
 
-/// Which operations get a fault: every one, or every so-manieth.
+/// The density of faults: every operation, or every n-th.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Density {
-    /// Step between the changes at which the process is killed or the power cut.
+    /// Step between the changes at which the process is killed or the power is cut.
     pub kills: usize,
     /// Step between the operations that fail.
     pub errors: usize,
@@ -67,17 +67,17 @@ impl Density {
     /// Every operation.
     pub const ALL: Self = Self { kills: 1, errors: 1 };
 
-    /// Every operation in a nightly run (`PIJS_NIGHTLY` is set), else every change and every `errors`-th operation.
+    /// Returns every operation in a nightly run (`PIJS_NIGHTLY` is set), else every change and every `errors`-th operation.
     pub fn nightly_or(errors: usize) -> Self {
         if std::env::var_os("PIJS_NIGHTLY").is_some() { Self::ALL } else { Self { kills: 1, errors } }
     }
 }
 
-/// Runs `work` once for each fault. `root` is the folder whose unflushed content a power cut takes.
+/// Runs `work` once for each fault. `root` is the folder of which a power cut loses unflushed content.
 ///
 /// # Errors
 ///
-/// The folder cannot be read or rebuilt. What a check finds is a panic.
+/// Fails when the folder cannot be read or rebuilt. A failed check panics.
 pub fn survey<W: Work>(root: &Path, density: Density, work: &mut W) -> io::Result<Survey> {
     let operations = record(work);
     let mut done = Survey::default();
