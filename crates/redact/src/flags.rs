@@ -1,13 +1,13 @@
-//! Options of command lines that take a secret as the next word: `--password VALUE`, `["--api-key", "VALUE"]`.
+//! Command-line options that take a secret as the next word: `--password VALUE`, `["--api-key", "VALUE"]`.
 //!
-//! Only long ones, and only those that can be nothing else: `--password-file` names a file, `--no-token` and
-//! `--ask-password` take nothing, and `-p` is a port as often. With `=` they are assignments like any other.
+//! Only long options, and only unambiguous ones: `--password-file` names a file, `--no-token` and `--ask-password` take no value,
+//! and `-p` is often a port. Options with `=` are handled as assignments.
 
 use super::{LONGEST_NAME, REDACTED, is_hinted, quoted_length, segments};
 use serde_json::Value;
 use std::ops::Range;
 
-/// What such an option's name ends with.
+/// Last words of such an option's name.
 const LAST_WORDS: &[&[&str]] = &[
     &["password"],
     &["passwd"],
@@ -20,25 +20,25 @@ const LAST_WORDS: &[&[&str]] = &[
     &["bearer"],
 ];
 
-/// What the name of an option begins with that says something about a secret and takes none.
+/// First words of options that mention a secret and take none.
 const NO_VALUE: &[&str] = &[
     "no", "ask", "prompt", "with", "without", "use", "show", "hide", "print", "require", "allow", "skip", "save",
     "reset", "generate", "empty", "enable", "disable",
 ];
 
-/// What follows a name in a sentence: `--password is required`.
+/// Words that follow an option in a sentence: `--password is required`.
 const WORDS_OF_SENTENCES: &[&str] = &[
     "a", "an", "and", "are", "as", "but", "can", "cannot", "flag", "flags", "for", "from", "has", "if", "in",
     "instead", "is", "may", "must", "needs", "not", "of", "on", "option", "options", "or", "requires", "should",
     "that", "the", "to", "was", "when", "which", "will", "with", "without",
 ];
 
-/// Whether text may hold one; a quick look.
+/// Returns whether text may contain such an option; a fast check.
 pub(crate) fn may_be_in(text: &str) -> bool {
     pijs_protocol::guard!(LedgerRedactFlags) && found(text).next().is_some()
 }
 
-/// Where the values of options are, in order and apart.
+/// Returns the ranges of option values, in order and disjoint.
 pub(crate) fn values(text: &str) -> Vec<Range<usize>> {
     let mut places: Vec<Range<usize>> = Vec::new();
     for after in found(text) {
@@ -48,7 +48,7 @@ pub(crate) fn values(text: &str) -> Vec<Range<usize>> {
         let rest = &text[after..];
         let Some(gap) = gap(rest) else { continue };
         let (before, value) = rest.split_at(gap);
-        // How long it is, is asked only of what may be left out: no character is looked at once for each option before it.
+        // The length is computed only for text that may be redacted, so that the scan stays linear.
         if value.starts_with("--") {
             continue;
         }
@@ -64,7 +64,7 @@ pub(crate) fn values(text: &str) -> Vec<Range<usize>> {
     places
 }
 
-/// Whether an item of a list is the value of the option before it.
+/// Returns whether an item of a list is the value of the option before it.
 pub(crate) fn is_value(items: &[Value], index: usize) -> bool {
     let before = index.checked_sub(1).and_then(|before| items[before].as_str()?.strip_prefix("--"));
     let is_secret = match &items[index] {
@@ -75,12 +75,12 @@ pub(crate) fn is_value(items: &[Value], index: usize) -> bool {
     is_secret && before.is_some_and(takes_secret) && pijs_protocol::guard!(LedgerRedactFlags)
 }
 
-/// A word that may be a secret: another option is none, and what was taken out already is none any more.
+/// Returns whether a word may be a secret: neither another option nor an already redacted value.
 fn is_secret(word: &str) -> bool {
     !word.is_empty() && !word.starts_with("--") && word != "-" && word != REDACTED
 }
 
-/// Whether the option of this name is followed by a secret.
+/// Returns whether the option of this name takes a secret.
 fn takes_secret(name: &str) -> bool {
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     if name.starts_with('-') || name.len() > LONGEST_NAME || !name.bytes().all(is_name) || !is_hinted(name) {
@@ -92,7 +92,7 @@ fn takes_secret(name: &str) -> bool {
     LAST_WORDS.iter().any(ends) && !NO_VALUE.contains(&first)
 }
 
-/// The places behind the names of such options.
+/// Returns the offsets behind the names of such options.
 fn found(text: &str) -> impl Iterator<Item = usize> {
     text.match_indices("--").filter_map(|(at, _)| {
         let begins = !text[..at].ends_with(|c: char| c.is_alphanumeric() || matches!(c, '-' | '_'));
@@ -103,11 +103,11 @@ fn found(text: &str) -> impl Iterator<Item = usize> {
     })
 }
 
-/// What stands between an option and its value: blanks or a comma, the quotes around both, a line that goes on.
+/// Returns the length of the separator between an option and its value: blanks or a comma, quotes around both, a continued line.
 fn gap(rest: &str) -> Option<usize> {
     let after_quotes = |text: &str| text.len() - text.trim_start_matches('\\').trim_start_matches(['"', '\'']).len();
     let closed = match after_quotes(rest) {
-        // Of a line that goes on the sign stands behind a blank.
+        // A line continuation has a blank before it.
         length if rest[..length].ends_with(['"', '\'']) => length,
         _ => 0,
     };
@@ -127,7 +127,8 @@ fn gap(rest: &str) -> Option<usize> {
     Some(rest.len() - value.len() + opened)
 }
 
-/// A word as a shell has it, that ends where a text in quotes around it does. The name of a scheme takes its credential along.
+/// Returns the length of a shell word, which also ends at the quote of enclosing text. The name of an authentication scheme
+/// includes its credential.
 fn word_length(value: &str) -> usize {
     let word = |value: &str| {
         let ends = |(at, c): (usize, char)| {

@@ -1,10 +1,10 @@
-//! Keeps secrets out of logs, the ledger and what a terminal shows.
+//! Redacts secrets in logs, the ledger and terminal output.
 //!
-//! Two rules: by key, where a key holds one of the words of `docs/spec/hostcalls.md` as a whole segment
-//! (`api_key`, `apiKey`, `X-Api-Key`; `token`, not `totalTokens`); by value, where text holds a
-//! secret the host knows of (also in base64, hexadecimal, a URL or JSON), an assignment to a name of the first
-//! rule (`?api_key=...`, `password: ...`), what follows an option that takes one (`--api-key VALUE`), the password of a URL, a private key in PEM, or something that looks like a
-//! common kind of credential. A secret that is split over two fields, or encoded in another way, is not recognised.
+//! Two rules apply. By key: a member whose key contains one of the words of `docs/spec/hostcalls.md` as a whole segment
+//! (`api_key`, `apiKey`, `X-Api-Key`; `token`, not `totalTokens`). By value: text with a known secret (also in base64,
+//! hexadecimal, a URL or JSON), an assignment to a name of the first rule (`?api_key=...`, `password: ...`), the value of an
+//! option that takes one (`--api-key VALUE`), the password of a URL, a private key in PEM, or a common form of credential. A
+//! secret that is split over two fields, or encoded in another way, is not recognised.
 
 #![warn(missing_docs)]
 
@@ -23,14 +23,14 @@ use serde_json::{Map, Value};
 use std::ops::Range;
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// What stands in place of a secret.
+/// Replacement of a secret.
 pub const REDACTED: &str = "[REDACTED]";
 
-/// Shorter values are too likely to be ordinary words.
+/// Minimum length of a secret; shorter values are likely ordinary words.
 const SHORTEST_SECRET: usize = 6;
-/// Learns a value that a user entered as one of a server: shorter ones are switches.
+/// Minimum length of a setting of an MCP server that counts as a secret; shorter ones are switches.
 const SHORTEST_SETTING: usize = 4;
-/// Characters that must follow a credential's prefix.
+/// Minimum number of characters behind a credential's prefix.
 const SHORTEST_CREDENTIAL: usize = 12;
 
 const WORDS: &[&[&str]] = &[
@@ -87,19 +87,19 @@ const CREDENTIAL_PREFIXES: &[&str] = &[
     "ya29.",
 ];
 
-/// What a key in PEM begins with, and what its label ends with.
+/// Beginning of a PEM key, and end of its label.
 const PEM: &str = "-----BEGIN ";
 const PRIVATE: &str = "PRIVATE KEY";
-/// Characters of the longest label.
+/// Longest label in characters.
 const LONGEST_LABEL: usize = 64;
 
-/// A secret key holds one of these in any spelling; nearly every key holds none, and is done with.
+/// A secret key contains one of these in any spelling; this check rejects nearly every key quickly.
 const HINTS: &[&[u8]] = &[b"key", b"token", b"auth", b"cookie", b"pass", b"secret", b"credential", b"bearer"];
 
-/// Longest name before `=` or `:` that is looked at.
+/// Longest name before `=` or `:` that is checked.
 pub(crate) const LONGEST_NAME: usize = 64;
 
-/// Whether a member of this name holds a secret.
+/// Returns whether a member of this name holds a secret.
 pub fn is_secret_key(key: &str) -> bool {
     if !pijs_protocol::guard!(LedgerRedactKey) {
         return false;
@@ -111,10 +111,10 @@ pub fn is_secret_key(key: &str) -> bool {
     WORDS.iter().any(|words| segments.windows(words.len()).any(|window| window == *words))
 }
 
-/// Whether it may be; a quick look.
+/// Returns whether it may; a fast check.
 pub(crate) fn is_hinted(key: &str) -> bool {
     let hinted = |hint: &&[u8]| key.as_bytes().windows(hint.len()).any(|window| window.eq_ignore_ascii_case(hint));
-    // Only ASCII folds to ASCII, but for two characters that no name is spelled with.
+    // ASCII case folding is enough, apart from two characters that occur in no name.
     HINTS.iter().any(hinted)
 }
 
@@ -145,7 +145,7 @@ pub(crate) fn segments(key: &str) -> Vec<String> {
     segments
 }
 
-/// Values known to be secret. A clone knows what the other one learns.
+/// The known secrets. Clones share them.
 #[derive(Debug, Clone)]
 pub struct Redactor {
     known: Arc<RwLock<Arc<Secrets>>>,
@@ -153,13 +153,13 @@ pub struct Redactor {
 
 #[derive(Debug)]
 struct Secrets {
-    /// As they were given.
+    /// Secrets as they were added.
     given: Vec<String>,
-    /// These, and what they look like in other writing.
+    /// Secrets in all encodings.
     all: Vec<String>,
-    /// All of these and prefixes in one pass: nearly every text holds none, and is done with.
+    /// Matches all secrets and prefixes in one pass, which finds none in nearly every text.
     any: AhoCorasick,
-    /// The secrets alone, for text whose escapes were undone.
+    /// Matches the secrets alone, for unescaped text.
     escaped: AhoCorasick,
 }
 
@@ -170,11 +170,11 @@ impl Secrets {
             all.extend(encodings(secret));
             all.push(secret.clone());
         }
-        // Longest first, so that one that contains another goes as a whole.
+        // Longest first, so that a secret is replaced before one that it contains.
         all.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         all.dedup();
         let words = all.iter().map(String::as_str).chain(CREDENTIAL_PREFIXES.iter().copied());
-        // Only more patterns than memory holds are refused.
+        // Fails only for more patterns than fit into memory.
         let any = AhoCorasick::new(words.chain([PEM])).expect("so many secrets fit");
         let longest = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(&all);
         Self { given, escaped: longest.expect("so many secrets fit"), all, any }
@@ -188,18 +188,18 @@ impl Default for Redactor {
 }
 
 impl Redactor {
-    /// Knows these values; those too short to tell from ordinary words are left out.
+    /// Creates a redactor of these values, without those too short to distinguish from ordinary words.
     pub fn new(secrets: impl IntoIterator<Item = String>) -> Self {
         let given = secrets.into_iter().filter(|secret| secret.len() >= SHORTEST_SECRET).collect();
         Self { known: Arc::new(RwLock::new(Arc::new(Secrets::new(given)))) }
     }
 
-    /// Knows one more from now on: a key that a command printed, a token that was renewed.
+    /// Adds a secret: a key that a command printed, a token that was renewed.
     pub fn learn(&self, secret: &str) {
         self.learn_from(secret, SHORTEST_SECRET);
     }
 
-    /// Knows the value of a setting that may be a key, also one that is as short as a word. `true` and `false` are none.
+    /// Adds the value of a setting that may be a key, even a short one, except for `true` and `false`.
     pub fn learn_setting(&self, value: &str) {
         if !matches!(value, "true" | "false") {
             self.learn_from(value, SHORTEST_SETTING);
@@ -219,13 +219,13 @@ impl Redactor {
         Arc::clone(&self.known.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Whether [`Redactor::text`] would take something out.
+    /// Returns whether [`Redactor::text`] would change the text.
     pub fn finds(&self, text: &str) -> bool {
         let may = self.known().any.is_match(text) || unescaped::is_escaped(text) || text.contains(SCHEME);
         (may || assigns(text) || flags::may_be_in(text)) && self.text(text) != text
     }
 
-    /// Text without secrets.
+    /// Redacts text.
     pub fn text(&self, text: &str) -> String {
         let mut out = text.to_owned();
         if !pijs_protocol::guard!(LedgerRedactValue) {
@@ -255,7 +255,7 @@ impl Redactor {
         if assigns(&out) { without_assignments(&out) } else { out }
     }
 
-    /// A value without secrets, by key and by value.
+    /// Redacts a value, by key and by value.
     pub fn value(&self, value: &Value) -> Value {
         match value {
             Value::String(text) => Value::String(self.text(text)),
@@ -271,7 +271,7 @@ impl Redactor {
         }
     }
 
-    /// The same for the members of an object.
+    /// Redacts the members of an object.
     pub fn members(&self, members: &Map<String, Value>) -> Map<String, Value> {
         members
             .iter()
@@ -287,8 +287,8 @@ fn without_credentials(text: &str, prefix: &str) -> String {
     map_credentials(text, prefix, |_| REDACTED.to_owned())
 }
 
-/// Text in which everything that looks like a credential of this prefix is replaced, prefix and all. `replace` is given what follows
-/// the prefix.
+/// Replaces everything that looks like a credential of this prefix, including the prefix. `replace` gets the text behind the
+/// prefix.
 fn map_credentials(text: &str, prefix: &str, replace: impl Fn(&str) -> String) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -296,7 +296,7 @@ fn map_credentials(text: &str, prefix: &str, replace: impl Fn(&str) -> String) -
         let (before, found) = rest.split_at(at);
         let body = &found[prefix.len()..];
         let starts_word = !before.ends_with(|c: char| c.is_ascii_alphanumeric());
-        // Looked for only where it will be left out: no character is looked at once for each prefix before it.
+        // Computed only for a match that is redacted, so that the scan stays linear.
         let length = if starts_word { credential_length(body) } else { 0 };
         out.push_str(before);
         if length >= SHORTEST_CREDENTIAL {
@@ -315,7 +315,7 @@ fn credential_length(body: &str) -> usize {
     body.find(|c: char| !(c.is_ascii_alphanumeric() || "-_.~+/=".contains(c))).unwrap_or(body.len())
 }
 
-/// Text with something else in these places, which are in order and apart.
+/// Replaces these ranges, which are in order and disjoint.
 fn without_places(text: &str, places: impl IntoIterator<Item = Range<usize>>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut done = 0;
@@ -328,7 +328,7 @@ fn without_places(text: &str, places: impl IntoIterator<Item = Range<usize>>) ->
     out
 }
 
-/// Where private keys are, from their first line to their last, or to the end of what there is.
+/// Returns the ranges of private keys, from the first line to the last, or to the end of the text.
 fn private_keys(text: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut from = 0;
@@ -347,10 +347,10 @@ fn private_keys(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// What stands before the authority of a URL.
+/// Separator before the authority of a URL.
 const SCHEME: &str = "://";
 
-/// `postgres://user:PASSWORD@host/`.
+/// Redacts passwords in URLs: `postgres://user:PASSWORD@host/`.
 fn without_passwords(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -372,8 +372,8 @@ fn without_passwords(text: &str) -> String {
     out
 }
 
-/// What a secret looks like in a form, where a blank is a plus, in hexadecimal and in base64; escapes are undone before one
-/// looks. Inside a longer text base64 has three alignments, each with its own characters at the ends, which are left out.
+/// Returns the encodings of a secret: in a form, where a blank is a plus, in hexadecimal and in base64; escapes are undone before
+/// the search. Inside a longer text base64 has three alignments, each with different characters at the ends, which are left out.
 fn encodings(secret: &str) -> Vec<String> {
     let mut found = vec![secret.replace(' ', "+"), hex::encode(secret), hex::encode_upper(secret)];
     for alphabet in [STANDARD_NO_PAD, URL_SAFE_NO_PAD] {
@@ -381,7 +381,7 @@ fn encodings(secret: &str) -> Vec<String> {
             let mut padded = vec![0; shift];
             padded.extend_from_slice(secret.as_bytes());
             let text = alphabet.encode(&padded);
-            // Characters that hold bits of what stands before, and of what follows.
+            // Characters that share bits with the bytes before and after the secret.
             let first = (shift * 8).div_ceil(6);
             let last = padded.len() * 8 / 6;
             found.extend(text.get(first..last).map(str::to_owned));
@@ -391,12 +391,12 @@ fn encodings(secret: &str) -> Vec<String> {
     found
 }
 
-/// Whether something stands before `=` or `:` that may be a secret name.
+/// Returns whether a name before `=` or `:` may be secret.
 fn assigns(text: &str) -> bool {
     names(text).any(|(name, _)| is_secret_key(name))
 }
 
-/// Names before `=` and `:`, with the place behind.
+/// Returns the names before `=` and `:`, with the offset behind.
 fn names(text: &str) -> impl Iterator<Item = (&str, usize)> {
     text.match_indices(['=', ':']).filter_map(|(at, _)| {
         let before = text[..at].trim_end_matches(['"', '\'', ' ', '\\']);
@@ -433,18 +433,18 @@ fn without_assignments(text: &str) -> String {
     out
 }
 
-/// How much of `value` stands before the quote that closes the one which `before` ends with, if it does.
+/// Returns the length of `value` before the quote that closes the one at the end of `before`, if there is one.
 pub(crate) fn quoted_length(value: &str, before: &str) -> Option<usize> {
     let quote = before.chars().next_back().filter(|c| matches!(c, '"' | '\''))?;
-    // Inside of a text in quotes, quotes are escaped themselves.
+    // Inside quoted text, quotes are escaped themselves.
     let is_escaped = before[..before.len() - 1].ends_with('\\');
     let closing = value.match_indices(quote).map(|(at, _)| at);
     let mut closing = closing.filter(|at| value[..*at].ends_with('\\') == is_escaped);
     Some(closing.next().map_or(value.len(), |at| at - usize::from(is_escaped)))
 }
 
-/// How much of `value` belongs to it: all between quotes or brackets, else one word. `before` ends with its opening
-/// quote, if it has one.
+/// Returns the length of a secret at the start of `value`: everything between quotes or brackets, else one word. `before` ends
+/// with the opening quote, if there is one.
 fn secret_length(value: &str, before: &str) -> usize {
     if let Some(length) = quoted_length(value, before) {
         return length;

@@ -1,36 +1,35 @@
-//! Stand-ins of equal length for secrets, so that a recording without them still replays.
+//! Replaces secrets by placeholders of equal length, so that a redacted recording still replays.
 //!
-//! [`Redactor::text`] takes a secret out; a program that got the shortened text would behave in another way. A
-//! [`Substitutes`] puts the same stand-in wherever a secret appears, with as many characters, so that what a program
-//! makes of it (a header, a slice, a length) is made of the stand-in as well. The forms of a secret in base64,
-//! hexadecimal and a form become those of its stand-in. What cannot follow is a value that was computed from the
-//! secret in another way, such as a hash of it.
+//! [`Redactor::text`] changes the length of a text, which would change the behaviour of the program that reads it. A
+//! [`Substitutes`] replaces every occurrence of a secret by the same placeholder with as many characters, so that values that the
+//! program derives from it (a header, a slice, a length) correspond. The encodings of a secret in base64, hexadecimal and a form
+//! are replaced by those of its placeholder. Values computed in another way, such as a hash, do not correspond.
 //!
-//! Substituting twice changes nothing: a stand-in is no secret.
+//! Substitution is idempotent: a placeholder is no secret.
 
 use super::{CREDENTIAL_PREFIXES, PEM, REDACTED, Redactor, Secrets, encodings, map_credentials, private_keys};
 use aho_corasick::{AhoCorasick, MatchKind};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
-/// Begins a stand-in that is long enough.
+/// Beginning of a placeholder that is long enough.
 const MARK: &str = "REDACTED";
 
-/// Puts stand-ins in the place of the secrets that a [`Redactor`] knows, and of what looks like a credential.
+/// Replaces the secrets of a [`Redactor`], and text that looks like a credential, by placeholders.
 #[derive(Debug)]
 pub struct Substitutes {
     redactor: Redactor,
     table: Table,
 }
 
-/// Stand-ins for one state of the redactor.
+/// Placeholders for one state of the redactor.
 #[derive(Debug)]
 struct Table {
     of: Arc<Secrets>,
-    /// Finds a secret, also in JSON text, or the beginning of a credential.
+    /// Matches a secret, also in JSON text, or the prefix of a credential.
     any: AhoCorasick,
     secrets: AhoCorasick,
-    /// One for each pattern of `secrets`.
+    /// Placeholders by pattern of `secrets`.
     stand_ins: Vec<String>,
 }
 
@@ -64,14 +63,14 @@ impl Table {
 }
 
 impl Redactor {
-    /// Makes stand-ins for what this redactor knows now and learns later.
+    /// Creates placeholders for the current and later secrets of this redactor.
     pub fn substitutes(&self) -> Substitutes {
         Substitutes { table: Table::new(self.known()), redactor: self.clone() }
     }
 }
 
 impl Substitutes {
-    /// Takes note of secrets that the redactor has learnt meanwhile.
+    /// Adds placeholders for secrets that the redactor has learnt since.
     pub fn refresh(&mut self) {
         let known = self.redactor.known();
         if !Arc::ptr_eq(&known, &self.table.of) {
@@ -79,18 +78,18 @@ impl Substitutes {
         }
     }
 
-    /// Returns whether JSON text may hold something that is substituted. `false` is certain.
+    /// Returns whether JSON text may contain a secret. `false` is definite.
     pub fn may_be_in(&self, json: &[u8]) -> bool {
         self.table.any.is_match(json)
     }
 
-    /// Returns text with stand-ins.
+    /// Replaces secrets in text.
     pub fn text(&self, text: &str) -> String {
         let mut out = self.table.secrets.replace_all(text, &self.table.stand_ins);
         for prefix in CREDENTIAL_PREFIXES {
             out = credentials(&out, prefix);
         }
-        // From the end, so that the places before stay where they are.
+        // From the end, so that earlier ranges stay valid.
         for place in private_keys(&out).into_iter().rev() {
             let length = out[place.clone()].chars().count();
             if !out[place.clone()].contains(MARK) {
@@ -100,15 +99,14 @@ impl Substitutes {
         out
     }
 
-    /// Returns bytes with stand-ins where they are text, and as they are where they are not.
+    /// Replaces secrets in bytes that are text; returns `None` for other bytes.
     pub fn bytes(&self, bytes: &[u8]) -> Option<Vec<u8>> {
         let text = std::str::from_utf8(bytes).ok()?;
         let out = self.text(text);
         (out != text).then(|| out.into_bytes())
     }
 
-    /// Returns a value with stand-ins in its strings and in the names of its members. Names in plain lower case are those of
-    /// a format and stay.
+    /// Replaces secrets in the strings of a value and in its member names. Plain lower-case names belong to a format and stay.
     pub fn value(&self, value: Value) -> Value {
         match value {
             Value::String(text) => Value::String(self.text(&text)),
@@ -125,22 +123,22 @@ impl Substitutes {
     }
 }
 
-/// The stand-in of the secret with this number: as long, in characters.
+/// Returns the placeholder of the secret with this number, of equal length in characters.
 fn stand_in(secret: &str, number: usize) -> String {
     let prefix = CREDENTIAL_PREFIXES.iter().find(|prefix| secret.starts_with(**prefix)).copied().unwrap_or_default();
     let length = secret.chars().count();
     let marked = format!("{prefix}{MARK}{number}x");
-    // A short one has no place for the mark; its number still tells it from others.
+    // A short one has no room for the mark; its number still distinguishes it.
     let short = format!("R{number}");
     filler(if marked.len() <= length { &marked } else { &short }, length)
 }
 
-/// `begin` and as many `x` as there is place for.
+/// Pads `begin` with `x` to the length.
 fn filler(begin: &str, length: usize) -> String {
     begin.chars().chain(std::iter::repeat('x')).take(length).collect()
 }
 
-/// Text in which everything that looks like a credential of this prefix has a stand-in.
+/// Replaces everything that looks like a credential of this prefix.
 fn credentials(text: &str, prefix: &str) -> String {
     let out = map_credentials(text, prefix, |body| {
         let is_stand_in = body.starts_with(MARK) || CREDENTIAL_PREFIXES.iter().any(|other| body.starts_with(other));

@@ -1,9 +1,9 @@
-//! What is taken out of text, and what stays.
+//! Tests which parts of a text are redacted and which stay.
 
 use super::*;
 use serde_json::json;
 
-/// Texts, and what a redactor that knows of no secret makes of them.
+/// Checks texts and their redactions by a redactor without known secrets.
 fn each_is_cleaned(texts: &[(&str, &str)]) {
     let redactor = Redactor::default();
     for (text, clean) in texts {
@@ -229,7 +229,7 @@ fn keys_match_as_whole_words_however_they_are_spelled() {
 fn the_quick_look_misses_no_credential() {
     let redactor = Redactor::default();
     for prefix in CREDENTIAL_PREFIXES {
-        // As short as a credential can be, at both ends of a text and between others.
+        // The shortest possible credential, at both ends of a text and between others.
         let shortest = format!("{prefix}abcdefghijkl");
         for text in [shortest.clone(), format!("é {shortest}"), format!("{shortest} é"), format!("sk-x ({shortest})")]
         {
@@ -261,7 +261,7 @@ fn values_go_wherever_they_stand() {
     );
 }
 
-/// What takes a step for each pair of places in a text of a megabyte takes hours.
+/// A quadratic scan of a megabyte takes hours.
 #[test]
 fn a_text_takes_a_time_that_grows_with_its_length() {
     let redactor = Redactor::new(["hunter2\"hunter2".to_owned()]);

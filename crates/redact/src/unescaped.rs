@@ -1,18 +1,18 @@
-//! Text with its escapes undone, and where each byte of it stands.
+//! Unescapes text, with the position of each byte.
 //!
-//! A secret in a URL or in JSON is spelled in more ways than anybody can list (`%2F` or `%2f`, some characters escaped and
-//! others not, JSON inside of JSON), so the text is read back instead.
+//! A secret in a URL or in JSON has too many spellings to list (`%2F` or `%2f`, some characters escaped and others not, JSON
+//! inside of JSON), so the text is unescaped instead.
 
 use aho_corasick::AhoCorasick;
 use std::ops::Range;
 
-/// How often escapes are undone that stand inside of one another.
+/// Levels of nested escapes that are undone.
 const LEVELS: usize = 2;
 
-/// The places of `text` that spell one of `words` with escapes, in order; none overlaps another.
+/// Returns the ranges of `text` that spell one of `words` with escapes, in order and disjoint.
 pub(crate) fn places(text: &str, words: &AhoCorasick) -> Vec<Range<usize>> {
     let mut found = Vec::new();
-    // No text here is that long; one that is would have nothing shown of it.
+    // Text is never that long; a longer one is redacted as a whole.
     let Ok(end) = u32::try_from(text.len()) else {
         found.push(0..text.len());
         return found;
@@ -30,21 +30,21 @@ pub(crate) fn places(text: &str, words: &AhoCorasick) -> Vec<Range<usize>> {
     apart
 }
 
-/// Whether there may be an escape in it.
+/// Returns whether text may contain an escape.
 pub(crate) fn is_escaped(text: &str) -> bool {
     text.bytes().any(|byte| matches!(byte, b'%' | b'\\'))
 }
 
 struct Unescaped {
     bytes: Vec<u8>,
-    /// Where the spelling of each byte ends in the text; it begins where the one before ends.
+    /// End of each byte's spelling in the text; it begins where the one before ends.
     ends: Vec<u32>,
 }
 
-/// Reads an escape at the start of bytes: what it stands for, and how many bytes it takes.
+/// Parses an escape at the start of bytes: its value, and its length.
 type Read = fn(&[u8]) -> Option<(Meant, usize)>;
 
-/// What an escape stands for: one byte, or a character in UTF-8.
+/// The value of an escape: one byte, or a character in UTF-8.
 struct Meant {
     bytes: [u8; 4],
     length: usize,
@@ -86,7 +86,7 @@ impl Unescaped {
             let escape = if self.bytes[at] == mark { read(&self.bytes[at..]) } else { None };
             let (meant, length) = escape.unwrap_or_else(|| (Meant::byte(self.bytes[at]), 1));
             at += length;
-            // All bytes of one character end where its escape does, so that no half of it is left.
+            // All bytes of one character end with its escape, so that no partial character remains.
             ends.resize(ends.len() + meant.length, self.ends[at - 1]);
             bytes.extend_from_slice(&meant.bytes[..meant.length]);
         }
@@ -94,13 +94,13 @@ impl Unescaped {
     }
 }
 
-/// `%2F`.
+/// Parses `%2F`.
 fn percent(bytes: &[u8]) -> Option<(Meant, usize)> {
     let value = u8::try_from(number(bytes.get(1..3)?)?).ok()?;
     Some((Meant::byte(value), 3))
 }
 
-/// `\n`, `\"`, `\u00f6`, `\ud83d\ude00`, `\x41`, `\u{f6}`: JSON, JavaScript, Rust.
+/// Parses `\n`, `\"`, `\u00f6`, `\ud83d\ude00`, `\x41`, `\u{f6}`: JSON, JavaScript, Rust.
 fn backslash(bytes: &[u8]) -> Option<(Meant, usize)> {
     let unit =
         |at: usize| (bytes.get(at..at + 2)? == b"\\u").then(|| bytes.get(at + 2..at + 6)).flatten().and_then(number);
