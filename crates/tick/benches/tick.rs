@@ -1,11 +1,11 @@
-//! What the loop itself costs: enqueue and tick, and timers at the size of a busy extension.
+//! Benchmarks the loop itself: enqueue and tick, and timers of a busy extension.
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use pijs_protocol::{Now, Seq, TimerId};
 use pijs_tick::{Guest, Macrotask, Tick, TickLoop, TickOptions, completion_queue};
 use std::hint::black_box;
 
-/// A turn that costs nothing.
+/// A guest whose turns do nothing.
 struct Nothing;
 
 impl Guest<u64> for Nothing {
@@ -29,7 +29,7 @@ fn arrivals(c: &mut Criterion) {
         });
     });
 
-    // A delta or a completion usually comes in while timers are armed.
+    // A delta or a completion usually arrives while timers are armed.
     let mut armed = TickLoop::new(TickOptions::default());
     for id in 0..1_000 {
         armed.set_timer(TimerId(id), 1e6, false, at(0)).expect("below the limit");

@@ -1,12 +1,12 @@
-//! Where other threads leave finished work for a loop (I4).
+//! A queue through which other threads complete work for a loop (I4).
 //!
 //! A connector's future ends on some thread of the driver's runtime and pushes into a [`CompletionSink`]. The loop's
 //! own thread awaits [`CompletionQueue::ready`], drains, and hands the values to `TickLoop::tick` as arrivals. The
 //! order of pushes is the order of arrivals: values of one producer never overtake each other, values of several
 //! interleave as their pushes did.
 //!
-//! What always holds: a value is drained exactly once, and a consumer that was told *pending* is woken by the first
-//! push after that. `tests/loom.rs` goes through every interleaving of both sides.
+//! Invariants: a value is drained exactly once, and a consumer that got *pending* is woken by the next
+//! push after that. `tests/loom.rs` tests every interleaving of both sides.
 
 #[cfg(loom)]
 use loom::sync::{Arc, Mutex, MutexGuard};
@@ -17,14 +17,13 @@ use std::fmt;
 use std::sync::PoisonError;
 use std::task::{Context, Poll, Waker};
 
-/// Values and waker under one lock: whoever looks at one sees the other as it was at that moment, so a wake-up
-/// cannot fall between "nothing there" and "wake me".
+/// Values and waker under one lock, so that no wake-up is lost between the check for values and the registration of the waker.
 struct Shared<T> {
     values: Vec<T>,
     waker: Option<Waker>,
 }
 
-/// Opens a queue: a sink to clone to producers, and the queue itself for the loop.
+/// Creates a queue: a sink that producers clone, and the queue for the loop.
 ///
 /// ```
 /// let (sink, mut queue) = pijs_tick::completion_queue();
@@ -40,22 +39,22 @@ pub fn completion_queue<T: Send>() -> (CompletionSink<T>, CompletionQueue<T>) {
     (CompletionSink { shared: Arc::clone(&shared) }, CompletionQueue { shared })
 }
 
-/// The producers' end.
+/// The producers' end of the queue.
 pub struct CompletionSink<T> {
     shared: Arc<Mutex<Shared<T>>>,
 }
 
 impl<T> CompletionSink<T> {
-    /// Leaves a value for the loop and wakes it. Never blocks for longer than another push or a drain takes.
+    /// Adds a value and wakes the loop. Blocks at most for the time of another push or a drain.
     ///
-    /// When the queue is gone (its realm has ended) the value goes with it.
+    /// Drops the value when the queue is dropped, because its realm has ended.
     pub fn push(&self, value: T) {
         let waker = {
             let mut shared = lock(&self.shared);
             shared.values.push(value);
             shared.waker.take()
         };
-        // Outside the lock: waking may run the consumer on this very thread.
+        // Outside the lock, because waking may run the consumer on this thread.
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -74,20 +73,20 @@ impl<T> fmt::Debug for CompletionSink<T> {
     }
 }
 
-/// The loop's end.
+/// The loop's end of the queue.
 pub struct CompletionQueue<T> {
     shared: Arc<Mutex<Shared<T>>>,
 }
 
 impl<T> CompletionQueue<T> {
-    /// Takes everything that was pushed, oldest first.
+    /// Removes all values, oldest first.
     pub fn drain(&mut self) -> Vec<T> {
         std::mem::take(&mut lock(&self.shared).values)
     }
 
-    /// Ready when there is something to drain; otherwise the task is woken by the next push.
+    /// Returns ready when there is a value; otherwise the next push wakes the task.
     ///
-    /// Stays pending when every sink is gone: a loop without hostcalls in flight still has timers and events.
+    /// Stays pending when every sink is dropped: a loop without hostcalls in flight still has timers and events.
     pub fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let mut shared = lock(&self.shared);
         if !shared.values.is_empty() {
@@ -100,7 +99,7 @@ impl<T> CompletionQueue<T> {
         Poll::Pending
     }
 
-    /// Waits until there is something to drain. Dropping the future loses nothing.
+    /// Waits until there is a value. Cancel safe.
     pub async fn ready(&mut self) {
         std::future::poll_fn(|cx| self.poll_ready(cx)).await;
     }
@@ -112,7 +111,7 @@ impl<T> fmt::Debug for CompletionQueue<T> {
     }
 }
 
-/// No code of others runs under the lock, so a poisoned one still holds a consistent state.
+/// No foreign code runs under the lock, so the state is consistent even if it is poisoned.
 fn lock<T>(shared: &Mutex<Shared<T>>) -> MutexGuard<'_, Shared<T>> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! Seeded randomness: numbers for `Math.random`, bytes for `crypto`.
+//! Seeded randomness of a realm: numbers for `Math.random`, bytes for `crypto`.
 //!
 //! The only randomness a realm sees. The driver picks the seed (from the operating system in production, from the
 //! tape or a scenario otherwise) and the same seed gives the same draws.
@@ -18,10 +18,10 @@ use chacha20::ChaCha20Rng;
 use chacha20::rand_core::{Rng, SeedableRng};
 use std::fmt;
 
-/// Sets these keys apart from any other use of a session's seed. With the seed it fills ChaCha's 32-byte key.
+/// Distinguishes these keys from other uses of a session's seed. Together with the seed it fills ChaCha's 32-byte key.
 const KEY_LABEL: &[u8; 24] = b"pijs realm entropy, v1\0\0";
 
-/// What a realm draws from.
+/// The random generator of a realm.
 ///
 /// ```
 /// use pijs_tick::Entropy;
@@ -38,16 +38,16 @@ pub struct Entropy {
     /// State of mulberry32.
     numbers: u32,
     bytes: ChaCha20Rng,
-    /// The block that fills are served from; `used` bytes of it are gone.
+    /// Current block of the byte stream; `used` bytes of it are consumed.
     block: [u8; BLOCK],
     used: usize,
 }
 
-/// A ChaCha block.
+/// Size of a ChaCha block in bytes.
 const BLOCK: usize = 64;
 
 impl Entropy {
-    /// The draws that belong to a seed.
+    /// Creates the generator of a seed.
     pub fn seeded(seed: u64) -> Self {
         let mut key = [0; 32];
         key[..8].copy_from_slice(&seed.to_le_bytes());
@@ -60,7 +60,7 @@ impl Entropy {
         Self { numbers, bytes: ChaCha20Rng::from_seed(key), block: [0; BLOCK], used: BLOCK }
     }
 
-    /// The next number for `Math.random`: at least 0, below 1, a multiple of 2^-32.
+    /// Returns the next number for `Math.random`: at least 0, below 1, a multiple of 2^-32.
     pub fn next_f64(&mut self) -> f64 {
         self.numbers = self.numbers.wrapping_add(0x6d2b_79f5);
         let mut t = self.numbers;
@@ -86,7 +86,7 @@ impl Entropy {
 }
 
 impl fmt::Debug for Entropy {
-    /// Shows no state: whoever reads a log must not be able to tell the next bytes.
+    /// Hides the state, so that a log does not reveal the next bytes.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Entropy").finish_non_exhaustive()
     }
@@ -96,7 +96,7 @@ impl fmt::Debug for Entropy {
 mod tests {
     use super::*;
 
-    /// Printed by the generator of the reference recordings, in Node.
+    /// Output of the generator of the reference recordings, in Node.
     #[test]
     fn numbers_of_a_small_seed_are_those_of_the_reference() {
         let mut small = Entropy::seeded(1);
@@ -144,8 +144,8 @@ mod tests {
         }
     }
 
-    /// The bytes are those of `openssl enc -chacha20` under the same key. A change of the derivation would make
-    /// every existing tape worthless.
+    /// The bytes are those of `openssl enc -chacha20` under the same key. A change of the derivation would invalidate every
+    /// existing tape.
     #[test]
     fn the_derivation_does_not_change() {
         let mut entropy = Entropy::seeded(0x0123_4567_89ab_cdef);

@@ -1,11 +1,11 @@
-//! Schedules as data: explore, print, replay.
+//! Explores, prints and replays schedules of a loop.
 //!
-//! What a loop does depends on when completions come in and when time passes. A [`Lab`] owns both: its clock moves
-//! and its operations end only by its own decision, and every decision is drawn from a [`Chooser`]. So a schedule is
-//! a list of small numbers. [`explore`] goes through all of them when they are few and through seeded ones when they
-//! are not, and a failing one is a string like `lab1:0.2.1` that [`replay`] runs again.
+//! The behaviour of a loop depends on the order of completions and the progress of time. A [`Lab`] controls both: its clock
+//! advances and its operations end only by its own decision, and every decision is made by a [`Chooser`]. So a schedule is a list
+//! of small numbers. [`explore`] runs all of them when they are few and seeded ones otherwise, and a failing one is a string like
+//! `lab1:0.2.1` that [`replay`] runs again.
 //!
-//! For tests: of the loop itself, and of whatever drives one.
+//! For tests of the loop itself, and of its drivers.
 
 use crate::entropy::Entropy;
 use crate::tick_loop::{Guest, Tick, TickLoop, TickOptions, TimerQuota};
@@ -59,7 +59,7 @@ impl FromStr for Schedule {
 pub struct Chooser {
     script: Vec<usize>,
     beyond: Beyond,
-    /// Decision and number of possibilities, so far.
+    /// Decisions so far, each with its number of possibilities.
     made: Vec<(usize, usize)>,
     misfit: Option<String>,
 }
@@ -72,8 +72,8 @@ enum Beyond {
 }
 
 /// Priorities of operations, drawn when each is first seen, as in probabilistic concurrency testing (PCT): the operation of the
-/// highest priority goes first, and at a few decisions the one that went is put behind all others. A bug that takes an order
-/// of `d` operations is found with a probability that falls with the number of operations, not of schedules.
+/// highest priority runs first, and at a few decisions it drops behind all others. The probability of finding a bug that depends
+/// on the order of `d` operations falls with the number of operations, not of schedules.
 #[derive(Debug)]
 struct Priorities {
     entropy: Entropy,
@@ -82,10 +82,10 @@ struct Priorities {
     changes: Vec<usize>,
 }
 
-/// Decisions among which those lie at which a priority changes.
+/// Number of first decisions among which priorities change.
 const PCT_DECISIONS: f64 = 24.0;
 
-/// Changes of priority in one schedule.
+/// Priority changes per schedule.
 const PCT_CHANGES: usize = 2;
 
 impl Priorities {
@@ -116,11 +116,11 @@ impl Chooser {
         Self { script, beyond, made: Vec::new(), misfit: None }
     }
 
-    /// Decides for one of `of` possibilities; there must be at least one.
+    /// Chooses one of `of` possibilities.
     ///
     /// # Panics
     ///
-    /// When `of` is 0.
+    /// Panics when `of` is 0.
     pub fn choose(&mut self, of: usize) -> usize {
         assert!(of > 0, "a decision without possibilities");
         let at = self.made.len();
@@ -138,12 +138,12 @@ impl Chooser {
         picked
     }
 
-    /// Decides which of these operations goes on, by its number; there must be at least one. An operation keeps its number from
-    /// decision to decision, so that a drawn schedule can give it a priority.
+    /// Chooses which of these operations continues, by its number. An operation keeps its number between decisions, so that a
+    /// drawn schedule can assign it a priority.
     ///
     /// # Panics
     ///
-    /// When there are no operations.
+    /// Panics without operations.
     pub fn choose_operation(&mut self, operations: &[u64]) -> usize {
         let at = self.made.len();
         if let Beyond::Prioritised(priorities) = &mut self.beyond
@@ -157,7 +157,7 @@ impl Chooser {
         self.choose(operations.len())
     }
 
-    /// What was decided, without the zeros at the end.
+    /// Returns the decisions without trailing zeros.
     fn schedule(&self) -> Schedule {
         let mut decisions: Vec<usize> = self.made.iter().map(|(picked, _)| *picked).collect();
         while decisions.last() == Some(&0) {
@@ -175,19 +175,19 @@ impl Chooser {
     }
 }
 
-/// How far [`explore`] goes.
+/// The extent of [`explore`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exploration {
-    /// Schedules to try one after the other; when there are no more of them, all have been tried.
+    /// Maximum number of schedules that are tried exhaustively.
     pub exhaustive: usize,
-    /// Schedules to draw when there are more, every second one by priorities.
+    /// Number of schedules to draw if there are more; every second one uses priorities.
     pub seeded: usize,
     /// Seed of the drawn ones.
     pub seed: u64,
 }
 
 impl Default for Exploration {
-    /// 10,000 one after the other, 1,000 drawn.
+    /// Returns 10,000 exhaustive and 1,000 drawn schedules.
     fn default() -> Self {
         Self { exhaustive: 10_000, seeded: 1_000, seed: 0 }
     }
@@ -198,7 +198,7 @@ impl Default for Exploration {
 pub struct Explored {
     /// Schedules that were run.
     pub schedules: usize,
-    /// Whether these were all there are.
+    /// Whether all schedules were run.
     pub complete: bool,
 }
 
@@ -208,9 +208,9 @@ pub struct Explored {
 pub struct Failure {
     /// The decisions.
     pub schedule: Schedule,
-    /// Which run it was, from 1.
+    /// Number of the run, from 1.
     pub run: usize,
-    /// What the test said.
+    /// Message of the test.
     pub message: String,
 }
 
@@ -268,8 +268,8 @@ pub fn explore(
     Ok(Explored { schedules, complete: false })
 }
 
-/// Makes the schedule of a failure as short as it gets, with decisions as small as they get, while the test still fails; `most`
-/// is the number of runs that this may take. The message is that of the schedule that is returned.
+/// Shortens the schedule of a failure and its decisions as far as the test still fails, in at most `most` runs. Returns the
+/// message of the shortened schedule.
 pub fn shrink(failure: Failure, most: usize, mut test: impl FnMut(&mut Chooser) -> Result<(), String>) -> Failure {
     let Failure { mut schedule, run, mut message } = failure;
     let mut runs = 0;
@@ -309,7 +309,7 @@ pub fn shrink(failure: Failure, most: usize, mut test: impl FnMut(&mut Chooser) 
 ///
 /// # Errors
 ///
-/// What the test said, or why the schedule cannot be one of this test.
+/// Returns the test's error, or the reason why the schedule does not belong to this test.
 pub fn replay(schedule: &str, mut test: impl FnMut(&mut Chooser) -> Result<(), String>) -> Result<(), String> {
     let Schedule(script) = schedule.parse().map_err(|error: NoSchedule| error.to_string())?;
     let mut chooser = Chooser::new(script, Beyond::Zeros);
@@ -330,10 +330,10 @@ fn guarded(test: &mut impl FnMut(&mut Chooser) -> Result<(), String>, chooser: &
     })
 }
 
-/// What a turn asks of the lab.
+/// The effects of a turn.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Effects<T> {
-    /// Operations to begin; each ends, when the schedule says so, with this arrival.
+    /// Operations to begin; each ends with this arrival, at a time that the schedule decides.
     pub begin: Vec<T>,
     /// Timers to arm: id, delay, whether it repeats.
     pub timers: Vec<(TimerId, f64, bool)>,
@@ -352,7 +352,7 @@ impl<T> Default for Effects<T> {
 pub enum Step {
     /// A tick ran this macrotask.
     Ticked(Seq),
-    /// An operation ended; its arrival is ingested by the next tick.
+    /// An operation ended; the next tick ingests its arrival.
     Completed,
     /// The clock moved to the next deadline.
     Advanced {
@@ -361,10 +361,10 @@ pub enum Step {
     },
 }
 
-/// A run that did not come to an end.
+/// The reason why a run did not end.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Stuck {
-    /// There was still something to do.
+    /// The maximum of steps was reached.
     #[error("the run did not end within {0} steps")]
     Steps(usize),
     /// The guest set too many timers.
@@ -372,10 +372,10 @@ pub enum Stuck {
     Timers(#[from] TimerQuota),
 }
 
-/// A driver that owns clock and completion order and decides both by schedule.
+/// A driver whose schedule decides clock and order of completions.
 ///
-/// In each step it may run a tick, end any operation under way, or let time pass up to the next deadline, whichever
-/// of these are possible; the chooser decides.
+/// Each step runs a tick, ends an operation in flight, or advances time to the next deadline, as far as possible; the chooser
+/// decides.
 #[derive(Debug)]
 pub struct Lab<'c, T> {
     chooser: &'c mut Chooser,
@@ -386,7 +386,7 @@ pub struct Lab<'c, T> {
 }
 
 impl<'c, T> Lab<'c, T> {
-    /// A lab with an idle loop, at time 0.
+    /// Creates a lab with an idle loop, at time 0.
     pub fn new(chooser: &'c mut Chooser, options: TickOptions) -> Self {
         Self {
             chooser,
@@ -397,21 +397,21 @@ impl<'c, T> Lab<'c, T> {
         }
     }
 
-    /// Begins an operation that ends with this arrival when the schedule says so.
+    /// Begins an operation that ends with this arrival at a time that the schedule decides.
     pub fn begin(&mut self, arrival: T) {
         self.under_way.push(arrival);
     }
 
-    /// The loop, for what a test wants to look at or queue.
+    /// Returns the loop, for inspection and for queueing.
     pub fn tick_loop(&mut self) -> &mut TickLoop<T> {
         &mut self.tick_loop
     }
 
-    /// Takes one step; `None` when there is nothing left to do.
+    /// Takes one step; `None` when no step is possible.
     ///
     /// # Errors
     ///
-    /// [`TimerQuota`] when the guest's turn sets one timer too many.
+    /// [`TimerQuota`] when the guest's turn sets too many timers.
     pub fn step<G>(&mut self, guest: &mut G) -> Result<Option<Step>, TimerQuota>
     where
         G: Guest<T, Output = Effects<T>>,
@@ -444,7 +444,7 @@ impl<'c, T> Lab<'c, T> {
         Ok(Some(Step::Advanced { elapsed_us }))
     }
 
-    /// Takes steps until there is nothing left to do.
+    /// Takes steps until none is possible.
     ///
     /// # Errors
     ///

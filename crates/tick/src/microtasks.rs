@@ -1,14 +1,14 @@
-//! The drain after a macrotask (I2), with the job budget that ends a flood.
+//! Drains the microtask queue after a macrotask (I2), within a job budget.
 //!
-//! The engine calls [`drain`] with its "run one pending job" operation. The budget counts jobs, not time, so that a
-//! flood ends at the same job in every replay.
+//! The engine calls [`drain`] with its "run one pending job" operation. The budget counts jobs, not time, so that an endless
+//! sequence ends at the same job in every replay.
 
 use std::fmt;
 
-/// The drain was not finished: the realm is in the middle of a turn and must be discarded.
+/// The budget is exhausted: the realm is in the middle of a turn and must be discarded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutOfJobs {
-    /// The budget, all of which was used.
+    /// The exhausted budget.
     pub budget: u32,
 }
 
@@ -37,7 +37,7 @@ impl std::error::Error for OutOfJobs {}
 ///
 /// # Errors
 ///
-/// What `run_one` fails with, or [`OutOfJobs`] after `budget` jobs when there is a further one.
+/// Returns the error of `run_one`, or [`OutOfJobs`] after `budget` jobs when there is a further one.
 pub fn drain<E: From<OutOfJobs>>(budget: u32, mut run_one: impl FnMut() -> Result<bool, E>) -> Result<u32, E> {
     for jobs in 0..=budget {
         if !run_one()? {

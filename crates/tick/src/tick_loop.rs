@@ -1,4 +1,4 @@
-//! The loop: a queue of macrotasks, a heap of timers, one counter.
+//! The event loop: a queue of macrotasks, a heap of timers, one counter.
 //!
 //! [`TickLoop::tick`] is the algorithm of `docs/spec/tick-loop.md`, as one function with numbered phases. The driver
 //! calls it until it is idle, waits for an arrival or for [`TickLoop::next_deadline_us`], and calls it again. What
@@ -9,30 +9,30 @@ use pijs_protocol::{Now, Seq, TimerId, guard};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 
-/// Longest delay that is taken as written, milliseconds: the range of Node's timers.
+/// Longest delay in milliseconds that is used as it is: the range of Node's timers.
 pub const MAX_DELAY_MS: f64 = 2_147_483_647.0;
 
-/// What stands for a delay that Node cannot take, microseconds.
+/// Replacement, in microseconds, for a delay that Node cannot use.
 const FALLBACK_DELAY_US: u64 = 1_000;
 
 /// Limits of one loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TickOptions {
-    /// Live timers; one more is refused with [`TimerQuota`].
+    /// Maximum number of live timers; another one is refused with [`TimerQuota`].
     pub max_timers: usize,
 }
 
 impl Default for TickOptions {
-    /// 10,000 timers: far above any extension measured, far below what would slow the heap down.
+    /// Returns 10,000 timers: far above any measured extension, and harmless for the heap.
     fn default() -> Self {
         Self { max_timers: 10_000 }
     }
 }
 
-/// Refusal of a timer: the realm has as many as it may.
+/// The error of a timer beyond the quota of the realm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimerQuota {
-    /// The limit that was reached.
+    /// The quota.
     pub max_timers: usize,
 }
 
@@ -47,7 +47,7 @@ impl std::error::Error for TimerQuota {}
 /// One unit of work for a realm.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Macrotask<T> {
-    /// Something that came from outside: an event, a completion.
+    /// An external event or completion.
     Arrival(T),
     /// A timer is due.
     Timer(TimerId),
@@ -55,7 +55,7 @@ pub enum Macrotask<T> {
 
 /// Runs macrotasks: the engine, or a test.
 pub trait Guest<T> {
-    /// What a turn hands back; the loop does not look at it.
+    /// Output of a turn, opaque to the loop.
     type Output;
 
     /// Runs one macrotask and then its microtasks, until none is left (I2).
@@ -64,26 +64,26 @@ pub trait Guest<T> {
     fn turn(&mut self, seq: Seq, now: Now, task: Macrotask<T>) -> Self::Output;
 }
 
-/// What a tick did.
+/// The result of a tick.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Tick<O> {
     /// Nothing was queued and no timer was due.
     Idle,
     /// One macrotask ran.
     Ran {
-        /// Its number.
+        /// Sequence number of the macrotask.
         seq: Seq,
-        /// What the guest returned.
+        /// Output of the guest.
         output: O,
     },
 }
 
-/// Where a live timer is.
+/// The state of a live timer.
 #[derive(Debug, Clone, Copy)]
 enum Place {
-    /// In the heap, under its deadline and number.
+    /// In the heap, by deadline and sequence number.
     Armed { deadline_us: u64, seq: Seq },
-    /// In the queue, under the number of its macrotask.
+    /// In the queue, by the sequence number of its macrotask.
     Due { seq: Seq },
     /// An interval whose turn has run: armed again when the next tick begins.
     Rearming { deadline_us: u64 },
@@ -92,11 +92,11 @@ enum Place {
 #[derive(Debug, Clone, Copy)]
 struct Timer {
     place: Place,
-    /// Microseconds between firings of an interval.
+    /// Period of an interval, in microseconds.
     period_us: Option<u64>,
 }
 
-/// The order of one realm: what runs next, and under which number.
+/// The event loop of one realm: decides which macrotask runs next, and numbers it.
 ///
 /// ```
 /// use pijs_protocol::{Now, Seq, TimerId};
@@ -124,22 +124,22 @@ struct Timer {
 #[derive(Debug)]
 pub struct TickLoop<T> {
     options: TickOptions,
-    /// The last number given out; the first is 1.
+    /// The last issued sequence number; the first is 1.
     last_seq: u64,
-    /// The latest time seen, so that a driver's clock that steps back cannot un-expire a timer.
+    /// The latest observed time, so that a driver's clock that goes backwards cannot un-expire a timer.
     elapsed_us: u64,
-    /// Numbers increase from front to back.
+    /// Sequence numbers increase from front to back.
     queue: VecDeque<(Seq, Macrotask<T>)>,
     /// Armed timers by `(deadline, number)`: the first one is next (I3).
     heap: BTreeMap<(u64, Seq), TimerId>,
-    /// All live timers, wherever they are.
+    /// All live timers, in any state.
     timers: BTreeMap<TimerId, Timer>,
     /// The interval whose turn ran last, if it is still live.
     rearming: Option<TimerId>,
 }
 
 impl<T> TickLoop<T> {
-    /// A loop with nothing in it.
+    /// Creates an empty loop.
     pub fn new(options: TickOptions) -> Self {
         Self {
             options,
@@ -166,7 +166,7 @@ impl<T> TickLoop<T> {
         self.rearm_interval();
         self.elapsed_us = self.elapsed_us.max(now.elapsed_us);
 
-        // 1. Ingest completions and events, in the order they came.
+        // 1. Ingest completions and events, in the order of arrival.
         for arrival in arrivals {
             self.enqueue(arrival);
         }
@@ -180,33 +180,33 @@ impl<T> TickLoop<T> {
             self.retire(id);
         }
         let output = guest.turn(seq, Now { elapsed_us: self.elapsed_us, ..now }, task);
-        // 5. What the turn asked for is in `output`; the driver applies it.
+        // 5. The effects of the turn are in `output`; the driver applies them.
         Tick::Ran { seq, output }
     }
 
-    /// Puts an arrival at the end of the queue and numbers it.
+    /// Appends an arrival to the queue and numbers it.
     pub fn enqueue(&mut self, arrival: T) -> Seq {
         let seq = self.next_seq();
         self.queue.push_back((seq, Macrotask::Arrival(arrival)));
         seq
     }
 
-    /// Numbers macrotasks that ran outside of the queue, after the latest one.
+    /// Reserves sequence numbers for macrotasks that ran outside of the queue.
     pub fn number(&mut self, turns: usize) {
         self.last_seq += turns as u64;
     }
 
     /// Arms a timer: `setTimeout`, or `setInterval` with `repeat`.
     ///
-    /// The deadline is `now` plus the delay, in whole milliseconds. A delay of 0 is due at once (`setImmediate`);
-    /// one that Node's timers cannot take (NaN, negative, between 0 and 1, above [`MAX_DELAY_MS`], infinite) counts
-    /// as 1 ms, as under Node. Anything else is cut to whole milliseconds.
+    /// The deadline is `now` plus the delay, in whole milliseconds. A delay of 0 is due at once (`setImmediate`); a delay that
+    /// Node's timers cannot use (NaN, negative, between 0 and 1, above [`MAX_DELAY_MS`], infinite) counts as 1 ms, as in Node.
+    /// Other delays are truncated to whole milliseconds.
     ///
-    /// An interval is a timeout that is set again after each of its turns, at least 1 ms later. It takes its new
-    /// number after the timers which that turn set, so an equal deadline of theirs comes first, as under Node. Time
-    /// that passed unseen is not made up for: an interval never has two macrotasks in the queue.
+    /// An interval is a timeout that is armed again after each of its turns, at least 1 ms later. It takes its new sequence
+    /// number after the timers that the turn set, so their equal deadlines come first, as in Node. Missed periods are not made up
+    /// for: an interval never has two macrotasks in the queue.
     ///
-    /// An id that is live already is set anew.
+    /// A live id is armed anew.
     ///
     /// # Errors
     ///
@@ -242,7 +242,7 @@ impl<T> TickLoop<T> {
         true
     }
 
-    /// When the earliest timer is due, in microseconds of [`Now::elapsed_us`]; `None` without timers in the heap.
+    /// Returns the earliest deadline, in microseconds of [`Now::elapsed_us`]; `None` without timers in the heap.
     pub fn next_deadline_us(&self) -> Option<u64> {
         let armed = self.heap.first_key_value().map(|((deadline_us, _), _)| *deadline_us);
         let rearming = self.rearming.and_then(|id| match self.timers.get(&id)?.place {
@@ -252,17 +252,17 @@ impl<T> TickLoop<T> {
         armed.into_iter().chain(rearming).min()
     }
 
-    /// Whether no macrotask is queued. Timers may be armed.
+    /// Returns whether no macrotask is queued. Timers may be armed.
     pub fn is_idle(&self) -> bool {
         self.queue.is_empty()
     }
 
-    /// How many macrotasks are queued.
+    /// Returns the number of queued macrotasks.
     pub fn queued(&self) -> usize {
         self.queue.len()
     }
 
-    /// How many timers are live: armed, or due and not yet run.
+    /// Returns the number of live timers: armed, or due and not yet run.
     pub fn live_timers(&self) -> usize {
         self.timers.len()
     }
@@ -291,7 +291,7 @@ impl<T> TickLoop<T> {
         }
     }
 
-    /// A timer's macrotask left the queue: a timeout is over, an interval waits for the end of its turn.
+    /// Ends a timer's wait in the queue: a timeout is over, an interval waits for the end of its turn.
     fn retire(&mut self, id: TimerId) {
         let timer = self.timers.get_mut(&id).expect("a due timer is live");
         if let Some(period_us) = timer.period_us {
@@ -313,12 +313,12 @@ impl<T> TickLoop<T> {
     }
 }
 
-/// What Node makes of a delay, except that 0 stays 0.
+/// Converts a delay as Node does, except that 0 stays 0.
 fn delay_us(delay_ms: f64) -> u64 {
     if delay_ms == 0.0 {
         0
     } else if (1.0..=MAX_DELAY_MS).contains(&delay_ms) {
-        // In range, so the cast only cuts the fraction off.
+        // In range, so the cast only truncates the fraction.
         delay_ms as u64 * 1_000
     } else {
         FALLBACK_DELAY_US

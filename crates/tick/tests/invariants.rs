@@ -1,7 +1,7 @@
-//! The invariants I1 to I5 of `docs/spec/tick-loop.md`, each as a property over random schedules.
+//! Tests the invariants I1 to I5 of `docs/spec/tick-loop.md`, each as a property over random schedules.
 //!
-//! A schedule is a list of [`Op`]s: what a driver does between ticks. The last property compares whole runs with a
-//! model that keeps everything in plain lists and looks for the smallest each time.
+//! A schedule is a list of [`Op`]s: the driver's actions between ticks. The last property compares whole runs with a model that
+//! keeps everything in plain lists and searches for the smallest.
 
 use pijs_protocol::{Now, Seq, TimerId};
 use pijs_tick::microtasks::{OutOfJobs, drain};
@@ -18,7 +18,7 @@ enum Op {
     Tick { pass_us: u64, arrivals: Vec<u8> },
 }
 
-/// Delays that collide often, and those that people write by mistake.
+/// Delays that collide often, and typical mistakes.
 fn delays() -> impl Strategy<Value = f64> {
     prop_oneof![
         6 => prop::sample::select(vec![0.0, 1.0, 1.9, 2.0, 3.0, 5.0]),
@@ -44,7 +44,7 @@ fn at(elapsed_us: u64) -> Now {
     Now { epoch_ms: 0, elapsed_us }
 }
 
-/// Writes down the turns it is given.
+/// Records its turns.
 #[derive(Default)]
 struct Recorder {
     turns: Vec<(Seq, Now, Macrotask<u8>)>,
@@ -58,7 +58,7 @@ impl Guest<u8> for Recorder {
     }
 }
 
-/// Runs a schedule; `after_tick` sees what each tick did.
+/// Runs a schedule; calls `after_tick` with the result of each tick.
 fn run(ops: &[Op], mut after_tick: impl FnMut(&Tick<()>, &[(Seq, Now, Macrotask<u8>)])) -> Recorder {
     let mut guest = Recorder::default();
     let mut tick_loop = TickLoop::new(TickOptions { max_timers: 6 });
@@ -109,7 +109,7 @@ proptest! {
                 prop_assert_eq!(output, Ok(jobs));
                 prop_assert!(guest.pending.is_empty(), "left over: {:?}", guest.pending);
             } else {
-                // Out of budget is final: the driver discards the realm.
+                // Exhausting the budget is final: the driver discards the realm.
                 prop_assert_eq!(output, Err(OutOfJobs { budget }));
                 break;
             }
@@ -142,7 +142,7 @@ proptest! {
         }
         let mut tick_loop = TickLoop::new(TickOptions::default());
         for batch in batches {
-            // The driver may take completions at any time between ticks; here, whenever the schedule says so.
+            // The driver may drain completions at any time between ticks; here the schedule decides.
             let arrivals = if batch { queue.drain() } else { Vec::new() };
             tick_loop.tick(at(0), arrivals, &mut guest);
         }
@@ -192,8 +192,8 @@ proptest! {
     }
 }
 
-/// Has a job queue like an engine: arrival `n` puts `n` jobs of generations 0 to n-1 there, and a job of
-/// generation g > 0 puts one of generation g - 1.
+/// Has a job queue like an engine: arrival `n` adds `n` jobs of generations 0 to n-1, and a job of generation g > 0 adds one of
+/// generation g - 1.
 #[derive(Default)]
 struct Jobs {
     budget: u32,
@@ -215,12 +215,12 @@ impl Guest<u8> for Jobs {
     }
 }
 
-/// Completes operations while its own turn runs: arrival `n` pushes `n` arrivals of `n - 1`.
+/// Completes operations during its own turn: arrival `n` pushes `n` arrivals of `n - 1`.
 struct Reentrant {
     sink: CompletionSink<(usize, u8)>,
     turn: usize,
     inside: bool,
-    /// What was pushed and has not arrived, with the turn that pushed it.
+    /// Pushed values that have not arrived, with the turn that pushed them.
     pushed: VecDeque<(usize, u8)>,
 }
 
@@ -248,13 +248,13 @@ impl Guest<(usize, u8)> for Reentrant {
     }
 }
 
-/// The loop again, the slow way: one list of things, searched for the smallest.
+/// A reference model of the loop: one list, searched for the smallest item.
 #[derive(Default)]
 struct Model {
     seq: u64,
     now_us: u64,
     queue: Vec<(u64, Macrotask<u8>)>,
-    /// deadline, number, id, period
+    /// Deadline, number, id, period.
     timers: Vec<(u64, u64, u32, Option<u64>)>,
     rearm: Option<(u64, u32, u64)>,
 }
@@ -262,7 +262,7 @@ struct Model {
 impl Model {
     fn run(ops: &[Op]) -> Vec<(u64, u64, Macrotask<u8>)> {
         let mut model = Self::default();
-        // An interval's period, known by id while its macrotask waits.
+        // Periods of intervals by id while their macrotask waits.
         let mut ran = Vec::new();
         let mut periods: Vec<(u32, Option<u64>)> = Vec::new();
         for op in ops {

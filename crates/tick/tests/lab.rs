@@ -1,11 +1,11 @@
-//! The lab goes through every order of completions and timers, and what it finds can be run again.
+//! Tests that the lab explores every order of completions and timers, and that its schedules can be replayed.
 
 use pijs_protocol::{Now, Seq, TimerId};
 use pijs_tick::lab::{Chooser, Effects, Exploration, Explored, Lab, Step, explore, replay, shrink};
 use pijs_tick::{Guest, Macrotask, TickOptions};
 use std::collections::BTreeSet;
 
-/// Writes down what it is given; its first turn also sets a timer.
+/// Records its turns; the first one also sets a timer.
 #[derive(Default)]
 struct Names(Vec<String>);
 

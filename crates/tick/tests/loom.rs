@@ -1,6 +1,6 @@
-//! The completion queue under every interleaving of producers and consumer.
+//! Tests the completion queue under every interleaving of producers and consumer.
 //!
-//! Only with `--cfg loom`, which swaps the queue's lock for loom's; `.ci/run` runs it. By hand:
+//! Compiled with `--cfg loom`, which replaces the queue's lock by loom's; `.ci/run` runs it. Manually:
 //!
 //! ```sh
 //! RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom cargo test -p pijs-tick --test loom --release
@@ -12,8 +12,7 @@ use loom::future::block_on;
 use loom::thread;
 use pijs_tick::completion_queue;
 
-/// Waits until `count` values have come. If a wake-up can get lost, loom finds the schedule in which this never ends
-/// and reports it as a deadlock.
+/// Waits for `count` values. If a wake-up can be lost, loom finds the schedule in which this never ends and reports a deadlock.
 fn receive(queue: &mut pijs_tick::CompletionQueue<(u8, u8)>, count: usize) -> Vec<(u8, u8)> {
     let mut received = Vec::new();
     while received.len() < count {
@@ -25,7 +24,7 @@ fn receive(queue: &mut pijs_tick::CompletionQueue<(u8, u8)>, count: usize) -> Ve
     received
 }
 
-/// Every schedule with at most this many preemptions: enough for any race between two locks, and done in seconds.
+/// Maximum number of preemptions per schedule: enough for any race between two locks, and done in seconds.
 const PREEMPTIONS: usize = 3;
 
 fn model(test: impl Fn() + Sync + Send + 'static) {

@@ -1,4 +1,4 @@
-//! Timers case by case: what an extension written for Node may rely on.
+//! Tests the timer behaviour that extensions for Node rely on.
 
 use pijs_protocol::{Now, Seq, TimerId};
 use pijs_tick::{Guest, Macrotask, Tick, TickLoop, TickOptions, TimerQuota};
