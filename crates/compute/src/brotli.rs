@@ -1,11 +1,11 @@
-//! Brotli, a bounded step at a time.
+//! Brotli compression in bounded steps.
 
 use crate::zlib::{CodecFailure, Run, Step};
 use brotli::enc::StandardAlloc;
 use brotli::enc::encode::{BrotliEncoderOperation, BrotliEncoderParameter, BrotliEncoderStateStruct};
 use brotli::{BrotliDecompressStream, BrotliResult, BrotliState};
 
-/// An encoder. Flush values are Node's `BROTLI_OPERATION_*`: process, flush, finish.
+/// Creates an encoder. Flush values are Node's `BROTLI_OPERATION_*`: process, flush, finish.
 pub(crate) fn compress(quality: u32, window: u32) -> Run {
     let mut state = BrotliEncoderStateStruct::new(StandardAlloc::default());
     state.set_parameter(BrotliEncoderParameter::BROTLI_PARAM_QUALITY, quality.min(11));
@@ -35,7 +35,7 @@ pub(crate) fn compress(quality: u32, window: u32) -> Run {
     })
 }
 
-/// A decoder. It is strict, as Node's is unless told otherwise: a large window is up to a gigabyte.
+/// Creates a decoder. It refuses large windows, as Node's does by default, because they take up to a gigabyte.
 pub(crate) fn decompress() -> Run {
     let mut state =
         BrotliState::new_strict(StandardAlloc::default(), StandardAlloc::default(), StandardAlloc::default());

@@ -1,7 +1,7 @@
-//! AES in the modes that Node's programs use: CBC, CTR, ECB and GCM.
+//! AES in the modes that Node programs use: CBC, CTR, ECB and GCM.
 //!
-//! Modes other than GCM are RustCrypto's. GCM is put together here from its two parts, the counter
-//! mode and GHASH (NIST SP 800-38D, section 7), because it is fed piece by piece.
+//! Modes other than GCM are RustCrypto's. GCM is composed here of counter mode and GHASH (NIST SP 800-38D, section 7), because it
+//! is fed in pieces.
 
 use aes::{Aes128, Aes192, Aes256};
 use cipher::consts::U16;
@@ -15,21 +15,21 @@ use std::fmt;
 
 const BLOCK: usize = 16;
 
-/// Changes whole blocks (or, in a stream mode, any number of bytes) in place.
+/// Transforms whole blocks (or, in a stream mode, any number of bytes) in place.
 type Transform = Box<dyn FnMut(&mut [u8])>;
 
-/// One direction of one cipher, in progress.
+/// One direction of a cipher, in progress.
 pub struct Cipher {
     transform: Transform,
     encrypt: bool,
-    /// Block modes only: bytes that wait for the rest of their block.
+    /// Block modes only: bytes of an incomplete block.
     held: Vec<u8>,
     block_mode: bool,
     padding: bool,
     auth: Option<Auth>,
 }
 
-/// The authentication of GCM.
+/// The authentication state of GCM.
 struct Auth {
     hash: GHash,
     /// Bytes of the current section that do not fill a block yet.
@@ -64,20 +64,20 @@ impl Auth {
     }
 }
 
-/// Why the last step failed.
+/// The reason why the last step failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CipherFailure {
-    /// The input is no whole number of blocks.
+    /// The input length is no multiple of the block size.
     Length,
     /// The padding is wrong.
     Decrypt,
-    /// The tag does not match, or there is none.
+    /// The tag does not match, or is missing.
     Auth,
 }
 
 impl Cipher {
-    /// A cipher of the mode `cbc`, `ctr`, `ecb` or `gcm`; `None` when the mode is unknown, or the lengths of key and
-    /// initialisation vector do not fit.
+    /// Creates a cipher of the mode `cbc`, `ctr`, `ecb` or `gcm`; `None` for an unknown mode, or invalid lengths of key or
+    /// initialisation vector.
     pub fn new(mode: &str, encrypt: bool, key: &[u8], iv: &[u8]) -> Option<Self> {
         match key.len() {
             16 => build::<Aes128>(mode, encrypt, key, iv),
@@ -87,12 +87,12 @@ impl Cipher {
         }
     }
 
-    /// Whether the mode authenticates: then there is a tag, and data that is authenticated only.
+    /// Returns whether the mode authenticates: it then has a tag, and additional authenticated data.
     pub fn is_authenticated(&self) -> bool {
         self.auth.is_some()
     }
 
-    /// Adds data that is authenticated and not encrypted, before any text. Only of use when [`Self::is_authenticated`].
+    /// Adds data that is authenticated and not encrypted, before any text. Has an effect only if [`Self::is_authenticated`].
     pub fn add_authenticated(&mut self, data: &[u8]) {
         if let Some(auth) = &mut self.auth {
             auth.aad_bytes += data.len() as u64;
@@ -100,24 +100,24 @@ impl Cipher {
         }
     }
 
-    /// The tag, once there is one: after the end of an encryption, or as it was given to [`Self::expect_tag`].
+    /// Returns the tag after the end of an encryption, or the one passed to [`Self::expect_tag`].
     pub fn tag(&self) -> Option<&[u8]> {
         self.auth.as_ref()?.tag.as_deref()
     }
 
-    /// Sets the tag that a decryption must end with.
+    /// Sets the tag that a decryption has to match.
     pub fn expect_tag(&mut self, tag: Vec<u8>) {
         if let Some(auth) = &mut self.auth {
             auth.tag = Some(tag);
         }
     }
 
-    /// Leaves out the padding of a block mode.
+    /// Disables the padding of a block mode.
     pub fn set_unpadded(&mut self) {
         self.padding = false;
     }
 
-    /// Takes more text and gives what is ready of the other.
+    /// Adds input and returns the available output.
     pub fn update(&mut self, mut data: Vec<u8>) -> Vec<u8> {
         if let Some(auth) = &mut self.auth {
             if auth.text_bytes == 0 && !data.is_empty() {
@@ -136,7 +136,7 @@ impl Cipher {
             return data;
         }
         self.held.append(&mut data);
-        // The last block of a padded text is only known to be one at the end.
+        // The last block of a padded text is recognised only at the end.
         let keep_last = usize::from(!self.encrypt && self.padding && !self.held.is_empty());
         let whole = (self.held.len() - keep_last) / BLOCK * BLOCK;
         let rest = self.held.split_off(whole);
@@ -145,11 +145,11 @@ impl Cipher {
         out
     }
 
-    /// Ends, and gives what was left.
+    /// Finishes, and returns the remaining output.
     ///
     /// # Errors
     ///
-    /// When the input is no whole number of blocks, or its padding or tag is wrong.
+    /// Fails when the input length is no multiple of the block size, or padding or tag are wrong.
     pub fn finish(&mut self) -> Result<Vec<u8>, CipherFailure> {
         if let Some(auth) = &mut self.auth {
             let tag = auth.finish();
@@ -211,7 +211,7 @@ fn streaming<C: StreamCipher + 'static>(mut mode: C) -> Transform {
     Box::new(move |data| mode.apply_keystream(data))
 }
 
-/// `None`: the mode is unknown, or the lengths of key and initialisation vector do not fit.
+/// Builds a cipher; `None` for an unknown mode, or invalid lengths of key or initialisation vector.
 fn build<A>(mode: &str, encrypt: bool, key: &[u8], iv: &[u8]) -> Option<Cipher>
 where
     A: BlockCipher
@@ -261,7 +261,7 @@ where
     Some(cipher::StreamCipherCoreWrapper::from_core(core))
 }
 
-/// J0 of SP 800-38D: a vector of 12 bytes and a counter of 1, else the vector's GHASH.
+/// Returns J0 of SP 800-38D: a vector of 12 bytes and a counter of 1, else the vector's GHASH.
 fn first_counter(hash: &GHash, iv: &[u8]) -> [u8; BLOCK] {
     let mut first = [0; BLOCK];
     if iv.len() == 12 {

@@ -1,19 +1,19 @@
-//! Keys from passwords and from other keys: PBKDF2, scrypt, HKDF.
+//! Key derivation: PBKDF2, scrypt, HKDF.
 //!
-//! One call cannot be cut into steps, so each refuses what would take seconds. `Ok(None)` stands for an unknown digest.
+//! A call cannot be split into steps, so each refuses work that would take seconds. `Ok(None)` stands for an unknown digest.
 
 use crate::Refused;
 use crate::digest::with_digest;
 use hkdf::Hkdf;
 use hmac::Hmac;
 
-/// Digest computations that one call may ask for; about two seconds of work.
+/// Maximum of digest computations of one call; about two seconds of work.
 const MAX_ROUNDS: u64 = 20_000_000;
 
-/// Memory that one scrypt call may use. Node's default limit is 32 MiB and a caller can raise it.
+/// Maximum memory of one scrypt call, in bytes. Node's default is 32 MiB, and a caller can raise it.
 const MAX_SCRYPT_BYTES: u64 = 256 << 20;
 
-/// The longest key.
+/// Maximum length of a key in bytes.
 const MAX_BYTES: usize = 1 << 24;
 
 fn buffer(length: usize) -> Result<Vec<u8>, Refused> {
@@ -23,11 +23,11 @@ fn buffer(length: usize) -> Result<Vec<u8>, Refused> {
     Ok(vec![0; length])
 }
 
-/// PBKDF2 with the HMAC of a digest.
+/// Derives a key with PBKDF2 and the HMAC of a digest.
 ///
 /// # Errors
 ///
-/// When the key or the number of rounds is too large.
+/// Fails when the key or the number of rounds is too large.
 pub fn pbkdf2(
     digest: &str,
     password: &[u8],
@@ -44,7 +44,7 @@ pub fn pbkdf2(
     Ok(pbkdf2_by_name(digest, password, salt, rounds, &mut out).map(|()| out))
 }
 
-/// Cost, block size and parallelism of scrypt, as Node names them `N`, `r` and `p`.
+/// Cost, block size and parallelism of scrypt, which Node names `N`, `r` and `p`.
 #[derive(Debug, Clone, Copy)]
 pub struct ScryptCost {
     /// A power of two.
@@ -55,11 +55,11 @@ pub struct ScryptCost {
     pub parallel: u64,
 }
 
-/// scrypt.
+/// Derives a key with scrypt.
 ///
 /// # Errors
 ///
-/// When the key or the memory is too large, or the three numbers do not fit together.
+/// Fails when the key or the memory is too large, or the three numbers are inconsistent.
 pub fn scrypt(password: &[u8], salt: &[u8], cost: ScryptCost, length: usize) -> Result<Vec<u8>, Refused> {
     let mut out = buffer(length)?;
     let ScryptCost { cost, block, parallel } = cost;
@@ -72,18 +72,18 @@ pub fn scrypt(password: &[u8], salt: &[u8], cost: ScryptCost, length: usize) -> 
     let Ok(params) = scrypt::Params::new(cost, narrow(block), narrow(parallel), 32) else {
         return Err(Refused("invalid scrypt parameters"));
     };
-    // An empty key is the only output that scrypt cannot give.
+    // scrypt cannot output an empty key.
     if !out.is_empty() && scrypt::scrypt(password, salt, &params, &mut out).is_err() {
         return Err(Refused("invalid scrypt parameters"));
     }
     Ok(out)
 }
 
-/// HKDF with the HMAC of a digest.
+/// Derives a key with HKDF and the HMAC of a digest.
 ///
 /// # Errors
 ///
-/// When the key is longer than the digest can fill.
+/// Fails when the key is longer than the digest can fill.
 pub fn hkdf(digest: &str, key: &[u8], salt: &[u8], info: &[u8], length: usize) -> Result<Option<Vec<u8>>, Refused> {
     let mut out = buffer(length)?;
     if with_digest!(digest, digest_length, ()).is_some_and(|size| length > 255 * size) {
@@ -96,7 +96,7 @@ fn digest_length<D: crate::digest::Digester>() -> usize {
     <D as digest::Digest>::output_size()
 }
 
-/// Calls the keyed function for the digest of a name.
+/// Calls the keyed function for a digest by name.
 macro_rules! keyed {
     ($name:expr, $function:ident) => {
         match $name {

@@ -1,10 +1,10 @@
-//! Message digests and HMACs, fed piece by piece.
+//! Message digests and HMACs, fed in pieces.
 
 use digest::{FixedOutput, KeyInit, Update};
 use hmac::Hmac;
 use std::fmt;
 
-/// Calls `$run` with the digest type that `$name` stands for; `None` for an unknown name.
+/// Calls `$run` with the digest type of `$name`; `None` for an unknown name.
 macro_rules! with_digest {
     ($name:expr, $run:ident, ($($argument:expr),*)) => {
         match $name {
@@ -27,11 +27,11 @@ macro_rules! with_digest {
 }
 pub(crate) use with_digest;
 
-/// What every digest of the table is.
+/// The traits that every digest of the table implements.
 pub(crate) trait Digester: digest::Digest + Update + FixedOutput + Default + Clone + 'static {}
 impl<D: digest::Digest + Update + FixedOutput + Default + Clone + 'static> Digester for D {}
 
-/// Takes bytes piece by piece, as a digest and an HMAC do.
+/// A digest or an HMAC in progress, independent of its type.
 trait Running {
     fn update(&mut self, bytes: &[u8]);
     fn finish(self: Box<Self>) -> Vec<u8>;
@@ -59,7 +59,7 @@ fn keyed(name: &str, key: &[u8]) -> Option<Box<dyn Running>> {
         ($($text:literal $digest:ty),*) => {
             match name {
                 $($text => {
-                    // A key of any length is accepted: longer ones are digested first.
+                    // Keys of any length are accepted: longer ones are digested first.
                     let mac = <Hmac<$digest> as KeyInit>::new_from_slice(key).ok()?;
                     Some(Box::new(mac) as Box<dyn Running>)
                 })*
@@ -78,12 +78,12 @@ fn keyed(name: &str, key: &[u8]) -> Option<Box<dyn Running>> {
 pub struct Hasher(Box<dyn Running>);
 
 impl Hasher {
-    /// A digest by its name (`sha256`, `sha3-512`, ...); `None` for an unknown one.
+    /// Creates a digest by its name (`sha256`, `sha3-512`, ...); `None` for an unknown one.
     pub fn new(name: &str) -> Option<Self> {
         with_digest!(name, plain, ()).map(Self)
     }
 
-    /// An HMAC with the digest of a name.
+    /// Creates an HMAC with a digest by name.
     pub fn keyed(name: &str, key: &[u8]) -> Option<Self> {
         keyed(name, key).map(Self)
     }
@@ -93,7 +93,7 @@ impl Hasher {
         self.0.update(bytes);
     }
 
-    /// The digest of all that was added.
+    /// Returns the digest of all bytes.
     pub fn finish(self) -> Vec<u8> {
         self.0.finish()
     }

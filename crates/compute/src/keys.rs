@@ -1,8 +1,8 @@
-//! Keys of two parts: RSA, elliptic curves, Ed25519 and X25519.
+//! Asymmetric keys: RSA, elliptic curves, Ed25519 and X25519.
 //!
-//! [`read`], [`build`] and [`generate`] give a [`Key`]. PEM, JWK and Node's names and errors are the caller's: here keys
-//! come and go as DER and as numbers. Where an operation needs randomness the caller passes a generator that a seed
-//! started ([`rng`]), so that a replayed session signs and generates the same bytes.
+//! [`read`], [`build`] and [`generate`] return a [`Key`]. Keys are DER and numbers here; the caller handles PEM, JWK and Node's
+//! names and errors. Where an operation needs randomness the caller passes a seeded generator ([`rng`]), so that a replayed
+//! session signs and generates the same bytes.
 
 mod curves;
 mod edwards;
@@ -14,14 +14,14 @@ pub use chacha20::ChaCha20Rng;
 use chacha20::rand_core::SeedableRng;
 use std::rc::Rc;
 
-/// Modulus bits of RSA keys that are generated here. One of 4096 bits takes a second or two, in which the realm does
-/// nothing else; each doubling takes some twenty times longer.
+/// Maximum modulus length in bits of generated RSA keys. 4096 bits take a second or two, which block the realm; doubling the
+/// length takes some twenty times longer.
 const MAX_GENERATED_BITS: u64 = 4096;
 
-/// The forms that a key is written in.
+/// The encodings of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// RSA alone.
+    /// RSA only.
     Pkcs1,
     /// Private keys of any kind.
     Pkcs8,
@@ -32,7 +32,7 @@ pub enum Form {
 }
 
 impl Form {
-    /// The form of a name, which is the variant's in small letters.
+    /// Returns the form of a name, which is the variant's in lower case.
     pub fn from_name(name: &str) -> Option<Self> {
         Some(match name {
             "pkcs1" => Self::Pkcs1,
@@ -44,17 +44,17 @@ impl Form {
     }
 }
 
-/// How a signature or a cipher text is made.
+/// Parameters of a signature or an encryption.
 #[derive(Debug, Clone)]
 pub struct Scheme {
-    /// `pkcs1`, `pss`, `oaep`, or `bare` for PKCS #1 of a text that no digest was made of. Of a curve: `numbers` or `der`
-    /// for the form of the signature.
+    /// `pkcs1`, `pss`, `oaep`, or `bare` for PKCS #1 without a digest. For a curve: `numbers` or `der` for the form of the
+    /// signature.
     pub padding: String,
-    /// The name of the digest.
+    /// Name of the digest.
     pub digest: String,
-    /// Of PSS; `None` takes any when a signature is checked.
+    /// Salt length of PSS; `None` accepts any in a verification.
     pub salt_length: Option<usize>,
-    /// Of OAEP.
+    /// Label of OAEP.
     pub label: Vec<u8>,
 }
 
@@ -62,23 +62,23 @@ pub struct Scheme {
 pub trait Key {
     /// `rsa`, the name of a curve, `ed25519` or `x25519`.
     fn kind(&self) -> &'static str;
-    /// Whether this is the private part.
+    /// Returns whether this is the private part.
     fn is_private(&self) -> bool;
-    /// The public part, of the public part itself, too.
+    /// Returns the public part; of a public key, itself.
     fn public(&self) -> Rc<dyn Key>;
-    /// `None`: this key has no such form.
+    /// Encodes the key; `None` when it has no such form.
     fn der(&self, form: Form) -> Option<Vec<u8>>;
-    /// The numbers of a JWK in its order, the public ones first, without those that can be told from others.
+    /// Returns the numbers of a JWK in its order, the public ones first, without those that follow from others.
     fn numbers(&self) -> Vec<Vec<u8>>;
-    /// Signs a digest, or with a key of Edwards' curve the text itself.
+    /// Signs a digest, or with an Edwards-curve key the text itself.
     fn sign(&self, _scheme: &Scheme, _digest: &[u8], _random: &mut ChaCha20Rng) -> Option<Vec<u8>> {
         None
     }
-    /// Whether a signature is this key's, of a digest or of a text as in [`Key::sign`].
+    /// Verifies a signature of a digest or a text as in [`Key::sign`].
     fn verify(&self, _scheme: &Scheme, _digest: &[u8], _signature: &[u8]) -> bool {
         false
     }
-    /// The text of a `bare` signature.
+    /// Returns the text of a `bare` signature.
     fn recover(&self, _signature: &[u8]) -> Option<Vec<u8>> {
         None
     }
@@ -90,22 +90,22 @@ pub trait Key {
     fn decrypt(&self, _scheme: &Scheme, _text: &[u8], _random: &mut ChaCha20Rng) -> Option<Vec<u8>> {
         None
     }
-    /// The secret that this private key and a public one have in common.
+    /// Computes the shared secret of this private key and a public one.
     fn agree(&self, _public: &dyn Key) -> Option<Vec<u8>> {
         None
     }
-    /// A point of a curve, also pressed into its shorter form.
+    /// Returns the point of a curve, uncompressed or compressed.
     fn point(&self, _short: bool) -> Option<Vec<u8>> {
         None
     }
 }
 
-/// Reads a key: `form` as in [`Form`], `encrypted` for PKCS #8 under a passphrase, or `certificate` for the key of one. `None` when it is
-/// no such key.
+/// Reads a key: `form` as in [`Form`], `encrypted` for PKCS #8 under a passphrase, or `certificate` for the key of one. `None`
+/// for other bytes.
 ///
 /// # Errors
 ///
-/// When trying the passphrase would take too long.
+/// Fails when trying the passphrase would take too long.
 pub fn read(form: &str, der: &[u8], passphrase: &[u8]) -> Result<Option<Rc<dyn Key>>, Refused> {
     Ok(match form {
         "certificate" => forms::public_key_of_certificate(der).and_then(|key| forms::read_public(&key)),
@@ -117,8 +117,8 @@ pub fn read(form: &str, der: &[u8], passphrase: &[u8]) -> Result<Option<Rc<dyn K
     })
 }
 
-/// Builds a key from the numbers of a JWK, a private one when there is more than its public part needs. A point of a curve is
-/// one number, whatever its form.
+/// Builds a key from the numbers of a JWK, a private one when there are more than its public part needs. A point of a curve is
+/// one number in any form.
 pub fn build(kind: &str, numbers: &[Vec<u8>]) -> Option<Rc<dyn Key>> {
     match kind {
         "rsa" => rsa::from_numbers(numbers),
@@ -131,7 +131,7 @@ pub fn build(kind: &str, numbers: &[Vec<u8>]) -> Option<Rc<dyn Key>> {
 ///
 /// # Errors
 ///
-/// When finding the primes would take too long.
+/// Fails when finding the primes would take too long.
 pub fn generate(
     kind: &str,
     bits: u64,
@@ -148,17 +148,17 @@ pub fn generate(
     })
 }
 
-/// Starts the generator of a seed.
+/// Creates the generator of a seed.
 pub fn rng(seed: [u8; 32]) -> ChaCha20Rng {
     ChaCha20Rng::from_seed(seed)
 }
 
-/// Encrypts PKCS #8 under a passphrase, as OpenSSL does; `None` for an unknown cipher.
+/// Encrypts PKCS #8 with a passphrase, as OpenSSL does; `None` for an unknown cipher.
 pub fn encrypt(der: &[u8], cipher: &str, passphrase: &[u8], random: &mut ChaCha20Rng) -> Option<Vec<u8>> {
     forms::encrypt(der, cipher, passphrase, random)
 }
 
-/// The secret that a private key and a public one, as SPKI, have in common.
+/// Computes the shared secret of a private key and a public one, given as SPKI.
 pub fn agree(key: &dyn Key, public: &[u8]) -> Option<Vec<u8>> {
     key.agree(forms::read_public(public)?.as_ref())
 }

@@ -1,8 +1,8 @@
-//! Pure computing that an interpreter is too slow for: digests, key derivation, ciphers, keys of two parts, compression.
+//! Computation that is too slow in an interpreter: digests, key derivation, ciphers, asymmetric keys, compression.
 //!
-//! Everything here is a function of bytes: no clock, no randomness that is not passed in, no JavaScript engine. `pijs-engine`
-//! offers it to a realm as functions of `pi:engine`. Work is done in calls whose size the caller chooses, so that a realm's
-//! fuel counts the loop around them; those that cannot be cut ([`mod@derive`], [`keys::generate`]) refuse what would take seconds.
+//! Everything here is a function of bytes: no clock, only randomness that is passed in, no JavaScript engine. `pijs-engine`
+//! exposes it to a realm as functions of `pi:engine`. The caller chooses the size of each call, so that a realm's fuel counts the
+//! loop around them; calls that cannot be split ([`mod@derive`], [`keys::generate`]) refuse work that would take seconds.
 //!
 //! | module | computes |
 //! |---|---|
@@ -12,8 +12,8 @@
 //! | [`keys`] | RSA, elliptic curves, Ed25519 and X25519 |
 //! | [`zlib`] | deflate, gzip, brotli, CRC-32 |
 //!
-//! Kinds, modes and digests have Node's names. A failure that depends on the data is a value; Node's errors are made in
-//! TypeScript.
+//! Kinds, modes and digests have Node's names. A failure that depends on the data is a value; TypeScript makes Node's errors of
+//! it.
 
 #![warn(clippy::disallowed_methods)]
 #![warn(missing_docs)]
@@ -25,7 +25,7 @@ pub mod digest;
 pub mod keys;
 pub mod zlib;
 
-/// A computation that is not begun, since it would take seconds or too much memory, or since its parameters do not fit
-/// together; the text says which.
+/// A computation that is refused because it would take seconds or too much memory, or because its parameters are inconsistent;
+/// the text says which.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Refused(pub &'static str);

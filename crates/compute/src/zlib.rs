@@ -1,28 +1,28 @@
-//! Compression: deflate in its three wrappings and brotli, a bounded step at a time, and CRC-32.
+//! Compression in bounded steps: deflate in its three wrappings and brotli; CRC-32.
 
 use crate::brotli;
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 use std::fmt;
 
-/// The outcome of one step.
+/// The result of one step.
 #[derive(Debug)]
 pub struct Step {
-    /// What came out.
+    /// Output bytes.
     pub output: Vec<u8>,
-    /// How many bytes of the input were taken.
+    /// Number of consumed input bytes.
     pub read: usize,
-    /// The stream has ended; input after `read` belongs to something else.
+    /// Whether the stream has ended; input behind `read` does not belong to it.
     pub end: bool,
-    /// What is wrong with the data.
+    /// Error in the data.
     pub failure: Option<CodecFailure>,
 }
 
-/// What is wrong with the data: the library's words, and for brotli Node's code and number.
+/// An error in compressed data.
 #[derive(Debug)]
 pub struct CodecFailure {
-    /// The library's words.
+    /// Message of the library.
     pub words: String,
-    /// Node's code and its number.
+    /// Node's error code and number.
     pub code: Option<(String, i32)>,
 }
 
@@ -32,16 +32,16 @@ impl From<&str> for CodecFailure {
     }
 }
 
-/// Some input, how to flush (Node's constants), the room for output.
+/// Processes input with a flush mode (Node's constants) into output of a limited size.
 pub(crate) type Run = Box<dyn FnMut(&[u8], u64, usize) -> Step>;
 
 /// A compressor or a decompressor in progress.
 pub struct Codec(Run);
 
 impl Codec {
-    /// A codec of one of the kinds `gzip`, `deflate`, `deflateRaw`, `gunzip`, `inflate`, `inflateRaw`, `brotliCompress` (`level`
-    /// is the quality, `dictionary` is unused) and `brotliDecompress`; `None` for any other. Numbers out of range become the nearest
-    /// one, or the default.
+    /// Creates a codec of one of the kinds `gzip`, `deflate`, `deflateRaw`, `gunzip`, `inflate`, `inflateRaw`, `brotliCompress`
+    /// (`level` is the quality, `dictionary` is unused) and `brotliDecompress`; `None` for any other. Numbers out of range are
+    /// clamped, or replaced by the default.
     pub fn new(kind: &str, level: u64, window_bits: u64, dictionary: Option<Vec<u8>>) -> Option<Self> {
         let level = u32::try_from(level).unwrap_or(6);
         let bits = u8::try_from(window_bits).unwrap_or(15).clamp(9, 15);
@@ -59,7 +59,7 @@ impl Codec {
         }))
     }
 
-    /// Takes some of the input and gives at most `room` bytes. `flush` is one of Node's constants for the kind.
+    /// Consumes input and returns at most `room` bytes. `flush` is one of Node's constants for the kind.
     pub fn step(&mut self, input: &[u8], flush: u64, room: usize) -> Step {
         (self.0)(input, flush, room)
     }
@@ -92,7 +92,7 @@ fn compress(mut state: Compress, dictionary: Option<Vec<u8>>) -> Run {
 }
 
 fn decompress(mut state: Decompress, dictionary: Option<Vec<u8>>, wrapped: bool) -> Run {
-    // A raw stream does not say that it wants one.
+    // A raw stream does not announce its dictionary.
     if let (Some(bytes), false) = (&dictionary, wrapped) {
         let _ = state.set_dictionary(bytes);
     }

@@ -1,6 +1,6 @@
-//! Published test vectors: each function computes what its standard says. The names are those that Node uses.
+//! Published test vectors for each function. Names are those of Node.
 //!
-//! How Node's own modules behave on top of them is held by `crates/node-compat/modules/tests/{crypto,zlib}`.
+//! `crates/node-compat/modules/tests/{crypto,zlib}` tests the behaviour of Node's modules on top of them.
 
 use pijs_compute::Refused;
 use pijs_compute::cipher::{Cipher, CipherFailure};
@@ -130,7 +130,7 @@ fn streams_are_compressed_a_step_at_a_time() {
     assert_eq!(crc32(b"123456789", 0), 0xcbf4_3926);
     assert_eq!(crc32(b"456789", crc32(b"123", 0)), 0xcbf4_3926);
     let text = "abc".repeat(1000);
-    // The last number is how Node flushes at the end: `Z_FINISH`, `BROTLI_OPERATION_FINISH`.
+    // The last number is Node's flush mode at the end: `Z_FINISH`, `BROTLI_OPERATION_FINISH`.
     for (kind, back, finish) in [
         ("gzip", "gunzip", 4),
         ("deflate", "inflate", 4),
@@ -147,7 +147,7 @@ fn streams_are_compressed_a_step_at_a_time() {
     assert!(Codec::new("lzma", 6, 15, None).is_none());
 }
 
-/// All of a stream, with little room for each step.
+/// Runs a whole stream with little output room for each step.
 fn run(mut codec: Codec, mut input: &[u8], finish: u64) -> Vec<u8> {
     let mut out = Vec::new();
     loop {

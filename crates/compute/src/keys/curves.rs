@@ -1,6 +1,6 @@
-//! The elliptic curves of NIST and secp256k1: ECDSA and agreement on secrets.
+//! The NIST elliptic curves and secp256k1: ECDSA and key agreement.
 //!
-//! Signatures are made with the nonce of RFC 6979, which needs no randomness and is as good as any to who verifies.
+//! Signatures use the nonce of RFC 6979, which needs no randomness and is compatible with any verifier.
 
 use super::{Form, Key, Scheme};
 use chacha20::ChaCha20Rng;
@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 const NAMES: [&str; 4] = ["P-256", "P-384", "P-521", "secp256k1"];
 
-/// The module of a curve: its crate, its name, the bytes of a number and which bits the first of them may have.
+/// Defines the module of a curve: its crate, its name, the bytes of a number and the valid bits of the first one.
 macro_rules! curve {
     ($module:ident, $library:ident, $name:literal, $bytes:literal, $first:literal) => {
         mod $module {
@@ -32,7 +32,7 @@ macro_rules! curve {
                 Some(Rc::new(PublicKey::from_public_key_der(der).ok()?))
             }
 
-            /// A point and, of a private key, the number that it is the multiple of.
+            /// Builds a key from a point and, for a private key, a scalar.
             pub(super) fn from_numbers(numbers: &[Vec<u8>]) -> Option<Rc<dyn Key>> {
                 match numbers {
                     [point] => Some(Rc::new(PublicKey::from_sec1_bytes(point).ok()?)),
@@ -45,7 +45,7 @@ macro_rules! curve {
                 }
             }
 
-            /// Draws until a number is one of the curve's: nearly always the first.
+            /// Draws until a number is a valid scalar: nearly always the first one.
             pub(super) fn generate(random: &mut ChaCha20Rng) -> Rc<dyn Key> {
                 loop {
                     let mut number = [0; $bytes];
@@ -59,7 +59,7 @@ macro_rules! curve {
 
             fn signature(bytes: &[u8], as_numbers: bool) -> Option<Signature> {
                 let signature = if as_numbers { Signature::from_slice(bytes) } else { Signature::from_der(bytes) };
-                // Of the two numbers that fit, secp256k1 takes the smaller one only; OpenSSL takes either.
+                // secp256k1 accepts only the smaller of two valid numbers; OpenSSL accepts either.
                 Some(if $name == "secp256k1" { signature.ok()?.normalize_s() } else { signature.ok()? })
             }
 
@@ -158,7 +158,7 @@ pub(super) fn generate(kind: &str, random: &mut ChaCha20Rng) -> Option<Rc<dyn Ke
     Some(of_curve!(kind, generate(random)))
 }
 
-/// Each form names its curve: only the right one takes it.
+/// Tries each curve: a form names its curve, so only the right one accepts it.
 pub(super) fn from_sec1(der: &[u8]) -> Option<Rc<dyn Key>> {
     NAMES.iter().find_map(|name| of_curve!(*name, from_sec1(der)))
 }
@@ -171,7 +171,7 @@ pub(super) fn from_spki(der: &[u8]) -> Option<Rc<dyn Key>> {
     NAMES.iter().find_map(|name| of_curve!(*name, from_spki(der)))
 }
 
-/// A number with as many bytes as its curve's have: zeros before it or, where they stand there, fewer of them.
+/// Pads a number with zeros to the length of its curve, or strips excess zeros.
 fn whole(number: &[u8], bytes: usize) -> Option<Vec<u8>> {
     let surplus = number.len().saturating_sub(bytes);
     if number[..surplus].iter().any(|byte| *byte != 0) {
@@ -180,7 +180,7 @@ fn whole(number: &[u8], bytes: usize) -> Option<Vec<u8>> {
     Some(widened(&number[surplus..], bytes))
 }
 
-/// A digest that is shorter than the numbers of the curve, as the number that it stands for.
+/// Pads a digest that is shorter than the numbers of the curve.
 fn widened(digest: &[u8], bytes: usize) -> Vec<u8> {
     [vec![0; bytes.saturating_sub(digest.len())], digest.to_vec()].concat()
 }

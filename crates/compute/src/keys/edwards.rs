@@ -1,4 +1,4 @@
-//! Ed25519, which signs, and X25519, which agrees on secrets. Both are 32 bytes, private and public.
+//! Ed25519 signatures and X25519 key agreement. Private and public keys have 32 bytes.
 
 use super::{Form, Key, Scheme};
 use chacha20::ChaCha20Rng;
@@ -7,7 +7,7 @@ use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
 use std::rc::Rc;
 use x25519_dalek::StaticSecret;
 
-/// What stands before the 32 bytes in PKCS #8 and in SPKI (RFC 8410); the last number of the identifier differs.
+/// Returns the header before the 32 bytes in PKCS #8 and in SPKI (RFC 8410); the last number of the identifier differs.
 fn header(kind: &str, private: bool) -> Vec<u8> {
     let curve = if kind == "ed25519" { 0x70 } else { 0x6e };
     if private {
@@ -39,7 +39,7 @@ pub(super) fn public(kind: &str, point: &[u8]) -> Option<Rc<dyn Key>> {
     Some(Rc::new(Public { kind: known(kind), point: point.try_into().ok()? }))
 }
 
-/// The public part and, of a private key, the secret.
+/// Builds a key from the public part and, for a private key, the secret.
 pub(super) fn from_numbers(kind: &str, numbers: &[Vec<u8>]) -> Option<Rc<dyn Key>> {
     match numbers {
         [point] => public(kind, point),
@@ -92,7 +92,7 @@ impl Key for Private {
         }
         let point: [u8; 32] = public.numbers().first()?.as_slice().try_into().ok()?;
         let shared = StaticSecret::from(self.secret).diffie_hellman(&x25519_dalek::PublicKey::from(point));
-        // A point of low order gives a secret that everybody knows; OpenSSL refuses it, too.
+        // A point of low order results in a known secret; OpenSSL refuses it, too.
         shared.was_contributory().then(|| shared.to_bytes().to_vec())
     }
 }

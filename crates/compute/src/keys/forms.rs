@@ -1,4 +1,4 @@
-//! The forms that say themselves what key they hold: PKCS #8, SPKI, certificates.
+//! Encodings that identify their key type: PKCS #8, SPKI, certificates.
 
 use super::{Key, curves, edwards, rsa};
 use crate::Refused;
@@ -16,11 +16,11 @@ const CURVE: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.2.1"
 const X25519: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.101.110");
 const ED25519: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.101.112");
 
-/// Rounds that a passphrase may ask for; a second or two of work.
+/// Maximum rounds of a passphrase; a second or two of work.
 const MAX_ROUNDS: u32 = 10_000_000;
-/// Memory that a passphrase may ask for with scrypt, times its lanes.
+/// Maximum scrypt memory of a passphrase in bytes, times its lanes.
 const MAX_SCRYPT_BYTES: u64 = 256 << 20;
-/// What OpenSSL takes for a key that it writes.
+/// OpenSSL's default for a key that it writes.
 const ROUNDS: u32 = 2048;
 
 pub(super) fn read_private(der: &[u8]) -> Option<Rc<dyn Key>> {
@@ -50,7 +50,7 @@ pub(super) fn read_sec1(der: &[u8]) -> Option<Rc<dyn Key>> {
     curves::from_sec1(der)
 }
 
-/// The SPKI inside an X.509 certificate: after version, serial number, algorithm, issuer, validity and subject.
+/// Returns the SPKI inside an X.509 certificate: after version, serial number, algorithm, issuer, validity and subject.
 pub(super) fn public_key_of_certificate(der: &[u8]) -> Option<Vec<u8>> {
     let certificate = AnyRef::from_der(der).ok()?;
     let mut reader = SliceReader::new(certificate.value()).ok()?;
@@ -63,7 +63,7 @@ pub(super) fn public_key_of_certificate(der: &[u8]) -> Option<Vec<u8>> {
     fields.tlv_bytes().ok().map(<[u8]>::to_vec)
 }
 
-/// The PKCS #8 form under a passphrase; `None` when it is the wrong one or this is no such form.
+/// Decrypts PKCS #8 with a passphrase; `None` for a wrong passphrase or another form.
 pub(super) fn decrypt(der: &[u8], passphrase: &[u8]) -> Result<Option<Vec<u8>>, Refused> {
     let Ok(info) = EncryptedPrivateKeyInfoRef::try_from(der) else { return Ok(None) };
     if let EncryptionScheme::Pbes2(parameters) = &info.encryption_algorithm {
@@ -82,7 +82,7 @@ pub(super) fn decrypt(der: &[u8], passphrase: &[u8]) -> Result<Option<Vec<u8>>, 
     Ok(info.decrypt(passphrase).ok().map(|document| document.as_bytes().to_vec()))
 }
 
-/// Puts PKCS #8 under a passphrase as OpenSSL does: PBKDF2 with SHA-256, and AES in the mode CBC.
+/// Encrypts PKCS #8 with a passphrase as OpenSSL does: PBKDF2 with SHA-256, and AES in the mode CBC.
 pub(super) fn encrypt(der: &[u8], cipher: &str, passphrase: &[u8], random: &mut ChaCha20Rng) -> Option<Vec<u8>> {
     let (mut salt, mut vector) = ([0; 16], [0; 16]);
     random.fill_bytes(&mut salt);

@@ -1,4 +1,4 @@
-//! RSA: signatures with the paddings of PKCS #1 1.5 and PSS, encryption with OAEP and PKCS #1 1.5.
+//! RSA: signatures with PKCS #1 1.5 and PSS padding, encryption with OAEP and PKCS #1 1.5.
 
 use super::{Form, Key, Scheme};
 use chacha20::ChaCha20Rng;
@@ -10,7 +10,7 @@ use rsa::{BoxedUint, Oaep, Pkcs1v15Encrypt, Pkcs1v15Sign, PrivateKey, Pss, Publi
 use rsa::{sha2, traits::PaddingScheme, traits::SignatureScheme};
 use std::rc::Rc;
 
-/// Calls `$run` with the digest type of a name; `None` for one that RSA is not used with here.
+/// Calls `$run` with the digest type of a name; `None` for one that is not supported with RSA.
 macro_rules! with_digest {
     ($name:expr, $run:ident $(, $argument:expr)*) => {
         match $name {
@@ -26,7 +26,7 @@ macro_rules! with_digest {
     };
 }
 
-/// What the digests of the table are.
+/// The traits that every digest of the table implements.
 trait Digest: sha2::Digest + sha2::digest::FixedOutputReset + rsa::pkcs8::AssociatedOid {}
 impl<D: sha2::Digest + sha2::digest::FixedOutputReset + rsa::pkcs8::AssociatedOid> Digest for D {}
 
@@ -45,7 +45,7 @@ pub(super) fn private(key: PrivateKey) -> Rc<dyn Key> {
     Rc::new(key)
 }
 
-/// `n`, `e` and, of a private key, `d`, `p`, `q` and perhaps what follows from them.
+/// Builds a key from `n`, `e` and, for a private key, `d`, `p`, `q` and possibly derived numbers.
 pub(super) fn from_numbers(numbers: &[Vec<u8>]) -> Option<Rc<dyn Key>> {
     match numbers {
         [n, e] => Some(Rc::new(PublicKey::new(number(n), number(e)).ok()?)),
@@ -86,7 +86,7 @@ fn pkcs1_padding<D: Digest>() -> Option<Pkcs1v15Sign> {
 }
 
 fn sign_pss<D: Digest>(key: &PrivateKey, salt: usize, digest: &[u8], random: &mut ChaCha20Rng) -> Option<Vec<u8>> {
-    // The scheme would take memory for a salt of any length before it finds that there is no room for it.
+    // The library would allocate a salt of any length before it checks for room.
     if digest.len() != <D as sha2::Digest>::output_size() || salt > key.size() {
         return None;
     }
@@ -144,8 +144,8 @@ impl Key for PublicKey {
     fn recover(&self, signature: &[u8]) -> Option<Vec<u8>> {
         let signature = BoxedUint::from_be_slice(signature, self.n_bits_precision()).ok()?;
         let padded = bytes_of(&rsa_encrypt(self, &signature).ok()?);
-        // The first byte of what is padded is a zero, which the number does not have: 1, as many 255 as there is room
-        // for, at least eight, 0, the text. Nothing of it is secret.
+        // The padded text is a zero, which the number does not have, 1, as many 255 as there is room for, at least eight, 0, the
+        // text. None of it is secret.
         if padded.len() + 1 != self.size() || padded.first() != Some(&1) {
             return None;
         }
