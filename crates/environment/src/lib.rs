@@ -1,11 +1,10 @@
-//! The environment of a session: time, waiting and randomness, handed in.
+//! The environment of a session: time, waiting and randomness, passed in as values.
 //!
-//! No library of the project reads a clock, sleeps or rolls dice on its own: it asks the [`Timer`] and the
-//! [`Randomness`] that it was given. [`SystemTimer`] and [`SystemRandomness`] are the machine's. [`simulated`] has those
-//! of tests, of replay and of `pi ext drive`: clocks that stand still or move when they are told to, and bytes that count.
+//! No library of the project reads a clock, sleeps or draws randomness on its own: it uses the [`Timer`] and the [`Randomness`]
+//! that it was given. [`SystemTimer`] and [`SystemRandomness`] are the machine's. [`simulated`] has those of tests, of replay and
+//! of `pi ext drive`: clocks that are driven explicitly, and randomness that counts.
 //!
-//! `system.rs` is the only file of the libraries that touches the system's clock, tokio's timer and the system's
-//! randomness.
+//! `system.rs` is the only file of the libraries that uses the system's clock, tokio's timer and the system's randomness.
 
 #![warn(missing_docs)]
 
@@ -20,22 +19,22 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The reason of a wait. A test may let one kind pass at once and keep the others real.
+/// The purpose of a wait. A test may skip one kind and keep the others real.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
-    /// A request is tried again after it.
+    /// Delay before a request is retried.
     Backoff,
-    /// A watchdog: nothing arrived for too long when it ends.
+    /// Watchdog against a connection on which nothing arrives.
     Idle,
-    /// A script asks for a pause.
+    /// Pause of a script.
     Script,
-    /// The time limit of a tool.
+    /// Time limit of a tool.
     Tool,
-    /// A timer of an extension, or the time limit of its call.
+    /// Timer of an extension, or time limit of its call.
     Call,
 }
 
-/// Tells the time and waits.
+/// A clock and its timers.
 pub trait Timer: Send + Sync {
     /// Returns the time now: the wall clock for display, monotonic microseconds for durations.
     fn now(&self) -> Now;
@@ -44,23 +43,23 @@ pub trait Timer: Send + Sync {
     fn sleep(&self, wait: Wait, duration: Duration) -> BoxFuture<'static, ()>;
 }
 
-/// Rolls dice, for ids and for the jitter of a back-off.
+/// A source of randomness, for ids and for the jitter of a back-off.
 pub trait Randomness: Send + Sync {
-    /// Fills `out`.
+    /// Fills `out` with random bytes.
     fn fill(&self, out: &mut [u8]);
 }
 
 /// Time and randomness of a session. Cheap to clone.
 #[derive(Clone)]
 pub struct Ambient {
-    /// Tells the time and waits.
+    /// Clock and timers.
     pub timer: Arc<dyn Timer>,
-    /// Rolls dice.
+    /// Source of randomness.
     pub random: Arc<dyn Randomness>,
 }
 
 impl Ambient {
-    /// Returns the machine's own.
+    /// Returns the environment of the machine.
     pub fn system() -> Self {
         Self { timer: Arc::new(SystemTimer::new()), random: Arc::new(SystemRandomness) }
     }

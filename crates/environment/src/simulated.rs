@@ -1,4 +1,4 @@
-//! Time and randomness that are the same in each run: for tests, for replay and for `pi ext drive`.
+//! Deterministic time and randomness: for tests, for replay and for `pi ext drive`.
 
 use crate::{Ambient, Randomness, Timer, Wait};
 use futures_util::future::BoxFuture;
@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Whether the wall clock follows.
+/// Whether the wall clock follows the monotonic one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wall {
     Moves,
     StandsStill,
 }
 
-/// A clock that moves when it is told to.
+/// A clock that is advanced explicitly.
 ///
 /// ```
 /// use pijs_environment::simulated::VirtualClock;
@@ -32,27 +32,27 @@ pub struct VirtualClock {
 }
 
 impl VirtualClock {
-    /// A clock whose session begins at this wall time, milliseconds since 1970.
+    /// Creates a clock whose session begins at this wall time, in milliseconds since 1970.
     pub fn starting_at(epoch_ms: u64) -> Self {
         Self { start_epoch_ms: epoch_ms, wall: Wall::Moves, elapsed_us: AtomicU64::new(0) }
     }
 
-    /// A clock whose wall time stands still while timers go on: what a scenario's `now` asks for.
+    /// Creates a clock with a constant wall time and running timers, for the `now` of a scenario.
     pub fn standing_at(epoch_ms: u64) -> Self {
         Self { wall: Wall::StandsStill, ..Self::starting_at(epoch_ms) }
     }
 
-    /// Moves forward by so many microseconds.
+    /// Advances by so many microseconds.
     pub fn advance_us(&self, by_us: u64) {
         self.elapsed_us.fetch_add(by_us, Ordering::SeqCst);
     }
 
-    /// Moves forward to this many microseconds since the start; never back.
+    /// Advances to this many microseconds since the start; never goes back.
     pub fn advance_to_us(&self, elapsed_us: u64) {
         self.elapsed_us.fetch_max(elapsed_us, Ordering::SeqCst);
     }
 
-    /// Returns the time at this moment. `elapsed_us` never decreases.
+    /// Returns the current time. `elapsed_us` never decreases.
     pub fn now(&self) -> Now {
         let elapsed_us = self.elapsed_us.load(Ordering::SeqCst);
         let passed_ms = match self.wall {
@@ -63,7 +63,7 @@ impl VirtualClock {
     }
 }
 
-/// A timer of which each look takes a fixed time. Its waits are real, so that programs and servers get their time.
+/// A timer that advances by a fixed step at each reading. Its waits are real, so that programs and servers can run.
 #[derive(Debug)]
 pub struct CountingTimer {
     epoch_ms: u64,
@@ -72,7 +72,7 @@ pub struct CountingTimer {
 }
 
 impl CountingTimer {
-    /// Begins at a wall time that stands still; each look is `step_us` microseconds after the one before.
+    /// Starts at a constant wall time; each reading is `step_us` microseconds after the one before.
     pub fn new(epoch_ms: u64, step_us: u64) -> Self {
         Self { epoch_ms, step_us, elapsed_us: AtomicU64::new(0) }
     }
@@ -88,12 +88,12 @@ impl Timer for CountingTimer {
     }
 }
 
-/// A timer that stands still: no wait ends.
+/// A stopped timer: no wait ends.
 #[derive(Debug, Clone, Copy)]
 pub struct StandingTimer(pub Now);
 
 impl Default for StandingTimer {
-    /// One microsecond into a session of 14 November 2023.
+    /// Returns one microsecond into a session of 14 November 2023.
     fn default() -> Self {
         Self(Now { epoch_ms: 1_700_000_000_000, elapsed_us: 1 })
     }
@@ -109,12 +109,12 @@ impl Timer for StandingTimer {
     }
 }
 
-/// Randomness that counts upwards, so that ids can be foretold.
+/// Randomness that counts upwards, so that ids are predictable.
 #[derive(Debug)]
 pub struct CountingRandomness(AtomicU32);
 
 impl CountingRandomness {
-    /// Begins to count at `first`.
+    /// Starts at `first`.
     pub fn new(first: u32) -> Self {
         Self(AtomicU32::new(first))
     }
@@ -129,7 +129,7 @@ impl Randomness for CountingRandomness {
     }
 }
 
-/// Time that stands still and ids that count from `first`.
+/// Returns stopped time and ids that count from `first`.
 pub fn ambient(epoch_ms: u64, first: u32) -> Ambient {
     let timer = StandingTimer(Now { epoch_ms, elapsed_us: 0 });
     Ambient { timer: Arc::new(timer), random: Arc::new(CountingRandomness::new(first)) }

@@ -7,18 +7,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// The clock of the machine and tokio's timer. Microseconds count from when it was made; clones count alike.
+/// The clock of the machine and tokio's timer. Microseconds count from its creation; clones share the origin.
 #[derive(Debug, Clone)]
 pub struct SystemTimer {
     start: Instant,
     wall: Arc<WallClock>,
 }
 
-/// The time of day, read once in each millisecond: a hostcall asks for it several times, and each reading takes as long
-/// as the gate's whole decision.
+/// The wall clock, read once per millisecond: a hostcall reads it several times, and each reading takes as long as the gate's
+/// whole decision.
 #[derive(Debug)]
 struct WallClock {
-    /// The millisecond since the start in which it was read last.
+    /// Millisecond since the start of the last reading.
     read_ms: AtomicU64,
     epoch_ms: AtomicU64,
 }
@@ -30,7 +30,7 @@ impl WallClock {
         }
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let epoch_ms = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
-        // In this order: a thread that sees the millisecond sees this time or one that another thread read later.
+        // Stored before the millisecond: a thread that sees the millisecond sees this time or a later one.
         self.epoch_ms.store(epoch_ms, Ordering::Relaxed);
         self.read_ms.store(elapsed_ms, Ordering::Release);
         epoch_ms
@@ -38,7 +38,7 @@ impl WallClock {
 }
 
 impl SystemTimer {
-    /// Begins to count.
+    /// Starts counting.
     pub fn new() -> Self {
         let wall = WallClock { read_ms: AtomicU64::new(u64::MAX), epoch_ms: AtomicU64::new(0) };
         Self { start: Instant::now(), wall: Arc::new(wall) }
