@@ -1,4 +1,4 @@
-//! The byte format: one header, then sections in a fixed order.
+//! The byte format of artifacts: a header, then sections in a fixed order.
 //!
 //! ```text
 //! magic      8 bytes   "PIJSXART"
@@ -27,21 +27,21 @@ pub const FORMAT_VERSION: u32 = 1;
 
 const DIGEST_LEN: usize = 32;
 
-/// A compiled package: what an engine needs to run its entries.
+/// A compiled package.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Artifact {
-    /// What `extc` found out; the same value is written as `artifact.json`.
+    /// Metadata of the compiler; also written as `artifact.json`.
     pub metadata: ArtifactMetadata,
     /// Entry modules first, in manifest order, then shared chunks by specifier.
     pub modules: Vec<Module>,
 }
 
-/// First part of the specifier of a module that is a WebAssembly component. Its source is the component in base64, its bytecode the
-/// native code that wasmtime made of it.
+/// Scheme of the specifier of a WebAssembly component. Its source is the component in base64, its bytecode the native code that
+/// wasmtime compiled.
 pub const COMPONENT_SCHEME: &str = "wasm:/";
 
 impl Artifact {
-    /// The component, when the package is one. It is the only module then.
+    /// Returns the component, when the package is one. It is the only module then.
     pub fn component(&self) -> Option<&Module> {
         match self.modules.as_slice() {
             [module] => Some(module).filter(|module| module.specifier.starts_with(COMPONENT_SCHEME)),
@@ -49,7 +49,7 @@ impl Artifact {
         }
     }
 
-    /// Without bytecode: what is kept for people.
+    /// Returns the artifact without bytecode: the part for display.
     #[must_use]
     pub fn into_texts(mut self) -> Self {
         for module in &mut self.modules {
@@ -58,7 +58,7 @@ impl Artifact {
         self
     }
 
-    /// Without sources and their maps: what an engine loads, and nothing for people.
+    /// Returns the artifact without sources and maps: the part for an engine.
     #[must_use]
     pub fn into_code(mut self) -> Self {
         for module in &mut self.modules {
@@ -72,9 +72,9 @@ impl Artifact {
 /// One linked module of an artifact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Module {
-    /// Name it is imported by, `ext:/index.js`.
+    /// Specifier, `ext:/index.js`.
     pub specifier: String,
-    /// Bundled JavaScript; what bytecode is rebuilt from.
+    /// Bundled JavaScript, from which bytecode can be rebuilt.
     pub source: String,
     /// Source map version 3, from [`source`](Self::source) to the author's files.
     pub source_map: Option<String>,
@@ -82,7 +82,7 @@ pub struct Module {
     pub bytecode: Option<Bytes>,
 }
 
-/// Tag byte of a section: a section can never be read as another.
+/// Tag byte of a section, so that one section cannot be parsed as another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 enum Tag {
@@ -109,15 +109,15 @@ impl Tag {
     }
 }
 
-/// `sha256:HEX` of bytes, as metadata writes digests.
+/// Returns `sha256:HEX` of bytes, the form of digests in metadata.
 pub fn digest(bytes: &[u8]) -> String {
     format!("sha256:{}", hex::encode(Sha256::digest(bytes)))
 }
 
-/// Writes an artifact; equal artifacts give equal bytes.
+/// Encodes an artifact; equal artifacts give equal bytes.
 ///
-/// The metadata's own `artifact` digest describes the whole file, so it cannot be inside it: it is
-/// written empty here and filled in by whoever writes `artifact.json`.
+/// The metadata's own `artifact` digest covers the whole file and cannot be inside it: it is empty here, and the writer of
+/// `artifact.json` fills it in.
 pub fn encode(artifact: &Artifact) -> Vec<u8> {
     let mut out = Vec::new();
     out.extend_from_slice(&MAGIC);
@@ -138,28 +138,28 @@ pub fn encode(artifact: &Artifact) -> Vec<u8> {
     out
 }
 
-/// Reads an artifact that is whole; its bytecode is still nobody's word.
+/// Decodes a complete artifact; its bytecode is not trusted yet.
 ///
 /// # Errors
 ///
-/// In this order: wrong magic or format, then a section that is cut off, malformed or does not match
-/// its digest. The engine build is not compared here; [`Verified::check`](crate::Verified::check) does.
+/// In this order: wrong magic or format, then a section that is truncated, malformed or does not match its digest. The engine
+/// build is not compared here; [`Verified::check`](crate::Verified::check) does.
 pub fn decode(bytes: &[u8]) -> Result<Artifact, ArtifactError> {
     read(bytes, Digests::Compared, Bytes::copy_from_slice)
 }
 
-/// Reads an artifact whose bytes were authenticated a moment ago: the MAC covers each of them, so that digests over the same
-/// bytes would say nothing more. Starting would pay for them twice over.
+/// Decodes an artifact whose bytes have just been authenticated. Skips the digests, because the MAC covers all bytes and start-up
+/// would pay twice.
 pub(crate) fn decode_vouched(bytes: &[u8]) -> Result<Artifact, ArtifactError> {
     read(bytes, Digests::VouchedFor, Bytes::copy_from_slice)
 }
 
-/// Does so for bytes that stay: bytecode is a part of them, and is not copied.
+/// Decodes authenticated bytes without copying the bytecode.
 pub(crate) fn decode_shared(bytes: &Bytes) -> Result<Artifact, ArtifactError> {
     read(bytes, Digests::VouchedFor, |code| bytes.slice_ref(code))
 }
 
-/// Reads an artifact that is part of the program; its bytecode stays where it is.
+/// Decodes an artifact that is part of the program, without copying the bytecode.
 pub(crate) fn decode_carried(bytes: &'static [u8]) -> Result<Artifact, ArtifactError> {
     read(bytes, Digests::VouchedFor, Bytes::from_static)
 }
@@ -169,7 +169,7 @@ fn read<'a>(bytes: &'a [u8], digests: Digests, code: impl Fn(&'a [u8]) -> Bytes)
     let engine = reader.header()?;
     let metadata = metadata(reader.section(Tag::Metadata)?, &engine, usize::MAX)?;
     let count = reader.u32("module count")?;
-    // Grown as sections prove to be there: a count alone reserves nothing.
+    // Grown section by section: a count alone reserves no memory.
     let mut modules = Vec::new();
     for _ in 0..count {
         modules.push(Module {
@@ -190,20 +190,20 @@ fn read<'a>(bytes: &'a [u8], digests: Digests, code: impl Fn(&'a [u8]) -> Bytes)
     Ok(Artifact { metadata, modules })
 }
 
-/// Reads only magic, format and engine build: what decides whether to read on.
+/// Decodes only magic, format and engine build, which decide whether to read on.
 ///
 /// # Errors
 ///
-/// As [`decode`], for the bytes it looks at.
+/// As [`decode`], for these bytes.
 pub fn read_header(bytes: &[u8]) -> Result<EngineBuild, ArtifactError> {
     Reader { rest: bytes, digests: Digests::Compared }.header()
 }
 
-/// Reads only the header and the metadata of an artifact: what it says of itself, in at most `most` bytes.
+/// Decodes only the header and the metadata of an artifact, at most `most` bytes.
 ///
 /// # Errors
 ///
-/// As [`decode`], for the bytes it looks at; metadata that is longer is malformed.
+/// As [`decode`], for these bytes; longer metadata is malformed.
 pub fn read_metadata(bytes: &[u8], most: usize) -> Result<ArtifactMetadata, ArtifactError> {
     let mut reader = Reader { rest: bytes, digests: Digests::Compared };
     let engine = reader.header()?;
@@ -260,7 +260,7 @@ fn malformed(what: &'static str, detail: &str) -> ArtifactError {
     ArtifactError::new(Kind::Malformed { what, detail: detail.to_owned() })
 }
 
-/// What is left to read; every step either consumes bytes that exist or fails.
+/// The unread rest; every step either consumes existing bytes or fails.
 struct Reader<'a> {
     rest: &'a [u8],
     digests: Digests,

@@ -1,4 +1,4 @@
-//! The container refuses everything but what it wrote, and says why.
+//! Tests that the container refuses everything but its own output, with a reason.
 
 use crate::container::{FORMAT_VERSION, MAGIC, Tag};
 use crate::{Artifact, InstallKey, Mac, Module, Verified, decode, encode, read_header, sign};
@@ -175,7 +175,7 @@ fn a_mac_binds_key_id_engine_and_bytes() {
         error.to_string(),
         "compiled for quickjs-ng 0.16.2 (bytecode 28, x86_64-le-64), but this program runs quickjs-ng 0.16.2 (bytecode 29, x86_64-le-64)"
     );
-    // Fields are length-prefixed: moving a byte between engine name and version is another message.
+    // Fields are length-prefixed: moving a byte between engine name and version changes the message.
     let shifted = EngineBuild { name: "quickjs-ng0".to_owned(), version: ".16.2".to_owned(), ..engine() };
     assert_ne!(sign(&key(), &bytes, &shifted, "npm:sample").as_bytes(), mac.as_bytes());
 

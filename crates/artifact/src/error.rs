@@ -1,12 +1,12 @@
-//! Why bytes were refused, as questions instead of variants, so that kinds can be added.
+//! The error of a refused artifact: questions instead of variants, so that kinds can be added.
 
 use pijs_protocol::artifact::EngineBuild;
 use std::fmt;
 
-/// Why an artifact was refused.
+/// The reason why an artifact was refused.
 ///
-/// The message names what was expected and what was found. Callers that decide by the reason ask:
-/// a cache rebuilds in every case, an inspector tells a foreign engine build from damage.
+/// The message names the expected and the actual value. Callers that depend on the reason query it: a cache rebuilds in every
+/// case, an inspector distinguishes a foreign engine build from damage.
 ///
 /// ```
 /// let error = pijs_artifact::decode(b"not an artifact").unwrap_err();
@@ -35,17 +35,18 @@ impl ArtifactError {
         Self { kind }
     }
 
-    /// Not this container at all, or a version of it that this program does not read.
+    /// Returns whether the bytes are no artifact, or of a version that this program does not support.
     pub fn is_foreign(&self) -> bool {
         matches!(self.kind, Kind::Magic { .. } | Kind::Format { .. })
     }
 
-    /// A whole artifact whose bytecode belongs to another engine build; its sources can be compiled again.
+    /// Returns whether the artifact is complete and its bytecode belongs to another engine build; its sources can be compiled
+    /// again.
     pub fn is_other_engine(&self) -> bool {
         matches!(self.kind, Kind::Engine { .. })
     }
 
-    /// Bytes are missing, added or changed since they were written.
+    /// Returns whether bytes were lost, added or changed.
     pub fn is_damaged(&self) -> bool {
         matches!(
             self.kind,
@@ -53,7 +54,7 @@ impl ArtifactError {
         )
     }
 
-    /// This installation did not write these bytes, or not for this package and engine build.
+    /// Returns whether this installation did not write these bytes, or for another package or engine build.
     pub fn is_unauthenticated(&self) -> bool {
         matches!(self.kind, Kind::Mac { .. })
     }

@@ -1,24 +1,23 @@
-//! The compiled-extension container.
+//! The container of compiled extensions.
 //!
-//! `extc` writes an [`Artifact`] with [`encode`]; everything that reads one goes through [`decode`],
-//! which believes nothing: the header is checked before any content, each section against its SHA-256.
-//! Digests only show damage. Bytecode is native code in disguise, so an engine takes it from a
-//! [`Verified`] alone, and there are three ways to one: this process compiled it a moment ago, the
-//! keyed [`Mac`] of this installation matches the bytes for this engine build and this package, or a
-//! worker process got it from the parent that checked.
+//! `extc` writes an [`Artifact`] with [`encode`]; every reader uses [`decode`], which trusts nothing: it checks the header before
+//! any content, and each section against its SHA-256. Digests only detect damage. Bytecode can do anything in the engine's
+//! process, so an engine takes it from a [`Verified`] only, which is created in three ways: this process has just compiled the
+//! artifact, the keyed [`Mac`] of this installation matches the bytes for this engine build and this package, or a worker process
+//! got it from its parent, which has verified it.
 //!
 //! | type | is |
 //! |---|---|
 //! | [`Artifact`], [`Module`] | the content: metadata and modules with source, map, bytecode |
-//! | [`ArtifactError`] | why bytes were refused; ask it, it names what was expected and what was there |
-//! | [`InstallKey`], [`Mac`] | the secret of this installation, and what it says about one file |
+//! | [`ArtifactError`] | the reason why an artifact was refused |
+//! | [`InstallKey`], [`Mac`] | the secret of this installation, and its MAC of one file |
 //! | [`Verified`] | an artifact whose bytecode may be loaded |
-//! | [`Frame`], [`innermost`] | read the stacks of errors |
-//! | [`PositionMap`], [`FindFunctions`] | answer questions about the text of modules; `extc` implements them |
-//! | [`quoted()`] | what V8 quotes of a text in an error |
+//! | [`Frame`], [`innermost`] | parse the stacks of errors |
+//! | [`PositionMap`], [`FindFunctions`] | queries about the text of modules; `extc` implements them |
+//! | [`quoted()`] | the expression that V8 quotes in an error |
 //!
-//! What always holds: encoding is deterministic; decoding never panics and never allocates more than
-//! the input is long; a MAC binds the bytes, the engine build, the format and the id.
+//! Invariants: encoding is deterministic; decoding never panics and never allocates more than the length of the input; a MAC
+//! binds the bytes, the engine build, the format and the id.
 
 #![warn(missing_docs)]
 

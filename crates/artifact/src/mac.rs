@@ -1,8 +1,8 @@
-//! The keyed MAC: what tells bytecode of this installation from anybody's.
+//! The keyed MAC, which authenticates bytecode of this installation.
 //!
-//! HMAC-SHA256 over length-prefixed fields (purpose, format, engine build, id, bytes), so that no two
-//! different inputs share one message. It is kept beside a cached artifact, never inside what
-//! `extc build -o` writes: another installation has another key and must rebuild.
+//! HMAC-SHA256 over length-prefixed fields (purpose, format, engine build, id, bytes), so that no two different inputs share one
+//! message. It is stored beside a cached artifact, never in the output of `extc build -o`: another installation has another key
+//! and must rebuild.
 
 use crate::container::FORMAT_VERSION;
 use hmac::{Hmac, Mac as _};
@@ -10,22 +10,22 @@ use pijs_protocol::artifact::EngineBuild;
 use sha2::Sha256;
 use std::fmt;
 
-/// Separates this use of the key from any later one.
+/// Separates this use of the key from future ones.
 const PURPOSE: &[u8] = b"pijs artifact bytecode v1";
 
-/// The secret of one installation: 32 random bytes in a file only its user reads.
+/// The secret of one installation: 32 random bytes in a file that only its user reads.
 ///
 /// `Debug` does not show it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct InstallKey([u8; 32]);
 
 impl InstallKey {
-    /// Wraps key bytes that came from the key file or from the system's randomness.
+    /// Wraps key bytes from the key file or from the system's randomness.
     pub fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
-    /// The bytes to store.
+    /// Returns the bytes to store.
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
@@ -37,20 +37,19 @@ impl fmt::Debug for InstallKey {
     }
 }
 
-/// What the key says about one artifact, one engine build and one id.
+/// The MAC of one artifact for one engine build and one id.
 ///
-/// Deliberately without `PartialEq`: comparison belongs to [`Verified::check`](crate::Verified::check), which takes
-/// the same time whatever differs.
+/// Has no `PartialEq` on purpose: [`Verified::check`](crate::Verified::check) compares it in constant time.
 #[derive(Debug, Clone)]
 pub struct Mac([u8; 32]);
 
 impl Mac {
-    /// Wraps bytes read from a sidecar; `None` unless there are exactly 32.
+    /// Wraps bytes of a sidecar file; `None` unless there are exactly 32.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         bytes.try_into().ok().map(Self)
     }
 
-    /// The bytes of a sidecar.
+    /// Returns the bytes of the sidecar file.
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
@@ -58,14 +57,13 @@ impl Mac {
 
 /// Signs encoded artifact bytes for one engine build and one id.
 ///
-/// The id names what the artifact is used as (a package, the host module set), so that an authentic
-/// artifact of one cannot stand in for another.
+/// The id names the use of the artifact (a package, the host modules), so that an authentic artifact cannot be used as another.
 pub fn sign(key: &InstallKey, bytes: &[u8], engine: &EngineBuild, id: &str) -> Mac {
     Mac(message(key, bytes, engine, id).finalize().into_bytes().into())
 }
 
-/// Whether `mac` is what [`sign`] gives, compared in constant time. Bytecode goes through
-/// [`Verified::check`](crate::Verified::check), which asks this.
+/// Returns whether `mac` matches, in constant time. Bytecode is checked with [`Verified::check`](crate::Verified::check), which
+/// calls this.
 pub fn verifies(key: &InstallKey, mac: &Mac, bytes: &[u8], engine: &EngineBuild, id: &str) -> bool {
     message(key, bytes, engine, id).verify_slice(&mac.0).is_ok()
 }

@@ -1,55 +1,55 @@
-//! Questions about the text of an artifact's modules, which need a parser or a reader of source maps.
+//! Interfaces for queries about the text of modules, which need a parser or source maps.
 //!
-//! `extc` answers them (`SourceMaps`, `Functions`); the host asks, and knows these traits only.
+//! `extc` implements them (`SourceMaps`, `Functions`); the host uses only these traits.
 
 use pijs_protocol::message::Position;
 use std::ops::Range;
 
-/// Frames of one stack that are looked up in the source: an extension may write a stack as long as it likes.
+/// Frames of one stack that are mapped to the source: an extension may produce an arbitrarily long stack.
 pub const MOST_FRAMES: usize = 100;
 
-/// Folder of code that the author of a package did not write.
+/// Folder of dependencies.
 const DEPENDENCIES: &str = "node_modules/";
 
-/// Says where a position of a compiled module is in the source.
+/// Maps positions of compiled modules to the source.
 pub trait PositionMap {
-    /// `line` and `column` are 1-based. `None`: the module is not the extension's own, or the place
-    /// has no mapping.
+    /// Maps a position; `line` and `column` are 1-based. `None`: the module is not the extension's own, or the position has no
+    /// mapping.
     fn source_position(&self, module: &str, line: u32, column: u32) -> Option<Position>;
 }
 
 /// Finds the functions in a module's text.
 pub trait FindFunctions: Send + Sync {
-    /// All of them, in any order; none where the text cannot be read.
+    /// Returns all functions, in any order; none for text that does not parse.
     fn functions(&self, source: &str) -> Vec<FunctionText>;
 }
 
-/// The place of a function: byte offsets in its module's text.
+/// The ranges of a function, as byte offsets in its module's text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FunctionText {
-    /// From its beginning to its body: where the engine may say it is.
+    /// From its beginning to its body: positions that the engine may report for it.
     pub head: Range<usize>,
-    /// All of it, as `toString` gives it.
+    /// The whole function, as `toString` returns it.
     pub text: Range<usize>,
 }
 
-/// One line of a stack, `    at name (module:line:column)` or `    at module:line:column`, taken apart.
+/// A parsed stack frame, `    at name (module:line:column)` or `    at module:line:column`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frame<'a> {
     /// The text up to the module.
     pub before: &'a str,
     /// Specifier of the module.
     pub module: &'a str,
-    /// 1-based.
+    /// Line, 1-based.
     pub line: u32,
-    /// 1-based.
+    /// Column, 1-based.
     pub column: u32,
     /// The text after the column.
     pub after: &'a str,
 }
 
 impl<'a> Frame<'a> {
-    /// Reads a line of a stack; `None` for one that is no frame.
+    /// Parses a line of a stack; `None` for another line.
     pub fn parse(text: &'a str) -> Option<Self> {
         let after_start = text.trim_end().strip_suffix(')').map_or(text.trim_end().len(), str::len);
         let (head, after) = text.split_at(after_start);
@@ -66,8 +66,7 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// Returns the innermost position of a stack that is in the source: in the package's own files, or else in those of its
-/// dependencies.
+/// Returns the innermost mapped position of a stack: in the package's own files, or else in those of its dependencies.
 pub fn innermost(stack: &str, map: &dyn PositionMap) -> Option<Position> {
     let frames = stack.lines().filter_map(Frame::parse).take(MOST_FRAMES);
     let found: Vec<Position> =

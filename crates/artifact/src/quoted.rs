@@ -1,10 +1,10 @@
-//! What was called, constructed or gone through, where it cannot be: `config.load is not a function`.
+//! Adds the expression that failed to an error message: `config.load is not a function`.
 //!
-//! V8 quotes the source in these errors, the engine does not. An error that is reported has its place in the module that
-//! ran, whose text is at hand, as the compiler printed it: one expression in a line, no comments. What is not a plain chain of
-//! names, indices and calls is not quoted, and the engine's words stay.
+//! V8 quotes the source in these errors, the engine does not. The error's position refers to the module that ran, whose text is
+//! available as the compiler printed it: one expression per line, no comments. Only plain chains of names, indices and calls are
+//! quoted; for other expressions the engine's message stays.
 
-/// What the engine says, in the words of `pi:web/wording`, where V8 quotes.
+/// Messages of the engine, as in `pi:web/wording`, that V8 completes with a quotation.
 const QUOTED: &[(&str, Quote)] = &[
     ("not a function", Quote::Call),
     ("not a constructor", Quote::Call),
@@ -13,7 +13,8 @@ const QUOTED: &[(&str, Quote)] = &[
     ("null is not iterable", Quote::Iteration),
 ];
 
-/// How far a line is looked at on either side of a place: an extension may forge the place, and a line may be a whole bundle.
+/// Bytes of a line that are scanned on either side of a position: an extension may forge the position, and a line may be a whole
+/// bundle.
 const REACH: usize = 2048;
 
 #[derive(Clone, Copy, PartialEq)]
@@ -22,7 +23,7 @@ enum Quote {
     Iteration,
 }
 
-/// The message with the expression in it. `line` and `column` are those of the innermost frame, 1-based.
+/// Returns the message with the expression. `line` and `column` are those of the innermost frame, 1-based.
 pub fn quoted(message: &str, source: &str, line: u32, column: u32) -> Option<String> {
     let (before, quote) = QUOTED.iter().find_map(|(words, quote)| Some((message.strip_suffix(words)?, *quote)))?;
     if !before.is_empty() && !before.ends_with(": ") {
@@ -30,10 +31,10 @@ pub fn quoted(message: &str, source: &str, line: u32, column: u32) -> Option<Str
     }
     let text = source.lines().nth(usize::try_from(line).ok()?.checked_sub(1)?)?;
     let column = usize::try_from(column).ok()?;
-    // In the first line the engine counts from 0, and says 1 for 0, too.
+    // In the first line the engine counts from 0, and reports 1 for 0, too.
     let places = [column.checked_sub(1), (line == 1).then_some(column)];
     let words = places.into_iter().rev().flatten().find_map(|at| {
-        // Columns count UTF-16 units, which are bytes here.
+        // Columns count UTF-16 units, which are bytes in ASCII text.
         if !text.is_ascii() || at >= text.len() {
             return None;
         }
@@ -47,18 +48,18 @@ pub fn quoted(message: &str, source: &str, line: u32, column: u32) -> Option<Str
     Some(format!("{before}{words}"))
 }
 
-/// `is_cut`: there is more of the line before the text.
+/// Quotes the called expression. `is_cut`: the line continues before the text.
 fn called(text: &str, at: usize, is_cut: bool) -> Option<String> {
     let start = beginning(text, at)?;
     let (start, end) = match ending(text, at) {
         Some(end) => (start, end),
         None => around(text, at)?,
     };
-    // The chain, or the `new` before it, may have begun earlier.
+    // The chain, or the `new` before it, may begin earlier.
     if is_cut && start < "new ".len() {
         return None;
     }
-    // An error with these words that the extension made itself says what it was given.
+    // An error of the extension's own with this text names its own argument.
     if ["Error", "super", "construct"].iter().any(|maker| text[start..end].ends_with(maker)) {
         return None;
     }
@@ -66,12 +67,12 @@ fn called(text: &str, at: usize, is_cut: bool) -> Option<String> {
     let Some(outside) = text[..start].strip_suffix("new ") else {
         return Some(format!("{} is not a function", shown(words)));
     };
-    // A member of what was made is called.
+    // A member of the constructed object is called.
     if let Some(open) = words.find('(') {
         let member = &words[open + closed(&words[open..], b'(')?..];
         return Some(format!("(intermediate value){} is not a function", shown(member)));
     }
-    // The engine may have named the last place that it came by on the way to a call.
+    // The engine may have reported the last position before the call.
     let rest = &text[end..];
     let after = if rest.starts_with('(') { &rest[closed(rest, b'(')?..] } else { rest };
     if outside.trim_end().ends_with(['(', ',']) || after.starts_with('[') {
@@ -80,8 +81,9 @@ fn called(text: &str, at: usize, is_cut: bool) -> Option<String> {
     Some(format!("{} is not a constructor", shown(words)))
 }
 
-/// The call that has what is at `at` among its arguments. The engine looks at a variable of another function where it passes
-/// it, and names that place for the call. A call around that one would be named by the same place: then it is open which.
+/// Finds the call that has the expression at `at` among its arguments. The engine evaluates a variable of another function where
+/// it is passed, and reports that position for the call. The same position would be reported for an enclosing call, which makes
+/// the result ambiguous.
 fn around(text: &str, at: usize) -> Option<(usize, usize)> {
     let end = enclosing(text, at)?;
     let start = beginning(text, operand(&text[..end])?)?;
@@ -99,16 +101,17 @@ fn around(text: &str, at: usize) -> Option<(usize, usize)> {
     (!is_passed).then_some((start, end))
 }
 
-/// Finds where the bracket was opened that what is at `at` stands in.
+/// Finds the opening bracket around `at`.
 fn enclosing(text: &str, at: usize) -> Option<usize> {
     opened(&format!("{})", &text[..at]), b'(', b')')
 }
 
-/// `for (const x of items)`, `[...items]`. Where something is taken apart (`const [x] = items`), the engine names no place.
+/// Quotes an iterated expression: `for (const x of items)`, `[...items]`. For destructuring (`const [x] = items`) the engine
+/// reports no position.
 fn gone_through(text: &str, at: usize) -> Option<String> {
     let items = looped(text, at).or_else(|| spread(text, at))?;
     Some(match items.strip_suffix(')') {
-        // The call is not told from what it returned.
+        // The call and its result are indistinguishable.
         Some(_) => {
             let call = &items[..opened(items, b'(', b')')?];
             format!("{} is not a function or its return value is not iterable", shown(call))
@@ -131,7 +134,7 @@ fn spread(text: &str, at: usize) -> Option<&str> {
     (is_whole && start <= at && at < start + items.len()).then_some(items)
 }
 
-/// How long the plain chain is that a text begins with: names, indices and calls.
+/// Returns the length of the plain chain at the start of a text: names, indices and calls.
 fn chain(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     let mut end = 0;
@@ -151,7 +154,8 @@ fn chain(text: &str) -> Option<usize> {
     }
 }
 
-/// How long the brackets are that a text begins with. What holds strings or expressions could hold anything.
+/// Returns the length of the brackets at the start of a text; `None` for those with strings or expressions, which may contain
+/// anything.
 fn closed(text: &str, open: u8) -> Option<usize> {
     let close = if open == b'(' { b')' } else { b']' };
     let mut depth = 0_usize;
@@ -171,7 +175,7 @@ fn closed(text: &str, open: u8) -> Option<usize> {
     None
 }
 
-/// Where the chain begins whose last name, or first, is at `at`.
+/// Finds the start of the chain whose last or first name is at `at`.
 fn beginning(text: &str, at: usize) -> Option<usize> {
     let mut start = at;
     loop {
@@ -185,7 +189,7 @@ fn beginning(text: &str, at: usize) -> Option<usize> {
     }
 }
 
-/// Where the last operand of a text begins: a name with what is called and indexed behind it.
+/// Finds the start of the last operand of a text: a name with its calls and indices.
 fn operand(mut text: &str) -> Option<usize> {
     loop {
         text = match text.as_bytes().last()? {
@@ -199,7 +203,8 @@ fn operand(mut text: &str) -> Option<usize> {
     }
 }
 
-/// Where the bracket was opened that ends a text. Strings are passed over; an expression between slashes could hold anything.
+/// Finds the opening bracket of the one at the end of a text. Skips strings; fails for a regular expression, which may contain
+/// anything.
 fn opened(text: &str, open: u8, close: u8) -> Option<usize> {
     let bytes = text.as_bytes();
     let (mut depth, mut end) = (0_usize, bytes.len());
@@ -221,13 +226,13 @@ fn opened(text: &str, open: u8, close: u8) -> Option<usize> {
     None
 }
 
-/// Where a string began whose last quote comes after these bytes.
+/// Finds the start of a string whose closing quote follows these bytes.
 fn string(before: &[u8], quote: u8) -> Option<usize> {
     let is_escaped = |at: usize| before[..at].iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 1;
     (0..before.len()).rev().find(|at| before[*at] == quote && !is_escaped(*at))
 }
 
-/// Where the chain ends that goes on at `at`, which is where its arguments begin.
+/// Finds the end of the chain that continues at `at`, where its arguments begin.
 fn ending(text: &str, at: usize) -> Option<usize> {
     let mut end = at;
     loop {
@@ -257,15 +262,15 @@ fn is_part(character: char) -> bool {
     character.is_ascii_alphanumeric() || character == '_' || character == '$' || character == '#'
 }
 
-/// The member that a bracket just opened names by a plain string.
+/// Returns the member that a string inside an opened bracket names.
 fn named(rest: &str) -> Option<&str> {
     let (name, _) = rest.strip_prefix('"')?.split_once('"')?;
     let is_plain = !name.contains('\\') && rest[name.len() + 2..].starts_with(']');
     is_plain.then_some(name)
 }
 
-/// The chain as V8 writes it: arguments left out, a member as a name however it is written, and names as they were before the
-/// bundle told equal ones apart.
+/// Formats the chain as V8 does: without arguments, with every member as a name, and with original names where the bundle added
+/// numbers.
 fn shown(chain: &str) -> String {
     let (mut shown, mut depth) = (String::new(), 0_usize);
     let mut characters = chain.chars();
@@ -297,7 +302,7 @@ fn shown(chain: &str) -> String {
     original(&shown)
 }
 
-/// The rest of a string.
+/// Skips the rest of a string.
 fn pass_over(characters: &mut std::str::Chars<'_>, quote: char) {
     while let Some(character) = characters.next() {
         match character {
@@ -308,7 +313,7 @@ fn pass_over(characters: &mut std::str::Chars<'_>, quote: char) {
     }
 }
 
-/// Without the number that a bundle adds to a name (`load$1`).
+/// Removes the number that a bundle adds to a name (`load$1`).
 fn original(text: &str) -> String {
     let name = text.trim_end_matches(|character: char| character.is_ascii_digit());
     match name.strip_suffix('$') {
@@ -327,7 +332,7 @@ mod tests {
         said_of(NOT_A_FUNCTION, marked)
     }
 
-    /// The place is marked by `^`.
+    /// Quotes at the position marked by `^`.
     fn said_of(words: &str, marked: &str) -> Option<String> {
         let column = u32::try_from(marked.find('^').expect("a mark")).expect("short") + 1;
         quoted(words, &format!("first\n{}\nlast", marked.replace('^', "")), 2, column)
@@ -354,7 +359,7 @@ mod tests {
             ("this.#own.^go();", "this.#own.go is not a function"),
             ("f(1)(2).^g()", "f(...)(...).g is not a function"),
             (r#"a.split("/)\"", '"').^b()"#, "a.split(...).b is not a function"),
-            // The last variable of another function that was passed.
+            // The last passed variable of another function.
             ("await ctx.newSession(^options);", "ctx.newSession is not a function"),
             ("ctx.ui.show(1, ^options$1, [2]);", "ctx.ui.show is not a function"),
             ("ctx.newSession({ setup: ^setup, parent: \"a\" });", "ctx.newSession is not a function"),
@@ -372,7 +377,7 @@ mod tests {
         for line in [
             "({}).^foo(1);",
             "o.run(new ^Foo());",
-            // Either may be what cannot be called.
+            // Either may be the failing call.
             "run(ctx.newSession(^options));",
             "run((x) => x, ctx.newSession(^options));",
             "run(^options, other());",

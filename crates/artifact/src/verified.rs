@@ -1,4 +1,4 @@
-//! The one type an engine loads bytecode from.
+//! Verified artifacts, the only type that an engine loads bytecode from.
 
 use crate::container::{Artifact, Module, decode_carried, decode_shared, decode_vouched, read_header};
 use crate::error::{ArtifactError, Kind};
@@ -21,14 +21,14 @@ use std::sync::OnceLock;
 #[derive(Debug)]
 pub struct Verified {
     artifact: Artifact,
-    /// The place of sources and maps, if not in the artifact.
+    /// Sources and maps that are not in the artifact.
     texts: Option<Texts>,
 }
 
-/// Sources and maps that are read when somebody asks for one.
+/// Sources and maps that are loaded on demand.
 struct Texts {
     load: Box<dyn Fn() -> Option<Artifact> + Send + Sync>,
-    /// `None`: they cannot be had.
+    /// `None`: they cannot be loaded.
     loaded: OnceLock<Option<Artifact>>,
 }
 
@@ -39,12 +39,12 @@ impl fmt::Debug for Texts {
 }
 
 impl Verified {
-    /// Authenticates encoded bytes, then reads them; the bytes that were checked are the bytes that are read.
+    /// Authenticates encoded bytes, and decodes the same bytes.
     ///
     /// # Errors
     ///
-    /// In this order: not an artifact of this format, compiled for another engine build, MAC does not
-    /// match, malformed, a module without bytecode.
+    /// In this order: not an artifact of this format, compiled for another engine build, MAC does not match, malformed, a module
+    /// without bytecode.
     pub fn check(
         bytes: &[u8],
         mac: &Mac,
@@ -56,7 +56,7 @@ impl Verified {
         compiled(decode_vouched(bytes)?)
     }
 
-    /// Does so for bytes that are kept: bytecode stays where it is.
+    /// Authenticates and decodes bytes without copying the bytecode.
     ///
     /// # Errors
     ///
@@ -72,7 +72,7 @@ impl Verified {
         compiled(decode_shared(bytes)?)
     }
 
-    /// Reads what [`Artifact::into_texts`] kept. It is no code, and becomes none.
+    /// Authenticates and decodes the output of [`Artifact::into_texts`], which contains no code.
     ///
     /// # Errors
     ///
@@ -88,18 +88,18 @@ impl Verified {
         decode_vouched(bytes)
     }
 
-    /// Has sources and maps read by `load`, once, when the first is asked for. The modules are the same.
+    /// Loads sources and maps with `load`, once, on the first access. The modules have to be the same.
     #[must_use]
     pub fn with_texts(self, load: impl Fn() -> Option<Artifact> + Send + Sync + 'static) -> Verified {
         Verified { texts: Some(Texts { load: Box::new(load), loaded: OnceLock::new() }), ..self }
     }
 
-    /// The source of a module; `None` for one that is not there or whose source cannot be had.
+    /// Returns the source of a module; `None` for an unknown module, or when the source cannot be loaded.
     pub fn source(&self, specifier: &str) -> Option<&str> {
         self.text(specifier).map(|module| module.source.as_str())
     }
 
-    /// The source map of a module.
+    /// Returns the source map of a module.
     pub fn source_map(&self, specifier: &str) -> Option<&str> {
         self.text(specifier)?.source_map.as_deref()
     }
@@ -116,7 +116,7 @@ impl Verified {
         }
     }
 
-    /// The content with sources and maps; `None` where they cannot be had.
+    /// Returns the content with sources and maps; `None` when they cannot be loaded.
     pub fn whole(&self) -> Option<Artifact> {
         let mut whole = self.artifact.clone();
         if self.texts.is_some() {
@@ -131,7 +131,7 @@ impl Verified {
         Some(whole)
     }
 
-    /// Reads an artifact that is part of this program: whoever could change it could change the program.
+    /// Decodes an artifact that is part of this program and as trustworthy as the program itself.
     ///
     /// # Errors
     ///
@@ -141,21 +141,21 @@ impl Verified {
         compiled(decode_carried(bytes)?)
     }
 
-    /// Vouches for bytecode that this process compiled a moment ago and that never left its memory.
+    /// Trusts bytecode that this process has compiled and that never left its memory.
     pub fn compiled_here(artifact: Artifact) -> Verified {
         Verified { artifact, texts: None }
     }
 
-    /// Takes over what the parent process verified, in a worker that it started.
+    /// Trusts the parent process's verification, in a worker that it started.
     ///
-    /// Only for modules that came over the socket a worker was born with, or in sealed memory over it: the parent holds a
-    /// [`Verified`] of the same bytecode, and nobody else can write to either. A worker cannot
-    /// check a MAC itself, because the key must not be where extension code runs.
+    /// Only for modules that arrived over the worker's initial socket, or in sealed memory passed over it: the parent holds a
+    /// [`Verified`] of the same bytecode, and no other process can write to either. A worker cannot check a MAC itself, because
+    /// the key must not be in a process that runs extension code.
     pub fn from_parent(artifact: Artifact) -> Verified {
         Verified { artifact, texts: None }
     }
 
-    /// The content: bytecode and metadata, and sources as [`Verified::source`] gives them only where they came with it.
+    /// Returns the content: bytecode and metadata, and sources only if they were decoded with it; see [`Verified::source`].
     pub fn artifact(&self) -> &Artifact {
         &self.artifact
     }
@@ -175,7 +175,7 @@ fn authenticate(
     Ok(())
 }
 
-/// Bytecode of another engine build is no bytecode.
+/// Refuses bytecode of another engine build.
 fn of_engine(bytes: &[u8], engine: &EngineBuild) -> Result<(), ArtifactError> {
     let found = read_header(bytes)?;
     if found != *engine && guard!(ArtifactEngine) {
