@@ -1,4 +1,4 @@
-//! Programs that copy, move, show or change files, and have no business with credentials.
+//! Programs that copy, move, show or change files, and need no credentials.
 
 /// Sorted. None of them keeps files of its own in the home.
 pub(super) const FILE_TOOLS: &[&str] = &[

@@ -1,10 +1,10 @@
-//! Programs that run what is written to their standard input.
+//! Programs that run their standard input.
 //!
-//! Such input is part of what a user is asked about, since the arguments do not say what runs. Other programs read data.
+//! Such input is part of the permission prompt, because the arguments do not show which code runs. Other programs read data.
 
 use super::{COMPILERS, INTERPRETERS, is_sent, name_of};
 
-/// Shells: they run a file, the command line behind `-c`, or their input.
+/// Shells, which run a file, the command line of `-c`, or their input.
 const SHELLS: &[&str] = &[
     "ash",
     "bash",
@@ -25,7 +25,7 @@ const SHELLS: &[&str] = &[
     "zsh",
 ];
 
-/// Run a file, and their input where no file is named.
+/// Programs that run a file, and their input without one.
 const SCRIPT_RUNNERS: &[&str] = &[
     "bun",
     "clj",
@@ -72,7 +72,7 @@ const SCRIPT_RUNNERS: &[&str] = &[
     "xonsh",
 ];
 
-/// Take commands from their input whatever their arguments are.
+/// Programs that read commands from their input with any arguments.
 const COMMAND_READERS: &[&str] = &[
     "at",
     "batch",
@@ -144,8 +144,8 @@ const COMMAND_READERS: &[&str] = &[
     "xargs",
 ];
 
-/// Interpreters that take their input for data, or read none: builders, testers, managers of packages, converters. The
-/// input of all others is a program, or may be.
+/// Interpreters that read their input as data, or not at all: builders, testers, package managers, converters. The input of all
+/// others may be a program.
 const DATA_READERS: &[&str] = &[
     "act",
     "ansible",
@@ -332,19 +332,19 @@ const DATA_READERS: &[&str] = &[
 /// Options of script runners that take no value and run nothing.
 const PLAIN_OPTIONS: &[&str] = &["--enable-source-maps", "--no-warnings", "-B", "-u"];
 
-/// Words of a shell that run what they are given or read.
+/// Shell commands that run their arguments or input.
 const RUNNING_WORDS: &[&str] =
     &[".", "builtin", "command", "eval", "exec", "mapfile", "read", "readarray", "source", "trap"];
 
-/// Words of a shell behind which a command stands.
+/// Shell keywords that precede a command.
 const KEYWORDS: &[&str] = &["!", "do", "elif", "else", "if", "then", "time", "until", "while"];
 
-/// Package managers, which start a shell, or what they are sent, by one of these commands.
+/// Package managers, which start a shell, or run their input, with one of these commands.
 const MANAGERS: &[&str] = &["bun", "deno", "npm", "pnpm", "uv", "yarn"];
 const MANAGERS_RUN: &[&str] = &["dlx", "exec", "repl", "run", "x"];
 
-/// Whether a program with these arguments runs what is written to its standard input. When in doubt, it does: then the
-/// input is part of the question.
+/// Returns whether a program with these arguments runs its standard input. True in case of doubt: the input is then part of the
+/// prompt.
 pub fn interprets_input(command: &str, args: &[&str]) -> bool {
     let file = command.rsplit(['/', '\\']).next().unwrap_or(command).to_ascii_lowercase();
     let name = name_of(command).to_ascii_lowercase();
@@ -371,14 +371,14 @@ pub fn interprets_input(command: &str, args: &[&str]) -> bool {
     if args.iter().any(|arg| names_input(arg)) && !COMPILERS.contains(&name.as_str()) {
         return is_interpreter || !super::is_plain(command, args, 0);
     }
-    // A program that `find -exec` or an alias of git starts has the same input, and so has `ed`, which `sdiff -o` starts.
+    // A program that `find -exec` or a git alias starts inherits the input, and so does `ed`, which `sdiff -o` starts.
     if !is_interpreter && !super::is_plain(command, args, 0) {
         return true;
     }
     if EDITORS_OF_STREAMS.contains(&name.as_str()) {
         return args.iter().any(|arg| runs_in_script(arg));
     }
-    // `env bash`, `sudo -u x sh`, `env -Sbash`: what it starts has the same input.
+    // `env bash`, `sudo -u x sh`, `env -Sbash`: the started program inherits the input.
     is_interpreter
         && (0..args.len()).any(|at| {
             let word = args[at].trim_start_matches("-S").trim_start_matches("--split-string=");
@@ -390,10 +390,10 @@ pub fn interprets_input(command: &str, args: &[&str]) -> bool {
         })
 }
 
-/// Read their input, and run what a script of theirs makes of it.
+/// Programs that read their input, and run commands of their script.
 const EDITORS_OF_STREAMS: &[&str] = &["awk", "gawk", "mawk", "nawk", "sed"];
 
-/// Programs of which some arguments are a program and its own; it has their input.
+/// Programs whose arguments contain another program with its arguments; it inherits their input.
 const STARTERS: &[&str] = &[
     "annotate-output",
     "bunx",
@@ -455,18 +455,18 @@ const STARTERS: &[&str] = &[
     "xvfb-run",
 ];
 
-/// Programs that run one with the arguments behind its name.
+/// Programs that run the program in their arguments.
 const WRAPPERS: &[&str] = &[
     "chrt", "doas", "env", "ionice", "nice", "nohup", "setsid", "stdbuf", "sudo", "time", "timeout", "unbuffer",
     "xargs",
 ];
 
-/// Whether arguments of a program belong to what it runs, where an operand stands before them.
+/// Returns whether arguments behind an operand belong to the program that this one runs.
 pub(super) fn passes_arguments(name: &str) -> bool {
     [SHELLS, SCRIPT_RUNNERS, WRAPPERS].iter().any(|list| list.contains(&name)) && !MANAGERS.contains(&name)
 }
 
-/// Whether a script of `awk` or `sed` may run something: `system(...)`, a pipe, `getline`, the command or flag `e`.
+/// Returns whether a script of `awk` or `sed` may run a program: `system(...)`, a pipe, `getline`, the command or flag `e`.
 fn runs_in_script(script: &str) -> bool {
     let flags = script.rsplit(['/', '|', ',', '#']).next().unwrap_or_default();
     let has_flag = flags.len() < script.len() && flags.len() <= 8 && flags.contains('e');
@@ -477,8 +477,8 @@ fn runs_in_script(script: &str) -> bool {
         || script.split([';', '\n', '}']).any(is_command)
 }
 
-/// Whether the first argument behind plain options is a file to run, which is not what the program is sent. Interpreters
-/// differ in which options take a value, so any other option leaves it open.
+/// Returns whether the first argument behind plain options is a file to run, which is not the input. Interpreters differ in the
+/// options that take a value, so the answer is false behind any other option.
 fn runs_a_file(args: &[&str]) -> bool {
     if matches!(args, ["--version" | "-V" | "-v" | "--help" | "-h"]) {
         return true;
@@ -488,7 +488,7 @@ fn runs_a_file(args: &[&str]) -> bool {
     rest.first().is_some_and(|file| !file.starts_with(['-', '+'])) && !rest.iter().any(|arg| names_input(arg))
 }
 
-/// Whether an argument names standard input, alone or behind an option: `-`, `-f-`, `--file=/dev/stdin`.
+/// Returns whether an argument names standard input, alone or behind an option: `-`, `-f-`, `--file=/dev/stdin`.
 fn names_input(arg: &str) -> bool {
     let behind_letters = || {
         let is_cluster = arg.starts_with('-') && !arg.starts_with("--");
@@ -498,9 +498,9 @@ fn names_input(arg: &str) -> bool {
     is_sent(arg) || behind_letters() || value()
 }
 
-/// Whether something on a shell's command line runs the shell's input.
+/// Returns whether a shell's command line runs the shell's input.
 fn line_interprets_input(line: &str) -> bool {
-    // A line that is put together when it runs is not known.
+    // Expansions are unknown before the line runs.
     line.contains(['$', '`'])
         || line.split(['|', ';', '&', '\n', '(', ')', '{', '}', '<', '>']).any(|part| {
             let words: Vec<&str> = part.split_whitespace().collect();
@@ -511,7 +511,7 @@ fn line_interprets_input(line: &str) -> bool {
         })
 }
 
-/// The command line behind `-c`, also in a cluster of options.
+/// Returns the command line behind `-c`, also in a cluster of options.
 fn inline_command<'a>(args: &[&'a str]) -> Option<&'a str> {
     let is_option = |arg: &str| arg.starts_with('-') && !arg.starts_with("--") && arg.contains('c');
     let at = args.iter().position(|arg| is_option(arg))?;

@@ -1,6 +1,6 @@
-//! Programs that run whatever they get.
+//! Interpreters: programs that run their arguments or input.
 
-/// Sorted. Everything they get is a program or a program's text.
+/// Sorted. Each runs programs or program text with any arguments.
 pub(super) const INTERPRETERS: &[&str] = &[
     "abduco",
     "act",

@@ -1,11 +1,11 @@
-//! Programs that run what their arguments say, and which uses of them do not.
+//! Classifies programs that run other programs, and those uses of them that do not.
 //!
-//! Two kinds. An *interpreter* (`bash`, `env`, `make`) runs other programs whatever it is called with: whoever may run
-//! it may run anything, and prompts say so. A *tool with running options* (`git`, `find`, `tar`, `ssh`, `node`) does so
-//! for some arguments: a grant of its bare name covers the uses that are listed as plain, and `NAME *` covers all of them.
+//! There are two kinds. An *interpreter* (`bash`, `env`, `make`) runs other programs with any arguments: a grant of it allows
+//! anything, and prompts say so. A *tool with running options* (`git`, `find`, `tar`, `ssh`, `node`) does so for some arguments:
+//! a grant of its bare name covers the uses that are listed as plain, and `NAME *` covers all of them.
 //!
-//! The tables are about arguments alone. What standard input runs is in [`input`]; what variables change is with the gate;
-//! whoever starts `git` switches off what a repository's own configuration would run.
+//! The tables classify arguments. [`input`] classifies standard input; the gate handles variables; the connector that starts
+//! `git` disables the programs in a repository's own configuration.
 
 #![warn(missing_docs)]
 
@@ -19,24 +19,24 @@ use file_tools::FILE_TOOLS;
 use interpreters::INTERPRETERS;
 use plain_uses::{TOOLS, Tool};
 
-/// How a program treats its arguments.
+/// The effect of a program's arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Runs nothing that its arguments name.
+    /// No argument runs another program.
     Plain,
-    /// Some arguments make it run other programs.
+    /// Some arguments run other programs.
     Options,
-    /// It is there to run others.
+    /// Its purpose is to run others.
     Interpreter,
 }
 
-/// Compilers of another system's programs, and what belongs to them, have its name before theirs: `x86_64-linux-gnu-gcc-12`.
+/// Tools of compilers, whose names may have a target prefix: `x86_64-linux-gnu-gcc-12`.
 const COMPILERS: &[&str] = &[
     "ar", "as", "c++", "cc", "clang", "clang++", "cpp", "g++", "gcc", "gfortran", "ld", "nm", "objcopy", "ranlib",
     "strip",
 ];
 
-/// The last name of a command, as programs are known by: `/usr/bin/python3.11` is `python`.
+/// Returns the canonical name of a command: `/usr/bin/python3.11` is `python`.
 pub fn name_of(command: &str) -> &str {
     let name = command.rsplit(['/', '\\']).next().unwrap_or(command);
     let suffix = [".exe", ".cmd", ".bat", ".com"].into_iter().find(|suffix| {
@@ -44,12 +44,12 @@ pub fn name_of(command: &str) -> &str {
         name.get(at..).is_some_and(|end| end.eq_ignore_ascii_case(suffix))
     });
     let name = suffix.map_or(name, |suffix| &name[..name.len() - suffix.len()]);
-    // `m4` is no fourth `m`.
+    // `m4` is not version 4 of `m`.
     if is_known(&name.to_ascii_lowercase()) {
         return name;
     }
     let bare = name.trim_end_matches(|character: char| character.is_ascii_digit() || character == '.');
-    // `gcc-12`, but not a name of nothing else.
+    // `gcc-12`, but not a name without letters.
     let bare = if bare.len() < name.len() { bare.trim_end_matches('-') } else { bare };
     let bare = if bare.is_empty() { name } else { bare };
     bare.rsplit('-').next().filter(|last| COMPILERS.contains(last)).unwrap_or(bare)
@@ -59,12 +59,12 @@ fn is_known(name: &str) -> bool {
     INTERPRETERS.binary_search(&name).is_ok() || tool(name).is_some()
 }
 
-/// The table of a tool with running options.
+/// Returns the table of a tool with running options.
 fn tool(name: &str) -> Option<&'static Tool> {
     TOOLS.iter().find(|tool| tool.names.contains(&name))
 }
 
-/// What is known about a program by its name.
+/// Classifies a program by its name.
 pub fn kind_of(command: &str) -> Kind {
     let name = name_of(command).to_ascii_lowercase();
     if INTERPRETERS.binary_search(&name.as_str()).is_ok() {
@@ -76,8 +76,8 @@ pub fn kind_of(command: &str) -> Kind {
     }
 }
 
-/// Whether a program with these arguments is known to run no other one that they, or a file that they name, ask for. `named`
-/// leading arguments were named by the grant and count as meant.
+/// Returns whether a program with these arguments is known to run no other program that they, or a file that they name, request.
+/// The `named` leading arguments are named by the grant and count as allowed.
 pub fn is_plain(command: &str, args: &[&str], named: usize) -> bool {
     let name = name_of(command).to_ascii_lowercase();
     match tool(&name) {
@@ -86,7 +86,7 @@ pub fn is_plain(command: &str, args: &[&str], named: usize) -> bool {
     }
 }
 
-/// Options of programs that do what files in a folder say, which name another folder or file of that kind.
+/// Options that select another folder or configuration file for programs that obey files in a folder.
 const FOLDER_OPTIONS: &[&str] = &[
     "--chdir",
     "--cwd",
@@ -102,7 +102,7 @@ const FOLDER_OPTIONS: &[&str] = &[
     "-f",
 ];
 
-/// Whether arguments name the folder whose files a program obeys, which is then not the one it works in.
+/// Returns whether arguments select the folder whose files a program obeys, in place of its working folder.
 pub fn names_folder(command: &str, args: &[&str]) -> bool {
     let names = |arg: &&str| {
         FOLDER_OPTIONS.iter().any(|option| match option.len() {
@@ -113,7 +113,7 @@ pub fn names_folder(command: &str, args: &[&str]) -> bool {
     obeys_folder(command) && args.iter().any(names)
 }
 
-/// Options of interpreters that say how much is printed, or how many things run at once.
+/// Options of interpreters that control output or the number of jobs.
 const HARMLESS_OPTIONS: &[&str] = &[
     "--color",
     "--colour",
@@ -129,15 +129,15 @@ const HARMLESS_OPTIONS: &[&str] = &[
     "--version",
 ];
 
-/// Whether an interpreter with more arguments than a grant names does what was named. What follows a script, or the name of
-/// another program, is that one's; anything else may name another file of commands, or a command.
+/// Returns whether an interpreter with more arguments than a grant names still does what the grant names. Arguments behind a
+/// script, or behind the name of another program, belong to that program; others may select another command file, or a command.
 pub fn stays_as_named(command: &str, args: &[&str], named: usize) -> bool {
     let name = name_of(command).to_ascii_lowercase();
     let (leading, rest) = args.split_at(named.min(args.len()));
     if INTERPRETERS.binary_search(&name.as_str()).is_err() || leading.is_empty() || rest.is_empty() {
         return true;
     }
-    // Without an operand among them the next one is what runs.
+    // Without an operand among them the next argument is the program.
     let has_operand = leading.iter().any(|arg| !arg.starts_with('-') && !is_assignment(arg));
     if !has_operand || input::passes_arguments(&name) || leading.contains(&"--") {
         return has_operand;
@@ -150,24 +150,24 @@ pub fn stays_as_named(command: &str, args: &[&str], named: usize) -> bool {
     })
 }
 
-/// Whether an argument sets a variable: `SHELL=/bin/x` of `make`.
+/// Returns whether an argument sets a variable: `SHELL=/bin/x` of `make`.
 fn is_assignment(arg: &str) -> bool {
     arg.split_once('=').is_some_and(|(name, _)| !name.starts_with('-') && !name.contains('/'))
 }
 
-/// Whether an option of `make` is `-s`, `-k` or a number of jobs.
+/// Returns whether an option of `make` is `-s`, `-k` or a number of jobs.
 fn is_count_or_quiet(arg: &str) -> bool {
     matches!(arg, "-k" | "-s")
         || arg.strip_prefix("-j").is_some_and(|jobs| jobs.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Whether a program does what files in its working folder say: the same words mean something else in another one.
+/// Returns whether a program obeys files in its working folder, so that the same arguments act differently in another one.
 pub fn obeys_folder(command: &str) -> bool {
     let name = name_of(command).to_ascii_lowercase();
     INTERPRETERS.binary_search(&name.as_str()).is_ok() || tool(&name).is_some_and(|tool| tool.obeys_folder)
 }
 
-/// Commands of git that write no file of the work tree.
+/// Git commands that write no file of the work tree.
 const LEAVE_WORK_TREE: &[&str] = &[
     "add",
     "commit",
@@ -182,19 +182,19 @@ const LEAVE_WORK_TREE: &[&str] = &[
     "write-tree",
 ];
 
-/// Whether git with these arguments writes no file of the work tree. Options in front of its command are not known here.
+/// Returns whether git with these arguments writes no file of the work tree. Does not support options before the command.
 pub fn leaves_work_tree(args: &[&str]) -> bool {
-    // `read-tree -u` takes files out.
+    // `read-tree -u` writes files.
     let is_plain =
         |rest: &[&str]| args[0] != "read-tree" || rest.iter().all(|arg| !arg.starts_with('-') || *arg == "--empty");
     args.split_first().is_some_and(|(command, rest)| LEAVE_WORK_TREE.contains(command) && is_plain(rest))
 }
 
-/// Tools of the tables that keep credentials in the home, or start one that does.
+/// Tools of the tables that store credentials in the home, or start a program that does.
 const USE_CREDENTIALS: &[&str] = &["gh", "git", "gpg", "hg", "jj", "pi", "rsync", "scp", "sftp", "ssh", "svn", "tig"];
 
-/// Whether a program is known to need no keys or credentials of the home: a tool for files, or one with running options that
-/// asks nobody for anything. What is in no table may be the very program that a file of credentials is there for.
+/// Returns whether a program is known to need no keys or credentials in the home: a file tool, or a tool with running options
+/// that authenticates to no server. An unknown program may need them.
 pub fn needs_no_credentials(command: &str) -> bool {
     let name = name_of(command).to_ascii_lowercase();
     let is_tool = tool(&name).is_some()
@@ -204,7 +204,7 @@ pub fn needs_no_credentials(command: &str) -> bool {
     is_tool || is_file_tool(command)
 }
 
-/// Whether a program copies, moves, shows or changes files and keeps none of its own in the home.
+/// Returns whether a program copies, moves, shows or changes files and keeps none of its own in the home.
 pub fn is_file_tool(command: &str) -> bool {
     let file = command.rsplit(['/', '\\']).next().unwrap_or(command).to_ascii_lowercase();
     let name = name_of(command).to_ascii_lowercase();
@@ -213,18 +213,18 @@ pub fn is_file_tool(command: &str) -> bool {
     names.into_iter().flatten().any(|name| FILE_TOOLS.binary_search(&name).is_ok())
 }
 
-/// Whether arguments of a program that name folders are names on another machine, or none of files.
+/// Returns whether path arguments of a program may refer to another machine, or to no files.
 pub fn names_other_folders(command: &str) -> bool {
     ["gh", "ssh"].contains(&name_of(command))
 }
 
-/// Whether an extension that was seen to start a program is taken to need every use of it. What `pi` can do beside running
-/// agents changes what extensions are granted.
+/// Returns whether an extension that starts a program is assumed to need every use of it. Not for `pi`, which can change the
+/// grants of extensions.
 pub fn is_used_in_full(command: &str) -> bool {
     kind_of(command) == Kind::Options && name_of(command) != "pi"
 }
 
-/// The files that an argument may name: itself, the value of an option, what stands behind `@`, and a `file:` address.
+/// Returns the files that an argument may name: itself, the value of an option, the part behind `@`, and a `file:` URL.
 pub fn files_of_argument(arg: &str) -> impl Iterator<Item = &str> {
     let behind = |mark: char| arg.split_once(mark).map(|(_, value)| value);
     let cluster = || {
@@ -239,7 +239,7 @@ pub fn files_of_argument(arg: &str) -> impl Iterator<Item = &str> {
     parts.into_iter().flatten().filter(|part| !part.is_empty())
 }
 
-/// Standard input by one of its names: `-`, a device, a descriptor.
+/// Returns whether a name is that of standard input: `-`, a device, a descriptor.
 fn is_sent(arg: &str) -> bool {
     let parts: Vec<&str> = arg.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
     let is_system = |part: &&str| matches!(*part, "dev" | "proc");
@@ -249,7 +249,7 @@ fn is_sent(arg: &str) -> bool {
     }
 }
 
-/// Whether a file is one of another machine: a colon with no slash before it. As `--file=HOST:FILE`, too.
+/// Returns whether a file is on another machine: a colon with no slash before it. Also in `--file=HOST:FILE`.
 fn names_a_host(arg: &str) -> bool {
     let file = match arg.strip_prefix("--").and_then(|option| option.split_once('=')) {
         Some((name, file)) if "file".starts_with(name) => file,
@@ -576,7 +576,7 @@ mod tests {
             "node -e evil",
             "node -pe evil",
             "node --import=data:evil x.js",
-            // The program is what is written to it.
+            // The program is its input.
             "node",
             "nodejs -",
             "node --no-warnings",
@@ -702,7 +702,7 @@ mod tests {
             "qjs evil.js",
             "dpkg --pre-invoke=evil -i x",
             "ip netns exec x evil",
-            // What a list of dangerous options did not know.
+            // Uses that a list of dangerous options missed.
             "git pull --rebase -s x/evil . other",
             "git pull -sx/evil . other",
             "git merge -qs x/evil other",

@@ -1,12 +1,11 @@
-//! Lists files and folders that tools obey because of where they lie: which programs they start, what they load first, or
-//! what they tell a model.
+//! Files and folders that tools obey because of their location: programs to start, code to load, or text for a model.
 //!
-//! They are not the code that a user runs because it is the project's, but what a tool reads before it does what it was
-//! asked to. Whoever may write around them has to be granted them by name.
+//! These are not the project's code that a user runs, but files that a tool reads before it does its work. Writing them needs a
+//! grant that names them.
 
-/// Names that stand for themselves and everything below, in any folder.
+/// Names that are protected with everything below, in any folder.
 pub const FOLDERS: &[&str] = &[
-    // Servers that build and test what was pushed, with the keys that they have.
+    // Servers that build and test pushed code, with their own keys.
     ".buildkite",
     ".circleci",
     ".drone.yml",
@@ -22,7 +21,7 @@ pub const FOLDERS: &[&str] = &[
     "appveyor.yml",
     "azure-pipelines.yml",
     "bitbucket-pipelines.yml",
-    // Files that a commit or a push starts.
+    // Files that a commit or a push runs.
     ".githooks",
     ".husky",
     ".lefthook.yaml",
@@ -31,7 +30,7 @@ pub const FOLDERS: &[&str] = &[
     ".pre-commit-config.yaml",
     "lefthook.yaml",
     "lefthook.yml",
-    // Builders, and those that run tasks.
+    // Builders and task runners.
     ".bazelrc",
     ".justfile",
     ".mvn",
@@ -79,7 +78,7 @@ pub const FOLDERS: &[&str] = &[
     "mise.toml",
     "mix.exs",
     "package.json",
-    // Lock files say where fetched code comes from.
+    // Lock files, which determine the source of downloaded code.
     "Cargo.lock",
     "Gemfile.lock",
     "Pipfile.lock",
@@ -95,7 +94,7 @@ pub const FOLDERS: &[&str] = &[
     "requirements.txt",
     "uv.lock",
     "yarn.lock",
-    // Plug-ins of tools that only check.
+    // Plug-ins of checkers.
     ".mypy.ini",
     ".pylintrc",
     ".yarn/releases",
@@ -106,7 +105,7 @@ pub const FOLDERS: &[&str] = &[
     "rust-toolchain",
     "rust-toolchain.toml",
     "shell.nix",
-    // Files that Python and its tests load before anything else.
+    // Files that Python and its tests load first.
     "conftest.py",
     "noxfile.py",
     "pyproject.toml",
@@ -116,7 +115,7 @@ pub const FOLDERS: &[&str] = &[
     "sitecustomize.py",
     "tox.ini",
     "usercustomize.py",
-    // Editors and debuggers that read the folder they were opened in.
+    // Editors and debuggers that read the folder in which they are opened.
     ".devcontainer",
     ".devcontainer.json",
     ".dir-locals.el",
@@ -129,7 +128,7 @@ pub const FOLDERS: &[&str] = &[
     ".vimrc",
     ".vscode",
     ".zed",
-    // pi itself, begun in another folder that its user trusts.
+    // pi itself, started in another folder that its user trusts.
     ".pi/APPEND_SYSTEM.md",
     ".pi/SYSTEM.md",
     ".pi/extensions",
@@ -142,7 +141,7 @@ pub const FOLDERS: &[&str] = &[
     ".pi/rules",
     ".pi/settings.json",
     ".pi/skills",
-    // Other agents: hooks and servers that they start, and what they are told to do.
+    // Other agents: hooks and servers that they start, and their instructions.
     ".aider.conf.yml",
     ".amazonq",
     ".augment",
@@ -179,7 +178,7 @@ pub const FOLDERS: &[&str] = &[
     "QWEN.md",
     "opencode.json",
     "opencode.jsonc",
-    // Configuration of git and of shells that lies in a project because the home is one, or is to become one.
+    // Configuration of git and of shells, in case the project is, or becomes, a home.
     ".gitconfig",
     ".gitmodules",
     ".ripgreprc",
@@ -189,9 +188,9 @@ pub const FOLDERS: &[&str] = &[
     "venv",
 ];
 
-/// Names of files, in any folder; `*` stands for any characters of a name. A folder of such a name is none of them.
+/// File names, in any folder; `*` matches any characters of a name. Does not apply to folders.
 pub const FILES: &[&str] = &[
-    // Builders, and those that run tasks.
+    // Builders and task runners.
     ".latexmkrc",
     "Cargo.toml",
     "Directory.Build.props",
@@ -253,7 +252,7 @@ pub const FILES: &[&str] = &[
     ".stylelintrc.json",
     "phpunit.xml",
     "phpunit.xml.dist",
-    // Start files that a program reads in whatever folder it begins.
+    // Start files that a program reads in its working folder.
     ".Rprofile",
     ".ghci",
     ".iex.exs",
@@ -268,7 +267,7 @@ pub const FILES: &[&str] = &[
     "crush.json",
 ];
 
-/// Whether a name is what a pattern of [`FILES`] stands for. The case of letters does not count.
+/// Returns whether a name matches a pattern of [`FILES`], without regard to case.
 pub fn is_named(name: &[u8], pattern: &str) -> bool {
     let pattern = pattern.as_bytes();
     let Some(star) = pattern.iter().position(|byte| *byte == b'*') else {

@@ -1,11 +1,11 @@
 //! Lists the plain uses of programs that can run others: a use that is not listed here is not plain.
 //!
-//! Such programs have hundreds of options, and each version adds some. A list of those that run something is always one
-//! behind, so the tables list what is known to run nothing that an argument, or a file that an argument names, says:
-//! sub-commands by their full names, and the options of each. Everything else is a question about the whole command line:
-//! other commands, other options, abbreviations, values that name a program.
+//! Such programs have hundreds of options, and each version adds some. A list of dangerous options is always out of date, so the
+//! tables list the uses that are known to run no program that an argument, or a file that an argument names, requests:
+//! sub-commands by their full names, and the options of each. All other uses need a grant of the whole command line: other
+//! commands, other options, abbreviations, values that name a program.
 //!
-//! Options are written as in a usage text, with a space between:
+//! Options are written as in a usage text, separated by spaces:
 //!
 //! | written | permits |
 //! |---|---|
@@ -20,8 +20,8 @@
 //! With [`Syntax::Words`] each argument is one option: `-name` permits `-name`, `--name` and `-name=VALUE`, `-x:` all that
 //! begins so.
 //!
-//! Every argument that begins with a dash is judged, even where it may be the value of the one before it or stand behind
-//! `--`: which options take a value need not be known then. A dash and a blank begin a text and no option of any program.
+//! Every argument with a leading dash is checked, even if it may be the value of the one before it or follow `--`, so that the
+//! tables need not list the options with a value. An argument with a dash and a blank is text, not an option.
 
 mod git;
 mod tools;
@@ -32,28 +32,28 @@ pub(super) use tools::TOOLS;
 pub(super) struct Tool {
     pub(super) names: &'static [&'static str],
     pub(super) syntax: Syntax,
-    /// Options in front of a sub-command.
+    /// Options before a sub-command.
     front: &'static str,
-    /// Options in front of a sub-command that take the next argument, where a grant names them.
+    /// Options before a sub-command that take the next argument, if a grant names them.
     front_with_value: &'static [&'static str],
-    /// The first that fits an argument list is the one.
+    /// The first match of an argument list applies.
     uses: &'static [Use],
-    /// It does what files in its working folder say, also in its plain uses.
+    /// Whether it obeys files in its working folder, also in its plain uses.
     pub(super) obeys_folder: bool,
 }
 
-/// How a program reads its options.
+/// The syntax of a program's options.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Syntax {
     /// `--name=VALUE`, and clusters of letters.
     Letters,
-    /// The same; the first argument is a cluster that needs no dash.
+    /// As `Letters`; the first argument is a cluster that needs no dash.
     FirstLetters,
     /// `-name VALUE`.
     Words,
-    /// Options, then a file to run, and everything behind it is the file's business.
+    /// Options, then a file to run, whose arguments are unrestricted.
     Script,
-    /// The same, where a first word without dot or slash is no file but a command.
+    /// As `Script`, except that a first word without dot or slash is a command instead of a file.
     ScriptFile,
 }
 
@@ -62,7 +62,7 @@ struct Use {
     /// Sub-commands by words, each with alternatives: `remote get-url|show`. Empty for a program without any.
     command: &'static str,
     options: &'static [&'static str],
-    /// Tells whether an argument is not plain, whatever option it is or belongs to.
+    /// Returns whether an argument is never plain, neither as an operand nor as a value.
     refuses: fn(&str) -> bool,
     /// Plain only under a grant that names the command.
     by_name: bool,
@@ -97,7 +97,7 @@ impl Tool {
         Self { front, front_with_value: with_value, ..self }
     }
 
-    /// Whether a use is plain. `named` leading arguments were named by the grant and count as meant.
+    /// Returns whether a use is plain. The `named` leading arguments are named by the grant and count as allowed.
     pub(super) fn is_plain(&self, args: &[&str], named: usize) -> bool {
         if args == ["--version"] {
             return true;
@@ -129,7 +129,7 @@ impl Tool {
         known.permits(open, self.syntax)
     }
 
-    /// How many arguments stand in front of the sub-command; `None` if one of them is not plain.
+    /// Returns the number of arguments before the sub-command; `None` if one of them is not plain.
     fn front_length(&self, args: &[&str], named: usize) -> Option<usize> {
         let has_commands = self.uses.iter().any(|known| !known.command.is_empty() && !known.command.starts_with('-'));
         if !has_commands {
@@ -146,7 +146,7 @@ impl Tool {
         Some(at.min(args.len()))
     }
 
-    /// Whether plain options and a file to run are all that a program that runs files gets.
+    /// Returns whether the arguments are plain options and a file to run.
     fn runs_a_file(&self, args: &[&str], named: usize) -> bool {
         let known = &self.uses[0];
         if matches!(args, ["-V" | "-v" | "--help" | "-h"]) {
@@ -170,7 +170,7 @@ impl Tool {
 }
 
 impl Use {
-    /// How many words its command has, if arguments begin with it.
+    /// Returns the number of words of its command, if arguments begin with it.
     fn words_in(&self, args: &[&str]) -> Option<usize> {
         let words = self.command.split_whitespace();
         let count = words.clone().count();
@@ -199,7 +199,7 @@ impl Use {
         })
     }
 
-    /// Whether each letter of a cluster is permitted, up to one that takes the rest as its value.
+    /// Returns whether each letter of a cluster is permitted, up to one that takes the rest as its value.
     fn permits_letters(&self, letters: &str, next: Option<&str>) -> bool {
         for (at, letter) in letters.char_indices() {
             let Some(option) = options(self.options).find(|option| option.letter() == Some(letter)) else {
@@ -229,14 +229,14 @@ fn options<'a>(lists: &'a [&'a str]) -> impl Iterator<Item = Permitted<'a>> {
 }
 
 impl Permitted<'_> {
-    /// Its letter, of an option `-x`.
+    /// Returns its letter, for an option `-x`.
     fn letter(self) -> Option<char> {
         let mut letters = self.0.strip_prefix('-')?.chars();
         let letter = letters.next().filter(|letter| !matches!(letter, '-' | '#'))?;
         letters.next().is_none_or(|end| matches!(end, ':' | '=')).then_some(letter)
     }
 
-    /// Whether it is the option of a whole argument. `--name` is also `-name` where options are words.
+    /// Returns whether it permits a whole argument. `--name` also permits `-name` where options are words.
     fn permits_word(self, arg: &str, next: Option<&str>) -> bool {
         if let Some(beginning) = self.0.strip_suffix(':') {
             return arg.starts_with(beginning);
@@ -259,7 +259,7 @@ fn is_one_of(value: &str, values: &str) -> bool {
     values.split('|').any(|known| known == value)
 }
 
-/// Digits, and at most one letter behind them.
+/// Returns whether text is digits, with at most one letter behind them.
 fn is_number(text: &str) -> bool {
     let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
     !digits.is_empty() && text.len() - digits.len() < 2 && digits.bytes().all(|byte| byte.is_ascii_digit())
@@ -269,39 +269,39 @@ const fn nothing(_: &str) -> bool {
     false
 }
 
-/// `HELPER::ADDRESS`: git runs a program of that name.
+/// Matches `HELPER::ADDRESS`: git runs a program of that name.
 fn names_a_helper(operand: &str) -> bool {
     operand.contains("::")
 }
 
-/// `@FILE`: the file holds further arguments.
+/// Matches `@FILE`: the file contains further arguments.
 fn names_a_list(operand: &str) -> bool {
     operand.starts_with('@')
 }
 
-/// `+TOOLCHAIN`, `+COMMAND`.
+/// Matches `+TOOLCHAIN` and `+COMMAND`.
 fn begins_with_plus(operand: &str) -> bool {
     operand.starts_with('+')
 }
 
-/// A path with a file of further arguments, or a toolchain.
+/// Matches a file of further arguments, or a toolchain.
 fn begins_with_plus_or_list(operand: &str) -> bool {
     begins_with_plus(operand) || names_a_list(operand)
 }
 
-/// `SCHEME:REST`: where keys are read through an engine or a provider.
+/// Matches `SCHEME:REST`: keys from an engine or a provider.
 fn has_a_scheme(operand: &str) -> bool {
     operand.contains(':')
 }
 
-/// A path that a drive may stand in front of, and no address.
+/// Matches anything but a path, which may have a drive letter.
 fn is_no_file(operand: &str) -> bool {
     let rest =
         operand.get(2..).filter(|_| operand.as_bytes()[1] == b':' && operand.as_bytes()[0].is_ascii_alphabetic());
     matches!(operand, "inspect" | "debug") || rest.unwrap_or(operand).contains(':')
 }
 
-/// An address in another than these schemes. A repository in a folder has hooks, and a tunnel is a program.
+/// Matches an address without one of these schemes. A repository in a folder has hooks, and a tunnel is a program.
 fn is_no_network_address(operand: &str) -> bool {
     let operand = operand.to_ascii_lowercase();
     let scheme = operand.split_once(':').map_or("", |(scheme, _)| scheme);
@@ -310,7 +310,7 @@ fn is_no_network_address(operand: &str) -> bool {
         || (operand.contains("://") && !matches!(scheme, "http" | "https" | "svn"))
 }
 
-/// Sub-commands of `pi`: each of them changes what is trusted, granted, installed or kept, or shows it.
+/// Sub-commands of `pi`: each of them changes or shows trust, grants, packages or sessions.
 const COMMANDS_OF_PI: &[&str] = &[
     "auth",
     "config",
@@ -333,7 +333,7 @@ const COMMANDS_OF_PI: &[&str] = &[
     "update",
 ];
 
-/// A command of `pi`, a reply that is read from a file, or a package that is fetched.
+/// Matches a command of `pi`, a reply that is read from a file, or a package that is downloaded.
 fn is_no_agent(operand: &str) -> bool {
     let value = operand.split_once('=').filter(|_| operand.starts_with('-')).map_or(operand, |(_, value)| value);
     let value = value.strip_prefix("-e").unwrap_or(value);
@@ -344,7 +344,7 @@ fn is_no_agent(operand: &str) -> bool {
     COMMANDS_OF_PI.contains(&operand) || is_source(value)
 }
 
-/// A file of a repository's own folder, which git moves there before it finds that it must not.
+/// Matches a file in a repository's own folder, which git moves there before it refuses.
 fn names_git_folder(operand: &str) -> bool {
     operand.to_ascii_lowercase().contains(".git") || operand.to_ascii_lowercase().contains("git~")
 }

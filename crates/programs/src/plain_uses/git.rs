@@ -1,8 +1,9 @@
 //! The plain uses of git.
 //!
-//! No command that puts files where its arguments or its input say is plain under the bare name (`apply`, `clone`,
-//! `worktree add`, `mv`): they may be what another program runs. `--no-index` is nowhere: it reads any file. No
-//! interrupted operation goes on (`--continue`, `--skip`): its state in the repository is a list of commands. `--recurse-submodules` is nowhere: the settings of a submodule are its own.
+//! Commands that write files at paths of their arguments or input are not plain under the bare name (`apply`, `clone`, `worktree
+//! add`, `mv`), because another program may run these files. Not plain are also `--no-index`, which reads any file, continuing an
+//! interrupted operation (`--continue`, `--skip`), whose state in the repository is a list of commands, and
+//! `--recurse-submodules`, because a submodule has settings of its own.
 
 use super::{Syntax, Tool, Use, named, names_a_helper, names_git_folder, plain, tool};
 
@@ -246,7 +247,7 @@ const USES: &[Use] = &[
         ],
     ),
     plain("rm", &["-f -n -r -q --cached --dry-run --force --quiet --ignore-unmatch --sparse", PATHSPECS]),
-    // Its own letters count before those of a log.
+    // Its own letters precede those of a log.
     plain("shortlog", &["-n -s -e -c -w: --numbered --summary --email --group", LOG]),
     plain("show", &[LOG, DIFF]),
     plain(
@@ -285,7 +286,7 @@ const USES: &[Use] = &[
         ],
     ),
     plain("worktree list", &["-v -z --porcelain --verbose"]),
-    // Only where a grant names them.
+    // Only if a grant names them.
     named("am", &["-3 -q -s -k -i -# --3way --no-3way --abort --continue --skip --quit --quiet --signoff --keep"]),
     named(
         "apply",
@@ -333,7 +334,7 @@ const USES: &[Use] = &[
     named("write-tree", &["--missing-ok --prefix"]),
 ];
 
-/// Every word behind `git remote` is a command of it, or what one is about.
+/// Matches any word: every operand of `git remote` is a command, or the subject of one.
 fn is_a_word(arg: &str) -> bool {
     !arg.is_empty() && !arg.starts_with('-')
 }

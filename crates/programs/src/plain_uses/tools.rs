@@ -1,4 +1,4 @@
-//! The plain uses of all programs but git, and those that have none.
+//! The plain uses of all programs except git, and the programs without any.
 
 use super::git::GIT;
 use super::{
@@ -7,10 +7,10 @@ use super::{
 };
 use crate::names_a_host;
 
-/// All of them. A program is in one entry only.
+/// All tools. A program is in one entry only.
 pub(crate) const TOOLS: &[Tool] = &[
     GIT,
-    // ----- They run a file -----
+    // Script runners.
     tool(
         &["node", "nodejs"],
         Syntax::Script,
@@ -31,14 +31,14 @@ pub(crate) const TOOLS: &[Tool] = &[
         &[plain("", &["-B -E -I -O -P -R -S -s -u -b -d -q -v"]).without(is_no_file)],
     ),
     tool(&["ruby"], Syntax::Script, &[plain("", &["-w --yjit --jit --disable-gems"]).without(is_no_file)]),
-    // ----- They run an agent -----
+    // Agents.
     PI,
-    // ----- Files -----
+    // Files.
     FIND,
     tool(
         &["bsdtar", "gtar", "tar"],
         Syntax::FirstLetters,
-        // A list of files (`-T`) holds options, too.
+        // A list of files (`-T`) may contain options.
         &[plain(
             "",
             &["-x -c -t -r -u -d -A -v -z -j -J -Z -a -k -p -m -h -O -w -P -S -l -o -s -f: -C: -X: -b: -N: -V: \
@@ -71,12 +71,12 @@ pub(crate) const TOOLS: &[Tool] = &[
         --recurse-paths --quiet --junk-paths --exclude --include --symlinks --no-extra --no-dir-entries --update --delete"])]),
     tool(&["diff3"], Syntax::Letters, &[plain("", &["-A -E -e -m -T -x -X -3 -a -i -L: --show-all --merge --text --easy-only \
         --ed --show-overlap --overlap-only --initial-tab --label --strip-trailing-cr"])]),
-    // `-o` reads commands from standard input, and an editor runs what some of them say.
+    // `-o` reads commands from standard input, and an editor runs programs for some of them.
     tool(&["sdiff"], Syntax::Letters, &[plain("", &["-i -E -Z -b -W -B -a -w: -l -s -t -d -H -I: --ignore-case \
         --ignore-tab-expansion --ignore-trailing-space --ignore-space-change --ignore-all-space --ignore-blank-lines \
         --strip-trailing-cr --text --width --left-column --suppress-common-lines --expand-tabs --minimal \
         --speed-large-files --ignore-matching-lines --tabsize"])]),
-    // ----- They search -----
+    // Searching.
     tool(&["rg"], Syntax::Letters, &[plain("", &["-a -A: -B: -b -c -C: -e: -E: -F -f: -g: -H -h -i -I -j: -l -L -M: -m: -n -N \
         -o -P -p -q -r: -s -S -t: -T: -U -u -v -V -w -x -0 -. -d:", RG])]),
     tool(&["fd", "fdfind"], Syntax::Letters, &[plain("", &["-H -I -u -s -i -g -F -a -l -L -p -0 -1 -q -E: -t: -e: -S: -d: -o: -c: \
@@ -98,16 +98,16 @@ pub(crate) const TOOLS: &[Tool] = &[
         --only-matching --word-regexp --line-regexp --invert-match --fixed-strings --perl-regexp --after-context \
         --before-context --context --no-filename --with-filename --quiet --no-messages --include --exclude --include-dir \
         --exclude-dir --hidden --ignore-files --color --colour --no-color --max-count --column-number --json"])]),
-    // It has settings in the folder that it works in.
+    // It reads settings in its working folder.
     tool(&["ug"], Syntax::Letters, &[]),
-    // ----- They show -----
+    // Display.
     tool(&["less"], Syntax::Letters, &[plain("", &["-R -F -X -N -S -n -E -e -i -I -M -m -q -Q -r -s -V"]).without(begins_with_plus)]),
     tool(&["bat", "batcat"], Syntax::Letters, &[plain("", &["-p -P -n -A -r: -l: -H: --plain --number --show-all --language \
         --line-range --highlight-line --style --color --theme --wrap --tabs --decorations --terminal-width --file-name \
         --paging=never|auto --no-paging --list-themes --list-languages --no-config --squeeze-blank"])]),
-    // Git's settings, also a repository's, are its own.
+    // It obeys git's settings, also those of a repository.
     tool(&["delta"], Syntax::Letters, &[]),
-    // ----- They speak to servers -----
+    // Clients of servers.
     tool(&["ssh"], Syntax::Letters, &[plain("", &["-p: -i: -l: -T -t -N -n -q -v -4 -6 -C -a -x -k"])]),
     tool(&["curl"], Syntax::Letters, &[plain("", &["-s -S -L -f -k -i -I -v -g -G -O -J -R -N -a -Z -q -0 -1 -2 -3 -4 -6 -o: -X: -H: \
         -d: -F: -u: -A: -e: -b: -c: -m: -w: -r: -C: -x: -T: -y: -Y: -z:", CURL])]),
@@ -156,7 +156,7 @@ pub(crate) const TOOLS: &[Tool] = &[
         ],
     )
     .with_front("-br -brief -4 -6 -j -json -p -pretty -d -details -s -stats -statistics -o -oneline -c -color -N -h", &[]),
-    // ----- Keys -----
+    // Keys.
     tool(
         &["openssl"],
         Syntax::Words,
@@ -180,11 +180,11 @@ pub(crate) const TOOLS: &[Tool] = &[
         --decrypt --encrypt --sign --detach-sign --clear-sign --clearsign --symmetric --armor --output --recipient \
         --local-user --batch --no-tty --yes --no --quiet --verbose --import --export --with-colons --with-fingerprint \
         --keyid-format --status-fd --trust-model --always-trust --digest-algo --print-md --no-options --dearmor --enarmor"])]),
-    // They load the library that is to speak to a token.
+    // They load a library to access a token.
     tool(&["ssh-add"], Syntax::Letters, &[plain("", &["-l -L -q -v -E=md5|sha256"])]),
     tool(&["ssh-keygen"], Syntax::Letters, &[plain("", &["-l -B -y -q -v -H -f: -C: -N: -b: -F: -R: -t=rsa|ed25519|ecdsa \
         -E=md5|sha256 -m=RFC4716|PKCS8|PEM"])]),
-    // ----- Compilers and what belongs to them -----
+    // Compilers and their tools.
     tool(
         &["c++", "c89", "c99", "cc", "clang", "clang++", "clang-cl", "cpp", "flang", "g++", "gcc", "gccgo", "gdc", "gfortran"],
         Syntax::Words,
@@ -249,7 +249,7 @@ pub(crate) const TOOLS: &[Tool] = &[
         --strip-debug --strip-unneeded --only-section --remove-section --only-keep-debug --add-gnu-debuglink \
         --preserve-dates --output-target --input-target"]).without(names_a_list)]),
     tool(&["gold", "ld", "ld.bfd", "ld.gold", "ld.lld"], Syntax::Words, &[plain("", &["-v -V --help"]).without(is_a_word)]),
-    // Of other languages it starts a program by name.
+    // For other languages it starts a program by name.
     tool(
         &["protoc"],
         Syntax::Letters,
@@ -260,8 +260,8 @@ pub(crate) const TOOLS: &[Tool] = &[
         )
         .without(names_a_list)],
     ),
-    // ----- Version control -----
-    // Its commands may be cut short, and a folder's repository is one whose hooks run.
+    // Version control.
+    // Commands may be abbreviated, and a local repository runs its hooks.
     tool(
         &["hg"],
         Syntax::Letters,
@@ -368,7 +368,7 @@ const GH: &[&str] = &[
     --reviewed-by --review-requested --involves --mentions --commenter --locked --no-assignee --no-label --match --repo-id",
 ];
 
-/// Commands of `gh` that start an editor, a browser or git, or that hand options to git, or that tell secrets.
+/// Matches commands of `gh` that start an editor, a browser or git, pass options to git, or print secrets.
 fn is_no_plain_command_of_gh(operand: &str) -> bool {
     matches!(operand, "checkout" | "clone" | "codespace" | "create-branch" | "develop" | "fork" | "sync" | "--")
         || names_a_helper(operand)
@@ -378,7 +378,7 @@ const HG: &str = "-I: -X: -q -v -y --include --exclude --quiet --verbose --nonin
 
 const JJ: &[&str] = &["-r: --revision --no-pager --color --ignore-working-copy"];
 
-/// `jj op restore` and others are more than a look.
+/// Matches commands of `jj` that change something, such as `jj op restore`.
 fn is_no_plain_command_of_jj(operand: &str) -> bool {
     matches!(operand, "restore" | "abandon" | "undo" | "revert" | "integrate")
 }
@@ -395,7 +395,7 @@ const SVN: &[&str] = &[
     --remove-added --include-externals --changelist",
 ];
 
-/// A command of openssl. Of what it reads, an address with a scheme is read by an engine, or is a password.
+/// Defines a command of openssl. An input with a scheme comes from an engine, or is a password.
 const fn keys(command: &'static str, options: &'static [&'static str]) -> Use {
     plain(command, options).without(has_a_scheme)
 }
@@ -412,9 +412,8 @@ fn is_a_word(operand: &str) -> bool {
     !operand.is_empty() && !operand.starts_with('-')
 }
 
-/// Agents for a task. What is left out: other sessions (`-c`, `-r`, `--fork`, an id), commands from outside
-/// (`--mode rpc`), grants, trust, and models that are a file or anybody's server. Files that it is given are judged as
-/// those of any program.
+/// Agents for a task. Not plain are other sessions (`-c`, `-r`, `--fork`, an id), external commands (`--mode rpc`), grants,
+/// trust, and models from a file or any server. Files in its arguments are decided like those of any program.
 const PI: Tool = tool(&["pi"], Syntax::Letters, &[plain("", &["-p -h -v -V -e: -n: -t: --print --help --version --mode=text|json \
     --model --models --provider --thinking --list-models --tools --exclude-tools --no-tools --no-builtin-tools --no-session \
     --session --session-dir --no-extensions --extension --no-mcp --skill --no-skills --prompt-template --no-prompt-templates \
