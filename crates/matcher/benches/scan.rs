@@ -1,7 +1,7 @@
-//! Prints how fast texts are read, in MB/s of new text: `cargo bench -p pijs-matcher`.
+//! Prints the throughput of scans in MB/s of new text: `cargo bench -p pijs-matcher`.
 //!
-//! Rules of four kinds and a text of code and prose that none of them matches, which is what a session mostly is. A scan starts
-//! with the caches that the scan before it left; the first one, without, is printed too.
+//! Uses rules of four kinds and a text of code and prose without matches, which is the common case. A scan starts with the caches
+//! of the scan before it; the first one, without caches, is printed as well.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints what it measured")]
 

@@ -1,4 +1,4 @@
-//! Case folding as ECMAScript's `Canonicalize` defines it: two characters match each other when their canonical forms are equal.
+//! Case folding by ECMAScript's `Canonicalize`: two characters match when their canonical forms are equal.
 //!
 //! With `u` or `v` the canonical form is Unicode's simple case folding. Without, it is `toUpperCase` of one UTF-16 code unit,
 //! unless that gives several units, or leads from outside of ASCII into it. So `/ſ/i` does not match `s`, and `/ſ/iu` does.
@@ -8,7 +8,7 @@ use regex_syntax::hir::{ClassUnicode, ClassUnicodeRange};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-/// Code units of one canonical form, for the forms that have several.
+/// Code units by canonical form, for forms with several units.
 static UNIT_CLASSES: LazyLock<Vec<Vec<u32>>> = LazyLock::new(|| {
     let mut classes: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for unit in 0..=MAX_UNIT {
@@ -17,7 +17,7 @@ static UNIT_CLASSES: LazyLock<Vec<Vec<u32>>> = LazyLock::new(|| {
     classes.into_values().filter(|members| members.len() > 1).collect()
 });
 
-/// Number of the class in [`UNIT_CLASSES`] of each unit that has one, sorted by unit.
+/// Index of the class in [`UNIT_CLASSES`] by unit, sorted by unit.
 static CLASS_OF_UNIT: LazyLock<Vec<(u32, usize)>> = LazyLock::new(|| {
     let members =
         |(number, class): (usize, &Vec<u32>)| class.iter().map(move |&unit| (unit, number)).collect::<Vec<_>>();
@@ -26,7 +26,7 @@ static CLASS_OF_UNIT: LazyLock<Vec<(u32, usize)>> = LazyLock::new(|| {
     units
 });
 
-/// Letters, and their lower case, that Unicode has only since the tables of `regex-syntax`: those of `char` are newer.
+/// Letters and their lower case that the tables of `regex-syntax` have not yet: those of `char` are newer.
 static NEWER_LETTERS: LazyLock<Vec<(u32, u32)>> = LazyLock::new(|| {
     let is_unknown = |character: char| {
         let mut class = ClassUnicode::new([ClassUnicodeRange::new(character, character)]);
@@ -49,7 +49,7 @@ fn canonical_unit(unit: u32) -> u32 {
     }
 }
 
-/// Adds the code units that have the canonical form of a member.
+/// Adds the code units with the canonical form of a member.
 pub(crate) fn close_units(set: &CodeSet) -> CodeSet {
     let mut more = Vec::new();
     for &(start, end) in set.ranges() {
@@ -63,7 +63,7 @@ pub(crate) fn close_units(set: &CodeSet) -> CodeSet {
     closed
 }
 
-/// Adds the code points that have the canonical form of a member under `u` or `v`. Surrogates have no case.
+/// Adds the code points with the canonical form of a member under `u` or `v`. Surrogates have no case.
 pub(crate) fn close_points(set: &CodeSet) -> CodeSet {
     let mut class = to_class(set);
     class.try_case_fold_simple().expect("the tables of the feature `unicode-case` are compiled in");

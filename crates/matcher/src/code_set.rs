@@ -1,25 +1,25 @@
-//! Sets of code points or UTF-16 code units, as ECMAScript's classes denote them: unlike Rust's `char`, surrogates are members.
+//! Sets of code points or UTF-16 code units, which ECMAScript's classes denote: unlike in Rust's `char`, surrogates are members.
 
 /// The largest code point.
 pub(crate) const MAX_POINT: u32 = 0x10_FFFF;
 /// The largest code unit.
 pub(crate) const MAX_UNIT: u32 = 0xFFFF;
 
-/// A set of numbers, kept as sorted ranges with gaps between them.
+/// A set of numbers as sorted, disjoint ranges.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct CodeSet {
     ranges: Vec<(u32, u32)>,
 }
 
 impl CodeSet {
-    /// Creates the set of these ranges, ends included.
+    /// Creates the set of these inclusive ranges.
     pub(crate) fn new(ranges: impl IntoIterator<Item = (u32, u32)>) -> Self {
         let mut set = Self { ranges: ranges.into_iter().collect() };
         set.normalise();
         set
     }
 
-    /// Creates the set of everything up to `max`.
+    /// Creates the set of all numbers up to `max`.
     pub(crate) fn up_to(max: u32) -> Self {
         Self { ranges: vec![(0, max)] }
     }
@@ -51,7 +51,7 @@ impl CodeSet {
         self
     }
 
-    /// Returns what is not in the set, up to `max`.
+    /// Returns the numbers up to `max` that are not in the set.
     pub(crate) fn complement(&self, max: u32) -> Self {
         let mut ranges = Vec::with_capacity(self.ranges.len() + 1);
         let mut next = 0;

@@ -1,8 +1,8 @@
-//! Several automata that read one text.
+//! A group of automata that read the same text.
 
 use crate::prefilter::{Prefilter, Reading};
 
-/// Bytes of all automata of a group: one more than that is not taken.
+/// Maximum bytes of all automata of a group.
 const MAX_GROUP: usize = 8 << 20;
 
 /// Automata that read the same text, piece by piece.
@@ -25,8 +25,8 @@ pub struct Group {
 }
 
 impl Group {
-    /// Adds an automaton, which reads from the next text on, and gives its number, counted from 0; `None` when the
-    /// group takes up too much memory with it.
+    /// Adds an automaton, which reads from the next text on, and returns its number, counted from 0; `None` when the group would
+    /// take too much memory.
     pub fn add(&mut self, filter: Prefilter) -> Option<usize> {
         self.bytes += filter.memory_usage();
         if self.bytes > MAX_GROUP {
@@ -44,14 +44,15 @@ impl Group {
         }
     }
 
-    /// What comes next cannot be read: until the next text begins, each may match.
+    /// Marks the rest of the text as unreadable: until the next text begins, each may match.
     pub fn give_up(&mut self) {
         for (_, reading) in &mut self.members {
             reading.has_matched = true;
         }
     }
 
-    /// Reads the next piece of the text: the numbers of those whose expression may match somewhere in all of it.
+    /// Reads the next piece of the text; returns the numbers of the automata whose expression may match somewhere in the text so
+    /// far.
     pub fn may_match(&mut self, piece: &str) -> impl Iterator<Item = usize> {
         let read = |(number, (filter, reading)): (usize, &mut (Prefilter, Reading))| {
             filter.may_match(reading, piece).then_some(number)

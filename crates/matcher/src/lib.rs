@@ -1,4 +1,4 @@
-//! Matches regular expressions of ECMAScript against text that grows, reading each character once.
+//! Matches ECMAScript regular expressions against growing text, reading each character once.
 //!
 //! ```text
 //! source, flags ──▶ Pattern ──▶ PatternSet ──begin──▶ Scan ──read(piece)──▶ Hit { pattern, offset, is_settled }
@@ -7,16 +7,18 @@
 //!
 //! | type | is |
 //! |---|---|
-//! | [`Pattern`] | an expression as automata take it: exactly, or one that matches more |
+//! | [`Pattern`] | an expression for automata: exact, or one that matches more |
 //! | [`PatternSet`] | many patterns in one lazy automaton |
 //! | [`Scan`] | one text: its state is carried from piece to piece |
-//! | [`Hit`] | a match: its pattern, where it ends, and whether it stays |
-//! | [`Prefilter`], [`Group`] | automata that are built in full: *no*, or *ask the expression itself* |
+//! | [`Hit`] | a match: its pattern, its end, and whether it is final |
+//! | [`Prefilter`], [`Group`] | complete automata, which answer *no*, or *maybe* |
 //!
-//! Three things always hold. A pattern that is [`Exact`](Precision::Exact) hits where ECMAScript's expression matches the text so
-//! far, for UTF-16, all ends of lines and case folding included. One that is [`Coarse`](Precision::Coarse) never misses. Cost and memory are bounded by [`Limits`], which count states, not time.
+//! Invariants: A pattern that is [`Exact`](Precision::Exact) hits where ECMAScript's expression matches the text so far,
+//! including UTF-16, all line ends and case folding. One that is [`Coarse`](Precision::Coarse) never misses a match. [`Limits`]
+//! bound cost and memory by counting states, not time.
 //!
-//! A pattern that is coarse, or that a set has given up, needs a second engine: `RegExpVm` of `pijs-engine` matches it in bounded steps.
+//! A pattern that is coarse, or that a set has abandoned, needs a second engine: `RegExpVm` of `pijs-engine` matches it in
+//! bounded steps.
 
 mod case;
 mod code_set;

@@ -1,4 +1,4 @@
-//! A regular expression of ECMAScript, translated for automata.
+//! ECMAScript regular expressions, translated for automata.
 
 use crate::translate;
 use oxc_allocator::Allocator;
@@ -8,23 +8,23 @@ use std::borrow::Cow;
 use std::error::Error;
 use std::fmt;
 
-/// Bytes of an expression.
+/// Maximum length of an expression in bytes.
 const MAX_SOURCE: usize = 16 * 1024;
-/// Groups and classes inside of each other: parser and translator walk them by recursion.
+/// Maximum nesting of groups and classes, which parser and translator traverse recursively.
 const MAX_DEPTH: usize = 100;
-/// States, roughly, of an automaton for one expression.
+/// Approximate maximum number of states of an automaton for one expression.
 const MAX_WEIGHT: usize = 50_000;
 
-/// How a [`Pattern`] relates to the expression that it was made of.
+/// The relation of a [`Pattern`] to its expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Precision {
-    /// It matches the same texts; `\p{..}` goes by the tables of Unicode 16.
+    /// It matches the same texts; `\p{..}` uses the tables of Unicode 16.
     Exact,
-    /// It matches these texts and others: a match has to be confirmed by the expression itself.
+    /// It matches these texts and others, so the expression itself has to confirm a match.
     Coarse,
 }
 
-/// Why an expression cannot be translated.
+/// The reason why an expression cannot be translated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PatternError {
     kind: PatternErrorKind,
@@ -35,11 +35,11 @@ pub struct PatternError {
 /// The kinds of [`PatternError`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PatternErrorKind {
-    /// It is none of ECMAScript's expressions.
+    /// The expression is no valid ECMAScript.
     Syntax,
-    /// A flag is unknown, doubled, or says where to begin to match (`g`, `y`).
+    /// A flag is unknown, duplicated, or selects the start of matches (`g`, `y`).
     Flags,
-    /// It is too long, nests too deeply, or needs too many states.
+    /// The expression is too long, nests too deeply, or needs too many states.
     TooLarge,
 }
 
@@ -53,12 +53,12 @@ impl PatternError {
         self.kind
     }
 
-    /// Returns where the error is: a byte of the source, or of the flags for an error in these.
+    /// Returns the position of the error: a byte offset in the source, or in the flags for an error in these.
     pub fn offset(&self) -> usize {
         self.offset
     }
 
-    /// Returns one sentence on what is wrong.
+    /// Returns one sentence about the error.
     pub fn message(&self) -> &str {
         &self.message
     }
@@ -72,15 +72,15 @@ impl fmt::Display for PatternError {
 
 impl Error for PatternError {}
 
-/// Flags of an expression that change which texts it matches.
+/// Flags of an expression that affect which texts it matches.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Flags {
     pub(crate) ignores_case: bool,
     pub(crate) is_multiline: bool,
     pub(crate) dot_is_all: bool,
-    /// With `u` or `v`.
+    /// Whether the flag `u` or `v` is set.
     pub(crate) is_unicode: bool,
-    /// With `v`.
+    /// Whether the flag `v` is set.
     pub(crate) is_sets: bool,
 }
 
@@ -113,13 +113,13 @@ impl Flags {
     }
 }
 
-/// One of the expressions that a [`Pattern`] consists of.
+/// One of the expressions of a [`Pattern`].
 #[derive(Debug, Clone)]
 pub(crate) struct Part {
     pub(crate) hir: Hir,
-    /// Whether a match may depend on what comes after it.
+    /// Whether a match may depend on the text behind it.
     pub(crate) looks_at_end: bool,
-    /// The matches that do not, where there are others too.
+    /// The matches that do not, if there are others as well.
     pub(crate) certain: Option<Hir>,
 }
 
@@ -130,7 +130,7 @@ impl Part {
         Self { hir, looks_at_end, certain }
     }
 
-    /// Returns the expressions that an automaton has for it, and whether their matches may depend on what comes after.
+    /// Returns the expressions for an automaton, each with a flag for matches that may depend on the text behind them.
     pub(crate) fn expressions(&self) -> impl Iterator<Item = (&Hir, bool)> {
         self.certain.iter().map(|hir| (hir, false)).chain([(&self.hir, self.looks_at_end)])
     }
@@ -207,13 +207,13 @@ impl Pattern {
         self.precision
     }
 
-    /// Reports whether text that comes after a hit may make it a match: a coarse pattern may leave out a look-ahead, as in
+    /// Returns whether text behind a hit may turn it into a match: a coarse pattern may omit a look-ahead, as in
     /// `(?=.*secret)log`. Such a hit has to be confirmed again when the text has grown.
     pub fn looks_past_end(&self) -> bool {
         self.looks_past_end
     }
 
-    /// Reports whether it matches every text, the empty one included.
+    /// Returns whether it matches every text, including the empty one.
     pub fn matches_everything(&self) -> bool {
         self.parts.iter().all(|part| {
             let properties = part.hir.properties();
@@ -221,13 +221,13 @@ impl Pattern {
         })
     }
 
-    /// Expressions, all of which have to match somewhere.
+    /// Returns the expressions, all of which have to match somewhere.
     pub(crate) fn parts(&self) -> &[Part] {
         &self.parts
     }
 }
 
-/// Returns an expression of the same length whose counts in braces fit into a number. No text is as long as they ask for.
+/// Returns an equally long expression whose repetition counts fit into a number. No text is long enough for larger ones.
 fn bounded(source: &str) -> Cow<'_, str> {
     const MAX_DIGITS: usize = 15;
     let mut bytes = Cow::Borrowed(source.as_bytes());
@@ -262,7 +262,7 @@ fn bounded(source: &str) -> Cow<'_, str> {
     }
 }
 
-/// Returns where an expression nests too deeply.
+/// Returns the offset at which an expression nests too deeply.
 fn too_deep(source: &str, is_sets: bool) -> Option<usize> {
     let (mut depth, mut classes) = (0_usize, 0_usize);
     let mut characters = source.char_indices();
@@ -282,7 +282,7 @@ fn too_deep(source: &str, is_sets: bool) -> Option<usize> {
     None
 }
 
-/// Reports whether a match may end with a look-around, so that it depends on what comes after it.
+/// Returns whether a match may end with a look-around, so that it depends on the text behind it.
 fn looks_at_end(hir: &Hir) -> bool {
     match hir.kind() {
         HirKind::Empty | HirKind::Literal(_) | HirKind::Class(_) => false,
@@ -304,7 +304,7 @@ fn looks_at_end(hir: &Hir) -> bool {
     }
 }
 
-/// Returns the matches of an expression that do not end with a look-around, or some of them.
+/// Returns an expression for matches that do not end with a look-around, or for some of them.
 fn certain(hir: &Hir) -> Option<Hir> {
     let found = match hir.kind() {
         _ if !looks_at_end(hir) => hir.clone(),

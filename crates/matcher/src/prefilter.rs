@@ -1,4 +1,4 @@
-//! One expression as an automaton of its own, built in full: it never refuses to go on.
+//! One expression as a complete automaton, whose memory is bounded at construction.
 
 use crate::pattern::Pattern;
 use crate::transcode;
@@ -7,9 +7,9 @@ use regex_automata::nfa::thompson::{self, WhichCaptures};
 use regex_automata::util::{primitives::StateID, start};
 use regex_automata::{Anchored, MatchKind};
 
-/// Longer expressions are left to the engine: building an automaton must not take longer than it saves.
+/// Maximum length of an expression in bytes: building an automaton must not take longer than it saves.
 const MAX_SOURCE: usize = 1_000;
-/// Bytes of an automaton, and of what it takes to build one.
+/// Maximum bytes of an automaton, and of its construction.
 const MAX_AUTOMATON: usize = 256 * 1024;
 
 /// Says *no* only when an expression matches nowhere in a text that grows; *maybe* otherwise, and then the expression itself
@@ -30,7 +30,7 @@ pub struct Prefilter {
     start: StateID,
 }
 
-/// How far a text has been read.
+/// The state of reading a text.
 #[derive(Debug, Clone, Copy)]
 pub struct Reading {
     state: StateID,
@@ -38,8 +38,8 @@ pub struct Reading {
 }
 
 impl Prefilter {
-    /// Builds the automaton of `new RegExp(source, flags)`; `None` when it would be too large, would never say *no*, or when
-    /// the expression is refused by [`Pattern::parse`].
+    /// Builds the automaton of `new RegExp(source, flags)`; `None` when it would be too large, would match everything, or when
+    /// [`Pattern::parse`] refuses the expression.
     pub fn new(source: &str, flags: &str) -> Option<Self> {
         if source.len() > MAX_SOURCE {
             return None;
@@ -48,7 +48,7 @@ impl Prefilter {
         if pattern.matches_everything() {
             return None;
         }
-        // Of several that have to match, the longest says *no* most often.
+        // The longest of several required parts excludes most texts.
         let part = pattern.parts().iter().max_by_key(|part| part.hir.properties().minimum_len())?;
         let nfa =
             thompson::Config::new().utf8(false).which_captures(WhichCaptures::None).nfa_size_limit(Some(MAX_AUTOMATON));
@@ -69,12 +69,12 @@ impl Prefilter {
         Reading { state: self.start, has_matched: false }
     }
 
-    /// Reads the next piece of the text: whether the expression may match somewhere in all of it, were this its end.
+    /// Reads the next piece of the text; returns whether the expression may match somewhere in the text so far.
     pub fn may_match(&self, reading: &mut Reading, piece: &str) -> bool {
         if !reading.has_matched {
             transcode::read(piece, |byte, _| {
                 reading.state = self.automaton.next_state(reading.state, byte);
-                // The automaton tells of a match one byte late.
+                // The automaton reports a match one byte late.
                 reading.has_matched = self.automaton.is_match_state(reading.state);
                 !reading.has_matched
             });
@@ -82,7 +82,7 @@ impl Prefilter {
         reading.has_matched || self.automaton.is_match_state(self.automaton.next_eoi_state(reading.state))
     }
 
-    /// Returns the bytes that the automaton takes.
+    /// Returns the size of the automaton in bytes.
     pub(crate) fn memory_usage(&self) -> usize {
         self.automaton.memory_usage()
     }

@@ -1,12 +1,12 @@
-//! One text, read piece by piece for all patterns of a set.
+//! Reads one text in pieces for all patterns of a set.
 //!
-//! A lazy DFA tells of a match one byte late, so the end of each piece is tried too, as if the text ended there. A match that the
-//! following byte confirms is *settled*: it stays, whatever follows. A match that depends on the end (`$`, `\b`, `(?!x)`) is
-//! not, until more text comes: `\bTODO\b` matches `TODO`, and no longer matches `TODOS`.
+//! A lazy DFA reports a match one byte late, so the end of each piece is evaluated as if the text ended there. A match that the
+//! following byte confirms is *settled*: it is final. A match that depends on the end (`$`, `\b`, `(?!x)`) is not, until more
+//! text arrives: `\bTODO\b` matches `TODO`, and no longer matches `TODOS`.
 //!
-//! An automaton that computes too many states is replaced in the middle of the text, by those that the set cuts it into. They read
-//! the end of the text once more, of which at least [`WINDOW`] bytes are kept; a match that is longer by then may be missed. A
-//! match that was reported is not reported again.
+//! An automaton that computes too many states is replaced in the middle of the text by the parts that the set splits it into.
+//! They read the end of the text again, of which at least [`WINDOW`] bytes are kept; a longer match may be missed. A reported
+//! match is not reported again.
 
 use crate::set::{Automaton, PatternId, Shared};
 use crate::transcode;
@@ -17,59 +17,59 @@ use regex_automata::util::start;
 use std::fmt;
 use std::sync::Arc;
 
-/// Bytes of the text that are kept for automata which begin in its middle. Up to twice as many are.
+/// Minimum bytes of the text that are kept for automata that begin in its middle; the maximum is twice as many.
 const WINDOW: usize = 16 * 1024;
-/// Bytes of a piece after which limits are looked at.
+/// Bytes of a piece between checks of the limits.
 const SLICE: usize = 1024;
-/// Bytes of states that a transition counts for when it is computed and leads to a state that is there.
+/// Bytes that count for a newly computed transition to an existing state.
 const TRANSITION: u64 = 64;
-/// States of which is remembered that all their matches have been reported.
+/// Number of cached states whose matches have all been reported.
 const QUIET: usize = 8;
 
 /// A match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Hit {
-    /// Where it ends: bytes of the text before it. A match between two halves of a character ends with the character, and one
-    /// that ends with `(?=x)` ends after the `x`.
+    /// End of the match, in bytes of text. A match that ends inside a surrogate pair ends with the character, and one that ends
+    /// with `(?=x)` ends after the `x`.
     pub offset: u64,
-    /// The pattern that matches.
+    /// The matching pattern.
     pub pattern: PatternId,
-    /// Whether it stays, whatever follows. Otherwise it holds if the text ends here.
+    /// Whether the match is final. Otherwise it holds only if the text ends here.
     pub is_settled: bool,
 }
 
-/// Which matches of a pattern a [`Scan`] reports.
+/// The matches of a pattern that a [`Scan`] reports.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Reporting {
-    /// The first that is settled, and before it those at the end of each piece that are not.
+    /// The first settled match, and before it unsettled ones at the end of each piece.
     #[default]
     Once,
-    /// All that end at different places.
+    /// All matches with different ends.
     Every,
     /// None.
     Never,
 }
 
-/// One text being read, with the state of each automaton after what was read.
+/// A text in progress, with the state of each automaton.
 ///
-/// Made by [`PatternSet::begin`](crate::PatternSet::begin). Its caches go back to the set when it is dropped.
+/// Created by [`PatternSet::begin`](crate::PatternSet::begin). Its caches return to the set when it is dropped.
 pub struct Scan {
     shared: Arc<Shared>,
     readers: Vec<Reader>,
     log: Log,
-    /// Bytes that were read.
+    /// Number of bytes read.
     offset: u64,
     /// The end of the text, and the byte that automata read before it.
     tail: String,
     before_tail: Option<u8>,
-    /// Patterns that no automaton reads for any more, in the order in which they were given up.
+    /// Abandoned patterns, in the order of abandonment.
     lost: Vec<PatternId>,
     /// Bytes of states that may be computed, and that were.
     allowed: u64,
     spent: u64,
 }
 
-/// One automaton and where it stands.
+/// One automaton and its state.
 struct Reader {
     automaton: Arc<Automaton>,
     cache: Cache,
@@ -81,19 +81,19 @@ struct Reader {
     is_exhausted: bool,
 }
 
-/// What was found.
+/// The matches so far.
 struct Log {
-    /// The end of the last settled match of each part, and the parts that have one.
+    /// End of the last settled match of each part, and the parts with one.
     settled: Vec<Option<u64>>,
     found: Vec<usize>,
-    /// Parts of each pattern that have a settled match.
+    /// Number of parts of each pattern with a settled match.
     settled_parts: Vec<u32>,
-    /// Where the last settled match of each pattern ended that was reported.
+    /// End of the last reported settled match of each pattern.
     reported: Vec<Option<u64>>,
-    /// Parts that would match if the text ended here, while a piece's end is looked at.
+    /// Parts that match if the text ends here, during the evaluation of a piece's end.
     ending: Vec<(PatternId, usize)>,
     reporting: Vec<Reporting>,
-    /// Whether some pattern is reported otherwise than by default.
+    /// Whether a pattern has a reporting mode other than the default.
     is_reporting_set: bool,
     hits: Vec<Hit>,
 }
@@ -107,7 +107,7 @@ impl Scan {
         Self { shared, readers, log, offset: 0, tail, before_tail, lost, allowed, spent: 0 }
     }
 
-    /// Says which matches of a pattern are reported from here on.
+    /// Selects the matches of a pattern that are reported from here on.
     pub fn report(&mut self, pattern: PatternId, reporting: Reporting) {
         self.log.reporting[pattern.index()] = reporting;
         self.log.is_reporting_set = true;
@@ -116,7 +116,7 @@ impl Scan {
         }
     }
 
-    /// Reads the next piece of the text and reports matches, ordered by where they end.
+    /// Reads the next piece of the text and reports matches, ordered by their ends.
     pub fn read(&mut self, piece: &str, mut on_hit: impl FnMut(Hit)) {
         let mut rest = piece;
         loop {
@@ -133,24 +133,23 @@ impl Scan {
         }
     }
 
-    /// Returns how many bytes were read.
+    /// Returns the number of bytes read.
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Returns the patterns that the text is no longer read for, because they need more states than the limits allow. The set has
-    /// [given them up](crate::PatternSet::given_up).
+    /// Returns the patterns that are no longer matched in this text, because they need more states than the limits allow. The set
+    /// has [abandoned them](crate::PatternSet::given_up).
     pub fn exhausted(&self) -> impl Iterator<Item = PatternId> {
         self.lost.iter().copied()
     }
 
-    /// Reports whether [`Self::exhausted`] has any patterns.
+    /// Returns whether [`Self::exhausted`] has any patterns.
     pub fn is_exhausted(&self) -> bool {
         !self.lost.is_empty()
     }
 
-    /// Begins a new text, as [`PatternSet::begin`](crate::PatternSet::begin) does, and reports as it does. The cost is that of
-    /// what was found in the text before.
+    /// Begins a new text with the current reporting modes. Costs time in proportion to the matches of the previous text.
     pub fn restart(&mut self) {
         if !self.shared.is_current(self.readers.iter().map(|reader| &reader.automaton)) {
             *self = Self::new(Arc::clone(&self.shared));
@@ -165,12 +164,12 @@ impl Scan {
         (self.allowed, self.spent) = (self.shared.limits.computed_bytes, 0);
     }
 
-    /// Returns the bytes of its caches.
+    /// Returns the size of its caches in bytes.
     pub fn memory_usage(&self) -> usize {
         self.readers.iter().map(|reader| reader.cache.memory_usage()).sum()
     }
 
-    /// Keeps the end of the text.
+    /// Stores the end of the text.
     #[inline]
     fn keep(&mut self, slice: &str) {
         if self.tail.len() + slice.len() > 2 * WINDOW {
@@ -212,7 +211,7 @@ impl Scan {
         self.allowed = self.allowed.saturating_add(more);
     }
 
-    /// Replaces an automaton that computed too much by those that the set cuts it into.
+    /// Replaces an automaton that computed too many states by the parts that the set splits it into.
     #[cold]
     fn replace(&mut self, at: usize, is_end: bool) {
         let Reader { automaton, cache, .. } = self.readers.swap_remove(at);
@@ -263,7 +262,7 @@ impl fmt::Debug for Scan {
 }
 
 impl Reader {
-    /// Begins to read behind a byte, or at the beginning of the text.
+    /// Starts behind a byte, or at the beginning of the text.
     fn new(automaton: Arc<Automaton>, before: Option<u8>) -> Self {
         let mut cache = automaton.take_cache();
         let state = start_state(&automaton, &mut cache, before);
@@ -289,7 +288,7 @@ impl Reader {
         self.spent = 0;
     }
 
-    /// Reads on, and returns the bytes of states that it computed.
+    /// Reads a slice, and returns the bytes of states that it computed.
     fn read(&mut self, shared: &Shared, log: &mut Log, slice: &str, base: u64, is_end: bool) -> u64 {
         let Self { automaton, cache, state, quiet, next_quiet, clears, .. } = self;
         let (mut transitions, mut has_failed) = (0, false);
@@ -308,7 +307,7 @@ impl Reader {
             };
             *state = next;
             if next.is_match() {
-                // States are numbered anew when the cache was cleared.
+                // A cleared cache numbers its states anew.
                 if *clears != cache.clear_count() {
                     *clears = cache.clear_count();
                     *quiet = [LazyStateID::default(); QUIET];
@@ -355,7 +354,7 @@ impl Reader {
     }
 }
 
-/// Returns the state of an automaton behind a byte, or at the beginning of a text.
+/// Returns the start state of an automaton behind a byte, or at the beginning of a text.
 fn start_state(automaton: &Automaton, cache: &mut Cache, before: Option<u8>) -> LazyStateID {
     let config = start::Config::new().anchored(Anchored::No).look_behind(before);
     let start = automaton.bytes.start_state(cache, &config);
@@ -377,7 +376,7 @@ impl Log {
         }
     }
 
-    /// Forgets what was found.
+    /// Forgets all matches.
     fn restart(&mut self, shared: &Shared) {
         for part in self.found.drain(..) {
             let pattern = shared.parts[part].pattern.index();
@@ -390,7 +389,7 @@ impl Log {
         }
     }
 
-    /// Reports whether nothing more is reported of a part's settled matches.
+    /// Returns whether no further settled match of a part is reported.
     fn is_quiet(&self, shared: &Shared, part: usize) -> bool {
         match self.reporting[shared.parts[part].pattern.index()] {
             Reporting::Once => self.settled[part].is_some(),
@@ -399,12 +398,12 @@ impl Log {
         }
     }
 
-    /// Notes that a match of a part has ended at `offset`, whatever follows.
+    /// Records a settled match of a part that ends at `offset`.
     fn settle(&mut self, shared: &Shared, part: usize, offset: u64) {
         let before = self.settled[part];
         let pattern = shared.parts[part].pattern;
         let reporting = self.reporting[pattern.index()];
-        // The end of a piece may have told of it already.
+        // The end of a piece may have reported it already.
         if before.is_some_and(|before| before >= offset) || (before.is_some() && reporting != Reporting::Every) {
             return;
         }
@@ -421,7 +420,7 @@ impl Log {
         }
     }
 
-    /// Notes that a part matches if the text ends here.
+    /// Records that a part matches if the text ends here.
     fn end_part(&mut self, shared: &Shared, part: usize) {
         let pattern = shared.parts[part].pattern;
         let before = self.settled[part];
@@ -432,13 +431,13 @@ impl Log {
 
     /// Reports the patterns that match if the text ends at `offset`.
     fn end(&mut self, shared: &Shared, offset: u64) {
-        // An automaton that is replaced tells of its parts twice.
+        // An automaton that is replaced reports its parts twice.
         self.ending.sort_unstable();
         self.ending.dedup();
         for parts in self.ending.chunk_by(|(one, _), (other, _)| one == other) {
             let pattern = parts[0].0;
             let index = pattern.index();
-            // A part that has matched already completes nothing.
+            // A part with an earlier match does not complete a pattern.
             let new = parts.iter().filter(|&&(_, part)| self.settled[part].is_none()).count();
             let is_whole = self.settled_parts[index] as usize + new == shared.parts_of_pattern[index] as usize;
             if is_whole && self.reporting[index] != Reporting::Never && self.reported[index] != Some(offset) {

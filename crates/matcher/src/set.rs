@@ -1,9 +1,9 @@
-//! Many patterns in one automaton, which every text of a session is read by.
+//! Many patterns in shared automata for all texts of a session.
 //!
-//! The automaton is a lazy DFA: a state is computed when a text first leads to it, and kept in a cache. A pattern set starts with
-//! one automaton for all its patterns. Patterns that make states explode are found by counting what a text makes it compute; the
-//! automaton is then cut in halves, for the rest of the text too, until the pattern to blame is alone and is given up. All
-//! limits are counts, so what happens depends on the patterns and the texts alone.
+//! The automata are lazy DFAs: a state is computed when a text first leads to it, and cached. A pattern set starts with one
+//! automaton for all its patterns. Patterns with a state explosion are found by counting the computed states; the automaton is
+//! then split in halves, also for the rest of the text, until the responsible pattern is alone and is abandoned. All limits are
+//! counts, so the outcome depends on the patterns and the texts only.
 
 use crate::pattern::{Part, Pattern};
 use crate::scan::Scan;
@@ -14,15 +14,15 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Automata of a set, past which one that explodes is given up as a whole.
+/// Maximum number of automata of a set, beyond which an exploding one is abandoned as a whole.
 const MAX_AUTOMATA: usize = 256;
-/// Bytes of a cache below which halving it gains nothing.
+/// Cache size in bytes below which it is not halved.
 const MIN_CACHE: usize = 32 * 1024;
 
-/// Bytes that an automaton which is cut may have for each half.
+/// Minimum bytes for each half of a split automaton.
 const MIN_AUTOMATON: usize = 1 << 20;
 
-/// Number of a pattern in its [`PatternSet`], in the order in which it was given.
+/// Number of a pattern in its [`PatternSet`], in the order of construction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PatternId(u32);
 
@@ -37,18 +37,18 @@ impl PatternId {
     }
 }
 
-/// What a [`PatternSet`] may take up.
+/// Resource limits of a [`PatternSet`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of automata before they read anything.
+    /// Bytes of automata at construction.
     pub automaton_bytes: usize,
-    /// Bytes of states that one [`Scan`] keeps. It may take twice as much for a moment.
+    /// Bytes of states that one [`Scan`] keeps; up to twice as many for a moment.
     pub scan_bytes: usize,
-    /// Bytes of states that one [`Scan`] may compute, however little text it reads.
+    /// Bytes of states that one [`Scan`] may compute for any text.
     pub computed_bytes: u64,
-    /// Bytes of states that it may compute beyond these for each byte of text.
+    /// Additional bytes of states that it may compute for each byte of text.
     pub computed_bytes_per_byte: u64,
-    /// Caches that are kept for later texts when nothing is read.
+    /// Number of caches that are kept for later texts.
     pub pooled_scans: usize,
 }
 
@@ -58,16 +58,16 @@ impl Default for Limits {
             automaton_bytes: 64 << 20,
             scan_bytes: 8 << 20,
             computed_bytes: 16 << 20,
-            // States of a hundred bytes and their transitions, were each byte to lead to a new one.
+            // A state of a hundred bytes and its transitions, for each byte of text.
             computed_bytes_per_byte: 1024,
             pooled_scans: 4,
         }
     }
 }
 
-/// Patterns that texts are read for, each text once and piece by piece.
+/// Patterns that are matched together, reading each text once, in pieces.
 ///
-/// Copies are cheap and share their automata.
+/// Clones are cheap and share their automata.
 ///
 /// ```
 /// use pijs_matcher::{Limits, Pattern, PatternSet};
@@ -92,7 +92,7 @@ pub struct PatternSet {
 }
 
 impl PatternSet {
-    /// Builds the automaton of the patterns. What is too large for the limits is given up; see [`Self::given_up`].
+    /// Builds the automaton of the patterns. Abandons those beyond the limits; see [`Self::given_up`].
     pub fn new(patterns: &[Pattern], limits: Limits) -> Self {
         let mut parts = Vec::new();
         let mut parts_of_pattern = Vec::with_capacity(patterns.len());
@@ -112,17 +112,17 @@ impl PatternSet {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Returns how many patterns it has.
+    /// Returns the number of patterns.
     pub fn len(&self) -> usize {
         self.shared.parts_of_pattern.len()
     }
 
-    /// Reports whether it has no patterns.
+    /// Returns whether it has no patterns.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns the numbers of its patterns, in order.
+    /// Returns the ids of its patterns, in order.
     pub fn ids(&self) -> impl Iterator<Item = PatternId> + use<> {
         (0..self.len()).map(PatternId::new)
     }
@@ -132,21 +132,21 @@ impl PatternSet {
         Scan::new(Arc::clone(&self.shared))
     }
 
-    /// Returns the patterns that texts which begin now are not read for: they are too large, or made too many states.
+    /// Returns the patterns that are not matched in texts that begin now: they are too large, or made too many states.
     pub fn given_up(&self) -> Vec<PatternId> {
         let plan = self.shared.plan();
         let given_up = plan.is_given_up.iter().enumerate().filter(|&(_, &is_given_up)| is_given_up);
         given_up.map(|(index, _)| PatternId::new(index)).collect()
     }
 
-    /// Returns the bytes of its automata and of the caches that no text is read with.
+    /// Returns the bytes of its automata and of unused caches.
     pub fn memory_usage(&self) -> usize {
         let plan = self.shared.plan();
         let pooled = |automaton: &Automaton| automaton.pool().iter().map(Cache::memory_usage).sum::<usize>();
         plan.automata.iter().map(|automaton| automaton.nfa_bytes + pooled(automaton)).sum()
     }
 
-    /// Returns the number of automata that a text which begins now is read by.
+    /// Returns the number of automata for a text that begins now.
     pub fn automata(&self) -> usize {
         self.shared.plan().automata.len()
     }
@@ -164,7 +164,7 @@ pub(crate) struct PartOfSet {
     pub(crate) part: Part,
 }
 
-/// What a set and its scans have in common.
+/// State shared by a set and its scans.
 pub(crate) struct Shared {
     pub(crate) parts: Vec<PartOfSet>,
     /// Number of parts of each pattern.
@@ -173,7 +173,7 @@ pub(crate) struct Shared {
     plan: Mutex<Plan>,
 }
 
-/// Which automata read the texts that begin now.
+/// The automata for texts that begin now.
 #[derive(Default)]
 struct Plan {
     automata: Vec<Arc<Automaton>>,
@@ -182,17 +182,17 @@ struct Plan {
 
 /// A lazy DFA for some parts.
 pub(crate) struct Automaton {
-    /// Reads bytes. It forgets its states, but for the current one, when they exceed the cache.
+    /// Reads bytes. Discards all states but the current one when they exceed the cache.
     pub(crate) bytes: DFA,
-    /// The same automaton for the end of a piece, after which the current state is still needed: it never forgets.
+    /// An equal automaton for the end of a piece, which has to keep the current state: it never discards states.
     pub(crate) ends: DFA,
     /// Numbers of its parts in the set.
     pub(crate) parts: Vec<u32>,
-    /// The part of each of its own patterns, and whether a match of it may depend on what comes after.
+    /// The part of each of its own patterns, and whether a match may depend on the text behind it.
     pub(crate) expressions: Vec<(u32, bool)>,
     pub(crate) cache_bytes: usize,
     nfa_bytes: usize,
-    /// Whether it computed too much in some text.
+    /// Whether it computed too many states in some text.
     is_exhausted: AtomicBool,
     pool: Mutex<Vec<Cache>>,
 }
@@ -214,13 +214,13 @@ impl Automaton {
     }
 
     fn pool(&self) -> MutexGuard<'_, Vec<Cache>> {
-        // A cache is complete before and after each call that changes the pool.
+        // A cache is consistent before and after each change of the pool.
         self.pool.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Shared {
-    /// Returns the automata for a text that begins now, after those that computed too much were cut.
+    /// Returns the automata for a text that begins now, after splitting those that computed too many states.
     pub(crate) fn automata(&self) -> Vec<Arc<Automaton>> {
         let mut plan = self.plan();
         while let Some(at) = plan.automata.iter().position(|each| each.is_exhausted.load(Ordering::Relaxed)) {
@@ -238,7 +238,7 @@ impl Shared {
         plan.automata.clone()
     }
 
-    /// Reports whether a text that begins now is read by these automata.
+    /// Returns whether these are the automata for a text that begins now.
     pub(crate) fn is_current<'a>(&self, automata: impl ExactSizeIterator<Item = &'a Arc<Automaton>>) -> bool {
         let plan = self.plan();
         let is_same = |(one, other): (&Arc<Automaton>, &Arc<Automaton>)| {
@@ -247,8 +247,8 @@ impl Shared {
         plan.automata.len() == automata.len() && plan.automata.iter().zip(automata).all(is_same)
     }
 
-    /// Adds the automaton of these parts to the plan, or several where one were too large, as far as the bytes go. Returns the bytes
-    /// that are left.
+    /// Adds the automaton of these parts to the plan, or several where one would be too large, within the remaining bytes.
+    /// Returns the bytes that are left.
     fn build(&self, plan: &mut Plan, parts: Vec<u32>, cache_bytes: usize, automaton_bytes: usize) -> usize {
         if let Some(automaton) = self.automaton(&parts, cache_bytes, automaton_bytes) {
             let left = automaton_bytes.saturating_sub(automaton.nfa_bytes);
@@ -263,7 +263,7 @@ impl Shared {
         self.build(plan, second, cache_bytes / 2, left)
     }
 
-    /// Cuts parts in two, between two patterns; `None` when they are of one.
+    /// Splits parts in two, between two patterns; `None` when they belong to one.
     fn halves(&self, parts: &[u32]) -> Option<(Vec<u32>, Vec<u32>)> {
         let pattern = |at: usize| self.parts[parts[at] as usize].pattern;
         let cuts = (1..parts.len()).filter(|&at| pattern(at - 1) != pattern(at));

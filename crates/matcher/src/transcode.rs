@@ -1,4 +1,4 @@
-//! The alphabet of the automata: text in which each UTF-16 code unit and each end of a line is a symbol of its own.
+//! The alphabet of the automata, in which each UTF-16 code unit and each line end is a symbol of its own.
 //!
 //! ECMAScript's expressions see UTF-16, and `^` and `$` with the flag `m` see four ends of lines; automata see bytes. So the text
 //! is written for them as UTF-8 with two changes, and expressions are translated to what is then read:
@@ -16,22 +16,23 @@ use crate::code_set::{CodeSet, MAX_UNIT};
 use regex_syntax::hir::{Class, Hir};
 use std::collections::BTreeMap;
 
-/// Distance between a surrogate and the private character that stands for it.
+/// Offset between a surrogate and its private character.
 const SURROGATE_SHIFT: u32 = 0x10_F800 - 0xD800;
 const SURROGATES: (u32, u32) = (0xD800, 0xDFFF);
 const LEADS: (u32, u32) = (0xD800, 0xDBFF);
 const TRAILS: (u32, u32) = (0xDC00, 0xDFFF);
 
-/// The ends of lines, with what is read for each.
+/// Line ends, with the bytes that are read for each.
 const LINE_ENDS: [(u32, &[u8; 3]); 4] =
     [(0x0A, b"\n\xF8\n"), (0x0D, b"\n\xF9\n"), (0x2028, b"\n\xFA\n"), (0x2029, b"\n\xFB\n")];
 
-/// The ends of lines, as a set.
+/// Returns the set of line ends.
 pub(crate) fn line_ends() -> CodeSet {
     CodeSet::new([(0x0A, 0x0A), (0x0D, 0x0D), (0x2028, 0x2029)])
 }
 
-/// Returns what is read for a character that [`is_plain`] denies, and how many bytes of it count; `None` when it stays as it is.
+/// Returns the bytes that are read for a character that is not plain, and their number; `None` for a character that stays as it
+/// is.
 pub(crate) fn special(character: char) -> Option<([u8; 8], usize)> {
     let mut bytes = [0; 8];
     let code = u32::from(character);
@@ -59,7 +60,7 @@ pub(crate) fn last_byte(character: char) -> u8 {
     bytes[length - 1]
 }
 
-/// Reports whether a byte of UTF-8 is read as it is, whatever stands around it.
+/// Returns whether a byte of UTF-8 is read as it is in any context.
 #[inline]
 pub(crate) fn is_plain(byte: u8) -> bool {
     !matches!(byte, b'\n' | b'\r' | 0xE2 | 0xF0..)
@@ -76,7 +77,7 @@ pub(crate) fn unit(set: &CodeSet) -> Hir {
     one_of(choices)
 }
 
-/// Returns the expression that reads one code point of the set. A surrogate of its own is none in well-formed text.
+/// Returns the expression that reads one code point of the set. Well-formed text has no lone surrogates.
 pub(crate) fn point(set: &CodeSet) -> Hir {
     let surrogates = CodeSet::new([SURROGATES]);
     let mut choices = vec![without_line_ends(&set.between(0, MAX_UNIT).difference(&surrogates))];
@@ -85,14 +86,14 @@ pub(crate) fn point(set: &CodeSet) -> Hir {
     one_of(choices)
 }
 
-/// Returns the expression for several, without those that match nothing: the least length of an expression is not known then.
+/// Returns the alternation of several expressions, without those that match nothing, which hide the minimum length.
 fn one_of(mut choices: Vec<Hir>) -> Hir {
     let nothing = Hir::fail();
     choices.retain(|choice| *choice != nothing);
     Hir::alternation(choices)
 }
 
-/// Returns the expression for members of the BMP, surrogates included.
+/// Returns the expression for members of the BMP, including surrogates.
 fn without_line_ends(set: &CodeSet) -> Hir {
     let surrogates = CodeSet::new([SURROGATES]);
     let set = set.difference(&line_ends());
@@ -107,7 +108,7 @@ fn line_ends_of(set: &CodeSet) -> impl Iterator<Item = Hir> {
     LINE_ENDS.iter().filter(|(end, _)| set.contains(*end)).map(|(_, written)| Hir::literal(written.to_vec()))
 }
 
-/// Returns the expressions for members beyond the BMP: leads and trails that may follow each of them.
+/// Returns the expressions for members beyond the BMP: leads with the trails that may follow them.
 fn pairs(set: &CodeSet) -> Vec<Hir> {
     let mut trails_of_lead: BTreeMap<u32, Vec<(u32, u32)>> = BTreeMap::new();
     let mut whole: Vec<(u32, u32)> = Vec::new();
@@ -145,8 +146,8 @@ fn pairs(set: &CodeSet) -> Vec<Hir> {
     leads_of_trails.into_iter().map(pair).collect()
 }
 
-/// Calls `on_byte` with each byte that is read for the piece, until it returns `false`, and with where in the piece a match ends
-/// that ended before this byte. Between the two halves of a character, that is the character's end.
+/// Calls `on_byte` with each byte that is read for the piece, until it returns `false`, and with the offset at which a match ends
+/// that ended before this byte. Inside a surrogate pair, that is the character's end.
 #[inline]
 pub(crate) fn read(piece: &str, mut on_byte: impl FnMut(u8, usize) -> bool) {
     let bytes = piece.as_bytes();

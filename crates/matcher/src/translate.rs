@@ -1,15 +1,15 @@
-//! Translates ECMAScript's expressions to expressions over the alphabet of [`transcode`]: the same language, or a larger one.
+//! Translates ECMAScript's expressions to expressions over the alphabet of [`transcode`], for the same language or a larger one.
 //!
 //! | ECMAScript | here |
 //! |---|---|
 //! | characters, classes, `\p{..}`, groups, alternatives, modifiers | exact |
-//! | `^` `$` `\b` `\B` | exact; with `i` and `u`, `\b` and `\B` hold everywhere, for U+017F and U+212A are letters of words then |
+//! | `^` `$` `\b` `\B` | exact; with `i` and `u`, `\b` and `\B` hold everywhere, because U+017F and U+212A are word characters then |
 //! | `x(?=y)` where the expression ends, `(?<=y)x` where it begins | exact: `xy`, `yx` |
-//! | `x(?!abc)` where it ends, `(?<!abc)x` where it begins, for a row of characters or classes | exact: a text that differs from the row, or ends before |
+//! | `x(?!abc)` where it ends, `(?<!abc)x` where it begins, for a sequence of characters or classes | exact: a text that differs from the sequence, or ends before |
 //! | `(?=[^]*a)(?=[^]*b)`, `^(?=a)(?=b)c` | exact: several expressions, each of which has to match |
 //! | other look-arounds | hold everywhere |
 //! | a reference to a group | whatever the group may match, look-arounds aside, or any text |
-//! | a quantifier that multiplies an expression too far | has no end |
+//! | a quantifier that multiplies an expression too far | unbounded |
 
 use crate::case;
 use crate::code_set::{CodeSet, MAX_POINT, MAX_UNIT};
@@ -23,20 +23,20 @@ use oxc_regular_expression::ast::{
 use regex_syntax::hir::{Class, Hir, HirKind, Look, Repetition};
 use std::collections::HashMap;
 
-/// States, roughly, that an expression under a quantifier may come to.
+/// Approximate maximum number of states of an expression under a quantifier.
 const MAX_REPEATED: usize = 2_000;
-/// States, roughly, of a group that is repeated where it is referred to.
+/// Approximate maximum number of states of a group that is repeated at a reference.
 const MAX_REFERRED: usize = 200;
-/// Characters of a row that is looked for and must not be there: its translation grows with the square.
+/// Maximum length of a sequence in a negative look-around, whose translation grows with the square.
 const MAX_ROW: usize = 32;
 
-/// What an expression becomes.
+/// The translation of an expression.
 #[derive(Debug, Clone)]
 pub(crate) struct Translation {
     /// Expressions, each of which has to match somewhere.
     pub(crate) parts: Vec<Hir>,
     pub(crate) precision: Precision,
-    /// Whether something was left out that reads on behind the end of a match.
+    /// Whether a term that reads behind the end of a match was omitted.
     pub(crate) looks_past_end: bool,
 }
 
@@ -54,7 +54,7 @@ pub(crate) fn translate(pattern: &Pattern<'_>, flags: Flags) -> Translation {
     Translation { parts: parts.into_iter().map(|part| translator.aligned(part)).collect(), precision, looks_past_end }
 }
 
-/// Returns the number of states, roughly, that an expression comes to.
+/// Returns the approximate number of states of an expression.
 pub(crate) fn weight(hir: &Hir) -> usize {
     match hir.kind() {
         HirKind::Empty | HirKind::Look(_) => 1,
@@ -72,7 +72,7 @@ pub(crate) fn weight(hir: &Hir) -> usize {
     }
 }
 
-/// Flags that a group may change for what is in it.
+/// Flags that a group may change for its content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Mode {
     ignores_case: bool,
@@ -80,7 +80,7 @@ struct Mode {
     dot_is_all: bool,
 }
 
-/// Whether a term is the first of the whole expression, and whether it is the last: nothing is read before or after it.
+/// Whether a term is the first and the last of the whole expression, so that nothing is read before or after it.
 #[derive(Debug, Clone, Copy)]
 struct Edges {
     is_head: bool,
@@ -96,23 +96,23 @@ impl Edges {
 struct Translator {
     is_unicode: bool,
     is_sets: bool,
-    /// Whether something was taken for granted.
+    /// Whether a term was approximated.
     is_coarse: bool,
-    /// Whether a look-ahead, `$`, `\b` or `\B` was left out.
+    /// Whether a look-ahead, `$`, `\b` or `\B` was omitted.
     looks_past_end: bool,
-    /// Look-arounds that were translated as if the match had their text too.
+    /// Number of look-arounds that were translated as part of the match.
     included_looks: usize,
-    /// What groups that are translated already match, without look-arounds, by number; and the flag `i` in them.
+    /// Translated groups by number, without look-arounds, each with its flag `i`.
     groups: HashMap<u32, (Hir, bool)>,
     /// Numbers of the groups of each name.
     named: HashMap<String, Vec<u32>>,
     next_group: u32,
-    /// Whether groups were left out, so that a name may stand for one of them.
+    /// Whether groups were omitted, to which a name may refer.
     has_dropped_groups: bool,
 }
 
 impl Translator {
-    /// Returns the parts of an expression that looks ahead several times from one place: all of them have to match.
+    /// Returns the parts of an expression with several look-aheads at one position, all of which have to match.
     fn conjunction(&mut self, body: &Disjunction<'_>, mode: Mode) -> Option<Vec<Hir>> {
         let [alternative] = body.body.as_slice() else { return None };
         let mut terms = alternative.body.as_slice();
@@ -149,7 +149,7 @@ impl Translator {
         } else if !terms.iter().all(|term| self.reads_everything(term, mode)) {
             return None;
         }
-        // A part that matches everywhere need not be looked for, but for the last one.
+        // A part that matches everywhere is omitted, unless it is the last one.
         let is_everywhere = |part: &Hir| {
             let HirKind::Concat(terms) = part.kind() else { return matches!(part.kind(), HirKind::Empty) };
             terms.iter().all(|term| matches!(term.kind(), HirKind::Empty | HirKind::Look(Look::Start)))
@@ -162,7 +162,7 @@ impl Translator {
         Some(parts)
     }
 
-    /// Reports whether a term is `[^]*` in one of its forms.
+    /// Returns whether a term is `[^]*` in one of its forms.
     fn reads_everything(&self, term: &Term<'_>, mode: Mode) -> bool {
         let Term::Quantifier(quantifier) = term else { return false };
         quantifier.min == 0
@@ -180,7 +180,7 @@ impl Translator {
         let mut parts = Vec::with_capacity(terms.len());
         let mut at = 0;
         while at < terms.len() {
-            // `(?=x)y`, `(?!x)y`: of single characters, y is narrowed.
+            // `(?=x)y`, `(?!x)y`: for single characters, y is narrowed.
             if let Some(narrowed) = self.narrowed(&terms[at..], mode) {
                 parts.push(narrowed);
                 at += 2;
@@ -278,7 +278,7 @@ impl Translator {
         self.coarse(Hir::empty())
     }
 
-    /// Returns the expression for a text, read away from where it is looked from, that is not this row of characters.
+    /// Returns the expression for a text that differs from this sequence of characters, read away from the look-around.
     fn other_than(&self, row: &[CodeSet], edge: Look) -> Hir {
         let mut choices = Vec::with_capacity(row.len());
         for (number, set) in row.iter().enumerate() {
@@ -290,11 +290,11 @@ impl Translator {
             }
             choices.push(Hir::concat(parts));
         }
-        // An empty row is always there.
+        // An empty sequence always matches.
         Hir::alternation(choices)
     }
 
-    /// Returns the sets of a body that is a row of single characters.
+    /// Returns the sets of a body that is a sequence of single characters.
     fn row(&self, body: &Disjunction<'_>, mode: Mode) -> Option<Vec<CodeSet>> {
         let rows: Option<Vec<Vec<CodeSet>>> = body
             .body
@@ -309,7 +309,7 @@ impl Translator {
         if rows.len() == 1 { rows.pop().filter(|row| row.len() <= MAX_ROW) } else { None }
     }
 
-    /// Returns the expression for a look ahead by one character and the term after it that reads one.
+    /// Returns the expression for a look-ahead by one character and the single-character term after it.
     fn narrowed(&self, terms: &[Term<'_>], mode: Mode) -> Option<Hir> {
         let [Term::LookAroundAssertion(look), next, ..] = terms else { return None };
         let row = match look.kind {
@@ -376,7 +376,7 @@ impl Translator {
         hir
     }
 
-    /// Returns what a reference to one of these groups may match: its text, or nothing while it has none.
+    /// Returns the texts that a reference to one of these groups may match: its text, or nothing while it has none.
     fn reference(&mut self, numbers: &[u32], mode: Mode) -> Hir {
         self.is_coarse = true;
         let mut choices = vec![Hir::empty()];
@@ -389,7 +389,7 @@ impl Translator {
         if numbers.is_empty() { self.any_text() } else { Hir::alternation(choices) }
     }
 
-    /// Returns the characters that a term reads, if it reads one.
+    /// Returns the characters of a term that reads a single one.
     fn single(&self, term: &Term<'_>, mode: Mode) -> Option<CodeSet> {
         match term {
             Term::Character(character) => Some(self.closed(CodeSet::single(character.value), mode)),
@@ -412,7 +412,7 @@ impl Translator {
         }
     }
 
-    /// Returns the members of a class, before the flag `i` is looked at and, without `v`, before the `^` is.
+    /// Returns the members of a class, before the flag `i` and, without `v`, before `^` are applied.
     fn class(&self, class: &CharacterClass<'_>, mode: Mode) -> Option<CodeSet> {
         let mut contents = class.body.iter().map(|content| self.content(content, mode));
         let mut set = contents.next().unwrap_or_else(|| Some(CodeSet::default()))?;
@@ -438,11 +438,11 @@ impl Translator {
             ),
             _ => return None,
         };
-        // With `v`, operations are done on what has the same canonical form.
+        // With `v`, set operations compare canonical forms.
         Some(if self.is_sets { self.closed(set, mode) } else { set })
     }
 
-    /// Returns the expression of a class that has strings among its members.
+    /// Returns the expression of a class with strings among its members.
     fn strings(&mut self, class: &CharacterClass<'_>, mode: Mode) -> Hir {
         if class.kind != CharacterClassContentsKind::Union || class.negative {
             return self.coarse_text();
@@ -472,7 +472,7 @@ impl Translator {
         let space = || CodeSet::new(SPACE.iter().copied());
         let word = || {
             let word = CodeSet::new(WORD.iter().copied());
-            // With `i`, U+017F and U+212A are letters of words to `u` and `v`.
+            // With `i`, `u` and `v` count U+017F and U+212A as word characters.
             if mode.ignores_case && self.is_unicode { case::close_points(&word) } else { word }
         };
         match kind {
@@ -485,9 +485,9 @@ impl Translator {
         }
     }
 
-    /// Returns the members of `\p{..}` by the tables of `regex-syntax`; `None` when it has none for the property.
+    /// Returns the members of `\p{..}` from the tables of `regex-syntax`; `None` for an unknown property.
     fn property(&self, escape: &UnicodePropertyEscape<'_>, mode: Mode) -> Option<CodeSet> {
-        // Unicode 17, by which engines go, took hundreds of characters out of this one.
+        // Unicode 17, which engines use, removed hundreds of characters from this one.
         if escape.strings || matches!(escape.name.as_str(), "Extended_Pictographic" | "ExtPict") {
             return None;
         }
@@ -513,7 +513,7 @@ impl Translator {
         Some(if escape.negative { set.complement(self.max()) } else { set })
     }
 
-    /// Adds what has the canonical form of a member.
+    /// Adds the characters with the canonical form of a member.
     fn closed(&self, set: CodeSet, mode: Mode) -> CodeSet {
         match (mode.ignores_case, self.is_unicode) {
             (false, _) => set,
@@ -530,7 +530,7 @@ impl Translator {
         if self.is_unicode { transcode::point(set) } else { transcode::unit(set) }
     }
 
-    /// Returns what stands for something unknown.
+    /// Returns the approximation of an unknown expression.
     fn coarse_text(&mut self) -> Hir {
         self.is_coarse = true;
         self.any_text()
@@ -541,7 +541,7 @@ impl Translator {
         Hir::repetition(Repetition { min: 0, max: None, greedy: true, sub })
     }
 
-    /// Makes an expression that may read nothing begin between two symbols: a look-around could hold inside of one, too.
+    /// Aligns an expression that may read nothing with symbol boundaries, because a look-around could also hold inside a symbol.
     fn aligned(&self, hir: Hir) -> Hir {
         let reads_something = hir.properties().minimum_len().is_some_and(|length| length > 0);
         if reads_something || hir.properties().look_set().is_empty() {
@@ -584,7 +584,7 @@ fn is_ahead(kind: LookAroundAssertionKind) -> bool {
     matches!(kind, LookAroundAssertionKind::Lookahead | LookAroundAssertionKind::NegativeLookahead)
 }
 
-/// Reports whether what a body matches may depend on the text behind it.
+/// Returns whether a match of a body may depend on the text behind it.
 fn looks_ahead(body: &Disjunction<'_>) -> bool {
     body.body.iter().flat_map(|alternative| &alternative.body).any(term_looks_ahead)
 }
@@ -600,7 +600,7 @@ fn term_looks_ahead(term: &Term<'_>) -> bool {
     }
 }
 
-/// Returns an expression for the same texts wherever they stand.
+/// Returns an expression for the same texts in any context.
 fn without_looks(hir: &Hir) -> Hir {
     match hir.kind() {
         HirKind::Look(_) => Hir::empty(),
@@ -613,7 +613,7 @@ fn without_looks(hir: &Hir) -> Hir {
     }
 }
 
-/// Returns the number of groups in a body that is not translated: those after it keep their numbers.
+/// Returns the number of groups in an untranslated body, so that later ones keep their numbers.
 fn count_groups(body: &Disjunction<'_>) -> u32 {
     let terms = body.body.iter().flat_map(|alternative| &alternative.body);
     terms.map(count_groups_of_term).sum()

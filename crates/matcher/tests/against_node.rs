@@ -1,4 +1,4 @@
-//! Patterns answer as Node's `RegExp` did, whose answers are kept in `fixtures/rules/regexp-node.json`.
+//! Compares patterns with the recorded answers of Node's `RegExp` in `fixtures/rules/regexp-node.json`.
 
 use pijs_matcher::{Limits, Pattern, PatternSet, Precision};
 use std::fs;

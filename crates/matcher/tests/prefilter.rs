@@ -1,8 +1,8 @@
-//! A prefilter says *no* where an expression comes near, and is not made for what it could never exclude.
+//! Tests that a prefilter excludes near misses, and is not built for expressions that it could never exclude.
 
 use pijs_matcher::Prefilter;
 
-/// Each a text that the expression does not match, though it comes near.
+/// Each text is a near miss of its expression.
 #[test]
 fn common_expressions_are_told_apart() {
     for (source, flags, text) in [

@@ -1,4 +1,4 @@
-//! Many patterns in one text: what is reported, and what the limits do.
+//! Tests many patterns in one text: reported matches, and the effect of limits.
 
 use pijs_matcher::{Hit, Limits, Pattern, PatternSet, Reporting};
 
@@ -7,7 +7,7 @@ fn set(sources: &[(&str, &str)], limits: Limits) -> PatternSet {
     PatternSet::new(&sources.iter().map(pattern).collect::<Vec<_>>(), limits)
 }
 
-/// Numbers of the patterns that hit, where, and whether that is settled, for each piece.
+/// Returns the patterns that hit in each piece, with the end of the match and whether it is settled.
 fn read(set: &PatternSet, reporting: Reporting, pieces: &[&str]) -> Vec<Vec<(usize, u64, bool)>> {
     let mut scan = set.begin();
     set.ids().for_each(|id| scan.report(id, reporting));
@@ -26,7 +26,7 @@ fn a_match_is_settled_once_nothing_can_undo_it() {
     assert_eq!(hits[0], []);
     assert_eq!(hits[1], [(0, 3, true), (1, 3, false), (2, 3, false), (3, 3, false)]);
     assert_eq!(hits[2], [(4, 4, true), (1, 7, false), (2, 7, false), (3, 7, false)]);
-    // `(?!c)` reads the character that is none.
+    // `(?!c)` reads the character that differs.
     assert_eq!(hits[3], [(1, 7, true), (3, 8, true)]);
 }
 
@@ -87,7 +87,7 @@ fn a_pattern_that_makes_too_many_states_is_given_up_alone() {
     let numbers = |ids: Vec<pijs_matcher::PatternId>| ids.into_iter().map(|id| id.index()).collect::<Vec<_>>();
     assert_eq!(numbers(scan.exhausted().collect()), [33]);
     assert_eq!(numbers(set.given_up()), [33]);
-    // The others go on in this text.
+    // The others continue in this text.
     let mut hits = Vec::new();
     scan.read("word32 word33 word34 ", |hit| hits.push(hit.pattern.index()));
     assert_eq!(hits, [32, 34]);
@@ -153,7 +153,7 @@ fn patterns_are_given_up_only_past_the_limit() {
 
 #[test]
 fn forgetting_states_loses_nothing() {
-    // The cache has to be cleared again and again, at the ends of pieces too.
+    // The cache is cleared often, also at the ends of pieces.
     let limits = Limits { scan_bytes: 16 << 10, computed_bytes: u64::MAX / 2, ..Limits::default() };
     let sources = [("a[ab]{9}c", ""), (r"b[ab]{8}\b", ""), ("ba{11}", "")];
     let (small, large) = (set(&sources, limits), set(&sources, Limits { scan_bytes: 64 << 20, ..limits }));
