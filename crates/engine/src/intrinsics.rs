@@ -1,10 +1,9 @@
 //! Removes intrinsics from a fresh context, and replaces those that read the machine.
 //!
-//! Left out when the context is made: the compiler, `performance`, `WeakRef`,
-//! `FinalizationRegistry` (`pi:web/weak` has a pair that shows nothing of the collector). Removed here, because they come with the typed arrays: `SharedArrayBuffer`
-//! and `Atomics`. Replaced: `Date` without arguments, `Date.now`, `Math.random`, and what
-//! compiles text (`text_code`). Adapted: `stack` of
-//! errors starts with `Name: message`, as extensions know it from Node.
+//! Left out when the context is made: the compiler, `performance`, `WeakRef`, `FinalizationRegistry` (`pi:web/weak` has a pair
+//! that shows nothing of the collector). Removed here, because they come with the typed arrays: `SharedArrayBuffer` and
+//! `Atomics`. Replaced: `Date` without arguments, `Date.now`, `Math.random`, and what compiles text (`text_code`). Adapted:
+//! `stack` of errors starts with `Name: message`, as extensions know it from Node.
 //!
 //! Local time is the process's: the engine asks the C library. The driver that promises a time zone
 //! sets `TZ` before the first thread starts.

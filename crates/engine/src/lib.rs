@@ -19,9 +19,9 @@
 //!
 //! [`EngineRealm`] is not `Send`. An [`Interrupter`] stops a running turn only; between turns it has no effect.
 //!
-//! A realm has one native module, `pi:engine`. `crates/node-compat/modules/types/engine.d.ts` declares its functions, `natives.rs`
-//! defines them, and `runtime_exports.rs` has the functions of `pi:runtime` that the engine calls. Everything else in a realm is
-//! TypeScript of `pijs-node-compat`.
+//! A realm has one native module, `pi:engine`. `crates/node-compat/modules/types/engine.d.ts` declares its functions,
+//! `natives.rs` defines them, and `runtime_exports.rs` has the functions of `pi:runtime` that the engine calls. Everything else
+//! in a realm is TypeScript of `pijs-node-compat`.
 
 #![expect(unsafe_code, reason = "the engine is C; every block states why it is sound")]
 #![warn(missing_docs)]

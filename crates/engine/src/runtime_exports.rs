@@ -11,8 +11,8 @@
 //! | `streamResume()` | nothing; called when the microtask queue is drained after `stream` returned `false` |
 //! | `unhandled(reason)` | a promise that was rejected and has no handler |
 //!
-//! `stream` and `streamResume` return `undefined` for *continue*, `false` for *drain the microtasks, then call `streamResume()`*, or an
-//! object `{abort: {...}}`, `{late: handle}` or `{failed: {...}}`.
+//! `stream` and `streamResume` return `undefined` for *continue*, `false` for *drain the microtasks, then call `streamResume()`*,
+//! or an object `{abort: {...}}`, `{late: handle}` or `{failed: {...}}`.
 
 use crate::pending_promises::SettleFunctions;
 use crate::shared::Shared;

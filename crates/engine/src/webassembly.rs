@@ -6,10 +6,10 @@
 //! **One store.** A realm has one store, which one user holds at a time. Code that runs WebAssembly holds it, and lends it
 //! through [`WebAssemblyState::lent`] to an imported function, which may call back. No JavaScript runs during other uses.
 //!
-//! **Buffers.** The `ArrayBuffer` of a memory is the memory itself. A memory moves when it grows, so [`WebAssemblyState::refresh_buffers`]
-//! detaches such buffers before any JavaScript runs again: when an imported function is entered, and when a call from JavaScript
-//! is left. Nothing else may detach or move them, which is why `ArrayBuffer.prototype.transfer` and its siblings refuse them
-//! (`intrinsics.rs`).
+//! **Buffers.** The `ArrayBuffer` of a memory is the memory itself. A memory moves when it grows, so
+//! [`WebAssemblyState::refresh_buffers`] detaches such buffers before any JavaScript runs again: when an imported function is
+//! entered, and when a call from JavaScript is left. Nothing else may detach or move them, which is why
+//! `ArrayBuffer.prototype.transfer` and its siblings refuse them (`intrinsics.rs`).
 
 use crate::natives::{self, Call, Native, throw_uncatchable};
 use crate::shared::Shared;

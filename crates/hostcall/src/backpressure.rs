@@ -59,7 +59,8 @@ pub struct ResultPermit {
 impl Drop for ResultPermit {
     fn drop(&mut self) {
         let UndeliveredResults { bytes, results, waiting, until_below, .. } = &*self.undelivered;
-        // SeqCst with the loads in `until_below`: a waiter registers before it reads, so it either sees the lower value or is woken.
+        // SeqCst with the loads in `until_below`: a waiter registers before it reads, so it either sees the lower value or is
+        // woken.
         bytes.fetch_sub(self.bytes, Ordering::SeqCst);
         results.fetch_sub(1, Ordering::SeqCst);
         if waiting.load(Ordering::SeqCst) > 0 {

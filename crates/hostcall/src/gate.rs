@@ -16,8 +16,8 @@
 //! `egress`, except in permissive mode.
 //!
 //! **Without consent** work only: reading the project folder, the own package and the `.pi` folders; the variables of
-//! [`PLAIN_ENV`](crate::vocabulary::PLAIN_ENV); log, UI, own session entries, own modules, events on the bus, timers; using a file
-//! handle that was decided when it was opened.
+//! [`PLAIN_ENV`](crate::vocabulary::PLAIN_ENV); log, UI, own session entries, own modules, events on the bus, timers; using a
+//! file handle that was decided when it was opened.
 //!
 //! Where resolution yields something new (a link's target, a redirect, the program of a name), the connector asks the [`Permit`],
 //! which evaluates the same list without rule 7.

@@ -1,8 +1,8 @@
 //! The grant store of an installation: the user's answers, and the code that they apply to.
 //!
-//! A [`PackageRecord`] belongs to one source (`npm:NAME`, `path:CANONICAL_PATH`). It is bound to the digest of the code at the time of
-//! consent and to the requests of that code. When either has changed, [`PackageRecord::standing`] alone decides whether the answers are
-//! still valid. This module does not read or write the file.
+//! A [`PackageRecord`] belongs to one source (`npm:NAME`, `path:CANONICAL_PATH`). It is bound to the digest of the code at the
+//! time of consent and to the requests of that code. When either has changed, [`PackageRecord::standing`] alone decides whether
+//! the answers are still valid. This module does not read or write the file.
 //!
 //! ```json
 //! {"version": 1, "packages": {"npm:x": {"code": "sha256:..", "manifest": "sha256:..", "asked": [..],

@@ -1,8 +1,8 @@
 //! The capabilities that a package requests, as data and as text for the user.
 //!
-//! [`requested`] combines the scan of the code with the declaration of the package (`pi.ext.cap.v1`). The code determines the requested
-//! capabilities; a declaration can narrow their scopes, and add those that the scan cannot see. Capabilities that need no consent
-//! are left out, so the result is exactly what the user is prompted about and what a grant is bound to.
+//! [`requested`] combines the scan of the code with the declaration of the package (`pi.ext.cap.v1`). The code determines the
+//! requested capabilities; a declaration can narrow their scopes, and add those that the scan cannot see. Capabilities that need
+//! no consent are left out, so the result is exactly what the user is prompted about and what a grant is bound to.
 //!
 //! ```text
 //! scan      exec [git], http any, read ["."], verdict

@@ -88,8 +88,8 @@
 //! | `write` | `socket, data` | `{}` when the connection took it | |
 //! | `end` | `socket` | `{}`; the other side sees the end | |
 //!
-//! `socket` and `server` are names of the caller's choice. `localhost` is `127.0.0.1`. An address that is not public must be named
-//! by the user with its port, or be a server of the same extension.
+//! `socket` and `server` are names of the caller's choice. `localhost` is `127.0.0.1`. An address that is not public must be
+//! named by the user with its port, or be a server of the same extension.
 //!
 //! ## `websocket`: connections of the web; asynchronous
 //!

@@ -1,8 +1,8 @@
 //! Types that host and realm exchange.
 //!
-//! The host delivers one macrotask as a [`Delivery`], and the realm answers with a [`Yield`]. Every external effect of an extension
-//! is a [`HostCall`], answered by [`HostResult`]s. Tapes record these types, and `schema/` describes them; this crate executes
-//! nothing, reads no clock and depends on no engine.
+//! The host delivers one macrotask as a [`Delivery`], and the realm answers with a [`Yield`]. Every external effect of an
+//! extension is a [`HostCall`], answered by [`HostResult`]s. Tapes record these types, and `schema/` describes them; this crate
+//! executes nothing, reads no clock and depends on no engine.
 //!
 //! | module | contents |
 //! |---|---|

@@ -13,9 +13,9 @@
 //! ```
 //!
 //! A carrier is a [`HostCall`] or [`HostResult`] inside the message: its raw bytes are no JSON. A state delta is a head without
-//! values, followed by two more lists of attachments: the JSON of each member, and of each entry. A long one is split over several
-//! frames before the frame of its message. Deltas and empty yields have encodings of their own, because one of each crosses for
-//! every token of a model. Deltas that arrived together cross together: see [`ToWorker::Deltas`].
+//! values, followed by two more lists of attachments: the JSON of each member, and of each entry. A long one is split over
+//! several frames before the frame of its message. Deltas and empty yields have encodings of their own, because one of each
+//! crosses for every token of a model. Deltas that arrived together cross together: see [`ToWorker::Deltas`].
 //!
 //! In a head of kind "F" deeply nested values are folded into text (see [`fold`]): only hosts send it, for values that are deeper
 //! than the JSON reader accepts.

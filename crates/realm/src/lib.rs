@@ -15,13 +15,13 @@
 //! Invariant: after [`Progress::Ended`] a realm is discarded and never entered again.
 //!
 //! The readable state crosses as a delta, as JSON text that is not parsed on the way. Messages have a size limit of their own
-//! ([`MESSAGE_BYTES`](pijs_protocol::wire::MESSAGE_BYTES)), which the sender enforces: the dispatcher for results of hostcalls, the
-//! host for everything else. State and message together therefore fit into frames.
+//! ([`MESSAGE_BYTES`](pijs_protocol::wire::MESSAGE_BYTES)), which the sender enforces: the dispatcher for results of hostcalls,
+//! the host for everything else. State and message together therefore fit into frames.
 //!
 //! Deltas that have arrived together cross in one frame ([`Realm::stream_ahead`]), and the worker answers how many passed. The
-//! worker stops at the first delta that causes more than *continue* (a message, a hostcall, an abort, an error). The host keeps the
-//! frames of that turn until it requests that delta, so every effect happens in the same order as with single deltas. The number of
-//! deltas in a frame grows while they pass (1, 4, 16, 64, 256) and falls to 1 when one does not.
+//! worker stops at the first delta that causes more than *continue* (a message, a hostcall, an abort, an error). The host keeps
+//! the frames of that turn until it requests that delta, so every effect happens in the same order as with single deltas. The
+//! number of deltas in a frame grows while they pass (1, 4, 16, 64, 256) and falls to 1 when one does not.
 
 #![warn(missing_docs)]
 

@@ -9,9 +9,9 @@
 //! and a socket as stdin. [`enter`] recognises that and never returns; otherwise it returns at once.
 //! Call it before threads are started and files are opened, because the worker inherits them from `main`.
 //!
-//! The steps of a worker: close inherited files, set the death signal of its parent, raise the out-of-memory score, say hello, take
-//! the modules from the socket and from shared memory, create the engine, load the time zone, seal, and only then run code, the
-//! host's own runtime first.
+//! The steps of a worker: close inherited files, set the death signal of its parent, raise the out-of-memory score, say hello,
+//! take the modules from the socket and from shared memory, create the engine, load the time zone, seal, and only then run code,
+//! the host's own runtime first.
 //!
 //! A *zygote* runs the runtime unsealed, and never any other code. It forks itself for each socket that it is sent; the copy is a
 //! worker from its first step on, with an evaluated runtime.

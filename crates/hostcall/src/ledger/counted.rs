@@ -1,7 +1,7 @@
 //! Rate limit of the ledger: counts records of one kind beyond a rate, so that they cannot displace others.
 //!
-//! A kind is one method of one extension with one decision: its free calls, its reads, its programs, its refusals for one
-//! reason, its log lines. Each kind has a budget of its own ([`LineBudget`]). Within it every record is written in full. Beyond it
+//! A kind is one method of one extension with one decision: its free calls, its reads, its programs, its refusals for one reason,
+//! its log lines. Each kind has a budget of its own ([`LineBudget`]). Within it every record is written in full. Beyond it
 //! records are counted:
 //!
 //! ```text
