@@ -32,7 +32,7 @@ fn file(files: &[(&str, &'static [u8])], wanted: &str) -> Option<&'static [u8]> 
 
 /// A program whose own parts cannot be read compiles them again.
 fn read(bytes: &'static [u8]) -> Option<Arc<Verified>> {
-    let read = Verified::carried(bytes, &pijs_engine::engine_build());
+    let read = Verified::embedded(bytes, &pijs_engine::engine_build());
     read.inspect_err(|error| tracing::warn!(%error, "what this program carries is of no use; compiling it"))
         .ok()
         .map(Arc::new)

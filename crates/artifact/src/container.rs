@@ -14,7 +14,7 @@
 //! little-endian. An absent section is tag 0. The closing digest covers what lies between sections, so
 //! that no single byte is free to change.
 
-use crate::error::{ArtifactError, Kind};
+use crate::error::{ArtifactError, ErrorKind};
 use bytes::Bytes;
 use pijs_protocol::artifact::{ArtifactMetadata, EngineBuild};
 use sha2::{Digest, Sha256};
@@ -150,7 +150,7 @@ pub fn decode(bytes: &[u8]) -> Result<Artifact, ArtifactError> {
 
 /// Decodes an artifact whose bytes have just been authenticated. Skips the digests, because the MAC covers all bytes and start-up
 /// would pay twice.
-pub(crate) fn decode_vouched(bytes: &[u8]) -> Result<Artifact, ArtifactError> {
+pub(crate) fn decode_authenticated(bytes: &[u8]) -> Result<Artifact, ArtifactError> {
     read(bytes, Digests::VouchedFor, Bytes::copy_from_slice)
 }
 
@@ -160,7 +160,7 @@ pub(crate) fn decode_shared(bytes: &Bytes) -> Result<Artifact, ArtifactError> {
 }
 
 /// Decodes an artifact that is part of the program, without copying the bytecode.
-pub(crate) fn decode_carried(bytes: &'static [u8]) -> Result<Artifact, ArtifactError> {
+pub(crate) fn decode_embedded(bytes: &'static [u8]) -> Result<Artifact, ArtifactError> {
     read(bytes, Digests::VouchedFor, Bytes::from_static)
 }
 
@@ -182,10 +182,10 @@ fn read<'a>(bytes: &'a [u8], digests: Digests, code: impl Fn(&'a [u8]) -> Bytes)
     let content = &bytes[..bytes.len() - reader.rest.len()];
     let end = reader.take(DIGEST_LEN as u64, "closing digest")?;
     if !reader.rest.is_empty() {
-        return Err(ArtifactError::new(Kind::Trailing { bytes: reader.rest.len() }));
+        return Err(ArtifactError::new(ErrorKind::Trailing { bytes: reader.rest.len() }));
     }
     if digests == Digests::Compared && Sha256::digest(content).as_slice() != end {
-        return Err(ArtifactError::new(Kind::Digest { section: "the file".to_owned() }));
+        return Err(ArtifactError::new(ErrorKind::Digest { section: "the file".to_owned() }));
     }
     Ok(Artifact { metadata, modules })
 }
@@ -257,7 +257,7 @@ fn text(tag: Tag, content: &[u8]) -> Result<String, ArtifactError> {
 }
 
 fn malformed(what: &'static str, detail: &str) -> ArtifactError {
-    ArtifactError::new(Kind::Malformed { what, detail: detail.to_owned() })
+    ArtifactError::new(ErrorKind::Malformed { what, detail: detail.to_owned() })
 }
 
 /// The unread rest; every step either consumes existing bytes or fails.
@@ -277,12 +277,12 @@ impl<'a> Reader<'a> {
     fn header(&mut self) -> Result<EngineBuild, ArtifactError> {
         let magic = &self.rest[..self.rest.len().min(MAGIC.len())];
         if magic != MAGIC {
-            return Err(ArtifactError::new(Kind::Magic { found: magic.to_vec() }));
+            return Err(ArtifactError::new(ErrorKind::Magic { found: magic.to_vec() }));
         }
         self.rest = &self.rest[MAGIC.len()..];
         let found = self.u32("format version")?;
         if found != FORMAT_VERSION {
-            return Err(ArtifactError::new(Kind::Format { expected: FORMAT_VERSION, found }));
+            return Err(ArtifactError::new(ErrorKind::Format { expected: FORMAT_VERSION, found }));
         }
         parse(Tag::Engine, self.section(Tag::Engine)?)
     }
@@ -290,7 +290,7 @@ impl<'a> Reader<'a> {
     fn take(&mut self, needed: u64, what: &'static str) -> Result<&'a [u8], ArtifactError> {
         let split = usize::try_from(needed).ok().and_then(|needed| self.rest.split_at_checked(needed));
         let Some((taken, rest)) = split else {
-            return Err(ArtifactError::new(Kind::Truncated { what, needed, left: self.rest.len() as u64 }));
+            return Err(ArtifactError::new(ErrorKind::Truncated { what, needed, left: self.rest.len() as u64 }));
         };
         self.rest = rest;
         Ok(taken)
@@ -320,7 +320,7 @@ impl<'a> Reader<'a> {
         let digest: [u8; DIGEST_LEN] = self.array(tag.name())?;
         let content = self.take(length, tag.name())?;
         if self.digests == Digests::Compared && section_digest(tag, content) != digest {
-            return Err(ArtifactError::new(Kind::Digest { section: format!("the {}", tag.name()) }));
+            return Err(ArtifactError::new(ErrorKind::Digest { section: format!("the {}", tag.name()) }));
         }
         Ok(Some(content))
     }

@@ -52,7 +52,7 @@ fn key() -> InstallKey {
 }
 
 #[test]
-fn what_was_written_is_read_back_and_written_the_same() {
+fn an_artifact_survives_a_round_trip() {
     let bytes = encode(&sample());
     assert_eq!(decode(&bytes).unwrap(), sample());
     assert_eq!(encode(&decode(&bytes).unwrap()), bytes);
@@ -92,7 +92,7 @@ fn every_truncation_and_any_addition_is_refused() {
 }
 
 #[test]
-fn the_header_is_judged_before_the_content() {
+fn the_header_is_checked_before_the_content() {
     let mut bytes = encode(&sample());
     let last = bytes.len() - 1;
     bytes[last] ^= 1;
@@ -104,7 +104,7 @@ fn the_header_is_judged_before_the_content() {
 }
 
 #[test]
-fn damage_names_its_section() {
+fn damage_is_reported_with_its_section() {
     let bytes = encode(&sample());
     let source = bytes.windows(6).position(|window| window == b"export").unwrap();
     let mut changed = bytes;
@@ -132,7 +132,7 @@ fn authentic_bytes_verify() {
 }
 
 #[test]
-fn code_and_texts_apart_are_the_whole_and_texts_are_read_when_one_is_asked_for() {
+fn code_and_texts_can_be_split_and_texts_are_loaded_on_demand() {
     let code = Bytes::from(encode(&sample().into_code()));
     let texts = encode(&sample().into_texts());
     let (code_mac, texts_mac) = (sign(&key(), &code, &engine(), "code"), sign(&key(), &texts, &engine(), "texts"));
@@ -196,20 +196,20 @@ fn a_module_without_bytecode_is_not_loadable() {
 }
 
 #[test]
-fn what_a_program_carries_needs_no_mac_but_its_engine_and_its_code() {
+fn an_embedded_artifact_needs_engine_and_code_but_no_mac() {
     let carried = |artifact: &Artifact| -> &'static [u8] { encode(artifact).leak() };
     let bytes = carried(&sample().into_code());
-    let verified = Verified::carried(bytes, &engine()).unwrap();
+    let verified = Verified::embedded(bytes, &engine()).unwrap();
     assert_eq!(*verified.artifact(), sample().into_code());
     let code = verified.artifact().modules[0].bytecode.clone().unwrap();
     assert!(bytes.as_ptr_range().contains(&code.as_ptr()), "it stays where it is");
 
     let newer = EngineBuild { bytecode: 29, ..engine() };
-    assert!(Verified::carried(bytes, &newer).unwrap_err().is_other_engine());
+    assert!(Verified::embedded(bytes, &newer).unwrap_err().is_other_engine());
     let mut without = sample();
     without.modules[1].bytecode = None;
-    assert!(Verified::carried(carried(&without), &engine()).is_err());
-    assert!(Verified::carried(&bytes[..bytes.len() - 1], &engine()).is_err());
+    assert!(Verified::embedded(carried(&without), &engine()).is_err());
+    assert!(Verified::embedded(&bytes[..bytes.len() - 1], &engine()).is_err());
 }
 
 #[test]

@@ -14,11 +14,11 @@ use std::fmt;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArtifactError {
-    kind: Kind,
+    kind: ErrorKind,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ErrorKind {
     Magic { found: Vec<u8> },
     Format { expected: u32, found: u32 },
     Engine { expected: Box<EngineBuild>, found: Box<EngineBuild> },
@@ -31,55 +31,60 @@ pub(crate) enum Kind {
 }
 
 impl ArtifactError {
-    pub(crate) fn new(kind: Kind) -> Self {
+    pub(crate) fn new(kind: ErrorKind) -> Self {
         Self { kind }
     }
 
     /// Returns whether the bytes are no artifact, or of a version that this program does not support.
     pub fn is_foreign(&self) -> bool {
-        matches!(self.kind, Kind::Magic { .. } | Kind::Format { .. })
+        matches!(self.kind, ErrorKind::Magic { .. } | ErrorKind::Format { .. })
     }
 
     /// Returns whether the artifact is complete and its bytecode belongs to another engine build; its sources can be compiled
     /// again.
     pub fn is_other_engine(&self) -> bool {
-        matches!(self.kind, Kind::Engine { .. })
+        matches!(self.kind, ErrorKind::Engine { .. })
     }
 
     /// Returns whether bytes were lost, added or changed.
     pub fn is_damaged(&self) -> bool {
         matches!(
             self.kind,
-            Kind::Digest { .. } | Kind::Truncated { .. } | Kind::Trailing { .. } | Kind::Malformed { .. }
+            ErrorKind::Digest { .. }
+                | ErrorKind::Truncated { .. }
+                | ErrorKind::Trailing { .. }
+                | ErrorKind::Malformed { .. }
         )
     }
 
     /// Returns whether this installation did not write these bytes, or for another package or engine build.
     pub fn is_unauthenticated(&self) -> bool {
-        matches!(self.kind, Kind::Mac { .. })
+        matches!(self.kind, ErrorKind::Mac { .. })
     }
 }
 
 impl fmt::Display for ArtifactError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.kind {
-            Kind::Magic { found } => write!(f, "not an extension artifact: it starts with `{}`", found.escape_ascii()),
-            Kind::Format { expected, found } => {
+            ErrorKind::Magic { found } => {
+                write!(f, "not an extension artifact: it starts with `{}`", found.escape_ascii())
+            }
+            ErrorKind::Format { expected, found } => {
                 write!(f, "artifact format {found}, but this program reads format {expected}")
             }
-            Kind::Engine { expected, found } => {
+            ErrorKind::Engine { expected, found } => {
                 write!(f, "compiled for {found}, but this program runs {expected}")
             }
-            Kind::Digest { section } => write!(f, "{section} does not match its SHA-256"),
-            Kind::Truncated { what, needed, left } => {
+            ErrorKind::Digest { section } => write!(f, "{section} does not match its SHA-256"),
+            ErrorKind::Truncated { what, needed, left } => {
                 write!(f, "cut off in {what}: {needed} bytes announced, {left} left")
             }
-            Kind::Trailing { bytes } => write!(f, "{bytes} bytes after the end"),
-            Kind::Malformed { what, detail } => write!(f, "malformed {what}: {detail}"),
-            Kind::Mac { id } => {
+            ErrorKind::Trailing { bytes } => write!(f, "{bytes} bytes after the end"),
+            ErrorKind::Malformed { what, detail } => write!(f, "malformed {what}: {detail}"),
+            ErrorKind::Mac { id } => {
                 write!(f, "not authenticated by this installation's key for `{id}`")
             }
-            Kind::NoBytecode { specifier } => write!(f, "module `{specifier}` has no bytecode"),
+            ErrorKind::NoBytecode { specifier } => write!(f, "module `{specifier}` has no bytecode"),
         }
     }
 }

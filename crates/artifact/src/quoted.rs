@@ -5,27 +5,28 @@
 //! quoted; for other expressions the engine's message stays.
 
 /// Messages of the engine, as in `pi:web/wording`, that V8 completes with a quotation.
-const QUOTED: &[(&str, Quote)] = &[
-    ("not a function", Quote::Call),
-    ("not a constructor", Quote::Call),
-    ("value is not iterable", Quote::Iteration),
-    ("undefined is not iterable", Quote::Iteration),
-    ("null is not iterable", Quote::Iteration),
+const QUOTED_MESSAGES: &[(&str, QuoteKind)] = &[
+    ("not a function", QuoteKind::Call),
+    ("not a constructor", QuoteKind::Call),
+    ("value is not iterable", QuoteKind::Iteration),
+    ("undefined is not iterable", QuoteKind::Iteration),
+    ("null is not iterable", QuoteKind::Iteration),
 ];
 
 /// Bytes of a line that are scanned on either side of a position: an extension may forge the position, and a line may be a whole
 /// bundle.
-const REACH: usize = 2048;
+const MAX_SCAN: usize = 2048;
 
 #[derive(Clone, Copy, PartialEq)]
-enum Quote {
+enum QuoteKind {
     Call,
     Iteration,
 }
 
 /// Returns the message with the expression. `line` and `column` are those of the innermost frame, 1-based.
 pub fn quoted(message: &str, source: &str, line: u32, column: u32) -> Option<String> {
-    let (before, quote) = QUOTED.iter().find_map(|(words, quote)| Some((message.strip_suffix(words)?, *quote)))?;
+    let (before, quote) =
+        QUOTED_MESSAGES.iter().find_map(|(words, quote)| Some((message.strip_suffix(words)?, *quote)))?;
     if !before.is_empty() && !before.ends_with(": ") {
         return None;
     }
@@ -38,11 +39,11 @@ pub fn quoted(message: &str, source: &str, line: u32, column: u32) -> Option<Str
         if !text.is_ascii() || at >= text.len() {
             return None;
         }
-        let from = at.saturating_sub(REACH);
-        let (near, at) = (&text[from..text.len().min(at + REACH)], at - from);
+        let from = at.saturating_sub(MAX_SCAN);
+        let (near, at) = (&text[from..text.len().min(at + MAX_SCAN)], at - from);
         match quote {
-            Quote::Call => called(near, at, from > 0),
-            Quote::Iteration => gone_through(near, at),
+            QuoteKind::Call => called(near, at, from > 0),
+            QuoteKind::Iteration => iterated(near, at),
         }
     })?;
     Some(format!("{before}{words}"))
@@ -50,10 +51,10 @@ pub fn quoted(message: &str, source: &str, line: u32, column: u32) -> Option<Str
 
 /// Quotes the called expression. `is_cut`: the line continues before the text.
 fn called(text: &str, at: usize, is_cut: bool) -> Option<String> {
-    let start = beginning(text, at)?;
-    let (start, end) = match ending(text, at) {
+    let start = chain_start(text, at)?;
+    let (start, end) = match chain_end(text, at) {
         Some(end) => (start, end),
-        None => around(text, at)?,
+        None => enclosing_call(text, at)?,
     };
     // The chain, or the `new` before it, may begin earlier.
     if is_cut && start < "new ".len() {
@@ -69,12 +70,12 @@ fn called(text: &str, at: usize, is_cut: bool) -> Option<String> {
     };
     // A member of the constructed object is called.
     if let Some(open) = words.find('(') {
-        let member = &words[open + closed(&words[open..], b'(')?..];
+        let member = &words[open + brackets_length(&words[open..], b'(')?..];
         return Some(format!("(intermediate value){} is not a function", shown(member)));
     }
     // The engine may have reported the last position before the call.
     let rest = &text[end..];
-    let after = if rest.starts_with('(') { &rest[closed(rest, b'(')?..] } else { rest };
+    let after = if rest.starts_with('(') { &rest[brackets_length(rest, b'(')?..] } else { rest };
     if outside.trim_end().ends_with(['(', ',']) || after.starts_with('[') {
         return None;
     }
@@ -84,14 +85,14 @@ fn called(text: &str, at: usize, is_cut: bool) -> Option<String> {
 /// Finds the call that has the expression at `at` among its arguments. The engine evaluates a variable of another function where
 /// it is passed, and reports that position for the call. The same position would be reported for an enclosing call, which makes
 /// the result ambiguous.
-fn around(text: &str, at: usize) -> Option<(usize, usize)> {
-    let end = enclosing(text, at)?;
-    let start = beginning(text, operand(&text[..end])?)?;
+fn enclosing_call(text: &str, at: usize) -> Option<(usize, usize)> {
+    let end = opening_bracket(text, at)?;
+    let start = chain_start(text, operand_start(&text[..end])?)?;
     let rest = text[at..].split_once(')').map(|(rest, _)| rest);
     if rest.is_none_or(|rest| rest.contains('(')) {
         return None;
     }
-    let is_passed = enclosing(text, start).is_some_and(|outer| {
+    let is_passed = opening_bracket(text, start).is_some_and(|outer| {
         let body = text[outer..start].rsplit_once("=>").map(|(_, body)| body.trim_start());
         let is_own =
             |body: &str| ["", "{", "await", "return", "void", "{ return", "{ await"].contains(&body.trim_end());
@@ -102,18 +103,18 @@ fn around(text: &str, at: usize) -> Option<(usize, usize)> {
 }
 
 /// Finds the opening bracket around `at`.
-fn enclosing(text: &str, at: usize) -> Option<usize> {
-    opened(&format!("{})", &text[..at]), b'(', b')')
+fn opening_bracket(text: &str, at: usize) -> Option<usize> {
+    bracket_start(&format!("{})", &text[..at]), b'(', b')')
 }
 
 /// Quotes an iterated expression: `for (const x of items)`, `[...items]`. For destructuring (`const [x] = items`) the engine
 /// reports no position.
-fn gone_through(text: &str, at: usize) -> Option<String> {
+fn iterated(text: &str, at: usize) -> Option<String> {
     let items = looped(text, at).or_else(|| spread(text, at))?;
     Some(match items.strip_suffix(')') {
         // The call and its result are indistinguishable.
         Some(_) => {
-            let call = &items[..opened(items, b'(', b')')?];
+            let call = &items[..bracket_start(items, b'(', b')')?];
             format!("{} is not a function or its return value is not iterable", shown(call))
         }
         None => format!("{} is not iterable", shown(items)),
@@ -123,19 +124,19 @@ fn gone_through(text: &str, at: usize) -> Option<String> {
 fn looped(text: &str, at: usize) -> Option<&str> {
     let head = ["for (", "for await ("].iter().filter_map(|head| Some(text[..at].rfind(head)? + head.len())).max()?;
     let start = head + text[head..].find(" of ")? + " of ".len();
-    let items = &text[start..start + chain(&text[start..])?];
+    let items = &text[start..start + chain_length(&text[start..])?];
     (start <= at && at < start + items.len() && text[start + items.len()..].starts_with(')')).then_some(items)
 }
 
 fn spread(text: &str, at: usize) -> Option<&str> {
     let start = text[..=at].rfind("[...")? + "[...".len();
-    let items = &text[start..start + chain(&text[start..])?];
+    let items = &text[start..start + chain_length(&text[start..])?];
     let is_whole = text[start + items.len()..].starts_with([']', ',']);
     (is_whole && start <= at && at < start + items.len()).then_some(items)
 }
 
 /// Returns the length of the plain chain at the start of a text: names, indices and calls.
-fn chain(text: &str) -> Option<usize> {
+fn chain_length(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     let mut end = 0;
     loop {
@@ -145,7 +146,7 @@ fn chain(text: &str) -> Option<usize> {
             return None;
         }
         while let Some(open @ (b'(' | b'[')) = bytes.get(end).copied() {
-            end += closed(&text[end..], open)?;
+            end += brackets_length(&text[end..], open)?;
         }
         match text[end..].strip_prefix("?.").or_else(|| text[end..].strip_prefix('.')) {
             Some(rest) => end = text.len() - rest.len(),
@@ -156,7 +157,7 @@ fn chain(text: &str) -> Option<usize> {
 
 /// Returns the length of the brackets at the start of a text; `None` for those with strings or expressions, which may contain
 /// anything.
-fn closed(text: &str, open: u8) -> Option<usize> {
+fn brackets_length(text: &str, open: u8) -> Option<usize> {
     let close = if open == b'(' { b')' } else { b']' };
     let mut depth = 0_usize;
     for (at, byte) in text.bytes().enumerate() {
@@ -176,7 +177,7 @@ fn closed(text: &str, open: u8) -> Option<usize> {
 }
 
 /// Finds the start of the chain whose last or first name is at `at`.
-fn beginning(text: &str, at: usize) -> Option<usize> {
+fn chain_start(text: &str, at: usize) -> Option<usize> {
     let mut start = at;
     loop {
         let before = &text[..start];
@@ -185,16 +186,16 @@ fn beginning(text: &str, at: usize) -> Option<usize> {
             None if before.ends_with(is_part) => return None,
             None => return Some(start),
         };
-        start = operand(object)?;
+        start = operand_start(object)?;
     }
 }
 
 /// Finds the start of the last operand of a text: a name with its calls and indices.
-fn operand(mut text: &str) -> Option<usize> {
+fn operand_start(mut text: &str) -> Option<usize> {
     loop {
         text = match text.as_bytes().last()? {
-            b')' => &text[..opened(text, b'(', b')')?],
-            b']' => &text[..opened(text, b'[', b']')?],
+            b')' => &text[..bracket_start(text, b'(', b')')?],
+            b']' => &text[..bracket_start(text, b'[', b']')?],
             _ => {
                 let name = text.trim_end_matches(is_part).len();
                 return (name < text.len() && !text.as_bytes()[name].is_ascii_digit()).then_some(name);
@@ -205,14 +206,14 @@ fn operand(mut text: &str) -> Option<usize> {
 
 /// Finds the opening bracket of the one at the end of a text. Skips strings; fails for a regular expression, which may contain
 /// anything.
-fn opened(text: &str, open: u8, close: u8) -> Option<usize> {
+fn bracket_start(text: &str, open: u8, close: u8) -> Option<usize> {
     let bytes = text.as_bytes();
     let (mut depth, mut end) = (0_usize, bytes.len());
     while let Some(at) = end.checked_sub(1) {
         end = at;
         match bytes[at] {
             b'/' => return None,
-            quote @ (b'"' | b'\'' | b'`') => end = string(&bytes[..at], quote)?,
+            quote @ (b'"' | b'\'' | b'`') => end = string_start(&bytes[..at], quote)?,
             byte if byte == close => depth += 1,
             byte if byte == open => {
                 depth -= 1;
@@ -227,13 +228,13 @@ fn opened(text: &str, open: u8, close: u8) -> Option<usize> {
 }
 
 /// Finds the start of a string whose closing quote follows these bytes.
-fn string(before: &[u8], quote: u8) -> Option<usize> {
+fn string_start(before: &[u8], quote: u8) -> Option<usize> {
     let is_escaped = |at: usize| before[..at].iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 1;
     (0..before.len()).rev().find(|at| before[*at] == quote && !is_escaped(*at))
 }
 
 /// Finds the end of the chain that continues at `at`, where its arguments begin.
-fn ending(text: &str, at: usize) -> Option<usize> {
+fn chain_end(text: &str, at: usize) -> Option<usize> {
     let mut end = at;
     loop {
         let rest = &text[end..];
@@ -246,7 +247,7 @@ fn ending(text: &str, at: usize) -> Option<usize> {
         end += match after.as_bytes().first()? {
             b'.' => 1,
             b'[' => {
-                1 + match named(&after[1..]) {
+                1 + match string_member(&after[1..]) {
                     Some(member) => member.len() + 3,
                     None => {
                         after.find(']').filter(|close| after[1..*close].bytes().all(|byte| is_part(byte.into())))?
@@ -263,7 +264,7 @@ fn is_part(character: char) -> bool {
 }
 
 /// Returns the member that a string inside an opened bracket names.
-fn named(rest: &str) -> Option<&str> {
+fn string_member(rest: &str) -> Option<&str> {
     let (name, _) = rest.strip_prefix('"')?.split_once('"')?;
     let is_plain = !name.contains('\\') && rest[name.len() + 2..].starts_with(']');
     is_plain.then_some(name)
@@ -271,39 +272,39 @@ fn named(rest: &str) -> Option<&str> {
 
 /// Formats the chain as V8 does: without arguments, with every member as a name, and with original names where the bundle added
 /// numbers.
-fn shown(chain: &str) -> String {
+fn shown(chain_length: &str) -> String {
     let (mut shown, mut depth) = (String::new(), 0_usize);
-    let mut characters = chain.chars();
+    let mut characters = chain_length.chars();
     while let Some(character) = characters.next() {
         let rest = characters.as_str();
-        if let (0, '[', Some(name)) = (depth, character, named(rest)) {
-            shown = format!("{}.{name}", original(&shown));
+        if let (0, '[', Some(name)) = (depth, character, string_member(rest)) {
+            shown = format!("{}.{name}", without_suffix(&shown));
             characters = rest[name.len() + 3..].chars();
             continue;
         }
         match character {
-            '"' | '\'' | '`' => pass_over(&mut characters, character),
+            '"' | '\'' | '`' => skip_string(&mut characters, character),
             '(' => {
                 depth += 1;
                 if depth == 1 {
-                    shown = original(&shown);
+                    shown = without_suffix(&shown);
                     shown.push_str("(...)");
                 }
             }
             ')' => depth = depth.saturating_sub(1),
             '.' | '[' | ']' | '?' if depth == 0 => {
-                shown = original(&shown);
+                shown = without_suffix(&shown);
                 shown.push(character);
             }
             _ if depth == 0 => shown.push(character),
             _ => {}
         }
     }
-    original(&shown)
+    without_suffix(&shown)
 }
 
 /// Skips the rest of a string.
-fn pass_over(characters: &mut std::str::Chars<'_>, quote: char) {
+fn skip_string(characters: &mut std::str::Chars<'_>, quote: char) {
     while let Some(character) = characters.next() {
         match character {
             '\\' => _ = characters.next(),
@@ -314,7 +315,7 @@ fn pass_over(characters: &mut std::str::Chars<'_>, quote: char) {
 }
 
 /// Removes the number that a bundle adds to a name (`load$1`).
-fn original(text: &str) -> String {
+fn without_suffix(text: &str) -> String {
     let name = text.trim_end_matches(|character: char| character.is_ascii_digit());
     match name.strip_suffix('$') {
         Some(stem) if name.len() < text.len() && stem.ends_with(is_part) => stem.to_owned(),
@@ -328,12 +329,12 @@ mod tests {
 
     const NOT_A_FUNCTION: &str = "not a function";
 
-    fn said(marked: &str) -> Option<String> {
-        said_of(NOT_A_FUNCTION, marked)
+    fn quote_at_mark(marked: &str) -> Option<String> {
+        quote_message_at_mark(NOT_A_FUNCTION, marked)
     }
 
     /// Quotes at the position marked by `^`.
-    fn said_of(words: &str, marked: &str) -> Option<String> {
+    fn quote_message_at_mark(words: &str, marked: &str) -> Option<String> {
         let column = u32::try_from(marked.find('^').expect("a mark")).expect("short") + 1;
         quoted(words, &format!("first\n{}\nlast", marked.replace('^', "")), 2, column)
     }
@@ -368,12 +369,12 @@ mod tests {
             ("pi.on(\"x\", async () => { await ctx.newSession(^options); });", "ctx.newSession is not a function"),
             ("a.b(c(1)).d(^e)", "a.b(...).d is not a function"),
         ] {
-            assert_eq!(said(line).as_deref(), Some(expected), "{line}");
+            assert_eq!(quote_at_mark(line).as_deref(), Some(expected), "{line}");
         }
     }
 
     #[test]
-    fn what_is_no_plain_chain_keeps_the_engines_words() {
+    fn other_expressions_keep_the_message_of_the_engine() {
         for line in [
             "({}).^foo(1);",
             "o.run(new ^Foo());",
@@ -398,7 +399,7 @@ mod tests {
             r#"o.^a["\""]()"#,
             r#"o.^a["b" + c]()"#,
         ] {
-            assert_eq!(said(line), None, "{line}");
+            assert_eq!(quote_at_mark(line), None, "{line}");
         }
         assert_eq!(quoted("boom", "a()", 1, 1), None);
         assert_eq!(quoted(NOT_A_FUNCTION, "a()", 2, 1), None);
@@ -408,14 +409,14 @@ mod tests {
 
     #[test]
     fn columns_of_the_first_line_begin_with_0() {
-        let said = |line: &str, column| quoted(NOT_A_FUNCTION, line, 1, column);
-        assert_eq!(said("pi.setUp()", 3).as_deref(), Some("pi.setUp is not a function"));
-        assert_eq!(said("load()", 1).as_deref(), Some("load is not a function"));
-        assert_eq!(said("\tload()", 1).as_deref(), Some("load is not a function"));
+        let quote_at_mark = |line: &str, column| quoted(NOT_A_FUNCTION, line, 1, column);
+        assert_eq!(quote_at_mark("pi.setUp()", 3).as_deref(), Some("pi.setUp is not a function"));
+        assert_eq!(quote_at_mark("load()", 1).as_deref(), Some("load is not a function"));
+        assert_eq!(quote_at_mark("\tload()", 1).as_deref(), Some("load is not a function"));
     }
 
     #[test]
-    fn what_is_gone_through_is_quoted_as_v8_quotes_it() {
+    fn iterated_expressions_are_quoted_as_v8_quotes_them() {
         for (line, expected) in [
             ("\tfor (const x of ^items) {", Some("items is not iterable")),
             ("\tfor (const [a, b] of ctx.^items) use(a);", Some("ctx.items is not iterable")),
@@ -435,41 +436,51 @@ mod tests {
             ("for (const x of items) ^use(x);", None),
             ("new ^Map(items)", None),
         ] {
-            assert_eq!(said_of("value is not iterable", line).as_deref(), expected, "{line}");
-            assert_eq!(said_of("undefined is not iterable", line).as_deref(), expected, "{line}");
+            assert_eq!(quote_message_at_mark("value is not iterable", line).as_deref(), expected, "{line}");
+            assert_eq!(quote_message_at_mark("undefined is not iterable", line).as_deref(), expected, "{line}");
         }
-        assert_eq!(said_of("not a constructor", "new a.^B()").as_deref(), Some("a.B is not a constructor"));
+        assert_eq!(
+            quote_message_at_mark("not a constructor", "new a.^B()").as_deref(),
+            Some("a.B is not a constructor")
+        );
     }
 
     #[test]
-    fn what_stands_before_the_words_stays() {
-        let said = quoted("Failed to load extension: not a function", "pi.setUp()", 1, 4);
-        assert_eq!(said.as_deref(), Some("Failed to load extension: pi.setUp is not a function"));
+    fn a_prefix_of_the_message_stays() {
+        let quote_at_mark = quoted("Failed to load extension: not a function", "pi.setUp()", 1, 4);
+        assert_eq!(quote_at_mark.as_deref(), Some("Failed to load extension: pi.setUp is not a function"));
         assert_eq!(quoted("that is not a function", "pi.setUp()", 1, 4), None);
     }
 
     #[test]
-    fn a_forged_place_in_a_long_line_costs_little() {
+    fn a_forged_position_in_a_long_line_is_cheap() {
         let calls = "()".repeat(200_000);
-        assert_eq!(operand(&format!("f{calls}")), Some(0));
+        assert_eq!(operand_start(&format!("f{calls}")), Some(0));
         for line in [format!("f{calls}.^g()"), format!("^f{calls}"), format!("f{calls}^"), format!("f{calls}^()")] {
-            let said = said(&line);
-            assert!(said.as_deref().is_none_or(|said| said == "f is not a function"), "{}", said.is_some());
+            let quote_at_mark = quote_at_mark(&line);
+            assert!(
+                quote_at_mark.as_deref().is_none_or(|quote_at_mark| quote_at_mark == "f is not a function"),
+                "{}",
+                quote_at_mark.is_some()
+            );
         }
-        assert_eq!(said(&format!("f{calls}.^g()")), None, "it begins too far away");
+        assert_eq!(quote_at_mark(&format!("f{calls}.^g()")), None, "it begins too far away");
         let items = format!("for (const x of ^f{calls}) {{");
-        assert_eq!(said_of("value is not iterable", &items), None, "it ends too far away");
+        assert_eq!(quote_message_at_mark("value is not iterable", &items), None, "it ends too far away");
     }
 
     #[test]
-    fn what_is_near_is_quoted_in_a_long_line() {
+    fn nearby_expressions_are_quoted_in_a_long_line() {
         let code = "f(1);".repeat(2_000);
-        assert_eq!(said(&format!("{code}new o.^Thing();{code}")).as_deref(), Some("o.Thing is not a constructor"));
+        assert_eq!(
+            quote_at_mark(&format!("{code}new o.^Thing();{code}")).as_deref(),
+            Some("o.Thing is not a constructor")
+        );
         let items = format!("{code}for (const x of ^items) {{{code}");
-        assert_eq!(said_of("value is not iterable", &items).as_deref(), Some("items is not iterable"));
-        for name in [REACH - 3, REACH - 2, REACH - 1, REACH, REACH + 1] {
+        assert_eq!(quote_message_at_mark("value is not iterable", &items).as_deref(), Some("items is not iterable"));
+        for name in [MAX_SCAN - 3, MAX_SCAN - 2, MAX_SCAN - 1, MAX_SCAN, MAX_SCAN + 1] {
             let line = format!("{code}{}.^b()", "y".repeat(name));
-            assert_eq!(said(&line), None, "{name}: what stands before it is too far away");
+            assert_eq!(quote_at_mark(&line), None, "{name}: what stands before it is too far away");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Verified artifacts, the only type that an engine loads bytecode from.
 
-use crate::container::{Artifact, Module, decode_carried, decode_shared, decode_vouched, read_header};
-use crate::error::{ArtifactError, Kind};
+use crate::container::{Artifact, Module, decode_authenticated, decode_embedded, decode_shared, read_header};
+use crate::error::{ArtifactError, ErrorKind};
 use crate::mac::{InstallKey, Mac, verifies};
 use bytes::Bytes;
 use pijs_protocol::artifact::EngineBuild;
@@ -22,17 +22,17 @@ use std::sync::OnceLock;
 pub struct Verified {
     artifact: Artifact,
     /// Sources and maps that are not in the artifact.
-    texts: Option<Texts>,
+    texts: Option<LazyTexts>,
 }
 
 /// Sources and maps that are loaded on demand.
-struct Texts {
+struct LazyTexts {
     load: Box<dyn Fn() -> Option<Artifact> + Send + Sync>,
     /// `None`: they cannot be loaded.
     loaded: OnceLock<Option<Artifact>>,
 }
 
-impl fmt::Debug for Texts {
+impl fmt::Debug for LazyTexts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Texts").field("loaded", &self.loaded).finish_non_exhaustive()
     }
@@ -53,7 +53,7 @@ impl Verified {
         id: &str,
     ) -> Result<Verified, ArtifactError> {
         authenticate(bytes, mac, key, engine, id)?;
-        compiled(decode_vouched(bytes)?)
+        compiled(decode_authenticated(bytes)?)
     }
 
     /// Authenticates and decodes bytes without copying the bytecode.
@@ -85,13 +85,13 @@ impl Verified {
         id: &str,
     ) -> Result<Artifact, ArtifactError> {
         authenticate(bytes, mac, key, engine, id)?;
-        decode_vouched(bytes)
+        decode_authenticated(bytes)
     }
 
     /// Loads sources and maps with `load`, once, on the first access. The modules have to be the same.
     #[must_use]
     pub fn with_texts(self, load: impl Fn() -> Option<Artifact> + Send + Sync + 'static) -> Verified {
-        Verified { texts: Some(Texts { load: Box::new(load), loaded: OnceLock::new() }), ..self }
+        Verified { texts: Some(LazyTexts { load: Box::new(load), loaded: OnceLock::new() }), ..self }
     }
 
     /// Returns the source of a module; `None` for an unknown module, or when the source cannot be loaded.
@@ -136,9 +136,9 @@ impl Verified {
     /// # Errors
     ///
     /// As [`Verified::check`], without the MAC.
-    pub fn carried(bytes: &'static [u8], engine: &EngineBuild) -> Result<Verified, ArtifactError> {
+    pub fn embedded(bytes: &'static [u8], engine: &EngineBuild) -> Result<Verified, ArtifactError> {
         of_engine(bytes, engine)?;
-        compiled(decode_carried(bytes)?)
+        compiled(decode_embedded(bytes)?)
     }
 
     /// Trusts bytecode that this process has compiled and that never left its memory.
@@ -170,7 +170,7 @@ fn authenticate(
 ) -> Result<(), ArtifactError> {
     of_engine(bytes, engine)?;
     if !verifies(key, mac, bytes, engine, id) && guard!(ArtifactMac) {
-        return Err(ArtifactError::new(Kind::Mac { id: id.to_owned() }));
+        return Err(ArtifactError::new(ErrorKind::Mac { id: id.to_owned() }));
     }
     Ok(())
 }
@@ -179,14 +179,17 @@ fn authenticate(
 fn of_engine(bytes: &[u8], engine: &EngineBuild) -> Result<(), ArtifactError> {
     let found = read_header(bytes)?;
     if found != *engine && guard!(ArtifactEngine) {
-        return Err(ArtifactError::new(Kind::Engine { expected: Box::new(engine.clone()), found: Box::new(found) }));
+        return Err(ArtifactError::new(ErrorKind::Engine {
+            expected: Box::new(engine.clone()),
+            found: Box::new(found),
+        }));
     }
     Ok(())
 }
 
 fn compiled(artifact: Artifact) -> Result<Verified, ArtifactError> {
     match artifact.modules.iter().find(|module| module.bytecode.is_none()) {
-        Some(module) => Err(ArtifactError::new(Kind::NoBytecode { specifier: module.specifier.clone() })),
+        Some(module) => Err(ArtifactError::new(ErrorKind::NoBytecode { specifier: module.specifier.clone() })),
         None => Ok(Verified { artifact, texts: None }),
     }
 }

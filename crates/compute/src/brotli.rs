@@ -1,12 +1,12 @@
 //! Brotli compression in bounded steps.
 
-use crate::zlib::{CodecFailure, Run, Step};
+use crate::zlib::{CodecFailure, Step, StepFn};
 use brotli::enc::StandardAlloc;
 use brotli::enc::encode::{BrotliEncoderOperation, BrotliEncoderParameter, BrotliEncoderStateStruct};
 use brotli::{BrotliDecompressStream, BrotliResult, BrotliState};
 
 /// Creates an encoder. Flush values are Node's `BROTLI_OPERATION_*`: process, flush, finish.
-pub(crate) fn compress(quality: u32, window: u32) -> Run {
+pub(crate) fn compress(quality: u32, window: u32) -> StepFn {
     let mut state = BrotliEncoderStateStruct::new(StandardAlloc::default());
     state.set_parameter(BrotliEncoderParameter::BROTLI_PARAM_QUALITY, quality.min(11));
     state.set_parameter(BrotliEncoderParameter::BROTLI_PARAM_LGWIN, window.clamp(10, 24));
@@ -36,7 +36,7 @@ pub(crate) fn compress(quality: u32, window: u32) -> Run {
 }
 
 /// Creates a decoder. It refuses large windows, as Node's does by default, because they take up to a gigabyte.
-pub(crate) fn decompress() -> Run {
+pub(crate) fn decompress() -> StepFn {
     let mut state =
         BrotliState::new_strict(StandardAlloc::default(), StandardAlloc::default(), StandardAlloc::default());
     Box::new(move |input, _, room| {

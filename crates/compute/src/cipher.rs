@@ -26,11 +26,11 @@ pub struct Cipher {
     held: Vec<u8>,
     block_mode: bool,
     padding: bool,
-    auth: Option<Auth>,
+    auth: Option<GcmAuth>,
 }
 
 /// The authentication state of GCM.
-struct Auth {
+struct GcmAuth {
     hash: GHash,
     /// Bytes of the current section that do not fill a block yet.
     partial: Vec<u8>,
@@ -40,12 +40,12 @@ struct Auth {
     tag: Option<Vec<u8>>,
 }
 
-impl Auth {
+impl GcmAuth {
     fn absorb(&mut self, bytes: &[u8]) {
         self.partial.extend_from_slice(bytes);
-        let whole = self.partial.len() / BLOCK * BLOCK;
-        self.hash.update_padded(&self.partial[..whole]);
-        self.partial.drain(..whole);
+        let fixed_width = self.partial.len() / BLOCK * BLOCK;
+        self.hash.update_padded(&self.partial[..fixed_width]);
+        self.partial.drain(..fixed_width);
     }
 
     fn end_section(&mut self) {
@@ -72,7 +72,7 @@ pub enum CipherFailure {
     /// The padding is wrong.
     Decrypt,
     /// The tag does not match, or is missing.
-    Auth,
+    GcmAuth,
 }
 
 impl Cipher {
@@ -138,8 +138,8 @@ impl Cipher {
         self.held.append(&mut data);
         // The last block of a padded text is recognised only at the end.
         let keep_last = usize::from(!self.encrypt && self.padding && !self.held.is_empty());
-        let whole = (self.held.len() - keep_last) / BLOCK * BLOCK;
-        let rest = self.held.split_off(whole);
+        let fixed_width = (self.held.len() - keep_last) / BLOCK * BLOCK;
+        let rest = self.held.split_off(fixed_width);
         let mut out = std::mem::replace(&mut self.held, rest);
         (self.transform)(&mut out);
         out
@@ -157,9 +157,9 @@ impl Cipher {
                 auth.tag = Some(tag);
                 return Ok(Vec::new());
             }
-            let expected = auth.tag.take().ok_or(CipherFailure::Auth)?;
+            let expected = auth.tag.take().ok_or(CipherFailure::GcmAuth)?;
             let differs = expected.iter().zip(&tag).fold(0, |all, (left, right)| all | (left ^ right));
-            return if differs == 0 { Ok(Vec::new()) } else { Err(CipherFailure::Auth) };
+            return if differs == 0 { Ok(Vec::new()) } else { Err(CipherFailure::GcmAuth) };
         }
         let mut last = std::mem::take(&mut self.held);
         if !self.block_mode || (!self.padding && last.is_empty()) {
@@ -243,7 +243,7 @@ where
             let mut next = first;
             let counter = u32::from_be_bytes([first[12], first[13], first[14], first[15]]).wrapping_add(1);
             next[12..].copy_from_slice(&counter.to_be_bytes());
-            let auth = Auth { hash, partial: Vec::new(), aad_bytes: 0, text_bytes: 0, mask: mask.into(), tag: None };
+            let auth = GcmAuth { hash, partial: Vec::new(), aad_bytes: 0, text_bytes: 0, mask: mask.into(), tag: None };
             with(streaming(ctr_of::<A, ctr::flavors::Ctr32BE>(aes, &next)?), false, Some(auth))
         }
         _ => return None,

@@ -92,7 +92,7 @@ pub fn hkdf(digest: &str, key: &[u8], salt: &[u8], info: &[u8], length: usize) -
     Ok(hkdf_by_name(digest, key, salt, info, &mut out).map(|()| out))
 }
 
-fn digest_length<D: crate::digest::Digester>() -> usize {
+fn digest_length<D: crate::digest::AnyDigest>() -> usize {
     <D as digest::Digest>::output_size()
 }
 

@@ -28,40 +28,40 @@ macro_rules! with_digest {
 pub(crate) use with_digest;
 
 /// The traits that every digest of the table implements.
-pub(crate) trait Digester: digest::Digest + Update + FixedOutput + Default + Clone + 'static {}
-impl<D: digest::Digest + Update + FixedOutput + Default + Clone + 'static> Digester for D {}
+pub(crate) trait AnyDigest: digest::Digest + Update + FixedOutput + Default + Clone + 'static {}
+impl<D: digest::Digest + Update + FixedOutput + Default + Clone + 'static> AnyDigest for D {}
 
 /// A digest or an HMAC in progress, independent of its type.
-trait Running {
+trait DigestState {
     fn update(&mut self, bytes: &[u8]);
     fn finish(self: Box<Self>) -> Vec<u8>;
-    fn copy(&self) -> Box<dyn Running>;
+    fn copy(&self) -> Box<dyn DigestState>;
 }
 
-impl<T: Update + FixedOutput + Clone + 'static> Running for T {
+impl<T: Update + FixedOutput + Clone + 'static> DigestState for T {
     fn update(&mut self, bytes: &[u8]) {
         Update::update(self, bytes);
     }
     fn finish(self: Box<Self>) -> Vec<u8> {
         self.finalize_fixed().to_vec()
     }
-    fn copy(&self) -> Box<dyn Running> {
+    fn copy(&self) -> Box<dyn DigestState> {
         Box::new(self.clone())
     }
 }
 
-fn plain<D: Digester>() -> Box<dyn Running> {
+fn plain<D: AnyDigest>() -> Box<dyn DigestState> {
     Box::new(D::default())
 }
 
-fn keyed(name: &str, key: &[u8]) -> Option<Box<dyn Running>> {
+fn keyed(name: &str, key: &[u8]) -> Option<Box<dyn DigestState>> {
     macro_rules! hmac {
         ($($text:literal $digest:ty),*) => {
             match name {
                 $($text => {
                     // Keys of any length are accepted: longer ones are digested first.
                     let mac = <Hmac<$digest> as KeyInit>::new_from_slice(key).ok()?;
-                    Some(Box::new(mac) as Box<dyn Running>)
+                    Some(Box::new(mac) as Box<dyn DigestState>)
                 })*
                 _ => None,
             }
@@ -75,7 +75,7 @@ fn keyed(name: &str, key: &[u8]) -> Option<Box<dyn Running>> {
 }
 
 /// A digest or an HMAC in progress.
-pub struct Hasher(Box<dyn Running>);
+pub struct Hasher(Box<dyn DigestState>);
 
 impl Hasher {
     /// Creates a digest by its name (`sha256`, `sha3-512`, ...); `None` for an unknown one.

@@ -33,10 +33,10 @@ impl From<&str> for CodecFailure {
 }
 
 /// Processes input with a flush mode (Node's constants) into output of a limited size.
-pub(crate) type Run = Box<dyn FnMut(&[u8], u64, usize) -> Step>;
+pub(crate) type StepFn = Box<dyn FnMut(&[u8], u64, usize) -> Step>;
 
 /// A compressor or a decompressor in progress.
-pub struct Codec(Run);
+pub struct Codec(StepFn);
 
 impl Codec {
     /// Creates a codec of one of the kinds `gzip`, `deflate`, `deflateRaw`, `gunzip`, `inflate`, `inflateRaw`, `brotliCompress`
@@ -71,7 +71,7 @@ impl fmt::Debug for Codec {
     }
 }
 
-fn compress(mut state: Compress, dictionary: Option<Vec<u8>>) -> Run {
+fn compress(mut state: Compress, dictionary: Option<Vec<u8>>) -> StepFn {
     let mut failure =
         dictionary.and_then(|bytes| state.set_dictionary(&bytes).err()).map(|_| CodecFailure::from("Bad dictionary"));
     Box::new(move |input, flush, room| {
@@ -91,7 +91,7 @@ fn compress(mut state: Compress, dictionary: Option<Vec<u8>>) -> Run {
     })
 }
 
-fn decompress(mut state: Decompress, dictionary: Option<Vec<u8>>, wrapped: bool) -> Run {
+fn decompress(mut state: Decompress, dictionary: Option<Vec<u8>>, wrapped: bool) -> StepFn {
     // A raw stream does not announce its dictionary.
     if let (Some(bytes), false) = (&dictionary, wrapped) {
         let _ = state.set_dictionary(bytes);

@@ -46,7 +46,7 @@ fn derived_keys() {
 }
 
 #[test]
-fn what_would_take_seconds_is_refused_before_it_begins() {
+fn work_that_would_take_seconds_is_refused() {
     assert!(pbkdf2("sha256", b"", b"", 20_000_001, 1).is_err());
     assert!(scrypt(b"", b"", ScryptCost { cost: 1 << 22, block: 8, parallel: 1 }, 32).is_err());
     assert_eq!(hkdf("sha256", b"", b"", b"", 255 * 32 + 1), Err(Refused("invalid key length")));

@@ -19,7 +19,7 @@ pub struct Appender {
     file: Box<dyn VfsFile>,
     length: u64,
     /// Whether the end of the file is unknown: a truncation or a flush failed.
-    broken: bool,
+    end_unknown: bool,
 }
 
 /// A file opened for appending.
@@ -76,7 +76,7 @@ impl Appender {
         // The length is stable only after the lock.
         let length = file.stat()?.len;
         let whole = whole_lines(&mut *file, length)?;
-        let appender = Self { path: path.to_owned(), file, length, broken: false };
+        let appender = Self { path: path.to_owned(), file, length, end_unknown: false };
         Ok(Opened { appender, whole, torn: length - whole, created })
     }
 
@@ -101,7 +101,7 @@ impl Appender {
 
     /// Returns whether the end of the file is unknown, so that it has to be opened again.
     pub fn is_broken(&self) -> bool {
-        self.broken
+        self.end_unknown
     }
 
     /// Truncates the file to `length`.
@@ -113,7 +113,7 @@ impl Appender {
 
     /// Appends all of `lines` or, on an error, nothing.
     pub fn append(&mut self, lines: &[u8]) -> io::Result<()> {
-        if self.broken {
+        if self.end_unknown {
             return Err(io::Error::other(format!("{} cannot be trusted after an earlier error", self.path.display())));
         }
         match crate::disk::write_all(&mut *self.file, lines) {
@@ -123,7 +123,7 @@ impl Appender {
             }
             Err(error) => {
                 // A partial line would merge with the next one.
-                self.broken = self.file.set_len(self.length).is_err();
+                self.end_unknown = self.file.set_len(self.length).is_err();
                 Err(error)
             }
         }
@@ -131,8 +131,8 @@ impl Appender {
 
     /// Makes the appended data durable. After an error the file is broken: it is unknown which data will persist.
     pub fn sync(&mut self) -> io::Result<()> {
-        let synced = if self.broken { Err(ErrorKind::Other.into()) } else { self.file.sync() };
-        self.broken |= synced.is_err();
+        let synced = if self.end_unknown { Err(ErrorKind::Other.into()) } else { self.file.sync() };
+        self.end_unknown |= synced.is_err();
         synced
     }
 

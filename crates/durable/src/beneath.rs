@@ -23,9 +23,9 @@ use std::sync::Arc;
 
 /// Flags for a folder that is only traversed, which needs no read permission where the system supports that.
 #[cfg(target_os = "linux")]
-const THROUGH: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+const TRAVERSE: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 #[cfg(not(target_os = "linux"))]
-const THROUGH: OFlags = LOOK_AT;
+const TRAVERSE: OFlags = LOOK_AT;
 const LOOK_AT: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 /// The file system of the machine below some folders.
@@ -52,7 +52,7 @@ impl Beneath {
         if !below.components().all(|part| matches!(part, Component::Normal(_))) {
             return Err(outside(path));
         }
-        let top = fs::open(root, THROUGH, Mode::empty())?;
+        let top = fs::open(root, TRAVERSE, Mode::empty())?;
         #[cfg(target_os = "linux")]
         {
             use rustix::fs::ResolveFlags;
@@ -66,12 +66,12 @@ impl Beneath {
     }
 
     /// Opens the parent folder of a path; returns it with the last name.
-    fn place<'a>(&self, path: &'a Path) -> io::Result<(OwnedFd, &'a OsStr)> {
+    fn parent<'a>(&self, path: &'a Path) -> io::Result<(OwnedFd, &'a OsStr)> {
         if !self.roots.iter().any(|root| root.starts_with(path) || path.starts_with(root)) {
             return Err(outside(path));
         }
         let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return Err(outside(path)) };
-        Ok((self.folder(folder, THROUGH)?, name))
+        Ok((self.folder(folder, TRAVERSE)?, name))
     }
 }
 
@@ -82,15 +82,15 @@ fn descend(top: OwnedFd, root: &Path, below: &Path, how: OFlags) -> io::Result<O
     let mut names = below.iter().peekable();
     while let Some(name) = names.next() {
         path.push(name);
-        let how = if names.peek().is_some() { THROUGH } else { how };
+        let how = if names.peek().is_some() { TRAVERSE } else { how };
         at = fs::openat(&at, name, how | OFlags::NOFOLLOW, Mode::empty())
-            .map_err(|error| blamed(&at, name, &path, error))?;
+            .map_err(|error| link_error(&at, name, &path, error))?;
     }
     Ok(at)
 }
 
 /// Returns the error, or the link that caused it: systems disagree on the error number.
-fn blamed(folder: &OwnedFd, name: &OsStr, path: &Path, error: Errno) -> io::Error {
+fn link_error(folder: &OwnedFd, name: &OsStr, path: &Path, error: Errno) -> io::Error {
     match fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) if kind(&stat) == Kind::Link => LinkInTheWay::error(path),
         _ => error.into(),
@@ -112,7 +112,7 @@ fn kind(stat: &fs::Stat) -> Kind {
 
 impl Vfs for Beneath {
     fn open(&self, path: &Path, open: Open) -> io::Result<Box<dyn VfsFile>> {
-        let (folder, name) = self.place(path)?;
+        let (folder, name) = self.parent(path)?;
         let (how, mode) = match open {
             Open::Read => (OFlags::RDONLY, 0),
             Open::CreateNew(mode) => (OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL, mode),
@@ -121,13 +121,13 @@ impl Vfs for Beneath {
         let how = how | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         match fs::openat(&folder, name, how, Mode::from_raw_mode(mode as RawMode)) {
             Ok(file) => Ok(Box::new(OsFile(file.into()))),
-            Err(error @ (Errno::LOOP | Errno::MLINK)) => Err(blamed(&folder, name, path, error)),
+            Err(error @ (Errno::LOOP | Errno::MLINK)) => Err(link_error(&folder, name, path, error)),
             Err(error) => Err(error.into()),
         }
     }
 
     fn stat(&self, path: &Path) -> io::Result<Stat> {
-        let (folder, name) = self.place(path)?;
+        let (folder, name) = self.parent(path)?;
         let stat = fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
         Ok(Stat {
             kind: kind(&stat),
@@ -152,32 +152,32 @@ impl Vfs for Beneath {
     }
 
     fn create_dir(&self, path: &Path) -> io::Result<()> {
-        let (folder, name) = self.place(path)?;
+        let (folder, name) = self.parent(path)?;
         Ok(fs::mkdirat(&folder, name, Mode::RWXU)?)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        let ((a, from), (b, to)) = (self.place(from)?, self.place(to)?);
+        let ((a, from), (b, to)) = (self.parent(from)?, self.parent(to)?);
         Ok(fs::renameat(&a, from, &b, to)?)
     }
 
     fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
-        let ((a, from), (b, to)) = (self.place(from)?, self.place(to)?);
+        let ((a, from), (b, to)) = (self.parent(from)?, self.parent(to)?);
         os::rename_new(&a, from, &b, to)
     }
 
     fn exchange(&self, a: &Path, b: &Path) -> io::Result<()> {
-        let ((first, a), (second, b)) = (self.place(a)?, self.place(b)?);
+        let ((first, a), (second, b)) = (self.parent(a)?, self.parent(b)?);
         os::exchange(&first, a, &second, b)
     }
 
     fn remove_file(&self, path: &Path) -> io::Result<()> {
-        let (folder, name) = self.place(path)?;
+        let (folder, name) = self.parent(path)?;
         Ok(fs::unlinkat(&folder, name, AtFlags::empty())?)
     }
 
     fn remove_dir(&self, path: &Path) -> io::Result<()> {
-        let (folder, name) = self.place(path)?;
+        let (folder, name) = self.parent(path)?;
         Ok(fs::unlinkat(&folder, name, AtFlags::REMOVEDIR)?)
     }
 
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn every_operation_stops_at_a_link_on_the_way() {
+    fn every_operation_refuses_a_link_on_the_way() {
         let (folder, root) = world();
         let disk = beneath(&root);
         let (through, inside) = (root.join("out/victim"), root.join("inside"));
@@ -262,9 +262,9 @@ mod tests {
     }
 
     #[test]
-    fn name_by_name_finds_the_same_as_the_call_of_the_kernel() {
+    fn descending_by_name_equals_the_system_call() {
         let (_folder, root) = world();
-        let top = || fs::open(&root, THROUGH, Mode::empty()).expect("there");
+        let top = || fs::open(&root, TRAVERSE, Mode::empty()).expect("there");
         assert!(descend(top(), &root, Path::new("inside"), LOOK_AT).is_ok());
         for (below, link) in [("out/victim", true), ("out", true), ("inside/file", false), ("none/such", false)] {
             let error = descend(top(), &root, Path::new(below), LOOK_AT).expect_err(below);
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_at_the_end_is_a_thing_of_its_own() {
+    fn operations_at_the_end_act_on_the_link() {
         let (folder, root) = world();
         let disk = beneath(&root);
         let link = root.join("out");
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_root_may_be_a_link_or_missing_and_nothing_beside_it_is_reached() {
+    fn a_root_may_be_a_link_or_missing_and_other_paths_are_refused() {
         let (folder, root) = world();
         let linked = folder.path().join("linked");
         symlink(&root, &linked).expect("a link");

@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// Permissions of new files.
 pub(crate) const PRIVATE: u32 = 0o600;
 /// Largest file that is backed up when it is replaced.
-const LARGEST_REPLACED: u64 = 64 << 20;
+const MAX_BACKUP_BYTES: u64 = 64 << 20;
 /// Retries after another process removed a temporary file by mistake (equal process ids in another container).
 const ATTEMPTS: u32 = 3;
 
@@ -87,21 +87,21 @@ impl Disk {
         let target = if how.follow_links { self.resolve(path)? } else { path.to_owned() };
         let folder = folder_of(&target)?;
         self.create_dirs(folder)?;
-        let before = self.before(&target)?;
-        let mode = match &before {
+        let previous_content = self.previous_content(&target)?;
+        let mode = match &previous_content {
             Some((_, mode)) if how.keep_mode => *mode,
             _ => PRIVATE,
         };
-        if before.as_ref().is_some_and(|(content, now)| content == bytes && *now == mode) {
+        if previous_content.as_ref().is_some_and(|(content, now)| content == bytes && *now == mode) {
             return self.vfs.sync_dir(folder);
         }
         self.sweep(folder, &target)?;
-        if let Some((content, _)) = before.filter(|_| how.backup) {
+        if let Some((content, _)) = previous_content.filter(|_| how.backup) {
             let mut name = target.file_name().unwrap_or_default().to_owned();
             name.push(".bak");
-            self.put(&folder.join(name), &content, mode)?;
+            self.write_new(&folder.join(name), &content, mode)?;
         }
-        self.put(&target, bytes, mode)?;
+        self.write_new(&target, bytes, mode)?;
         self.vfs.sync_dir(folder)
     }
 
@@ -253,20 +253,20 @@ impl Disk {
         Ok(())
     }
 
-    fn before(&self, target: &Path) -> io::Result<Option<(Vec<u8>, u32)>> {
+    fn previous_content(&self, target: &Path) -> io::Result<Option<(Vec<u8>, u32)>> {
         let stat = match self.vfs.stat(target) {
             Ok(stat) => stat,
             Err(error) if is_missing(&error) => return Ok(None),
             Err(error) => return Err(error),
         };
         match stat.kind {
-            Kind::File => Ok(self.read(target, LARGEST_REPLACED)?.map(|content| (content, stat.mode))),
+            Kind::File => Ok(self.read(target, MAX_BACKUP_BYTES)?.map(|content| (content, stat.mode))),
             Kind::Link => Ok(None),
             kind => Err(not_a_file(target, kind)),
         }
     }
 
-    fn put(&self, target: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    fn write_new(&self, target: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
         let mut attempt = 1;
         loop {
             let temporary = self.temporary(target, bytes, mode)?;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Interval between attempts to take a lock: long for a processor, short for the user.
-const EVERY: Duration = Duration::from_millis(10);
+const RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
 /// A lock that is held until it is dropped, or its process ends in any way.
 #[derive(Debug)]
@@ -88,7 +88,7 @@ impl Lock {
             if let Some(waiting) = waiting.take() {
                 waiting(holder);
             }
-            std::thread::sleep(EVERY);
+            std::thread::sleep(RETRY_INTERVAL);
         }
         // Information for waiting processes; the lock does not depend on it. A file with a second name may be an unrelated file.
         let ours = file.stat().is_ok_and(|stat| stat.kind == Kind::File && stat.links == 1);

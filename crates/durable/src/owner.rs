@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_says_who_made_it() {
+    fn a_temporary_name_contains_its_owner() {
         let this = Owner::this_process().expect("randomness");
         let name = this.temporary_name("settings.json");
         assert_eq!(Owner::of(&name), Some(this), "{name}");
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_nobody_works_on_is_gone() {
+    fn only_dead_owners_are_gone() {
         let this = Owner { pid: std::process::id(), token: 1 };
         assert!(!this.is_gone(this));
         assert!(Owner { token: 2, ..this }.is_gone(this), "an earlier process of the same number");

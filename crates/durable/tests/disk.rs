@@ -39,7 +39,7 @@ fn permissions_and_links_are_kept_only_for_shared_files() {
 }
 
 #[test]
-fn what_is_no_regular_file_is_neither_replaced_nor_appended_to() {
+fn only_regular_files_are_replaced_or_appended_to() {
     let folder = tempfile::tempdir().expect("a folder");
     let disk = Disk::system();
     let directory = folder.path().join("directory");
@@ -67,7 +67,7 @@ fn what_is_no_regular_file_is_neither_replaced_nor_appended_to() {
 }
 
 #[test]
-fn a_file_of_lines_says_where_its_last_whole_one_ends() {
+fn an_append_only_file_reports_its_last_whole_line() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("a/session.jsonl");
     let disk = Disk::system();
@@ -101,7 +101,7 @@ fn a_file_of_lines_says_where_its_last_whole_one_ends() {
 }
 
 #[test]
-fn a_file_of_lines_is_its_users_alone() {
+fn an_append_only_file_is_private() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("session.jsonl");
     let disk = Disk::system();
@@ -114,7 +114,7 @@ fn a_file_of_lines_is_its_users_alone() {
 }
 
 #[test]
-fn what_is_not_there_is_no_error_and_what_cannot_be_there_is_one() {
+fn missing_paths_are_no_error_and_impossible_ones_are() {
     let folder = tempfile::tempdir().expect("a folder");
     let disk = Disk::system();
     let missing = folder.path().join("missing/x");
@@ -164,7 +164,7 @@ fn one_writer_appends_at_a_time() {
 }
 
 #[test]
-fn a_lock_says_who_has_it_and_ends_with_its_holder() {
+fn a_lock_names_its_holder_and_ends_with_it() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("npm/.lock");
     let disk = Disk::system();
@@ -184,7 +184,7 @@ fn a_lock_says_who_has_it_and_ends_with_its_holder() {
 
 /// A waiting process learns the holder from the file's content; a file with another name as well is not written to.
 #[test]
-fn a_lock_writes_into_no_file_that_may_be_somebody_s() {
+fn a_lock_does_not_write_into_a_file_with_a_second_name() {
     let folder = tempfile::tempdir().expect("a folder");
     let (diary, lock) = (folder.path().join("diary"), folder.path().join("lock"));
     fs::write(&diary, "dear diary").expect("a file");
@@ -197,7 +197,7 @@ fn a_lock_writes_into_no_file_that_may_be_somebody_s() {
 }
 
 #[test]
-fn a_folder_that_others_may_write_is_not_believed() {
+fn a_folder_that_others_may_write_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let disk = Disk::system();
     let fresh = folder.path().join("cache/pijs");
@@ -220,7 +220,7 @@ fn a_folder_that_others_may_write_is_not_believed() {
 }
 
 #[test]
-fn what_dead_processes_left_is_swept_and_what_lives_stays() {
+fn files_of_dead_processes_are_removed_and_others_stay() {
     let folder = tempfile::tempdir().expect("a folder");
     let disk = Disk::system();
     let live = disk.temporary_in(folder.path(), "work").expect("a name");
@@ -234,7 +234,7 @@ fn what_dead_processes_left_is_swept_and_what_lives_stays() {
 }
 
 #[test]
-fn who_replaces_a_file_sweeps_what_a_dead_process_left_of_it() {
+fn replacing_a_file_removes_temporary_files_of_dead_processes() {
     let folder = tempfile::tempdir().expect("a folder");
     let disk = Disk::system();
     let left = |name: &str| {

@@ -94,20 +94,20 @@ struct Lines {
 
 /// Number of accepted lines, and of those before the successful flush.
 #[derive(Default)]
-struct Taken {
+struct AcceptedLines {
     written: u64,
     flushed: u64,
 }
 
 impl Work for Lines {
-    type Acknowledged = Taken;
+    type Acknowledged = AcceptedLines;
 
     fn reset(&mut self) {
         clear(&self.folder);
     }
 
-    fn run(&mut self, disk: &Disk) -> Taken {
-        let mut taken = Taken::default();
+    fn run(&mut self, disk: &Disk) -> AcceptedLines {
+        let mut taken = AcceptedLines::default();
         let Ok(opened) = Appender::open(disk, &self.folder.join("log.jsonl")) else { return taken };
         let mut appender = opened.appender;
         for number in 0..self.count {
@@ -124,7 +124,7 @@ impl Work for Lines {
         taken
     }
 
-    fn check(&mut self, taken: Taken, case: &Case) {
+    fn check(&mut self, taken: AcceptedLines, case: &Case) {
         let path = self.folder.join("log.jsonl");
         if !case.name.starts_with("power") && taken.written > 0 {
             let lines = fs::read_to_string(&path).expect("readable").matches('\n').count() as u64;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// Whether the wall clock follows the monotonic one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wall {
+enum WallMode {
     Moves,
     StandsStill,
 }
@@ -27,19 +27,19 @@ enum Wall {
 #[derive(Debug)]
 pub struct VirtualClock {
     start_epoch_ms: u64,
-    wall: Wall,
+    wall: WallMode,
     elapsed_us: AtomicU64,
 }
 
 impl VirtualClock {
     /// Creates a clock whose session begins at this wall time, in milliseconds since 1970.
     pub fn starting_at(epoch_ms: u64) -> Self {
-        Self { start_epoch_ms: epoch_ms, wall: Wall::Moves, elapsed_us: AtomicU64::new(0) }
+        Self { start_epoch_ms: epoch_ms, wall: WallMode::Moves, elapsed_us: AtomicU64::new(0) }
     }
 
     /// Creates a clock with a constant wall time and running timers, for the `now` of a scenario.
     pub fn standing_at(epoch_ms: u64) -> Self {
-        Self { wall: Wall::StandsStill, ..Self::starting_at(epoch_ms) }
+        Self { wall: WallMode::StandsStill, ..Self::starting_at(epoch_ms) }
     }
 
     /// Advances by so many microseconds.
@@ -56,8 +56,8 @@ impl VirtualClock {
     pub fn now(&self) -> Now {
         let elapsed_us = self.elapsed_us.load(Ordering::SeqCst);
         let passed_ms = match self.wall {
-            Wall::Moves => elapsed_us / 1_000,
-            Wall::StandsStill => 0,
+            WallMode::Moves => elapsed_us / 1_000,
+            WallMode::StandsStill => 0,
         };
         Now { epoch_ms: self.start_epoch_ms.saturating_add(passed_ms), elapsed_us }
     }

@@ -45,7 +45,7 @@ impl Group {
     }
 
     /// Marks the rest of the text as unreadable: until the next text begins, each may match.
-    pub fn give_up(&mut self) {
+    pub fn abandon(&mut self) {
         for (_, reading) in &mut self.members {
             reading.has_matched = true;
         }

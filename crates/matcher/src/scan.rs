@@ -5,10 +5,10 @@
 //! text arrives: `\bTODO\b` matches `TODO`, and no longer matches `TODOS`.
 //!
 //! An automaton that computes too many states is replaced in the middle of the text by the parts that the set splits it into.
-//! They read the end of the text again, of which at least [`WINDOW`] bytes are kept; a longer match may be missed. A reported
+//! They read the end of the text again, of which at least [`WINDOW_BYTES`] bytes are kept; a longer match may be missed. A reported
 //! match is not reported again.
 
-use crate::set::{Automaton, PatternId, Shared};
+use crate::set::{Automaton, PatternId, SetShared};
 use crate::transcode;
 use regex_automata::Anchored;
 use regex_automata::hybrid::LazyStateID;
@@ -18,13 +18,13 @@ use std::fmt;
 use std::sync::Arc;
 
 /// Minimum bytes of the text that are kept for automata that begin in its middle; the maximum is twice as many.
-const WINDOW: usize = 16 * 1024;
+const WINDOW_BYTES: usize = 16 * 1024;
 /// Bytes of a piece between checks of the limits.
-const SLICE: usize = 1024;
+const SLICE_BYTES: usize = 1024;
 /// Bytes that count for a newly computed transition to an existing state.
-const TRANSITION: u64 = 64;
+const TRANSITION_BYTES: u64 = 64;
 /// Number of cached states whose matches have all been reported.
-const QUIET: usize = 8;
+const MAX_QUIET_STATES: usize = 8;
 
 /// A match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,27 +54,27 @@ pub enum Reporting {
 ///
 /// Created by [`PatternSet::begin`](crate::PatternSet::begin). Its caches return to the set when it is dropped.
 pub struct Scan {
-    shared: Arc<Shared>,
-    readers: Vec<Reader>,
-    log: Log,
+    shared: Arc<SetShared>,
+    readers: Vec<AutomatonReader>,
+    log: MatchLog,
     /// Number of bytes read.
     offset: u64,
     /// The end of the text, and the byte that automata read before it.
     tail: String,
     before_tail: Option<u8>,
     /// Abandoned patterns, in the order of abandonment.
-    lost: Vec<PatternId>,
+    abandoned: Vec<PatternId>,
     /// Bytes of states that may be computed, and that were.
     allowed: u64,
     spent: u64,
 }
 
 /// One automaton and its state.
-struct Reader {
+struct AutomatonReader {
     automaton: Arc<Automaton>,
     cache: Cache,
     state: LazyStateID,
-    quiet: [LazyStateID; QUIET],
+    quiet: [LazyStateID; MAX_QUIET_STATES],
     next_quiet: usize,
     clears: usize,
     spent: u64,
@@ -82,7 +82,7 @@ struct Reader {
 }
 
 /// The matches so far.
-struct Log {
+struct MatchLog {
     /// End of the last settled match of each part, and the parts with one.
     settled: Vec<Option<u64>>,
     found: Vec<usize>,
@@ -99,12 +99,12 @@ struct Log {
 }
 
 impl Scan {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        let readers = shared.automata().into_iter().map(|automaton| Reader::new(automaton, None)).collect();
-        let log = Log::new(&shared);
+    pub(crate) fn new(shared: Arc<SetShared>) -> Self {
+        let readers = shared.automata().into_iter().map(|automaton| AutomatonReader::new(automaton, None)).collect();
+        let log = MatchLog::new(&shared);
         let allowed = shared.limits.computed_bytes;
-        let (tail, before_tail, lost) = (String::new(), None, Vec::new());
-        Self { shared, readers, log, offset: 0, tail, before_tail, lost, allowed, spent: 0 }
+        let (tail, before_tail, abandoned) = (String::new(), None, Vec::new());
+        Self { shared, readers, log, offset: 0, tail, before_tail, abandoned, allowed, spent: 0 }
     }
 
     /// Selects the matches of a pattern that are reported from here on.
@@ -112,7 +112,7 @@ impl Scan {
         self.log.reporting[pattern.index()] = reporting;
         self.log.is_reporting_set = true;
         for reader in &mut self.readers {
-            reader.quiet = [LazyStateID::default(); QUIET];
+            reader.quiet = [LazyStateID::default(); MAX_QUIET_STATES];
         }
     }
 
@@ -120,7 +120,7 @@ impl Scan {
     pub fn read(&mut self, piece: &str, mut on_hit: impl FnMut(Hit)) {
         let mut rest = piece;
         loop {
-            let (slice, after) = rest.split_at(rest.floor_char_boundary(SLICE));
+            let (slice, after) = rest.split_at(rest.floor_char_boundary(SLICE_BYTES));
             self.keep(slice);
             self.read_slice(slice, after.is_empty());
             for hit in self.log.hits.drain(..) {
@@ -141,12 +141,12 @@ impl Scan {
     /// Returns the patterns that are no longer matched in this text, because they need more states than the limits allow. The set
     /// has [abandoned them](crate::PatternSet::given_up).
     pub fn exhausted(&self) -> impl Iterator<Item = PatternId> {
-        self.lost.iter().copied()
+        self.abandoned.iter().copied()
     }
 
     /// Returns whether [`Self::exhausted`] has any patterns.
     pub fn is_exhausted(&self) -> bool {
-        !self.lost.is_empty()
+        !self.abandoned.is_empty()
     }
 
     /// Begins a new text with the current reporting modes. Costs time in proportion to the matches of the previous text.
@@ -155,12 +155,12 @@ impl Scan {
             *self = Self::new(Arc::clone(&self.shared));
             return;
         }
-        self.readers.iter_mut().for_each(Reader::restart);
+        self.readers.iter_mut().for_each(AutomatonReader::restart);
         self.log.restart(&self.shared);
         self.offset = 0;
         self.tail.clear();
         self.before_tail = None;
-        self.lost.clear();
+        self.abandoned.clear();
         (self.allowed, self.spent) = (self.shared.limits.computed_bytes, 0);
     }
 
@@ -172,8 +172,8 @@ impl Scan {
     /// Stores the end of the text.
     #[inline]
     fn keep(&mut self, slice: &str) {
-        if self.tail.len() + slice.len() > 2 * WINDOW {
-            let cut = self.tail.floor_char_boundary(self.tail.len().saturating_sub(WINDOW));
+        if self.tail.len() + slice.len() > 2 * WINDOW_BYTES {
+            let cut = self.tail.floor_char_boundary(self.tail.len().saturating_sub(WINDOW_BYTES));
             if let Some(last) = self.tail[..cut].chars().next_back() {
                 self.before_tail = Some(transcode::last_byte(last));
             }
@@ -214,7 +214,7 @@ impl Scan {
     /// Replaces an automaton that computed too many states by the parts that the set splits it into.
     #[cold]
     fn replace(&mut self, at: usize, is_end: bool) {
-        let Reader { automaton, cache, .. } = self.readers.swap_remove(at);
+        let AutomatonReader { automaton, cache, .. } = self.readers.swap_remove(at);
         automaton.mark_exhausted();
         automaton.give_back(cache, &self.shared.limits);
         let parts = &automaton.parts;
@@ -223,18 +223,18 @@ impl Scan {
         let smaller: Vec<Arc<Automaton>> = self.shared.automata().into_iter().filter(is_inside).collect();
         for part in parts.iter().filter(|part| !smaller.iter().any(|other| other.parts.binary_search(part).is_ok())) {
             let pattern = self.shared.parts[*part as usize].pattern;
-            if !self.lost.contains(&pattern) {
-                self.lost.push(pattern);
+            if !self.abandoned.contains(&pattern) {
+                self.abandoned.push(pattern);
             }
         }
         let share = self.shared.limits.computed_bytes / (self.readers.len() + smaller.len()).max(1) as u64;
         for automaton in smaller {
             self.allowed = self.allowed.max(self.spent).saturating_add(share);
-            let mut reader = Reader::new(automaton, self.before_tail);
+            let mut reader = AutomatonReader::new(automaton, self.before_tail);
             let tail = std::mem::take(&mut self.tail);
             let (mut rest, mut base) = (tail.as_str(), self.offset - tail.len() as u64);
             while !rest.is_empty() && !reader.is_exhausted {
-                let (slice, after) = rest.split_at(rest.floor_char_boundary(SLICE));
+                let (slice, after) = rest.split_at(rest.floor_char_boundary(SLICE_BYTES));
                 self.allow(slice.len());
                 let computed = reader.read(&self.shared, &mut self.log, slice, base, is_end && after.is_empty());
                 self.spent = self.spent.saturating_add(computed);
@@ -261,7 +261,7 @@ impl fmt::Debug for Scan {
     }
 }
 
-impl Reader {
+impl AutomatonReader {
     /// Starts behind a byte, or at the beginning of the text.
     fn new(automaton: Arc<Automaton>, before: Option<u8>) -> Self {
         let mut cache = automaton.take_cache();
@@ -271,7 +271,7 @@ impl Reader {
             automaton,
             cache,
             state,
-            quiet: [LazyStateID::default(); QUIET],
+            quiet: [LazyStateID::default(); MAX_QUIET_STATES],
             next_quiet: 0,
             clears,
             spent: 0,
@@ -282,14 +282,14 @@ impl Reader {
     /// Begins a new text.
     fn restart(&mut self) {
         self.state = start_state(&self.automaton, &mut self.cache, None);
-        self.quiet = [LazyStateID::default(); QUIET];
+        self.quiet = [LazyStateID::default(); MAX_QUIET_STATES];
         self.next_quiet = 0;
         self.clears = self.cache.clear_count();
         self.spent = 0;
     }
 
     /// Reads a slice, and returns the bytes of states that it computed.
-    fn read(&mut self, shared: &Shared, log: &mut Log, slice: &str, base: u64, is_end: bool) -> u64 {
+    fn read(&mut self, shared: &SetShared, log: &mut MatchLog, slice: &str, base: u64, is_end: bool) -> u64 {
         let Self { automaton, cache, state, quiet, next_quiet, clears, .. } = self;
         let (mut transitions, mut has_failed) = (0, false);
         let (used, cleared) = (cache.memory_usage(), cache.clear_count());
@@ -310,7 +310,7 @@ impl Reader {
                 // A cleared cache numbers its states anew.
                 if *clears != cache.clear_count() {
                     *clears = cache.clear_count();
-                    *quiet = [LazyStateID::default(); QUIET];
+                    *quiet = [LazyStateID::default(); MAX_QUIET_STATES];
                 }
                 if !quiet.contains(&next) {
                     let mut is_quiet = true;
@@ -321,7 +321,7 @@ impl Reader {
                         is_quiet &= log.is_quiet(shared, part);
                     }
                     if is_quiet {
-                        quiet[*next_quiet % QUIET] = next;
+                        quiet[*next_quiet % MAX_QUIET_STATES] = next;
                         *next_quiet += 1;
                     }
                 }
@@ -347,7 +347,8 @@ impl Reader {
             }
         }
         let forgotten = (cache.clear_count() - cleared) * automaton.cache_bytes;
-        let computed = ((forgotten + cache.memory_usage()).saturating_sub(used)) as u64 + transitions * TRANSITION;
+        let computed =
+            ((forgotten + cache.memory_usage()).saturating_sub(used)) as u64 + transitions * TRANSITION_BYTES;
         self.spent += computed;
         self.is_exhausted |= has_failed;
         computed
@@ -361,8 +362,8 @@ fn start_state(automaton: &Automaton, cache: &mut Cache, before: Option<u8>) -> 
     start.expect("an automaton that never gives up has a state to start from")
 }
 
-impl Log {
-    fn new(shared: &Shared) -> Self {
+impl MatchLog {
+    fn new(shared: &SetShared) -> Self {
         let patterns = shared.parts_of_pattern.len();
         Self {
             settled: vec![None; shared.parts.len()],
@@ -377,7 +378,7 @@ impl Log {
     }
 
     /// Forgets all matches.
-    fn restart(&mut self, shared: &Shared) {
+    fn restart(&mut self, shared: &SetShared) {
         for part in self.found.drain(..) {
             let pattern = shared.parts[part].pattern.index();
             self.settled[part] = None;
@@ -390,7 +391,7 @@ impl Log {
     }
 
     /// Returns whether no further settled match of a part is reported.
-    fn is_quiet(&self, shared: &Shared, part: usize) -> bool {
+    fn is_quiet(&self, shared: &SetShared, part: usize) -> bool {
         match self.reporting[shared.parts[part].pattern.index()] {
             Reporting::Once => self.settled[part].is_some(),
             Reporting::Every => false,
@@ -399,7 +400,7 @@ impl Log {
     }
 
     /// Records a settled match of a part that ends at `offset`.
-    fn settle(&mut self, shared: &Shared, part: usize, offset: u64) {
+    fn settle(&mut self, shared: &SetShared, part: usize, offset: u64) {
         let before = self.settled[part];
         let pattern = shared.parts[part].pattern;
         let reporting = self.reporting[pattern.index()];
@@ -421,7 +422,7 @@ impl Log {
     }
 
     /// Records that a part matches if the text ends here.
-    fn end_part(&mut self, shared: &Shared, part: usize) {
+    fn end_part(&mut self, shared: &SetShared, part: usize) {
         let pattern = shared.parts[part].pattern;
         let before = self.settled[part];
         if self.reporting[pattern.index()] == Reporting::Every || before.is_none() {
@@ -430,7 +431,7 @@ impl Log {
     }
 
     /// Reports the patterns that match if the text ends at `offset`.
-    fn end(&mut self, shared: &Shared, offset: u64) {
+    fn end(&mut self, shared: &SetShared, offset: u64) {
         // An automaton that is replaced reports its parts twice.
         self.ending.sort_unstable();
         self.ending.dedup();

@@ -88,7 +88,7 @@ impl Default for Limits {
 /// ```
 #[derive(Clone)]
 pub struct PatternSet {
-    shared: Arc<Shared>,
+    shared: Arc<SetShared>,
 }
 
 impl PatternSet {
@@ -99,12 +99,12 @@ impl PatternSet {
         for (index, pattern) in patterns.iter().enumerate() {
             parts_of_pattern.push(u32::try_from(pattern.parts().len()).expect("parts are fewer than bytes of source"));
             parts.extend(
-                pattern.parts().iter().map(|part| PartOfSet { pattern: PatternId::new(index), part: part.clone() }),
+                pattern.parts().iter().map(|part| SetPart { pattern: PatternId::new(index), part: part.clone() }),
             );
         }
-        let shared = Shared { parts, parts_of_pattern, limits, plan: Mutex::default() };
+        let shared = SetShared { parts, parts_of_pattern, limits, plan: Mutex::default() };
         let all: Vec<u32> = (0..u32::try_from(shared.parts.len()).expect("parts are counted by 32 bits")).collect();
-        let mut plan = Plan { is_given_up: vec![false; patterns.len()], ..Plan::default() };
+        let mut plan = AutomataPlan { is_given_up: vec![false; patterns.len()], ..AutomataPlan::default() };
         if !all.is_empty() {
             shared.build(&mut plan, all, limits.scan_bytes, limits.automaton_bytes);
         }
@@ -159,23 +159,23 @@ impl fmt::Debug for PatternSet {
 }
 
 /// One of the expressions of a pattern.
-pub(crate) struct PartOfSet {
+pub(crate) struct SetPart {
     pub(crate) pattern: PatternId,
     pub(crate) part: Part,
 }
 
 /// State shared by a set and its scans.
-pub(crate) struct Shared {
-    pub(crate) parts: Vec<PartOfSet>,
+pub(crate) struct SetShared {
+    pub(crate) parts: Vec<SetPart>,
     /// Number of parts of each pattern.
     pub(crate) parts_of_pattern: Vec<u32>,
     pub(crate) limits: Limits,
-    plan: Mutex<Plan>,
+    plan: Mutex<AutomataPlan>,
 }
 
 /// The automata for texts that begin now.
 #[derive(Default)]
-struct Plan {
+struct AutomataPlan {
     automata: Vec<Arc<Automaton>>,
     is_given_up: Vec<bool>,
 }
@@ -219,7 +219,7 @@ impl Automaton {
     }
 }
 
-impl Shared {
+impl SetShared {
     /// Returns the automata for a text that begins now, after splitting those that computed too many states.
     pub(crate) fn automata(&self) -> Vec<Arc<Automaton>> {
         let mut plan = self.plan();
@@ -227,7 +227,7 @@ impl Shared {
             let exhausted = plan.automata.remove(at);
             let halves = self.halves(&exhausted.parts);
             let Some((first, second)) = halves.filter(|_| plan.automata.len() + 2 <= MAX_AUTOMATA) else {
-                self.give_up(&mut plan, &exhausted.parts);
+                self.abandon(&mut plan, &exhausted.parts);
                 continue;
             };
             let cache_bytes = (exhausted.cache_bytes / 2).max(MIN_CACHE.min(exhausted.cache_bytes));
@@ -249,14 +249,14 @@ impl Shared {
 
     /// Adds the automaton of these parts to the plan, or several where one would be too large, within the remaining bytes.
     /// Returns the bytes that are left.
-    fn build(&self, plan: &mut Plan, parts: Vec<u32>, cache_bytes: usize, automaton_bytes: usize) -> usize {
+    fn build(&self, plan: &mut AutomataPlan, parts: Vec<u32>, cache_bytes: usize, automaton_bytes: usize) -> usize {
         if let Some(automaton) = self.automaton(&parts, cache_bytes, automaton_bytes) {
             let left = automaton_bytes.saturating_sub(automaton.nfa_bytes);
             plan.automata.push(Arc::new(automaton));
             return left;
         }
         let Some((first, second)) = self.halves(&parts) else {
-            self.give_up(plan, &parts);
+            self.abandon(plan, &parts);
             return automaton_bytes;
         };
         let left = self.build(plan, first, cache_bytes / 2, automaton_bytes);
@@ -304,13 +304,13 @@ impl Shared {
         })
     }
 
-    fn give_up(&self, plan: &mut Plan, parts: &[u32]) {
+    fn abandon(&self, plan: &mut AutomataPlan, parts: &[u32]) {
         for &part in parts {
             plan.is_given_up[self.parts[part as usize].pattern.index()] = true;
         }
     }
 
-    fn plan(&self) -> MutexGuard<'_, Plan> {
+    fn plan(&self) -> MutexGuard<'_, AutomataPlan> {
         self.plan.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -28,7 +28,7 @@ const MAX_REPEATED: usize = 2_000;
 /// Approximate maximum number of states of a group that is repeated at a reference.
 const MAX_REFERRED: usize = 200;
 /// Maximum length of a sequence in a negative look-around, whose translation grows with the square.
-const MAX_ROW: usize = 32;
+const MAX_SEQUENCE: usize = 32;
 
 /// The translation of an expression.
 #[derive(Debug, Clone)]
@@ -44,10 +44,10 @@ pub(crate) struct Translation {
 pub(crate) fn translate(pattern: &Pattern<'_>, flags: Flags) -> Translation {
     let mut translator = Translator { is_unicode: flags.is_unicode, is_sets: flags.is_sets, ..Translator::default() };
     let mode =
-        Mode { ignores_case: flags.ignores_case, is_multiline: flags.is_multiline, dot_is_all: flags.dot_is_all };
+        GroupFlags { ignores_case: flags.ignores_case, is_multiline: flags.is_multiline, dot_is_all: flags.dot_is_all };
     let parts = translator.conjunction(&pattern.body, mode).unwrap_or_else(|| {
         translator = Translator { is_unicode: flags.is_unicode, is_sets: flags.is_sets, ..Translator::default() };
-        vec![translator.disjunction(&pattern.body, mode, Edges::BOTH)]
+        vec![translator.disjunction(&pattern.body, mode, TermEdges::BOTH)]
     });
     let precision = if translator.is_coarse { Precision::Coarse } else { Precision::Exact };
     let looks_past_end = translator.looks_past_end;
@@ -74,7 +74,7 @@ pub(crate) fn weight(hir: &Hir) -> usize {
 
 /// Flags that a group may change for its content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Mode {
+struct GroupFlags {
     ignores_case: bool,
     is_multiline: bool,
     dot_is_all: bool,
@@ -82,12 +82,12 @@ struct Mode {
 
 /// Whether a term is the first and the last of the whole expression, so that nothing is read before or after it.
 #[derive(Debug, Clone, Copy)]
-struct Edges {
+struct TermEdges {
     is_head: bool,
     is_tail: bool,
 }
 
-impl Edges {
+impl TermEdges {
     const BOTH: Self = Self { is_head: true, is_tail: true };
     const NONE: Self = Self { is_head: false, is_tail: false };
 }
@@ -113,7 +113,7 @@ struct Translator {
 
 impl Translator {
     /// Returns the parts of an expression with several look-aheads at one position, all of which have to match.
-    fn conjunction(&mut self, body: &Disjunction<'_>, mode: Mode) -> Option<Vec<Hir>> {
+    fn conjunction(&mut self, body: &Disjunction<'_>, mode: GroupFlags) -> Option<Vec<Hir>> {
         let [alternative] = body.body.as_slice() else { return None };
         let mut terms = alternative.body.as_slice();
         let mut is_anchored = false;
@@ -129,7 +129,7 @@ impl Translator {
         {
             terms = rest;
             if is_anchored {
-                let ahead = self.disjunction(&look.body, mode, Edges { is_head: false, is_tail: true });
+                let ahead = self.disjunction(&look.body, mode, TermEdges { is_head: false, is_tail: true });
                 parts.push(Hir::concat(vec![Hir::look(Look::Start), ahead]));
                 continue;
             }
@@ -138,13 +138,13 @@ impl Translator {
             if !self.reads_everything(first, mode) {
                 return None;
             }
-            parts.push(self.terms(wanted, mode, Edges::BOTH));
+            parts.push(self.terms(wanted, mode, TermEdges::BOTH));
         }
         if parts.is_empty() {
             return None;
         }
         if is_anchored {
-            let rest = self.terms(terms, mode, Edges { is_head: false, is_tail: true });
+            let rest = self.terms(terms, mode, TermEdges { is_head: false, is_tail: true });
             parts.push(Hir::concat(vec![Hir::look(Look::Start), rest]));
         } else if !terms.iter().all(|term| self.reads_everything(term, mode)) {
             return None;
@@ -163,20 +163,20 @@ impl Translator {
     }
 
     /// Returns whether a term is `[^]*` in one of its forms.
-    fn reads_everything(&self, term: &Term<'_>, mode: Mode) -> bool {
+    fn reads_everything(&self, term: &Term<'_>, mode: GroupFlags) -> bool {
         let Term::Quantifier(quantifier) = term else { return false };
         quantifier.min == 0
             && quantifier.max.is_none()
             && self.single(&quantifier.body, mode).is_some_and(|set| set.complement(self.max()).is_empty())
     }
 
-    fn disjunction(&mut self, disjunction: &Disjunction<'_>, mode: Mode, edges: Edges) -> Hir {
+    fn disjunction(&mut self, disjunction: &Disjunction<'_>, mode: GroupFlags, edges: TermEdges) -> Hir {
         let each = |alternative: &Alternative<'_>| self.terms(&alternative.body, mode, edges);
         let alternatives: Vec<Hir> = disjunction.body.iter().map(each).collect();
         Hir::alternation(alternatives)
     }
 
-    fn terms(&mut self, terms: &[Term<'_>], mode: Mode, edges: Edges) -> Hir {
+    fn terms(&mut self, terms: &[Term<'_>], mode: GroupFlags, edges: TermEdges) -> Hir {
         let mut parts = Vec::with_capacity(terms.len());
         let mut at = 0;
         while at < terms.len() {
@@ -186,14 +186,15 @@ impl Translator {
                 at += 2;
                 continue;
             }
-            let edges = Edges { is_head: edges.is_head && at == 0, is_tail: edges.is_tail && at + 1 == terms.len() };
+            let edges =
+                TermEdges { is_head: edges.is_head && at == 0, is_tail: edges.is_tail && at + 1 == terms.len() };
             parts.push(self.term(&terms[at], mode, edges));
             at += 1;
         }
         Hir::concat(parts)
     }
 
-    fn term(&mut self, term: &Term<'_>, mode: Mode, edges: Edges) -> Hir {
+    fn term(&mut self, term: &Term<'_>, mode: GroupFlags, edges: TermEdges) -> Hir {
         match term {
             Term::BoundaryAssertion(boundary) => self.boundary(boundary.kind, mode),
             Term::LookAroundAssertion(look) => self.look_around(look.kind, &look.body, mode, edges),
@@ -230,7 +231,7 @@ impl Translator {
         hir
     }
 
-    fn boundary(&mut self, kind: BoundaryAssertionKind, mode: Mode) -> Hir {
+    fn boundary(&mut self, kind: BoundaryAssertionKind, mode: GroupFlags) -> Hir {
         let has_more_letters = mode.ignores_case && self.is_unicode;
         match kind {
             BoundaryAssertionKind::Start if mode.is_multiline => Hir::look(Look::StartLF),
@@ -246,28 +247,34 @@ impl Translator {
         }
     }
 
-    fn look_around(&mut self, kind: LookAroundAssertionKind, body: &Disjunction<'_>, mode: Mode, edges: Edges) -> Hir {
+    fn look_around(
+        &mut self,
+        kind: LookAroundAssertionKind,
+        body: &Disjunction<'_>,
+        mode: GroupFlags,
+        edges: TermEdges,
+    ) -> Hir {
         let groups = count_groups(body);
         match kind {
             LookAroundAssertionKind::Lookahead if edges.is_tail => {
                 self.included_looks += 1;
-                return self.disjunction(body, mode, Edges { is_head: false, ..edges });
+                return self.disjunction(body, mode, TermEdges { is_head: false, ..edges });
             }
             LookAroundAssertionKind::Lookbehind if edges.is_head => {
                 self.included_looks += 1;
-                return self.disjunction(body, mode, Edges { is_tail: false, ..edges });
+                return self.disjunction(body, mode, TermEdges { is_tail: false, ..edges });
             }
             LookAroundAssertionKind::NegativeLookahead if edges.is_tail => {
-                if let Some(row) = self.row(body, mode) {
+                if let Some(sequence) = self.sequence(body, mode) {
                     self.included_looks += 1;
-                    return self.other_than(&row, Look::End);
+                    return self.other_than(&sequence, Look::End);
                 }
             }
             LookAroundAssertionKind::NegativeLookbehind if edges.is_head => {
-                if let Some(mut row) = self.row(body, mode) {
-                    row.reverse();
+                if let Some(mut sequence) = self.sequence(body, mode) {
+                    sequence.reverse();
                     self.included_looks += 1;
-                    return self.other_than(&row, Look::Start);
+                    return self.other_than(&sequence, Look::Start);
                 }
             }
             _ => {}
@@ -279,11 +286,11 @@ impl Translator {
     }
 
     /// Returns the expression for a text that differs from this sequence of characters, read away from the look-around.
-    fn other_than(&self, row: &[CodeSet], edge: Look) -> Hir {
-        let mut choices = Vec::with_capacity(row.len());
-        for (number, set) in row.iter().enumerate() {
+    fn other_than(&self, sequence: &[CodeSet], edge: Look) -> Hir {
+        let mut choices = Vec::with_capacity(sequence.len());
+        for (number, set) in sequence.iter().enumerate() {
             let differs = Hir::alternation(vec![Hir::look(edge), self.symbol(&set.complement(self.max()))]);
-            let mut parts: Vec<Hir> = row[..number].iter().map(|set| self.symbol(set)).collect();
+            let mut parts: Vec<Hir> = sequence[..number].iter().map(|set| self.symbol(set)).collect();
             parts.push(differs);
             if edge == Look::Start {
                 parts.reverse();
@@ -295,30 +302,30 @@ impl Translator {
     }
 
     /// Returns the sets of a body that is a sequence of single characters.
-    fn row(&self, body: &Disjunction<'_>, mode: Mode) -> Option<Vec<CodeSet>> {
+    fn sequence(&self, body: &Disjunction<'_>, mode: GroupFlags) -> Option<Vec<CodeSet>> {
         let rows: Option<Vec<Vec<CodeSet>>> = body
             .body
             .iter()
             .map(|alternative| alternative.body.iter().map(|term| self.single(term, mode)).collect())
             .collect();
         let mut rows = rows?;
-        if rows.len() > 1 && rows.iter().all(|row| row.len() == 1) {
-            let union = rows.iter().fold(CodeSet::default(), |union, row| union.union(&row[0]));
+        if rows.len() > 1 && rows.iter().all(|sequence| sequence.len() == 1) {
+            let union = rows.iter().fold(CodeSet::default(), |union, sequence| union.union(&sequence[0]));
             return Some(vec![union]);
         }
-        if rows.len() == 1 { rows.pop().filter(|row| row.len() <= MAX_ROW) } else { None }
+        if rows.len() == 1 { rows.pop().filter(|sequence| sequence.len() <= MAX_SEQUENCE) } else { None }
     }
 
     /// Returns the expression for a look-ahead by one character and the single-character term after it.
-    fn narrowed(&self, terms: &[Term<'_>], mode: Mode) -> Option<Hir> {
+    fn narrowed(&self, terms: &[Term<'_>], mode: GroupFlags) -> Option<Hir> {
         let [Term::LookAroundAssertion(look), next, ..] = terms else { return None };
-        let row = match look.kind {
+        let sequence = match look.kind {
             LookAroundAssertionKind::Lookahead | LookAroundAssertionKind::NegativeLookahead => {
-                self.row(&look.body, mode)?
+                self.sequence(&look.body, mode)?
             }
             _ => return None,
         };
-        let [ahead] = row.as_slice() else { return None };
+        let [ahead] = sequence.as_slice() else { return None };
         let narrow = |set: CodeSet| match look.kind {
             LookAroundAssertionKind::Lookahead => set.intersection(ahead),
             _ => set.difference(ahead),
@@ -344,8 +351,8 @@ impl Translator {
         }
     }
 
-    fn quantifier(&mut self, quantifier: &Quantifier<'_>, mode: Mode) -> Hir {
-        let sub = self.term(&quantifier.body, mode, Edges::NONE);
+    fn quantifier(&mut self, quantifier: &Quantifier<'_>, mode: GroupFlags) -> Hir {
+        let sub = self.term(&quantifier.body, mode, TermEdges::NONE);
         let most = u64::try_from(MAX_REPEATED / weight(&sub).max(1)).unwrap_or(u64::MAX).max(1);
         let (mut min, mut max) = (quantifier.min, quantifier.max);
         if min > most || max.is_some_and(|max| max > most) {
@@ -362,7 +369,7 @@ impl Translator {
         })
     }
 
-    fn capturing(&mut self, group: &CapturingGroup<'_>, mode: Mode, edges: Edges) -> Hir {
+    fn capturing(&mut self, group: &CapturingGroup<'_>, mode: GroupFlags, edges: TermEdges) -> Hir {
         self.next_group += 1;
         let number = self.next_group;
         if let Some(name) = group.name {
@@ -377,7 +384,7 @@ impl Translator {
     }
 
     /// Returns the texts that a reference to one of these groups may match: its text, or nothing while it has none.
-    fn reference(&mut self, numbers: &[u32], mode: Mode) -> Hir {
+    fn reference(&mut self, numbers: &[u32], mode: GroupFlags) -> Hir {
         self.is_coarse = true;
         let mut choices = vec![Hir::empty()];
         for number in numbers {
@@ -390,7 +397,7 @@ impl Translator {
     }
 
     /// Returns the characters of a term that reads a single one.
-    fn single(&self, term: &Term<'_>, mode: Mode) -> Option<CodeSet> {
+    fn single(&self, term: &Term<'_>, mode: GroupFlags) -> Option<CodeSet> {
         match term {
             Term::Character(character) => Some(self.closed(CodeSet::single(character.value), mode)),
             Term::Dot(_) if mode.dot_is_all => Some(CodeSet::up_to(self.max())),
@@ -413,7 +420,7 @@ impl Translator {
     }
 
     /// Returns the members of a class, before the flag `i` and, without `v`, before `^` are applied.
-    fn class(&self, class: &CharacterClass<'_>, mode: Mode) -> Option<CodeSet> {
+    fn class(&self, class: &CharacterClass<'_>, mode: GroupFlags) -> Option<CodeSet> {
         let mut contents = class.body.iter().map(|content| self.content(content, mode));
         let mut set = contents.next().unwrap_or_else(|| Some(CodeSet::default()))?;
         for other in contents {
@@ -426,7 +433,7 @@ impl Translator {
         Some(if class.negative && self.is_sets { set.complement(self.max()) } else { set })
     }
 
-    fn content(&self, content: &CharacterClassContents<'_>, mode: Mode) -> Option<CodeSet> {
+    fn content(&self, content: &CharacterClassContents<'_>, mode: GroupFlags) -> Option<CodeSet> {
         let set = match content {
             CharacterClassContents::CharacterClassRange(range) => CodeSet::new([(range.min.value, range.max.value)]),
             CharacterClassContents::CharacterClassEscape(escape) => self.escaped(escape.kind, mode),
@@ -443,7 +450,7 @@ impl Translator {
     }
 
     /// Returns the expression of a class with strings among its members.
-    fn strings(&mut self, class: &CharacterClass<'_>, mode: Mode) -> Hir {
+    fn strings(&mut self, class: &CharacterClass<'_>, mode: GroupFlags) -> Hir {
         if class.kind != CharacterClassContentsKind::Union || class.negative {
             return self.coarse_text();
         }
@@ -461,13 +468,13 @@ impl Translator {
         Hir::alternation(choices)
     }
 
-    fn string_choices(&self, strings: &ClassStringDisjunction<'_>, mode: Mode) -> Hir {
+    fn string_choices(&self, strings: &ClassStringDisjunction<'_>, mode: GroupFlags) -> Hir {
         let symbol = |character: &Character| self.symbol(&self.closed(CodeSet::single(character.value), mode));
         let choices = strings.body.iter().map(|string| Hir::concat(string.body.iter().map(symbol).collect()));
         Hir::alternation(choices.collect())
     }
 
-    fn escaped(&self, kind: CharacterClassEscapeKind, mode: Mode) -> CodeSet {
+    fn escaped(&self, kind: CharacterClassEscapeKind, mode: GroupFlags) -> CodeSet {
         let digits = || CodeSet::new([(0x30, 0x39)]);
         let space = || CodeSet::new(SPACE.iter().copied());
         let word = || {
@@ -486,7 +493,7 @@ impl Translator {
     }
 
     /// Returns the members of `\p{..}` from the tables of `regex-syntax`; `None` for an unknown property.
-    fn property(&self, escape: &UnicodePropertyEscape<'_>, mode: Mode) -> Option<CodeSet> {
+    fn property(&self, escape: &UnicodePropertyEscape<'_>, mode: GroupFlags) -> Option<CodeSet> {
         // Unicode 17, which engines use, removed hundreds of characters from this one.
         if escape.strings || matches!(escape.name.as_str(), "Extended_Pictographic" | "ExtPict") {
             return None;
@@ -514,7 +521,7 @@ impl Translator {
     }
 
     /// Adds the characters with the canonical form of a member.
-    fn closed(&self, set: CodeSet, mode: Mode) -> CodeSet {
+    fn closed(&self, set: CodeSet, mode: GroupFlags) -> CodeSet {
         match (mode.ignores_case, self.is_unicode) {
             (false, _) => set,
             (true, true) => case::close_points(&set),
@@ -568,12 +575,12 @@ const SPACE: [(u32, u32); 10] = [
     (0xFEFF, 0xFEFF),
 ];
 
-fn modified(group: &IgnoreGroup<'_>, mode: Mode) -> Mode {
+fn modified(group: &IgnoreGroup<'_>, mode: GroupFlags) -> GroupFlags {
     let Some(modifiers) = &group.modifiers else { return mode };
     let after = |flag: Modifier, is_set: bool| {
         (is_set || modifiers.enabling.contains(flag)) && !modifiers.disabling.contains(flag)
     };
-    Mode {
+    GroupFlags {
         ignores_case: after(Modifier::I, mode.ignores_case),
         is_multiline: after(Modifier::M, mode.is_multiline),
         dot_is_all: after(Modifier::S, mode.dot_is_all),

@@ -31,7 +31,7 @@ fn a_match_is_settled_once_nothing_can_undo_it() {
 }
 
 #[test]
-fn a_pattern_reports_what_it_is_asked_to() {
+fn a_pattern_reports_by_its_mode() {
     let set = set(&[("a", ""), ("b", "")], Limits::default());
     assert_eq!(read(&set, Reporting::Once, &["aba", "ab"]), [vec![(0, 1, true), (1, 2, true)], vec![]]);
     assert_eq!(read(&set, Reporting::Never, &["aba"]), [vec![]]);
@@ -40,7 +40,7 @@ fn a_pattern_reports_what_it_is_asked_to() {
 }
 
 #[test]
-fn all_that_is_looked_ahead_for_has_to_come() {
+fn all_look_aheads_have_to_match() {
     let set = set(&[(r"(?=[\s\S]*foo)(?=[\s\S]*bar$)", "")], Limits::default());
     let hits = read(&set, Reporting::Once, &["bar foo ", "bar", "s", " bar"]);
     assert_eq!(hits, [vec![], vec![(0, 11, false)], vec![], vec![(0, 16, false)]]);
@@ -73,7 +73,7 @@ fn noise(length: usize) -> String {
 }
 
 #[test]
-fn a_pattern_that_makes_too_many_states_is_given_up_alone() {
+fn a_pattern_with_too_many_states_is_abandoned_alone() {
     let limits =
         Limits { scan_bytes: 256 << 10, computed_bytes: 1 << 20, computed_bytes_per_byte: 32, ..Limits::default() };
     let sources: Vec<(String, &str)> = (0..50)
@@ -132,7 +132,7 @@ fn many_plain_patterns_are_read_to_the_end_of_a_long_text() {
 }
 
 #[test]
-fn what_is_too_large_is_given_up_alone() {
+fn an_oversized_pattern_is_abandoned_alone() {
     let limits = Limits { automaton_bytes: 16 << 10, ..Limits::default() };
     let set = set(&[("small", ""), (r"[^\p{L}]{9}\p{L}{9}", "u"), ("also small", "")], limits);
     assert_eq!(set.given_up().iter().map(|id| id.index()).collect::<Vec<_>>(), [1]);
@@ -140,7 +140,7 @@ fn what_is_too_large_is_given_up_alone() {
 }
 
 #[test]
-fn patterns_are_given_up_only_past_the_limit() {
+fn patterns_are_abandoned_only_beyond_the_limit() {
     let sources: Vec<String> = (0..600).map(|number| format!("forbidden_{number}\\s*=")).collect();
     let sources: Vec<(&str, &str)> = sources.iter().map(|source| (source.as_str(), "")).collect();
     let all = set(&sources, Limits::default());

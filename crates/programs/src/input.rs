@@ -2,7 +2,7 @@
 //!
 //! Such input is part of the permission prompt, because the arguments do not show which code runs. Other programs read data.
 
-use super::{COMPILERS, INTERPRETERS, is_sent, name_of};
+use super::{COMPILERS, INTERPRETERS, is_standard_input, name_of};
 
 /// Shells, which run a file, the command line of `-c`, or their input.
 const SHELLS: &[&str] = &[
@@ -492,10 +492,10 @@ fn runs_a_file(args: &[&str]) -> bool {
 fn names_input(arg: &str) -> bool {
     let behind_letters = || {
         let is_cluster = arg.starts_with('-') && !arg.starts_with("--");
-        is_cluster && (2..arg.len()).any(|at| arg.get(at..).is_some_and(is_sent))
+        is_cluster && (2..arg.len()).any(|at| arg.get(at..).is_some_and(is_standard_input))
     };
-    let value = || arg.split_once('=').is_some_and(|(_, value)| is_sent(value));
-    is_sent(arg) || behind_letters() || value()
+    let value = || arg.split_once('=').is_some_and(|(_, value)| is_standard_input(value));
+    is_standard_input(arg) || behind_letters() || value()
 }
 
 /// Returns whether a shell's command line runs the shell's input.
@@ -523,7 +523,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn programs_that_run_their_input_are_known_by_their_arguments() {
+    fn programs_that_run_their_input_are_recognised_by_arguments() {
         let check = |line: &str| {
             let words: Vec<&str> = line.split(' ').collect();
             interprets_input(words[0], &words[1..])

@@ -240,7 +240,7 @@ pub fn files_of_argument(arg: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Returns whether a name is that of standard input: `-`, a device, a descriptor.
-fn is_sent(arg: &str) -> bool {
+fn is_standard_input(arg: &str) -> bool {
     let parts: Vec<&str> = arg.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
     let is_system = |part: &&str| matches!(*part, "dev" | "proc");
     match parts.contains(&"..") {
@@ -264,7 +264,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_is_known_by_its_last_name_without_version() {
+    fn names_are_canonical_without_path_and_version() {
         for (command, name) in
             [("git", "git"), ("/usr/bin/git", "git"), ("python3.11", "python"), ("C:\\Git\\git.exe", "git"), ("7", "7")]
         {
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn agents_are_plain_uses_of_pi_and_nothing_that_changes_what_is_granted() {
+    fn agents_are_plain_uses_of_pi_and_changes_of_grants_are_not() {
         for plain in [
             "pi --mode json -p --no-session --model a/b:high --tools read,grep --append-system-prompt /tmp/p.md Task",
             "pi -p --print --no-extensions --no-tools --no-session --model haiku",
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_a_named_command_of_an_interpreter_changes_nothing_of_it() {
+    fn further_arguments_do_not_change_a_named_interpreter_command() {
         let stays = |line: &str, named: usize| {
             let words: Vec<&str> = line.split(' ').collect();
             stays_as_named(words[0], &words[1..], named)
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn the_uses_that_run_others_are_told_from_the_plain_ones() {
+    fn uses_that_run_other_programs_are_distinguished_from_plain_ones() {
         for plain in [
             "git status --short",
             "git log -n 5 --oneline",
@@ -768,7 +768,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_that_a_grant_names_are_meant() {
+    fn named_arguments_count_as_allowed() {
         assert!(is_plain("git", &["-c", "core.quotepath=off", "ls-files"], 3));
         assert!(is_plain("git", &["-c", "core.quotepath=off", "ls-files", "-z"], 3));
         assert!(!is_plain("git", &["-c", "core.quotepath=off", "ls-files", "--recurse-submodules"], 3));

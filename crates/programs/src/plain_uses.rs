@@ -37,7 +37,7 @@ pub(super) struct Tool {
     /// Options before a sub-command that take the next argument, if a grant names them.
     front_with_value: &'static [&'static str],
     /// The first match of an argument list applies.
-    uses: &'static [Use],
+    uses: &'static [PlainUse],
     /// Whether it obeys files in its working folder, also in its plain uses.
     pub(super) obeys_folder: bool,
 }
@@ -58,7 +58,7 @@ pub(super) enum Syntax {
 }
 
 /// Plain uses that begin with the same words.
-struct Use {
+struct PlainUse {
     /// Sub-commands by words, each with alternatives: `remote get-url|show`. Empty for a program without any.
     command: &'static str,
     options: &'static [&'static str],
@@ -70,21 +70,21 @@ struct Use {
 
 const NOTHING: &[&str] = &[];
 
-const fn plain(command: &'static str, options: &'static [&'static str]) -> Use {
-    Use { command, options, refuses: nothing, by_name: false }
+const fn plain(command: &'static str, options: &'static [&'static str]) -> PlainUse {
+    PlainUse { command, options, refuses: nothing, by_name: false }
 }
 
-const fn named(command: &'static str, options: &'static [&'static str]) -> Use {
-    Use { command, options, refuses: nothing, by_name: true }
+const fn named(command: &'static str, options: &'static [&'static str]) -> PlainUse {
+    PlainUse { command, options, refuses: nothing, by_name: true }
 }
 
-impl Use {
+impl PlainUse {
     const fn without(self, refuses: fn(&str) -> bool) -> Self {
         Self { refuses, ..self }
     }
 }
 
-const fn tool(names: &'static [&'static str], syntax: Syntax, uses: &'static [Use]) -> Tool {
+const fn tool(names: &'static [&'static str], syntax: Syntax, uses: &'static [PlainUse]) -> Tool {
     Tool { names, syntax, front: "", front_with_value: &[], uses, obeys_folder: false }
 }
 
@@ -152,7 +152,7 @@ impl Tool {
         if matches!(args, ["-V" | "-v" | "--help" | "-h"]) {
             return true;
         }
-        if args.iter().any(|arg| super::is_sent(arg)) {
+        if args.iter().any(|arg| super::is_standard_input(arg)) {
             return false;
         }
         let mut front = args.iter().take_while(|arg| arg.starts_with('-')).count();
@@ -169,7 +169,7 @@ impl Tool {
     }
 }
 
-impl Use {
+impl PlainUse {
     /// Returns the number of words of its command, if arguments begin with it.
     fn words_in(&self, args: &[&str]) -> Option<usize> {
         let words = self.command.split_whitespace();
@@ -178,7 +178,7 @@ impl Use {
         (args.len() >= count && words.zip(args).all(fits)).then_some(count)
     }
 
-    fn has(&self, is_it: impl Fn(Permitted<'_>) -> bool) -> bool {
+    fn has(&self, is_it: impl Fn(PermittedOption<'_>) -> bool) -> bool {
         options(self.options).any(is_it)
     }
 
@@ -222,13 +222,13 @@ impl Use {
 
 /// One option of a table.
 #[derive(Clone, Copy)]
-struct Permitted<'a>(&'a str);
+struct PermittedOption<'a>(&'a str);
 
-fn options<'a>(lists: &'a [&'a str]) -> impl Iterator<Item = Permitted<'a>> {
-    lists.iter().flat_map(|list| list.split_whitespace()).map(Permitted)
+fn options<'a>(lists: &'a [&'a str]) -> impl Iterator<Item = PermittedOption<'a>> {
+    lists.iter().flat_map(|list| list.split_whitespace()).map(PermittedOption)
 }
 
-impl Permitted<'_> {
+impl PermittedOption<'_> {
     /// Returns its letter, for an option `-x`.
     fn letter(self) -> Option<char> {
         let mut letters = self.0.strip_prefix('-')?.chars();

@@ -3,7 +3,7 @@
 //! Only long options, and only unambiguous ones: `--password-file` names a file, `--no-token` and `--ask-password` take no value,
 //! and `-p` is often a port. Options with `=` are handled as assignments.
 
-use super::{LONGEST_NAME, REDACTED, is_hinted, quoted_length, segments};
+use super::{MAX_NAME, REDACTED, is_hinted, quoted_length, segments};
 use serde_json::Value;
 use std::ops::Range;
 
@@ -35,19 +35,19 @@ const WORDS_OF_SENTENCES: &[&str] = &[
 
 /// Returns whether text may contain such an option; a fast check.
 pub(crate) fn may_be_in(text: &str) -> bool {
-    pijs_protocol::guard!(LedgerRedactFlags) && found(text).next().is_some()
+    pijs_protocol::guard!(LedgerRedactFlags) && option_ends(text).next().is_some()
 }
 
 /// Returns the ranges of option values, in order and disjoint.
 pub(crate) fn values(text: &str) -> Vec<Range<usize>> {
     let mut places: Vec<Range<usize>> = Vec::new();
-    for after in found(text) {
+    for after in option_ends(text) {
         if places.last().is_some_and(|last| after < last.end) {
             continue;
         }
         let rest = &text[after..];
-        let Some(gap) = gap(rest) else { continue };
-        let (before, value) = rest.split_at(gap);
+        let Some(separator_length) = separator_length(rest) else { continue };
+        let (before, value) = rest.split_at(separator_length);
         // The length is computed only for text that may be redacted, so that the scan stays linear.
         if value.starts_with("--") {
             continue;
@@ -58,7 +58,7 @@ pub(crate) fn values(text: &str) -> Vec<Range<usize>> {
         // `{"flag": "--token", "name": 1}` has a key there.
         let is_key = quoted.is_some() && value[length..].trim_start_matches(['\\', '"', '\'', ' ']).starts_with(':');
         if is_secret(word) && !is_key && !(quoted.is_none() && WORDS_OF_SENTENCES.contains(&word)) {
-            places.push(after + gap..after + gap + length);
+            places.push(after + separator_length..after + separator_length + length);
         }
     }
     places
@@ -83,7 +83,7 @@ fn is_secret(word: &str) -> bool {
 /// Returns whether the option of this name takes a secret.
 fn takes_secret(name: &str) -> bool {
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-    if name.starts_with('-') || name.len() > LONGEST_NAME || !name.bytes().all(is_name) || !is_hinted(name) {
+    if name.starts_with('-') || name.len() > MAX_NAME || !name.bytes().all(is_name) || !is_hinted(name) {
         return false;
     }
     let segments = segments(name);
@@ -93,18 +93,18 @@ fn takes_secret(name: &str) -> bool {
 }
 
 /// Returns the offsets behind the names of such options.
-fn found(text: &str) -> impl Iterator<Item = usize> {
+fn option_ends(text: &str) -> impl Iterator<Item = usize> {
     text.match_indices("--").filter_map(|(at, _)| {
         let begins = !text[..at].ends_with(|c: char| c.is_alphanumeric() || matches!(c, '-' | '_'));
         let name = &text[at + 2..];
         let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-        let length = name.bytes().take(LONGEST_NAME + 1).take_while(is_name).count();
+        let length = name.bytes().take(MAX_NAME + 1).take_while(is_name).count();
         (begins && takes_secret(&name[..length])).then_some(at + 2 + length)
     })
 }
 
 /// Returns the length of the separator between an option and its value: blanks or a comma, quotes around both, a continued line.
-fn gap(rest: &str) -> Option<usize> {
+fn separator_length(rest: &str) -> Option<usize> {
     let after_quotes = |text: &str| text.len() - text.trim_start_matches('\\').trim_start_matches(['"', '\'']).len();
     let closed = match after_quotes(rest) {
         // A line continuation has a blank before it.

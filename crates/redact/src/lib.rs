@@ -27,11 +27,11 @@ use std::sync::{Arc, PoisonError, RwLock};
 pub const REDACTED: &str = "[REDACTED]";
 
 /// Minimum length of a secret; shorter values are likely ordinary words.
-const SHORTEST_SECRET: usize = 6;
+const MIN_SECRET: usize = 6;
 /// Minimum length of a setting of an MCP server that counts as a secret; shorter ones are switches.
-const SHORTEST_SETTING: usize = 4;
+const MIN_SETTING: usize = 4;
 /// Minimum number of characters behind a credential's prefix.
-const SHORTEST_CREDENTIAL: usize = 12;
+const MIN_CREDENTIAL: usize = 12;
 
 const WORDS: &[&[&str]] = &[
     &["api", "key"],
@@ -91,13 +91,13 @@ const CREDENTIAL_PREFIXES: &[&str] = &[
 const PEM: &str = "-----BEGIN ";
 const PRIVATE: &str = "PRIVATE KEY";
 /// Longest label in characters.
-const LONGEST_LABEL: usize = 64;
+const MAX_LABEL: usize = 64;
 
 /// A secret key contains one of these in any spelling; this check rejects nearly every key quickly.
 const HINTS: &[&[u8]] = &[b"key", b"token", b"auth", b"cookie", b"pass", b"secret", b"credential", b"bearer"];
 
 /// Longest name before `=` or `:` that is checked.
-pub(crate) const LONGEST_NAME: usize = 64;
+pub(crate) const MAX_NAME: usize = 64;
 
 /// Returns whether a member of this name holds a secret.
 pub fn is_secret_key(key: &str) -> bool {
@@ -190,19 +190,19 @@ impl Default for Redactor {
 impl Redactor {
     /// Creates a redactor of these values, without those too short to distinguish from ordinary words.
     pub fn new(secrets: impl IntoIterator<Item = String>) -> Self {
-        let given = secrets.into_iter().filter(|secret| secret.len() >= SHORTEST_SECRET).collect();
+        let given = secrets.into_iter().filter(|secret| secret.len() >= MIN_SECRET).collect();
         Self { known: Arc::new(RwLock::new(Arc::new(Secrets::new(given)))) }
     }
 
     /// Adds a secret: a key that a command printed, a token that was renewed.
     pub fn learn(&self, secret: &str) {
-        self.learn_from(secret, SHORTEST_SECRET);
+        self.learn_from(secret, MIN_SECRET);
     }
 
     /// Adds the value of a setting that may be a key, even a short one, except for `true` and `false`.
     pub fn learn_setting(&self, value: &str) {
         if !matches!(value, "true" | "false") {
-            self.learn_from(value, SHORTEST_SETTING);
+            self.learn_from(value, MIN_SETTING);
         }
     }
 
@@ -239,20 +239,20 @@ impl Redactor {
                 }
             }
             for prefix in CREDENTIAL_PREFIXES {
-                out = without_credentials(&out, prefix);
+                out = redact_credentials(&out, prefix);
             }
-            out = without_places(&out, private_keys(&out));
+            out = replace_ranges(&out, private_keys(&out));
         }
         if !known.all.is_empty() && unescaped::is_escaped(&out) && pijs_protocol::guard!(LedgerRedactEscaped) {
-            out = without_places(&out, unescaped::places(&out, &known.escaped));
+            out = replace_ranges(&out, unescaped::places(&out, &known.escaped));
         }
         if out.contains(SCHEME) {
-            out = without_passwords(&out);
+            out = redact_passwords(&out);
         }
         if flags::may_be_in(&out) {
-            out = without_places(&out, flags::values(&out));
+            out = replace_ranges(&out, flags::values(&out));
         }
-        if assigns(&out) { without_assignments(&out) } else { out }
+        if assigns(&out) { redact_assignments(&out) } else { out }
     }
 
     /// Redacts a value, by key and by value.
@@ -283,7 +283,7 @@ impl Redactor {
     }
 }
 
-fn without_credentials(text: &str, prefix: &str) -> String {
+fn redact_credentials(text: &str, prefix: &str) -> String {
     map_credentials(text, prefix, |_| REDACTED.to_owned())
 }
 
@@ -293,13 +293,13 @@ fn map_credentials(text: &str, prefix: &str, replace: impl Fn(&str) -> String) -
     let mut out = String::new();
     let mut rest = text;
     while let Some(at) = rest.find(prefix) {
-        let (before, found) = rest.split_at(at);
-        let body = &found[prefix.len()..];
+        let (before, option_ends) = rest.split_at(at);
+        let body = &option_ends[prefix.len()..];
         let starts_word = !before.ends_with(|c: char| c.is_ascii_alphanumeric());
         // Computed only for a match that is redacted, so that the scan stays linear.
         let length = if starts_word { credential_length(body) } else { 0 };
         out.push_str(before);
-        if length >= SHORTEST_CREDENTIAL {
+        if length >= MIN_CREDENTIAL {
             out.push_str(&replace(&body[..length]));
             rest = &body[length..];
         } else {
@@ -316,7 +316,7 @@ fn credential_length(body: &str) -> usize {
 }
 
 /// Replaces these ranges, which are in order and disjoint.
-fn without_places(text: &str, places: impl IntoIterator<Item = Range<usize>>) -> String {
+fn replace_ranges(text: &str, places: impl IntoIterator<Item = Range<usize>>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut done = 0;
     for place in places {
@@ -330,28 +330,28 @@ fn without_places(text: &str, places: impl IntoIterator<Item = Range<usize>>) ->
 
 /// Returns the ranges of private keys, from the first line to the last, or to the end of the text.
 fn private_keys(text: &str) -> Vec<Range<usize>> {
-    let mut found = Vec::new();
+    let mut option_ends = Vec::new();
     let mut from = 0;
     while let Some(at) = text[from..].find(PEM).map(|at| from + at) {
         let after = at + PEM.len();
         let label = text[after..].find("-----").map(|length| &text[after..after + length]);
-        let label = label.filter(|label| label.len() <= LONGEST_LABEL && label.contains(PRIVATE));
+        let label = label.filter(|label| label.len() <= MAX_LABEL && label.contains(PRIVATE));
         from = after;
         let Some(label) = label else { continue };
         let body = after + label.len() + 5;
         let last = text[body..].find("-----END ").map(|at| body + at + "-----END ".len());
         let end = last.and_then(|last| text[last..].find("-----").map(|at| last + at + 5)).unwrap_or(text.len());
-        found.push(at..end);
+        option_ends.push(at..end);
         from = end;
     }
-    found
+    option_ends
 }
 
 /// Separator before the authority of a URL.
 const SCHEME: &str = "://";
 
 /// Redacts passwords in URLs: `postgres://user:PASSWORD@host/`.
-fn without_passwords(text: &str) -> String {
+fn redact_passwords(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once(SCHEME) {
@@ -375,7 +375,7 @@ fn without_passwords(text: &str) -> String {
 /// Returns the encodings of a secret: in a form, where a blank is a plus, in hexadecimal and in base64; escapes are undone before
 /// the search. Inside a longer text base64 has three alignments, each with different characters at the ends, which are left out.
 fn encodings(secret: &str) -> Vec<String> {
-    let mut found = vec![secret.replace(' ', "+"), hex::encode(secret), hex::encode_upper(secret)];
+    let mut option_ends = vec![secret.replace(' ', "+"), hex::encode(secret), hex::encode_upper(secret)];
     for alphabet in [STANDARD_NO_PAD, URL_SAFE_NO_PAD] {
         for shift in 0..3 {
             let mut padded = vec![0; shift];
@@ -384,11 +384,11 @@ fn encodings(secret: &str) -> Vec<String> {
             // Characters that share bits with the bytes before and after the secret.
             let first = (shift * 8).div_ceil(6);
             let last = padded.len() * 8 / 6;
-            found.extend(text.get(first..last).map(str::to_owned));
+            option_ends.extend(text.get(first..last).map(str::to_owned));
         }
     }
-    found.retain(|text| text.len() >= SHORTEST_SECRET && text != secret);
-    found
+    option_ends.retain(|text| text.len() >= MIN_SECRET && text != secret);
+    option_ends
 }
 
 /// Returns whether a name before `=` or `:` may be secret.
@@ -404,7 +404,7 @@ fn names(text: &str) -> impl Iterator<Item = (&str, usize)> {
         let start = before
             .char_indices()
             .rev()
-            .take(LONGEST_NAME)
+            .take(MAX_NAME)
             .take_while(|(_, character)| word(*character))
             .last()
             .map(|(at, _)| at)?;
@@ -412,7 +412,7 @@ fn names(text: &str) -> impl Iterator<Item = (&str, usize)> {
     })
 }
 
-fn without_assignments(text: &str) -> String {
+fn redact_assignments(text: &str) -> String {
     let mut out = String::new();
     let mut done = 0;
     for (name, after) in names(text) {

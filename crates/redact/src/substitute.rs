@@ -19,33 +19,33 @@ const MARK: &str = "REDACTED";
 #[derive(Debug)]
 pub struct Substitutes {
     redactor: Redactor,
-    table: Table,
+    table: PlaceholderTable,
 }
 
 /// Placeholders for one state of the redactor.
 #[derive(Debug)]
-struct Table {
+struct PlaceholderTable {
     of: Arc<Secrets>,
     /// Matches a secret, also in JSON text, or the prefix of a credential.
     any: AhoCorasick,
     secrets: AhoCorasick,
     /// Placeholders by pattern of `secrets`.
-    stand_ins: Vec<String>,
+    placeholders: Vec<String>,
 }
 
-impl Table {
+impl PlaceholderTable {
     fn new(of: Arc<Secrets>) -> Self {
         let mut pairs: Vec<(String, String)> = Vec::new();
         for (number, secret) in of.given.iter().enumerate() {
-            let stand_in = stand_in(secret, number + 1);
-            let (forms, stand_ins) = (encodings(secret), encodings(&stand_in));
+            let placeholder = placeholder(secret, number + 1);
+            let (forms, placeholders) = (encodings(secret), encodings(&placeholder));
             let filled = |form: &String| filler("", form.chars().count());
-            let stand_ins: Vec<String> = match forms.len() == stand_ins.len() {
-                true => stand_ins,
+            let placeholders: Vec<String> = match forms.len() == placeholders.len() {
+                true => placeholders,
                 false => forms.iter().map(filled).collect(),
             };
-            pairs.extend(forms.into_iter().zip(stand_ins));
-            pairs.push((secret.clone(), stand_in));
+            pairs.extend(forms.into_iter().zip(placeholders));
+            pairs.push((secret.clone(), placeholder));
         }
         let secrets = AhoCorasick::builder()
             .match_kind(MatchKind::LeftmostLongest)
@@ -57,15 +57,15 @@ impl Table {
         });
         let looks = CREDENTIAL_PREFIXES.iter().copied().chain([PEM]).map(str::to_owned);
         let any = AhoCorasick::new(in_json.chain(looks)).expect("so many secrets fit");
-        let stand_ins = pairs.into_iter().map(|(_, stand_in)| stand_in).collect();
-        Self { of, any, secrets, stand_ins }
+        let placeholders = pairs.into_iter().map(|(_, placeholder)| placeholder).collect();
+        Self { of, any, secrets, placeholders }
     }
 }
 
 impl Redactor {
     /// Creates placeholders for the current and later secrets of this redactor.
     pub fn substitutes(&self) -> Substitutes {
-        Substitutes { table: Table::new(self.known()), redactor: self.clone() }
+        Substitutes { table: PlaceholderTable::new(self.known()), redactor: self.clone() }
     }
 }
 
@@ -74,7 +74,7 @@ impl Substitutes {
     pub fn refresh(&mut self) {
         let known = self.redactor.known();
         if !Arc::ptr_eq(&known, &self.table.of) {
-            self.table = Table::new(known);
+            self.table = PlaceholderTable::new(known);
         }
     }
 
@@ -85,7 +85,7 @@ impl Substitutes {
 
     /// Replaces secrets in text.
     pub fn text(&self, text: &str) -> String {
-        let mut out = self.table.secrets.replace_all(text, &self.table.stand_ins);
+        let mut out = self.table.secrets.replace_all(text, &self.table.placeholders);
         for prefix in CREDENTIAL_PREFIXES {
             out = credentials(&out, prefix);
         }
@@ -124,7 +124,7 @@ impl Substitutes {
 }
 
 /// Returns the placeholder of the secret with this number, of equal length in characters.
-fn stand_in(secret: &str, number: usize) -> String {
+fn placeholder(secret: &str, number: usize) -> String {
     let prefix = CREDENTIAL_PREFIXES.iter().find(|prefix| secret.starts_with(**prefix)).copied().unwrap_or_default();
     let length = secret.chars().count();
     let marked = format!("{prefix}{MARK}{number}x");
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_has_one_stand_in_of_its_length_everywhere() {
+    fn a_secret_has_one_placeholder_of_its_length_everywhere() {
         let known = substitutes(&["hunter2hunter2", "another-secret"]);
         let text = known.text("a hunter2hunter2 b hunter2hunter2 c another-secret");
         assert_eq!(text, "a REDACTED1xxxxx b REDACTED1xxxxx c REDACTED2xxxxx");
@@ -166,13 +166,13 @@ mod tests {
     }
 
     #[test]
-    fn the_forms_of_a_secret_become_those_of_its_stand_in() {
+    fn encodings_of_a_secret_become_those_of_its_placeholder() {
         let known = substitutes(&["hunter2hunter2"]);
         assert_eq!(known.text(&hex::encode("hunter2hunter2")), hex::encode("REDACTED1xxxxx"));
     }
 
     #[test]
-    fn what_looks_like_a_credential_keeps_its_prefix_and_length() {
+    fn placeholders_of_credentials_keep_prefix_and_length() {
         let known = substitutes(&[]);
         let text = known.text("key sk-abcdefghijklmnop end");
         assert_eq!(text, "key sk-REDACTEDxxxxxxxx end");
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_that_is_learnt_later_counts_from_then_on() {
+    fn secrets_learnt_later_are_replaced_from_then_on() {
         let redactor = Redactor::new([]);
         let mut known = redactor.substitutes();
         redactor.learn("hunter2hunter2");
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn private_keys_have_stand_ins_of_their_length() {
+    fn private_keys_have_placeholders_of_their_length() {
         let key = "-----BEGIN PRIVATE KEY-----\nä🙂ö\n-----END PRIVATE KEY-----";
         let text = format!("a {key} ü {key} z");
         let known = substitutes(&[]);

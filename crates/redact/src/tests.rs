@@ -4,7 +4,7 @@ use super::*;
 use serde_json::json;
 
 /// Checks texts and their redactions by a redactor without known secrets.
-fn each_is_cleaned(texts: &[(&str, &str)]) {
+fn check_redactions(texts: &[(&str, &str)]) {
     let redactor = Redactor::default();
     for (text, clean) in texts {
         assert_eq!(redactor.text(text), *clean, "{text}");
@@ -13,7 +13,7 @@ fn each_is_cleaned(texts: &[(&str, &str)]) {
 }
 
 #[test]
-fn what_is_learned_later_is_known_to_every_clone() {
+fn clones_share_learnt_secrets() {
     let redactor = Redactor::new([]);
     let clone = redactor.clone();
     assert_eq!(clone.text("it is hush-hush"), "it is hush-hush");
@@ -45,7 +45,7 @@ fn known_secrets_are_found_in_base64_and_in_urls() {
 }
 
 #[test]
-fn known_secrets_are_found_however_they_are_escaped() {
+fn known_secrets_are_found_in_every_escaping() {
     let secret = "pa\"ss\\w/ord+\u{f6} x!";
     let redactor = Redactor::new([secret.to_owned()]);
     let json = json!({ "a": secret }).to_string();
@@ -76,8 +76,8 @@ fn known_secrets_are_found_however_they_are_escaped() {
 }
 
 #[test]
-fn private_keys_and_passwords_of_urls_are_taken_out_of_text() {
-    each_is_cleaned(&[
+fn private_keys_and_url_passwords_are_redacted() {
+    check_redactions(&[
         ("a -----BEGIN PRIVATE KEY-----\nMIIE\nvQIB\n-----END PRIVATE KEY----- b", "a [REDACTED] b"),
         ("\"-----BEGIN OPENSSH PRIVATE KEY-----\\nb3Bl\\n-----END OPENSSH PRIVATE KEY-----\\n\"", "\"[REDACTED]\\n\""),
         ("-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4\ncut of", "[REDACTED]"),
@@ -91,8 +91,8 @@ fn private_keys_and_passwords_of_urls_are_taken_out_of_text() {
 }
 
 #[test]
-fn an_assignment_to_a_secret_name_is_taken_out_of_text() {
-    each_is_cleaned(&[
+fn assignments_to_secret_names_are_redacted() {
+    check_redactions(&[
         ("GET /v1?api_key=abc&n=1", "GET /v1?api_key=[REDACTED]&n=1"),
         ("curl -H 'X-Api-Key: abc' x", "curl -H 'X-Api-Key: [REDACTED]' x"),
         ("{\"password\":\"a b\"}", "{\"password\":\"[REDACTED]\"}"),
@@ -112,8 +112,8 @@ fn an_assignment_to_a_secret_name_is_taken_out_of_text() {
 }
 
 #[test]
-fn what_follows_an_option_that_takes_a_secret_is_taken_out_of_text() {
-    each_is_cleaned(&[
+fn values_of_secret_options_are_redacted_in_text() {
+    check_redactions(&[
         ("mysql --password hunter2 -h db", "mysql --password [REDACTED] -h db"),
         ("x --token abc", "x --token [REDACTED]"),
         ("x --TOKEN \tabc\ny", "x --TOKEN \t[REDACTED]\ny"),
@@ -159,12 +159,12 @@ fn what_follows_an_option_that_takes_a_secret_is_taken_out_of_text() {
         "--",
         "-- password x",
     ] {
-        each_is_cleaned(&[(text, text)]);
+        check_redactions(&[(text, text)]);
     }
 }
 
 #[test]
-fn what_follows_an_option_in_a_list_is_taken_out() {
+fn values_of_secret_options_are_redacted_in_lists() {
     let redactor = Redactor::default();
     for (list, clean) in [
         (json!(["--password", "x", "y"]), json!(["--password", REDACTED, "y"])),
@@ -197,7 +197,7 @@ fn what_follows_an_option_in_a_list_is_taken_out() {
 }
 
 #[test]
-fn keys_match_as_whole_words_however_they_are_spelled() {
+fn keys_match_as_whole_words_in_every_spelling() {
     for key in [
         "api_key",
         "apiKey",
@@ -226,7 +226,7 @@ fn keys_match_as_whole_words_however_they_are_spelled() {
 }
 
 #[test]
-fn the_quick_look_misses_no_credential() {
+fn the_fast_check_misses_no_credential() {
     let redactor = Redactor::default();
     for prefix in CREDENTIAL_PREFIXES {
         // The shortest possible credential, at both ends of a text and between others.
@@ -242,7 +242,7 @@ fn the_quick_look_misses_no_credential() {
 }
 
 #[test]
-fn values_go_wherever_they_stand() {
+fn known_values_are_redacted_everywhere() {
     let redactor = Redactor::new(["hunter2hunter2".to_owned(), "abc".to_owned()]);
     let data = json!({
         "url": "https://x/?k=hunter2hunter2&n=1",
@@ -263,7 +263,7 @@ fn values_go_wherever_they_stand() {
 
 /// A quadratic scan of a megabyte takes hours.
 #[test]
-fn a_text_takes_a_time_that_grows_with_its_length() {
+fn redaction_takes_linear_time() {
     let redactor = Redactor::new(["hunter2\"hunter2".to_owned()]);
     let key = "-----BEGIN PRIVATE KEY-----a-----END PRIVATE KEY-----";
     for (piece, expected) in [

@@ -11,17 +11,17 @@ const LEVELS: usize = 2;
 
 /// Returns the ranges of `text` that spell one of `words` with escapes, in order and disjoint.
 pub(crate) fn places(text: &str, words: &AhoCorasick) -> Vec<Range<usize>> {
-    let mut found = Vec::new();
+    let mut option_ends = Vec::new();
     // Text is never that long; a longer one is redacted as a whole.
     let Ok(end) = u32::try_from(text.len()) else {
-        found.push(0..text.len());
-        return found;
+        option_ends.push(0..text.len());
+        return option_ends;
     };
     let plain = Unescaped { bytes: text.as_bytes().to_vec(), ends: (1..=end).collect() };
-    plain.search(words, LEVELS, &mut found);
-    found.sort_by_key(|place| (place.start, place.end));
+    plain.search(words, LEVELS, &mut option_ends);
+    option_ends.sort_by_key(|place| (place.start, place.end));
     let mut apart: Vec<Range<usize>> = Vec::new();
-    for place in found {
+    for place in option_ends {
         match apart.last_mut().filter(|last| place.start < last.end) {
             Some(last) => last.end = last.end.max(place.end),
             None => apart.push(place),
@@ -42,15 +42,15 @@ struct Unescaped {
 }
 
 /// Parses an escape at the start of bytes: its value, and its length.
-type Read = fn(&[u8]) -> Option<(Meant, usize)>;
+type Read = fn(&[u8]) -> Option<(Unescape, usize)>;
 
 /// The value of an escape: one byte, or a character in UTF-8.
-struct Meant {
+struct Unescape {
     bytes: [u8; 4],
     length: usize,
 }
 
-impl Meant {
+impl Unescape {
     fn byte(byte: u8) -> Self {
         Self { bytes: [byte, 0, 0, 0], length: 1 }
     }
@@ -63,14 +63,14 @@ impl Meant {
 }
 
 impl Unescaped {
-    fn search(&self, words: &AhoCorasick, levels: usize, found: &mut Vec<Range<usize>>) {
+    fn search(&self, words: &AhoCorasick, levels: usize, option_ends: &mut Vec<Range<usize>>) {
         for (mark, read) in [(b'%', percent as Read), (b'\\', backslash as Read)] {
             if levels == 0 || !self.bytes.contains(&mark) {
                 continue;
             }
-            let undone = self.undone(mark, read);
-            found.extend(words.find_iter(&undone.bytes).map(|word| undone.place(word.start(), word.end())));
-            undone.search(words, levels - 1, found);
+            let unescape = self.unescape(mark, read);
+            option_ends.extend(words.find_iter(&unescape.bytes).map(|word| unescape.place(word.start(), word.end())));
+            unescape.search(words, levels - 1, option_ends);
         }
     }
 
@@ -79,12 +79,12 @@ impl Unescaped {
         start..self.ends[end - 1] as usize
     }
 
-    fn undone(&self, mark: u8, read: Read) -> Self {
+    fn unescape(&self, mark: u8, read: Read) -> Self {
         let (mut bytes, mut ends) = (Vec::with_capacity(self.bytes.len()), Vec::with_capacity(self.ends.len()));
         let mut at = 0;
         while at < self.bytes.len() {
             let escape = if self.bytes[at] == mark { read(&self.bytes[at..]) } else { None };
-            let (meant, length) = escape.unwrap_or_else(|| (Meant::byte(self.bytes[at]), 1));
+            let (meant, length) = escape.unwrap_or_else(|| (Unescape::byte(self.bytes[at]), 1));
             at += length;
             // All bytes of one character end with its escape, so that no partial character remains.
             ends.resize(ends.len() + meant.length, self.ends[at - 1]);
@@ -95,13 +95,13 @@ impl Unescaped {
 }
 
 /// Parses `%2F`.
-fn percent(bytes: &[u8]) -> Option<(Meant, usize)> {
+fn percent(bytes: &[u8]) -> Option<(Unescape, usize)> {
     let value = u8::try_from(number(bytes.get(1..3)?)?).ok()?;
-    Some((Meant::byte(value), 3))
+    Some((Unescape::byte(value), 3))
 }
 
 /// Parses `\n`, `\"`, `\u00f6`, `\ud83d\ude00`, `\x41`, `\u{f6}`: JSON, JavaScript, Rust.
-fn backslash(bytes: &[u8]) -> Option<(Meant, usize)> {
+fn backslash(bytes: &[u8]) -> Option<(Unescape, usize)> {
     let unit =
         |at: usize| (bytes.get(at..at + 2)? == b"\\u").then(|| bytes.get(at + 2..at + 6)).flatten().and_then(number);
     let plain = match *bytes.get(1)? {
@@ -111,23 +111,23 @@ fn backslash(bytes: &[u8]) -> Option<(Meant, usize)> {
         b'b' => 8,
         b'f' => 12,
         b'0' => 0,
-        b'x' => return Some((Meant::character(number(bytes.get(2..4)?)?)?, 4)),
+        b'x' => return Some((Unescape::character(number(bytes.get(2..4)?)?)?, 4)),
         b'u' if bytes.get(2) == Some(&b'{') => {
             let length = bytes[3..].iter().take(7).position(|byte| *byte == b'}')?;
-            return Some((Meant::character(number(&bytes[3..3 + length])?)?, length + 4));
+            return Some((Unescape::character(number(&bytes[3..3 + length])?)?, length + 4));
         }
         b'u' => {
             return match (unit(0)?, unit(6)) {
                 (high @ 0xd800..0xdc00, Some(low @ 0xdc00..0xe000)) => {
-                    Some((Meant::character(0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00))?, 12))
+                    Some((Unescape::character(0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00))?, 12))
                 }
-                (code, _) => Some((Meant::character(code)?, 6)),
+                (code, _) => Some((Unescape::character(code)?, 6)),
             };
         }
         other @ (b'"' | b'\'' | b'\\' | b'/' | b'`') => other,
         _ => return None,
     };
-    Some((Meant::byte(plain), 2))
+    Some((Unescape::byte(plain), 2))
 }
 
 fn number(digits: &[u8]) -> Option<u32> {

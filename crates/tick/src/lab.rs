@@ -58,14 +58,14 @@ impl FromStr for Schedule {
 #[derive(Debug)]
 pub struct Chooser {
     script: Vec<usize>,
-    beyond: Beyond,
+    beyond: Continuation,
     /// Decisions so far, each with its number of possibilities.
     made: Vec<(usize, usize)>,
     misfit: Option<String>,
 }
 
 #[derive(Debug)]
-enum Beyond {
+enum Continuation {
     Zeros,
     Seeded(Box<Entropy>),
     Prioritised(Box<Priorities>),
@@ -112,7 +112,7 @@ impl Priorities {
 }
 
 impl Chooser {
-    fn new(script: Vec<usize>, beyond: Beyond) -> Self {
+    fn new(script: Vec<usize>, beyond: Continuation) -> Self {
         Self { script, beyond, made: Vec::new(), misfit: None }
     }
 
@@ -126,9 +126,9 @@ impl Chooser {
         let at = self.made.len();
         let mut picked = match (self.script.get(at), &mut self.beyond) {
             (Some(&scripted), _) => scripted,
-            (None, Beyond::Zeros) => 0,
-            (None, Beyond::Seeded(entropy)) => (entropy.next_f64() * of as f64) as usize,
-            (None, Beyond::Prioritised(priorities)) => (priorities.entropy.next_f64() * of as f64) as usize,
+            (None, Continuation::Zeros) => 0,
+            (None, Continuation::Seeded(entropy)) => (entropy.next_f64() * of as f64) as usize,
+            (None, Continuation::Prioritised(priorities)) => (priorities.entropy.next_f64() * of as f64) as usize,
         };
         if picked >= of {
             self.misfit.get_or_insert_with(|| format!("decision {at} of the schedule is {picked}, but there are {of}"));
@@ -146,7 +146,7 @@ impl Chooser {
     /// Panics without operations.
     pub fn choose_operation(&mut self, operations: &[u64]) -> usize {
         let at = self.made.len();
-        if let Beyond::Prioritised(priorities) = &mut self.beyond
+        if let Continuation::Prioritised(priorities) = &mut self.beyond
             && self.script.get(at).is_none()
             && !operations.is_empty()
         {
@@ -241,7 +241,7 @@ pub fn explore(
     let mut run = 0;
     let mut attempt = |mut chooser: Chooser| {
         run += 1;
-        match guarded(&mut test, &mut chooser) {
+        match run_catching(&mut test, &mut chooser) {
             Ok(()) => Ok((chooser, run)),
             Err(message) => Err(Failure { schedule: chooser.schedule(), run, message }),
         }
@@ -250,7 +250,7 @@ pub fn explore(
     let mut script = Some(Vec::new());
     for _ in 0..options.exhaustive {
         let Some(decisions) = script else { break };
-        let (chooser, runs) = attempt(Chooser::new(decisions, Beyond::Zeros))?;
+        let (chooser, runs) = attempt(Chooser::new(decisions, Continuation::Zeros))?;
         script = chooser.next_script();
         schedules = runs;
     }
@@ -260,8 +260,8 @@ pub fn explore(
     for drawn in 0..options.seeded {
         let seed = options.seed.wrapping_add(drawn as u64);
         let beyond = match drawn % 2 {
-            0 => Beyond::Prioritised(Box::new(Priorities::seeded(seed))),
-            _ => Beyond::Seeded(Box::new(Entropy::seeded(seed))),
+            0 => Continuation::Prioritised(Box::new(Priorities::seeded(seed))),
+            _ => Continuation::Seeded(Box::new(Entropy::seeded(seed))),
         };
         (_, schedules) = attempt(Chooser::new(Vec::new(), beyond))?;
     }
@@ -278,8 +278,8 @@ pub fn shrink(failure: Failure, most: usize, mut test: impl FnMut(&mut Chooser) 
         if runs > most {
             return None;
         }
-        let mut chooser = Chooser::new(decisions.to_vec(), Beyond::Zeros);
-        let said = guarded(&mut test, &mut chooser).err()?;
+        let mut chooser = Chooser::new(decisions.to_vec(), Continuation::Zeros);
+        let said = run_catching(&mut test, &mut chooser).err()?;
         chooser.misfit.is_none().then(|| (chooser.schedule(), said))
     };
     loop {
@@ -312,15 +312,18 @@ pub fn shrink(failure: Failure, most: usize, mut test: impl FnMut(&mut Chooser) 
 /// Returns the test's error, or the reason why the schedule does not belong to this test.
 pub fn replay(schedule: &str, mut test: impl FnMut(&mut Chooser) -> Result<(), String>) -> Result<(), String> {
     let Schedule(script) = schedule.parse().map_err(|error: NoSchedule| error.to_string())?;
-    let mut chooser = Chooser::new(script, Beyond::Zeros);
-    let ended = guarded(&mut test, &mut chooser);
+    let mut chooser = Chooser::new(script, Continuation::Zeros);
+    let ended = run_catching(&mut test, &mut chooser);
     match chooser.misfit {
         Some(misfit) => Err(format!("{schedule} is a schedule of another test: {misfit}")),
         None => ended,
     }
 }
 
-fn guarded(test: &mut impl FnMut(&mut Chooser) -> Result<(), String>, chooser: &mut Chooser) -> Result<(), String> {
+fn run_catching(
+    test: &mut impl FnMut(&mut Chooser) -> Result<(), String>,
+    chooser: &mut Chooser,
+) -> Result<(), String> {
     catch_unwind(AssertUnwindSafe(|| test(chooser))).unwrap_or_else(|panic| {
         Err(match (panic.downcast_ref::<String>(), panic.downcast_ref::<&str>()) {
             (Some(text), _) => text.clone(),

@@ -80,7 +80,7 @@ pub enum Tick<O> {
 
 /// The state of a live timer.
 #[derive(Debug, Clone, Copy)]
-enum Place {
+enum TimerState {
     /// In the heap, by deadline and sequence number.
     Armed { deadline_us: u64, seq: Seq },
     /// In the queue, by the sequence number of its macrotask.
@@ -91,7 +91,7 @@ enum Place {
 
 #[derive(Debug, Clone, Copy)]
 struct Timer {
-    place: Place,
+    place: TimerState,
     /// Period of an interval, in microseconds.
     period_us: Option<u64>,
 }
@@ -227,17 +227,17 @@ impl<T> TickLoop<T> {
             return false;
         };
         match timer.place {
-            Place::Armed { deadline_us, seq } => {
+            TimerState::Armed { deadline_us, seq } => {
                 self.heap.remove(&(deadline_us, seq));
             }
-            Place::Due { seq } => {
+            TimerState::Due { seq } => {
                 let at = self
                     .queue
                     .binary_search_by_key(&seq, |(queued, _)| *queued)
                     .expect("a due timer is in the queue under its number");
                 self.queue.remove(at);
             }
-            Place::Rearming { .. } => self.rearming = None,
+            TimerState::Rearming { .. } => self.rearming = None,
         }
         true
     }
@@ -246,8 +246,8 @@ impl<T> TickLoop<T> {
     pub fn next_deadline_us(&self) -> Option<u64> {
         let armed = self.heap.first_key_value().map(|((deadline_us, _), _)| *deadline_us);
         let rearming = self.rearming.and_then(|id| match self.timers.get(&id)?.place {
-            Place::Rearming { deadline_us } => Some(deadline_us),
-            Place::Armed { .. } | Place::Due { .. } => None,
+            TimerState::Rearming { deadline_us } => Some(deadline_us),
+            TimerState::Armed { .. } | TimerState::Due { .. } => None,
         });
         armed.into_iter().chain(rearming).min()
     }
@@ -275,7 +275,7 @@ impl<T> TickLoop<T> {
     fn arm(&mut self, id: TimerId, deadline_us: u64, period_us: Option<u64>) -> Seq {
         let seq = self.next_seq();
         self.heap.insert((deadline_us, seq), id);
-        self.timers.insert(id, Timer { place: Place::Armed { deadline_us, seq }, period_us });
+        self.timers.insert(id, Timer { place: TimerState::Armed { deadline_us, seq }, period_us });
         seq
     }
 
@@ -287,7 +287,7 @@ impl<T> TickLoop<T> {
             let id = entry.remove();
             let seq = self.next_seq();
             self.queue.push_back((seq, Macrotask::Timer(id)));
-            self.timers.get_mut(&id).expect("an armed timer is live").place = Place::Due { seq };
+            self.timers.get_mut(&id).expect("an armed timer is live").place = TimerState::Due { seq };
         }
     }
 
@@ -295,7 +295,7 @@ impl<T> TickLoop<T> {
     fn retire(&mut self, id: TimerId) {
         let timer = self.timers.get_mut(&id).expect("a due timer is live");
         if let Some(period_us) = timer.period_us {
-            timer.place = Place::Rearming { deadline_us: self.elapsed_us.saturating_add(period_us) };
+            timer.place = TimerState::Rearming { deadline_us: self.elapsed_us.saturating_add(period_us) };
             self.rearming = Some(id);
         } else {
             self.timers.remove(&id);
@@ -307,7 +307,7 @@ impl<T> TickLoop<T> {
             return;
         };
         let timer = self.timers.get(&id).expect("clearing a timer forgets that it re-arms");
-        if let Timer { place: Place::Rearming { deadline_us }, period_us } = *timer {
+        if let Timer { place: TimerState::Rearming { deadline_us }, period_us } = *timer {
             self.arm(id, deadline_us, period_us);
         }
     }

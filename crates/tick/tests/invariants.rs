@@ -181,7 +181,7 @@ proptest! {
 
     #[test]
     fn a_run_is_the_one_the_model_predicts(ops in ops()) {
-        let expected = Model::run(&ops);
+        let expected = ReferenceLoop::run(&ops);
         let ran: Vec<_> = run(&ops, |_, _| {}).turns.into_iter().map(|(seq, now, task)| (seq.0, now.elapsed_us, task)).collect();
         prop_assert_eq!(ran, expected);
     }
@@ -250,7 +250,7 @@ impl Guest<(usize, u8)> for Reentrant {
 
 /// A reference model of the loop: one list, searched for the smallest item.
 #[derive(Default)]
-struct Model {
+struct ReferenceLoop {
     seq: u64,
     now_us: u64,
     queue: Vec<(u64, Macrotask<u8>)>,
@@ -259,7 +259,7 @@ struct Model {
     rearm: Option<(u64, u32, u64)>,
 }
 
-impl Model {
+impl ReferenceLoop {
     fn run(ops: &[Op]) -> Vec<(u64, u64, Macrotask<u8>)> {
         let mut model = Self::default();
         // Periods of intervals by id while their macrotask waits.

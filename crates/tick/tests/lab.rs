@@ -7,9 +7,9 @@ use std::collections::BTreeSet;
 
 /// Records its turns; the first one also sets a timer.
 #[derive(Default)]
-struct Names(Vec<String>);
+struct NameRecorder(Vec<String>);
 
-impl Guest<&'static str> for Names {
+impl Guest<&'static str> for NameRecorder {
     type Output = Effects<&'static str>;
 
     fn turn(&mut self, _: Seq, _: Now, task: Macrotask<&'static str>) -> Self::Output {
@@ -24,7 +24,7 @@ impl Guest<&'static str> for Names {
 
 fn run(chooser: &mut Chooser) -> Vec<String> {
     let mut lab = Lab::new(chooser, TickOptions::default());
-    let mut guest = Names::default();
+    let mut guest = NameRecorder::default();
     for name in ["read", "exec", "http"] {
         lab.begin(name);
     }
@@ -101,7 +101,7 @@ fn time_passes_only_when_the_schedule_says_so() {
     explore(Exploration::default(), |chooser| {
         let mut lab = Lab::new(chooser, TickOptions::default());
         lab.begin("read");
-        let steps = lab.run(&mut Names::default(), 100).expect("it ends");
+        let steps = lab.run(&mut NameRecorder::default(), 100).expect("it ends");
         let advances: Vec<_> = steps.iter().filter(|step| matches!(step, Step::Advanced { .. })).collect();
         assert_eq!(advances, [&Step::Advanced { elapsed_us: 5_000 }]);
         Ok(())

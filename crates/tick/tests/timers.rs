@@ -25,7 +25,7 @@ fn tick_loop() -> TickLoop<()> {
 }
 
 #[test]
-fn a_delay_that_node_cannot_take_counts_as_one_millisecond() {
+fn a_delay_that_node_cannot_use_counts_as_one_millisecond() {
     let two_to_53 = 9_007_199_254_740_992.0;
     for odd in [f64::NAN, -1.0, -0.5, 0.5, f64::INFINITY, f64::NEG_INFINITY, 2_147_483_648.0, two_to_53, f64::MAX] {
         let mut tick_loop = tick_loop();
@@ -78,7 +78,7 @@ fn an_interval_can_be_cleared_by_its_own_turn() {
 }
 
 #[test]
-fn an_interval_of_zero_still_lets_the_loop_come_to_rest() {
+fn an_interval_of_zero_lets_the_loop_become_idle() {
     let (mut tick_loop, mut fired) = (tick_loop(), Fired::default());
     tick_loop.set_timer(TimerId(1), 0.0, true, at(0)).expect("one timer");
     tick_loop.tick(at(1_000), [], &mut fired);
@@ -86,7 +86,7 @@ fn an_interval_of_zero_still_lets_the_loop_come_to_rest() {
 }
 
 #[test]
-fn an_interval_does_not_make_up_for_time_nobody_saw() {
+fn an_interval_does_not_make_up_for_missed_periods() {
     let (mut tick_loop, mut fired) = (tick_loop(), Fired::default());
     tick_loop.set_timer(TimerId(1), 10.0, true, at(0)).expect("one timer");
     tick_loop.tick(at(1_000_000), [], &mut fired);
@@ -133,7 +133,7 @@ fn one_timer_too_many_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn a_clock_that_steps_back_does_not_turn_time_back() {
+fn a_clock_that_goes_backwards_does_not_turn_time_back() {
     let (mut tick_loop, mut fired) = (tick_loop(), Fired::default());
     tick_loop.set_timer(TimerId(1), 5.0, false, at(0)).expect("one timer");
     tick_loop.tick(at(4_000), [()], &mut fired);

@@ -13,7 +13,7 @@ const NAMES: [&str; 4] = ["P-256", "P-384", "P-521", "secp256k1"];
 macro_rules! curve {
     ($module:ident, $library:ident, $name:literal, $bytes:literal, $first:literal) => {
         mod $module {
-            use super::{ChaCha20Rng, Form, Key, Rc, Rng, Scheme, whole};
+            use super::{ChaCha20Rng, Form, Key, Rc, Rng, Scheme, fixed_width};
             use pkcs8::{DecodePrivateKey, DecodePublicKey, EncodePrivateKey, EncodePublicKey};
             use $library::ecdsa::signature::hazmat::{PrehashSigner, PrehashVerifier};
             use $library::ecdsa::{Signature, SigningKey, VerifyingKey};
@@ -37,7 +37,7 @@ macro_rules! curve {
                 match numbers {
                     [point] => Some(Rc::new(PublicKey::from_sec1_bytes(point).ok()?)),
                     [point, number] => {
-                        let secret = SecretKey::from_slice(&whole(number, $bytes)?).ok()?;
+                        let secret = SecretKey::from_slice(&fixed_width(number, $bytes)?).ok()?;
                         let right = point.is_empty() || PublicKey::from_sec1_bytes(point).ok()? == secret.public_key();
                         if right { Some(Rc::new(secret)) } else { None }
                     }
@@ -81,7 +81,7 @@ macro_rules! curve {
                 }
                 fn verify(&self, scheme: &Scheme, digest: &[u8], bytes: &[u8]) -> bool {
                     let Some(signature) = signature(bytes, scheme.padding == "numbers") else { return false };
-                    let digest = super::widened(digest, $bytes);
+                    let digest = super::padded(digest, $bytes);
                     VerifyingKey::from(self).verify_prehash(&digest, &signature).is_ok()
                 }
                 fn point(&self, short: bool) -> Option<Vec<u8>> {
@@ -112,7 +112,7 @@ macro_rules! curve {
                     numbers
                 }
                 fn sign(&self, scheme: &Scheme, digest: &[u8], _random: &mut ChaCha20Rng) -> Option<Vec<u8>> {
-                    let digest = super::widened(digest, $bytes);
+                    let digest = super::padded(digest, $bytes);
                     let signature: Signature = SigningKey::from(self).sign_prehash(&digest).ok()?;
                     let numbers = scheme.padding == "numbers";
                     Some(if numbers { signature.to_vec() } else { signature.to_der().as_bytes().to_vec() })
@@ -172,15 +172,15 @@ pub(super) fn from_spki(der: &[u8]) -> Option<Rc<dyn Key>> {
 }
 
 /// Pads a number with zeros to the length of its curve, or strips excess zeros.
-fn whole(number: &[u8], bytes: usize) -> Option<Vec<u8>> {
+fn fixed_width(number: &[u8], bytes: usize) -> Option<Vec<u8>> {
     let surplus = number.len().saturating_sub(bytes);
     if number[..surplus].iter().any(|byte| *byte != 0) {
         return None;
     }
-    Some(widened(&number[surplus..], bytes))
+    Some(padded(&number[surplus..], bytes))
 }
 
 /// Pads a digest that is shorter than the numbers of the curve.
-fn widened(digest: &[u8], bytes: usize) -> Vec<u8> {
+fn padded(digest: &[u8], bytes: usize) -> Vec<u8> {
     [vec![0; bytes.saturating_sub(digest.len())], digest.to_vec()].concat()
 }

@@ -17,12 +17,12 @@ fn header(kind: &str, private: bool) -> Vec<u8> {
     }
 }
 
-struct Private {
+struct PrivateEdwards {
     kind: &'static str,
     secret: [u8; 32],
 }
 
-struct Public {
+struct PublicEdwards {
     kind: &'static str,
     point: [u8; 32],
 }
@@ -32,11 +32,11 @@ fn known(kind: &str) -> &'static str {
 }
 
 pub(super) fn private(kind: &str, secret: &[u8]) -> Option<Rc<dyn Key>> {
-    Some(Rc::new(Private { kind: known(kind), secret: secret.try_into().ok()? }))
+    Some(Rc::new(PrivateEdwards { kind: known(kind), secret: secret.try_into().ok()? }))
 }
 
 pub(super) fn public(kind: &str, point: &[u8]) -> Option<Rc<dyn Key>> {
-    Some(Rc::new(Public { kind: known(kind), point: point.try_into().ok()? }))
+    Some(Rc::new(PublicEdwards { kind: known(kind), point: point.try_into().ok()? }))
 }
 
 /// Builds a key from the public part and, for a private key, the secret.
@@ -54,7 +54,7 @@ pub(super) fn generate(kind: &str, random: &mut ChaCha20Rng) -> Option<Rc<dyn Ke
     private(kind, &secret)
 }
 
-impl Private {
+impl PrivateEdwards {
     fn point(&self) -> [u8; 32] {
         if self.kind == "ed25519" {
             SigningKey::from_bytes(&self.secret).verifying_key().to_bytes()
@@ -64,7 +64,7 @@ impl Private {
     }
 }
 
-impl Key for Private {
+impl Key for PrivateEdwards {
     fn kind(&self) -> &'static str {
         self.kind
     }
@@ -72,7 +72,7 @@ impl Key for Private {
         true
     }
     fn public(&self) -> Rc<dyn Key> {
-        Rc::new(Public { kind: self.kind, point: self.point() })
+        Rc::new(PublicEdwards { kind: self.kind, point: self.point() })
     }
     fn der(&self, form: Form) -> Option<Vec<u8>> {
         (form == Form::Pkcs8).then(|| [header(self.kind, true), self.secret.to_vec()].concat())
@@ -97,7 +97,7 @@ impl Key for Private {
     }
 }
 
-impl Key for Public {
+impl Key for PublicEdwards {
     fn kind(&self) -> &'static str {
         self.kind
     }

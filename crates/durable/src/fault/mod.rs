@@ -57,12 +57,12 @@ pub struct Operation {
     pub what: String,
     /// Whether it can change something.
     pub changes: bool,
-    kind: Kind,
+    kind: OperationKind,
 }
 
 /// Kinds of operations, by the errors that they can return.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum OperationKind {
     /// Reading content.
     Read,
     /// Reading names and metadata, opening for reading.
@@ -79,7 +79,7 @@ enum Kind {
     Step,
 }
 
-impl Kind {
+impl OperationKind {
     fn changes(self) -> bool {
         !matches!(self, Self::Read | Self::Look | Self::Lock)
     }
@@ -104,30 +104,30 @@ impl Kind {
 /// The file system of the machine with an injected fault.
 #[derive(Debug)]
 pub struct FaultVfs {
-    shared: Arc<Shared>,
+    shared: Arc<FaultShared>,
     owner: Owner,
     machine: Arc<dyn Vfs>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct FaultShared {
     plan: Option<(u64, Among, Fault)>,
     /// Whether the fault kills the real process.
     kills: bool,
     record: Option<PathBuf>,
-    state: Mutex<State>,
+    state: Mutex<FaultState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct FaultState {
     counted: u64,
-    gone: bool,
+    ended_error: bool,
     operations: Vec<Operation>,
     power: Option<Power>,
 }
 
 /// The action of an operation.
-enum Turn {
+enum FaultAction {
     Run,
     RunThenDie,
     HalfThenDie,
@@ -157,7 +157,7 @@ impl FaultVfs {
 
     fn with(plan: Option<(u64, Among, Fault)>, record: Option<PathBuf>) -> Self {
         let owner = Owner { pid: std::process::id(), token: PROCESSES.fetch_add(1, Ordering::Relaxed) };
-        let shared = Arc::new(Shared { plan, kills: false, record, state: Mutex::default() });
+        let shared = Arc::new(FaultShared { plan, kills: false, record, state: Mutex::default() });
         Self { shared, owner, machine: Arc::new(OsVfs) }
     }
 
@@ -173,7 +173,7 @@ impl FaultVfs {
 
     /// Ends the simulated process: every further operation fails.
     pub fn end(&self) {
-        self.shared.state().gone = true;
+        self.shared.state().ended_error = true;
     }
 
     /// Takes the record of flushed data, to cut the power.
@@ -202,9 +202,10 @@ pub fn from_environment() -> Option<Arc<dyn Vfs>> {
         _ => return None,
     };
     // One count per process, for all its disks.
-    static SHARED: std::sync::OnceLock<Arc<Shared>> = std::sync::OnceLock::new();
+    static SHARED: std::sync::OnceLock<Arc<FaultShared>> = std::sync::OnceLock::new();
     let plan = Some((rest.parse().ok()?, Among::Changes, fault));
-    let shared = SHARED.get_or_init(|| Arc::new(Shared { plan, kills: true, record: None, state: Mutex::default() }));
+    let shared =
+        SHARED.get_or_init(|| Arc::new(FaultShared { plan, kills: true, record: None, state: Mutex::default() }));
     let owner = Owner::this_process().ok()?;
     Some(Arc::new(FaultVfs { shared: Arc::clone(shared), owner, machine: Arc::new(OsVfs) }))
 }
@@ -214,30 +215,30 @@ pub(crate) fn has_no_entropy() -> bool {
     pijs_protocol::guard::SWITCHES && std::env::var_os("PIJS_FAULT").is_some_and(|fault| fault == "entropy")
 }
 
-fn gone() -> io::Error {
+fn ended_error() -> io::Error {
     io::Error::other("the process has ended (injected)")
 }
 
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl FaultShared {
+    fn state(&self) -> MutexGuard<'_, FaultState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn begin(&self, kind: Kind, what: fmt::Arguments<'_>) -> io::Result<Turn> {
+    fn begin(&self, kind: OperationKind, what: fmt::Arguments<'_>) -> io::Result<FaultAction> {
         let mut state = self.state();
-        if state.gone {
-            return Err(gone());
+        if state.ended_error {
+            return Err(ended_error());
         }
         state.operations.push(Operation { what: what.to_string(), changes: kind.changes(), kind });
         if let Some(path) = self.record.as_ref().filter(|_| kind.changes()) {
             let mut file = std::fs::File::options().create(true).append(true).open(path)?;
             file.write_all(format!("{what}\n").as_bytes())?;
         }
-        let Some((number, among, fault)) = self.plan else { return Ok(Turn::Run) };
+        let Some((number, among, fault)) = self.plan else { return Ok(FaultAction::Run) };
         if among == Among::All || kind.changes() {
             state.counted += 1;
         } else {
-            return Ok(Turn::Run);
+            return Ok(FaultAction::Run);
         }
         let here = state.counted == number;
         drop(state);
@@ -246,27 +247,27 @@ impl Shared {
                 Err(io::Error::from_raw_os_error(error))
             }
             Fault::Once(error) if here && kind.can_fail_with(error) => Err(io::Error::from_raw_os_error(error)),
-            Fault::ShortWrite if here => Ok(Turn::Half),
+            Fault::ShortWrite if here => Ok(FaultAction::Half),
             Fault::KillBefore if here => Err(self.die()),
-            Fault::KillHalfway if here => Ok(Turn::HalfThenDie),
-            Fault::KillAfter if here => Ok(Turn::RunThenDie),
+            Fault::KillHalfway if here => Ok(FaultAction::HalfThenDie),
+            Fault::KillAfter if here => Ok(FaultAction::RunThenDie),
             Fault::Panic if here => panic!("injected at {what}"),
-            _ => Ok(Turn::Run),
+            _ => Ok(FaultAction::Run),
         }
     }
 
     fn die(&self) -> io::Error {
-        self.state().gone = true;
+        self.state().ended_error = true;
         #[cfg(unix)]
         if self.kills {
             let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
         }
-        gone()
+        ended_error()
     }
 
     fn run<T>(
         &self,
-        kind: Kind,
+        kind: OperationKind,
         what: fmt::Arguments<'_>,
         act: impl FnOnce() -> io::Result<T>,
         then: impl FnOnce(&mut Power) -> io::Result<()>,
@@ -277,8 +278,8 @@ impl Shared {
             then(power)?;
         }
         match turn {
-            Turn::Run | Turn::Half => Ok(done),
-            Turn::RunThenDie | Turn::HalfThenDie => Err(self.die()),
+            FaultAction::Run | FaultAction::Half => Ok(done),
+            FaultAction::RunThenDie | FaultAction::HalfThenDie => Err(self.die()),
         }
     }
 }
@@ -288,7 +289,12 @@ fn name(path: &Path) -> String {
 }
 
 impl FaultVfs {
-    fn run<T>(&self, kind: Kind, what: fmt::Arguments<'_>, act: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    fn run<T>(
+        &self,
+        kind: OperationKind,
+        what: fmt::Arguments<'_>,
+        act: impl FnOnce() -> io::Result<T>,
+    ) -> io::Result<T> {
         self.shared.run(kind, what, act, |_| Ok(()))
     }
 }
@@ -296,59 +302,63 @@ impl FaultVfs {
 impl Vfs for FaultVfs {
     fn open(&self, path: &Path, open: Open) -> io::Result<Box<dyn VfsFile>> {
         let kind = match open {
-            Open::Read => Kind::Look,
-            Open::CreateNew(_) | Open::Append(_) => Kind::Create,
+            Open::Read => OperationKind::Look,
+            Open::CreateNew(_) | Open::Append(_) => OperationKind::Create,
         };
         let file = self.shared.run(
             kind,
             format_args!("open {open:?} {}", name(path)),
             || self.machine.open(path, open),
-            |power| if open.changes() { power.seen(path) } else { Ok(()) },
+            |power| if open.changes() { power.track(path) } else { Ok(()) },
         )?;
         Ok(Box::new(FaultFile { file, name: name(path), shared: Arc::clone(&self.shared) }))
     }
 
     fn stat(&self, path: &Path) -> io::Result<Stat> {
-        self.run(Kind::Look, format_args!("stat {}", name(path)), || self.machine.stat(path))
+        self.run(OperationKind::Look, format_args!("stat {}", name(path)), || self.machine.stat(path))
     }
 
     fn list(&self, directory: &Path) -> io::Result<Vec<OsString>> {
-        self.run(Kind::Look, format_args!("list {}", name(directory)), || self.machine.list(directory))
+        self.run(OperationKind::Look, format_args!("list {}", name(directory)), || self.machine.list(directory))
     }
 
     fn create_dir(&self, path: &Path) -> io::Result<()> {
-        self.run(Kind::Create, format_args!("create_dir {}", name(path)), || self.machine.create_dir(path))
+        self.run(OperationKind::Create, format_args!("create_dir {}", name(path)), || self.machine.create_dir(path))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.run(Kind::Rename, format_args!("rename {} {}", name(from), name(to)), || self.machine.rename(from, to))
+        self.run(OperationKind::Rename, format_args!("rename {} {}", name(from), name(to)), || {
+            self.machine.rename(from, to)
+        })
     }
 
     fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.run(Kind::Rename, format_args!("rename_new {} {}", name(from), name(to)), || {
+        self.run(OperationKind::Rename, format_args!("rename_new {} {}", name(from), name(to)), || {
             self.machine.rename_new(from, to)
         })
     }
 
     fn exchange(&self, a: &Path, b: &Path) -> io::Result<()> {
-        self.run(Kind::Rename, format_args!("exchange {} {}", name(a), name(b)), || self.machine.exchange(a, b))
+        self.run(OperationKind::Rename, format_args!("exchange {} {}", name(a), name(b)), || {
+            self.machine.exchange(a, b)
+        })
     }
 
     fn remove_file(&self, path: &Path) -> io::Result<()> {
-        self.run(Kind::Rename, format_args!("remove_file {}", name(path)), || self.machine.remove_file(path))
+        self.run(OperationKind::Rename, format_args!("remove_file {}", name(path)), || self.machine.remove_file(path))
     }
 
     fn remove_dir(&self, path: &Path) -> io::Result<()> {
-        self.run(Kind::Rename, format_args!("remove_dir {}", name(path)), || self.machine.remove_dir(path))
+        self.run(OperationKind::Rename, format_args!("remove_dir {}", name(path)), || self.machine.remove_dir(path))
     }
 
     fn directory(&self, path: &Path) -> io::Result<std::fs::File> {
-        self.run(Kind::Look, format_args!("directory {}", name(path)), || self.machine.directory(path))
+        self.run(OperationKind::Look, format_args!("directory {}", name(path)), || self.machine.directory(path))
     }
 
     fn sync_dir(&self, directory: &Path) -> io::Result<()> {
         self.shared.run(
-            Kind::Sync,
+            OperationKind::Sync,
             format_args!("sync_dir {}", name(directory)),
             || self.machine.sync_dir(directory),
             |power| power.dir_synced(directory),
@@ -357,7 +367,7 @@ impl Vfs for FaultVfs {
 
     fn sync_tree(&self, directory: &Path) -> io::Result<()> {
         self.shared.run(
-            Kind::Sync,
+            OperationKind::Sync,
             format_args!("sync_tree {}", name(directory)),
             || self.machine.sync_tree(directory),
             |power| power.all_synced(directory),
@@ -365,7 +375,7 @@ impl Vfs for FaultVfs {
     }
 
     fn step(&self, what: &str) -> io::Result<()> {
-        self.run(Kind::Step, format_args!("step {what}"), || Ok(()))
+        self.run(OperationKind::Step, format_args!("step {what}"), || Ok(()))
     }
 
     fn owner(&self) -> io::Result<Owner> {
@@ -382,7 +392,7 @@ impl Vfs for FaultVfs {
 struct FaultFile {
     file: Box<dyn VfsFile>,
     name: String,
-    shared: Arc<Shared>,
+    shared: Arc<FaultShared>,
 }
 
 impl VfsFile for FaultFile {
@@ -392,24 +402,25 @@ impl VfsFile for FaultFile {
 
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let Self { file, name, shared } = self;
-        shared.run(Kind::Read, format_args!("read {name}"), || file.read(buffer), |_| Ok(()))
+        shared.run(OperationKind::Read, format_args!("read {name}"), || file.read(buffer), |_| Ok(()))
     }
 
     fn read_at(&mut self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
         let Self { file, name, shared } = self;
-        shared.run(Kind::Read, format_args!("read {name} at {at}"), || file.read_at(buffer, at), |_| Ok(()))
+        shared.run(OperationKind::Read, format_args!("read {name} at {at}"), || file.read_at(buffer, at), |_| Ok(()))
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let turn = self.shared.begin(Kind::Write, format_args!("write {} bytes {}", bytes.len(), self.name))?;
+        let turn =
+            self.shared.begin(OperationKind::Write, format_args!("write {} bytes {}", bytes.len(), self.name))?;
         match turn {
-            Turn::Run => self.file.write(bytes),
-            Turn::Half => self.file.write(&bytes[..bytes.len().div_ceil(2)]),
-            Turn::RunThenDie => {
+            FaultAction::Run => self.file.write(bytes),
+            FaultAction::Half => self.file.write(&bytes[..bytes.len().div_ceil(2)]),
+            FaultAction::RunThenDie => {
                 self.file.write(bytes)?;
                 Err(self.shared.die())
             }
-            Turn::HalfThenDie => {
+            FaultAction::HalfThenDie => {
                 self.file.write(&bytes[..bytes.len() / 2])?;
                 Err(self.shared.die())
             }
@@ -419,17 +430,17 @@ impl VfsFile for FaultFile {
     fn sync(&mut self) -> io::Result<()> {
         let Self { file, name, shared } = self;
         let id = file.stat()?.id;
-        shared.run(Kind::Sync, format_args!("sync {name}"), || file.sync(), |power| power.file_synced(id))
+        shared.run(OperationKind::Sync, format_args!("sync {name}"), || file.sync(), |power| power.file_synced(id))
     }
 
     fn set_len(&mut self, length: u64) -> io::Result<()> {
         let Self { file, name, shared } = self;
-        shared.run(Kind::Cut, format_args!("set_len {length} {name}"), || file.set_len(length), |_| Ok(()))
+        shared.run(OperationKind::Cut, format_args!("set_len {length} {name}"), || file.set_len(length), |_| Ok(()))
     }
 
     fn set_mode(&mut self, mode: u32) -> io::Result<()> {
         let Self { file, name, shared } = self;
-        shared.run(Kind::Rename, format_args!("set_mode {mode:o} {name}"), || file.set_mode(mode), |_| Ok(()))
+        shared.run(OperationKind::Rename, format_args!("set_mode {mode:o} {name}"), || file.set_mode(mode), |_| Ok(()))
     }
 
     fn stat(&self) -> io::Result<Stat> {
@@ -437,6 +448,6 @@ impl VfsFile for FaultFile {
     }
 
     fn try_lock(&self) -> io::Result<bool> {
-        self.shared.run(Kind::Lock, format_args!("lock {}", self.name), || self.file.try_lock(), |_| Ok(()))
+        self.shared.run(OperationKind::Lock, format_args!("lock {}", self.name), || self.file.try_lock(), |_| Ok(()))
     }
 }

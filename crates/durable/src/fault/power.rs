@@ -33,19 +33,19 @@ impl Loss {
 #[derive(Debug)]
 pub struct Power {
     root: PathBuf,
-    nodes: BTreeMap<Id, Node>,
+    nodes: BTreeMap<Id, TrackedFile>,
 }
 
 #[derive(Debug)]
-struct Node {
+struct TrackedFile {
     /// Keeps the inode number in use, and gives access to unlinked files.
     open: File,
     mode: u32,
-    kept: Kept,
+    kept: DurableContent,
 }
 
 #[derive(Debug)]
-enum Kept {
+enum DurableContent {
     /// Content at the last flush; `None` before the first.
     File(Option<Vec<u8>>),
     /// Names at the last flush.
@@ -53,9 +53,9 @@ enum Kept {
 }
 
 /// The tree after a power cut.
-enum Picture {
+enum TreeState {
     File { content: Vec<u8>, mode: u32 },
-    Folder { names: BTreeMap<OsString, Picture>, mode: u32 },
+    Folder { names: BTreeMap<OsString, TreeState>, mode: u32 },
 }
 
 impl Power {
@@ -69,8 +69,8 @@ impl Power {
     /// Cuts the power: replaces the files below the root by their durable state.
     pub fn cut(self, loss: Loss) -> io::Result<()> {
         let picture = match loss {
-            Loss::Everything => self.promised(id_of(&self.root)?)?,
-            Loss::Content | Loss::Half => self.named(&self.root, loss)?,
+            Loss::Everything => self.durable_state(id_of(&self.root)?)?,
+            Loss::Content | Loss::Half => self.named_entries(&self.root, loss)?,
         };
         for entry in fs::read_dir(&self.root)? {
             let entry = entry?;
@@ -81,10 +81,10 @@ impl Power {
             }
         }
         drop(self.nodes);
-        paint(&self.root, picture)
+        write_tree(&self.root, picture)
     }
 
-    pub(super) fn seen(&mut self, path: &Path) -> io::Result<()> {
+    pub(super) fn track(&mut self, path: &Path) -> io::Result<()> {
         if path.starts_with(&self.root) {
             self.node(path)?;
         }
@@ -94,7 +94,7 @@ impl Power {
     pub(super) fn file_synced(&mut self, id: Id) -> io::Result<()> {
         if let Some(node) = self.nodes.get_mut(&id) {
             node.mode = mode_of(&node.open)?;
-            node.kept = Kept::File(Some(content(&node.open)?));
+            node.kept = DurableContent::File(Some(content(&node.open)?));
         }
         Ok(())
     }
@@ -112,7 +112,7 @@ impl Power {
         }
         let id = self.node(folder)?;
         if let Some(node) = self.nodes.get_mut(&id) {
-            node.kept = Kept::Folder(names);
+            node.kept = DurableContent::Folder(names);
         }
         Ok(())
     }
@@ -137,24 +137,30 @@ impl Power {
         let id = id_of(path)?;
         if let std::collections::btree_map::Entry::Vacant(vacant) = self.nodes.entry(id) {
             let open = File::open(path)?;
-            let kept = if open.metadata()?.is_dir() { Kept::Folder(BTreeMap::new()) } else { Kept::File(None) };
-            vacant.insert(Node { mode: mode_of(&open)?, open, kept });
+            let kept = if open.metadata()?.is_dir() {
+                DurableContent::Folder(BTreeMap::new())
+            } else {
+                DurableContent::File(None)
+            };
+            vacant.insert(TrackedFile { mode: mode_of(&open)?, open, kept });
         }
         Ok(id)
     }
 
-    fn promised(&self, id: Id) -> io::Result<Picture> {
+    fn durable_state(&self, id: Id) -> io::Result<TreeState> {
         let node = self.nodes.get(&id).expect("every name that was flushed leads to a node");
         Ok(match &node.kept {
-            Kept::File(content) => Picture::File { content: content.clone().unwrap_or_default(), mode: node.mode },
-            Kept::Folder(names) => {
-                let names = names.iter().map(|(name, id)| Ok((name.clone(), self.promised(*id)?)));
-                Picture::Folder { names: names.collect::<io::Result<_>>()?, mode: node.mode }
+            DurableContent::File(content) => {
+                TreeState::File { content: content.clone().unwrap_or_default(), mode: node.mode }
+            }
+            DurableContent::Folder(names) => {
+                let names = names.iter().map(|(name, id)| Ok((name.clone(), self.durable_state(*id)?)));
+                TreeState::Folder { names: names.collect::<io::Result<_>>()?, mode: node.mode }
             }
         })
     }
 
-    fn named(&self, path: &Path, loss: Loss) -> io::Result<Picture> {
+    fn named_entries(&self, path: &Path, loss: Loss) -> io::Result<TreeState> {
         let open = File::open(path)?;
         let mode = mode_of(&open)?;
         if open.metadata()?.is_dir() {
@@ -162,14 +168,14 @@ impl Power {
             for entry in fs::read_dir(path)? {
                 let entry = entry?;
                 if !entry.file_type()?.is_symlink() {
-                    names.insert(entry.file_name(), self.named(&entry.path(), loss)?);
+                    names.insert(entry.file_name(), self.named_entries(&entry.path(), loss)?);
                 }
             }
-            return Ok(Picture::Folder { names, mode });
+            return Ok(TreeState::Folder { names, mode });
         }
         let now = content(&open)?;
         let flushed = match self.nodes.get(&id_of(path)?).map(|node| &node.kept) {
-            Some(Kept::File(Some(flushed))) => flushed.as_slice(),
+            Some(DurableContent::File(Some(flushed))) => flushed.as_slice(),
             _ => &[],
         };
         let content = match loss {
@@ -181,22 +187,22 @@ impl Power {
                 content
             }
         };
-        Ok(Picture::File { content, mode })
+        Ok(TreeState::File { content, mode })
     }
 }
 
-fn paint(path: &Path, picture: Picture) -> io::Result<()> {
+fn write_tree(path: &Path, picture: TreeState) -> io::Result<()> {
     match picture {
-        Picture::File { content, mode } => {
+        TreeState::File { content, mode } => {
             fs::write(path, content)?;
             set_mode(path, mode)
         }
-        Picture::Folder { names, mode } => {
+        TreeState::Folder { names, mode } => {
             if !path.is_dir() {
                 fs::create_dir(path)?;
             }
             for (name, picture) in names {
-                paint(&path.join(name), picture)?;
+                write_tree(&path.join(name), picture)?;
             }
             set_mode(path, mode)
         }

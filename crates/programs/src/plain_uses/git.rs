@@ -5,7 +5,7 @@
 //! interrupted operation (`--continue`, `--skip`), whose state in the repository is a list of commands, and
 //! `--recurse-submodules`, because a submodule has settings of its own.
 
-use super::{Syntax, Tool, Use, named, names_a_helper, names_git_folder, plain, tool};
+use super::{PlainUse, Syntax, Tool, named, names_a_helper, names_git_folder, plain, tool};
 
 pub(super) const GIT: Tool = tool(&["git"], Syntax::Letters, USES)
     .with_front("--no-pager --no-optional-locks --literal-pathspecs --no-replace-objects", FRONT_WITH_VALUE);
@@ -70,7 +70,7 @@ const PATHSPECS: &str = "--pathspec-from-file --pathspec-file-nul";
 const LIST_REFS: &str = "--sort --format --color --no-color --contains --no-contains --merged --no-merged --points-at \
     --ignore-case --omit-empty --column --no-column";
 
-const USES: &[Use] = &[
+const USES: &[PlainUse] = &[
     plain("version", &["--build-options"]),
     plain(
         "add",

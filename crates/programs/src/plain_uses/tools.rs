@@ -2,7 +2,7 @@
 
 use super::git::GIT;
 use super::{
-    NOTHING, Syntax, Tool, Use, begins_with_plus, begins_with_plus_or_list, has_a_scheme, is_no_agent, is_no_file,
+    NOTHING, PlainUse, Syntax, Tool, begins_with_plus, begins_with_plus_or_list, has_a_scheme, is_no_agent, is_no_file,
     is_no_network_address, names_a_helper, names_a_list, plain, tool,
 };
 use crate::names_a_host;
@@ -396,7 +396,7 @@ const SVN: &[&str] = &[
 ];
 
 /// Defines a command of openssl. An input with a scheme comes from an engine, or is a password.
-const fn keys(command: &'static str, options: &'static [&'static str]) -> Use {
+const fn keys(command: &'static str, options: &'static [&'static str]) -> PlainUse {
     plain(command, options).without(has_a_scheme)
 }
 
