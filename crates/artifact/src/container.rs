@@ -165,7 +165,7 @@ pub(crate) fn decode_embedded(bytes: &'static [u8]) -> Result<Artifact, Artifact
 }
 
 fn read<'a>(bytes: &'a [u8], digests: Digests, code: impl Fn(&'a [u8]) -> Bytes) -> Result<Artifact, ArtifactError> {
-    let mut reader = Reader { rest: bytes, digests };
+    let mut reader = ArtifactReader { rest: bytes, digests };
     let engine = reader.header()?;
     let metadata = metadata(reader.section(Tag::Metadata)?, &engine, usize::MAX)?;
     let count = reader.u32("module count")?;
@@ -196,7 +196,7 @@ fn read<'a>(bytes: &'a [u8], digests: Digests, code: impl Fn(&'a [u8]) -> Bytes)
 ///
 /// As [`decode`], for these bytes.
 pub fn read_header(bytes: &[u8]) -> Result<EngineBuild, ArtifactError> {
-    Reader { rest: bytes, digests: Digests::Compared }.header()
+    ArtifactReader { rest: bytes, digests: Digests::Compared }.header()
 }
 
 /// Decodes only the header and the metadata of an artifact, at most `most` bytes.
@@ -205,7 +205,7 @@ pub fn read_header(bytes: &[u8]) -> Result<EngineBuild, ArtifactError> {
 ///
 /// As [`decode`], for these bytes; longer metadata is malformed.
 pub fn read_metadata(bytes: &[u8], most: usize) -> Result<ArtifactMetadata, ArtifactError> {
-    let mut reader = Reader { rest: bytes, digests: Digests::Compared };
+    let mut reader = ArtifactReader { rest: bytes, digests: Digests::Compared };
     let engine = reader.header()?;
     metadata(reader.section(Tag::Metadata)?, &engine, most)
 }
@@ -261,7 +261,7 @@ fn malformed(what: &'static str, detail: &str) -> ArtifactError {
 }
 
 /// The unread rest; every step either consumes existing bytes or fails.
-struct Reader<'a> {
+struct ArtifactReader<'a> {
     rest: &'a [u8],
     digests: Digests,
 }
@@ -273,7 +273,7 @@ enum Digests {
     VouchedFor,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> ArtifactReader<'a> {
     fn header(&mut self) -> Result<EngineBuild, ArtifactError> {
         let magic = &self.rest[..self.rest.len().min(MAGIC.len())];
         if magic != MAGIC {

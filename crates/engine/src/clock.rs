@@ -7,7 +7,7 @@ use pijs_protocol::Now;
 use std::cell::Cell;
 
 #[derive(Debug)]
-pub(crate) struct Clock {
+pub(crate) struct RealmClock {
     now: Cell<Now>,
     /// Microseconds that reads have added to `now`.
     ahead_us: Cell<u64>,
@@ -17,7 +17,7 @@ pub(crate) struct Clock {
     reads: Cell<u32>,
 }
 
-impl Clock {
+impl RealmClock {
     pub(crate) fn new(step_us: u32) -> Self {
         Self {
             now: Cell::new(Now::default()),

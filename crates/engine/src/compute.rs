@@ -4,7 +4,7 @@
 //! with the function. TypeScript makes the errors with Node's names and shapes: a failure that depends on the data is returned,
 //! not thrown.
 
-use crate::natives::{self, Call};
+use crate::natives::{self, NativeCall};
 use crate::values;
 use pijs_compute::Refused;
 use pijs_compute::cipher::{Cipher, CipherFailure};
@@ -38,7 +38,7 @@ fn or_range_error<T>(ctx: &Ctx<'_>, computed: std::result::Result<T, Refused>) -
 
 /// `digest(name, key?)`: returns `undefined` for an unknown name, else a function. With bytes the function adds them, without
 /// arguments it finishes and returns the digest, with `true` it returns a copy of itself with the current state.
-pub(crate) fn digest<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+pub(crate) fn digest<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let name = call.text(0)?;
     let hasher = if call.arg(1).is_undefined() { Hasher::new(&name) } else { Hasher::keyed(&name, &call.bytes(1)?) };
     match hasher {
@@ -47,7 +47,7 @@ pub(crate) fn digest<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     }
 }
 
-fn digest_function<'js>(call: &Call<'_, 'js>, hasher: Hasher) -> Result<Value<'js>> {
+fn digest_function<'js>(call: &NativeCall<'_, 'js>, hasher: Hasher) -> Result<Value<'js>> {
     let state = RefCell::new(Some(hasher));
     natives::closure(call.ctx(), "digest", move |call| {
         let ctx = call.ctx();
@@ -68,7 +68,7 @@ fn digest_function<'js>(call: &Call<'_, 'js>, hasher: Hasher) -> Result<Value<'j
 
 /// `deriveKey(kind, digest, password, salt, info, a, b, c, length)`: for `pbkdf2` *a* is the number of rounds, for `scrypt` *a*,
 /// *b*, *c* are cost, block size and parallelism. Returns `undefined` for an unknown digest.
-pub(crate) fn derive_key<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+pub(crate) fn derive_key<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let (kind, digest) = (call.text(0)?, call.text(1)?);
     let (password, salt, info) = (call.bytes(2)?, call.bytes(3)?, call.bytes(4)?);
     let length = usize::try_from(call.integer(8)?).unwrap_or(usize::MAX);
@@ -86,7 +86,7 @@ pub(crate) fn derive_key<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
 /// `cipher(mode, encrypt, key, iv)`: returns `undefined` when mode, key and iv do not fit together, else a function of an
 /// operation and bytes: `update`, `final`, `aad`, `tag` (get), `expect` (set the tag), `unpadded`. `final` returns bytes or the
 /// name of the failure: `length`, `decrypt`, `auth`.
-pub(crate) fn cipher<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+pub(crate) fn cipher<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let (mode, encrypt) = (call.text(0)?, call.flag(1));
     let Some(cipher) = Cipher::new(&mode, encrypt, &call.bytes(2)?, &call.bytes(3)?) else {
         return Ok(undefined(call.ctx()));
@@ -95,7 +95,7 @@ pub(crate) fn cipher<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     natives::closure(call.ctx(), "cipher", move |call| cipher_step(call, &mut state.borrow_mut()))
 }
 
-fn cipher_step<'js>(call: &Call<'_, 'js>, cipher: &mut Cipher) -> Result<Value<'js>> {
+fn cipher_step<'js>(call: &NativeCall<'_, 'js>, cipher: &mut Cipher) -> Result<Value<'js>> {
     let ctx = call.ctx();
     match (call.text(0)?.as_str(), cipher.is_authenticated()) {
         ("update", _) => return bytes_or_undefined(ctx, Some(cipher.update(call.bytes(1)?))),
@@ -119,7 +119,7 @@ fn cipher_step<'js>(call: &Call<'_, 'js>, cipher: &mut Cipher) -> Result<Value<'
 
 /// `compressor(kind, level, windowBits, dictionary?)`: returns a function `(input, flush, room)` that returns `{output, read,
 /// end, failure?, code?, number?}`. [`Codec::new`] lists the kinds.
-pub(crate) fn compressor<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+pub(crate) fn compressor<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let ctx = call.ctx();
     let kind = call.text(0)?;
     let dictionary = if call.arg(3).is_undefined() { None } else { Some(call.bytes(3)?) };
@@ -150,48 +150,48 @@ fn codec_report<'js>(ctx: &Ctx<'js>, step: Step) -> Result<Value<'js>> {
 }
 
 /// `crc32(bytes, start)`: returns the checksum, continued from `start`.
-pub(crate) fn crc32<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+pub(crate) fn crc32<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let start = u32::try_from(call.integer(1)? & u64::from(u32::MAX)).unwrap_or_default();
     Ok(Value::new_float(call.ctx().clone(), f64::from(zlib::crc32(&call.bytes(0)?, start))))
 }
 
 /// `readKey(form, der, passphrase?)`: [`keys::read`] lists the forms. Returns `undefined` when the bytes are no such key.
-pub(crate) fn read_key<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+pub(crate) fn read_key<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let (form, der) = (call.text(0)?, call.bytes(1)?);
     let passphrase = if form == "encrypted" { call.bytes(2)? } else { Vec::new() };
     key_function(call, or_range_error(call.ctx(), keys::read(&form, &der, &passphrase))?)
 }
 
 /// `buildKey(kind, ...numbers)`: makes a key from the numbers of a JWK.
-pub(crate) fn build_key<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+pub(crate) fn build_key<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let kind = call.text(0)?;
     let numbers = (1..call.len()).map(|index| call.bytes(index)).collect::<Result<Vec<_>>>()?;
     key_function(call, keys::build(&kind, &numbers))
 }
 
 /// `generateKey(kind, seed, bits, exponent)`: generates a private key.
-pub(crate) fn generate_key<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+pub(crate) fn generate_key<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let (kind, mut random) = (call.text(0)?, random(call, 1)?);
     let key = keys::generate(&kind, call.integer(2)?, call.integer(3)?, &mut random);
     key_function(call, or_range_error(call.ctx(), key)?)
 }
 
 /// Returns the generator that a seed of 32 bytes starts.
-fn random(call: &Call<'_, '_>, index: usize) -> Result<ChaCha20Rng> {
+fn random(call: &NativeCall<'_, '_>, index: usize) -> Result<ChaCha20Rng> {
     let seed: [u8; 32] =
         call.bytes(index)?.try_into().map_err(|_| Exception::throw_type(call.ctx(), "expected a seed of 32 bytes"))?;
     Ok(keys::rng(seed))
 }
 
 /// Returns a function whose first argument names the operation; `undefined` without a key.
-fn key_function<'js>(call: &Call<'_, 'js>, key: Option<Rc<dyn Key>>) -> Result<Value<'js>> {
+fn key_function<'js>(call: &NativeCall<'_, 'js>, key: Option<Rc<dyn Key>>) -> Result<Value<'js>> {
     match key {
         Some(key) => natives::closure(call.ctx(), "key", move |call| key_step(call, &key)),
         None => Ok(undefined(call.ctx())),
     }
 }
 
-fn key_step<'js>(call: &Call<'_, 'js>, key: &Rc<dyn Key>) -> Result<Value<'js>> {
+fn key_step<'js>(call: &NativeCall<'_, 'js>, key: &Rc<dyn Key>) -> Result<Value<'js>> {
     let ctx = call.ctx();
     let bytes = match call.text(0)?.as_str() {
         "kind" => return values::string_to_js(ctx, key.kind()),
@@ -225,7 +225,7 @@ fn key_step<'js>(call: &Call<'_, 'js>, key: &Rc<dyn Key>) -> Result<Value<'js>> 
 }
 
 /// Reads the arguments 2 to 5 of an operation: padding, digest, length of the salt (negative: any), label.
-fn scheme(call: &Call<'_, '_>) -> Result<Scheme> {
+fn scheme(call: &NativeCall<'_, '_>) -> Result<Scheme> {
     let salt = call.arg(4).as_number().unwrap_or(-1.0);
     Ok(Scheme {
         padding: call.text(2)?,

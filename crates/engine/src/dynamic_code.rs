@@ -15,7 +15,7 @@
 use crate::compile::{ModuleSource, compile_module_at_run_time};
 use crate::hostcall::answer_now;
 use crate::loader::dynamic_name;
-use crate::natives::Call;
+use crate::natives::NativeCall;
 use crate::values::string_to_js;
 use pijs_protocol::{Capability, HostCall, Method};
 use rquickjs::{Array, Exception, Filter, Object, Persistent, Result, Value};
@@ -34,7 +34,7 @@ const PREFIX: &str = "file://";
 /// `compileModule(url, path, text, isCommonJs, meta)`: requests consent, compiles the text and adds it under its URL; returns the
 /// specifiers of its static imports. CommonJS becomes a module whose default export is the function that Node would wrap around
 /// it.
-pub(crate) fn compile_module<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+pub(crate) fn compile_module<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let (ctx, shared) = (call.ctx(), call.shared());
     let (url, path, text) = (call.text(0)?, call.text(1)?, call.text(2)?);
     let Some(meta) = call.arg(4).into_object() else {
@@ -73,7 +73,7 @@ pub(crate) fn compile_module<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
 }
 
 /// Builds the hostcall that asks whether a text may be compiled. `path` is `None` for text that comes from no file.
-pub(crate) fn consent_request(call: &Call<'_, '_>, path: Option<&str>, text: &str) -> HostCall {
+pub(crate) fn consent_request(call: &NativeCall<'_, '_>, path: Option<&str>, text: &str) -> HostCall {
     let mut digest = "sha256:".to_owned();
     for byte in Sha256::digest(text.as_bytes()) {
         let _ = write!(digest, "{byte:02x}");
@@ -106,7 +106,7 @@ fn wrap_common_js(text: &str) -> String {
 
 /// `bridgeModule(base, specifier, namespace)`: makes the specifier resolve to a copy of this namespace in the dynamic module
 /// `base`. Names that are no identifiers are left out.
-pub(crate) fn bridge_module<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+pub(crate) fn bridge_module<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let (ctx, shared) = (call.ctx(), call.shared());
     let nothing = Value::new_undefined(ctx.clone());
     let (base, specifier) = (call.text(0)?, call.text(1)?);

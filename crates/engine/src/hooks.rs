@@ -4,13 +4,13 @@
 //! It acts as an attacker who controls the engine: it dies in every way, makes any system call, writes anything to the socket, or
 //! stops reading.
 
-use crate::natives::Call;
+use crate::natives::NativeCall;
 use rquickjs::{Exception, Result, Value};
 use std::hint::black_box;
 use std::io;
 
 /// `misbehave(kind, bytes?)`: does not return when the process dies.
-pub(crate) fn misbehave<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+pub(crate) fn misbehave<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let what = call.text(0)?;
     match what.as_str() {
         "SIGSEGV" => segfault(),

@@ -4,16 +4,16 @@
 //! for the end of the turn. Parameters of hostcalls must be well-formed Unicode; in every other text lone surrogates are
 //! replaced.
 
-use crate::natives::Call;
-use crate::shared::Names;
+use crate::natives::NativeCall;
+use crate::shared::ResultNames;
 use crate::trace::{self, Traced};
-use crate::values::{Reader, Surrogates, Unfit, bytes_to_js, put, string_to_js, to_js};
+use crate::values::{Surrogates, Unfit, ValueReader, bytes_to_js, put, string_to_js, to_js};
 use pijs_protocol::{Capability, ErrorCode, HostCall, HostResult, HostcallError, Message, Method};
 use rquickjs::{Ctx, Exception, Object, Result, Value};
 
 /// Reads the arguments `(method, capability, params, bytes?)` as a request, or throws.
-fn request(call: &Call<'_, '_>) -> Result<HostCall> {
-    let mut reader = Reader::new(Surrogates::Refuse);
+fn request(call: &NativeCall<'_, '_>) -> Result<HostCall> {
+    let mut reader = ValueReader::new(Surrogates::Refuse);
     let params = reader.attach(&call.arg(3)).and_then(|()| reader.read_map(&call.arg(2)));
     let params = match params {
         Ok(params) => params,
@@ -34,7 +34,7 @@ fn request(call: &Call<'_, '_>) -> Result<HostCall> {
 
 /// `call(method, capability, params, bytes?, timeoutMs?)`: queues the request for the end of the turn and returns its id,
 /// or throws.
-pub(crate) fn call<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+pub(crate) fn call<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let request = request_with_limit(call)?;
     let id = string_to_js(call.ctx(), request.call_id.as_str())?;
     call.shared().send(call.ctx(), Message::HostCall(request));
@@ -43,14 +43,14 @@ pub(crate) fn call<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
 
 /// `callPromise(method, capability, params, bytes?, timeoutMs?)`: queues the request for the end of the turn and returns a
 /// promise of `{output, bytes}`, or throws. The call cannot be cancelled, and its chunks are dropped.
-pub(crate) fn call_promise<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+pub(crate) fn call_promise<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let request = request_with_limit(call)?;
     let promise = call.shared().promises.promise(call.ctx(), &request.call_id)?;
     call.shared().send(call.ctx(), Message::HostCall(request));
     Ok(promise)
 }
 
-fn request_with_limit(call: &Call<'_, '_>) -> Result<HostCall> {
+fn request_with_limit(call: &NativeCall<'_, '_>) -> Result<HostCall> {
     let mut request = request(call)?;
     if !call.arg(4).is_undefined() {
         request.timeout_ms = Some(call.integer(4)?);
@@ -59,7 +59,7 @@ fn request_with_limit(call: &Call<'_, '_>) -> Result<HostCall> {
 }
 
 /// Builds `{output, bytes}`, the result of a call.
-pub(crate) fn answer<'js>(ctx: &Ctx<'js>, names: &Names, result: &HostResult) -> Result<Value<'js>> {
+pub(crate) fn answer<'js>(ctx: &Ctx<'js>, names: &ResultNames, result: &HostResult) -> Result<Value<'js>> {
     let answer = Object::new(ctx.clone())?;
     names.output.put(&answer, to_js(ctx, &result.output)?)?;
     let bytes = if result.bytes.is_empty() {
@@ -72,13 +72,13 @@ pub(crate) fn answer<'js>(ctx: &Ctx<'js>, names: &Names, result: &HostResult) ->
 }
 
 /// `callSync(method, capability, params, bytes?)`: returns `{output, bytes}`, or throws.
-pub(crate) fn call_sync<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+pub(crate) fn call_sync<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let result = answer_now(call, request(call)?)?;
     answer(call.ctx(), &call.shared().names, &result)
 }
 
 /// Waits for the answer of a request, or throws its error.
-pub(crate) fn answer_now(call: &Call<'_, '_>, request: HostCall) -> Result<HostResult> {
+pub(crate) fn answer_now(call: &NativeCall<'_, '_>, request: HostCall) -> Result<HostResult> {
     let result = result_now(call, request)?;
     match &result.error {
         Some(error) => Err(throw_hostcall_error(call.ctx(), error)),
@@ -87,7 +87,7 @@ pub(crate) fn answer_now(call: &Call<'_, '_>, request: HostCall) -> Result<HostR
 }
 
 /// Waits for the result of a request, which may be an error.
-pub(crate) fn result_now(call: &Call<'_, '_>, request: HostCall) -> Result<HostResult> {
+pub(crate) fn result_now(call: &NativeCall<'_, '_>, request: HostCall) -> Result<HostResult> {
     let (ctx, shared) = (call.ctx(), call.shared());
     let call_id = request.call_id.clone();
     trace::record(ctx, shared, Traced::Call);
@@ -101,13 +101,13 @@ pub(crate) fn result_now(call: &Call<'_, '_>, request: HostCall) -> Result<HostR
 }
 
 /// `send(message)`: queues `{type, payload}` for the end of the turn.
-pub(crate) fn send<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+pub(crate) fn send<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let ctx = call.ctx();
     let message = call.arg(0);
     let Some(object) = message.as_object() else {
         return Err(Exception::throw_type(ctx, "send: expected {type, payload}"));
     };
-    let value = Reader::new(Surrogates::Replace).read(object.as_value()).map_err(|unfit| unfit.throw(ctx))?;
+    let value = ValueReader::new(Surrogates::Replace).read(object.as_value()).map_err(|unfit| unfit.throw(ctx))?;
     let message = serde_json::from_value(value.unwrap_or_default());
     let message: Message =
         message.map_err(|error| Exception::throw_type(ctx, &format!("send: not a protocol message: {error}")))?;

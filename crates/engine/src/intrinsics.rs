@@ -8,7 +8,7 @@
 //! Local time is the process's: the engine asks the C library. The driver that promises a time zone
 //! sets `TZ` before the first thread starts.
 
-use crate::natives::{Call, Native, function};
+use crate::natives::{Native, NativeCall, function};
 use crate::shared::Shared;
 use crate::values::string_to_js;
 use crate::{text, text_code};
@@ -99,7 +99,7 @@ fn install_transfers<'js>(
     Ok([replace(transfer)?, replace(fixed)?, replace(immutable)?])
 }
 
-fn transfer<'js>(call: &Call<'_, 'js>, which: usize) -> Result<Value<'js>> {
+fn transfer<'js>(call: &NativeCall<'_, 'js>, which: usize) -> Result<Value<'js>> {
     let (ctx, this) = (call.ctx(), call.this());
     if call.shared().webassembly.borrow().as_ref().is_some_and(|machine| machine.has_buffer(ctx, &this)) {
         return Err(Exception::throw_type(ctx, "ArrayBuffer is not detachable and could not be cloned."));
@@ -148,20 +148,20 @@ fn redefine_accessor<'js>(
     Ok(())
 }
 
-fn originals(call: &Call<'_, '_>) -> Originals {
+fn originals(call: &NativeCall<'_, '_>) -> Originals {
     call.shared().originals.borrow().clone().expect("installed before any code runs")
 }
 
-fn random<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+fn random<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     Ok(Value::new_float(call.ctx().clone(), call.shared().random()))
 }
 
-fn date_now<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+fn date_now<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     Ok(Value::new_float(call.ctx().clone(), call.shared().clock.epoch_ms()))
 }
 
 /// `new Date()` and `Date()` at the driver's time; every other form calls the original.
-fn date<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+fn date<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let original = originals(call).date.restore(call.ctx())?;
     if !call.is_constructor() {
         let now = construct(&original, original.as_value(), &[date_now(call)?])?;
@@ -180,7 +180,7 @@ fn construct<'js>(class: &Function<'js>, new_target: &Value<'js>, arguments: &[V
     let mut raw: Vec<qjs::JSValue> = arguments.iter().map(Value::as_raw).collect();
     let count = i32::try_from(raw.len()).expect("the engine passes fewer than 2^31 arguments");
     // SAFETY: all values belong to this context and stay borrowed, so alive, during the call, which
-    // takes no ownership of its arguments; the result is ours.
+    // takes no ownership of its arguments; the result is owned.
     let result = unsafe {
         qjs::JS_CallConstructor2(ctx.as_raw().as_ptr(), class.as_raw(), new_target.as_raw(), count, raw.as_mut_ptr())
     };
@@ -190,7 +190,7 @@ fn construct<'js>(class: &Function<'js>, new_target: &Value<'js>, arguments: &[V
 }
 
 /// `error.stack`: returns the engine's frames below the header line that Node adds.
-fn stack_with_header<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+fn stack_with_header<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let ctx = call.ctx();
     let originals = originals(call);
     let frames: Value<'js> = originals.stack.restore(ctx)?.call((This(call.this()),))?;
@@ -204,7 +204,7 @@ fn stack_with_header<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
 }
 
 /// `Error.captureStackTrace(target, above?)`, with the header line.
-fn capture_stack_trace<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+fn capture_stack_trace<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let ctx = call.ctx();
     let originals = originals(call);
     let error: Value<'js> = ctx.globals().get("Error")?;

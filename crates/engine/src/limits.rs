@@ -53,7 +53,7 @@ impl Interrupter {
 
 /// The limit that the code of a turn has exceeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stop {
+enum StopReason {
     Fuel,
     Jobs,
     Deadline,
@@ -68,7 +68,7 @@ pub(crate) struct Meter {
     fuel_limit: Cell<u64>,
     polls: Cell<u64>,
     jobs: Cell<u32>,
-    stop: Cell<Option<Stop>>,
+    stop: Cell<Option<StopReason>>,
     bug: RefCell<Option<String>>,
 }
 
@@ -125,9 +125,9 @@ impl Meter {
     pub(crate) fn poll_many(&self, polls: u64) -> bool {
         self.polls.set(self.polls.get().saturating_add(polls));
         if self.interrupter.state.load(Ordering::Relaxed) == STOPPED {
-            self.stop.set(Some(Stop::Deadline));
+            self.stop.set(Some(StopReason::Deadline));
         } else if self.polls.get() > self.fuel_limit.get() && guard!(EngineFuel) {
-            self.stop.set(Some(Stop::Fuel));
+            self.stop.set(Some(StopReason::Fuel));
         }
         self.must_stop()
     }
@@ -135,7 +135,7 @@ impl Meter {
     /// Counts a microtask; returns `false` when the turn has used up its jobs.
     pub(crate) fn count_job(&self) -> bool {
         if self.jobs.get() >= self.jobs_limit && guard!(EngineJobs) {
-            self.stop.set(Some(Stop::Jobs));
+            self.stop.set(Some(StopReason::Jobs));
             return false;
         }
         self.jobs.set(self.jobs.get().saturating_add(1));
@@ -162,9 +162,9 @@ impl Meter {
             return Some(Termination::OutOfMemory);
         }
         let quota = match self.stop.get()? {
-            Stop::Fuel => "fuel",
-            Stop::Jobs => "jobs",
-            Stop::Deadline => "deadline",
+            StopReason::Fuel => "fuel",
+            StopReason::Jobs => "jobs",
+            StopReason::Deadline => "deadline",
         };
         Some(Termination::Timeout { quota: quota.to_owned() })
     }

@@ -17,7 +17,7 @@
 //! `import.meta.url` is `pijs:///SPECIFIER`, or the specifier itself when it has a scheme.
 
 use crate::compile::SCRIPT_NAME;
-use crate::natives::{Call, EngineModule, catch_panics};
+use crate::natives::{EngineModule, NativeCall, catch_panics};
 use crate::shared::Shared;
 use pijs_artifact::{Artifact, Module as Content, Verified};
 use pijs_protocol::artifact::ArtifactMetadata;
@@ -57,7 +57,7 @@ unsafe impl<'js> JsLifetime<'js> for LoadedModule<'js> {
 
 /// The added artifacts and the modules that were loaded from them.
 #[derive(Default)]
-pub(crate) struct Modules {
+pub(crate) struct ModuleTable {
     artifacts: Vec<Arc<Verified>>,
     locations: BTreeMap<String, ModuleLocation>,
     /// Specifiers of facades, by artifact and host module.
@@ -68,7 +68,7 @@ pub(crate) struct Modules {
     dynamic: BTreeMap<String, Persistent<Object<'static>>>,
 }
 
-impl Modules {
+impl ModuleTable {
     /// Adds an artifact. A name that exists keeps its earlier module, so that an extension cannot replace a host module.
     pub(crate) fn add(&mut self, artifact: Arc<Verified>) {
         let index = self.artifacts.len();
@@ -285,7 +285,7 @@ fn not_found_error(ctx: &Ctx<'_>, message: &str) -> rquickjs::Error {
 /// `importSync(specifier)`: evaluates a module now and returns its namespace.
 ///
 /// Fails when the module, or one that it imports, awaits at top level.
-pub(crate) fn import_sync<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+pub(crate) fn import_sync<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let ctx = call.ctx();
     let shared = call.shared();
     let specifier = call.text(0)?;

@@ -1,6 +1,6 @@
 //! `pi:engine`: the native module through which TypeScript in the realm reaches the driver.
 //!
-//! Each export is a function of a [`Call`]. A panic in one is caught here, ends the realm as a host
+//! Each export is a function of a [`NativeCall`]. A panic in one is caught here, ends the realm as a host
 //! bug, and is never resumed in some later, unrelated exception.
 
 use crate::shared::{Shared, SharedHandle};
@@ -13,7 +13,7 @@ use smol_str::SmolStr;
 use std::rc::Rc;
 
 /// A native function.
-pub(crate) type Native = for<'a, 'js> fn(&Call<'a, 'js>) -> Result<Value<'js>>;
+pub(crate) type Native = for<'a, 'js> fn(&NativeCall<'a, 'js>) -> Result<Value<'js>>;
 
 /// Exports of `pi:engine`, without `facts`.
 const EXPORTS: &[(&str, Native)] = &[
@@ -60,12 +60,12 @@ const EXPORTS: &[(&str, Native)] = &[
 ];
 
 /// One call of a native function.
-pub(crate) struct Call<'a, 'js> {
+pub(crate) struct NativeCall<'a, 'js> {
     params: Params<'a, 'js>,
     shared: &'a Shared,
 }
 
-impl<'js> Call<'_, 'js> {
+impl<'js> NativeCall<'_, 'js> {
     pub(crate) fn ctx(&self) -> &Ctx<'js> {
         self.params.ctx()
     }
@@ -112,7 +112,7 @@ impl<'js> Call<'_, 'js> {
         Ok(cached_text)
     }
 
-    /// Returns an argument like [`Call::text`]; `None` for `undefined`.
+    /// Returns an argument like [`NativeCall::text`]; `None` for `undefined`.
     pub(crate) fn optional_text(&self, index: usize) -> Result<Option<String>> {
         if self.arg(index).is_undefined() { Ok(None) } else { self.text(index).map(Some) }
     }
@@ -140,7 +140,7 @@ pub(crate) fn function<'js>(ctx: &Ctx<'js>, shared: &Rc<Shared>, name: &str, nat
     let shared = Rc::clone(shared);
     let body = move |params: Params<'_, 'js>| {
         let ctx = params.ctx().clone();
-        catch_panics(&ctx, &shared, || native(&Call { params, shared: &shared }))
+        catch_panics(&ctx, &shared, || native(&NativeCall { params, shared: &shared }))
     };
     let instance = Class::instance(ctx.clone(), RustFunction(Box::new(body)))?;
     let function = Function::from_value(instance.into_value())?;
@@ -153,12 +153,12 @@ pub(crate) fn function<'js>(ctx: &Ctx<'js>, shared: &Rc<Shared>, name: &str, nat
 pub(crate) fn closure<'js>(
     ctx: &Ctx<'js>,
     name: &str,
-    native: impl for<'a> Fn(&Call<'a, 'js>) -> Result<Value<'js>> + 'js,
+    native: impl for<'a> Fn(&NativeCall<'a, 'js>) -> Result<Value<'js>> + 'js,
 ) -> Result<Value<'js>> {
     let shared = shared_of(ctx)?;
     let body = move |params: Params<'_, 'js>| {
         let ctx = params.ctx().clone();
-        catch_panics(&ctx, &shared, || native(&Call { params, shared: &shared }))
+        catch_panics(&ctx, &shared, || native(&NativeCall { params, shared: &shared }))
     };
     let instance = Class::instance(ctx.clone(), RustFunction(Box::new(body)))?;
     let function = Function::from_value(instance.into_value())?;
@@ -225,7 +225,7 @@ fn freeze<'js>(ctx: &Ctx<'js>, value: &Value<'js>) -> Result<()> {
     freeze.call((value.clone(),))
 }
 
-fn enqueue_job<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+fn enqueue_job<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let Some(job) = call.arg(0).into_function() else {
         return Err(Exception::throw_type(call.ctx(), "enqueueJob: expected a function"));
     };
@@ -234,7 +234,7 @@ fn enqueue_job<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
 }
 
 /// `afterJobs(fn)`: calls it once, when the microtask queue is empty; a later call replaces an earlier one.
-fn after_jobs<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+fn after_jobs<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let Some(job) = call.arg(0).into_function() else {
         return Err(Exception::throw_type(call.ctx(), "afterJobs: expected a function"));
     };
@@ -242,7 +242,7 @@ fn after_jobs<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     Ok(Value::new_undefined(call.ctx().clone()))
 }
 
-fn fill_random<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+fn fill_random<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let target = call.arg(0);
     let raw = target.as_object().and_then(|object| object.as_typed_array::<u8>()).and_then(|array| array.as_raw());
     let Some(mut raw) = raw else {
@@ -256,7 +256,7 @@ fn fill_random<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
 
 /// `proxyParts(value)`: returns `[target, handler]` of a proxy, `[null, null]` of a revoked one, `undefined` of anything else. No
 /// trap runs.
-fn proxy_parts<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+fn proxy_parts<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let ctx = call.ctx();
     let value = call.arg(0);
     let Some(proxy) = value.as_object().and_then(|object| object.as_proxy()) else {
@@ -279,7 +279,7 @@ fn proxy_parts<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
 }
 
 /// `promiseState(p)`: returns `{state, value}`; a value that is no promise counts as fulfilled with itself.
-fn promise_state<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+fn promise_state<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let ctx = call.ctx();
     let answer = Object::new(ctx.clone())?;
     let subject = call.arg(0);

@@ -31,12 +31,12 @@ pub struct Nested {
 /// Returns the first position beyond a cap.
 pub fn check_nesting(source: &str, caps: &NestingCaps) -> Result<(), Nested> {
     let bytes = source.as_bytes();
-    Nesting { bytes, at: 0, frames: vec![Frame::default()], operators: 0, depth_bytes: 0 }.scan(caps)
+    Nesting { bytes, at: 0, frames: vec![OpenBracket::default()], operators: 0, depth_bytes: 0 }.scan(caps)
 }
 
 /// One open bracket.
 #[derive(Default)]
-struct Frame {
+struct OpenBracket {
     /// Operators since the last boundary inside it.
     operators: usize,
     /// Whether `${` opened it: its end returns to the template text.
@@ -46,7 +46,7 @@ struct Frame {
 struct Nesting<'a> {
     bytes: &'a [u8],
     at: usize,
-    frames: Vec<Frame>,
+    frames: Vec<OpenBracket>,
     /// Sum over all frames.
     operators: usize,
     depth_bytes: u64,
@@ -58,7 +58,7 @@ impl Nesting<'_> {
             let position = self.at;
             self.at += 1;
             match byte {
-                b'(' | b'[' | b'{' => self.frames.push(Frame::default()),
+                b'(' | b'[' | b'{' => self.frames.push(OpenBracket::default()),
                 b')' | b']' => self.close(),
                 b'}' => {
                     let template = self.frames.last().is_some_and(|frame| frame.template);
@@ -128,7 +128,7 @@ impl Nesting<'_> {
         self.operators -= ended;
     }
 
-    fn top(&mut self) -> &mut Frame {
+    fn top(&mut self) -> &mut OpenBracket {
         self.frames.last_mut().expect("the outermost frame is never closed")
     }
 
@@ -152,7 +152,7 @@ impl Nesting<'_> {
                 b'`' => return,
                 b'$' if self.bytes.get(self.at) == Some(&b'{') => {
                     self.at += 1;
-                    self.frames.push(Frame { template: true, ..Frame::default() });
+                    self.frames.push(OpenBracket { template: true, ..OpenBracket::default() });
                     return;
                 }
                 _ => {}

@@ -81,7 +81,7 @@ pub struct EngineRealm {
 }
 
 /// The reason why a turn could not be finished. The counters tell whether the guest caused it.
-pub(crate) enum Fault {
+pub(crate) enum TurnFault {
     /// Stopped by a limit, or by a bug that is already recorded.
     Stopped,
     /// A host bug.
@@ -278,7 +278,7 @@ impl EngineRealm {
                 realm.drain(ctx, Some(exports))?;
                 resumes += 1;
                 if resumes > MAX_RESUMES {
-                    return Err(Fault::Bug(format!(
+                    return Err(TurnFault::Bug(format!(
                         "{RUNTIME_MODULE}: streamResume asked to drain {MAX_RESUMES} times"
                     )));
                 }
@@ -299,7 +299,7 @@ impl EngineRealm {
         now: Now,
         fuel: u64,
         host: &mut dyn SyncHost,
-        body: impl FnOnce(&Ctx<'_>, &Self) -> Result<(T, StreamAnswer), Fault>,
+        body: impl FnOnce(&Ctx<'_>, &Self) -> Result<(T, StreamAnswer), TurnFault>,
     ) -> Result<(T, Yield), Termination> {
         if let Some(ended) = &self.ended {
             return Err(ended.clone());
@@ -315,11 +315,11 @@ impl EngineRealm {
                     body(&ctx, self)
                 })
             })
-            .unwrap_or_else(|detail| Err(Fault::Bug(detail)))
+            .unwrap_or_else(|detail| Err(TurnFault::Bug(detail)))
         });
         shared.meter.end();
         shared.rejections.end_turn();
-        if let Err(Fault::Bug(detail)) = &outcome
+        if let Err(TurnFault::Bug(detail)) = &outcome
             && shared.meter.verdict().is_none()
         {
             shared.meter.report_bug(detail.clone());
@@ -346,18 +346,18 @@ impl EngineRealm {
         }
     }
 
-    fn exports(&self) -> Result<&RuntimeExports, Fault> {
-        self.exports.as_ref().ok_or_else(|| Fault::Bug("a realm was entered before it was started".to_owned()))
+    fn exports(&self) -> Result<&RuntimeExports, TurnFault> {
+        self.exports.as_ref().ok_or_else(|| TurnFault::Bug("a realm was entered before it was started".to_owned()))
     }
 
-    fn apply_state(&self, ctx: &Ctx<'_>, delta: Option<&StateDelta>) -> Result<(), Fault> {
+    fn apply_state(&self, ctx: &Ctx<'_>, delta: Option<&StateDelta>) -> Result<(), TurnFault> {
         match delta {
             Some(delta) => self.classify(ctx, self.shared.state.apply(ctx, delta)),
             None => Ok(()),
         }
     }
 
-    fn deliver(&self, ctx: &Ctx<'_>, exports: &RuntimeExports, message: &Message) -> Result<(), Fault> {
+    fn deliver(&self, ctx: &Ctx<'_>, exports: &RuntimeExports, message: &Message) -> Result<(), TurnFault> {
         if let Message::HostResult(result) = message {
             return self.classify(ctx, exports.result(ctx, &self.shared, result));
         }
@@ -366,59 +366,59 @@ impl EngineRealm {
     }
 
     /// Classifies a failure: an exceeded limit, or an exception that left `pi:runtime`.
-    fn classify<T>(&self, ctx: &Ctx<'_>, result: rquickjs::Result<T>) -> Result<T, Fault> {
+    fn classify<T>(&self, ctx: &Ctx<'_>, result: rquickjs::Result<T>) -> Result<T, TurnFault> {
         result.map_err(|error| {
             if self.shared.meter.must_stop() {
                 ctx.catch();
-                return Fault::Stopped;
+                return TurnFault::Stopped;
             }
-            Fault::Bug(match error {
+            TurnFault::Bug(match error {
                 rquickjs::Error::Exception => format!("{RUNTIME_MODULE} threw: {}", describe(&ctx.catch())),
                 other => format!("{RUNTIME_MODULE}: {other}"),
             })
         })
     }
 
-    fn load_runtime(&self, ctx: &Ctx<'_>) -> Result<RuntimeExports, Fault> {
+    fn load_runtime(&self, ctx: &Ctx<'_>) -> Result<RuntimeExports, TurnFault> {
         if self.exports.is_some() {
-            return Err(Fault::Bug("a realm was started twice".to_owned()));
+            return Err(TurnFault::Bug("a realm was started twice".to_owned()));
         }
         let loading = self.classify(ctx, Module::import(ctx, RUNTIME_MODULE))?;
         self.drain(ctx, None)?;
         match loading.state() {
             PromiseState::Pending => {
-                Err(Fault::Bug(format!("{RUNTIME_MODULE} has a top-level await that never settles")))
+                Err(TurnFault::Bug(format!("{RUNTIME_MODULE} has a top-level await that never settles")))
             }
             PromiseState::Resolved | PromiseState::Rejected => {
                 let namespace: Object<'_> =
                     self.classify(ctx, loading.result().unwrap_or(Err(rquickjs::Error::Unknown)))?;
                 let exports: Value<'_> = self.classify(ctx, namespace.get("default"))?;
                 RuntimeExports::of(ctx, &exports)
-                    .map_err(|missing| Fault::Bug(format!("{RUNTIME_MODULE} has no function {missing}")))?
+                    .map_err(|missing| TurnFault::Bug(format!("{RUNTIME_MODULE} has no function {missing}")))?
                     .map_or_else(|error| self.classify(ctx, Err(error)), Ok)
             }
         }
     }
 
     /// Runs microtasks and the callbacks of `afterJobs` until none is left and every unhandled rejection is reported.
-    fn drain(&self, ctx: &Ctx<'_>, exports: Option<&RuntimeExports>) -> Result<(), Fault> {
+    fn drain(&self, ctx: &Ctx<'_>, exports: Option<&RuntimeExports>) -> Result<(), TurnFault> {
         let meter = &self.shared.meter;
         loop {
             while is_job_pending(ctx) {
                 if meter.must_stop() || !meter.count_job() {
-                    return Err(Fault::Stopped);
+                    return Err(TurnFault::Stopped);
                 }
                 if let Err(thrown) = run_job(ctx) {
                     self.report(ctx, exports, thrown)?;
                 }
             }
             if meter.must_stop() {
-                return Err(Fault::Stopped);
+                return Err(TurnFault::Stopped);
             }
             let after = self.shared.after_jobs.borrow_mut().take();
             if let Some(after) = after {
                 if !meter.count_job() {
-                    return Err(Fault::Stopped);
+                    return Err(TurnFault::Stopped);
                 }
                 let called = after.restore(ctx).and_then(|after| after.call::<_, ()>(()));
                 self.classify(ctx, called)?;
@@ -441,15 +441,21 @@ impl EngineRealm {
     }
 
     /// Passes an unhandled rejection or exception to `pi:runtime`.
-    fn report<'js>(&self, ctx: &Ctx<'js>, exports: Option<&RuntimeExports>, reason: Value<'js>) -> Result<(), Fault> {
+    fn report<'js>(
+        &self,
+        ctx: &Ctx<'js>,
+        exports: Option<&RuntimeExports>,
+        reason: Value<'js>,
+    ) -> Result<(), TurnFault> {
         if self.shared.meter.must_stop() {
-            return Err(Fault::Stopped);
+            return Err(TurnFault::Stopped);
         }
         match exports {
             Some(exports) => self.classify(ctx, exports.unhandled(ctx, reason)),
-            None => {
-                Err(Fault::Bug(format!("{RUNTIME_MODULE} threw while it was loaded: {}", values::describe(&reason))))
-            }
+            None => Err(TurnFault::Bug(format!(
+                "{RUNTIME_MODULE} threw while it was loaded: {}",
+                values::describe(&reason)
+            ))),
         }
     }
 }

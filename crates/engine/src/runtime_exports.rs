@@ -16,7 +16,7 @@
 
 use crate::pending_promises::SettleFunctions;
 use crate::shared::Shared;
-use crate::values::{self, Reader, Surrogates, method, push, string_to_js};
+use crate::values::{self, Surrogates, ValueReader, method, push, string_to_js};
 use crate::{hostcall, message};
 use pijs_protocol::wire::StreamAnswer;
 use pijs_protocol::{Handle, HostResult, StreamDelta, StreamSource};
@@ -164,7 +164,8 @@ fn read_answer(answer: &Value<'_>) -> Result<HandlerAnswer> {
         return Ok(HandlerAnswer::Drain);
     }
     let ctx = answer.ctx();
-    let json = Reader::new(Surrogates::Replace).read(answer).map_err(|unfit| unfit.throw(ctx))?.unwrap_or_default();
+    let json =
+        ValueReader::new(Surrogates::Replace).read(answer).map_err(|unfit| unfit.throw(ctx))?.unwrap_or_default();
     if let Some(handler) = json.get("late").and_then(serde_json::Value::as_u64).and_then(|n| u32::try_from(n).ok()) {
         return Ok(HandlerAnswer::Final(StreamAnswer::Late { handler: Handle(handler) }));
     }

@@ -4,16 +4,16 @@
 //! JavaScript values live here and nowhere else in native code, because a closure that captured a value would hide it from the
 //! garbage collector. [`Shared::release`] drops them before the engine is freed.
 
-use crate::clock::Clock;
+use crate::clock::RealmClock;
 use crate::intrinsics::Originals;
 use crate::limits::Meter;
-use crate::loader::Modules;
+use crate::loader::ModuleTable;
 use crate::pending_promises::PendingPromises;
 use crate::rejections::Rejections;
-use crate::state::State;
+use crate::state::ReadableState;
 use crate::string_cache::StringCache;
 use crate::trace::{self, Trace, Traced};
-use crate::values::{self, Name};
+use crate::values::{self, CachedName};
 use crate::webassembly::WebAssemblyState;
 use pijs_protocol::wire::RealmOptions;
 use pijs_protocol::{CallId, HostCall, Message, SyncReply};
@@ -39,14 +39,14 @@ pub trait SyncHost {
 
 pub(crate) struct Shared {
     pub(crate) meter: Meter,
-    pub(crate) clock: Clock,
+    pub(crate) clock: RealmClock,
     pub(crate) entropy: RefCell<Entropy>,
     pub(crate) draws: Cell<u32>,
     pub(crate) outbox: RefCell<Vec<Message>>,
     pub(crate) host: HostSlot,
     pub(crate) facts: Map<String, serde_json::Value>,
-    pub(crate) modules: RefCell<Modules>,
-    pub(crate) state: State,
+    pub(crate) modules: RefCell<ModuleTable>,
+    pub(crate) state: ReadableState,
     pub(crate) rejections: Rejections,
     pub(crate) originals: RefCell<Option<Originals>>,
     /// Called when no microtask is left: Node's `nextTick` queue.
@@ -67,14 +67,14 @@ pub(crate) struct Shared {
 
 /// Member names of every hostcall result.
 pub(crate) struct ResultNames {
-    pub(crate) output: Name,
-    pub(crate) bytes: Name,
+    pub(crate) output: CachedName,
+    pub(crate) bytes: CachedName,
     no_attachments: RefCell<Option<Persistent<Value<'static>>>>,
 }
 
 impl ResultNames {
     fn new() -> Self {
-        Self { output: Name::new("output"), bytes: Name::new("bytes"), no_attachments: RefCell::new(None) }
+        Self { output: CachedName::new("output"), bytes: CachedName::new("bytes"), no_attachments: RefCell::new(None) }
     }
 
     /// Returns the attachments of results without any: one frozen list for all of them.
@@ -92,14 +92,14 @@ impl Shared {
     pub(crate) fn new(options: &RealmOptions) -> Self {
         Self {
             meter: Meter::new(&options.limits),
-            clock: Clock::new(options.clock_step_us),
+            clock: RealmClock::new(options.clock_step_us),
             entropy: RefCell::new(Entropy::seeded(options.seed)),
             draws: Cell::new(0),
             outbox: RefCell::new(Vec::new()),
             host: HostSlot::default(),
             facts: options.facts.clone(),
-            modules: RefCell::new(Modules::default()),
-            state: State::default(),
+            modules: RefCell::new(ModuleTable::default()),
+            state: ReadableState::default(),
             rejections: Rejections::default(),
             originals: RefCell::new(None),
             after_jobs: RefCell::new(None),
@@ -178,18 +178,18 @@ pub(crate) struct HostSlot {
 impl HostSlot {
     /// Lends `host` while `body` runs.
     pub(crate) fn lend<R>(&self, host: &mut dyn SyncHost, body: impl FnOnce() -> R) -> R {
-        struct Return<'a>(&'a HostSlot);
-        impl Drop for Return<'_> {
+        struct ReturnHost<'a>(&'a HostSlot);
+        impl Drop for ReturnHost<'_> {
             fn drop(&mut self) {
                 self.0.lent.set(None);
             }
         }
         let host: NonNull<dyn SyncHost + '_> = NonNull::from(host);
-        // SAFETY: only the lifetime changes. `Return` takes the pointer back before this function
+        // SAFETY: only the lifetime changes. `ReturnHost` takes the pointer back before this function
         // ends, also when `body` unwinds, so it is never used after the borrow it came from.
         let host = unsafe { mem::transmute::<NonNull<dyn SyncHost + '_>, NonNull<dyn SyncHost + 'static>>(host) };
         self.lent.set(Some(host));
-        let _return = Return(self);
+        let _return = ReturnHost(self);
         body()
     }
 

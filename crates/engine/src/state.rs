@@ -26,31 +26,31 @@ struct StateObject {
 }
 
 #[derive(Default)]
-pub(crate) struct State {
+pub(crate) struct ReadableState {
     snapshot: RefCell<Option<StateObject>>,
-    unread: Rc<Unread>,
+    unread: Rc<UnreadValues>,
 }
 
 /// Values that are not read yet.
 #[derive(Default)]
-struct Unread {
+struct UnreadValues {
     members: RefCell<BTreeMap<String, Json>>,
     entries: RefCell<SessionEntries>,
 }
 
 /// The entries of the session: text until the first read.
 enum SessionEntries {
-    Unread(Vec<Json>),
+    UnreadValues(Vec<Json>),
     Read(Persistent<Array<'static>>),
 }
 
 impl Default for SessionEntries {
     fn default() -> Self {
-        Self::Unread(Vec::new())
+        Self::UnreadValues(Vec::new())
     }
 }
 
-impl State {
+impl ReadableState {
     /// Returns the object of `state()`.
     pub(crate) fn object<'js>(&self, ctx: &Ctx<'js>) -> Result<Object<'js>> {
         self.snapshot(ctx)?.whole.restore(ctx)
@@ -69,7 +69,7 @@ impl State {
         }
         if let Some(change) = &delta.entries {
             match &mut *self.unread.entries.borrow_mut() {
-                SessionEntries::Unread(texts) => {
+                SessionEntries::UnreadValues(texts) => {
                     texts.truncate(change.keep);
                     texts.extend_from_slice(&change.append);
                 }
@@ -111,7 +111,7 @@ impl State {
     }
 }
 
-impl Unread {
+impl UnreadValues {
     fn read_member<'js>(&self, ctx: &Ctx<'js>, set: &Object<'js>, key: &str) -> Result<Value<'js>> {
         let Some(text) = self.members.borrow().get(key).cloned() else { return Ok(Value::new_undefined(ctx.clone())) };
         let value = ctx.json_parse(text.text())?;
@@ -124,7 +124,7 @@ impl Unread {
     fn read_entries<'js>(&self, ctx: &Ctx<'js>, whole: &Object<'js>) -> Result<Array<'js>> {
         let array = match &*self.entries.borrow() {
             SessionEntries::Read(array) => return array.clone().restore(ctx),
-            SessionEntries::Unread(texts) => {
+            SessionEntries::UnreadValues(texts) => {
                 let array = Array::new(ctx.clone())?;
                 append(ctx, &array, texts)?;
                 array
@@ -150,13 +150,15 @@ fn getter<G>(read: G) -> Accessor<G, ()> {
 }
 
 fn member_reader(
-    unread: Rc<Unread>,
+    unread: Rc<UnreadValues>,
     key: String,
 ) -> impl for<'js> Fn(Ctx<'js>, This<Object<'js>>) -> Result<Value<'js>> + 'static {
     move |ctx, set| unread.read_member(&ctx, &set, &key)
 }
 
-fn entries_reader(unread: Rc<Unread>) -> impl for<'js> Fn(Ctx<'js>, This<Object<'js>>) -> Result<Array<'js>> + 'static {
+fn entries_reader(
+    unread: Rc<UnreadValues>,
+) -> impl for<'js> Fn(Ctx<'js>, This<Object<'js>>) -> Result<Array<'js>> + 'static {
     move |ctx, whole| unread.read_entries(&ctx, &whole)
 }
 

@@ -3,7 +3,7 @@
 //! The engine encodes a lone surrogate as three bytes (`ED A0 80`), which is not UTF-8; viewing them as `str` would be undefined
 //! behaviour, so nothing here does. The decoders of the realm are here, too; they are those of `encoding_rs`.
 
-use crate::natives::{self, Call};
+use crate::natives::{self, NativeCall};
 use pijs_matcher::{Group, Prefilter};
 use rquickjs::{Ctx, Error, Exception, IntoJs as _, Object, Result, TypedArray, Value, qjs};
 use std::cell::RefCell;
@@ -66,19 +66,19 @@ fn well_formed(bytes: &[u8]) -> String {
 }
 
 /// `encodeUtf8(string)`: returns a `Uint8Array`; lone surrogates become U+FFFD, as in `TextEncoder`.
-pub(crate) fn encode_utf8<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+pub(crate) fn encode_utf8<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let text = call.text(0)?;
     Ok(TypedArray::<u8>::new_copy(call.ctx().clone(), text.as_bytes())?.into_value())
 }
 
 /// `decodeUtf8(bytes, fatal, ignoreBOM)`: returns the text.
-pub(crate) fn decode_utf8<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+pub(crate) fn decode_utf8<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let bytes = call.bytes(0)?;
     decode_with(call, encoding_rs::UTF_8, &bytes, call.flag(1), call.flag(2))
 }
 
 /// `decode(label, bytes, fatal, ignoreBOM)`; a label that the Encoding Standard does not know is a `RangeError`.
-pub(crate) fn decode<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+pub(crate) fn decode<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let label = call.text(0)?;
     let Some(encoding) = encoding_rs::Encoding::for_label_no_replacement(label.as_bytes()) else {
         return Err(Exception::throw_range(call.ctx(), &format!("The \"{label}\" encoding is not supported")));
@@ -88,7 +88,7 @@ pub(crate) fn decode<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
 }
 
 fn decode_with<'js>(
-    call: &Call<'_, 'js>,
+    call: &NativeCall<'_, 'js>,
     encoding: &'static encoding_rs::Encoding,
     bytes: &[u8],
     fatal: bool,
@@ -114,7 +114,7 @@ fn decode_with<'js>(
 /// `prefilters()`: creates a group of automata that read one growing text, as three functions: `add(source, flags)` returns the
 /// number of a new automaton, or `undefined` for an expression without one; `begin()` starts a text; `read(piece)` continues it
 /// and returns the numbers of the expressions that may match, or `undefined` when all may.
-pub(crate) fn prefilters<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+pub(crate) fn prefilters<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let ctx = call.ctx();
     let group = Rc::new(RefCell::new(Group::default()));
     let functions = Object::new(ctx.clone())?;
@@ -135,7 +135,7 @@ pub(crate) fn prefilters<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
             Ok(Value::new_undefined(call.ctx().clone()))
         })?,
     )?;
-    let read = move |call: &Call<'_, 'js>| {
+    let read = move |call: &NativeCall<'_, 'js>| {
         let mut group = group.borrow_mut();
         let piece = call.arg(0).as_string().and_then(strict);
         // A lone surrogate is not text: all expressions may match from there on.

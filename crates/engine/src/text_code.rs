@@ -17,7 +17,7 @@ use crate::compile::{SCRIPT_NAME, ScriptPart, compile_script_at_run_time};
 use crate::dynamic_code::{MAX_TEXT_BYTES, MAX_TOTAL_BYTES, consent_request};
 use crate::hostcall::{result_now, throw_hostcall_error};
 use crate::intrinsics::define;
-use crate::natives::{Call, Native, function};
+use crate::natives::{Native, NativeCall, function};
 use crate::shared::Shared;
 use crate::v8_messages;
 use crate::values::string_to_js;
@@ -79,7 +79,7 @@ fn constructor<'js>(ctx: &Ctx<'js>, shared: &Rc<Shared>, name: &str, native: Nat
 }
 
 /// `new Function(...parameters, body)` and its siblings; `head` is the beginning of the function's source.
-fn function_of<'js>(call: &Call<'_, 'js>, head: &str) -> Result<Value<'js>> {
+fn function_of<'js>(call: &NativeCall<'_, 'js>, head: &str) -> Result<Value<'js>> {
     let texts = (0..call.len()).map(|index| call.text(index)).collect::<Result<Vec<_>>>()?;
     let (body, parameters) = texts.split_last().map_or(("", String::new()), |(body, rest)| (body, rest.join(",")));
     let script = format!("({head} anonymous({parameters}\n) {{\n{body}\n}})");
@@ -102,7 +102,7 @@ fn function_of<'js>(call: &Call<'_, 'js>, head: &str) -> Result<Value<'js>> {
 }
 
 /// `eval(text)`, always with global scope.
-fn eval<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+fn eval<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let given = call.arg(0);
     if !given.is_string() {
         return Ok(given);
@@ -127,7 +127,7 @@ fn absent_name(text: &str) -> String {
 
 /// Requests consent for a script, compiles it, runs it, and returns its value.
 fn compile_text<'js>(
-    call: &Call<'_, 'js>,
+    call: &NativeCall<'_, 'js>,
     parts: &[ScriptPart<'_>],
     script: &str,
     is_probe: bool,
@@ -172,7 +172,7 @@ fn compile_text<'js>(
 
 /// `quoteText(message, text, line, column)`: returns V8's message for an error at a position of a text that was compiled here, or
 /// null.
-pub(crate) fn quote<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+pub(crate) fn quote<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let place = |index: usize| call.integer(index).map(|number| u32::try_from(number).unwrap_or(u32::MAX));
     let (message, text, line, column) = (call.text(0)?, call.text(1)?, place(2)?, place(3)?);
     let words = quoted(&message, &text, line, column).or_else(|| constructor_message(&message, &text, line, column));

@@ -4,7 +4,7 @@
 //! extension may have set, so the usage of a traced turn differs from that of an untraced one.
 
 use crate::EngineRealm;
-use crate::natives::Call;
+use crate::natives::NativeCall;
 use crate::shared::Shared;
 use pijs_protocol::Handle;
 use rquickjs::function::Constructor;
@@ -42,7 +42,7 @@ pub(crate) enum Traced {
 }
 
 /// `issued(handle)`: records that a function of the extension got a handle.
-pub(crate) fn issued<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+pub(crate) fn issued<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let handle = Handle(u32::try_from(call.integer(0)?).unwrap_or(u32::MAX));
     record(call.ctx(), call.shared(), Traced::Function(handle));
     Ok(Value::new_undefined(call.ctx().clone()))

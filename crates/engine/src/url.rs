@@ -2,13 +2,13 @@
 //!
 //! TypeScript implements `URL` and `URLSearchParams` on top of this.
 
-use crate::natives::Call;
+use crate::natives::NativeCall;
 use crate::values::{put, string_to_js};
 use rquickjs::{Ctx, Object, Result, Value};
 use url::{Url, quirks};
 
 /// `parseUrl(input, base?)`: returns the parts, or `null` when the input is no URL.
-pub(crate) fn parse<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+pub(crate) fn parse<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let input = call.text(0)?;
     let parsed = match call.optional_text(1)? {
         Some(base) => Url::parse(&base).and_then(|base| base.join(&input)),
@@ -22,7 +22,7 @@ pub(crate) fn parse<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
 
 /// `setUrlPart(href, part, value)`: returns the parts afterwards, unchanged when the value is invalid; `null` when `part` is
 /// `href` and the value is no URL.
-pub(crate) fn set_part<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+pub(crate) fn set_part<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let (href, part, value) = (call.text(0)?, call.text(1)?, call.text(2)?);
     let Ok(mut url) = Url::parse(&href) else { return Ok(Value::new_null(call.ctx().clone())) };
     // The setters of the URL Standard ignore invalid values; only `href` throws.

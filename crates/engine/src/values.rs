@@ -125,13 +125,13 @@ pub(crate) fn put<'js>(object: &Object<'js>, key: &str, value: impl IntoJs<'js>)
 
 /// A frequently used property name, whose atom is created once.
 #[derive(Debug)]
-pub(crate) struct Name {
+pub(crate) struct CachedName {
     text: &'static str,
     /// Null until the first use. The atom belongs to the realm's engine, which frees it when it ends.
     atom: Cell<qjs::JSAtom>,
 }
 
-impl Name {
+impl CachedName {
     pub(crate) const fn new(text: &'static str) -> Self {
         Self { text, atom: Cell::new(qjs::JS_ATOM_NULL) }
     }
@@ -218,7 +218,7 @@ pub(crate) fn bytes_from_js(value: &Value<'_>) -> Option<Vec<u8>> {
 }
 
 /// Reads values out of the realm and collects their attachments.
-pub(crate) struct Reader {
+pub(crate) struct ValueReader {
     surrogates: Surrogates,
     values_left: usize,
     bytes_left: usize,
@@ -226,7 +226,7 @@ pub(crate) struct Reader {
     pub(crate) bytes: Vec<Vec<u8>>,
 }
 
-impl Reader {
+impl ValueReader {
     pub(crate) fn new(surrogates: Surrogates) -> Self {
         Self { surrogates, values_left: MAX_VALUES, bytes_left: MAX_BYTES, bytes: Vec::new() }
     }
@@ -450,7 +450,7 @@ fn number_from_js(float: f64) -> serde_json::Value {
     Number::from_f64(float).map_or(serde_json::Value::Null, serde_json::Value::Number)
 }
 
-/// Formats a thrown value for reports of host bugs: `Name: message` and the stack.
+/// Formats a thrown value for reports of host bugs: `CachedName: message` and the stack.
 pub(crate) fn describe(value: &Value<'_>) -> String {
     let ctx = value.ctx();
     let member = |name: &str| {

@@ -11,7 +11,7 @@
 //! entered, and when a call from JavaScript is left. Nothing else may detach or move them, which is why
 //! `ArrayBuffer.prototype.transfer` and its siblings refuse them (`intrinsics.rs`).
 
-use crate::natives::{self, Call, Native, throw_uncatchable};
+use crate::natives::{self, Native, NativeCall, throw_uncatchable};
 use crate::shared::Shared;
 use crate::values;
 use pijs_webassembly::{
@@ -134,18 +134,18 @@ impl WebAssemblyState {
 
     /// Lends the store while `body` runs JavaScript.
     fn lend<R>(&self, context: &mut Context<'_>, body: impl FnOnce() -> R) -> R {
-        struct Return<'a>(&'a WebAssemblyState);
-        impl Drop for Return<'_> {
+        struct ReturnContext<'a>(&'a WebAssemblyState);
+        impl Drop for ReturnContext<'_> {
             fn drop(&mut self) {
                 self.0.lent.set(None);
             }
         }
         let context: NonNull<Context<'_>> = NonNull::from(context);
-        // SAFETY: only the lifetime changes. `Return` takes the pointer back before this function ends, also when `body`
+        // SAFETY: only the lifetime changes. `ReturnContext` takes the pointer back before this function ends, also when `body`
         // unwinds, so it is never used after the borrow it came from.
         let context = unsafe { mem::transmute::<NonNull<Context<'_>>, NonNull<Context<'static>>>(context) };
         self.lent.set(Some(context));
-        let _return = Return(self);
+        let _return = ReturnContext(self);
         body()
     }
 
@@ -260,7 +260,7 @@ impl WebAssemblyState {
         }
     }
 
-    fn call<'js>(&self, call: &Call<'_, 'js>, func: FuncId, ty: &FuncType) -> Result<Value<'js>> {
+    fn call<'js>(&self, call: &NativeCall<'_, 'js>, func: FuncId, ty: &FuncType) -> Result<Value<'js>> {
         let ctx = call.ctx();
         let mut arguments = Vec::with_capacity(ty.params.len());
         for (index, param) in ty.params.iter().enumerate() {
@@ -348,7 +348,7 @@ fn incompatible(ctx: &Ctx<'_>) -> rquickjs::Error {
 }
 
 /// `webAssembly(hooks)`: returns the functions of this file.
-pub(crate) fn functions<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+pub(crate) fn functions<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let ctx = call.ctx();
     let shared = natives::shared_of(ctx)?;
     let Some(hooks) = call.arg(0).into_object() else {
@@ -362,20 +362,20 @@ pub(crate) fn functions<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     Ok(functions.into_value())
 }
 
-fn machine(call: &Call<'_, '_>) -> Result<Rc<WebAssemblyState>> {
+fn machine(call: &NativeCall<'_, '_>) -> Result<Rc<WebAssemblyState>> {
     let machine = call.shared().webassembly.borrow().clone();
     machine.ok_or_else(|| Exception::throw_internal(call.ctx(), "WebAssembly was not loaded"))
 }
 
-fn id(call: &Call<'_, '_>, index: usize) -> Result<u32> {
+fn id(call: &NativeCall<'_, '_>, index: usize) -> Result<u32> {
     Ok(u32::try_from(call.integer(index)?).unwrap_or(u32::MAX))
 }
 
-fn optional(call: &Call<'_, '_>, index: usize) -> Result<Option<u32>> {
+fn optional(call: &NativeCall<'_, '_>, index: usize) -> Result<Option<u32>> {
     if call.arg(index).is_undefined() { Ok(None) } else { id(call, index).map(Some) }
 }
 
-fn value_type(call: &Call<'_, '_>, index: usize) -> Result<ValueType> {
+fn value_type(call: &NativeCall<'_, '_>, index: usize) -> Result<ValueType> {
     let name = call.text(index)?;
     TYPES.iter().find(|(known, _)| *known == name).map(|(_, ty)| *ty).ok_or_else(|| incompatible(call.ctx()))
 }
@@ -401,11 +401,11 @@ fn reference_name(ty: ReferenceType) -> &'static str {
     }
 }
 
-fn number<'js>(call: &Call<'_, 'js>, number: u32) -> Value<'js> {
+fn number<'js>(call: &NativeCall<'_, 'js>, number: u32) -> Value<'js> {
     Value::new_number(call.ctx().clone(), f64::from(number))
 }
 
-fn validate<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+fn validate<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let bytes = call.bytes(0)?;
     let is_valid = machine(call)?.attempt(call.ctx(), |context| context.validate(&bytes))?;
     Ok(Value::new_bool(call.ctx().clone(), is_valid))
@@ -413,7 +413,7 @@ fn validate<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
 
 /// `compile(bytes)`: returns `{module, imports, exports}`, each import `[module, name, kind, type?, mutable?]` and each export
 /// `[name, kind, index]`.
-fn compile<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+fn compile<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let (ctx, machine) = (call.ctx(), machine(call)?);
     let bytes = call.bytes(0)?;
     let module = machine.attempt(ctx, |context| context.compile(&bytes))?;
@@ -447,7 +447,7 @@ fn compile<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
 }
 
 /// `customSections(module, name)`: returns a list of `ArrayBuffer`s.
-fn custom_sections<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+fn custom_sections<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let (ctx, module, name) = (call.ctx(), ModuleId(id(call, 0)?), call.text(1)?);
     let sections = machine(call)?.with(ctx, |context| context.custom_sections(module, &name))?;
     let list = Array::new(ctx.clone())?;
@@ -458,7 +458,7 @@ fn custom_sections<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
 }
 
 /// `instantiate(module, imports)`: returns `{exports, start?}`. An import is a number of the store, or a JavaScript function.
-fn instantiate<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+fn instantiate<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let (ctx, machine, module) = (call.ctx(), machine(call)?, ModuleId(id(call, 0)?));
     let Some(given) = call.arg(1).into_array() else { return Err(incompatible(ctx)) };
     let wanted = machine.with(ctx, |context| context.imports(module).to_vec())?;
@@ -504,7 +504,7 @@ impl WebAssemblyState {
 }
 
 /// `makeFunction(func, name)`: returns a JavaScript function that calls one of WebAssembly.
-fn make_function<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+fn make_function<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let (ctx, func, name) = (call.ctx(), FuncId(id(call, 0)?), call.text(1)?);
     let ty = machine(call)?.with(ctx, |context| context.func_type(func))?;
     let length = ty.params.len();
@@ -515,14 +515,14 @@ fn make_function<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     Ok(function)
 }
 
-fn new_memory<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+fn new_memory<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let (initial, maximum) = (id(call, 0)?, optional(call, 1)?);
     let memory = machine(call)?.attempt(call.ctx(), |context| context.new_memory(initial, maximum))?;
     Ok(number(call, memory.0))
 }
 
 /// `memoryBuffer(memory)`: returns the `ArrayBuffer` of a memory; the object stays the same until the memory grows.
-fn memory_buffer<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+fn memory_buffer<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let (ctx, machine, memory) = (call.ctx(), machine(call)?, MemoryId(id(call, 0)?));
     if let Some(buffer) = machine.buffers.borrow().get(&memory) {
         return buffer.object.clone().restore(ctx);
@@ -552,7 +552,7 @@ fn memory_buffer<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
 }
 
 /// `growMemory(memory, pages)`: detaches the buffer, also when there are no new pages.
-fn grow_memory<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+fn grow_memory<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let (ctx, machine, memory, pages) = (call.ctx(), machine(call)?, MemoryId(id(call, 0)?), id(call, 1)?);
     let before = machine.attempt(ctx, |context| context.grow_memory(memory, pages))?;
     machine.detach(ctx, memory)?;
@@ -560,7 +560,7 @@ fn grow_memory<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
 }
 
 /// `newTable(element, initial, maximum, first)`.
-fn new_table<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+fn new_table<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let (ctx, machine) = (call.ctx(), machine(call)?);
     let element = if call.text(0)? == "externref" { ReferenceType::Extern } else { ReferenceType::Func };
     let (initial, maximum) = (id(call, 1)?, optional(call, 2)?);
@@ -569,24 +569,24 @@ fn new_table<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     Ok(number(call, table.0))
 }
 
-fn table<'js>(call: &Call<'_, 'js>) -> Result<(Rc<WebAssemblyState>, TableId, ReferenceType, u32)> {
+fn table<'js>(call: &NativeCall<'_, 'js>) -> Result<(Rc<WebAssemblyState>, TableId, ReferenceType, u32)> {
     let (machine, table) = (machine(call)?, TableId(id(call, 0)?));
     let (element, length) = machine.with(call.ctx(), |context| context.table(table))?;
     Ok((machine, table, element, u32::try_from(length).unwrap_or(u32::MAX)))
 }
 
-fn table_length<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+fn table_length<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let (_, _, _, length) = table(call)?;
     Ok(number(call, length))
 }
 
-fn table_type<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+fn table_type<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let (_, _, element, _) = table(call)?;
     values::string_to_js(call.ctx(), reference_name(element))
 }
 
 /// `tableGet(table, index)`; the caller has checked the index.
-fn table_get<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+fn table_get<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let (machine, table, _, _) = table(call)?;
     let index = id(call, 1)?;
     match machine.with(call.ctx(), |context| context.table_get(table, index))? {
@@ -595,7 +595,7 @@ fn table_get<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     }
 }
 
-fn table_set<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+fn table_set<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let (machine, table, element, _) = table(call)?;
     let index = id(call, 1)?;
     let value = machine.reference(call.ctx(), &call.arg(2), element)?;
@@ -604,7 +604,7 @@ fn table_set<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
 }
 
 /// `growTable(table, elements, value)`: returns the previous length; `undefined` when the table cannot grow by so many.
-fn grow_table<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+fn grow_table<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let (machine, table, element, _) = table(call)?;
     let elements = id(call, 1)?;
     let value = machine.reference(call.ctx(), &call.arg(2), element)?;
@@ -616,7 +616,7 @@ fn grow_table<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
 }
 
 /// `newGlobal(type, mutable, value)`.
-fn new_global<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+fn new_global<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let (ctx, machine, ty, mutable) = (call.ctx(), machine(call)?, value_type(call, 0)?, call.flag(1));
     let value = machine.wasm_value(ctx, &call.arg(2), ty)?;
     let global = machine.attempt(ctx, |context| context.new_global(value, mutable))?;
@@ -624,7 +624,7 @@ fn new_global<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
 }
 
 /// `globalType(global)`: `[type, mutable]`.
-fn global_type<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+fn global_type<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let (ctx, global) = (call.ctx(), GlobalId(id(call, 0)?));
     let (ty, mutable) = machine(call)?.with(ctx, |context| context.global_type(global))?;
     let answer = Array::new(ctx.clone())?;
@@ -633,13 +633,13 @@ fn global_type<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
     Ok(answer.into_value())
 }
 
-fn global_get<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+fn global_get<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let (ctx, machine, global) = (call.ctx(), machine(call)?, GlobalId(id(call, 0)?));
     let value = machine.with(ctx, |context| context.global_get(global))?;
     machine.to_js(ctx, value)
 }
 
-fn global_set<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+fn global_set<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let (ctx, machine, global) = (call.ctx(), machine(call)?, GlobalId(id(call, 0)?));
     let (ty, _) = machine.with(ctx, |context| context.global_type(global))?;
     let value = machine.wasm_value(ctx, &call.arg(1), ty)?;

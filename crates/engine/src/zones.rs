@@ -3,7 +3,7 @@
 //! A realm reads no file of the machine, and a zone must not depend on the machine's tables. The local zone of `Date` is
 //! separate: it is the process's.
 
-use crate::natives::Call;
+use crate::natives::NativeCall;
 use crate::values::{put, string_to_js};
 use jiff::Timestamp;
 use jiff::tz::TimeZoneDatabase;
@@ -11,7 +11,7 @@ use rquickjs::{Array, Object, Result, Value};
 
 /// `timeZone(name, epochMs)`: returns `{name, offset, dst, abbreviation}` at a moment, the offset in seconds east of UTC and the
 /// name in the tables' spelling; `undefined` for an unknown zone.
-pub(crate) fn time_zone<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+pub(crate) fn time_zone<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let ctx = call.ctx();
     let name = call.text(0)?;
     let Ok(zone) = TimeZoneDatabase::bundled().get(&name) else { return Ok(Value::new_undefined(ctx.clone())) };
@@ -29,7 +29,7 @@ pub(crate) fn time_zone<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
 }
 
 /// `timeZones()`: returns every name of the tables, sorted.
-pub(crate) fn time_zones<'js>(call: &Call<'_, 'js>) -> Result<Value<'js>> {
+pub(crate) fn time_zones<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let ctx = call.ctx();
     let mut names: Vec<String> = TimeZoneDatabase::bundled().available().map(|name| name.to_string()).collect();
     names.sort();

@@ -24,14 +24,14 @@ pub(crate) struct CompletionOrder {
 }
 
 /// Resolves when the call before has ended.
-type Predecessor = oneshot::Receiver<Ended>;
+type Predecessor = oneshot::Receiver<NeverSent>;
 
 /// Held by a call until its result is delivered; dropping it releases the next call.
-pub(crate) type Release = oneshot::Sender<Ended>;
+pub(crate) type Release = oneshot::Sender<NeverSent>;
 
 /// Never sent: dropping the sender signals the end.
 #[derive(Debug)]
-pub(crate) enum Ended {}
+pub(crate) enum NeverSent {}
 
 impl CompletionOrder {
     /// Appends a call to those of its extension.

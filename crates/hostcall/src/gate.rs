@@ -26,7 +26,7 @@ use crate::connector::{Caller, During, Profile};
 use crate::derive::{Access, Required, Subject, derive_call};
 use crate::places::Places;
 use crate::policy::{Grant, Mode, Policy, usual_paths};
-use crate::prompt::{Memory, Prompter, Question};
+use crate::prompt::{AnswerStore, Prompter, Question};
 use crate::risk::{Evidence, Signal};
 use crate::scope::{CompiledScope, ScopeError};
 use crate::variables::{HostVariables, VariableEffect};
@@ -79,7 +79,7 @@ struct GateInner {
     services: HostServices,
     host: HostVariables,
     prompts: prompting::PromptQueue,
-    sessions: sessions::Sessions,
+    sessions: sessions::SessionAccess,
     listeners: listeners::Listeners,
     code: extension_code::ExtensionCode,
     made: created_files::CreatedFiles,
@@ -93,7 +93,7 @@ struct GateInner {
 struct HostServices {
     prompter: Option<Arc<dyn Prompter>>,
     block_on: Option<Arc<BlockOn>>,
-    memory: Option<Arc<dyn Memory>>,
+    memory: Option<Arc<dyn AnswerStore>>,
     programs: Option<Arc<LocateProgram>>,
     mcp_tools: Option<Arc<DescribeMcpTool>>,
     exists: Option<Arc<Exists>>,
@@ -158,7 +158,7 @@ pub struct GateBuilder {
     places: Places,
     services: HostServices,
     environment: BTreeMap<String, String>,
-    sessions: sessions::Sessions,
+    sessions: sessions::SessionAccess,
     made: created_files::CreatedFiles,
 }
 
@@ -166,7 +166,7 @@ impl GateBuilder {
     /// Sets the project's session folder and the source of the session's files. Without them all session files are protected.
     #[must_use]
     pub fn sessions(mut self, folder: impl Into<PathBuf>, files: Arc<dyn SessionFiles>) -> Self {
-        self.sessions = sessions::Sessions::new(folder.into(), files);
+        self.sessions = sessions::SessionAccess::new(folder.into(), files);
         self
     }
 
@@ -231,7 +231,7 @@ impl GateBuilder {
 
     /// Sets the store of answers that outlive the session; without it they last for the session.
     #[must_use]
-    pub fn memory(mut self, memory: Arc<dyn Memory>) -> Self {
+    pub fn memory(mut self, memory: Arc<dyn AnswerStore>) -> Self {
         self.services.memory = Some(memory);
         self
     }
@@ -275,7 +275,7 @@ impl Gate {
             places,
             services: HostServices::default(),
             environment: BTreeMap::new(),
-            sessions: sessions::Sessions::default(),
+            sessions: sessions::SessionAccess::default(),
             made: created_files::CreatedFiles::default(),
         }
     }

@@ -19,7 +19,7 @@ use std::task::{Context, Poll, Waker};
 /// Receives the results of an asynchronous call.
 pub(crate) type Results = Box<dyn Fn(HostResult, ResultPermit) + Send + Sync>;
 
-/// One call from its decision to its end. Its thirteen fields do not change; its [`Progress`] does.
+/// One call from its decision to its end. Its thirteen fields do not change; its [`CallState`] does.
 pub(crate) struct InFlightCall {
     pub(crate) caller: Caller,
     pub(crate) call_id: CallId,
@@ -34,13 +34,13 @@ pub(crate) struct InFlightCall {
     /// Size of parameters and attachments, in bytes.
     pub(crate) size: usize,
     pub(crate) results: Results,
-    pub(crate) progress: Mutex<Progress>,
+    pub(crate) progress: Mutex<CallState>,
     /// Results that its extension has not taken yet.
     pub(crate) undelivered: Arc<UndeliveredResults>,
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Progress {
+pub(crate) struct CallState {
     next_chunk: u32,
     sent_bytes: usize,
     ended: bool,

@@ -61,6 +61,6 @@ pub use in_flight::StartedCall;
 pub use ledger::{Ledger, LedgerOptions, LedgerSink, MemorySink};
 pub use places::Places;
 pub use policy::{Grant, Mode, Policy};
-pub use prompt::{Answer, Memory, Prompter, Question, Remembered};
+pub use prompt::{Answer, AnswerStore, Prompter, Question, Remembered};
 pub use quota::Quotas;
 pub use risk::{Evidence, ExpectedLoss, Signal};

@@ -65,7 +65,7 @@ impl Question {
 }
 
 /// Stores answers that outlive a session.
-pub trait Memory: Send + Sync {
+pub trait AnswerStore: Send + Sync {
     /// Stores the user's answer about an extension.
     fn remember(&self, extension: &ExtensionId, remembered: Remembered);
 }
@@ -88,7 +88,7 @@ pub struct Remembered {
 pub enum Answer {
     /// Denies this call; during the load of the extension, also later calls with the same topic.
     Deny,
-    /// Denies permanently; kept beyond the session where there is a [`Memory`].
+    /// Denies permanently; kept beyond the session where there is a [`AnswerStore`].
     DenyAlways,
     /// Denies, and suppresses further prompts about this extension in this session.
     Mute,
@@ -96,13 +96,13 @@ pub enum Answer {
     AllowOnce,
     /// Allows this subject (path, program, host, name) for the rest of the session.
     AllowSubject,
-    /// Allows this subject, also in later sessions where there is a [`Memory`].
+    /// Allows this subject, also in later sessions where there is a [`AnswerStore`].
     AllowAlways,
     /// Allows the whole capability for the rest of the session.
     AllowCapability,
     /// Allows all requests of the extension ([`Question::package`]) for the rest of the session.
     AllowPackage,
-    /// Allows all requests of the extension, also in later sessions where there is a [`Memory`].
+    /// Allows all requests of the extension, also in later sessions where there is a [`AnswerStore`].
     AllowPackageAlways,
     /// There is no user to prompt.
     NoPerson,

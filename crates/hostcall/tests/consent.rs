@@ -7,7 +7,7 @@ mod null_connector;
 use null_connector::NullConnector;
 use pijs_environment::simulated::StandingTimer;
 use pijs_hostcall::{
-    Answer, BoxFuture, Caller, Dispatcher, Gate, Grant, Ledger, LedgerOptions, Memory, MemorySink, Mode, Places,
+    Answer, AnswerStore, BoxFuture, Caller, Dispatcher, Gate, Grant, Ledger, LedgerOptions, MemorySink, Mode, Places,
     Policy, Profile, Prompter, Question, Remembered, derive,
 };
 use pijs_protocol::manifest::Scope;
@@ -118,7 +118,7 @@ impl Prompter for ScriptedUser {
     }
 }
 
-impl Memory for ScriptedUser {
+impl AnswerStore for ScriptedUser {
     fn remember(&self, _: &ExtensionId, remembered: Remembered) {
         self.kept.lock().unwrap().push(remembered);
     }
@@ -140,7 +140,7 @@ impl World {
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         let runtime = Arc::new(runtime);
         let mut gate = Gate::builder(policy, places)
-            .memory(Arc::clone(&person) as Arc<dyn Memory>)
+            .memory(Arc::clone(&person) as Arc<dyn AnswerStore>)
             .programs(Arc::new(|command, _| (command == "git").then(|| PathBuf::from("/usr/bin/git"))));
         if !talk.alone {
             let waits = Arc::clone(&runtime);

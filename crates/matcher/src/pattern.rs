@@ -115,7 +115,7 @@ impl Flags {
 
 /// One of the expressions of a [`Pattern`].
 #[derive(Debug, Clone)]
-pub(crate) struct Part {
+pub(crate) struct PatternPart {
     pub(crate) hir: Hir,
     /// Whether a match may depend on the text behind it.
     pub(crate) looks_at_end: bool,
@@ -123,7 +123,7 @@ pub(crate) struct Part {
     pub(crate) certain: Option<Hir>,
 }
 
-impl Part {
+impl PatternPart {
     fn new(hir: Hir) -> Self {
         let looks_at_end = looks_at_end(&hir);
         let certain = if looks_at_end { certain(&hir) } else { None };
@@ -155,7 +155,7 @@ pub struct Pattern {
     flags: String,
     precision: Precision,
     looks_past_end: bool,
-    parts: Vec<Part>,
+    parts: Vec<PatternPart>,
 }
 
 impl Pattern {
@@ -187,7 +187,7 @@ impl Pattern {
             let message = "the expression needs too many states: use smaller counts in its quantifiers";
             return Err(PatternError::new(PatternErrorKind::TooLarge, 0, message));
         }
-        let parts = translation.parts.iter().cloned().map(Part::new).collect();
+        let parts = translation.parts.iter().cloned().map(PatternPart::new).collect();
         let translate::Translation { precision, looks_past_end, .. } = translation;
         Ok(Self { source: source.to_owned(), flags: flags.to_owned(), precision, looks_past_end, parts })
     }
@@ -222,7 +222,7 @@ impl Pattern {
     }
 
     /// Returns the expressions, all of which have to match somewhere.
-    pub(crate) fn parts(&self) -> &[Part] {
+    pub(crate) fn parts(&self) -> &[PatternPart] {
         &self.parts
     }
 }

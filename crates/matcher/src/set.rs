@@ -5,7 +5,7 @@
 //! then split in halves, also for the rest of the text, until the responsible pattern is alone and is abandoned. All limits are
 //! counts, so the outcome depends on the patterns and the texts only.
 
-use crate::pattern::{Part, Pattern};
+use crate::pattern::{Pattern, PatternPart};
 use crate::scan::Scan;
 use regex_automata::MatchKind;
 use regex_automata::hybrid::dfa::{Cache, Config, DFA};
@@ -161,7 +161,7 @@ impl fmt::Debug for PatternSet {
 /// One of the expressions of a pattern.
 pub(crate) struct SetPart {
     pub(crate) pattern: PatternId,
-    pub(crate) part: Part,
+    pub(crate) part: PatternPart,
 }
 
 /// State shared by a set and its scans.

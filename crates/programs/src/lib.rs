@@ -17,7 +17,7 @@ mod plain_uses;
 
 use file_tools::FILE_TOOLS;
 use interpreters::INTERPRETERS;
-use plain_uses::{TOOLS, Tool};
+use plain_uses::{PlainTool, TOOLS};
 
 /// The effect of a program's arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,7 +60,7 @@ fn is_known(name: &str) -> bool {
 }
 
 /// Returns the table of a tool with running options.
-fn tool(name: &str) -> Option<&'static Tool> {
+fn tool(name: &str) -> Option<&'static PlainTool> {
     TOOLS.iter().find(|tool| tool.names.contains(&name))
 }
 

@@ -29,7 +29,7 @@ mod tools;
 pub(super) use tools::TOOLS;
 
 /// The plain uses of one program.
-pub(super) struct Tool {
+pub(super) struct PlainTool {
     pub(super) names: &'static [&'static str],
     pub(super) syntax: Syntax,
     /// Options before a sub-command.
@@ -84,11 +84,11 @@ impl PlainUse {
     }
 }
 
-const fn tool(names: &'static [&'static str], syntax: Syntax, uses: &'static [PlainUse]) -> Tool {
-    Tool { names, syntax, front: "", front_with_value: &[], uses, obeys_folder: false }
+const fn tool(names: &'static [&'static str], syntax: Syntax, uses: &'static [PlainUse]) -> PlainTool {
+    PlainTool { names, syntax, front: "", front_with_value: &[], uses, obeys_folder: false }
 }
 
-impl Tool {
+impl PlainTool {
     const fn obeying_its_folder(self) -> Self {
         Self { obeys_folder: true, ..self }
     }

@@ -40,13 +40,13 @@ const MOVE_INTERVAL: Duration = Duration::from_millis(10);
 
 /// A stream socket.
 pub(crate) trait Pipe {
-    fn read(&self, buffer: &mut [u8], wait: Wait) -> io::Result<usize>;
-    fn write(&self, bytes: &[u8], wait: Wait) -> io::Result<usize>;
+    fn read(&self, buffer: &mut [u8], wait: PipeWait) -> io::Result<usize>;
+    fn write(&self, bytes: &[u8], wait: PipeWait) -> io::Result<usize>;
 }
 
 /// The blocking behaviour of a read or a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wait {
+pub(crate) enum PipeWait {
     Never,
     /// Blocks until data arrives or the end counts as idle, as the pipe defines it.
     UntilIdle,
@@ -191,7 +191,7 @@ impl<P: Pipe> Link<P> {
             return Ok(true);
         }
         self.make_room(0);
-        match self.read(Wait::Never, &mut || ControlFlow::Break(())) {
+        match self.read(PipeWait::Never, &mut || ControlFlow::Break(())) {
             Ok(()) => Ok(true),
             Err(LinkError::GaveUp) => Ok(false),
             Err(error) => Err(error),
@@ -201,7 +201,7 @@ impl<P: Pipe> Link<P> {
     /// Receives the next frame, without its prefix. Calls `go_on` after each unsuccessful poll.
     pub(crate) fn receive(
         &mut self,
-        wait: Wait,
+        wait: PipeWait,
         mut go_on: impl FnMut() -> ControlFlow<()>,
     ) -> Result<&[u8], LinkError> {
         let length = loop {
@@ -221,7 +221,7 @@ impl<P: Pipe> Link<P> {
     fn fill(
         &mut self,
         length: usize,
-        wait: Wait,
+        wait: PipeWait,
         go_on: &mut impl FnMut() -> ControlFlow<()>,
     ) -> Result<(), LinkError> {
         self.make_room(length);
@@ -237,7 +237,7 @@ impl<P: Pipe> Link<P> {
                 }
                 if begin.elapsed() < QUICK { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             };
-            let read = self.read(Wait::Never, &mut while_quick);
+            let read = self.read(PipeWait::Never, &mut while_quick);
             self.busy.observe(begin.elapsed());
             if self.sharing.as_mut().is_some_and(|sharing| sharing.observe(is_shared, begin)) {
                 move_to_another_core();
@@ -282,7 +282,7 @@ impl<P: Pipe> Link<P> {
         }
     }
 
-    fn read(&mut self, wait: Wait, go_on: &mut impl FnMut() -> ControlFlow<()>) -> Result<(), LinkError> {
+    fn read(&mut self, wait: PipeWait, go_on: &mut impl FnMut() -> ControlFlow<()>) -> Result<(), LinkError> {
         loop {
             match self.pipe.read(&mut self.inbox[self.end..], wait) {
                 Ok(0) => return Err(LinkError::Closed),
@@ -312,7 +312,11 @@ impl<P: Pipe> Link<P> {
     }
 
     /// Sends queued bytes. Calls `go_on` whenever the socket accepts nothing.
-    pub(crate) fn flush(&mut self, wait: Wait, mut go_on: impl FnMut() -> ControlFlow<()>) -> Result<(), LinkError> {
+    pub(crate) fn flush(
+        &mut self,
+        wait: PipeWait,
+        mut go_on: impl FnMut() -> ControlFlow<()>,
+    ) -> Result<(), LinkError> {
         while self.has_unsent() {
             match self.pipe.write(&self.outbox[self.sent..], wait) {
                 Ok(count) => self.sent += count,
@@ -385,7 +389,7 @@ mod tests {
     }
 
     impl Pipe for &ScriptedPipe {
-        fn read(&self, buffer: &mut [u8], _wait: Wait) -> io::Result<usize> {
+        fn read(&self, buffer: &mut [u8], _wait: PipeWait) -> io::Result<usize> {
             let mut reads = self.reads.borrow_mut();
             let mut bytes = reads.pop_front().unwrap_or(Ok(Vec::new()))?;
             let count = bytes.len().min(buffer.len());
@@ -396,8 +400,8 @@ mod tests {
             Ok(count)
         }
 
-        fn write(&self, bytes: &[u8], wait: Wait) -> io::Result<usize> {
-            if wait == Wait::Never && self.written.borrow().len() >= self.room.get() {
+        fn write(&self, bytes: &[u8], wait: PipeWait) -> io::Result<usize> {
+            if wait == PipeWait::Never && self.written.borrow().len() >= self.room.get() {
                 return Err(ErrorKind::WouldBlock.into());
             }
             let count = bytes.len().min(3);
@@ -410,11 +414,11 @@ mod tests {
     struct SilentPipe;
 
     impl Pipe for SilentPipe {
-        fn read(&self, _: &mut [u8], _: Wait) -> io::Result<usize> {
+        fn read(&self, _: &mut [u8], _: PipeWait) -> io::Result<usize> {
             Err(ErrorKind::WouldBlock.into())
         }
 
-        fn write(&self, bytes: &[u8], _: Wait) -> io::Result<usize> {
+        fn write(&self, bytes: &[u8], _: PipeWait) -> io::Result<usize> {
             Ok(bytes.len())
         }
     }
@@ -492,9 +496,13 @@ mod tests {
             let script = script(bytes.chunks(piece).map(|piece| Ok(piece.to_vec())));
             let mut link = Link::new(&script);
             for expected in [b"one".as_slice(), b"", &long, b"end"] {
-                assert_eq!(link.receive(Wait::UntilTimeout, never).expect("a frame"), expected, "in pieces of {piece}");
+                assert_eq!(
+                    link.receive(PipeWait::UntilTimeout, never).expect("a frame"),
+                    expected,
+                    "in pieces of {piece}"
+                );
             }
-            assert!(matches!(link.receive(Wait::UntilTimeout, never), Err(LinkError::Closed)));
+            assert!(matches!(link.receive(PipeWait::UntilTimeout, never), Err(LinkError::Closed)));
         }
     }
 
@@ -502,7 +510,10 @@ mod tests {
     fn a_prefix_past_the_limit_is_an_error_and_takes_no_memory() {
         let script = script([Ok(vec![0xff; 8])]);
         let mut link = Link::new(&script);
-        assert!(matches!(link.receive(Wait::UntilTimeout, never), Err(LinkError::Frame(FrameError::TooLarge { .. }))));
+        assert!(matches!(
+            link.receive(PipeWait::UntilTimeout, never),
+            Err(LinkError::Frame(FrameError::TooLarge { .. }))
+        ));
         assert_eq!(link.inbox.len(), READ_BYTES);
     }
 
@@ -511,7 +522,7 @@ mod tests {
         let prefix = u32::try_from(MAX_FRAME).expect("fits").to_le_bytes().to_vec();
         let script = script([Ok(prefix), Ok(vec![0; READ_BYTES])]);
         let mut link = Link::new(&script);
-        assert!(matches!(link.receive(Wait::UntilTimeout, never), Err(LinkError::Closed)));
+        assert!(matches!(link.receive(PipeWait::UntilTimeout, never), Err(LinkError::Closed)));
         assert!(link.inbox.len() <= 4 * READ_BYTES, "{}", link.inbox.len());
     }
 
@@ -525,9 +536,9 @@ mod tests {
             asked += 1;
             ControlFlow::Continue(())
         };
-        assert_eq!(link.receive(Wait::UntilTimeout, go_on).expect("a frame"), b"x");
+        assert_eq!(link.receive(PipeWait::UntilTimeout, go_on).expect("a frame"), b"x");
         assert_eq!(asked, 1);
-        assert!(matches!(link.receive(Wait::UntilTimeout, || ControlFlow::Break(())), Err(LinkError::GaveUp)));
+        assert!(matches!(link.receive(PipeWait::UntilTimeout, || ControlFlow::Break(())), Err(LinkError::GaveUp)));
     }
 
     #[test]
@@ -535,7 +546,7 @@ mod tests {
         let not_yet = || Err(io::Error::from(ErrorKind::WouldBlock));
         let script = script([not_yet(), not_yet(), Ok(framed(b"x"))]);
         let mut link = Link { has_cores: true, is_quick: true, ..Link::new(&script) };
-        assert_eq!(link.receive(Wait::UntilTimeout, never).expect("a frame"), b"x");
+        assert_eq!(link.receive(PipeWait::UntilTimeout, never).expect("a frame"), b"x");
 
         let mut link = Link { has_cores: true, is_quick: true, ..Link::new(SilentPipe) };
         let asked = Cell::new(0);
@@ -543,7 +554,7 @@ mod tests {
             asked.set(asked.get() + 1);
             ControlFlow::Break(())
         };
-        assert!(matches!(link.receive(Wait::UntilTimeout, give_up), Err(LinkError::GaveUp)));
+        assert!(matches!(link.receive(PipeWait::UntilTimeout, give_up), Err(LinkError::GaveUp)));
         assert_eq!((asked.get(), link.is_quick), (1, false), "looking was in vain");
     }
 
@@ -558,11 +569,11 @@ mod tests {
         };
         link.queue(append).expect("it is a frame");
         script.room.set(4);
-        assert!(matches!(link.flush(Wait::Never, || ControlFlow::Break(())), Err(LinkError::GaveUp)));
+        assert!(matches!(link.flush(PipeWait::Never, || ControlFlow::Break(())), Err(LinkError::GaveUp)));
         assert!(link.has_unsent());
         link.queue(append).expect("behind the first");
         assert_eq!(link.queue(|_| Err(FrameError::Truncated)), Err(FrameError::Truncated));
-        link.flush(Wait::UntilTimeout, never).expect("it is taken");
+        link.flush(PipeWait::UntilTimeout, never).expect("it is taken");
         assert_eq!(*script.written.borrow(), [content.clone(), content].concat());
         assert!(!link.has_unsent());
     }
@@ -574,7 +585,7 @@ mod tests {
         let mut link = Link::new(&script);
         assert!(!link.peek().expect("open"));
         assert!(link.peek().expect("open"));
-        assert_eq!(link.receive(Wait::UntilTimeout, never).expect("a frame"), b"early");
+        assert_eq!(link.receive(PipeWait::UntilTimeout, never).expect("a frame"), b"early");
         assert!(!link.has_unread());
     }
 }

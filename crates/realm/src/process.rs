@@ -37,10 +37,10 @@ use crate::frame::{
     ArtifactCode, FrameError, FromWorker, Open, Passed, SharedBytecode, ToWorker, WIRE_VERSION, encode_delta,
     encode_deltas,
 };
-use crate::link::{Frames, Link, LinkError, Pipe, Wait};
+use crate::link::{Frames, Link, LinkError, Pipe, PipeWait};
 use crate::seal::Sealed;
 use crate::{Patience, Progress, Realm, Streamed};
-use child::Worker;
+use child::WorkerProcess;
 use pijs_artifact::Verified;
 use pijs_engine::SyncHost;
 use pijs_protocol::wire::{RealmOptions, StreamAnswer};
@@ -69,20 +69,20 @@ const REPLY_WAIT: Duration = Duration::from_micros(200);
 const MAX_DELTAS_PER_FRAME: usize = 256;
 
 impl Pipe for Arc<UnixStream> {
-    fn read(&self, buffer: &mut [u8], wait: Wait) -> io::Result<usize> {
-        let flags = if wait == Wait::Never { RecvFlags::DONTWAIT } else { RecvFlags::empty() };
+    fn read(&self, buffer: &mut [u8], wait: PipeWait) -> io::Result<usize> {
+        let flags = if wait == PipeWait::Never { RecvFlags::DONTWAIT } else { RecvFlags::empty() };
         Ok(rustix::net::recv(&**self, buffer, flags)?.0)
     }
 
-    fn write(&self, bytes: &[u8], wait: Wait) -> io::Result<usize> {
-        let flags = if wait == Wait::Never { SendFlags::DONTWAIT } else { SendFlags::empty() };
+    fn write(&self, bytes: &[u8], wait: PipeWait) -> io::Result<usize> {
+        let flags = if wait == PipeWait::Never { SendFlags::DONTWAIT } else { SendFlags::empty() };
         Ok(rustix::net::send(&**self, bytes, flags | SendFlags::NOSIGNAL)?)
     }
 }
 
 /// Runs the engine in a sealed process.
 pub struct ProcessRealm {
-    worker: Worker,
+    worker: WorkerProcess,
     socket: Arc<UnixStream>,
     link: Link<Arc<UnixStream>>,
     stop: StopRequest,
@@ -121,7 +121,7 @@ enum ServeLimit {
 
 /// A started worker without a realm. Dropping it kills it.
 pub struct Spare {
-    worker: Worker,
+    worker: WorkerProcess,
     socket: UnixStream,
     options: ProcessOptions,
     /// Options of the zygote, for a fork.
@@ -135,7 +135,7 @@ impl Spare {
     ///
     /// Returns [`ProcessError::Spawn`], and [`ProcessError::NoWorker`] in a worker.
     pub fn start(options: ProcessOptions) -> Result<Self, ProcessError> {
-        let (worker, socket) = Worker::start(&options, POLL_INTERVAL)?;
+        let (worker, socket) = WorkerProcess::start(&options, POLL_INTERVAL)?;
         Ok(Self { worker, socket, options, setup: None })
     }
 
@@ -326,7 +326,7 @@ impl ProcessRealm {
         if let Err(error) = self.link.queue(encode) {
             return Err(self.end(Termination::Protocol { detail: format!("to send it: {error}") }));
         }
-        match self.link.flush(Wait::Never, || ControlFlow::Break(())) {
+        match self.link.flush(PipeWait::Never, || ControlFlow::Break(())) {
             Ok(()) | Err(LinkError::GaveUp) => Ok(()),
             Err(error) => Err(self.link_failed(&error)),
         }
@@ -336,7 +336,7 @@ impl ProcessRealm {
     fn send(&mut self, encode: impl FnOnce(&mut Vec<u8>) -> Result<(), FrameError>) -> Result<(), Termination> {
         self.queue(encode)?;
         let (mut turn, grace) = (self.turn(), self.options.grace);
-        let sent = self.link.flush(Wait::UntilTimeout, || turn.check(&self.stop, grace));
+        let sent = self.link.flush(PipeWait::UntilTimeout, || turn.check(&self.stop, grace));
         self.turn = Some(turn);
         sent.map_err(|error| self.link_failed(&error))
     }
@@ -345,7 +345,7 @@ impl ProcessRealm {
         let (mut turn, grace) = (self.turn(), self.options.grace);
         let message = self
             .link
-            .receive(Wait::UntilTimeout, || turn.check(&self.stop, grace))
+            .receive(PipeWait::UntilTimeout, || turn.check(&self.stop, grace))
             .and_then(|frame| FromWorker::decode(frame).map_err(LinkError::Frame));
         self.turn = Some(turn);
         message.map_err(|error| self.link_failed(&error))
@@ -411,7 +411,7 @@ impl ProcessRealm {
             }
             ControlFlow::Continue(())
         };
-        let wait = if matches!(until, ServeLimit::End) { Wait::UntilTimeout } else { Wait::Never };
+        let wait = if matches!(until, ServeLimit::End) { PipeWait::UntilTimeout } else { PipeWait::Never };
         let sent = link.flush(wait, || check(PollFlags::OUT));
         let received = sent.and_then(|()| {
             let frame = link.receive(wait, || check(PollFlags::IN))?;

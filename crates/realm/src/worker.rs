@@ -40,7 +40,7 @@ mod linux {
     use crate::frame::state::joined;
     use crate::frame::{ArtifactCode, FromWorker, Open, Passed, SharedBytecode, ToWorker, WIRE_VERSION};
     use crate::guest::{Guest, is_component_code};
-    use crate::link::{Link, LinkError, Pipe, Wait};
+    use crate::link::{Link, LinkError, Pipe, PipeWait};
     use crate::seal::{self, Seals};
     use bytes::Bytes;
     use pijs_artifact::{Artifact, Module, Verified};
@@ -85,20 +85,20 @@ mod linux {
     struct WorkerSocket(io::WorkerSocket);
 
     impl Pipe for WorkerSocket {
-        fn read(&self, buffer: &mut [u8], wait: Wait) -> io::Result<usize> {
+        fn read(&self, buffer: &mut [u8], wait: PipeWait) -> io::Result<usize> {
             Ok(match wait {
-                Wait::UntilTimeout => rustix::io::read(self.0.as_fd(), buffer)?,
-                Wait::UntilIdle => {
+                PipeWait::UntilTimeout => rustix::io::read(self.0.as_fd(), buffer)?,
+                PipeWait::UntilIdle => {
                     let mut readable = [PollFd::new(&self.0, PollFlags::IN)];
                     // On a time-out the read reports that nothing arrived.
                     poll(&mut readable, Some(&IDLE_AFTER))?;
                     rustix::net::recv(self.0.as_fd(), buffer, RecvFlags::DONTWAIT)?.0
                 }
-                Wait::Never => rustix::net::recv(self.0.as_fd(), buffer, RecvFlags::DONTWAIT)?.0,
+                PipeWait::Never => rustix::net::recv(self.0.as_fd(), buffer, RecvFlags::DONTWAIT)?.0,
             })
         }
 
-        fn write(&self, bytes: &[u8], _: Wait) -> io::Result<usize> {
+        fn write(&self, bytes: &[u8], _: PipeWait) -> io::Result<usize> {
             Ok(rustix::io::write(self.0.as_fd(), bytes)?)
         }
     }
@@ -314,13 +314,13 @@ mod linux {
                 self.link.queue(|out| FromWorker::Passed(passed).encode(out)).map_err(LinkError::Frame)?;
             }
             self.link.queue(|out| message.encode(out)).map_err(LinkError::Frame)?;
-            self.link.flush(Wait::UntilTimeout, wait)
+            self.link.flush(PipeWait::UntilTimeout, wait)
         }
 
         /// Receives the next message. After [`IDLE_AFTER`] without one, returns unused memory.
         fn next(&mut self, guest: &Guest) -> Result<ToWorker, LinkError> {
             let mut next = if self.has_worked {
-                self.receive_or_give_up(Wait::UntilIdle, || ControlFlow::Break(()))
+                self.receive_or_give_up(PipeWait::UntilIdle, || ControlFlow::Break(()))
             } else {
                 self.receive()
             };
@@ -335,20 +335,20 @@ mod linux {
         }
 
         fn receive(&mut self) -> Result<ToWorker, LinkError> {
-            self.receive_or_give_up(Wait::UntilTimeout, wait)
+            self.receive_or_give_up(PipeWait::UntilTimeout, wait)
         }
 
         /// Receives the next message. Calls `go_on` after a wait without data, unless a message is incomplete.
         fn receive_or_give_up(
             &mut self,
-            first: Wait,
+            first: PipeWait,
             go_on: impl Fn() -> ControlFlow<()>,
         ) -> Result<ToWorker, LinkError> {
             let mut parts: Option<StateDelta> = None;
             loop {
                 let frame = match &parts {
                     None => self.link.receive(first, &go_on)?,
-                    Some(_) => self.link.receive(Wait::UntilTimeout, wait)?,
+                    Some(_) => self.link.receive(PipeWait::UntilTimeout, wait)?,
                 };
                 self.got_large_message |= frame.len() >= LARGE_BYTES;
                 let mut message = ToWorker::decode(frame).map_err(LinkError::Frame)?;

@@ -8,7 +8,7 @@ use pijs_durable::{Disk, Lock, Replace};
 use pijs_environment::Timer;
 use pijs_environment::iso;
 use pijs_hostcall::grant_store::{self, By, GrantStore, PackageRecord, StoredAnswer};
-use pijs_hostcall::{MadeFiles, Memory, Remembered, Stamp};
+use pijs_hostcall::{AnswerStore, MadeFiles, Remembered, Stamp};
 use pijs_protocol::ExtensionId;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -145,7 +145,7 @@ impl MadeFiles for Answers {
     }
 }
 
-impl Memory for Answers {
+impl AnswerStore for Answers {
     fn remember(&self, extension: &ExtensionId, remembered: Remembered) {
         let Some((key, empty)) = self.expected(extension) else { return };
         let at = self.file.now();

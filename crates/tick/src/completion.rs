@@ -18,7 +18,7 @@ use std::sync::PoisonError;
 use std::task::{Context, Poll, Waker};
 
 /// Values and waker under one lock, so that no wake-up is lost between the check for values and the registration of the waker.
-struct Shared<T> {
+struct QueueShared<T> {
     values: Vec<T>,
     waker: Option<Waker>,
 }
@@ -35,13 +35,13 @@ struct Shared<T> {
 /// assert_eq!(queue.drain(), ["read 12 bytes", "exited with 0"]);
 /// ```
 pub fn completion_queue<T: Send>() -> (CompletionSink<T>, CompletionQueue<T>) {
-    let shared = Arc::new(Mutex::new(Shared { values: Vec::new(), waker: None }));
+    let shared = Arc::new(Mutex::new(QueueShared { values: Vec::new(), waker: None }));
     (CompletionSink { shared: Arc::clone(&shared) }, CompletionQueue { shared })
 }
 
 /// The producers' end of the queue.
 pub struct CompletionSink<T> {
-    shared: Arc<Mutex<Shared<T>>>,
+    shared: Arc<Mutex<QueueShared<T>>>,
 }
 
 impl<T> CompletionSink<T> {
@@ -75,7 +75,7 @@ impl<T> fmt::Debug for CompletionSink<T> {
 
 /// The loop's end of the queue.
 pub struct CompletionQueue<T> {
-    shared: Arc<Mutex<Shared<T>>>,
+    shared: Arc<Mutex<QueueShared<T>>>,
 }
 
 impl<T> CompletionQueue<T> {
@@ -112,6 +112,6 @@ impl<T> fmt::Debug for CompletionQueue<T> {
 }
 
 /// No foreign code runs under the lock, so the state is consistent even if it is poisoned.
-fn lock<T>(shared: &Mutex<Shared<T>>) -> MutexGuard<'_, Shared<T>> {
+fn lock<T>(shared: &Mutex<QueueShared<T>>) -> MutexGuard<'_, QueueShared<T>> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

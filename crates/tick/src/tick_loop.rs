@@ -90,7 +90,7 @@ enum TimerState {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Timer {
+struct LiveTimer {
     place: TimerState,
     /// Period of an interval, in microseconds.
     period_us: Option<u64>,
@@ -133,7 +133,7 @@ pub struct TickLoop<T> {
     /// Armed timers by `(deadline, number)`: the first one is next (I3).
     heap: BTreeMap<(u64, Seq), TimerId>,
     /// All live timers, in any state.
-    timers: BTreeMap<TimerId, Timer>,
+    timers: BTreeMap<TimerId, LiveTimer>,
     /// The interval whose turn ran last, if it is still live.
     rearming: Option<TimerId>,
 }
@@ -275,7 +275,7 @@ impl<T> TickLoop<T> {
     fn arm(&mut self, id: TimerId, deadline_us: u64, period_us: Option<u64>) -> Seq {
         let seq = self.next_seq();
         self.heap.insert((deadline_us, seq), id);
-        self.timers.insert(id, Timer { place: TimerState::Armed { deadline_us, seq }, period_us });
+        self.timers.insert(id, LiveTimer { place: TimerState::Armed { deadline_us, seq }, period_us });
         seq
     }
 
@@ -307,7 +307,7 @@ impl<T> TickLoop<T> {
             return;
         };
         let timer = self.timers.get(&id).expect("clearing a timer forgets that it re-arms");
-        if let Timer { place: TimerState::Rearming { deadline_us }, period_us } = *timer {
+        if let LiveTimer { place: TimerState::Rearming { deadline_us }, period_us } = *timer {
             self.arm(id, deadline_us, period_us);
         }
     }

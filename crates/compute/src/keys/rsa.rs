@@ -27,8 +27,8 @@ macro_rules! with_digest {
 }
 
 /// The traits that every digest of the table implements.
-trait Digest: sha2::Digest + sha2::digest::FixedOutputReset + rsa::pkcs8::AssociatedOid {}
-impl<D: sha2::Digest + sha2::digest::FixedOutputReset + rsa::pkcs8::AssociatedOid> Digest for D {}
+trait RsaDigest: sha2::Digest + sha2::digest::FixedOutputReset + rsa::pkcs8::AssociatedOid {}
+impl<D: sha2::Digest + sha2::digest::FixedOutputReset + rsa::pkcs8::AssociatedOid> RsaDigest for D {}
 
 pub(super) fn from_pkcs1(der: &[u8]) -> Option<Rc<dyn Key>> {
     if let Ok(key) = PrivateKey::from_pkcs1_der(der) {
@@ -81,11 +81,11 @@ fn bytes_of(number: &BoxedUint) -> Vec<u8> {
     trimmed(&number.to_be_bytes()).to_vec()
 }
 
-fn pkcs1_padding<D: Digest>() -> Option<Pkcs1v15Sign> {
+fn pkcs1_padding<D: RsaDigest>() -> Option<Pkcs1v15Sign> {
     Some(Pkcs1v15Sign::new::<D>())
 }
 
-fn sign_pss<D: Digest>(key: &PrivateKey, salt: usize, digest: &[u8], random: &mut ChaCha20Rng) -> Option<Vec<u8>> {
+fn sign_pss<D: RsaDigest>(key: &PrivateKey, salt: usize, digest: &[u8], random: &mut ChaCha20Rng) -> Option<Vec<u8>> {
     // The library would allocate a salt of any length before it checks for room.
     if digest.len() != <D as sha2::Digest>::output_size() || salt > key.size() {
         return None;
@@ -93,22 +93,27 @@ fn sign_pss<D: Digest>(key: &PrivateKey, salt: usize, digest: &[u8], random: &mu
     Pss::<D>::new_with_salt(salt).sign(Some(random), key, digest).ok()
 }
 
-fn verify_pss<D: Digest>(key: &PublicKey, salt: Option<usize>, digest: &[u8], signature: &[u8]) -> Option<()> {
+fn verify_pss<D: RsaDigest>(key: &PublicKey, salt: Option<usize>, digest: &[u8], signature: &[u8]) -> Option<()> {
     if digest.len() != <D as sha2::Digest>::output_size() || salt.is_some_and(|salt| salt > key.size()) {
         return None;
     }
     Pss::<D> { blinded: true, digest: D::new(), salt_len: salt }.verify(key, digest, signature).ok()
 }
 
-fn oaep<D: Digest>(label: &[u8]) -> Oaep<D> {
+fn oaep<D: RsaDigest>(label: &[u8]) -> Oaep<D> {
     if label.is_empty() { Oaep::new() } else { Oaep::new_with_label(label) }
 }
 
-fn encrypt_oaep<D: Digest>(key: &PublicKey, label: &[u8], text: &[u8], random: &mut ChaCha20Rng) -> Option<Vec<u8>> {
+fn encrypt_oaep<D: RsaDigest>(key: &PublicKey, label: &[u8], text: &[u8], random: &mut ChaCha20Rng) -> Option<Vec<u8>> {
     oaep::<D>(label).encrypt(random, key, text).ok()
 }
 
-fn decrypt_oaep<D: Digest>(key: &PrivateKey, label: &[u8], text: &[u8], random: &mut ChaCha20Rng) -> Option<Vec<u8>> {
+fn decrypt_oaep<D: RsaDigest>(
+    key: &PrivateKey,
+    label: &[u8],
+    text: &[u8],
+    random: &mut ChaCha20Rng,
+) -> Option<Vec<u8>> {
     oaep::<D>(label).decrypt(Some(random), key, text).ok()
 }
 

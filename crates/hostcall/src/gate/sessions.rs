@@ -45,13 +45,13 @@ const MAX_CREATED: usize = 4096;
 
 /// The session folders of this project, and the files that extensions created there.
 #[derive(Default)]
-pub(super) struct Sessions {
+pub(super) struct SessionAccess {
     /// The project's folder, and the source of the session's files.
     known: Option<(PathBuf, Arc<dyn SessionFiles>)>,
     made: Mutex<BTreeMap<ExtensionId, BTreeSet<PathBuf>>>,
 }
 
-impl Sessions {
+impl SessionAccess {
     pub(super) fn new(folder: PathBuf, files: Arc<dyn SessionFiles>) -> Self {
         Self { known: Some((folder, files)), made: Mutex::default() }
     }

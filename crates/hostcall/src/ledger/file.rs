@@ -56,11 +56,11 @@ struct FileState {
     /// Set when a flush failed: the file is not written to any more.
     is_failed: bool,
     /// The oldest part, if it is to be removed.
-    pruning: Option<(PathBuf, Pruned, Announced)>,
+    pruning: Option<(PathBuf, Pruned, RemovalRecorded)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Announced {
+enum RemovalRecorded {
     No,
     /// The ledger has recorded the removal; the part is deleted with the append of that record.
     Yes,
@@ -182,7 +182,7 @@ impl FileSink {
             let oldest = older.into_iter().next().unwrap_or_else(|| part(&self.path, number));
             let until = head_at(&self.disk, &oldest)?;
             let first_seq = first_seq(&self.disk, &oldest)?;
-            state.pruning = Some((oldest, Pruned { first_seq, until }, Announced::No));
+            state.pruning = Some((oldest, Pruned { first_seq, until }, RemovalRecorded::No));
         }
         self.open_appender(state).map(drop)
     }
@@ -193,7 +193,7 @@ impl LedgerSink for FileSink {
         let mut state = self.state();
         self.rotate(&mut state, lines.len() as u64)?;
         self.open_appender(&mut state)?.append(lines)?;
-        if let Some((oldest, _, Announced::Yes)) = &state.pruning {
+        if let Some((oldest, _, RemovalRecorded::Yes)) = &state.pruning {
             // A part that stays costs space only; the next rotation removes it.
             let _ = self.disk.remove(oldest);
             state.pruning = None;
@@ -211,8 +211,8 @@ impl LedgerSink for FileSink {
 
     fn pruning(&self) -> Option<Pruned> {
         match &mut self.state().pruning {
-            Some((_, pruned, announced @ Announced::No)) => {
-                *announced = Announced::Yes;
+            Some((_, pruned, recorded @ RemovalRecorded::No)) => {
+                *recorded = RemovalRecorded::Yes;
                 Some(*pruned)
             }
             _ => None,

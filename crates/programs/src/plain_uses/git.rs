@@ -5,9 +5,9 @@
 //! interrupted operation (`--continue`, `--skip`), whose state in the repository is a list of commands, and
 //! `--recurse-submodules`, because a submodule has settings of its own.
 
-use super::{PlainUse, Syntax, Tool, named, names_a_helper, names_git_folder, plain, tool};
+use super::{PlainTool, PlainUse, Syntax, named, names_a_helper, names_git_folder, plain, tool};
 
-pub(super) const GIT: Tool = tool(&["git"], Syntax::Letters, USES)
+pub(super) const GIT: PlainTool = tool(&["git"], Syntax::Letters, USES)
     .with_front("--no-pager --no-optional-locks --literal-pathspecs --no-replace-objects", FRONT_WITH_VALUE);
 
 const FRONT_WITH_VALUE: &[&str] =

@@ -2,13 +2,13 @@
 
 use super::git::GIT;
 use super::{
-    NOTHING, PlainUse, Syntax, Tool, begins_with_plus, begins_with_plus_or_list, has_a_scheme, is_no_agent, is_no_file,
-    is_no_network_address, names_a_helper, names_a_list, plain, tool,
+    NOTHING, PlainTool, PlainUse, Syntax, begins_with_plus, begins_with_plus_or_list, has_a_scheme, is_no_agent,
+    is_no_file, is_no_network_address, names_a_helper, names_a_list, plain, tool,
 };
 use crate::names_a_host;
 
 /// All tools. A program is in one entry only.
-pub(crate) const TOOLS: &[Tool] = &[
+pub(crate) const TOOLS: &[PlainTool] = &[
     GIT,
     // Script runners.
     tool(
@@ -311,7 +311,7 @@ pub(crate) const TOOLS: &[Tool] = &[
     tool(&["borg"], Syntax::Letters, &[plain("list|info", &["--short --json --json-lines --last --first --format --sort-by"])]),
 ];
 
-const FIND: Tool = tool(
+const FIND: PlainTool = tool(
     &["find", "gfind"],
     Syntax::Words,
     &[plain(
@@ -414,7 +414,7 @@ fn is_a_word(operand: &str) -> bool {
 
 /// Agents for a task. Not plain are other sessions (`-c`, `-r`, `--fork`, an id), external commands (`--mode rpc`), grants,
 /// trust, and models from a file or any server. Files in its arguments are decided like those of any program.
-const PI: Tool = tool(&["pi"], Syntax::Letters, &[plain("", &["-p -h -v -V -e: -n: -t: --print --help --version --mode=text|json \
+const PI: PlainTool = tool(&["pi"], Syntax::Letters, &[plain("", &["-p -h -v -V -e: -n: -t: --print --help --version --mode=text|json \
     --model --models --provider --thinking --list-models --tools --exclude-tools --no-tools --no-builtin-tools --no-session \
     --session --session-dir --no-extensions --extension --no-mcp --skill --no-skills --prompt-template --no-prompt-templates \
     --no-themes --no-context-files --system-prompt --append-system-prompt --name --offline --verbose --no-approve --deny \

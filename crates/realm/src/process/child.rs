@@ -16,8 +16,8 @@ use std::time::Duration;
 const NAME: &str = "pijs-worker";
 
 /// A worker process, running or ended. Dropping it kills and reaps it.
-pub(super) struct Worker {
-    /// A child of this process. Reaped only by [`Worker::bury`], so the id cannot be reused before.
+pub(super) struct WorkerProcess {
+    /// A child of this process. Reaped only by [`WorkerProcess::bury`], so the id cannot be reused before.
     process: Pid,
     /// Exit status, once it was reaped.
     end: Option<WaitStatus>,
@@ -31,7 +31,7 @@ pub(super) fn sockets(poll_interval: Duration) -> io::Result<(UnixStream, UnixSt
     Ok((ours, theirs))
 }
 
-impl Worker {
+impl WorkerProcess {
     /// Starts a worker. `poll_interval` is the time-out of the host's end of the socket.
     pub(super) fn start(options: &ProcessOptions, poll_interval: Duration) -> Result<(Self, UnixStream), ProcessError> {
         if worker::is_worker() {
@@ -117,7 +117,7 @@ impl Worker {
     }
 }
 
-impl Drop for Worker {
+impl Drop for WorkerProcess {
     fn drop(&mut self) {
         self.bury();
     }

@@ -16,7 +16,7 @@
 //!
 //! A zygote ends after the last realm of a session is opened. Restarts, and realms that are opened one by one, start a process.
 
-use super::child::{Worker, sockets};
+use super::child::{WorkerProcess, sockets};
 use super::{POLL_INTERVAL, ProcessError, ProcessRealm, Spare};
 use crate::files;
 use crate::frame::{FromWorker, ToWorker};
@@ -90,9 +90,12 @@ impl Zygote {
         }
         match process.receive().map_err(ProcessError::Ended)? {
             FromWorker::Forked { process: copy } => match Pid::from_raw(copy).filter(|copy| !copy.is_init()) {
-                Some(copy) => {
-                    Ok(Spare { worker: Worker::of(copy), socket: ours, options, setup: Some(Arc::clone(&self.setup)) })
-                }
+                Some(copy) => Ok(Spare {
+                    worker: WorkerProcess::of(copy),
+                    socket: ours,
+                    options,
+                    setup: Some(Arc::clone(&self.setup)),
+                }),
                 None => {
                     let detail = format!("the zygote reported an invalid process id {copy}");
                     Err(ProcessError::Ended(process.end(Termination::Protocol { detail })))
