@@ -279,7 +279,7 @@ impl Dispatcher {
                     return ended(Err(error));
                 }
                 let Some(slot) = in_flight_call.undelivered.try_slot(&call, inner.quotas.untaken_bytes) else {
-                    return self.continue_call(&in_flight_call, CallProgress::WaiterGuard(Box::new((call, admitted))));
+                    return self.continue_call(&in_flight_call, CallProgress::AwaitRealm(Box::new((call, admitted))));
                 };
                 match inner.start_connector(&in_flight_call, call, admitted, slot) {
                     Err(error) => ended(Err(error)),
@@ -565,21 +565,21 @@ impl DispatcherInner {
         let request = request(&in_flight_call.caller, call, decision, permit, in_flight_call.cancel.clone());
         let contained =
             CatchPanic::start(&*connector, request, ChunkSink { in_flight_call: Arc::clone(in_flight_call) });
-        let start_connector = if is_ordered {
+        let work = if is_ordered {
             let (predecessor, release) = self.completion_order.enter(in_flight_call.caller.extension());
             in_flight_call.set_release(release);
             ConnectorTask::InOrder(InOrder::new(contained, predecessor))
         } else {
             ConnectorTask::Unordered(contained)
         };
-        Ok(RunningCall { start_connector, timeout_ms, slot })
+        Ok(RunningCall { work, timeout_ms, slot })
     }
 
     async fn run(&self, in_flight_call: &Arc<InFlightCall>, begun: CallProgress) -> Result<Output, HostcallError> {
         let caller = &in_flight_call.caller;
         let (call, admitted) = match begun {
             CallProgress::Running(working) => return self.wait_for_end(in_flight_call, working).await,
-            CallProgress::WaiterGuard(waits) => *waits,
+            CallProgress::AwaitRealm(waits) => *waits,
             CallProgress::Prompt(asking) => {
                 let AwaitingPrompt { connector, call, opened } = *asking;
                 let required = self.gate.derive(&call)?;
@@ -604,7 +604,7 @@ impl DispatcherInner {
 
     /// Waits for the connector, the deadline or a cancellation.
     async fn wait_for_end(&self, in_flight_call: &InFlightCall, working: RunningCall) -> Result<Output, HostcallError> {
-        let RunningCall { start_connector, timeout_ms, slot: _turn } = working;
+        let RunningCall { work, timeout_ms, slot: _slot } = working;
         let expiry = async {
             match timeout_ms {
                 Some(timeout_ms) => self.timer.sleep(Wait::Call, Duration::from_millis(timeout_ms)).await,
@@ -614,7 +614,7 @@ impl DispatcherInner {
         let outcome = tokio::select! {
             biased;
             () = in_flight_call.cancel.cancelled() => Err(cancelled(&in_flight_call.facts.method)),
-            outcome = start_connector => outcome,
+            outcome = work => outcome,
             () = expiry => Err(deadline(&in_flight_call.facts.method, timeout_ms.unwrap_or_default())),
         };
         // Work that continues on another thread learns that its result is not needed.
@@ -648,7 +648,7 @@ enum CallProgress {
     /// The user has to be prompted.
     Prompt(Box<AwaitingPrompt>),
     /// The extension has to take earlier results first.
-    WaiterGuard(Box<(HostCall, Admitted)>),
+    AwaitRealm(Box<(HostCall, Admitted)>),
     Running(RunningCall),
 }
 

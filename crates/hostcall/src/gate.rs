@@ -442,7 +442,7 @@ impl Gate {
             return Ok(Judgement::Settled(decision.because(Reason::NonInteractive, Rule::NoPerson)));
         }
         // A probe succeeds only with a grant.
-        if matches!(required.subject, Subject::ExtensionCode { .. }) && required.is_probe {
+        if matches!(required.subject, Subject::Code { .. }) && required.is_probe {
             return Ok(Judgement::Settled(Decision { rule: Rule::Unset, ..decision }));
         }
         if let (Subject::Names(names), Some(set)) = (&required.subject, &self.inner.services.variables)

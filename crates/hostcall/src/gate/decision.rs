@@ -33,7 +33,7 @@ pub enum Rule {
     /// A grant of the extension.
     Grant,
     /// The extension created it.
-    CreatedFiles,
+    Made,
     /// A default capability of the policy.
     Default,
     /// Permissive mode.
@@ -71,7 +71,7 @@ impl Rule {
             Self::Free => "free",
             Self::Handle => "handle",
             Self::Grant => "grant",
-            Self::CreatedFiles => "made",
+            Self::Made => "made",
             Self::Default => "default_caps",
             Self::Permissive => "permissive",
             Self::Person => "person",
@@ -211,11 +211,11 @@ impl fmt::Display for Subject<'_> {
                 }
                 arguments.map_or(Ok(()), |arguments| write!(f, " {arguments}"))
             }
-            Self::ExtensionCode { path: "", bytes, digest } => write!(f, "code made of text ({bytes} bytes, {digest})"),
-            Self::ExtensionCode { path, bytes, digest } if path.contains('\'') => {
+            Self::Code { path: "", bytes, digest } => write!(f, "code made of text ({bytes} bytes, {digest})"),
+            Self::Code { path, bytes, digest } if path.contains('\'') => {
                 write!(f, "{path:?} ({bytes} bytes, {digest})")
             }
-            Self::ExtensionCode { path, bytes, digest } => write!(f, "'{path}' ({bytes} bytes, {digest})"),
+            Self::Code { path, bytes, digest } => write!(f, "'{path}' ({bytes} bytes, {digest})"),
         }
     }
 }

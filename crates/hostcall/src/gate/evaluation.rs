@@ -26,7 +26,7 @@ pub(super) enum AllowedBy {
     Handle,
     Grant(Arc<str>),
     /// The extension created it, and it is unchanged.
-    CreatedFiles,
+    Made,
     Default(Arc<str>),
     Permissive,
 }
@@ -62,7 +62,7 @@ impl Evaluation<'_> {
         }
         Ok(match &required.subject {
             Subject::Handle => Ok(AllowedBy::Handle),
-            Subject::None | Subject::ExtensionCode { .. } => self.plain(capability),
+            Subject::None | Subject::Code { .. } => self.plain(capability),
             Subject::Tool(name) => self.by_grant(capability, |scope| scope.tool(name) || !guard!(GateNamedTool)),
             Subject::Mcp { target, .. } => self.by_grant(capability, |scope| scope.mcp(target) || !guard!(McpScope)),
             Subject::Paths(first, second) => {
@@ -192,7 +192,7 @@ impl Evaluation<'_> {
             }
             Subject::Tool(name) => of_scope(&|scope| scope.tool(name)),
             Subject::Mcp { target, .. } => of_scope(&|scope| scope.mcp(target)),
-            Subject::None | Subject::Handle | Subject::ExtensionCode { .. } => of_scope(&|_| false),
+            Subject::None | Subject::Handle | Subject::Code { .. } => of_scope(&|_| false),
         })
     }
 
@@ -238,7 +238,7 @@ impl Evaluation<'_> {
             Err(refusal)
                 if matches!(refusal.reason, Reason::NoGrant | Reason::Scope) && self.reads_own(access, path) =>
             {
-                Ok(AllowedBy::CreatedFiles)
+                Ok(AllowedBy::Made)
             }
             verdict => verdict,
         }
@@ -360,7 +360,7 @@ impl Evaluation<'_> {
             AllowedBy::Free => (Rule::Free, None),
             AllowedBy::Handle => (Rule::Handle, None),
             AllowedBy::Grant(grant) => (Rule::Grant, Some(grant)),
-            AllowedBy::CreatedFiles => (Rule::CreatedFiles, None),
+            AllowedBy::Made => (Rule::Made, None),
             AllowedBy::Default(grant) => (Rule::Default, Some(grant)),
             AllowedBy::Permissive => (Rule::Permissive, None),
         };

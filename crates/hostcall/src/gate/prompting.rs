@@ -33,7 +33,7 @@ const MAX_REQUESTED_CHARS: usize = 240;
 
 /// Returns whether a list of requests is short enough to be read.
 fn is_readable(requested: &[CapabilityRequest]) -> bool {
-    let is_short = |request: &CapabilityRequest| crate::requests::words(request).chars().count() <= MAX_REQUESTED_CHARS;
+    let is_short = |request: &CapabilityRequest| crate::requests::describe(request).chars().count() <= MAX_REQUESTED_CHARS;
     requested.len() <= MAX_REQUESTED && requested.iter().all(is_short)
 }
 
@@ -220,7 +220,7 @@ impl Gate {
         }
         match &required.subject {
             Subject::Program { given, .. } if given.input == Input::Later => None,
-            Subject::ExtensionCode { path: "", .. } => Some(Topic::Text),
+            Subject::Code { path: "", .. } => Some(Topic::Text),
             Subject::Paths(first, second) => {
                 let uses = std::iter::once(first).chain(second);
                 let place = |used: &PathUse<'_>| {
@@ -314,7 +314,7 @@ impl Gate {
         (denied, requested): (Decision, Vec<CapabilityRequest>),
         answer: Answer,
     ) -> (Decision, Permit) {
-        let allowed = Decision { allowed: true, rule: Rule::ScriptedUser, reason: None, ..denied.clone() };
+        let allowed = Decision { allowed: true, rule: Rule::Person, reason: None, ..denied.clone() };
         // Consent to send data after secrets were read grants that and nothing else.
         let after_secret = denied.rule == Rule::AfterSecret;
         let capability = if after_secret { "egress" } else { required.capability };
@@ -328,10 +328,10 @@ impl Gate {
                 for (of, exact) in refused {
                     self.deny_permanently(caller, of, exact);
                 }
-                (denied.because(Reason::User, Rule::ScriptedUser), self.permit(caller, method))
+                (denied.because(Reason::User, Rule::Person), self.permit(caller, method))
             }
             Answer::Deny | Answer::Mute | Answer::DenyAlways => {
-                (denied.because(Reason::User, Rule::ScriptedUser), self.permit(caller, method))
+                (denied.because(Reason::User, Rule::Person), self.permit(caller, method))
             }
             Answer::AllowOnce => {
                 let mut permit = self.permit(caller, method);
@@ -361,7 +361,7 @@ impl Gate {
                 let is_same = self.take_requested(caller) == requested;
                 if !is_offered || !is_same {
                     // The answer was not offered, or the extension was reloaded and has other requests now.
-                    return (denied.because(Reason::User, Rule::ScriptedUser), self.permit(caller, method));
+                    return (denied.because(Reason::User, Rule::Person), self.permit(caller, method));
                 }
                 for request in requested {
                     self.grant_requested(caller, request, answer == Answer::AllowPackageAlways);
@@ -544,7 +544,7 @@ impl Gate {
                 scope.tools = Some(vec![(*target).to_owned()]);
                 ExactScope::Other(scope)
             }
-            Subject::None | Subject::Handle | Subject::ExtensionCode { .. } => ExactScope::Anything,
+            Subject::None | Subject::Handle | Subject::Code { .. } => ExactScope::Anything,
         };
         vec![(required.capability, exact)]
     }
@@ -597,11 +597,11 @@ impl Gate {
             warnings,
             package: requested
                 .iter()
-                .map(|request| shown(&crate::requests::words(request), MAX_REQUESTED_CHARS))
+                .map(|request| shown(&crate::requests::describe(request), MAX_REQUESTED_CHARS))
                 .collect(),
             requested,
             loss: decision.loss,
-            is_storable: self.can_outlive_session(caller, required, decision),
+            can_be_kept: self.can_outlive_session(caller, required, decision),
             refused: self.inner.prompts.refused_in_a_row(caller.extension()),
         }
     }

@@ -332,7 +332,7 @@ async fn always_is_offered_where_a_grant_can_express_the_subject() {
         person.answer(&[Answer::Deny]);
         gate.ask(&caller("a"), method, &required).await.unwrap();
         let question = person.asked.lock().unwrap().last().cloned().expect("it was asked");
-        assert_eq!(question.is_storable, kept, "{params:?}");
+        assert_eq!(question.can_be_kept, kept, "{params:?}");
     }
 }
 

@@ -109,8 +109,8 @@ impl Gate {
             Subject::Program { command, .. } => vec![(*command).to_owned()],
             Subject::Host { host, .. } => vec![host.clone()],
             // The realm throws the error of an engine without a compiler, for which libraries probe.
-            Subject::ExtensionCode { path: "", .. } => Vec::new(),
-            Subject::ExtensionCode { path, .. } => vec![format!("'{path}'")],
+            Subject::Code { path: "", .. } => Vec::new(),
+            Subject::Code { path, .. } => vec![format!("'{path}'")],
             _ => Vec::new(),
         };
         let is_request = matches!(required.subject, Subject::Host { .. });
@@ -122,7 +122,7 @@ impl Gate {
             }
             _ => SuggestedCommand::Allow(Vec::new()),
         };
-        let is_text = matches!(required.subject, Subject::ExtensionCode { path: "", .. });
+        let is_text = matches!(required.subject, Subject::Code { path: "", .. });
         let words = if is_text { TEXT_REFUSED.to_owned() } else { refusal.message.clone() };
         self.inner.refusals.note(caller.extension(), RecordedRefusal { words, subjects, is_request, cure });
     }
@@ -136,7 +136,7 @@ impl Gate {
             authority: &authority,
             method: "",
         };
-        let mut nevers = case.nevers(required).unwrap_or_default();
+        let mut nevers = case.permanent_denials(required).unwrap_or_default();
         let is_it = |never: &&Never| never.scope.is_none() && never.capability.as_str() == required.capability;
         nevers.extend(authority.never.iter().filter(is_it));
         if nevers.is_empty() && required.capability == "http" {
@@ -150,7 +150,7 @@ impl Gate {
         let extension = permit.extension();
         let scope = ExactScope::Paths(vec![place.to_owned()]);
         let case = permit.case();
-        let nevers = case.never_at(access, place);
+        let nevers = case.permanent_denials_at(access, place);
         let cure = if nevers.is_empty() {
             SuggestedCommand::Allow(self.lasting_grants(access.capability(), &scope))
         } else {
@@ -210,7 +210,7 @@ impl Gate {
     /// Formats a scope for `pi ext grants allow`; empty for one that no pattern expresses.
     pub(super) fn as_grants(&self, capability: &str, scope: &ExactScope) -> Vec<String> {
         let Some(kept) = scope.to_scope(&self.inner.places.project) else { return Vec::new() };
-        if !self.can_be_kept(kept.as_ref()) {
+        if !self.is_storable(kept.as_ref()) {
             return Vec::new();
         }
         let lists = kept.as_ref().map(|scope| [&scope.paths, &scope.hosts, &scope.commands, &scope.env]);

@@ -119,7 +119,7 @@ fn created_files_belong_to_the_extension() {
         mine.made(&at(folder));
         assert_eq!(open(&mine, "--projects-app--/earlier.jsonl"), [Make]);
     }
-    for number in 0..MOST_MADE {
+    for number in 0..MAX_CREATED {
         mine.made(&at(&format!("--projects-app--/many-{number}")));
     }
     assert_eq!(open(&mine, "--projects-app--/another"), []);
