@@ -72,7 +72,7 @@ pub enum CipherFailure {
     /// The padding is wrong.
     Decrypt,
     /// The tag does not match, or is missing.
-    GcmAuth,
+    Auth,
 }
 
 impl Cipher {
@@ -157,9 +157,9 @@ impl Cipher {
                 auth.tag = Some(tag);
                 return Ok(Vec::new());
             }
-            let expected = auth.tag.take().ok_or(CipherFailure::GcmAuth)?;
+            let expected = auth.tag.take().ok_or(CipherFailure::Auth)?;
             let differs = expected.iter().zip(&tag).fold(0, |all, (left, right)| all | (left ^ right));
-            return if differs == 0 { Ok(Vec::new()) } else { Err(CipherFailure::GcmAuth) };
+            return if differs == 0 { Ok(Vec::new()) } else { Err(CipherFailure::Auth) };
         }
         let mut last = std::mem::take(&mut self.held);
         if !self.block_mode || (!self.padding && last.is_empty()) {

@@ -200,7 +200,7 @@ impl Spare {
         let shared_code = realm.options.shared_code.clone();
         let mut memories = Vec::new();
         let artifacts = modules.iter().enumerate().map(|(index, verified)| {
-            let shared_code = shared_code.as_ref().filter(|_| memories.len() < files::MOST);
+            let shared_code = shared_code.as_ref().filter(|_| memories.len() < files::MAX_FILES);
             let memory = shared_code.and_then(|shared_code| match index < shared {
                 true => shared_code.memory(verified),
                 false => SharedCode::one_time_memory(verified),

@@ -82,7 +82,7 @@ mod linux {
     const IDLE_AFTER: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
     /// The socket, as the file descriptor that the filter allows.
-    struct WorkerSocket(io::WorkerSocket);
+    struct WorkerSocket(io::Stdin);
 
     impl Pipe for WorkerSocket {
         fn read(&self, buffer: &mut [u8], wait: PipeWait) -> io::Result<usize> {

@@ -15,7 +15,8 @@ use pijs_protocol::wire::{Limits, RealmOptions, StreamAnswer};
 use pijs_protocol::{HostCall, HostResult, Message, Now, Seq, SyncReply, Termination, Yield};
 use pijs_realm::seal::Landlock;
 use pijs_realm::{
-    Attention, Patience, ProcessError, ProcessOptions, ProcessRealm, Progress, Realm, Standing, SyncHost, ThreadRealm,
+    Attention, Patience, ProcessError, ProcessOptions, ProcessRealm, Progress, Realm, Restrictions, SyncHost,
+    ThreadRealm,
 };
 use rustix::process::{Pid, Signal, getpgid, kill_process, test_kill_process};
 use serde_json::{Value, json};
@@ -270,7 +271,7 @@ fn a_worker_has_a_socket_and_no_environment() {
     assert!(socket.to_string_lossy().starts_with("socket:"), "{socket:?}");
     let standing = realm.restrictions().expect("the worker lives");
     let memory = options().limits.memory_bytes + (1 << 30);
-    let expected = Standing {
+    let expected = Restrictions {
         filters_calls: true,
         open_files: 1,
         environment_bytes: 0,

@@ -293,8 +293,8 @@ fn map_credentials(text: &str, prefix: &str, replace: impl Fn(&str) -> String) -
     let mut out = String::new();
     let mut rest = text;
     while let Some(at) = rest.find(prefix) {
-        let (before, option_ends) = rest.split_at(at);
-        let body = &option_ends[prefix.len()..];
+        let (before, found) = rest.split_at(at);
+        let body = &found[prefix.len()..];
         let starts_word = !before.ends_with(|c: char| c.is_ascii_alphanumeric());
         // Computed only for a match that is redacted, so that the scan stays linear.
         let length = if starts_word { credential_length(body) } else { 0 };
@@ -330,7 +330,7 @@ fn replace_ranges(text: &str, places: impl IntoIterator<Item = Range<usize>>) ->
 
 /// Returns the ranges of private keys, from the first line to the last, or to the end of the text.
 fn private_keys(text: &str) -> Vec<Range<usize>> {
-    let mut option_ends = Vec::new();
+    let mut found = Vec::new();
     let mut from = 0;
     while let Some(at) = text[from..].find(PEM).map(|at| from + at) {
         let after = at + PEM.len();
@@ -341,10 +341,10 @@ fn private_keys(text: &str) -> Vec<Range<usize>> {
         let body = after + label.len() + 5;
         let last = text[body..].find("-----END ").map(|at| body + at + "-----END ".len());
         let end = last.and_then(|last| text[last..].find("-----").map(|at| last + at + 5)).unwrap_or(text.len());
-        option_ends.push(at..end);
+        found.push(at..end);
         from = end;
     }
-    option_ends
+    found
 }
 
 /// Separator before the authority of a URL.
@@ -375,7 +375,7 @@ fn redact_passwords(text: &str) -> String {
 /// Returns the encodings of a secret: in a form, where a blank is a plus, in hexadecimal and in base64; escapes are undone before
 /// the search. Inside a longer text base64 has three alignments, each with different characters at the ends, which are left out.
 fn encodings(secret: &str) -> Vec<String> {
-    let mut option_ends = vec![secret.replace(' ', "+"), hex::encode(secret), hex::encode_upper(secret)];
+    let mut found = vec![secret.replace(' ', "+"), hex::encode(secret), hex::encode_upper(secret)];
     for alphabet in [STANDARD_NO_PAD, URL_SAFE_NO_PAD] {
         for shift in 0..3 {
             let mut padded = vec![0; shift];
@@ -384,11 +384,11 @@ fn encodings(secret: &str) -> Vec<String> {
             // Characters that share bits with the bytes before and after the secret.
             let first = (shift * 8).div_ceil(6);
             let last = padded.len() * 8 / 6;
-            option_ends.extend(text.get(first..last).map(str::to_owned));
+            found.extend(text.get(first..last).map(str::to_owned));
         }
     }
-    option_ends.retain(|text| text.len() >= MIN_SECRET && text != secret);
-    option_ends
+    found.retain(|text| text.len() >= MIN_SECRET && text != secret);
+    found
 }
 
 /// Returns whether a name before `=` or `:` may be secret.

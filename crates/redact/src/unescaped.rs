@@ -11,17 +11,17 @@ const LEVELS: usize = 2;
 
 /// Returns the ranges of `text` that spell one of `words` with escapes, in order and disjoint.
 pub(crate) fn places(text: &str, words: &AhoCorasick) -> Vec<Range<usize>> {
-    let mut option_ends = Vec::new();
+    let mut found = Vec::new();
     // Text is never that long; a longer one is redacted as a whole.
     let Ok(end) = u32::try_from(text.len()) else {
-        option_ends.push(0..text.len());
-        return option_ends;
+        found.push(0..text.len());
+        return found;
     };
     let plain = Unescaped { bytes: text.as_bytes().to_vec(), ends: (1..=end).collect() };
-    plain.search(words, LEVELS, &mut option_ends);
-    option_ends.sort_by_key(|place| (place.start, place.end));
+    plain.search(words, LEVELS, &mut found);
+    found.sort_by_key(|place| (place.start, place.end));
     let mut apart: Vec<Range<usize>> = Vec::new();
-    for place in option_ends {
+    for place in found {
         match apart.last_mut().filter(|last| place.start < last.end) {
             Some(last) => last.end = last.end.max(place.end),
             None => apart.push(place),
@@ -63,14 +63,14 @@ impl Unescape {
 }
 
 impl Unescaped {
-    fn search(&self, words: &AhoCorasick, levels: usize, option_ends: &mut Vec<Range<usize>>) {
+    fn search(&self, words: &AhoCorasick, levels: usize, found: &mut Vec<Range<usize>>) {
         for (mark, read) in [(b'%', percent as Read), (b'\\', backslash as Read)] {
             if levels == 0 || !self.bytes.contains(&mark) {
                 continue;
             }
             let unescape = self.unescape(mark, read);
-            option_ends.extend(words.find_iter(&unescape.bytes).map(|word| unescape.place(word.start(), word.end())));
-            unescape.search(words, levels - 1, option_ends);
+            found.extend(words.find_iter(&unescape.bytes).map(|word| unescape.place(word.start(), word.end())));
+            unescape.search(words, levels - 1, found);
         }
     }
 

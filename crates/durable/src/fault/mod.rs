@@ -121,7 +121,7 @@ struct FaultShared {
 #[derive(Debug, Default)]
 struct FaultState {
     counted: u64,
-    ended_error: bool,
+    ended: bool,
     operations: Vec<Operation>,
     power: Option<Power>,
 }
@@ -173,7 +173,7 @@ impl FaultVfs {
 
     /// Ends the simulated process: every further operation fails.
     pub fn end(&self) {
-        self.shared.state().ended_error = true;
+        self.shared.state().ended = true;
     }
 
     /// Takes the record of flushed data, to cut the power.
@@ -226,7 +226,7 @@ impl FaultShared {
 
     fn begin(&self, kind: OperationKind, what: fmt::Arguments<'_>) -> io::Result<FaultAction> {
         let mut state = self.state();
-        if state.ended_error {
+        if state.ended {
             return Err(ended_error());
         }
         state.operations.push(Operation { what: what.to_string(), changes: kind.changes(), kind });
@@ -257,7 +257,7 @@ impl FaultShared {
     }
 
     fn die(&self) -> io::Error {
-        self.state().ended_error = true;
+        self.state().ended = true;
         #[cfg(unix)]
         if self.kills {
             let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);

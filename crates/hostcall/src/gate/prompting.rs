@@ -33,7 +33,8 @@ const MAX_REQUESTED_CHARS: usize = 240;
 
 /// Returns whether a list of requests is short enough to be read.
 fn is_readable(requested: &[CapabilityRequest]) -> bool {
-    let is_short = |request: &CapabilityRequest| crate::requests::describe(request).chars().count() <= MAX_REQUESTED_CHARS;
+    let is_short =
+        |request: &CapabilityRequest| crate::requests::describe(request).chars().count() <= MAX_REQUESTED_CHARS;
     requested.len() <= MAX_REQUESTED && requested.iter().all(is_short)
 }
 
