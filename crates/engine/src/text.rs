@@ -140,7 +140,7 @@ pub(crate) fn prefilters<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> 
         let piece = call.arg(0).as_string().and_then(strict);
         // A lone surrogate is not text: all expressions may match from there on.
         let piece = piece.unwrap_or_else(|| {
-            group.give_up();
+            group.abandon();
             String::new()
         });
         let numbers: Vec<usize> = group.may_match(&piece).collect();
