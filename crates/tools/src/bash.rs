@@ -1,4 +1,4 @@
-//! `bash`: a command line, its output cut at the beginning, killed with all it started.
+//! The `bash` tool: runs a command line, kills it with all its descendants, and keeps the end of a long output.
 
 use super::{ToolContext, ToolOutput, number, truncate};
 use crate::system::{Shell, ShellEnd};
@@ -8,13 +8,13 @@ use serde_json::json;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// Output kept in memory; of more, the end.
+/// Bytes of output kept in memory: the newest, since the end of a log says how the command ended.
 const KEPT: usize = 16 << 20;
 
-/// Limits how often the output so far is told, as in pi: each update says all of it again.
+/// Least time between two updates, as in pi: each update repeats the whole output so far.
 const BETWEEN_UPDATES: Duration = Duration::from_millis(100);
 
-/// What a timer of JavaScript can wait for.
+/// Longest timeout that a JavaScript timer takes: 2^31 - 1 milliseconds.
 const LONGEST: Duration = Duration::from_millis(2_147_483_647);
 
 #[derive(Deserialize)]
@@ -24,7 +24,7 @@ pub(super) struct Input {
 }
 
 pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<ToolOutput, String> {
-    // That it has begun is told before there is anything to show.
+    // The first, empty update tells front ends that the command has started.
     (context.on_update)(json!({"content": []}));
     let timeout = input.timeout.map(time).transpose()?;
     let (sender, mut pieces) = mpsc::channel(16);
@@ -67,7 +67,7 @@ pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<T
     report(context, output, end, input.timeout).await
 }
 
-/// How long a command may run.
+/// Validates the `timeout` argument, in seconds.
 fn time(seconds: f64) -> Result<Duration, String> {
     if !seconds.is_finite() || seconds <= 0.0 {
         return Err("Invalid timeout: must be a finite number of seconds".to_owned());
@@ -83,18 +83,19 @@ fn take(output: &mut Vec<u8>, piece: &[u8]) {
     }
 }
 
-/// Tells of the output so far.
+/// Sends the output so far as an update.
 fn show(context: &mut ToolContext<'_>, output: &[u8]) {
     let shown = truncate::tail(&String::from_utf8_lossy(end_of(output)));
     (context.on_update)(json!({"content": [Block::text(shown.content)], "details": {}}));
 }
 
-/// All that is shown of the output, and some more: what is told with each piece must not take as long as all before it.
+/// Returns the last part of the output, somewhat more than [`truncate::tail`] shows, so that the cost of an update does not grow
+/// with the output.
 fn end_of(output: &[u8]) -> &[u8] {
     let from = output.len().saturating_sub(2 * truncate::MAX_BYTES);
     let end = &output[from..];
     let is_inside = |byte: &u8| byte & 0xc0 == 0x80;
-    // No character is cut where there are more before it.
+    // The cut skips the rest of a UTF-8 character.
     let cut = if from == 0 { 0 } else { end.iter().take(3).take_while(|byte| is_inside(byte)).count() };
     &end[cut..]
 }
@@ -140,7 +141,7 @@ async fn report(
     }
 }
 
-/// Which part of the output is shown.
+/// Returns the note that says which lines of the output are shown.
 fn lines_shown(kept: &truncate::Truncation, text: &str) -> String {
     let (from, total) = (kept.total_lines - kept.output_lines + 1, kept.total_lines);
     if kept.last_line_partial {

@@ -1,7 +1,7 @@
-//! What typebox converts before it checks: values of the wrong kind become what their schema asks for, where there is a way.
+//! Converts values of the wrong type to the type of their schema, as typebox's `Value.Convert` does.
 //!
-//! pi calls `Value.Convert` with the arguments of a tool whose schema typebox made; a plain JSON Schema has none of
-//! it. The kinds are told apart by what they look like as JSON.
+//! pi calls `Value.Convert` for the arguments of a tool whose schema typebox made, and not for a plain JSON Schema. Types are
+//! inferred from the JSON form of the schema.
 //!
 //! ```text
 //! "x"           as a list     ["x"]
@@ -13,7 +13,7 @@
 use super::validate::fits;
 use serde_json::{Map, Value};
 
-/// A value as its schema asks for it, as far as that goes. What cannot be converted stays what it is.
+/// Converts a value to its schema's type. A value that cannot be converted is returned unchanged.
 pub(super) fn convert(schema: &Value, value: Value) -> Value {
     if let Some(options) = schema.get("anyOf").and_then(Value::as_array) {
         return to_one(schema, options, value);
@@ -43,7 +43,7 @@ pub(super) fn convert(schema: &Value, value: Value) -> Value {
     converted.unwrap_or(value)
 }
 
-/// Lists of one kind take a single value, too; tuples take lists only.
+/// Converts to a list. A list schema with one item type also takes a single value; a tuple takes lists only.
 fn list(schema: &Value, value: Value) -> Value {
     match (schema.get("items"), value) {
         (Some(Value::Array(kinds)), Value::Array(items)) => {
@@ -63,10 +63,10 @@ fn list(schema: &Value, value: Value) -> Value {
 fn members(schema: &Value, value: Value) -> Value {
     let Value::Object(given) = value else { return value };
     let named = schema.get("properties");
-    // A record: one pattern, for whatever is in it.
+    // A record type has a single pattern that covers all of its members.
     let patterns = schema.get("patternProperties").and_then(Value::as_object);
     let patterned = patterns.and_then(|patterns| patterns.values().next());
-    // typebox looks for further members among those that others have a name for.
+    // typebox consults `additionalProperties` only for schemas that name other members.
     let has_names = patterned.is_some() || named.and_then(Value::as_object).is_some_and(|named| !named.is_empty());
     let further = schema.get("additionalProperties").filter(|further| further.is_object() && has_names);
     let member = |(key, value)| {
@@ -120,7 +120,7 @@ fn number(value: &Value) -> Option<Value> {
     }
 }
 
-/// A text as JavaScript's `Number` reads it; what is no finite number is none here.
+/// Parses a text as JavaScript's `Number` does; `None` for anything but a finite number.
 fn read(text: &str) -> Option<f64> {
     if text.is_empty() {
         return Some(0.0);
@@ -129,7 +129,7 @@ fn read(text: &str) -> Option<f64> {
         Some("0x") => 16,
         Some("0o") => 8,
         Some("0b") => 2,
-        // Rust reads `inf` and `nan`, which are no numbers in JavaScript.
+        // Rust parses `inf` and `nan`, which JavaScript does not.
         _ if text.chars().any(|character| character.is_alphabetic() && !"eE".contains(character)) => return None,
         _ => return text.parse().ok().filter(|number: &f64| number.is_finite()),
     };
@@ -141,7 +141,7 @@ fn read(text: &str) -> Option<f64> {
     u128::from_str_radix(digits, radix).ok().map(|number| number as f64)
 }
 
-/// A number as JSON has it: without a fraction where there is none.
+/// Returns a JSON number, as an integer when it has no fraction.
 fn whole(number: f64) -> Option<Value> {
     if number.fract() == 0.0 && number.abs() <= MAX_SAFE {
         return Some(Value::from(number as i64));
@@ -149,7 +149,7 @@ fn whole(number: f64) -> Option<Value> {
     serde_json::Number::from_f64(number).map(Value::Number)
 }
 
-/// Whole numbers up to here are exact in JavaScript: 2^53 - 1.
+/// `Number.MAX_SAFE_INTEGER` of JavaScript: 2^53 - 1.
 const MAX_SAFE: f64 = 9_007_199_254_740_991.0;
 
 fn text(value: &Value) -> Option<Value> {
@@ -171,7 +171,7 @@ fn is_nothing(value: &Value) -> bool {
     }
 }
 
-/// Numbers are the same however they are written.
+/// Compares two values; numbers by value, not by notation (`1` equals `1.0`).
 fn is_same(a: &Value, b: &Value) -> bool {
     match (a.as_f64(), b.as_f64()) {
         (Some(a), Some(b)) => a == b,

@@ -1,21 +1,21 @@
-//! Why a value does not fit a JSON Schema, in the words and the order of pi's validator (typebox 1.x).
+//! Explains why a value does not match a JSON Schema, in the sentences and the order of pi's validator (typebox 1.x).
 //!
-//! The verdict is jsonschema's; this only names what is wrong. References are not followed.
+//! `jsonschema` decides whether a value is valid; this module only produces the messages. It does not follow references.
 
 use super::validate::fits;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 
-/// What typebox tells at most.
+/// Errors that typebox reports at most.
 const MOST: usize = 8;
 
-/// One sentence and its place, `/`-separated.
+/// A message with its `/`-separated path.
 struct Problem {
     path: String,
     words: String,
 }
 
-/// What is wrong with a value that does not fit: `place: words`, in typebox's order.
+/// Returns an error `path: message` for each mismatch, in typebox's order.
 pub(super) fn explain(schema: &Value, value: &Value) -> Vec<String> {
     let mut found = Vec::new();
     check(schema, value, "", &mut found);
@@ -28,7 +28,7 @@ fn place(path: &str) -> String {
     if place.is_empty() { "root".to_owned() } else { place }
 }
 
-/// Notes what does not fit; whether all does.
+/// Adds the mismatches of a value, and returns whether there are none.
 fn check(schema: &Value, value: &Value, path: &str, found: &mut Vec<Problem>) -> bool {
     if let Some(all) = schema.as_bool() {
         if !all {
@@ -101,7 +101,7 @@ fn object(schema: &Map<String, Value>, members: &Map<String, Value>, path: &str,
     let required = schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
     let lacking: Vec<&str> = required.filter(|name| !members.contains_key(*name)).collect();
     if let Some(first) = lacking.first() {
-        // pi shows it at the place of the first one that lacks.
+        // pi reports this at the path of the first missing member.
         let words = format!("must have required properties {}", lacking.join(", "));
         found.push(Problem { path: format!("{path}/{first}"), words });
     }
@@ -191,7 +191,7 @@ fn number(schema: &Map<String, Value>, number: f64, path: &str, found: &mut Vec<
     }
 }
 
-/// Lower and upper bound of a count; typebox looks at the upper one of lists and texts first.
+/// Checks the lower and upper bound of a count. typebox checks the upper one first for lists and texts.
 fn bounds(schema: &Map<String, Value>, count: usize, keys: [&str; 2], of: &str, path: &str, found: &mut Vec<Problem>) {
     let [lower, upper] = keys.map(|key| schema.get(key).and_then(Value::as_u64));
     let count = count as u64;

@@ -1,4 +1,4 @@
-//! `find`: files by glob.
+//! The `find` tool: lists files by glob.
 
 use super::walk::Walk;
 use super::{ANY, ToolContext, ToolOutput, json_number, noted, number, shown, truncate, whole};
@@ -27,7 +27,7 @@ pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<T
     if !globs::fits(&input.pattern) {
         return Err(format!("Bad pattern: {}", globs::problem()));
     }
-    // A pattern without a slash matches names; another one the end of a path, or all of it, as fd does for pi.
+    // As fd does for pi, a pattern without a slash matches file names, and any other one the whole path or its end.
     let by_name = !input.pattern.contains('/');
     let is_whole =
         by_name || input.pattern == "**" || ["/", "**/"].iter().any(|start| input.pattern.starts_with(start));

@@ -1,5 +1,5 @@
-//! `grep`: lines by pattern. The pattern language is the `regex` crate's: linear in time, without
-//! look-around and back-references.
+//! The `grep` tool: searches lines by pattern. Patterns are those of the `regex` crate, without look-around and back-references,
+//! so that a search takes linear time.
 
 use super::walk::Walk;
 use super::{ANY, ToolContext, ToolOutput, json_number, noted, number, refused, shown, truncate, whole};
@@ -15,13 +15,14 @@ use tokio_util::sync::CancellationToken;
 
 const LIMIT: f64 = 100.0;
 const LINE: usize = 500;
-/// Memory of a pattern once it is compiled: a step of it takes as long as it is large.
+/// Memory of a compiled pattern. The time of each search step grows with it.
 const PATTERN_BYTES: usize = 2 << 20;
-/// A line is searched in pieces of this size, and between two of them somebody may have stopped the search.
+/// Bytes that are searched between two checks for cancellation.
 const PIECE: usize = 1 << 20;
-/// Files that are searched at a time, by anybody: a piece may take a minute that nobody waits for any more.
+/// Files searched concurrently in this process. A search holds its permit until it sees a cancellation, up to a minute with a
+/// large pattern.
 const LANES: usize = 8;
-/// Text that is gathered at most; what is shown is far less.
+/// Bytes that a search collects at most; the result shows far less.
 const MOST_BYTES: usize = 64 << 20;
 
 #[derive(Deserialize)]
@@ -38,7 +39,7 @@ pub(super) struct Input {
     limit: Option<f64>,
 }
 
-/// What the search has found so far.
+/// The state of a search.
 struct Search {
     pattern: Regex,
     context: usize,
@@ -86,8 +87,8 @@ pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<T
     Ok(search.report())
 }
 
-/// Returns what a glob chooses, or with a `!` before it leaves out, whatever ignore files say. A folder that they leave out is
-/// entered only when it is chosen itself.
+/// Returns the override for a glob: files that it includes, or excludes with a leading `!`, regardless of ignore files. A folder
+/// that ignore files exclude is entered only when the glob matches the folder.
 fn chosen(cwd: &Path, glob: &str) -> Result<Override, String> {
     if !globs::fits(glob) {
         return Err(format!("Bad glob: {}", globs::problem()));
@@ -100,7 +101,7 @@ fn chosen(cwd: &Path, glob: &str) -> Result<Override, String> {
 }
 
 impl Search {
-    /// Searches a file on another thread: each byte takes as many steps as the pattern is large, and others wait.
+    /// Searches a file on a blocking thread: the time per byte grows with the size of the pattern.
     async fn aside(mut self, context: &ToolContext<'_>, name: String, bytes: Vec<u8>) -> Result<Self, String> {
         static SEARCHING: Semaphore = Semaphore::const_new(LANES);
         if !guard!(GrepWorker) {
@@ -127,13 +128,13 @@ impl Search {
     }
 
     fn file(&mut self, name: &str, bytes: &[u8], cancel: &CancellationToken) {
-        // A file with a zero byte is no text, as for ripgrep.
+        // A file with a NUL byte is binary, as for ripgrep.
         if bytes.contains(&0) {
             return;
         }
         let text = String::from_utf8_lossy(bytes);
         let lines: Vec<&str> = text.split('\n').map(|line| line.trim_end_matches('\r')).collect();
-        // The end of the last line begins no line to search, but one that is shown around a match.
+        // A final line break starts an empty line that can be context but not a match.
         for (number, line) in lines.iter().enumerate().take(truncate::lines(&text).len()) {
             if self.matches >= self.limit || self.bytes > MOST_BYTES || cancel.is_cancelled() {
                 break;
@@ -145,8 +146,7 @@ impl Search {
         }
     }
 
-    /// Whether the pattern is in a line. In one that is longer than any that people write, what lies across the border of
-    /// two pieces is not found.
+    /// Returns whether a line matches. A line longer than [`PIECE`] is searched in pieces; a match across two of them is missed.
     fn is_in(&self, line: &str, cancel: &CancellationToken) -> bool {
         let mut rest = line;
         loop {
@@ -161,11 +161,11 @@ impl Search {
         }
     }
 
-    /// A match with the lines around it.
+    /// Adds a match with its context lines.
     fn block(&mut self, name: &str, lines: &[&str], hit: usize) {
         let (from, to) = (hit.saturating_sub(self.context), hit.saturating_add(self.context));
         for (number, text) in lines.iter().enumerate().take(to.saturating_add(1)).skip(from) {
-            // Matches that stand close share the lines around them: what is shown grows with the square of a file.
+            // Overlapping context makes the output grow quadratically with the file.
             if self.bytes > MOST_BYTES {
                 return;
             }

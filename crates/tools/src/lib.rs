@@ -1,7 +1,8 @@
-//! The built-in tools: read, bash, edit, write, grep, find, ls.
+//! The built-in tools of the model: read, bash, edit, write, grep, find, ls.
 //!
-//! Each has a file of its own with pi's inputs and details. All of them work over a [`ToolSystem`] and know no operating
-//! system; [`system::OsToolSystem`] is the machine. [`validate`] makes arguments fit a schema as pi does.
+//! Each tool has its own file, with pi's input and details. Tools work on a [`ToolSystem`], so they do not depend on the
+//! operating system; [`system::OsToolSystem`] implements it for the machine. [`validate`] coerces arguments to a schema as pi
+//! does.
 
 #![warn(missing_docs)]
 
@@ -31,7 +32,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use read::image_type;
 
-/// A built-in tool.
+/// Built-in tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Builtin {
     /// Reads a file.
@@ -53,13 +54,13 @@ pub enum Builtin {
 }
 
 impl Builtin {
-    /// All, in the order the model is told about them.
+    /// All tools, in the order in which the model sees them.
     pub const ALL: [Self; 8] =
         [Self::Read, Self::Bash, Self::Powershell, Self::Edit, Self::Write, Self::Grep, Self::Find, Self::Ls];
-    /// Those that are active unless something else is asked for.
+    /// Tools that are active by default.
     pub const DEFAULT: [Self; 4] = [Self::Read, Self::Bash, Self::Edit, Self::Write];
 
-    /// Name the model uses.
+    /// Returns the name that the model uses.
     pub fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -73,17 +74,17 @@ impl Builtin {
         }
     }
 
-    /// The tool of this name.
+    /// Returns the tool with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|tool| tool.name() == name)
     }
 
-    /// Runs the tool on validated input. An error is what the model is told.
+    /// Runs the tool on validated input. An error is the text that the model receives.
     pub async fn run(self, context: &mut ToolContext<'_>, input: Value) -> Result<ToolOutput, String> {
         match self {
             Self::Read => read::run(context, parse(input)?).await,
             Self::Bash => bash::run(context, parse(input)?).await,
-            // As pi says it; where there is a PowerShell, this program does not run yet.
+            // pi's message. PiJS does not run on Windows yet.
             Self::Powershell => Err("The powershell tool is only available on Windows.".to_owned()),
             Self::Edit => edit::run(context, parse(input)?).await,
             Self::Write => write::run(context, parse(input)?).await,
@@ -95,28 +96,28 @@ impl Builtin {
 }
 
 fn parse<T: DeserializeOwned>(input: Value) -> Result<T, String> {
-    // A `tool_call` handler may have changed the input after validation.
+    // A `tool_call` handler may have changed the input since it was validated.
     serde_json::from_value(input).map_err(|error| format!("the tool's input does not fit: {error}"))
 }
 
-/// What a built-in tool works with.
+/// The environment of a built-in tool.
 pub struct ToolContext<'a> {
-    /// Files and shell.
+    /// Files and the shell.
     pub system: &'a dyn ToolSystem,
-    /// Relative paths start here.
+    /// Base of relative paths.
     pub cwd: &'a Path,
-    /// Ends the tool.
+    /// Cancels the tool.
     pub cancel: CancellationToken,
-    /// What the tool may know of its session.
+    /// Session data that the tool uses.
     pub about: About,
-    /// Names what is kept beside the result.
+    /// Id of the tool call, which names files stored next to the result.
     pub tool_call_id: &'a str,
     /// Takes partial results.
     pub on_update: &'a mut (dyn FnMut(Value) + Send + Sync),
 }
 
 impl ToolContext<'_> {
-    /// A path as the model gave it, seen from the working directory and from home.
+    /// Resolves a path given by the model against the working directory and the home folder.
     fn path(&self, given: &str) -> PathBuf {
         let given = given.strip_prefix('@').unwrap_or(given);
         match (given.strip_prefix('~'), self.system.home()) {
@@ -127,7 +128,7 @@ impl ToolContext<'_> {
     }
 }
 
-/// A path as it is shown, without `.` and `..`.
+/// Returns a path for display, without `.` and `..`.
 fn shown(path: &Path) -> String {
     let mut plain = PathBuf::new();
     for part in path.components() {
@@ -140,7 +141,7 @@ fn shown(path: &Path) -> String {
     plain.display().to_string()
 }
 
-/// What the system said, in Node's words: `ENOENT: no such file or directory, access '/w/x'`.
+/// Formats an I/O error as Node does: `ENOENT: no such file or directory, access '/w/x'`.
 fn refused(error: &std::io::Error, call: &str, path: Option<&Path>) -> String {
     let (code, words) = error_words(error);
     match path {
@@ -149,26 +150,26 @@ fn refused(error: &std::io::Error, call: &str, path: Option<&Path>) -> String {
     }
 }
 
-/// Whole lines, entries or matches of a number that the model gave.
+/// Converts a count given by the model.
 fn whole(number: f64) -> usize {
-    // JavaScript cuts off what is not whole.
+    // As in JavaScript, the fraction is dropped.
     number.max(0.0) as usize
 }
 
-/// A number as JavaScript writes it.
+/// Formats a number as JavaScript does.
 fn number(number: f64) -> String {
     if number.fract() == 0.0 && number.abs() < 1e15 { format!("{}", number as i64) } else { format!("{number}") }
 }
 
-/// A number as JSON has it.
+/// Returns a JSON number, as an integer when it has no fraction.
 fn json_number(number: f64) -> Value {
     if number.fract() == 0.0 && number.abs() < 1e15 { (number as i64).into() } else { number.into() }
 }
 
-/// Any number of lines, as JavaScript counts.
+/// A number of lines that is no limit: `Number.MAX_SAFE_INTEGER` of JavaScript.
 const ANY: usize = (1 << 53) - 1;
 
-/// What is said below a result, if anything has to be.
+/// Appends notes in brackets below a result.
 fn noted(mut text: String, notes: &[String]) -> String {
     if !notes.is_empty() {
         text.push_str(&format!("\n\n[{}]", notes.join(". ")));
@@ -176,29 +177,29 @@ fn noted(mut text: String, notes: &[String]) -> String {
     text
 }
 
-/// What a built-in tool may know of the session that it works in.
+/// Data about the session for built-in tools.
 #[derive(Debug, Clone, Default)]
 pub struct About {
-    /// Variables for command lines; an empty one is taken away.
+    /// Environment variables for command lines; an empty value removes a variable.
     pub variables: BTreeMap<String, String>,
-    /// Whether the model is known not to see images.
+    /// Whether the model is known not to accept images.
     pub blind: bool,
 }
 
-/// What a tool returned.
+/// The result of a tool.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ToolOutput {
-    /// Blocks for the model, as JSON: extensions return what they like. `null`: there are none.
+    /// Content blocks for the model, as JSON, since extensions may return anything. `null` stands for none.
     pub content: Value,
-    /// For people and extensions.
+    /// Details for users and extensions.
     pub details: Option<Value>,
-    /// Whether the run may end.
+    /// Whether the run may end after this tool.
     pub terminate: bool,
-    /// What models that the tool asked cost, in pi's form.
+    /// Usage of models that the tool called, in pi's format.
     pub usage: Option<Value>,
-    /// Other members, which only `tool_execution_end` shows.
+    /// Other members of the result, which only `tool_execution_end` shows.
     pub rest: Map<String, Value>,
-    /// Why it cannot be read, when the tool returned nothing at all: a failure that no handler hears of.
+    /// Error message when the tool returned nothing at all: a failure that is not reported to handlers.
     pub unread: Option<String>,
 }
 
@@ -208,7 +209,7 @@ impl ToolOutput {
     }
 
     fn with_details(mut self, details: Value) -> Self {
-        // pi leaves empty details out.
+        // pi omits empty details.
         self.details = Some(details).filter(|details| details.as_object().is_none_or(|members| !members.is_empty()));
         self
     }

@@ -1,4 +1,4 @@
-//! `ls`: what is in a directory.
+//! The `ls` tool: lists a directory.
 
 use super::{ANY, ToolContext, ToolOutput, json_number, noted, number, refused, shown, truncate};
 use crate::system::Kind;
@@ -34,7 +34,7 @@ pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<T
             reached = true;
             break;
         }
-        // A link is what it leads to, and one that leads nowhere is left out.
+        // A link is listed as its target; a broken link is omitted.
         let is_directory = match item.is_directory || item.is_file {
             true => item.is_directory,
             false => match context.system.kind(&path.join(&item.name)).await {

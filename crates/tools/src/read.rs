@@ -1,4 +1,4 @@
-//! `read`: text with line limits, or an image.
+//! The `read` tool: returns text within line limits, or an image.
 
 use super::{ToolContext, ToolOutput, number, refused, truncate};
 use crate::system::Kind;
@@ -39,7 +39,7 @@ pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<T
     lines(&input, &String::from_utf8_lossy(&bytes))
 }
 
-/// The type of an image that a model can see, by content, so that a wrong file name misleads nobody.
+/// Returns the media type of an image that models accept, detected by content, since a file name may be wrong.
 pub fn image_type(bytes: &[u8]) -> Option<&'static str> {
     match bytes {
         [0x89, b'P', b'N', b'G', 0x0D, 0x0A, 0x1A, 0x0A, ..] => Some("image/png"),
@@ -54,7 +54,7 @@ fn lines(input: &Input, text: &str) -> Result<ToolOutput, String> {
     let all: Vec<&str> = text.split('\n').collect();
     #[expect(clippy::cast_precision_loss, reason = "a file has fewer lines than that")]
     let count = all.len() as f64;
-    // Offsets count from 1; 0 is none. What is not whole stays so in what is said, as in JavaScript.
+    // Offsets count from 1, and 0 means no offset. A fraction appears in messages, as in JavaScript.
     let start = input.offset.filter(|offset| *offset != 0.0).map_or(0.0, |offset| (offset - 1.0).max(0.0));
     let first = start + 1.0;
     if start >= count {
@@ -99,7 +99,7 @@ fn lines(input: &Input, text: &str) -> Result<ToolOutput, String> {
     Ok(ToolOutput::text(kept.content))
 }
 
-/// Some of the lines, as `slice` takes them: a negative end counts from the last one.
+/// Returns a range of lines as JavaScript's `slice` does: a negative end counts from the last line.
 fn part<'a>(all: &[&'a str], start: f64, end: f64) -> Vec<&'a str> {
     let start = super::whole(start);
     let end = if end < 0.0 { all.len().saturating_sub(super::whole(-end)) } else { super::whole(end) };

@@ -1,7 +1,7 @@
-//! What the built-in tools work on: files and a shell.
+//! The operating system behind the built-in tools: files and a shell.
 //!
-//! [`ToolSystem`] is the seam; [`OsToolSystem`] is the machine. This is the only file of the crate
-//! that reads a project's files or starts a process.
+//! Tools call the trait [`ToolSystem`]; [`OsToolSystem`] implements it for the machine. No other file of the crate reads project
+//! files or starts processes.
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -16,53 +16,53 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-/// How long pipes are still read after the shell has ended, in case a child keeps them open.
+/// Time during which pipes are still read after the shell has ended: a child process may keep them open.
 const GRACE: Duration = Duration::from_millis(100);
 
-/// How long the answer waits for a shell that was killed: one that the system itself cannot end (it waits for a
-/// broken disk) does not hold it up.
+/// Time to wait for a killed shell to exit. A process in an uninterruptible system call (a failing disk) does not delay the
+/// result beyond it.
 const GONE: Duration = Duration::from_secs(3);
 
-/// Names that are tried for a long output.
+/// File names that are tried for a stored output.
 const MOST_NAMES: u32 = 100;
 
-/// Files and a shell.
+/// Access to files and a shell.
 pub trait ToolSystem: Send + Sync {
-    /// All of a file.
+    /// Reads a whole file.
     fn read<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, io::Result<Vec<u8>>>;
     /// Replaces or creates a file, and the directories above it.
     fn write<'a>(&'a self, path: &'a Path, bytes: Vec<u8>) -> BoxFuture<'a, io::Result<()>>;
-    /// What is at a path, symbolic links followed.
+    /// Returns the kind of a file, following symbolic links.
     fn kind<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, io::Result<Kind>>;
-    /// What is in a directory, sorted by name; links are not followed.
+    /// Lists a directory, sorted by name, without following links.
     fn list<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, io::Result<Vec<Listed>>>;
-    /// Runs a command line and all it starts, until it ends or is stopped.
+    /// Runs a command line until it ends or is cancelled, and kills its descendants.
     fn shell(&self, shell: Shell) -> BoxFuture<'static, io::Result<ShellEnd>>;
-    /// Waits between two looks at what a command prints.
+    /// Waits between two polls of a command's output.
     fn pause(&self, time: Duration) -> BoxFuture<'static, ()>;
-    /// The home that `~` stands for, if it stands for one.
+    /// Returns the home folder that `~` stands for.
     fn home(&self) -> Option<&Path> {
         None
     }
-    /// Keeps something for the person to look at; returns where.
+    /// Stores an output for the user and returns its path.
     fn keep(&self, name: String, bytes: Vec<u8>) -> BoxFuture<'_, io::Result<PathBuf>>;
 }
 
-/// What is at a path.
+/// Kinds of files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A regular file.
     File,
     /// A directory.
     Directory,
-    /// A link, a device, a socket.
+    /// A broken link, a device or a socket.
     Other,
 }
 
-/// One thing in a directory.
+/// An entry of a directory.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Listed {
-    /// Its name.
+    /// The file name.
     pub name: String,
     /// Whether it is a directory.
     pub is_directory: bool,
@@ -70,37 +70,37 @@ pub struct Listed {
     pub is_file: bool,
 }
 
-/// A command line to run.
+/// A command line with its environment.
 #[derive(Debug)]
 pub struct Shell {
-    /// For `bash -c`.
+    /// The argument of `bash -c`.
     pub command: String,
-    /// Where.
+    /// The working directory.
     pub cwd: PathBuf,
-    /// Variables beside those that every command line has; an empty one is taken away.
+    /// Environment variables in addition to the default ones; an empty value removes a variable.
     pub variables: BTreeMap<String, String>,
-    /// After how long it is killed.
+    /// Time after which the command is killed.
     pub timeout: Option<Duration>,
-    /// Files that it is kept from; none for a command that no extension is behind.
+    /// Files hidden from the command; none for a command that no extension influenced.
     pub view: ProgramView,
-    /// Kills it.
+    /// Kills the command.
     pub cancel: CancellationToken,
-    /// Takes what it prints, both streams in the order they arrive.
+    /// Receives stdout and stderr in the order of arrival.
     pub output: mpsc::Sender<Vec<u8>>,
 }
 
-/// How a command line ended.
+/// Outcomes of a command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ShellEnd {
-    /// With this code, which after a signal is 128 and the signal; `None` when nobody knows.
+    /// The command exited with this code: 128 plus the signal after a signal, `None` when unknown.
     Exited(Option<i32>),
-    /// Its time was up.
+    /// The timeout expired.
     TimedOut,
     /// The token was cancelled.
     Cancelled,
 }
 
-/// The machine.
+/// The operating system.
 #[derive(Clone)]
 pub struct OsToolSystem {
     ambient: Ambient,
@@ -110,12 +110,12 @@ pub struct OsToolSystem {
 }
 
 impl OsToolSystem {
-    /// `temporary` is where long outputs are kept, `programs` what command lines run in.
+    /// Returns a system that stores long outputs in `temporary` and runs command lines with `programs`.
     pub fn new(ambient: Ambient, temporary: PathBuf, programs: OwnShell) -> Self {
         Self { ambient, temporary, programs, home: None }
     }
 
-    /// Lets `~` stand for a folder.
+    /// Sets the home folder for `~`.
     #[must_use]
     pub fn at_home(self, home: PathBuf) -> Self {
         Self { home: Some(home), ..self }
@@ -185,7 +185,7 @@ impl ToolSystem for OsToolSystem {
     fn keep(&self, name: String, bytes: Vec<u8>) -> BoxFuture<'_, io::Result<PathBuf>> {
         async move {
             for path in names(&self.temporary, &name) {
-                // The folder is everybody's and the name can be guessed: what is there already is not ours.
+                // The folder is shared and the name predictable, so the file must not exist: another user may have planted it.
                 let mut options = tokio::fs::OpenOptions::new();
                 options.write(true).create_new(true);
                 #[cfg(unix)]
@@ -204,14 +204,14 @@ impl ToolSystem for OsToolSystem {
     }
 }
 
-/// `NAME.log`, then `NAME-2.log` and so on.
+/// Yields `NAME.log`, then `NAME-2.log` and so on.
 fn names(folder: &Path, name: &str) -> impl Iterator<Item = PathBuf> {
     let (stem, extension) = name.rsplit_once('.').unwrap_or((name, "log"));
     let numbered = (2..=MOST_NAMES).map(move |number| folder.join(format!("{stem}-{number}.{extension}")));
     std::iter::once(folder.join(name)).chain(numbered)
 }
 
-/// Runs a command line and sees to the end of it; when it is stopped, of all it started.
+/// Runs a command line to its end; on cancellation or timeout kills all its descendants.
 async fn run_shell(shell: Shell, ambient: Ambient, programs: OwnShell) -> io::Result<ShellEnd> {
     let Started { mut running, output } =
         programs.start(&shell.command, &shell.cwd, &shell.variables, shell.view).await?;
@@ -254,7 +254,7 @@ async fn run_shell(shell: Shell, ambient: Ambient, programs: OwnShell) -> io::Re
 }
 
 async fn pump(mut from: impl AsyncRead + Unpin, to: mpsc::Sender<Vec<u8>>) {
-    // As much as a pipe holds.
+    // The capacity of a pipe on Linux.
     let mut buffer = vec![0; 64 << 10];
     while let Ok(count @ 1..) = from.read(&mut buffer).await {
         if to.send(buffer[..count].to_vec()).await.is_err() {

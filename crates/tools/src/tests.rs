@@ -133,7 +133,7 @@ async fn bash_tells_both_streams_in_the_order_in_which_they_were_written() {
     }
 }
 
-/// Each update says all of the output so far.
+/// Each update contains the whole output so far.
 #[tokio::test]
 async fn bash_tells_of_its_output_when_it_begins_and_after_pauses() {
     let project = Project::new(&[]);
@@ -191,13 +191,13 @@ async fn grep_respects_gitignore_globs_and_context() {
     assert_eq!(text, "No matches found");
     let (_, details) = project.run(Builtin::Grep, json!({"pattern": "find", "limit": 1})).await.unwrap();
     assert_eq!(details.unwrap()["matchLimitReached"], 1);
-    // More than there is, and more than can be counted.
+    // Limits larger than the file, and than any integer type.
     let all = json!({"pattern": "me$", "path": "src/a.rs", "context": 1e300, "limit": 1e300});
     let (text, _) = project.run(Builtin::Grep, all).await.unwrap();
     assert_eq!(text, "a.rs-1- first\na.rs:2: find me\na.rs-3- last\na.rs-4- ");
 }
 
-/// Compares with what the real pi found with ripgrep and fd (`fixtures/file-search`, captured once).
+/// Compares with results that the real pi got from ripgrep and fd (`fixtures/file-search`, captured once).
 #[tokio::test]
 async fn ignore_files_and_globs_choose_what_they_choose_in_pi() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/file-search/ignored.json");
@@ -225,7 +225,7 @@ async fn ignore_files_and_globs_choose_what_they_choose_in_pi() {
     }
 }
 
-/// Each match shows all lines around it: ten thousand are a hundred million lines.
+/// Each match has all lines as context: ten thousand matches are a hundred million lines.
 #[tokio::test]
 async fn grep_gathers_no_more_than_it_may() {
     let lines = "1\n".repeat(10_000);

@@ -1,43 +1,43 @@
-//! Cutting text to what a model should be given: 2,000 lines or 50 KB, whichever is less.
+//! Truncates text for a model: to 2,000 lines or 50 KB, whichever comes first.
 //!
-//! Only whole lines are kept. [`head`] keeps the beginning (files), [`tail`] the end (commands).
+//! Keeps whole lines. [`head`] keeps the beginning (for files), [`tail`] the end (for commands).
 
 use serde::Serialize;
 
-/// Lines.
+/// Lines of a result at most.
 pub const MAX_LINES: usize = 2000;
-/// Bytes.
+/// Bytes of a result at most.
 pub const MAX_BYTES: usize = 50 * 1024;
 
-/// What was kept, in pi's words: the `truncation` member of details.
+/// A truncated text with its counts. Serialises as the `truncation` member of pi's details.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Truncation {
-    /// What was kept.
+    /// The kept text.
     pub content: String,
-    /// Whether something was not.
+    /// Whether text was removed.
     pub truncated: bool,
-    /// Which limit was reached.
+    /// The limit that was reached.
     pub truncated_by: Option<Limit>,
-    /// Lines there were.
+    /// Lines of the original text.
     pub total_lines: usize,
-    /// Bytes there were.
+    /// Bytes of the original text.
     pub total_bytes: usize,
-    /// Lines kept.
+    /// Lines of the kept text.
     pub output_lines: usize,
-    /// Bytes kept.
+    /// Bytes of the kept text.
     pub output_bytes: usize,
-    /// Whether the last line alone was too long and is cut at its beginning ([`tail`]).
+    /// Whether the last line alone exceeds the limit and was cut at its beginning ([`tail`]).
     pub last_line_partial: bool,
-    /// Whether the first line alone was too long, so that nothing is kept ([`head`]).
+    /// Whether the first line alone exceeds the limit, so that nothing is kept ([`head`]).
     pub first_line_exceeds_limit: bool,
-    /// The limit.
+    /// The line limit.
     pub max_lines: usize,
-    /// The limit.
+    /// The byte limit.
     pub max_bytes: usize,
 }
 
-/// A limit of [`Truncation`].
+/// Limits of a [`Truncation`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Limit {
@@ -47,12 +47,12 @@ pub enum Limit {
     Bytes,
 }
 
-/// Keeps the beginning.
+/// Keeps the beginning of a text.
 pub fn head(text: &str) -> Truncation {
     head_of(text, MAX_LINES)
 }
 
-/// Keeps the beginning, with another limit on lines.
+/// Keeps the beginning of a text, with a different line limit.
 pub fn head_of(text: &str, max_lines: usize) -> Truncation {
     let lines = lines(text);
     if lines.len() <= max_lines && text.len() <= MAX_BYTES {
@@ -66,7 +66,7 @@ pub fn head_of(text: &str, max_lines: usize) -> Truncation {
     kept
 }
 
-/// Keeps the end. A last line that is too long alone is cut at its beginning.
+/// Keeps the end of a text. A last line that alone exceeds the limit is cut at its beginning.
 pub fn tail(text: &str) -> Truncation {
     let lines = lines(text);
     if lines.len() <= MAX_LINES && text.len() <= MAX_BYTES {
@@ -87,7 +87,7 @@ pub fn tail(text: &str) -> Truncation {
     result(text, lines.len(), lines[lines.len() - count..].join("\n"), count, limit)
 }
 
-/// Lines as they are counted: the end of the last one begins no further line.
+/// Splits text into lines. A final line break does not start another line.
 pub(super) fn lines(text: &str) -> Vec<&str> {
     match text.strip_suffix('\n').unwrap_or(text) {
         "" if text.is_empty() => Vec::new(),
@@ -95,7 +95,7 @@ pub(super) fn lines(text: &str) -> Vec<&str> {
     }
 }
 
-/// How many of these lines fit, and which limit stops the next one.
+/// Returns the number of lines within the limits, and the limit that excludes the next line.
 fn fitting<'a>(lines: impl ExactSizeIterator<Item = &'a &'a str>, max_lines: usize) -> (usize, Option<Limit>) {
     let mut bytes = 0;
     for (count, line) in lines.enumerate() {
@@ -107,7 +107,7 @@ fn fitting<'a>(lines: impl ExactSizeIterator<Item = &'a &'a str>, max_lines: usi
             return (count, Some(Limit::Bytes));
         }
     }
-    // Only the end of the last line is too much; pi says that of the lines.
+    // Only a part of the last line is kept; pi reports this as the line limit.
     (usize::MAX, Some(Limit::Lines))
 }
 
@@ -127,7 +127,7 @@ fn result(text: &str, total_lines: usize, content: String, output_lines: usize, 
     }
 }
 
-/// `50.0KB`, as pi writes sizes.
+/// Formats a size as pi does: `50.0KB`.
 pub fn size(bytes: usize) -> String {
     const KB: f64 = 1024.0;
     #[expect(clippy::cast_precision_loss, reason = "shown with one decimal")]

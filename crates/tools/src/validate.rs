@@ -1,7 +1,7 @@
-//! Arguments of a tool call against its schema, coerced as pi coerces them.
+//! Validates the arguments of a tool call against its schema, and coerces them as pi does.
 //!
-//! Models write `"5"` for `5`. Before the check, values of the wrong kind are converted where the
-//! conversion loses nothing: text and numbers, booleans and text, `null` to an empty value.
+//! Models write `"5"` for `5`. Before validation, a value of the wrong type is converted when the conversion is lossless: between
+//! text and numbers, between booleans and text, and from `null` to an empty value.
 
 use super::convert::convert;
 use super::explain::explain;
@@ -12,11 +12,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// Whole numbers up to here are exact in JavaScript: 2^53 - 1.
+/// `Number.MAX_SAFE_INTEGER` of JavaScript: 2^53 - 1.
 const MAX_SAFE: f64 = 9_007_199_254_740_991.0;
 
-/// The arguments as the tool takes them, or what the model is told. `converts`: typebox made the schema, and converts
-/// what does not fit before anybody looks at it.
+/// Returns coerced arguments, or the error message for the model. `converts` marks a schema made by typebox, to which
+/// [`convert`](super::convert) is applied first.
 pub fn arguments(tool: &str, schema: &Value, converts: bool, arguments: &Value) -> Result<Value, String> {
     if is_too_large(schema) {
         return Err(format!(
@@ -39,7 +39,7 @@ pub fn arguments(tool: &str, schema: &Value, converts: bool, arguments: &Value) 
     }
     let mut problems = explain(schema, &coerced);
     if problems.is_empty() {
-        // Behind a reference: in the words of jsonschema.
+        // `explain` does not follow references; an error behind one has jsonschema's message.
         problems = validator.iter_errors(&coerced).map(|error| format!("{}: {error}", error.instance_path())).collect();
     }
     let problems: Vec<String> = problems.into_iter().map(|problem| format!("  - {problem}")).collect();
@@ -47,16 +47,16 @@ pub fn arguments(tool: &str, schema: &Value, converts: bool, arguments: &Value) 
     Err(format!("Validation failed for tool \"{tool}\":\n{}\n\nReceived arguments:\n{received}", problems.join("\n")))
 }
 
-/// [`arguments`] of an extension's schema. What may take long is done aside, where nobody waits for it for ever: the schema is
-/// the extension's, the arguments are the model's, and the work is the product of both.
+/// Validates arguments against an extension's schema. An expensive validation runs on a thread of its own with a timeout: the
+/// schema is the extension's, the arguments are the model's, and the time is the product of both.
 pub async fn arguments_of(tool: &str, schema: &Value, converts: bool, given: &Value) -> Result<Value, String> {
-    /// Checks that are done aside, also those that nobody waits for any more.
+    /// Validations that run on threads of their own, including abandoned ones.
     static ASIDE: AtomicUsize = AtomicUsize::new(0);
     if is_too_large(schema) || effort(schema, given) <= EASY || !guard!(SchemaWorker) {
         return arguments(tool, schema, converts, given);
     }
     let late = || format!("The arguments of tool \"{tool}\" take too long to be checked against its parameters");
-    /// One of them, until it is done or could not begin.
+    /// Counts one validation thread until it ends or fails to start.
     struct One;
     impl Drop for One {
         fn drop(&mut self) {
@@ -71,11 +71,11 @@ pub async fn arguments_of(tool: &str, schema: &Value, converts: bool, given: &Va
     let (tell, told) = oneshot::channel();
     let (name, schema, given) = (tool.to_owned(), schema.clone(), given.clone());
     let work = move || {
-        // Who asked may have stopped waiting.
+        // The caller may have stopped waiting.
         let _ = tell.send(arguments(&name, &schema, converts, &given));
         drop(one);
     };
-    // A thread of its own: the runtime waits for its helpers when it ends.
+    // Not a thread of tokio's blocking pool: the runtime waits for those when it shuts down.
     std::thread::Builder::new().name("pijs-schema".to_owned()).spawn(work).map_err(|error| error.to_string())?;
     match tokio::time::timeout(PATIENCE, told).await {
         Ok(Ok(checked)) => checked,
@@ -83,18 +83,18 @@ pub async fn arguments_of(tool: &str, schema: &Value, converts: bool, given: &Va
     }
 }
 
-/// Parts of a schema times values that are checked at once.
+/// Cost (schema nodes x values) up to which a validation runs on the calling thread.
 const EASY: usize = 1_000_000;
 
-/// How long others are.
+/// Timeout of an expensive validation.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How many run at a time.
+/// Expensive validations that run concurrently.
 const MOST_ASIDE: usize = 4;
 
-/// About how many steps it takes to check a value.
+/// Estimates the steps of a validation.
 fn effort(schema: &Value, value: &Value) -> usize {
-    /// Of a text, what counts as one value.
+    /// Bytes of text that count as one value.
     const PIECE: usize = 256;
     fn size(value: &Value) -> usize {
         match value {
@@ -110,10 +110,10 @@ fn effort(schema: &Value, value: &Value) -> usize {
     size(value).saturating_mul(spelled_out(schema).saturating_add(patterns))
 }
 
-/// What the check of one value by one pattern comes to, in parts of a schema.
+/// Cost of matching one pattern against one value, in schema nodes.
 const PARTS_OF_A_CHECK: usize = 2_000;
 
-/// Patterns of a schema, each as often as it is written.
+/// Counts the patterns of a schema, repeated ones included.
 fn patterns(schema: &Value) -> usize {
     match schema {
         Value::Object(members) => members
@@ -131,7 +131,7 @@ fn patterns(schema: &Value) -> usize {
     }
 }
 
-/// A validator that minds formats, as typebox does; `url` is one of its own.
+/// Returns a validator that checks formats, as typebox does, including its own format `url`.
 pub(super) fn validator(schema: &Value) -> Result<jsonschema::Validator, jsonschema::ValidationError<'static>> {
     let is_url = |text: &str| url::Url::parse(text).is_ok();
     let mut options = jsonschema::options().should_validate_formats(true).with_format("url", is_url);
@@ -150,20 +150,20 @@ pub(super) fn validator(schema: &Value) -> Result<jsonschema::Validator, jsonsch
     }
 }
 
-/// How often a pattern may start over on one text; what goes beyond does not match.
+/// Backtracks of a pattern on one text; beyond that it does not match.
 const MOST_STEPS_BACK: usize = 10_000;
 
-/// Memory of one pattern once it is compiled, and of what it keeps while it is used.
+/// Memory of a compiled pattern, and of its lazy automaton.
 const PATTERN_BYTES: usize = 1 << 20;
 
-/// Patterns of one schema: what they take together.
+/// Patterns of one schema, which bounds the memory of all of them.
 const MOST_PATTERNS: usize = 100;
 
-/// Parts of a schema whose references are spelled out, as the validator makes them: references to references double.
+/// Nodes of a schema after its references are expanded, as the validator does: nested references multiply.
 const MOST_PARTS: usize = 20_000;
 
-/// References by name, whose parts are not counted through: six rounds of three double no further than 3^6 / 16 times
-/// what [`MOST_PARTS`] allows without them.
+/// References by name, which [`spelled_out`] does not count: six levels of three double no further than 3^6 / 16 times the size
+/// that [`MOST_PARTS`] allows without them.
 const MOST_NAMED: usize = 16;
 
 fn is_too_large(schema: &Value) -> bool {
@@ -176,8 +176,8 @@ fn is_too_large(schema: &Value) -> bool {
     }
 }
 
-/// How many references are no plain path from the top (`#/a/b`): by an anchor, by the name of a part, escaped. Below a
-/// part with a name of its own a path starts there, so that all of them count where there is one.
+/// Counts references that are not plain paths from the root (`#/a/b`): references by anchor, by the id of a subschema, or with
+/// escapes. Paths below a subschema with an id are relative to it, so all references count when there is such an id.
 fn named_references(schema: &Value) -> usize {
     #[derive(Default)]
     struct Found {
@@ -210,9 +210,9 @@ fn is_path(place: &str) -> bool {
     place == "#" || (place.starts_with("#/") && !place.contains('%'))
 }
 
-/// The parts of a schema with those of its references by path, [`MOST_PARTS`] and more where they lead too far.
+/// Counts the nodes of a schema with its references by path expanded; stops at [`MOST_PARTS`].
 fn spelled_out(schema: &Value) -> usize {
-    // What each place that is referred to has itself, and whom it refers to.
+    // Counts the nodes of a target without its references, and collects those.
     fn parts<'a>(value: &'a Value, refers: &mut Vec<&'a str>) -> usize {
         match value {
             Value::Object(members) => {
@@ -227,7 +227,7 @@ fn spelled_out(schema: &Value) -> usize {
         if let Some(size) = known.get(place) {
             return *size;
         }
-        // One that leads to itself is made once.
+        // A reference to itself is expanded once.
         known.insert(place, 1);
         let mut refers = Vec::new();
         let target =
@@ -244,10 +244,10 @@ fn spelled_out(schema: &Value) -> usize {
     spelled(schema, "#", &mut BTreeMap::new(), 0)
 }
 
-/// References that lead to one another.
+/// Depth of chained references.
 const DEEPEST_REFERENCES: usize = 500;
 
-/// Whether `items` lists the kinds of a tuple somewhere, as typebox writes it: later drafts have another word for that.
+/// Returns whether `items` lists the types of a tuple, as typebox writes it; drafts since 2020-12 use `prefixItems`.
 fn has_tuple(schema: &Value) -> bool {
     match schema {
         Value::Object(members) => members.get("items").is_some_and(Value::is_array) || members.values().any(has_tuple),
@@ -256,12 +256,12 @@ fn has_tuple(schema: &Value) -> bool {
     }
 }
 
-/// Whether a value fits; it does where the schema is none.
+/// Returns whether a value matches; an invalid schema matches everything.
 pub(super) fn fits(schema: &Value, value: &Value) -> bool {
     validator(schema).map_or(true, |validator| validator.is_valid(value))
 }
 
-/// Models write `null` for what they leave out: an optional member that takes none is dropped.
+/// Removes optional members that are `null` where the schema does not allow it: models write `null` for what they omit.
 fn drop_nulls(schema: &Value, value: &mut Value) {
     match value {
         Value::Array(items) => {
@@ -338,7 +338,7 @@ fn coerce_to_one(options: &[Value], value: Value) -> Value {
     fitting.map_or(value, |(_, coerced)| coerced)
 }
 
-/// A value as one of another kind, where nothing is lost.
+/// Converts a primitive to another type when the conversion is lossless.
 fn primitive(kind: &str, value: &Value) -> Option<Value> {
     Some(match (kind, value) {
         ("number" | "integer", Value::String(text)) => number(kind, text)?,
@@ -379,7 +379,7 @@ fn coerce_members(schema: &Value, members: Map<String, Value>) -> Map<String, Va
     coerced.collect()
 }
 
-/// A text as JavaScript's `Number` reads a decimal one.
+/// Parses a decimal text as JavaScript's `Number` does.
 fn number(kind: &str, text: &str) -> Option<Value> {
     let text = text.trim();
     if let Ok(whole) = text.parse::<i64>() {

@@ -1,7 +1,8 @@
-//! The files below a directory, by the rules of ignore files, as ripgrep and fd go through them.
+//! Walks the files below a directory under the rules of ignore files, as ripgrep and fd do.
 //!
-//! `.ignore` counts everywhere. `.gitignore` counts inside a repository, from its root on and not beyond the root of a
-//! repository within it; outside of one it counts for those who say so. Those above the start count, too.
+//! `.ignore` files apply everywhere. `.gitignore` files apply inside a repository, from its root down, and not beyond the root of
+//! a nested repository; outside of a repository they apply when the caller asks for it. Ignore files above the start apply as
+//! well.
 
 use super::ToolContext;
 use ignore::Match;
@@ -11,43 +12,43 @@ use pijs_protocol::globs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Deeper directories are not entered.
+/// Depth below which directories are not entered.
 const MAX_DEPTH: usize = 64;
-/// Directories looked into by one walk.
+/// Directories that one walk reads.
 const MAX_DIRECTORIES: usize = 50_000;
-/// Lines of a file of rules that are read.
+/// Lines of an ignore file that are read.
 const MOST_RULES: usize = 10_000;
 
-/// One file or directory of a walk.
+/// A file or directory of the walk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Found {
-    /// Seen from the start of the walk, with `/`.
+    /// Path relative to the start of the walk, with `/`.
     pub(super) relative: String,
-    /// Where it is.
+    /// The absolute path.
     pub(super) path: PathBuf,
     /// Whether it is a directory.
     pub(super) is_directory: bool,
 }
 
-/// A directory waiting to be looked into.
+/// A directory that has not been read yet.
 struct Open {
     found: Found,
     depth: usize,
-    /// The rules that hold in it.
+    /// The ignore rules that apply in it.
     rules: Rules,
 }
 
-/// The rules of ignore files, outermost first.
+/// Rules of ignore files, outermost first.
 #[derive(Debug, Clone, Default)]
 struct Rules {
-    /// Whether `.gitignore` counts here.
+    /// Whether `.gitignore` files apply here.
     is_in_repository: bool,
     ignore: Vec<Arc<Gitignore>>,
     gitignore: Vec<Arc<Gitignore>>,
 }
 
 impl Rules {
-    /// Takes those of one more directory.
+    /// Adds the ignore files of one more directory.
     async fn enter(&mut self, context: &ToolContext<'_>, directory: &Path, has: impl Fn(&str) -> bool) {
         if has(".git") {
             self.is_in_repository = true;
@@ -61,7 +62,7 @@ impl Rules {
         }
     }
 
-    /// The innermost rule that says something decides; those for git come last.
+    /// Returns whether the innermost matching rule ignores a path; `.ignore` has precedence over `.gitignore`.
     fn ignore(&self, path: &Path, is_directory: bool) -> bool {
         let innermost_first = self.ignore.iter().rev().chain(self.gitignore.iter().rev());
         innermost_first
@@ -71,8 +72,8 @@ impl Rules {
     }
 }
 
-/// Everything below a directory in order of name, depth first. Links are not followed; `.git` is left
-/// out; what cannot be listed is skipped.
+/// Iterates over everything below a directory, depth first and sorted by name. Skips `.git`, and what cannot be listed; does not
+/// follow links.
 pub(super) struct Walk {
     waiting: Vec<Open>,
     looked_into: usize,
@@ -80,16 +81,17 @@ pub(super) struct Walk {
 }
 
 impl Walk {
-    /// A walk that has not begun. `chosen` counts before all rules; `everywhere`: `.gitignore` needs no repository.
+    /// Begins a walk. `chosen` has precedence over all ignore files; with `everywhere`, `.gitignore` applies outside of
+    /// repositories too.
     pub(super) async fn below(context: &ToolContext<'_>, root: &Path, chosen: Override, everywhere: bool) -> Self {
-        // Without `.`: rules are matched against names.
+        // Removes `.` components: rules match against names.
         let root: PathBuf = root.components().collect();
         let rules = above(context, &root, everywhere).await;
         let found = Found { relative: String::new(), path: root, is_directory: true };
         Self { waiting: vec![Open { found, depth: 0, rules }], looked_into: 0, chosen }
     }
 
-    /// The next file or directory; `None` after the last.
+    /// Returns the next file or directory; `None` at the end.
     pub(super) async fn next(&mut self, context: &ToolContext<'_>) -> Result<Option<Found>, String> {
         while let Some(open) = self.waiting.pop() {
             let found = open.found.clone();
@@ -134,7 +136,7 @@ impl Walk {
     }
 }
 
-/// The rules of what lies above the start: up to the root of its repository or, outside of one, the session's folder.
+/// Returns the rules from above the start: up to the root of its repository or, outside of one, to the session's folder.
 async fn above(context: &ToolContext<'_>, root: &Path, everywhere: bool) -> Rules {
     let is_there = async |path: PathBuf| context.system.kind(&path).await.is_ok();
     let mut repository = None;
@@ -159,14 +161,14 @@ async fn above(context: &ToolContext<'_>, root: &Path, everywhere: bool) -> Rule
 async fn read_rules(context: &ToolContext<'_>, directory: &Path, name: &str) -> Option<Gitignore> {
     let bytes = context.system.read(&directory.join(name)).await.ok()?;
     let directory = directory.to_owned();
-    // Thousands of rules take long, and others wait.
+    // On a blocking thread: thousands of rules take long to compile.
     tokio::task::spawn_blocking(move || rules(&directory, &bytes)).await.ok()?
 }
 
 fn rules(directory: &Path, bytes: &[u8]) -> Option<Gitignore> {
     let mut builder = GitignoreBuilder::new(directory);
     for line in String::from_utf8_lossy(bytes).lines().take(MOST_RULES).filter(|line| globs::fits(line)) {
-        // A line that is no pattern is no rule, as in git.
+        // As in git, an invalid pattern is ignored.
         let _ = builder.add_line(None, line);
     }
     builder.build().ok()

@@ -1,14 +1,14 @@
-//! The words of the system prompt, of the built-in tools and of requests for summaries.
+//! Texts of the system prompt, of the built-in tools and of summary requests.
 //!
-//! Code says what stands where (`agent/src/system_prompt.rs`, and the tools here); the sentences are data of one shape, from
-//! one of two places:
+//! Code decides the structure (`agent/src/system_prompt.rs`, and the tools here); the sentences are data of one format, from one
+//! of two sources:
 //!
 //! ```text
 //! words/own.json                    this program's own, always there        Words::own
 //! the package pi-coding-agent       pi's, by running it (pijs-runtime)      SessionBuilder::words
 //! ```
 //!
-//! Whoever tunes a model or an extension to pi's prompt needs pi's sentences; nothing here needs one of them.
+//! A model or extension that was tuned to pi's prompt needs pi's sentences. No code depends on a particular sentence.
 
 use crate::Builtin;
 use serde::{Deserialize, Serialize};
@@ -16,39 +16,39 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-/// pi has eight built-in tools.
+/// Bounds the choices of `rules`, of which there are 2^n; pi has eight built-in tools.
 const MOST_DECIDING: usize = 10;
 
 const OWN: &str = include_str!("words/own.json");
 
-/// Every sentence that a session brings by itself.
+/// All texts that a session contributes by itself.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Words {
     /// The first section of the prompt.
     pub preamble: String,
-    /// What stands around the list of tools.
+    /// Texts around the list of tools.
     pub tool_list: ToolList,
-    /// The tools whose presence decides which of `rules` holds.
+    /// Tools whose presence selects an entry of `rules`.
     pub deciding: Vec<String>,
-    /// Rules for each choice among `deciding`.
+    /// Rules for each combination of `deciding`.
     pub rules: Vec<Rules>,
-    /// The section on pi's documentation, cut where the folder of the documentation belongs; empty: no such section.
+    /// The section on pi's documentation, split where its folder is inserted; empty without such a section.
     pub docs: Vec<String>,
-    /// What stands around the list of skills, by the tool that reads them.
+    /// Texts around the list of skills, by the tool that reads skills.
     pub skills: BTreeMap<String, Around>,
-    /// Heads the project's own instructions.
+    /// Heading of the project's own instructions.
     pub project_context: String,
-    /// What a model is told that is to summarise.
+    /// Prompts for summaries.
     pub summaries: SummaryWords,
     /// The built-in tools, by name.
     pub tools: BTreeMap<String, ToolWords>,
-    /// The folder of pi's documentation on this machine. Without one the prompt does not speak of it.
+    /// The folder of pi's documentation on this machine. Without one the prompt omits the section.
     #[serde(skip)]
     pub pi_folder: Option<String>,
 }
 
-/// What stands before and after a list.
+/// Texts before and after a list.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "the names say it")]
@@ -57,78 +57,78 @@ pub struct Around {
     pub after: String,
 }
 
-/// The list of tools.
+/// Texts of the list of tools.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct ToolList {
     pub before: String,
     pub after: String,
-    /// In place of an empty list.
+    /// Text in place of an empty list.
     pub none: String,
 }
 
-/// The rules that hold when these of the deciding tools are there, and no others of them.
+/// Rules for one combination of the deciding tools.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rules {
-    /// In order of `deciding`.
+    /// The tools of the combination, in the order of `deciding`.
     pub tools: Vec<String>,
-    /// Before the rules of tools.
+    /// Rules before those of tools.
     pub first: Vec<String>,
-    /// After them.
+    /// Rules after those of tools.
     pub last: Vec<String>,
 }
 
-/// What a model is told that is to summarise.
+/// Prompts for summaries.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SummaryWords {
-    /// Its system prompt.
+    /// The system prompt.
     pub system: String,
-    /// What to write of a conversation.
+    /// Instructions for the summary of a conversation.
     pub form: String,
-    /// The same where there is an earlier summary.
+    /// Instructions for the update of an earlier summary.
     pub update: String,
-    /// What to write of the beginning of a turn.
+    /// Instructions for the summary of the beginning of a turn.
     pub turn: String,
-    /// What to write of a branch that is left.
+    /// Instructions for the summary of an abandoned branch.
     pub branch: String,
-    /// Stands before the summary of a branch.
+    /// Heading of the summary of a branch.
     pub branch_head: String,
 }
 
-/// What the model is told of a built-in tool.
+/// Texts about a built-in tool for the model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ToolWords {
-    /// With the request.
+    /// Description in the request.
     pub description: String,
-    /// One line of the prompt.
+    /// One line of the system prompt.
     pub snippet: String,
-    /// Rules of the prompt.
+    /// Rules for the system prompt.
     #[serde(default)]
     pub guidelines: Vec<String>,
     /// JSON Schema of the input.
     pub parameters: Value,
-    /// What pi asks of providers that can hold a model to a schema.
+    /// pi's constraint for providers that can sample by a schema.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub constrained_sampling: Option<Value>,
 }
 
 impl Words {
-    /// This program's own.
+    /// Returns the texts of PiJS.
     pub fn own() -> Arc<Self> {
         static WORDS: OnceLock<Arc<Words>> = OnceLock::new();
         let read = || Arc::new(Self::read(OWN.as_bytes()).expect("the words of this program are whole"));
         Arc::clone(WORDS.get_or_init(read))
     }
 
-    /// Reads words that were written down.
+    /// Parses a file of texts.
     ///
     /// # Errors
     ///
-    /// What is wrong with them: not of this shape, or not of all tools and choices.
+    /// Fails when the JSON does not have this format, or when a tool or a combination of tools is missing.
     pub fn read(json: &[u8]) -> Result<Self, String> {
         let words: Self = serde_json::from_slice(json).map_err(|error| error.to_string())?;
         let own = |tool: &Builtin| words.tools.contains_key(tool.name());
@@ -147,18 +147,18 @@ impl Words {
         }
     }
 
-    /// What is said of a built-in tool.
+    /// Returns the texts of a built-in tool.
     pub fn of(&self, tool: Builtin) -> &ToolWords {
         self.tools.get(tool.name()).expect("words that were read are of all tools")
     }
 
-    /// The rules around those of tools, when these tools are active.
+    /// Returns the rules for the active tools.
     pub fn rules(&self, active: &[String]) -> &Rules {
         let chosen = self.chosen(|at| active.contains(&self.deciding[at]));
         self.rules_of(&chosen).expect("words that were read have rules for each choice")
     }
 
-    /// Some of the deciding tools, in their order.
+    /// Selects deciding tools, in their order.
     fn chosen(&self, is_chosen: impl Fn(usize) -> bool) -> Vec<&str> {
         self.deciding.iter().enumerate().filter(|(at, _)| is_chosen(*at)).map(|(_, name)| name.as_str()).collect()
     }
@@ -167,7 +167,7 @@ impl Words {
         self.rules.iter().find(|rules| rules.tools.iter().eq(chosen))
     }
 
-    /// The section on pi's documentation.
+    /// Returns the section on pi's documentation.
     pub fn docs(&self) -> Option<String> {
         let folder = self.pi_folder.as_ref()?;
         (!self.docs.is_empty()).then(|| self.docs.join(folder))

@@ -1,4 +1,4 @@
-//! `write`: a whole file.
+//! The `write` tool: writes a whole file.
 
 use super::{ToolContext, ToolOutput, refused};
 use crate::system::Kind;
@@ -20,12 +20,12 @@ pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<T
     }
 }
 
-/// What could not be done: the folders above, which are made first, or the file.
+/// Returns the error message for a failed write: of creating the folders above, or of opening the file.
 async fn why(context: &ToolContext<'_>, path: &Path, error: &io::Error) -> String {
     let Some(parent) = path.parent() else { return refused(error, "open", Some(path)) };
     match context.system.kind(parent).await {
         Ok(Kind::Directory) => refused(error, "open", Some(path)),
-        // A file is in the place of the folder, or of one above it.
+        // A file is in the place of the folder or of one of its parents.
         _ => refused(error, "mkdir", Some(parent)),
     }
 }

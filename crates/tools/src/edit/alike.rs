@@ -1,9 +1,9 @@
-//! Text without the differences that models do not see.
+//! Normalises text, so that differences which models do not reproduce do not prevent a match.
 
 use unicode_normalization::UnicodeNormalization as _;
 
-/// The text in compatibility form, without blanks at line ends, with plain quotes, dashes and spaces. It has as many
-/// lines as before.
+/// Returns the text in Unicode compatibility form (NFKC), without blanks at line ends, with plain quotes, dashes and spaces. The
+/// number of lines stays.
 pub(super) fn normal(text: &str) -> String {
     let compatible: String = text.nfkc().collect();
     let lines: Vec<String> = compatible.split('\n').map(|line| line.trim_end().chars().map(plain).collect()).collect();

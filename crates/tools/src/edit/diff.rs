@@ -1,4 +1,4 @@
-//! What an edit changed, for people and extensions: numbered lines with some around them, and a patch.
+//! The diff of an edit for users and extensions: numbered lines with context, and a unified patch.
 
 use pijs_protocol::guard;
 use serde_json::{Value, json};
@@ -6,24 +6,24 @@ use similar::{ChangeTag, TextDiff};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// The shortest way from one text to the other takes as many steps to find as they have lines, times the lines that changed. Beyond this
-/// what changed is told as one block: by the texts alone, so that an edit says the same on each machine.
+/// Steps of a diff, beyond which the change is reported as one block: Myers' algorithm needs about (lines of both texts) x
+/// (changed lines) of them. The limit counts steps and not time, so that an edit reports the same diff on every machine.
 const MOST_STEPS: usize = 500_000_000;
 
-/// Lines shown before and after a change.
+/// Lines of context before and after a change.
 const AROUND: usize = 4;
 
-/// Lines in a row that were kept, taken away or added.
+/// Consecutive lines with the same tag: kept, removed or added.
 struct Part<'a> {
     tag: ChangeTag,
     lines: Vec<&'a str>,
 }
 
-/// `{diff, patch, firstChangedLine}`. `replaced`: lines of the replacements, what went and what came.
+/// Returns `{diff, patch, firstChangedLine}`. `replaced` is the number of lines in the replacements, old and new.
 pub(super) fn details(path: &str, before: &str, after: &str, replaced: usize) -> Value {
     let mut changes = TextDiff::configure();
     if steps(before, after, replaced) > MOST_STEPS && guard!(EditDiff) {
-        // The library looks for the shortest way until then.
+        // The deadline lies in the past: the library then gives up the search for the shortest diff at once.
         let long_ago = Instant::now().checked_sub(Duration::from_secs(1));
         changes.deadline(long_ago.unwrap_or_else(Instant::now));
     }
@@ -44,7 +44,7 @@ pub(super) fn details(path: &str, before: &str, after: &str, replaced: usize) ->
     details
 }
 
-/// The changed lines and some around, each with its number: of what was added in the new text, of all else in the old.
+/// Formats changed lines with context. Added lines have their number in the new text, all others their number in the old one.
 fn numbered(parts: &[Part<'_>], width: usize) -> (String, Option<usize>) {
     let mut out: Vec<String> = Vec::new();
     let (mut old, mut new, mut first) = (1, 1, None);
@@ -83,14 +83,14 @@ fn numbered(parts: &[Part<'_>], width: usize) -> (String, Option<usize>) {
     (out.join("\n"), first)
 }
 
-/// A unified patch.
+/// Returns a unified patch.
 fn patch(path: &str, changes: &TextDiff<'_, '_, '_, str>) -> String {
     let mut text = format!("--- {path}\n+++ {path}\n");
     for group in changes.grouped_ops(AROUND) {
         let (Some(first), Some(last)) = (group.first(), group.last()) else { continue };
         let range = |start: usize, end: usize| {
             let count = end - start;
-            // Where there are no lines, the line before them is named.
+            // For an empty range, a unified patch names the line before it.
             format!("{},{count}", if count == 0 { start } else { start + 1 })
         };
         let old = range(first.old_range().start, last.old_range().end);
@@ -113,8 +113,8 @@ fn patch(path: &str, changes: &TextDiff<'_, '_, '_, str>) -> String {
     text
 }
 
-/// How many steps the shortest way takes to find, at most: lines that one text has more often than the other changed, and those of
-/// the replacements, which may have moved.
+/// Returns an upper bound for the steps of the shortest diff, from the lines that one text has more often than the other and from
+/// the lines of the replacements, which may have moved.
 fn steps(before: &str, after: &str, replaced: usize) -> usize {
     let mut more: HashMap<&str, isize> = HashMap::new();
     let (mut lines, mut changed) = (0, replaced);
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn what_changed_is_one_block_where_the_shortest_way_takes_too_long() {
-        // Every other line stays, which a short way would show.
+        // Every second line is unchanged, which only the shortest diff shows.
         let lines = |begin: &str| (0..60_000).map(|at| format!("{begin}{at}\nsame\n")).collect::<String>();
         let (before, after) = (lines("a"), lines("b"));
         assert!(steps(&before, &after, 0) > MOST_STEPS);

@@ -1,7 +1,7 @@
-//! `edit`: replacements, all matched against the file as it was.
+//! The `edit` tool: replaces parts of a file. All replacements are matched against the original text.
 //!
-//! Text that does not occur exactly may still occur but for what models get wrong: typographic quotes and dashes,
-//! unusual spaces, blanks at line ends (`alike.rs`). Lines that no replacement touches stay as they are, byte for byte.
+//! Text that has no exact match is searched again after normalisation (`alike.rs`), which removes what models get wrong:
+//! typographic quotes and dashes, unusual spaces, blanks at line ends. Lines that no replacement touches keep their bytes.
 
 mod alike;
 mod diff;
@@ -25,16 +25,16 @@ struct Edit {
     new_text: String,
 }
 
-/// A replacement and where it belongs.
+/// A replacement with its position in the file.
 struct Place {
-    /// Which of the edits it is.
+    /// Index of the edit in the arguments.
     edit: usize,
     at: Range<usize>,
     new: String,
 }
 
-/// Arguments as models give them, in the one shape the tool takes: `edits` as a text or as a single edit, `oldText`
-/// and `newText` beside `path`.
+/// Normalises the argument forms that models use into one: `edits` as a JSON text or as a single edit, and `oldText` with
+/// `newText` next to `path`.
 pub fn prepare(mut arguments: Value) -> Value {
     let Some(members) = arguments.as_object_mut() else { return arguments };
     let is_edit = |value: &Value| value["oldText"].is_string() && value["newText"].is_string();
@@ -79,10 +79,10 @@ pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<T
         Some(body) => ("\u{feff}", body),
         None => ("", &*text),
     };
-    // Models write LF; the file keeps what its first line has.
+    // Models write LF; the file keeps the line ends of its first line.
     let crlf = body.find('\n').is_some_and(|at| body[..at].ends_with('\r'));
     let before = line_feeds(body);
-    // Each edit is looked for in all of the file.
+    // On a blocking thread: each edit searches the whole file.
     let applied = tokio::task::spawn_blocking(move || apply(&input, &before).map(|after| (input, before, after)));
     let (input, before, after) = tokio::select! {
         biased;
@@ -93,7 +93,7 @@ pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<T
     let written = context.system.write(&path, format!("{mark}{written}").into_bytes()).await;
     written.map_err(|error| refused(&error, "open", Some(&path)))?;
     let message = format!("Successfully replaced {} block(s) in {}.", input.edits.len(), input.path);
-    // Tens of thousands of changed lines take seconds.
+    // On a blocking thread: the diff of tens of thousands of changed lines takes seconds.
     let lines = |edit: &Edit| edit.old_text.lines().count() + edit.new_text.lines().count() + 2;
     let replaced = input.edits.iter().map(lines).sum();
     let details = tokio::task::spawn_blocking(move || diff::details(&input.path, &before, &after, replaced)).await;
@@ -104,7 +104,7 @@ fn line_feeds(text: &str) -> String {
     text.replace("\r\n", "\n").replace('\r', "\n")
 }
 
-/// The text after all replacements.
+/// Returns the text after all replacements.
 fn apply(input: &Input, before: &str) -> Result<String, String> {
     let (path, count) = (&input.path, input.edits.len());
     let one = count == 1;
@@ -163,7 +163,7 @@ fn apply(input: &Input, before: &str) -> Result<String, String> {
     Ok(after)
 }
 
-/// A part of the base that begins at `offset`, with its replacements.
+/// Applies replacements to the part of the base text that begins at `offset`.
 fn replaced(part: &str, offset: usize, places: &[Place]) -> String {
     let mut text = String::with_capacity(part.len());
     let mut from = 0;
@@ -176,7 +176,7 @@ fn replaced(part: &str, offset: usize, places: &[Place]) -> String {
     text
 }
 
-/// The text as it was, but for the lines that replacements touch: those come from the base that was searched.
+/// Applies replacements that matched the normalised text: lines they touch come from that text, all others from the original.
 fn overlaid(before: &str, base: &str, places: &[Place]) -> String {
     let old: Vec<&str> = before.split_inclusive('\n').collect();
     let mut starts: Vec<usize> = vec![0];
