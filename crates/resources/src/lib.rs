@@ -1,8 +1,8 @@
-//! Skills, prompt templates, themes and context files: what a session reads beside extensions.
+//! Resources of a session other than extensions: skills, prompt templates, themes and context files.
 //!
-//! [`Resources`] is loaded once for a session ([`Resources::load`]) and grows by what extensions name
-//! in `resources_discover` ([`Resources::extend`]). Which files there are is found by `pijs-packages`; of two things with
-//! one name the first counts. A file that cannot be read or understood is left out and becomes a [`Problem`].
+//! [`Resources::load`] reads them once for a session, and [`Resources::extend`] adds those that extensions name in
+//! `resources_discover`. `pijs-packages` finds the files. Of two resources with one name the first is used. A file that cannot be
+//! read or parsed is skipped and becomes a [`Problem`].
 
 mod markdown;
 mod template;
@@ -20,118 +20,118 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-/// Longest context file, in bytes: more than any model reads with profit, and it goes out with every request.
+/// Longest context file in bytes. It is part of every request, so a longer one is certainly a mistake.
 const LONGEST_CONTEXT: u64 = 1 << 20;
 
-/// Names of context files in one folder; the first that is there counts.
+/// Names of context files; the first that exists in a folder is used.
 const CONTEXT_FILES: [&str; 5] = ["AGENTS.override.md", "AGENTS.md", "AGENTS.MD", "CLAUDE.md", "CLAUDE.MD"];
 
-/// A file that is told to the model at the start.
+/// A context file, which is part of the system prompt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContextFile {
-    /// Where it is.
+    /// Path of the file.
     pub path: String,
-    /// What it says.
+    /// Content of the file.
     pub content: String,
 }
 
-/// Instructions that the model loads when it needs them.
+/// A skill: instructions that the model loads when it needs them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Skill {
-    /// Lower case, with hyphens.
+    /// Name in lower case, with hyphens.
     pub name: String,
-    /// When it is of use.
+    /// Description of when the model should use the skill.
     pub description: String,
-    /// The Markdown file.
+    /// Path of the Markdown file.
     pub file_path: String,
-    /// What relative paths in it are seen from.
+    /// Base of the relative paths in the file.
     pub base_dir: String,
-    /// Where it comes from.
+    /// Origin of the skill, in pi's format.
     #[serde(default)]
     pub source_info: Value,
-    /// Only people call it.
+    /// Whether only users can invoke the skill.
     #[serde(default)]
     pub disable_model_invocation: bool,
 }
 
-/// A file that was left out, and why.
+/// A skipped file and the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// Description of the problem.
     pub message: String,
 }
 
-/// Where resources are.
+/// Locations of resources.
 #[derive(Debug, Clone, Default)]
 pub struct ResourcePlaces {
-    /// The user's pi folder, for context files, `SYSTEM.md` and `APPEND_SYSTEM.md`; `None`: nothing of the user's is read.
+    /// The user's pi folder with context files, `SYSTEM.md` and `APPEND_SYSTEM.md`; `None` reads none of them.
     pub agent_dir: Option<PathBuf>,
-    /// The project, for context files and, where it is trusted, its `.pi`; `None`: nothing of the project's is read.
+    /// The project with its context files and, when it is trusted, its `.pi`; `None` reads none of them.
     pub project: Option<PathBuf>,
     /// Whether context files are read.
     pub context_files: bool,
-    /// Whether the project's own `.pi` counts: the folder is trusted.
+    /// Whether the project is trusted, so that its `.pi` is read.
     pub trusted: bool,
-    /// What extensions are told of that: a folder that brings nothing to be trusted counts as trusted.
+    /// The trust reported to extensions: a folder without anything that needs trust counts as trusted.
     pub told_trusted: bool,
-    /// What no link leads the model to; `None`: links are followed everywhere.
+    /// Protected locations that links must not lead to; `None` follows all links.
     pub protected: Option<Places>,
-    /// Folders, settings and packages that are searched; `None`: none is.
+    /// Folders, settings and packages to search; `None` searches nothing.
     pub found_by: Option<(DiscoverOptions, ResourceOptions)>,
-    /// Everything, read before: for a replay, which reads nothing.
+    /// Recorded resources for a replay, which reads no files.
     pub read: Option<Box<Resources>>,
 }
 
 impl ResourcePlaces {
-    /// The theme files that are found there.
+    /// Returns the theme files at these locations.
     pub fn themes(&self) -> Vec<PathBuf> {
         let found = self.found_by.as_ref().map(|(options, asked)| resolve_resources(options, asked));
         found.map(|found| found.themes.into_iter().map(|theme| theme.path).collect()).unwrap_or_default()
     }
 }
 
-/// What a session has.
+/// The resources of a session.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Resources {
-    /// In the order they were found.
+    /// Skills in order of discovery.
     pub skills: Vec<Skill>,
-    /// In the order they were found.
+    /// Prompt templates in order of discovery.
     pub prompts: Vec<PromptTemplate>,
-    /// From the user's to the nearest.
+    /// Context files: the user's, then those of the project from the outermost folder to the innermost.
     pub context_files: Vec<ContextFile>,
-    /// Text of `SYSTEM.md`, in place of the built-in prompt.
+    /// Text of `SYSTEM.md`, which replaces the built-in prompt.
     pub system_prompt: Option<String>,
     /// Text of `APPEND_SYSTEM.md`.
     pub appended_prompt: Option<String>,
-    /// Theme files, in the order they were found.
+    /// Theme files in order of discovery.
     pub themes: Vec<PathBuf>,
-    /// What was left out.
+    /// Skipped files.
     #[serde(skip)]
     pub problems: Vec<Problem>,
-    /// What was left out of it since nobody may read it.
+    /// Skipped files at protected locations.
     #[serde(skip)]
     withheld: Vec<Problem>,
     #[serde(skip)]
     protected: Option<Places>,
-    /// What extensions named.
+    /// Locations that extensions named.
     #[serde(skip)]
     named: Named,
-    /// Where the skills' files lie, links resolved.
+    /// Canonical paths of the skill files.
     #[serde(skip)]
     skill_places: BTreeSet<PathBuf>,
-    /// The skills by their names.
+    /// Indices of the skills by name.
     #[serde(skip)]
     skill_names: BTreeMap<String, usize>,
 }
 
-/// Places that extensions named, each once: whoever names a folder again and again does not have it searched each time.
+/// Locations that extensions named. A location is searched once, however often it is named.
 #[derive(Debug, Clone, Default)]
 struct Named(BTreeSet<(&'static str, PathBuf)>);
 
-/// How many there may be.
+/// Locations that extensions may name.
 const MOST_NAMED: usize = 4096;
 
 impl Named {
@@ -143,12 +143,12 @@ impl Named {
     }
 }
 
-/// Prompt templates that a session has, and what they take together: each is read at the start and kept.
+/// Prompt templates of a session, and the sum of their bytes: all are read at the start and kept in memory.
 const MOST_PROMPTS: usize = 4096;
 const LARGEST_PROMPTS: usize = 64 << 20;
 
 impl Resources {
-    /// Reads everything. Nothing here fails: what cannot be read is a problem.
+    /// Reads all resources. Never fails: a file that cannot be read becomes a problem.
     pub fn load(places: &ResourcePlaces) -> Self {
         if let Some(read) = &places.read {
             return (**read).clone();
@@ -177,20 +177,20 @@ impl Resources {
         found
     }
 
-    /// Context files that the model is not told, and links to what nobody reads, and why: its user expects it to know them.
+    /// Returns the skipped context files and links to protected locations, since the user expects the model to know them.
     pub fn untold(&self) -> impl Iterator<Item = &Problem> {
         let is_context = |name: &std::ffi::OsStr| CONTEXT_FILES.iter().any(|known| name == *known);
         let context = self.problems.iter().filter(move |problem| problem.path.file_name().is_some_and(is_context));
         context.chain(&self.withheld)
     }
 
-    /// Reads a document. What it is kept from is noted: a link leads to what is protected from everybody. Who trusts a project
-    /// lets it say where its texts lie, and has not read where that is.
+    /// Reads a document. Records a link to a protected location: a user who trusts a project has not reviewed the targets of its
+    /// links.
     fn document(&mut self, path: &Path) -> Result<Document, Option<String>> {
         self.text(path, markdown::LONGEST).and_then(|text| Document::parse(&text).map_err(Some))
     }
 
-    /// Reads a text. The error is a sentence, or nothing where it is noted already.
+    /// Reads a text. The error is a message, or `None` when the problem is already recorded.
     fn text(&mut self, path: &Path, limit: u64) -> Result<String, Option<String>> {
         read(self.protected.as_ref(), path, limit).map_err(|unread| match unread {
             Unread::Withheld(problem) => {
@@ -201,7 +201,7 @@ impl Resources {
         })
     }
 
-    /// Adds what an extension named. `path` is the extension's file.
+    /// Adds locations that an extension named. `path` is the file of the extension.
     pub fn extend(&mut self, path: &str, skills: &[PathBuf], prompts: &[PathBuf], themes: &[PathBuf]) {
         let file = Path::new(path);
         let name = file.file_stem().map_or_else(|| path.to_owned(), |stem| stem.to_string_lossy().into_owned());
@@ -289,7 +289,7 @@ impl Resources {
         }
     }
 
-    /// The project's own, where it is trusted; or the user's.
+    /// Reads a prompt file of the project, when it is trusted, or else of the user.
     fn prompt_file(&mut self, places: &ResourcePlaces, name: &str) -> Option<String> {
         let project = places.project.as_ref().filter(|_| places.trusted).map(|project| project.join(".pi"));
         let folders = project.into_iter().chain(places.agent_dir.clone());
@@ -298,18 +298,17 @@ impl Resources {
         Some(text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned())
     }
 
-    /// What a text that a person typed stands for: `/skill:NAME ARGS` and `/TEMPLATE ARGS` are replaced.
+    /// Expands `/skill:NAME ARGS` and `/TEMPLATE ARGS` in a text that the user typed.
     ///
     /// # Errors
     ///
-    /// The file and what is wrong with it, when a skill cannot be read or a template becomes too long; the text then stays
-    /// as it is.
+    /// Fails when a skill cannot be read or a template becomes too long. The caller then keeps the text.
     pub fn expand(&self, text: &str) -> Result<String, Problem> {
         if let Some(rest) = text.strip_prefix("/skill:") {
             let (name, args) = rest.split_once(' ').unwrap_or((rest, ""));
             if let Some(skill) = self.skills.iter().find(|skill| skill.name == name) {
                 let path = PathBuf::from(&skill.file_path);
-                // It may have become a link since.
+                // The file may have been replaced by a link since it was found.
                 let text = read(self.protected.as_ref(), &path, markdown::LONGEST).map_err(|unread| match unread {
                     Unread::Withheld(problem) => problem,
                     Unread::Failed(message) => Problem { path: path.clone(), message },
@@ -333,7 +332,7 @@ impl Resources {
         Ok(expanded.unwrap_or_else(|| text.to_owned()))
     }
 
-    /// Templates and skills as `pi.getCommands()` lists them.
+    /// Returns templates and skills as `pi.getCommands()` lists them.
     pub fn commands(&self) -> Vec<Value> {
         let prompts = self.prompts.iter().map(|prompt| {
             json!({"name": prompt.name, "description": prompt.description, "source": "prompt", "sourceInfo": prompt.source_info})
@@ -345,10 +344,10 @@ impl Resources {
     }
 }
 
-/// Files of packages that their user is told of by name.
+/// Skipped files of packages that are reported by name.
 const MOST_LINKS_NAMED: usize = 8;
 
-/// Says which files of packages are left out, since links lead out of the package.
+/// Returns the problems of package files that are links out of their package.
 fn links_out(left_out: &[LeftOut]) -> impl Iterator<Item = Problem> {
     let more = left_out.len().saturating_sub(MOST_LINKS_NAMED);
     left_out.iter().take(MOST_LINKS_NAMED).enumerate().map(move |(index, LeftOut { path, real, package })| {
@@ -363,7 +362,7 @@ fn links_out(left_out: &[LeftOut]) -> impl Iterator<Item = Problem> {
     })
 }
 
-/// Takes off `.` and `..` by name, as `path.resolve` does.
+/// Removes `.` and `..` lexically, as `path.resolve` does.
 fn without_dots(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {
@@ -378,11 +377,11 @@ fn without_dots(path: &Path) -> PathBuf {
     plain
 }
 
-/// Why a text is not read.
+/// Reasons not to read a text.
 enum Unread {
-    /// Nobody reads what lies there.
+    /// The file is protected.
     Withheld(Problem),
-    /// Something else is wrong; the text is a sentence.
+    /// Another error, with its message.
     Failed(String),
 }
 
@@ -395,8 +394,8 @@ impl From<std::io::Error> for Unread {
     }
 }
 
-/// Reads a text of at most `limit` bytes, unless it lies where nobody reads: where the file lies that was opened counts, and
-/// not what it was called.
+/// Reads a text of at most `limit` bytes unless the file is protected. Judges the path of the opened file, not the path that was
+/// given.
 fn read(protected: Option<&Places>, path: &Path, limit: u64) -> Result<String, Unread> {
     let protected = protected.filter(|_| guard!(ResourcesProtected));
     let bytes = read_judged(path, limit, |real| match protected {
@@ -410,12 +409,12 @@ fn read(protected: Option<&Places>, path: &Path, limit: u64) -> Result<String, U
 }
 
 fn is_withheld(places: &Places, real: &Path) -> bool {
-    // What is installed lies in a protected place, and is no secret; nor is a project of which its user says that it is one.
+    // Installed packages lie in a protected folder and are public. A user may also run a session in a protected folder.
     let is_project = || places.is_withheld(&places.project) && real.starts_with(&places.project);
     places.is_withheld(real) && !places.is_installed(real) && !is_project()
 }
 
-/// The user's, then those of the folders above the project, the outermost first; and what is wrong with some.
+/// Reads context files: the user's, then those of the folders above the project, outermost first. Returns them with the problems.
 fn context_files(places: &ResourcePlaces) -> (Vec<ContextFile>, Vec<Problem>) {
     let above = places.project.iter().flat_map(|project| project.ancestors());
     let mut folders: Vec<(&Path, bool)> = above.map(|folder| (folder, !places.trusted)).collect();
@@ -447,9 +446,8 @@ fn context_files(places: &ResourcePlaces) -> (Vec<ContextFile>, Vec<Problem>) {
     (found, problems)
 }
 
-/// Whether a file of a folder is a link to something outside of the repository that the folder is in, or outside of the
-/// folder where there is none: what a cloned project says must not be what its user keeps elsewhere. A repository that the
-/// user's home is kept in is nobody's in particular.
+/// Returns whether a file is a link out of the repository of its folder or, outside of a repository, out of the folder: a cloned
+/// project must not include the user's other files in the prompt. A repository that contains the user's home does not count.
 fn leads_out(folder: &Path, path: &Path, home: Option<&Path>) -> bool {
     let is_home = |above: &Path| home.is_some_and(|home| home.starts_with(above));
     let mut own = folder.ancestors().take_while(|above| !is_home(above) || !guard!(PackagesEnclosingHome));
@@ -460,7 +458,7 @@ fn leads_out(folder: &Path, path: &Path, home: Option<&Path>) -> bool {
     }
 }
 
-/// Bytes of a context file, at most.
+/// Returns the limit of a context file in bytes.
 fn longest_context() -> u64 {
     if guard!(ResourcesContextSize) { LONGEST_CONTEXT } else { u64::MAX }
 }

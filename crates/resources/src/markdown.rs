@@ -1,19 +1,19 @@
-//! Markdown with YAML in front.
+//! Markdown with YAML front matter.
 
 use pijs_protocol::guard;
 use yaml_rust2::parser::{Event, Parser};
 use yaml_rust2::{Yaml, YamlLoader};
 
-/// Longest skill or template, in bytes: more than any model reads.
+/// Longest skill or template in bytes; no model context holds more.
 pub(super) const LONGEST: u64 = 4 << 20;
 
-/// Lists and maps inside of one another, where a description has none and a list of its words one.
+/// Nesting of lists and maps in front matter. A description needs no nesting, and a list one level.
 const DEEPEST: usize = 32;
 
-/// A file in two parts.
+/// A Markdown file: front matter and body.
 pub(super) struct Document {
     front: Yaml,
-    /// What follows.
+    /// The Markdown after the front matter.
     pub(super) body: String,
 }
 
@@ -32,19 +32,18 @@ impl Document {
         Ok(Self { front: front.into_iter().next().unwrap_or(Yaml::Null), body })
     }
 
-    /// A member that is text.
+    /// Returns a text member.
     pub(super) fn text(&self, key: &str) -> Option<String> {
         self.front[key].as_str().map(str::to_owned)
     }
 
-    /// Whether a member is `true`.
+    /// Returns whether a member is `true`.
     pub(super) fn flag(&self, key: &str) -> bool {
         self.front[key].as_bool() == Some(true)
     }
 }
 
-/// Whether YAML is as small in memory as it is written, and no deeper than a loader goes that calls itself. What a name stands
-/// for is written once and copied as often as it is named, and so is what it names.
+/// Rejects YAML with aliases and with deep nesting: aliases multiply memory when they are expanded, and the loader is recursive.
 fn is_plain(yaml: &str) -> Result<(), String> {
     let mut parser = Parser::new_from_str(yaml);
     let mut depth = 0_usize;

@@ -1,4 +1,4 @@
-//! Prompt templates: `/NAME ARGS` stands for the text of a file.
+//! Prompt templates: `/NAME ARGS` expands to the text of a file.
 
 use super::markdown::Document;
 use pijs_protocol::guard;
@@ -10,21 +10,21 @@ use std::sync::LazyLock;
 
 /// Characters of the first line that serve as a description.
 const DESCRIBED: usize = 60;
-/// Longest text that a template and what is typed behind its name make: more than any model reads.
+/// Longest expansion of a template in bytes; no model context holds more.
 pub(super) const LONGEST: usize = 16 << 20;
 
-/// A text to fill in.
+/// A prompt template.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PromptTemplate {
-    /// What follows the slash: the file's name.
+    /// Name after the slash: the stem of the file name.
     pub name: String,
-    /// From the front matter, else the first line.
+    /// Description from the front matter, or else the first line.
     pub description: String,
-    /// What to type behind the name.
+    /// Hint about the arguments.
     pub argument_hint: Option<String>,
-    /// With placeholders.
+    /// Text with placeholders.
     pub content: String,
-    /// Where it comes from.
+    /// Origin of the template, in pi's format.
     pub source_info: Value,
 }
 
@@ -46,11 +46,11 @@ impl PromptTemplate {
     }
 }
 
-/// The text that a typed line stands for; `None` when it names no template.
+/// Expands a typed line; `None` when it does not name a template.
 ///
 /// # Errors
 ///
-/// The template, when its text would be longer than [`LONGEST`] with what was typed behind its name.
+/// Returns the template when the expansion is longer than [`LONGEST`].
 pub(super) fn expand<'a>(line: &str, templates: &'a [PromptTemplate]) -> Result<Option<String>, &'a PromptTemplate> {
     let Some(rest) = line.strip_prefix('/') else { return Ok(None) };
     let (name, args) = match rest.find(char::is_whitespace) {
@@ -62,7 +62,7 @@ pub(super) fn expand<'a>(line: &str, templates: &'a [PromptTemplate]) -> Result<
     fill(&template.content, &arguments(args), most).map(Some).ok_or(template)
 }
 
-/// Words of a line; quotes keep words together.
+/// Splits a line into words. Quotes keep blanks in a word.
 fn arguments(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word = String::new();
@@ -86,8 +86,8 @@ fn arguments(line: &str) -> Vec<String> {
     words
 }
 
-/// `$1`, `$@`, `$ARGUMENTS`, `${1:-default}`, `${@:2}`, `${@:2:1}`. What is filled in is not searched again. `None` when that
-/// becomes longer than `most`: each place may stand for all that was typed.
+/// Replaces `$1`, `$@`, `$ARGUMENTS`, `${1:-default}`, `${@:2}` and `${@:2:1}`. Arguments are not expanded again. Returns `None`
+/// when the text becomes longer than `most`, since each placeholder may insert all arguments.
 fn fill(content: &str, args: &[String], most: usize) -> Option<String> {
     static PLACEHOLDER: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r"\$\{(\d+|ARGUMENTS|@):-([^}]*)\}|\$\{@:(\d+)(?::(\d+))?\}|\$(ARGUMENTS|@|\d+)")
@@ -121,7 +121,7 @@ fn fill(content: &str, args: &[String], most: usize) -> Option<String> {
     Some(filled.text)
 }
 
-/// A text that has an end.
+/// A text with a size limit.
 struct Filled {
     text: String,
     most: usize,
@@ -133,7 +133,7 @@ impl Filled {
         (self.text.len() <= self.most).then_some(())
     }
 
-    /// Words, with a blank between them.
+    /// Appends words, separated by blanks.
     fn push_words(&mut self, words: &[String]) -> Option<()> {
         for (at, word) in words.iter().enumerate() {
             if at > 0 {

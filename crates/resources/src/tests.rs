@@ -12,7 +12,7 @@ fn skill(name: &str) -> String {
     format!("---\nname: {name}\ndescription: does {name}\n---\nDo {name}.\n")
 }
 
-/// The user's and, where it is trusted, the project's.
+/// Locations of the user and, when it is trusted, of the project.
 fn places(root: &Path, agent_dir: &str, project: &str, trusted: bool) -> ResourcePlaces {
     let dirs = Dirs { agent_dir: root.join(agent_dir), cwd: root.join(project), home: root.join("home") };
     ResourcePlaces {
@@ -79,7 +79,7 @@ fn a_project_that_is_not_trusted_shows_the_model_nothing_from_elsewhere() {
     write(root, "clone/docs/rules.md", "shared");
     write(root, "clone/sub/src/main.rs", "");
     symlink("../private/notes.md", root.join("clone/AGENTS.md")).unwrap();
-    // Inside of one repository links are as good as copies.
+    // Links within one repository are followed.
     symlink("../docs/rules.md", root.join("clone/sub/CLAUDE.md")).unwrap();
     write(root, "clone/sub/src/AGENTS.md", &"y".repeat((1 << 20) + 1));
     let texts = |found: &Resources| found.context_files.iter().map(|file| file.content.clone()).collect::<Vec<_>>();
@@ -129,7 +129,7 @@ fn what_extensions_name_is_looked_at_once_and_templates_are_limited() {
     assert_eq!((found.prompts.len(), found.problems.len()), (1, 1));
 }
 
-/// Who trusts a project has not looked where its links lead.
+/// Trust in a project does not cover the targets of its links.
 #[cfg(unix)]
 #[test]
 fn no_link_of_a_trusted_project_leads_to_what_is_protected() {
@@ -164,7 +164,7 @@ fn no_link_of_a_trusted_project_leads_to_what_is_protected() {
     }
 }
 
-/// A name below `/proc` is protected itself, and leads anywhere.
+/// A path below `/proc` is protected itself, and its links lead anywhere.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_link_is_judged_by_where_it_leads_however_it_is_named() {
@@ -179,7 +179,7 @@ fn a_link_is_judged_by_where_it_leads_however_it_is_named() {
     let mut found = Resources::load(&places(root, "agent", "home/project", true));
     let named = [
         format!("{held}/leak.md"),
-        // The whole file system, by another name.
+        // A second path to the root of the file system.
         format!("{}{}", Path::new("/proc/self").join("root").display(), root.join("home/.ssh/key.md").display()),
     ];
     let named = named.map(PathBuf::from);
@@ -189,7 +189,7 @@ fn a_link_is_judged_by_where_it_leads_however_it_is_named() {
     assert!(found.untold().any(|problem| problem.path.ends_with("leak.md")));
 }
 
-/// A home that is kept in a repository makes nothing in it a part of that.
+/// A home inside a repository is not a part of that repository.
 #[cfg(unix)]
 #[test]
 fn a_context_file_of_a_folder_without_trust_does_not_lead_into_the_home_around_it() {
@@ -205,7 +205,7 @@ fn a_context_file_of_a_folder_without_trust_does_not_lead_into_the_home_around_i
     assert_eq!(found.context_files.len(), 1);
 }
 
-/// What a session reads and tells its model is no file that an extension may write because it may write the folder.
+/// Resources that later become part of a prompt are protected from writes, even in folders that an extension may write to.
 #[test]
 fn what_models_are_told_later_is_protected_wherever_it_is_read() {
     let root = Path::new("/w");
@@ -223,7 +223,7 @@ fn what_models_are_told_later_is_protected_wherever_it_is_read() {
     }
 }
 
-/// A package is what its folder holds; where its links lead nobody has agreed to.
+/// Consent to a package covers its folder, not the targets of its links.
 #[cfg(unix)]
 #[test]
 fn no_link_of_a_package_leads_out_of_it() {
