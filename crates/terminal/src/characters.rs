@@ -1,6 +1,6 @@
-//! Which characters a terminal shows as themselves.
+//! Classifies characters by their effect on a terminal and on a reader.
 
-/// A character that a reader does not see, or that changes the order of what is seen.
+/// An invisible character, or one that changes the order of the visible text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hidden {
     /// Byte offset in the text.
@@ -15,9 +15,9 @@ impl std::fmt::Display for Hidden {
     }
 }
 
-/// Bidirectional controls, tags and invisible characters in source text ("trojan source"), in order.
+/// Finds bidirectional controls, tags and invisible characters in source text ("trojan source"), in order.
 ///
-/// A byte order mark at the very start is no finding.
+/// Ignores a byte order mark at the start of the text.
 pub fn hidden(text: &str) -> impl Iterator<Item = Hidden> + '_ {
     let mut before = None;
     text.char_indices().filter_map(move |(at, character)| {
@@ -32,15 +32,16 @@ pub fn hidden(text: &str) -> impl Iterator<Item = Hidden> + '_ {
 /// Zero-width joiner.
 pub(crate) const ZWJ: char = '\u{200d}';
 
-/// Makes an emoji of what is text otherwise.
+/// Variation selector 16, which requests emoji presentation of the character before it.
 pub(crate) const EMOJI_STYLE: char = '\u{fe0f}';
 
-/// C0 and C1 controls, and DEL.
+/// Returns whether a character is a control: C0, C1 or DEL.
 pub(crate) fn is_control(c: char) -> bool {
     c.is_control()
 }
 
-/// Shown as nothing, or as an order to the terminal: Cf and other default-ignorable characters but the zero-width joiner.
+/// Returns whether a character is invisible or formats text: category Cf and other default-ignorable characters, except the
+/// zero-width joiner.
 pub(crate) fn is_hidden(c: char) -> bool {
     matches!(c,
         '\u{ad}'                      // soft hyphen
@@ -66,7 +67,7 @@ pub(crate) fn is_hidden(c: char) -> bool {
     )
 }
 
-/// Characters that a joiner may stand between.
+/// Returns whether a zero-width joiner may connect this character to another one.
 pub(crate) fn is_pictograph(c: char) -> bool {
     matches!(c, '\u{1f000}'..='\u{1faff}' | '\u{2600}'..='\u{27bf}' | '\u{2190}'..='\u{21ff}' | '\u{2300}'..='\u{23ff}'
         | '\u{2b00}'..='\u{2bff}' | '\u{fe0f}')

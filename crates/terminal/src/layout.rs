@@ -1,35 +1,34 @@
-//! Clean text in columns: how wide it is, a part of it, lines that fit.
+//! Lays out sanitised text in columns: measures, slices, wraps and pads it.
 //!
-//! Everything here takes text that went through the sanitiser: printable characters, line feeds, and styles as
-//! `ESC [ ... m`. Styles have no width.
+//! The input has passed the sanitiser: printable characters, line feeds, and styles as `ESC [ ... m`. Styles have no width.
 
 use crate::characters::{EMOJI_STYLE, ZWJ, is_pictograph};
 use crate::sgr::Held;
 use crate::stream::Limits;
 use unicode_width::UnicodeWidthChar;
 
-/// What stands in for a tab, whose own width depends on where it is.
+/// Replacement of a tab, whose width would depend on its column.
 const TAB: &str = "   ";
-/// Bytes of styles that a line may have.
+/// Bytes of style sequences in one line.
 const LONGEST_STYLES: usize = 1 << 16;
 
-/// A piece of a line: a style sequence, or a character as a reader sees it.
+/// A piece of a line: a style sequence or a grapheme cluster.
 struct Piece<'a> {
     text: &'a str,
     columns: usize,
 }
 
-/// A letter of a flag.
+/// Returns whether a character is a regional indicator, one letter of a flag.
 fn is_flag(c: char) -> bool {
     matches!(c, '\u{1f1e6}'..='\u{1f1ff}')
 }
 
-/// A colour of the skin of the emoji before it.
+/// Returns whether a character is an emoji modifier for skin colour.
 fn is_skin(c: char) -> bool {
     matches!(c, '\u{1f3fb}'..='\u{1f3ff}')
 }
 
-/// The pieces of a line, in order. What joins or marks a character belongs to it.
+/// Splits a line into pieces. Joiners and combining marks belong to the character before them.
 fn pieces(line: &str) -> impl Iterator<Item = Piece<'_>> {
     let mut rest = line;
     std::iter::from_fn(move || {
@@ -39,7 +38,7 @@ fn pieces(line: &str) -> impl Iterator<Item = Piece<'_>> {
         } else {
             let width = |c: char| c.width().unwrap_or(0);
             let (mut end, mut columns) = (first.len_utf8(), width(first));
-            // Two letters are one flag.
+            // Two regional indicators form one flag.
             let mut joined = is_flag(first) && rest[end..].starts_with(is_flag);
             for c in rest[end..].chars() {
                 let belongs = joined || width(c) == 0 || (is_skin(c) && is_pictograph(first));
@@ -47,7 +46,7 @@ fn pieces(line: &str) -> impl Iterator<Item = Piece<'_>> {
                     break;
                 }
                 columns = match c {
-                    // Text becomes an emoji, which is wide.
+                    // With emoji presentation a character is two columns wide.
                     EMOJI_STYLE if columns > 0 && is_pictograph(first) => 2,
                     c if is_flag(c) => 2,
                     _ => columns,
@@ -63,13 +62,13 @@ fn pieces(line: &str) -> impl Iterator<Item = Piece<'_>> {
     })
 }
 
-/// How many columns a line takes.
+/// Returns the width of a line in columns.
 #[must_use]
 pub fn width(line: &str) -> usize {
     pieces(line).map(|piece| piece.columns).sum()
 }
 
-/// Byte offsets between the characters of a text, as a cursor moves: the beginning, and behind each.
+/// Returns the byte offsets at which a cursor can stand: the start, and the end of each grapheme cluster.
 #[must_use]
 pub fn boundaries(text: &str) -> Vec<usize> {
     let behind = pieces(text).scan(0, |at, piece| {
@@ -79,10 +78,10 @@ pub fn boundaries(text: &str) -> Vec<usize> {
     std::iter::once(0).chain(behind).collect()
 }
 
-/// The last of the [`boundaries`] before `at`, or the beginning. What it costs does not depend on how long the text is.
+/// Returns the last of the [`boundaries`] before `at`. The cost does not depend on the length of the text.
 #[must_use]
 pub fn boundary_before(text: &str, at: usize) -> usize {
-    // Here one character ends for certain, whatever stands before: nothing joins or marks what is there.
+    // A character that neither joins nor combines starts a cluster, whatever precedes it.
     let begins = |place: usize, c: char| {
         c.is_control() || c.width().unwrap_or(0) > 0 && !is_flag(c) && !is_skin(c) && !text[..place].ends_with(ZWJ)
     };
@@ -98,13 +97,13 @@ pub fn boundary_before(text: &str, at: usize) -> usize {
     last
 }
 
-/// The first of the [`boundaries`] behind `at`, which is one, or the end.
+/// Returns the first of the [`boundaries`] after `at`, which is a boundary itself, or the end.
 #[must_use]
 pub fn boundary_behind(text: &str, at: usize) -> usize {
     at + pieces(&text[at..]).next().map_or(0, |piece| piece.text.len())
 }
 
-/// The last of the [`boundaries`] of a line up to which it takes no more than `columns`.
+/// Returns the last of the [`boundaries`] at which the line is at most `columns` wide.
 #[must_use]
 pub fn boundary_at(line: &str, columns: usize) -> usize {
     let (mut at, mut wide) = (0, 0);
@@ -118,10 +117,10 @@ pub fn boundary_at(line: &str, columns: usize) -> usize {
     at
 }
 
-/// Foreign text as one line of at most `columns`; what is too long ends with `…`.
+/// Makes one line of at most `columns` from unsanitised text; a longer one ends with `…`.
 #[must_use]
 pub fn clamp(text: &str, columns: usize) -> String {
-    // Styles take no columns; of a line that is nothing but them, a part is enough.
+    // Style sequences have no width, so the input is bounded in bytes as well.
     let longest = columns.saturating_mul(64).saturating_add(LONGEST_STYLES);
     let line = text.lines().next().unwrap_or_default();
     let line = line[..line.floor_char_boundary(longest)].replace('\t', TAB);
@@ -132,14 +131,14 @@ pub fn clamp(text: &str, columns: usize) -> String {
     if columns == 0 {
         return String::new();
     }
-    // The ellipsis needs a column, too.
+    // The ellipsis takes one column.
     format!("{}…", slice(&whole, 0, columns - 1))
 }
 
-/// The columns `from..to` of a line, with the styles that hold there. A wide character that is cut becomes blanks.
+/// Returns the columns `from..to` of a line with the styles that apply to them. A wide character that is cut becomes blanks.
 ///
-/// The styles that hold at its end hold behind it as well. Of styles that nothing is shown in there are only as many as say
-/// what holds: who puts pieces of lines together again and again has not more of them each time.
+/// The styles at the end stay on. Sequences without visible text are reduced to the styles in effect, so that repeated slicing
+/// does not accumulate sequences.
 #[must_use]
 pub fn slice(line: &str, from: usize, to: usize) -> String {
     let mut out = String::new();
@@ -150,7 +149,7 @@ pub fn slice(line: &str, from: usize, to: usize) -> String {
         if piece.text.starts_with('\u{1b}') {
             held.take(piece.text);
         } else if piece.columns == 0 {
-            // A stray mark counts inside only.
+            // A combining mark outside of the slice is dropped.
             if (from..to).contains(&at) {
                 out.push_str(piece.text);
             }
@@ -164,14 +163,14 @@ pub fn slice(line: &str, from: usize, to: usize) -> String {
         }
         at = end;
     }
-    // What switches off what was never on is nothing.
+    // A reset before any style has no effect.
     if !out.is_empty() || !held.on().is_empty() {
         held.write(&mut out);
     }
     out
 }
 
-/// `line`, `columns` wide: cut, or filled with blanks. No style goes beyond its end.
+/// Returns a line of exactly `columns`: cut, or padded with blanks. Its styles end with it.
 #[must_use]
 pub fn fit(line: &str, columns: usize) -> String {
     let mut out = slice(line, 0, columns);
@@ -182,7 +181,7 @@ pub fn fit(line: &str, columns: usize) -> String {
     out
 }
 
-/// Foreign text as lines of at most `columns`, broken between words where that is possible. Its styles are left out.
+/// Wraps unsanitised text into lines of at most `columns`, between words where possible. Removes its styles.
 #[must_use]
 pub fn wrap(text: &str, columns: usize) -> Vec<String> {
     let columns = columns.max(1);
@@ -190,7 +189,7 @@ pub fn wrap(text: &str, columns: usize) -> Vec<String> {
     clean.split('\n').flat_map(|line| wrap_line(line, columns)).collect()
 }
 
-/// A clean line as lines of at most `columns`. Its styles stay, and none goes beyond the end of a line.
+/// Wraps a clean line into lines of at most `columns`. Styles stay, and end with each line.
 #[must_use]
 pub fn wrap_styled(line: &str, columns: usize) -> Vec<String> {
     let lines = wrap_line(line, columns.max(1));
@@ -209,10 +208,10 @@ pub fn wrap_styled(line: &str, columns: usize) -> Vec<String> {
 fn wrap_line(line: &str, columns: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let (mut start, mut at, mut wide) = (0, 0, 0);
-    // Behind the last blank of this line, and how wide it was up to there.
+    // Offset after the last blank of this line, and the width up to it.
     let mut blank: Option<(usize, usize)> = None;
     for piece in pieces(line) {
-        // Twice, when what follows the last blank is too long itself.
+        // A word that is longer than a line is broken again.
         while wide + piece.columns > columns && at > start {
             let (end, kept) = blank.take().unwrap_or((at, wide));
             lines.push(line[start..end].trim_end_matches(' ').to_owned());

@@ -1,13 +1,14 @@
-//! Text of unknown origin on a terminal: what an extension, a model, a package, a registry or a file made.
+//! Sanitises text of unknown origin for terminals: text of an extension, a model, a package, a registry or a file.
 //!
-//! One sanitiser over a real parser ([`vte`]), since stripping escape sequences by pattern leaves gaps. It keeps printable
+//! A sanitiser on top of a parser ([`vte`]), since removing escape sequences by pattern leaves gaps. It keeps printable
 //! characters, line feeds, tabs and a subset of SGR (colours, bold, dim, italic, underline, inverse, strike-through), and
 //! drops everything else a terminal would act on or hide: all other escape sequences, C0 and C1 controls, bidirectional
 //! controls, tag characters, invisible characters (a zero-width joiner stays between emoji), and more than a few marks on
 //! one character. Styles that are still on at the end are switched off, so nothing spills into what follows.
 //!
-//! [`layout`] puts what is clean into columns, and [`markdown`] makes styled lines of a reply. [`text`] cleans several lines, [`line`] makes one line of them, [`Stream`] cleans text that comes in pieces, and
-//! [`hidden`] names what a reader of source code would not see. [`Limits`] clamp width and lines.
+//! [`text`] sanitises several lines, [`line`] makes one line of them, [`Stream`] takes text that arrives in pieces, and [`hidden`] finds
+//! characters that a reader of source code does not see. [`Limits`] bound width and lines. [`layout`] arranges sanitised text in
+//! columns, and [`markdown`] renders a reply as styled lines.
 //!
 //! ```
 //! assert_eq!(pijs_terminal::text("a\u{1b}]0;title\u{7}b\u{202e}c"), "abc");
@@ -15,8 +16,8 @@
 //! assert_eq!(pijs_terminal::line("two\nlines"), "two lines");
 //! ```
 //!
-//! Everything that is written to stderr passes through this crate, and what is written to stdout when that is a terminal. A program
-//! that reads stdout gets the bytes unchanged.
+//! Everything written to stderr passes through this crate, and so does stdout when it is a terminal. A program that reads stdout gets
+//! the bytes unchanged.
 
 #![warn(missing_docs)]
 
@@ -31,13 +32,13 @@ use std::borrow::Cow;
 pub use characters::{Hidden, hidden};
 pub use stream::{Limits, Stream};
 
-/// Cleans text of any number of lines, under the default [`Limits`].
+/// Sanitises text of several lines under the default [`Limits`].
 #[must_use]
 pub fn text(text: &str) -> String {
     within(text, Limits::default())
 }
 
-/// Cleans text under `limits`.
+/// Sanitises text under `limits`.
 #[must_use]
 pub fn within(text: &str, limits: Limits) -> String {
     let mut out = String::with_capacity(text.len());
@@ -47,15 +48,15 @@ pub fn within(text: &str, limits: Limits) -> String {
     out
 }
 
-/// Cleans text and makes one line of it: line ends become blanks.
+/// Sanitises text into one line: line ends become blanks.
 #[must_use]
 pub fn line(text: &str) -> String {
     let clean = self::text(text);
     clean.trim_end_matches('\n').replace(['\n', '\t'], " ")
 }
 
-/// Writes what a terminal would act on, or hide, as JSON's escapes, in text that is JSON: whoever reads it gets the same
-/// values, and no line of it ends before its line feed, whatever else a reader takes for a line's end.
+/// Escapes the control and invisible characters of JSON text as `\uXXXX`. The parsed values stay the same, and each line ends at
+/// its line feed whichever other characters a reader treats as line ends.
 #[must_use]
 pub fn json(text: &str) -> Cow<'_, str> {
     let acts = |c: char| !c.is_ascii() && (characters::is_control(c) || characters::is_hidden(c)) || c == '\u{7f}';
@@ -76,7 +77,7 @@ pub fn json(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Cleans text and takes its styles as well: for places whose look is ours, such as a question to the user.
+/// Sanitises text and removes its styles: for output with a fixed look, such as a permission prompt.
 #[must_use]
 pub fn plain(text: &str) -> String {
     within(text, Limits { styles: false, ..Limits::default() })

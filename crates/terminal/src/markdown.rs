@@ -1,7 +1,7 @@
-//! A reply of a model, which is Markdown, as styled lines.
+//! Renders Markdown, such as a reply of a model, as styled lines.
 //!
-//! The text is cleaned before it is read, so every sequence in the lines is one of ours. Constructs that a terminal cannot
-//! show stand as they were written: HTML as text, an image as its description and address.
+//! The text is sanitised before it is parsed, so all style sequences in the lines are this module's. Constructs that a terminal
+//! cannot show stay source text: HTML as text, an image as its description and address.
 //!
 //! ```
 //! let lines = pijs_terminal::markdown::lines("# Title\n\n- one\n- *two*", 20);
@@ -31,19 +31,19 @@ const LINK: &str = "\u{1b}[4;34m";
 const QUOTE: &str = "\u{1b}[2;3m";
 const FAINT: &str = "\u{1b}[2m";
 const BULLET: &str = "\u{1b}[36m";
-/// Longest rule across the screen.
+/// Longest horizontal rule in columns.
 const RULE: usize = 80;
-/// Deepest nesting whose indentation is shown; deeper blocks stand as far in as this. A text says how deep it nests, and each
-/// line would have to be as long as that is deep.
+/// Deepest nesting that is indented; deeper blocks have this indentation. The text determines the nesting, and without a limit
+/// each line would be as long as the nesting is deep.
 const DEEPEST: usize = 12;
-/// Longest text of a link in which its address is looked for.
+/// Longest link text that is searched for the address of the link.
 const LONGEST_LINK: usize = 1 << 12;
 
 fn deepest() -> usize {
     if guard!(TerminalNesting) { DEEPEST } else { usize::MAX }
 }
 
-/// Markdown of unknown origin as lines of at most `columns`.
+/// Renders Markdown of unknown origin as lines of at most `columns`.
 #[must_use]
 pub fn lines(text: &str, columns: usize) -> Vec<String> {
     let clean = crate::within(&text.replace('\t', "    "), Limits { styles: false, ..Limits::unbounded() });
@@ -55,9 +55,9 @@ pub fn lines(text: &str, columns: usize) -> Vec<String> {
     page.finish()
 }
 
-/// What stands before the lines of a block that is inside another one.
+/// Prefix of the lines of a nested block.
 struct Margin {
-    /// Before its first line, until that is written.
+    /// Prefix of the first line, until it is written.
     first: Option<String>,
     rest: String,
 }
@@ -66,16 +66,16 @@ struct Page {
     columns: usize,
     lines: Vec<String>,
     margins: Vec<Margin>,
-    /// The line that is being collected, and the styles that hold.
+    /// The line being collected, with its styles.
     inline: String,
     styles: Styles,
-    /// Numbers of the lists that are open; a list without has none.
+    /// Next numbers of the open lists; `None` for a bullet list.
     lists: Vec<Option<u64>>,
-    /// Addresses of open links and images, and where their text began.
+    /// Addresses of open links and images, with the offset of their text.
     links: Vec<(String, usize)>,
     code: Option<String>,
     table: Option<Table>,
-    /// A blank line is due before the next block.
+    /// Whether a blank line precedes the next block.
     is_apart: bool,
 }
 
@@ -111,7 +111,7 @@ impl Page {
                 }
             }
             Event::FootnoteReference(name) => self.styled(FAINT, &format!("[{name}]")),
-            // A line break inside a paragraph: terminals show what models meant as lines.
+            // A soft break is shown as a line break, since models use it as one.
             Event::SoftBreak | Event::HardBreak => self.break_line(),
             Event::Rule => {
                 self.separate();
@@ -204,7 +204,7 @@ impl Page {
             }
             TagEnd::Item => {
                 self.flush();
-                // An item without any text still has its mark.
+                // An empty item still has its marker.
                 if self.margins.last().is_some_and(|margin| margin.first.is_some()) {
                     self.write("");
                 }
@@ -244,7 +244,7 @@ impl Page {
         if self.is_deep()
             && let Some(outer) = self.margins.last_mut()
         {
-            // Of items that begin on one line, the innermost has its mark.
+            // Of nested items that begin on one line, only the innermost has a marker.
             outer.first = None;
         }
         self.margins.push(Margin { first: Some(format!("{BULLET}{mark}{RESET}")), rest });
@@ -263,7 +263,7 @@ impl Page {
         self.close();
         let Some((address, began)) = self.links.pop() else { return };
         let shown = self.inline.get(began..).unwrap_or_default();
-        // What is shown is the address already.
+        // The text of the link already contains the address.
         if !address.is_empty() && (shown.len() > LONGEST_LINK || !shown.contains(&address)) {
             self.styled(FAINT, &format!(" ({address})"));
         }
@@ -300,7 +300,7 @@ impl Page {
         }
     }
 
-    /// Writes the line that was collected.
+    /// Writes the collected line.
     fn flush(&mut self) {
         let line = std::mem::take(&mut self.inline);
         let styles = self.styles.held();
@@ -313,14 +313,14 @@ impl Page {
         self.inline.push_str(&styles);
     }
 
-    /// The margins that are shown: the outer ones, and the innermost.
+    /// Returns the margins that are shown: the outer ones, and the innermost.
     fn shown(&mut self) -> impl Iterator<Item = &mut Margin> {
         let outer = self.margins.len().min(deepest());
         let (outer, deep) = self.margins.split_at_mut(outer);
         outer.iter_mut().chain(deep.last_mut())
     }
 
-    /// Columns that are left beside the margins.
+    /// Returns the columns left by the margins.
     fn room(&mut self) -> usize {
         let taken: usize = self.shown().map(|margin| width(&margin.rest)).sum();
         self.columns.saturating_sub(taken).max(1)
@@ -338,14 +338,14 @@ impl Page {
     fn separate(&mut self) {
         self.flush();
         if std::mem::take(&mut self.is_apart) && !self.lines.is_empty() {
-            // Inside a quote the bar goes on; the blanks of a list would be nothing to see.
+            // In a quote the bar continues; the trailing blanks of a list are removed.
             let margin: String = self.shown().map(|margin| margin.rest.as_str()).collect();
             self.lines.push(margin.trim_end().to_owned());
         }
     }
 
     fn finish(mut self) -> Vec<String> {
-        // A code block whose end has not come yet is shown as far as it is there.
+        // A code block that is still open is shown as far as it has arrived.
         if self.code.is_some() {
             self.end_code();
         }

@@ -1,13 +1,13 @@
-//! The styles that stay.
+//! The supported subset of SGR (Select Graphic Rendition) sequences.
 
-/// Longest list of numbers of one sequence that is looked at.
+/// Parameters of one sequence that are parsed.
 const MOST: usize = 32;
-/// Everything off.
+/// Resets all styles.
 const RESET: &str = "\u{1b}[0m";
 
-/// Rewrites the numbers of one `CSI ... m`: what is known stays, the rest goes. `None` when nothing is left.
+/// Rewrites the parameters of one `CSI ... m` to the supported ones. `None` when none is left.
 ///
-/// `parameters` are groups, as colons make them: `38:2::1:2:3` is one of six.
+/// `parameters` are groups separated by colons: `38:2::1:2:3` is one group of six.
 pub(crate) fn keep(parameters: &[Vec<u16>]) -> Option<String> {
     let mut kept: Vec<String> = Vec::new();
     let mut at = 0;
@@ -29,7 +29,7 @@ pub(crate) fn keep(parameters: &[Vec<u16>]) -> Option<String> {
                 }
             }
             (_, 1) if is_plain(first) => kept.push(first.to_string()),
-            // `4:3`, a curly underline: an underline.
+            // `4:3`, a curly underline, becomes a plain underline.
             (4, _) => kept.push(if group[1] == 0 { "24" } else { "4" }.to_owned()),
             _ => {}
         }
@@ -38,18 +38,19 @@ pub(crate) fn keep(parameters: &[Vec<u16>]) -> Option<String> {
     (!kept.is_empty()).then(|| format!("\u{1b}[{}m", kept.join(";")))
 }
 
-/// Bold, dim, italic, underline, inverse, strike-through, their ends, and colours. No blinking, no concealing.
+/// Returns whether a parameter is supported: bold, dim, italic, underline, inverse, strike-through, their ends, and colours.
+/// Blinking and concealed text are not.
 fn is_plain(number: u16) -> bool {
     matches!(number, 0..=4 | 7 | 9 | 21..=24 | 27 | 29 | 30..=37 | 39 | 40..=47 | 49 | 90..=97 | 100..=107)
 }
 
-/// `5;N` or `2;R;G;B`: how many numbers it took, and the colour if it is one.
+/// Parses `5;N` or `2;R;G;B`. Returns the number of parameters, and the colour if it is valid.
 fn colour(rest: &[Vec<u16>]) -> (usize, Option<String>) {
     let number = |at: usize| rest.get(at).and_then(|group| group.first()).copied();
     match number(0) {
         Some(5) => (2, number(1).filter(|n| *n < 256).map(|n| format!("5;{n}"))),
         Some(2) => {
-            // The form with colons may name a colour space first, as nothing.
+            // The form with colons may have an empty colour space first.
             let from = usize::from(rest.len() == 5);
             let parts: Vec<u16> = (1 + from..4 + from).filter_map(number).filter(|n| *n < 256).collect();
             let colour = (parts.len() == 3).then(|| format!("2;{};{};{}", parts[0], parts[1], parts[2]));
@@ -59,23 +60,23 @@ fn colour(rest: &[Vec<u16>]) -> (usize, Option<String>) {
     }
 }
 
-/// Whether everything is off after this sequence, which [`keep`] made.
+/// Returns whether a sequence made by [`keep`] resets all styles.
 pub(crate) fn resets(sequence: &str) -> bool {
     sequence == RESET
 }
 
-/// The sequences that hold at a place, as few as say the same: one that says nothing that a later one does not is left out.
-/// However many there were, there is at most one for each thing that they can say.
+/// The style sequences in effect, without those that later ones override. There is at most one for each attribute, however many
+/// were written.
 #[derive(Debug, Default)]
 pub(crate) struct Held<'a> {
-    /// Everything before was switched off.
+    /// Whether a reset precedes the sequences.
     is_reset: bool,
-    /// Each with what it says, as bits.
+    /// Sequences with the attributes that they set, as bits.
     sequences: Vec<(u16, &'a str)>,
 }
 
 impl<'a> Held<'a> {
-    /// Takes one more sequence that [`keep`] made.
+    /// Adds a sequence made by [`keep`].
     pub(crate) fn take(&mut self, sequence: &'a str) {
         let Said { resets, says } = said(sequence);
         if resets {
@@ -96,7 +97,7 @@ impl<'a> Held<'a> {
         self.sequences.push((says, sequence));
     }
 
-    /// Writes them, and begins anew.
+    /// Writes the sequences and clears the set.
     pub(crate) fn write(&mut self, out: &mut String) {
         if std::mem::take(&mut self.is_reset) {
             out.push_str(RESET);
@@ -104,13 +105,13 @@ impl<'a> Held<'a> {
         self.sequences.drain(..).for_each(|(_, sequence)| out.push_str(sequence));
     }
 
-    /// What is on, without what was switched off before.
+    /// Returns the active sequences, without a preceding reset.
     pub(crate) fn on(&self) -> String {
         self.sequences.iter().map(|(_, sequence)| *sequence).collect()
     }
 }
 
-/// What a sequence says: whether all before it ends, and of which things it speaks.
+/// Effect of a sequence: whether it resets, and the attributes that it sets.
 struct Said {
     resets: bool,
     says: u16,
@@ -133,8 +134,8 @@ fn said(sequence: &str) -> Said {
     said
 }
 
-/// What a number speaks of, as one bit. 22 ends bold and dim, so they are one thing; but both can hold, so each is kept until
-/// that ends.
+/// Returns the attribute of a parameter as a bit. 22 ends both bold and dim; the two have bits of their own since both can be
+/// active.
 fn thing(number: u16) -> u16 {
     match number {
         1 => 1,

@@ -1,4 +1,4 @@
-//! Text in pieces. A sequence that is split between two pieces is one sequence.
+//! Sanitises text that arrives in pieces. A sequence may be split between two pieces.
 
 use crate::characters::{EMOJI_STYLE, ZWJ, is_control, is_hidden, is_pictograph};
 use crate::sgr;
@@ -6,44 +6,45 @@ use pijs_protocol::guard;
 use unicode_width::UnicodeWidthChar;
 use vte::{Params, Parser, Perform};
 
-/// Marks on one character; real scripts need a few, "zalgo" needs hundreds.
+/// Combining marks of one character: real scripts need a few, "zalgo" text has hundreds.
 const MOST_MARKS: usize = 4;
-/// Columns of a tab stop.
+/// Distance of tab stops in columns.
 const TAB: usize = 8;
 
-/// How much is shown.
+/// Limits of the shown text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Columns of one line; the rest of it becomes `…`.
+    /// Columns of a line; the rest becomes `…`.
     pub columns: usize,
-    /// Lines; the rest is counted in a last line.
+    /// Lines; a last line counts the omitted ones.
     pub lines: usize,
-    /// Whether colours and the like stay.
+    /// Whether colours and other styles are kept.
     pub styles: bool,
 }
 
 impl Default for Limits {
-    /// 4,000 columns and 1,000 lines: no honest text meets them, and no other fills the screen for long.
+    /// Returns limits of 4,000 columns and 1,000 lines, which legitimate text does not reach, and which keep other text from
+    /// filling the screen.
     fn default() -> Self {
         Self { columns: 4_000, lines: 1_000, styles: true }
     }
 }
 
 impl Limits {
-    /// Neither width nor lines are clamped: for a reply of the model, which may be as long as it likes.
+    /// Returns no limits: for a reply of the model, which may have any length.
     #[must_use]
     pub const fn unbounded() -> Self {
         Self { columns: usize::MAX, lines: usize::MAX, styles: true }
     }
 
-    /// One short line, such as a title.
+    /// Returns limits for one short line, such as a title.
     #[must_use]
     pub const fn columns(columns: usize) -> Self {
         Self { columns, lines: 1, styles: true }
     }
 }
 
-/// Cleans text as it comes.
+/// A sanitiser with the state between pieces.
 #[derive(Default)]
 pub struct Stream {
     parser: Parser,
@@ -59,7 +60,7 @@ struct State {
     styled: bool,
     marks: usize,
     before: Option<char>,
-    /// A joiner that stays only if a pictograph follows.
+    /// Whether a zero-width joiner is pending: it is kept only before a pictograph.
     joiner: bool,
 }
 
@@ -70,13 +71,13 @@ impl std::fmt::Debug for Stream {
 }
 
 impl Stream {
-    /// A stream at the beginning of a line.
+    /// Creates a stream at the start of a line.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
         Self { parser: Parser::new(), state: State { limits: Some(limits), ..State::default() } }
     }
 
-    /// Appends what may be shown of `text` to `out`.
+    /// Appends the sanitised form of `text` to `out`.
     pub fn push(&mut self, text: &str, out: &mut String) {
         if !guard!(TerminalSanitise) {
             out.push_str(text);
@@ -86,7 +87,7 @@ impl Stream {
         self.parser.advance(&mut performer, text.as_bytes());
     }
 
-    /// The end: an open sequence is dropped, styles are switched off, lines that were left out are counted.
+    /// Ends the text: drops an incomplete sequence, resets styles and reports omitted lines.
     pub fn finish(&mut self, out: &mut String) {
         let state = &mut self.state;
         let most = state.limits().lines;
@@ -134,7 +135,7 @@ impl Cleaner<'_> {
 impl Perform for Cleaner<'_> {
     fn print(&mut self, c: char) {
         let before = self.state.before.replace(c);
-        // What makes an emoji is none by itself: a row of them would be seen by nobody.
+        // A variation selector alone is invisible.
         if std::mem::take(&mut self.state.joiner) && is_pictograph(c) && c != EMOJI_STYLE {
             self.show(ZWJ, 0);
         }
@@ -144,7 +145,7 @@ impl Perform for Cleaner<'_> {
                 self.show(c, 0);
             }
             EMOJI_STYLE => {}
-            // vte answers with this for bytes that are no UTF-8; a `str` has it only as itself.
+            // vte reports invalid UTF-8 with this character; a `str` contains it only literally.
             c if is_control(c) || is_hidden(c) => {}
             c => match c.width().unwrap_or(0) {
                 0 => {

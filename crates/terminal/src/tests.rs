@@ -1,4 +1,4 @@
-//! What stays and what goes, by example and as properties.
+//! Tests of the sanitiser, by example and as properties.
 
 use super::*;
 use proptest::prelude::*;
@@ -105,7 +105,7 @@ fn text_is_put_into_columns() {
     }
 }
 
-/// Pieces that make trouble, glued in any order.
+/// Generates hostile fragments in any order.
 fn hostile() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         any::<String>(),
@@ -120,7 +120,7 @@ fn hostile() -> impl Strategy<Value = String> {
     prop::collection::vec(piece, 0..12).prop_map(|pieces| pieces.concat())
 }
 
-/// Text without the style sequences this crate writes itself.
+/// Removes the style sequences that this crate writes.
 fn without_styles(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -227,7 +227,7 @@ fn what_is_one_character_to_a_reader_has_its_width() {
     assert_eq!(layout::clamp("\u{1b}[31m👍🏽👍🏽", 3), "\u{1b}[31m👍🏽\u{1b}[0m…");
 }
 
-/// What is cut out of a line and put together again is as long as what is seen of it, however often that happens.
+/// Repeated slicing and joining does not accumulate style sequences.
 #[test]
 fn styles_do_not_add_up() {
     use super::layout::{clamp, fit, slice, wrap_styled};

@@ -1,15 +1,15 @@
-//! The styles that hold at a place. A text says how often one of them is opened inside of itself; it is written once.
+//! Tracks open styles. A style that is opened several times is written once.
 
-/// Open styles, the outermost first.
+/// Open styles, outermost first.
 #[derive(Default)]
 pub(super) struct Styles {
     open: Vec<&'static str>,
-    /// Each that holds, in the order in which they began, and how often it is open.
+    /// Active styles with their nesting counts, in the order in which they began.
     held: Vec<(&'static str, usize)>,
 }
 
 impl Styles {
-    /// Opens one more; whether it did not hold before.
+    /// Opens a style; returns whether it was inactive before.
     pub(super) fn push(&mut self, style: &'static str) -> bool {
         self.open.push(style);
         match self.held.iter_mut().find(|(held, _)| *held == style) {
@@ -24,7 +24,7 @@ impl Styles {
         }
     }
 
-    /// Closes the innermost; whether it holds no longer.
+    /// Closes the innermost style; returns whether it is inactive now.
     pub(super) fn pop(&mut self) -> bool {
         let Some(style) = self.open.pop() else { return false };
         let before = self.held.len();
@@ -35,7 +35,7 @@ impl Styles {
         self.held.len() < before
     }
 
-    /// What is written where they all hold.
+    /// Returns the sequences of all active styles.
     pub(super) fn held(&self) -> String {
         self.held.iter().map(|(style, _)| *style).collect()
     }

@@ -1,13 +1,13 @@
-//! Tables: columns as wide as what is in them, narrower where the screen is.
+//! Lays out tables: columns as wide as their content, narrower when the screen requires it.
 
 use super::{FAINT, RESET, STRONG};
 use crate::layout::{fit, width, wrap_styled};
 use pulldown_cmark::Alignment;
 
-/// Columns of a cell below which nothing can be read.
+/// Narrowest readable column.
 const NARROWEST: usize = 3;
 
-/// A table that is being read.
+/// A table during parsing.
 pub(super) struct Table {
     alignments: Vec<Alignment>,
     rows: Vec<Vec<String>>,
@@ -28,10 +28,10 @@ impl Table {
         }
     }
 
-    /// The table in at most `columns`. One that has no room at all stands as its cells, a line each.
+    /// Renders the table in at most `columns`. When even the narrowest columns do not fit, writes each cell on its own line.
     pub(super) fn lines(self, columns: usize) -> Vec<String> {
         let count = self.rows.iter().map(Vec::len).max().unwrap_or(0);
-        // A cell has a blank on either side and a bar before it; the last one a bar behind it, too.
+        // Each cell has a blank on both sides and a bar before it; another bar ends the row.
         let frame = 3 * count + 1;
         if count == 0 || columns < frame + NARROWEST * count {
             return self.rows.into_iter().flatten().flat_map(|cell| wrap_styled(&cell, columns)).collect();
@@ -53,7 +53,7 @@ impl Table {
         lines
     }
 
-    /// How wide each column is: what it needs, or the widest give way until all fit.
+    /// Returns the width of each column: that of its content, reduced from the widest column down until all fit.
     fn widths(&self, count: usize, room: usize) -> Vec<usize> {
         let needs = |at: usize| self.rows.iter().filter_map(|row| row.get(at)).map(|cell| width(cell)).max();
         let mut wide: Vec<usize> = (0..count).map(|at| needs(at).unwrap_or(0).max(1)).collect();

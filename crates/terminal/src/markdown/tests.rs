@@ -2,7 +2,7 @@ use super::*;
 use crate::layout::{width, wrap_styled};
 use proptest::prelude::*;
 
-/// Lines without their styles.
+/// Returns lines without styles.
 fn plain(text: &str, columns: usize) -> Vec<String> {
     lines(text, columns).iter().map(|line| crate::plain(line).trim_end().to_owned()).collect()
 }
@@ -69,7 +69,7 @@ fn a_wrapped_style_goes_on() {
     );
 }
 
-/// What a text costs follows from how long it is, never from how deep it nests.
+/// The cost of a text depends on its length, not on its nesting.
 #[test]
 fn what_nests_deeply_stays_small() {
     const DEPTH: usize = 20_000;
@@ -91,7 +91,7 @@ fn what_nests_deeply_stays_small() {
     }
 }
 
-/// Cells that are not written and addresses that are written once take no more than what is written.
+/// Empty cells and repeated link addresses do not multiply the output.
 #[test]
 fn what_is_not_written_stays_small() {
     let texts = [
