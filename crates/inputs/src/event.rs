@@ -13,7 +13,7 @@ pub enum InputEvent {
     Prompt,
     /// An extension has triggered a run, and it begins.
     Triggered,
-    /// `sendMessage`.
+    /// A custom message sent by an extension (`sendMessage`).
     Message {
         /// The message.
         message: CustomMessage,
@@ -24,7 +24,7 @@ pub enum InputEvent {
         /// The extension that sends it.
         sender: Option<ExtensionId>,
     },
-    /// `sendUserMessage`.
+    /// A user message sent by an extension (`sendUserMessage`).
     UserMessage {
         /// Its content.
         content: Authored,
@@ -35,7 +35,7 @@ pub enum InputEvent {
         /// The extension that sends it.
         sender: Option<ExtensionId>,
     },
-    /// A message is ready for the run that is on: handlers of `input` have heard it.
+    /// A message is ready for the current run: handlers of `input` have seen it.
     Queue {
         /// The message.
         message: Message,
@@ -91,14 +91,14 @@ pub enum InputEvent {
     Begin(Stage),
     /// An input leaves a stage.
     End(Stage),
-    /// Somebody joins a line.
+    /// A caller joins a line.
     Enter(Line),
-    /// Somebody leaves a line, first or not.
+    /// A caller leaves a line, whether it is first or not.
     Leave(Line, u64),
 }
 
 impl InputEvent {
-    /// Reports whether somebody who waits may go on after it.
+    /// Returns whether waiting callers may continue after this event.
     pub fn releases(&self) -> bool {
         matches!(
             self,
@@ -124,13 +124,13 @@ impl InputEvent {
 pub enum Stage {
     /// A message was sent that the agent has not read.
     Unread,
-    /// Handlers of `input` hear a message that names no queue; it is refused afterwards.
+    /// Handlers of `input` see a message that names no queue; it is refused afterwards.
     Rejecting,
-    /// A prompt came while another one was about to begin; handlers of `input` hear it.
+    /// A prompt arrived while another one was about to start; handlers of `input` see it.
     Contending,
     /// A prompt is about to begin: handlers of `before_agent_start` run.
     Starting,
-    /// Handlers of `agent_settled` run: whoever waits for the end of the run waits for them, too.
+    /// Handlers of `agent_settled` run. Callers that wait for the end of the run wait for them as well.
     Settling,
     /// A message was sent for a queue and is not in it yet.
     Delivering,
@@ -152,14 +152,14 @@ impl Stage {
     pub(crate) const COUNT: usize = Self::ALL.len();
 }
 
-/// Things that are done one at a time, in the order in which they were asked for.
+/// Queues of callers that act one at a time, in order of arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Line {
-    /// Handlers of `input` hear a prompt of an extension.
+    /// A prompt of an extension is passed to the handlers of `input`.
     Input,
     /// A prompt begins. The prompt whose handlers of `before_agent_start` ran first runs first.
     Start,
-    /// A run that an extension triggered is on.
+    /// A run that an extension triggered is active.
     Run,
 }
 
@@ -186,7 +186,7 @@ pub enum Queue {
 /// Something that the caller of the machine carries out.
 #[derive(Debug, Clone, PartialEq)]
 pub enum InputEffect {
-    /// The message goes into the session, and nobody answers it.
+    /// The message is added to the session without a reply.
     Append(CustomMessage),
     /// The shell command goes into the session.
     AppendBash {
@@ -197,12 +197,12 @@ pub enum InputEffect {
     },
     /// The input is refused.
     Refuse(Refusal),
-    /// A run is scheduled for this extension, or for nobody.
+    /// A run is scheduled for this extension, or without one.
     ScheduleRun {
         /// The extension.
         sender: Option<ExtensionId>,
     },
-    /// Handlers of `input` hear the message; then it goes into its queue, or is refused where it names none.
+    /// The message is passed to the handlers of `input`, and then added to its queue, or refused when it names none.
     Hear {
         /// Its content.
         content: Authored,
@@ -211,7 +211,7 @@ pub enum InputEffect {
         /// Whether commands and templates count in it.
         expand: bool,
     },
-    /// Handlers of `input` hear a prompt that came while another one was about to begin. Both go the same way, and the first
+    /// The prompt is passed to the handlers of `input` while another one is about to start. Both are handled alike, and the first
     /// that arrives is answered.
     Contend {
         /// Its content.

@@ -219,7 +219,7 @@ impl Inputs {
         }
     }
 
-    /// `sendMessage`: into a queue, a run of its own, or straight into the session.
+    /// Handles `sendMessage`: adds the message to a queue or to the session, or schedules a run for it.
     fn message(
         &mut self,
         message: CustomMessage,
@@ -231,7 +231,7 @@ impl Inputs {
         let is_streaming = self.is_streaming();
         match deliver_as {
             Some(DeliverAs::NextTurn) => self.queues.next_turn.push(message),
-            // Between a tool call and its result there is no place for it.
+            // A message may not stand between a tool call and its result.
             _ if is_streaming && trigger_turn == Some(false) => self.queues.after_turn.push(message),
             how if is_streaming => self.queues.push(Message::Custom(message), how.unwrap_or(DeliverAs::Steer)),
             _ if trigger_turn == Some(true) => {
@@ -244,7 +244,8 @@ impl Inputs {
         self.publish_queues(false, effects);
     }
 
-    /// `sendUserMessage`: to the handlers of `input`, and from there to a queue or a run; or refused.
+    /// Handles `sendUserMessage`: passes the message to the handlers of `input`, and from there to a queue or a run, or refuses
+    /// it.
     fn user_message(
         &mut self,
         content: Authored,
@@ -265,7 +266,7 @@ impl Inputs {
         }
         if is_for_run || is_unnamed {
             self.in_flight[Stage::Unread as usize] += 1;
-            // A message that may run a command takes as long as the command does.
+            // A message that may run a command is in flight as long as the command runs.
             self.in_flight[Stage::Delivering as usize] += usize::from(!expand);
             self.in_flight[Stage::Rejecting as usize] += usize::from(is_unnamed);
             effects.push(InputEffect::Hear { content, deliver_as, expand });
@@ -318,7 +319,7 @@ impl Inputs {
         }
     }
 
-    /// Tells extensions whether messages wait, and front ends which, if that has changed or `always`.
+    /// Publishes to extensions whether messages wait, and to front ends the queues, when either changed or `always` is set.
     fn publish_queues(&mut self, always: bool, effects: &mut Vec<InputEffect>) {
         let has_waiting = self.queues.has_waiting();
         if std::mem::replace(&mut self.published.1, has_waiting) != has_waiting {
@@ -335,7 +336,7 @@ impl Inputs {
     }
 }
 
-/// Questions about the state.
+/// Queries of the state.
 impl Inputs {
     /// Reports whether no run is on.
     pub fn is_idle(&self) -> bool {
