@@ -1,7 +1,7 @@
-//! What the model is given: from session entries to the messages of a request.
+//! Projects session entries to the messages of a request.
 //!
-//! The session is the only source. What is not an entry below the leaf, a discarded attempt for
-//! instance, cannot get into a request.
+//! The session is the only source: anything that is not an entry on the branch of the leaf, such as a discarded attempt, cannot
+//! become part of a request.
 
 use crate::entry::{Body, Entry, EntryId};
 use pijs_llm::message::{CustomMessage, Message, SystemMessage};
@@ -10,21 +10,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-/// An entry and what it says to the model.
+/// An entry with the messages that it contributes to a request.
 pub struct Projected<'a> {
     /// The entry.
     pub entry: &'a Entry,
-    /// The messages that the model reads of it.
+    /// Messages for the model.
     pub messages: Vec<Message>,
 }
 
-/// Returns the conversation along a branch, as `context` handlers see it.
+/// Returns the conversation along a branch, as passed to `context` handlers.
 pub fn messages(branch: &[&Entry]) -> Vec<Message> {
     projection(branch).into_iter().flat_map(|projected| projected.messages).collect()
 }
 
-/// The entries that the model still sees: the latest compaction first, then what it kept. What it kept of system
-/// messages is in the compaction itself.
+/// Returns the entries that are visible to the model: the latest compaction, then the entries it kept. The compaction itself
+/// contains the system messages that it kept.
 fn visible<'a>(branch: &[&'a Entry]) -> Vec<&'a Entry> {
     let compaction = branch.iter().enumerate().rev().find_map(|(at, entry)| match &entry.body {
         Body::Compaction { first_kept_entry_id, .. } => Some((at, first_kept_entry_id)),
@@ -39,7 +39,7 @@ fn visible<'a>(branch: &[&'a Entry]) -> Vec<&'a Entry> {
     visible
 }
 
-/// Returns the system messages that the model still sees, in order.
+/// Returns the system messages that are visible to the model, in order.
 pub fn told(branch: &[&Entry]) -> Vec<SystemMessage> {
     let told = |entry: &&Entry| match &entry.body {
         Body::Message { message: Message::System(system) } => Some(system.clone()),
@@ -49,12 +49,12 @@ pub fn told(branch: &[&Entry]) -> Vec<SystemMessage> {
     visible(branch).iter().filter_map(told).collect()
 }
 
-/// What a compaction says of the prompt and the tools.
+/// Returns the system message, with prompt and tools, that a compaction kept.
 fn told_by(extra: &Map<String, Value>) -> Option<SystemMessage> {
     extra.get("systemMessage").and_then(|value| serde_json::from_value(value.clone()).ok())
 }
 
-/// Returns what each entry says that the model still sees. Edits of entries count.
+/// Projects the entries visible to the model, with context edits applied.
 pub fn projection<'a>(branch: &[&'a Entry]) -> Vec<Projected<'a>> {
     let visible = visible(branch);
     let mut edits: BTreeMap<&EntryId, &Value> = BTreeMap::new();
@@ -67,7 +67,7 @@ pub fn projection<'a>(branch: &[&'a Entry]) -> Vec<Projected<'a>> {
         .into_iter()
         .enumerate()
         .map(|(at, entry)| {
-            // An older compaction may lie inside what the newest one kept; it says nothing any more.
+            // A kept range may contain an older compaction, which the newer one supersedes.
             let stale = at > 0 && matches!(entry.body, Body::Compaction { .. });
             let said = if stale { None } else { said(entry) };
             let edited = match edits.get(&entry.id) {
@@ -84,7 +84,7 @@ pub fn projection<'a>(branch: &[&'a Entry]) -> Vec<Projected<'a>> {
         .collect()
 }
 
-/// A message with other content.
+/// Replaces the content of a message.
 fn edited(message: Message, replacement: &Value) -> Message {
     if matches!(message, Message::System(_)) {
         return message;
@@ -95,7 +95,7 @@ fn edited(message: Message, replacement: &Value) -> Message {
     serde_json::from_value(value).unwrap_or(message)
 }
 
-/// Returns what an entry says to the model by itself.
+/// Returns the message that an entry contributes, without context edits.
 pub fn said(entry: &Entry) -> Option<Message> {
     let timestamp = millis(&entry.timestamp);
     match &entry.body {
@@ -118,7 +118,7 @@ pub fn said(entry: &Entry) -> Option<Message> {
     }
 }
 
-/// Milliseconds since 1970 of an ISO time; 0 for what is none.
+/// Parses an ISO 8601 time to milliseconds since 1970; 0 when it is invalid.
 fn millis(iso: &str) -> u64 {
     let time = OffsetDateTime::parse(iso, &Rfc3339).ok();
     time.and_then(|time| u64::try_from(time.unix_timestamp_nanos() / 1_000_000).ok()).unwrap_or(0)

@@ -6,35 +6,35 @@ use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// The only version that is written; the real pi migrates older ones when it opens them.
+/// The only version that is written. The real pi migrates older ones on opening.
 pub const VERSION: u64 = 3;
 
 /// The first line of a file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Header {
-    /// `session`.
+    /// Always `session`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// 3.
+    /// Always 3.
     #[serde(default)]
     pub version: u64,
     /// UUID, version 7.
     pub id: String,
-    /// ISO 8601.
+    /// Creation time in ISO 8601.
     pub timestamp: String,
     /// Working directory of the session.
     #[serde(default)]
     pub cwd: String,
-    /// File this one was forked from.
+    /// File that this session was forked from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_session: Option<String>,
-    /// Members this version does not know.
+    /// Members unknown to this version.
     #[serde(flatten)]
     pub extra: Map<String, Value>,
 }
 
-/// Names an entry within its file: eight hexadecimal digits.
+/// Id of an entry, unique within its file: eight hexadecimal digits.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct EntryId(pub String);
@@ -45,35 +45,36 @@ impl fmt::Display for EntryId {
     }
 }
 
-/// One entry: a node of the session's tree.
+/// An entry: a node of the session's tree.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
-    /// Its name.
+    /// Id of the entry.
     pub id: EntryId,
-    /// What it follows; `None` for a root.
+    /// Id of the entry that this one follows; `None` for a root.
     pub parent: Option<EntryId>,
-    /// ISO 8601.
+    /// Creation time in ISO 8601.
     pub timestamp: String,
-    /// What it holds.
+    /// Content of the entry.
     pub body: Body,
-    /// The extensions that wrote it or changed it, without a person who agreed. They are written down, and shown to nobody.
+    /// Extensions that wrote or changed the entry without consent of the user. Stored in the file, and not shown to the model or
+    /// to extensions.
     pub authors: BTreeSet<String>,
-    /// Whether the authors only changed it: a reply of the model, or what a tool or a command came to.
+    /// Whether the authors only changed the entry: a reply of the model, or the result of a tool or command.
     pub is_edited: bool,
 }
 
-/// The member that says so: a name, or a list of several. pi leaves members alone that it does not know.
+/// Member with the authors: a name, or a list of several. pi keeps members that it does not know.
 const BY_EXTENSION: &str = "byExtension";
-/// The member that is `true` where those only changed it.
+/// Member that is `true` when the authors only changed the entry.
 const IS_EDITED: &str = "isEdited";
 
-/// An extension of which no more is known than that it was one.
+/// Author in place of an extension whose name is not recorded.
 pub const SOME_EXTENSION: &str = "an extension of an earlier run";
 
-/// Stands in the place of an extension where PiJS did not write an entry. It holds no capability.
+/// Author of an entry that PiJS did not write. It holds no capability.
 pub const ANOTHER_PROGRAM: &str = "another program";
 
-/// What an entry holds.
+/// Contents of an entry.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Body {
@@ -82,57 +83,57 @@ pub enum Body {
         /// The message.
         message: Message,
     },
-    /// A message that an extension, or a verdict, put in; the model sees it.
+    /// A message that an extension or a verdict added, which the model sees.
     #[serde(rename_all = "camelCase")]
     CustomMessage {
-        /// Whose; an extension need not say so.
+        /// Type chosen by the extension; may be empty.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         custom_type: String,
-        /// What the model sees.
+        /// Content for the model.
         content: Content,
-        /// Whether people see it; unsaid, they do not.
+        /// Whether the message is shown to users; absent means hidden.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         display: Option<bool>,
-        /// For extensions.
+        /// Data for extensions.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         details: Option<Value>,
     },
-    /// Data of an extension; the model does not see it.
+    /// Data of an extension, hidden from the model.
     #[serde(rename_all = "camelCase")]
     Custom {
-        /// Whose; an extension need not say so.
+        /// Type chosen by the extension; may be empty.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         custom_type: String,
         /// The data.
         #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "also_null")]
         data: Option<Value>,
     },
-    /// Everything before `first_kept_entry_id` was summarised.
+    /// A summary of everything before `first_kept_entry_id`.
     #[serde(rename_all = "camelCase")]
     Compaction {
         /// The summary.
         summary: String,
-        /// The first entry the model still sees.
+        /// The first entry that the model still sees.
         first_kept_entry_id: EntryId,
-        /// Tokens of the context before.
+        /// Tokens of the context before the compaction.
         #[serde(default)]
         tokens_before: u64,
-        /// Members this version does not use.
+        /// Members unused by this version.
         #[serde(flatten)]
         extra: Map<String, Value>,
     },
-    /// A branch that was left, summarised.
+    /// A summary of an abandoned branch.
     #[serde(rename_all = "camelCase")]
     BranchSummary {
-        /// Where it began.
+        /// Id of the entry at which the branch began.
         from_id: String,
         /// The summary.
         summary: String,
-        /// Members this version does not use.
+        /// Members unused by this version.
         #[serde(flatten)]
         extra: Map<String, Value>,
     },
-    /// Another model from here on.
+    /// A change of the model.
     #[serde(rename_all = "camelCase")]
     ModelChange {
         /// Provider name.
@@ -140,42 +141,42 @@ pub enum Body {
         /// Model id.
         model_id: String,
     },
-    /// Another thinking level from here on.
+    /// A change of the thinking level.
     #[serde(rename_all = "camelCase")]
     ThinkingLevelChange {
         /// `off`, `low`, ...
         thinking_level: String,
     },
-    /// What the model sees of an earlier entry from here on.
+    /// A replacement of an earlier entry in the context.
     #[serde(rename_all = "camelCase")]
     ContextEdit {
-        /// The entry.
+        /// The replaced entry.
         target_id: EntryId,
-        /// `{content}` in its place, or `null`: nothing.
+        /// `{content}`, or `null` to remove the entry from the context.
         replacement: Value,
     },
-    /// A name for another entry.
+    /// A label for another entry.
     #[serde(rename_all = "camelCase")]
     Label {
-        /// The entry.
+        /// The labelled entry.
         target_id: EntryId,
-        /// Its name; absent takes it away.
+        /// The label; `None` removes it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         label: Option<String>,
     },
-    /// A name for the session.
+    /// The name of the session.
     SessionInfo {
-        /// The name.
+        /// The name; `None` removes it.
         #[serde(default)]
         name: Option<String>,
     },
-    /// A type that PiJS does not know; kept as it is.
+    /// An entry of an unknown type, kept unchanged.
     #[serde(untagged)]
     Other(Map<String, Value>),
 }
 
 impl Body {
-    /// Whether the model sees it, or sees something else because of it.
+    /// Returns whether the entry affects the context of the model.
     pub fn is_heard(&self) -> bool {
         match self {
             Self::Message { .. }
@@ -192,7 +193,7 @@ impl Body {
         }
     }
 
-    /// A message that an extension, or a verdict, put in: pi has an entry of its own for it.
+    /// Returns the body of a custom message, for which pi has an entry type of its own.
     pub fn of_custom(message: CustomMessage) -> Self {
         let CustomMessage { custom_type, content, display, details, timestamp: _, authors: _ } = message;
         Self::CustomMessage { custom_type, content, display, details }
@@ -200,31 +201,31 @@ impl Body {
 }
 
 impl Entry {
-    /// Marks the entry as written by another program. Ignores what the entry says about its own author.
+    /// Marks the entry as written by another program, and drops the authors that it claims.
     pub(super) fn of_another_program(mut self) -> Self {
         self.authors = BTreeSet::from([ANOTHER_PROGRAM.to_owned()]);
         self.is_edited = false;
         self
     }
 
-    /// Whether it is a whole reply that the model gave, whatever extensions changed in it.
+    /// Returns whether this is a complete reply of the model, even one that extensions changed.
     pub(super) fn is_reply(&self) -> bool {
         let is_whole = |reply: &AssistantMessage| !matches!(reply.stop_reason, StopReason::Error | StopReason::Aborted);
         let replied = matches!(&self.body, Body::Message { message: Message::Assistant(reply) } if is_whole(reply));
         replied && (self.authors.is_empty() || self.is_edited)
     }
 
-    /// Whether another program wrote it.
+    /// Returns whether another program wrote the entry.
     pub fn is_foreign(&self) -> bool {
         self.authors.contains(ANOTHER_PROGRAM)
     }
 
-    /// The entry as it is shown, members in pi's order: without what pi does not know.
+    /// Returns the entry for display, members in pi's order, without members unknown to pi.
     pub fn to_value(&self) -> Value {
         self.members().into()
     }
 
-    /// The same as it stands in a file.
+    /// Returns the entry as stored in the file.
     pub fn written(&self) -> Value {
         let mut members = self.members();
         let mut authors: Vec<Value> = self.authors.iter().map(|author| author.as_str().into()).collect();
@@ -248,7 +249,7 @@ impl Entry {
         out
     }
 
-    /// Reads an entry; `None` for a line that is none.
+    /// Parses an entry; `None` for an invalid one.
     pub fn from_value(value: Value) -> Option<Self> {
         let Value::Object(mut members) = value else { return None };
         members.get("type")?.as_str()?;

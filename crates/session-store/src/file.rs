@@ -1,8 +1,8 @@
-//! Session files on disk. The only place of this crate that touches them.
+//! Opens and reads session files. Only this module and `store` touch the disk.
 //!
-//! Reading goes line by line: a session that fits into memory is read into it, of a longer one the index is. What does not
-//! parse is skipped, as pi does, and what is damaged at the end is moved aside before the next append. Writing is one line
-//! a write, by one process at a time, flushed to the disk at the end of a turn and before tools run.
+//! Reading is line by line: a session within the memory limit is loaded whole, and only the index of a longer one. Lines that do
+//! not parse are skipped, as pi does, and a damaged end is moved aside before the next append. A single process at a time
+//! appends, one write for each line, with a flush at the end of a turn and before tools run.
 
 use super::SessionError;
 use super::SessionOptions;
@@ -21,19 +21,19 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-/// Where the sessions of a working directory are: `<agentDir>/sessions/--a-b-c--`.
+/// Returns the folder with the sessions of a working directory: `<agentDir>/sessions/--a-b-c--`.
 pub fn directory(agent_dir: &Path, cwd: &Path) -> PathBuf {
     let cwd = cwd.display().to_string();
     let trimmed = cwd.strip_prefix(['/', '\\']).unwrap_or(&cwd);
     agent_dir.join("sessions").join(format!("--{}--", trimmed.replace(['/', '\\', ':'], "-")))
 }
 
-/// `2026-01-02T03-04-05-678Z_<id>.jsonl`.
+/// Returns the name of a session file: `2026-01-02T03-04-05-678Z_<id>.jsonl`.
 pub fn name(timestamp: &str, id: &str) -> String {
     format!("{}_{id}.jsonl", timestamp.replace([':', '.'], "-"))
 }
 
-/// The session file that was changed last; names settle equal times.
+/// Returns the most recently changed session file; equal times are ordered by name.
 pub fn latest(directory: &Path) -> Result<Option<PathBuf>, SessionError> {
     let wrong = |error| SessionError::new(directory, "list", error);
     let listing = match fs::read_dir(directory) {
@@ -52,39 +52,40 @@ pub fn latest(directory: &Path) -> Result<Option<PathBuf>, SessionError> {
     Ok(files.into_iter().max().map(|(_, path)| path))
 }
 
-/// Says whether a session file may be opened through links.
+/// Whether a session file may be opened through symbolic links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Links {
     Followed,
     Refused,
 }
 
-/// What a file holds.
+/// A session file that was read.
 pub(super) struct Read {
     pub(super) header: Header,
     pub(super) entries: Entries,
-    /// What the user should know, one sentence each.
+    /// Notices for the user, one sentence each.
     pub(super) notices: Vec<String>,
     pub(super) storage: Storage,
 }
 
-/// Reads a file and prepares to append to it; `None` when it does not exist or is empty.
+/// Reads a file and prepares appending to it; `None` when it does not exist or is empty.
 ///
-/// With `links` refused, the path has to be where the file lies, whatever its folders were exchanged for meanwhile.
+/// With `links` refused, the opened file must lie at the path that was permitted, even if folders were replaced by links in
+/// between.
 pub(super) fn read(path: &Path, options: &SessionOptions, links: Links) -> Result<Option<Read>, SessionError> {
     let disk = &options.disk;
     let failed = |doing| move |error: io::Error| SessionError::new(path, doing, error);
     if disk.stat(path).map_or_else(|error| error.kind() == ErrorKind::NotFound, |stat| stat.len == 0) {
         return Ok(None);
     }
-    // The lock first: what is read is what will be appended to.
+    // The lock comes first, so that no other process appends after the read.
     let appender = match Appender::open(disk, path) {
         Ok(opened) => Some(opened.appender),
         Err(error) if error.kind() == ErrorKind::ResourceBusy => {
             let reason = "another pi is writing it; end that one, or begin a new session";
             return Err(SessionError::new(path, "open", reason));
         }
-        // It can still be read; the first append says why it cannot be written.
+        // The file is readable; the first append reports that it is not writable.
         Err(error) if error.kind() == ErrorKind::PermissionDenied || error.kind() == ErrorKind::ReadOnlyFilesystem => {
             None
         }
@@ -159,30 +160,30 @@ pub(super) fn read(path: &Path, options: &SessionOptions, links: Links) -> Resul
     Ok(Some(Read { header, entries, notices, storage }))
 }
 
-/// What has been read of a file.
+/// Scan state of a file.
 struct Scan {
     entries: Entries,
-    /// Lines in the middle that do not parse, and entries that are none or repeated.
+    /// Invalid lines in the middle, and invalid or repeated entries.
     skipped: usize,
-    /// Lines since the last one that parses.
+    /// Lines after the last valid one.
     bad: usize,
-    /// Bytes up to the end of the last line that parses.
+    /// Length of the file up to the end of the last valid line.
     good: u64,
     ends_with_line_break: bool,
-    /// Holds the digests that PiJS recorded for this session.
+    /// Digests that PiJS recorded for this session.
     noted: Option<Noted>,
-    /// Lines of another program that the model has not answered.
+    /// Lines of another program, to which the model has not replied.
     unanswered: Vec<LineDigest>,
 }
 
-/// Names the author of a line.
+/// Authors of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Writer {
     /// PiJS.
     Own,
-    /// Another program, which the model has answered.
+    /// Another program; the model has replied since.
     Answered,
-    /// Another program.
+    /// Another program; the model has not replied.
     Foreign(LineDigest),
 }
 
@@ -212,20 +213,20 @@ impl Scan {
         Ok((header, scan))
     }
 
-    /// Gives every line to `take`, which says whether it is JSON.
+    /// Passes every line to `take`, which returns whether the line is valid JSON.
     fn each(
         &mut self,
         lines: &mut Lines<FileReader>,
         path: &Path,
         mut take: impl FnMut(&mut Self, &Line<'_>) -> bool,
     ) -> Result<(), SessionError> {
-        // The good part counts; whether the disk can still be read is not ours to repair.
+        // A read error is fatal: damage is only assumed in data that can be read.
         while let Some(line) = lines.next().map_err(|error| SessionError::new(path, "read", error))? {
             if line.whole && take(self, &line) {
                 self.skipped += std::mem::take(&mut self.bad);
                 (self.good, self.ends_with_line_break) = (line.to, line.line_break);
             } else if line.whole && line.bytes.trim_ascii().is_empty() && self.bad == 0 {
-                // An empty line is nothing.
+                // An empty line is ignored.
                 self.good = line.to;
             } else {
                 self.bad += 1;
@@ -234,12 +235,12 @@ impl Scan {
         Ok(())
     }
 
-    /// The JSON of a line.
+    /// Parses the JSON of a line.
     fn value(&self, line: &[u8]) -> Option<Value> {
         serde_json::from_slice(line).ok()
     }
 
-    /// Returns who wrote a line, by the digests that PiJS recorded.
+    /// Returns the author of a line by its recorded digest.
     fn writer(&self, line: &[u8]) -> Writer {
         let Some(noted) = self.noted.as_ref().filter(|_| guard!(SessionForeignLines)) else { return Writer::Own };
         let line = digest(line);
@@ -250,7 +251,7 @@ impl Scan {
         }
     }
 
-    /// Counts an entry that was taken, or left out.
+    /// Counts an accepted or skipped entry.
     fn count(&mut self, taken: bool, writer: Writer) {
         self.skipped += usize::from(!taken);
         if let (true, Writer::Foreign(line)) = (taken, writer) {
@@ -258,7 +259,7 @@ impl Scan {
         }
     }
 
-    /// Returns the warning about entries that another program wrote, for the user.
+    /// Returns the warning about entries of another program, for the user.
     fn says_who_wrote(&self) -> Option<String> {
         let (foreign, all) = (self.unanswered.len(), self.entries.index.len());
         let whose = "does not count as your own words until the model has answered you";
@@ -275,7 +276,7 @@ impl Scan {
         }
     }
 
-    /// Takes an entry into memory.
+    /// Adds an entry to the index and to memory.
     fn take(&mut self, value: Value, place: Option<Place>, writer: Writer) {
         let entry = Entry::from_value(value);
         let entry = if writer == Writer::Own { entry } else { entry.map(Entry::of_another_program) };
@@ -283,7 +284,7 @@ impl Scan {
         self.count(taken, writer);
     }
 
-    /// Takes an entry into the index alone.
+    /// Adds an entry to the index only.
     fn note(&mut self, line: &Line<'_>) -> bool {
         let Ok(found) = outline(line.bytes) else { return false };
         let place = Some(Place::of(line.from, line.bytes));

@@ -1,19 +1,19 @@
-//! The entries that are in memory: what is not written yet, and the newest of the others as far as they fit.
+//! A cache of entries: all unwritten ones, and the most recently read ones within a size limit.
 
 use super::entry::Entry;
 use pijs_protocol::guard;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// Bytes of lines whose entries are held. A session that is shorter is in memory whole; of a longer one what the model
-/// sees usually is.
+/// Bytes of lines whose entries are cached. A shorter session is cached completely; of a longer one, usually the part that the
+/// model sees.
 pub(super) const MOST_HELD: u64 = 32 << 20;
 
-/// Entries by their number in the file.
+/// Cached entries by their index.
 #[derive(Debug, Default)]
 pub(super) struct Held {
     entries: BTreeMap<usize, (Arc<Entry>, u64)>,
-    /// Oldest first.
+    /// Indices in order of insertion.
     order: VecDeque<usize>,
     bytes: u64,
 }
@@ -23,7 +23,7 @@ impl Held {
         self.entries.get(&at).map(|(entry, _)| Arc::clone(entry))
     }
 
-    /// Takes an entry whose line has so many bytes, or will have.
+    /// Adds an entry with the length of its line in bytes.
     pub(super) fn hold(&mut self, at: usize, entry: Arc<Entry>, bytes: u64) {
         if self.entries.insert(at, (entry, bytes)).is_none() {
             self.order.push_back(at);
@@ -31,7 +31,7 @@ impl Held {
         }
     }
 
-    /// Lets go of the oldest entries until the others fit, and stops before one that can be read nowhere.
+    /// Evicts the oldest entries until the limit is met. Stops at an entry that is not written yet.
     pub(super) fn let_go(&mut self, is_written: impl Fn(usize) -> bool) {
         while self.bytes > MOST_HELD
             && guard!(SessionCachedBytes)

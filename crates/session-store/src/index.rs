@@ -1,13 +1,13 @@
-//! Where the entries of a session are: what is known of each without holding it.
+//! The index of a session: metadata of each entry without its content.
 //!
-//! A session of a million entries is a gigabyte of text and some hundred megabytes of index. The index answers what
-//! listings, the tree and the search for a branch need; an entry itself is read again from its [`Place`].
+//! A session of a million entries is a gigabyte of text and some hundred megabytes of index. The index serves listings, the tree
+//! and searches for a branch; an entry itself is read again from its [`Place`].
 
 use super::entry::{Body, Entry, EntryId};
 use pijs_llm::message::Message;
 use std::collections::BTreeMap;
 
-/// An id without a text of its own where it is one of pi's: eight hexadecimal digits.
+/// An entry id, without an allocation when it is one of pi's eight hexadecimal digits.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Name {
     Short(u32),
@@ -31,7 +31,7 @@ impl Name {
     }
 }
 
-/// What an entry is, as far as a walk along a branch asks. A hint: a line may say `message` and hold none.
+/// Entry types that a walk along a branch distinguishes. A hint only: a line of type `message` may be invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Message,
@@ -42,7 +42,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// By the type that a line says.
+    /// Returns the kind for the type of a line.
     pub(super) fn named(kind: &str) -> Self {
         match kind {
             "message" => Self::Message,
@@ -64,8 +64,8 @@ impl Kind {
     }
 }
 
-/// Where the line of an entry is in the file, and a checksum of it: what is read there later has to be what it was. It finds
-/// what another program did by mistake; whoever wants to deceive writes the file beforehand.
+/// Position of an entry's line in the file, with a checksum that must match when the line is read again. The checksum detects
+/// accidental changes by other programs; it does not protect against forgery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) offset: u64,
@@ -79,26 +79,26 @@ impl Place {
         Self { offset, length, checksum: crc32fast::hash(line) }
     }
 
-    /// Whether these bytes are the line.
+    /// Returns whether these bytes are the recorded line.
     pub(super) fn holds(&self, line: &[u8]) -> bool {
         line.len() == self.length as usize && crc32fast::hash(line) == self.checksum
     }
 }
 
-/// One entry.
+/// Metadata of an entry.
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) name: Name,
     pub(super) parent: Option<Name>,
     pub(super) kind: Kind,
-    /// `None`: not written yet.
+    /// Position in the file; `None` while the entry is not written.
     pub(super) place: Option<Place>,
-    /// Another program wrote it.
+    /// Whether another program wrote the entry.
     pub(super) is_foreign: bool,
 }
 
 impl Node {
-    /// Of an entry that is held.
+    /// Returns the metadata of a loaded entry.
     pub(super) fn of(entry: &Entry) -> Self {
         Self {
             name: Name::of(&entry.id.0),
@@ -110,18 +110,18 @@ impl Node {
     }
 }
 
-/// All entries in file order.
+/// Metadata of all entries in file order.
 #[derive(Debug, Default)]
 pub(super) struct Index {
     nodes: Vec<Node>,
     by_name: BTreeMap<Name, u32>,
-    /// What entries are called.
+    /// Labels by entry.
     pub(super) labels: BTreeMap<EntryId, String>,
-    /// What the session is called, as the last entry says that gives it a name.
+    /// Name of the session from the last entry that sets it.
     pub(super) name: Option<String>,
-    /// Whether the model has said anything. Known of entries that were held.
+    /// Whether the model has replied. Only loaded entries are considered.
     pub(super) has_reply: bool,
-    /// Bytes of all lines that have a place.
+    /// Bytes of all written lines.
     pub(super) bytes: u64,
 }
 
@@ -138,8 +138,7 @@ impl Index {
         self.by_name.get(name).map(|at| *at as usize)
     }
 
-    /// Adds a node; `false` when its name is taken: of two entries of one name the first counts, since what follows it
-    /// was said about that one.
+    /// Adds a node. Returns `false` when its id is taken: the first entry with an id wins, since later entries refer to that one.
     pub(super) fn push(&mut self, node: Node) -> bool {
         let at = u32::try_from(self.nodes.len()).expect("fewer entries than bytes that memory can hold of them");
         if self.by_name.contains_key(&node.name) {
@@ -151,7 +150,7 @@ impl Index {
         true
     }
 
-    /// Takes over what an entry says about others.
+    /// Applies an entry that describes other entries or the session.
     pub(super) fn heed(&mut self, body: &Body) {
         match body {
             Body::Label { target_id, label } => {
@@ -166,14 +165,14 @@ impl Index {
         }
     }
 
-    /// An entry was written.
+    /// Records the position of a written entry.
     pub(super) fn put(&mut self, at: usize, place: Place) {
         let before = self.nodes[at].place.replace(place);
         self.bytes -= before.map_or(0, |before| u64::from(before.length));
         self.bytes += u64::from(place.length);
     }
 
-    /// From an entry up to its root. A file made by hand may hold a circle: it is walked once.
+    /// Iterates from an entry up to its root. A cycle, possible in a file edited by hand, is walked once.
     pub(super) fn upwards(&self, from: Option<usize>) -> Upwards<'_> {
         Upwards { index: self, next: from, seen: vec![0; self.nodes.len().div_ceil(64)] }
     }
@@ -182,7 +181,7 @@ impl Index {
 pub(super) struct Upwards<'a> {
     index: &'a Index,
     next: Option<usize>,
-    /// A bit for each entry: a set would cost more than the walk.
+    /// One bit for each visited entry; a set would cost more than the walk.
     seen: Vec<u64>,
 }
 

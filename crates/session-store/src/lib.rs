@@ -1,20 +1,17 @@
-//! Sessions in pi's format: a file of JSON lines, a tree of entries.
+//! Sessions in pi's format: a tree of entries in a file of JSON lines.
 //!
-//! A [`Session`] is the tree and its leaf; every append becomes a child of the leaf and moves it.
-//! [`file`] puts it on disk by pi's rule: nothing before the first assistant message, then
-//! everything so far, then one line per entry. A session of the real pi opens here and the other
-//! way round.
+//! A [`Session`] consists of the tree and its leaf; an append adds a child of the leaf and makes it the leaf. [`file`] stores it
+//! by pi's rule: nothing before the first reply of the model, then all entries so far, then one line for each entry. Sessions of
+//! the real pi open here, and the reverse.
 //!
-//! A long session is not held: in memory are an index of all entries and the newest of them, older ones are read from the
-//! file when somebody asks. Whoever takes entries one after the other ([`Session::entries`]) never has more than one.
+//! Invariants: an id is unique within its session; entries never change after they were appended; a line is written whole or not
+//! at all (a damaged end is moved aside on opening); a single process at a time writes a file; an entry that is read again equals
+//! the one first read or written, or the read fails. [`SessionRecords`] records the lines that PiJS wrote, so that text of
+//! another program does not count as the user's.
 //!
-//! Always holds: an id is unique within its session; entries are never changed after they were
-//! appended; a line is written whole or not at all (a damaged end is moved aside when the file is
-//! opened); one process at a time writes a file; what is read of an entry is what was read or written first, or an error.
-//! [`SessionRecords`] records the lines that PiJS wrote. Text that another program wrote does not count as the user's.
-//!
-//! A file of up to 32 MiB is read into memory whole. A longer one is read line by line into an index (id, parent, kind, position in the
-//! file, checksum; some hundred bytes an entry), and the newest 32 MiB are kept in memory once somebody has read them.
+//! A file of up to 32 MiB is read into memory whole. A longer one is read line by line into an index (id, parent, kind, position
+//! in the file, checksum; some hundred bytes per entry), and 32 MiB of recently read entries are cached. [`Session::entries`]
+//! yields entries one at a time and holds only one of them.
 
 #![warn(missing_docs)]
 
@@ -46,30 +43,30 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use store::{Entries, Storage};
 
-/// Entries as those take them who read a branch.
+/// Returns references to shared entries.
 pub fn refs(entries: &[Arc<Entry>]) -> Vec<&Entry> {
     entries.iter().map(|entry| &**entry).collect()
 }
 
-/// What a session is kept with. Cheap to clone.
+/// Options of a session. Cheap to clone.
 #[derive(Clone)]
 pub struct SessionOptions {
-    /// Gives times and ids to entries.
+    /// Source of times and ids.
     pub ambient: Ambient,
-    /// Holds the file.
+    /// The disk with the session file.
     pub disk: Disk,
-    /// Notes which lines were written here; without it every line counts as written here.
+    /// Records of the lines that PiJS wrote; without them, every line counts as written by PiJS.
     pub records: Option<Arc<SessionRecords>>,
 }
 
 impl From<Ambient> for SessionOptions {
-    /// A session on the machine's disk, without records.
+    /// Returns options for the machine's disk, without records.
     fn from(ambient: Ambient) -> Self {
         Self { ambient, disk: Disk::system(), records: None }
     }
 }
 
-/// One session.
+/// A session: a tree of entries with a leaf.
 pub struct Session {
     header: Header,
     entries: Entries,
@@ -79,7 +76,7 @@ pub struct Session {
     notices: Vec<String>,
 }
 
-/// A session file that cannot be read or written: which, and why.
+/// A failure to read or write a session file.
 #[derive(Debug)]
 pub struct SessionError {
     path: PathBuf,
@@ -92,7 +89,7 @@ impl SessionError {
         Self { path: path.to_owned(), doing, reason: reason.to_string() }
     }
 
-    /// The file.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -107,12 +104,12 @@ impl fmt::Display for SessionError {
 impl std::error::Error for SessionError {}
 
 impl Session {
-    /// A session that is never written.
+    /// Creates a session that is never written.
     pub fn in_memory(cwd: &Path, options: impl Into<SessionOptions>) -> Self {
         Self::new(cwd, Storage::memory(), options.into())
     }
 
-    /// A new session in `directory` (see [`file::directory`]); the file's name holds time and id.
+    /// Creates a session in `directory` (see [`file::directory`]). The file name consists of time and id.
     pub fn create_in(directory: &Path, cwd: &Path, options: impl Into<SessionOptions>) -> Self {
         let mut session = Self::new(cwd, Storage::memory(), options.into());
         let name = file::name(&session.header.timestamp, &session.header.id);
@@ -120,21 +117,25 @@ impl Session {
         session
     }
 
-    /// Opens a file, or begins a new session under this name when it does not exist.
+    /// Opens a file, or creates a session with this path when it does not exist.
     ///
-    /// Lines that are no entries are skipped, as pi does; a damaged end is moved aside and files of version 1 and 2
-    /// are migrated, which [`Session::notices`] says. Fails when the file cannot be read, when another process writes
-    /// it, or when its first line is no header or one of a later version.
+    /// Skips invalid lines, as pi does, moves a damaged end aside and migrates files of version 1 and 2; [`Session::notices`]
+    /// reports this.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the file cannot be read, when another process writes to it, and when its first line is not a header or one of a
+    /// later version.
     pub fn open(path: &Path, cwd: &Path, options: impl Into<SessionOptions>) -> Result<Self, SessionError> {
         Self::open_with(path, cwd, options.into(), Links::Followed)
     }
 
-    /// Opens a file as [`Session::open`] does, at the path where it really lies: for a path that somebody was permitted, and whose
-    /// folders may be exchanged for links before it is opened.
+    /// Opens a file as [`Session::open`] does, without following symbolic links: for a permitted path whose folders may be
+    /// replaced by links before it is opened.
     ///
     /// # Errors
     ///
-    /// Those of [`Session::open`], and when a link leads elsewhere.
+    /// Those of [`Session::open`], and when the path contains a link.
     pub fn open_without_links(
         path: &Path,
         cwd: &Path,
@@ -155,12 +156,12 @@ impl Session {
         Ok(session)
     }
 
-    /// What it is kept with, for another one beside it.
+    /// Returns the options, to create a related session.
     pub fn options(&self) -> &SessionOptions {
         &self.options
     }
 
-    /// Goes on after the entry that was written last, as a file does that is opened.
+    /// Moves the leaf to the entry that was written last, as after opening a file.
     pub fn go_to_end(&mut self) {
         self.leaf = self.entries.index.len().checked_sub(1).map(|last| self.id_at(last));
     }
@@ -177,7 +178,7 @@ impl Session {
         }
     }
 
-    /// The same under an id that the caller chose. For a new session: its file is called after it.
+    /// Returns the session with another id, which is part of the file name. For a new session only.
     #[must_use]
     pub fn with_id(mut self, id: &str) -> Self {
         id.clone_into(&mut self.header.id);
@@ -188,11 +189,11 @@ impl Session {
         self
     }
 
-    /// The same with everything that another one holds; for a new session, which is written at once.
+    /// Copies all entries of another session into this new one, and writes them at once.
     ///
     /// # Errors
     ///
-    /// When its file cannot be written.
+    /// Fails when the file cannot be written.
     pub fn with_entries_of(mut self, source: &Self) -> Result<Self, SessionError> {
         self.header.parent_session = source.path().map(|path| path.display().to_string());
         for entry in source.entries() {
@@ -204,7 +205,7 @@ impl Session {
         Ok(self)
     }
 
-    /// A session that is never written, and holds these entries; those whose id is taken are left out.
+    /// Creates a session in memory with these entries. Skips entries with a repeated id.
     pub fn in_memory_with(header: Header, entries: Vec<Entry>, options: impl Into<SessionOptions>) -> Self {
         let options = options.into();
         let (held, storage) = (Entries::default(), Storage::memory());
@@ -230,7 +231,7 @@ impl Session {
         Self { header, entries: Entries::default(), leaf: None, storage, options, notices: Vec::new() }
     }
 
-    /// What the user should know about how the file was found, one sentence each.
+    /// Returns notices about the opened file for the user, one sentence each.
     pub fn notices(&self) -> &[String] {
         &self.notices
     }
@@ -240,47 +241,47 @@ impl Session {
         self.storage.sync(&self.header, &mut self.entries)
     }
 
-    /// The first line.
+    /// Returns the header.
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// The file, also before anything is in it; `None` in memory.
+    /// Returns the path of the file, even before it is written; `None` for a session in memory.
     pub fn path(&self) -> Option<&Path> {
         self.storage.path()
     }
 
-    /// How many entries it has.
+    /// Returns the number of entries.
     pub fn len(&self) -> usize {
         self.entries.index.len()
     }
 
-    /// Whether it has none.
+    /// Returns whether there are no entries.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Bytes of its lines on disk.
+    /// Returns the bytes of the written lines.
     pub fn bytes(&self) -> u64 {
         self.entries.index.bytes
     }
 
-    /// All entries in file order, one after the other.
+    /// Iterates over all entries in file order.
     ///
     /// # Errors
     ///
-    /// An entry that is not in memory and cannot be read again, here as with all others that give entries: the file is
-    /// gone, or another program has changed it.
+    /// Yields an error when an entry is not in memory and cannot be read again because the file is gone or was changed by another
+    /// program. The same applies to all methods that return entries.
     pub fn entries(&self) -> impl DoubleEndedIterator<Item = Result<Arc<Entry>, SessionError>> + '_ {
         self.entries_from(0)
     }
 
-    /// The same from a number on.
+    /// Iterates over the entries from an index on.
     pub fn entries_from(&self, first: usize) -> impl DoubleEndedIterator<Item = Result<Arc<Entry>, SessionError>> + '_ {
         (first.min(self.len())..self.len()).map(|at| self.read(at))
     }
 
-    /// Ids of all entries in file order, and of what each follows. Reads nothing.
+    /// Iterates over the ids of all entries and their parents in file order, without reading entries.
     pub fn ids(&self) -> impl DoubleEndedIterator<Item = (EntryId, Option<EntryId>)> + '_ {
         (0..self.len()).map(|at| {
             let node = self.entries.index.node(at);
@@ -288,17 +289,17 @@ impl Session {
         })
     }
 
-    /// The number of an entry in the file.
+    /// Returns the index of an entry in the file.
     pub fn place(&self, id: &EntryId) -> Option<usize> {
         self.entries.index.find(&Name::of(&id.0))
     }
 
-    /// An entry by name.
+    /// Returns an entry by id.
     pub fn entry(&self, id: &EntryId) -> Result<Option<Arc<Entry>>, SessionError> {
         self.place(id).map(|at| self.at(at)).transpose()
     }
 
-    /// An entry by number, which is kept in memory while there is room.
+    /// Returns an entry by index and caches it.
     pub fn at(&self, at: usize) -> Result<Arc<Entry>, SessionError> {
         if let Some(entry) = self.entries.in_memory(at) {
             return Ok(entry);
@@ -308,7 +309,7 @@ impl Session {
         Ok(entry)
     }
 
-    /// An entry by number, for one look.
+    /// Returns an entry by index without caching it.
     fn read(&self, at: usize) -> Result<Arc<Entry>, SessionError> {
         match self.entries.in_memory(at) {
             Some(entry) => Ok(entry),
@@ -320,37 +321,37 @@ impl Session {
         self.entries.index.node(at).name.id()
     }
 
-    /// What the next entry will follow.
+    /// Returns the parent of the next entry.
     pub fn leaf(&self) -> Option<&EntryId> {
         self.leaf.as_ref()
     }
 
-    /// The latest name of the session.
+    /// Returns the latest name of the session.
     pub fn name(&self) -> Option<&str> {
         self.entries.index.name.as_deref().map(str::trim).filter(|name| !name.is_empty())
     }
 
-    /// Appends an entry below the leaf and writes it when it is time.
+    /// Appends an entry below the leaf, and writes it as soon as the session has a file.
     pub fn append(&mut self, body: Body) -> Result<Arc<Entry>, SessionError> {
         self.append_named(|_| body)
     }
 
-    /// The same of an extension.
+    /// Appends an entry written by an extension.
     pub fn append_of(&mut self, extension: &str, body: Body) -> Result<Arc<Entry>, SessionError> {
         self.append_whole(BTreeSet::from([extension.to_owned()]), |_| body)
     }
 
-    /// Appends an entry that these extensions wrote or changed; none stand for the user.
+    /// Appends an entry that these extensions wrote or changed; none stands for the user.
     pub fn append_by(&mut self, authors: BTreeSet<String>, body: Body) -> Result<Arc<Entry>, SessionError> {
         self.append_whole(authors, |_| body)
     }
 
-    /// The same for an entry that names itself.
+    /// Appends an entry whose body contains its own id.
     pub fn append_named(&mut self, body: impl FnOnce(&EntryId) -> Body) -> Result<Arc<Entry>, SessionError> {
         self.append_whole(BTreeSet::new(), body)
     }
 
-    /// The same, of these extensions.
+    /// Appends an entry whose body contains its own id, written by these extensions.
     pub fn append_named_by(
         &mut self,
         authors: BTreeSet<String>,
@@ -379,7 +380,7 @@ impl Session {
         Ok(entry)
     }
 
-    /// Appends a message, and who wrote it: a custom one as pi's own entry type.
+    /// Appends a message with its authors. A custom message becomes an entry of pi's own type.
     pub fn append_message(&mut self, message: &Message) -> Result<Arc<Entry>, SessionError> {
         let mut message = message.clone();
         let authors = message.authors_mut().map(std::mem::take).unwrap_or_default();
@@ -390,8 +391,8 @@ impl Session {
         self.append_by(authors, body)
     }
 
-    /// Appends a reply of the model, or what a tool or a command came to, that these extensions changed; none stand for
-    /// nobody.
+    /// Appends a reply of the model, or a result of a tool or command, that these extensions changed; none stands for an
+    /// unchanged one.
     pub fn append_edited(&mut self, authors: BTreeSet<String>, message: &Message) -> Result<Arc<Entry>, SessionError> {
         if authors.is_empty() {
             return self.append_message(message);
@@ -407,7 +408,7 @@ impl Session {
         self.entries.push(entry, None).expect("an id that nothing has")
     }
 
-    /// Eight hexadecimal digits; rolled again on the rare clash.
+    /// Returns an unused id of eight hexadecimal digits.
     fn fresh_id(&self) -> EntryId {
         loop {
             let mut bytes = [0; 4];

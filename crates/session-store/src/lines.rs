@@ -1,25 +1,25 @@
-//! The lines of a session file, one at a time: in memory is never more than the line that is read.
+//! Reads the lines of a session file one at a time, so that memory holds a single line.
 
 use std::io::{self, BufRead, BufReader, Read as _};
 
-/// Longest line that is taken for an entry; a longer one is damage. An entry of 50 MB fits with every character escaped.
+/// Longest line of a valid entry; a longer one is treated as damage. It fits an entry of 50 MB with every character escaped.
 const LONGEST_LINE: usize = 320 << 20;
-/// What a line leaves behind of the memory it took: the next one is seldom as long.
+/// Capacity of the line buffer that is kept for the next line.
 const KEPT_CAPACITY: usize = 1 << 20;
 
 /// A line of a file.
 pub(super) struct Line<'a> {
-    /// With its line break.
+    /// Bytes of the line with its line break.
     pub(super) bytes: &'a [u8],
-    /// Where it begins and ends in the file.
+    /// Offset of the first byte in the file, and of the byte after the last.
     pub(super) from: u64,
     pub(super) to: u64,
     pub(super) line_break: bool,
-    /// Not longer than a line may be; of one that is nothing is kept.
+    /// Whether the line is within the length limit; otherwise `bytes` is empty.
     pub(super) whole: bool,
 }
 
-/// Reads lines.
+/// A reader of lines.
 pub(super) struct Lines<R> {
     reader: BufReader<R>,
     line: Vec<u8>,
@@ -31,7 +31,7 @@ impl<R: io::Read> Lines<R> {
         Self { reader: BufReader::with_capacity(64 << 10, file), line: Vec::new(), at: 0 }
     }
 
-    /// The next line; `None` at the end.
+    /// Reads the next line; `None` at the end.
     pub(super) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
         let from = self.at;
         self.line.clear();
@@ -60,7 +60,7 @@ impl<R: io::Read> Lines<R> {
         Ok((bytes > 0).then_some(Line { bytes: &self.line, from, to: self.at, line_break, whole }))
     }
 
-    /// The file, read to wherever.
+    /// Returns the file at its current position.
     pub(super) fn into_file(self) -> R {
         self.reader.into_inner()
     }

@@ -1,13 +1,13 @@
-//! Sessions of earlier formats, brought to version 3 as the real pi does.
+//! Migrates sessions of earlier formats to version 3 as the real pi does.
 //!
-//! Version 1 is a list: entries have no ids, and a compaction names the first entry it keeps by its place in the file.
-//! Version 2 calls the role of a message of an extension `hookMessage`.
+//! Version 1 is a list: entries have no ids, and a compaction refers to the first kept entry by its index in the file. Version 2
+//! calls the role of an extension's message `hookMessage`.
 
 use pijs_environment::Ambient;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// Changes header and entries of a file of `version` to version 3.
+/// Migrates header and entries from `version` to version 3.
 pub(super) fn migrate(version: u64, header: &mut Value, entries: &mut [Value], ambient: &Ambient) {
     if version < 2 {
         name_entries(entries, ambient);
@@ -22,7 +22,7 @@ pub(super) fn migrate(version: u64, header: &mut Value, entries: &mut [Value], a
     }
 }
 
-/// Gives each entry an id and the one before as its parent.
+/// Assigns ids, with the previous entry as the parent.
 fn name_entries(entries: &mut [Value], ambient: &Ambient) {
     let mut taken = BTreeSet::new();
     let mut parent = Value::Null;
@@ -40,7 +40,7 @@ fn name_entries(entries: &mut [Value], ambient: &Ambient) {
     }
     let ids: Vec<Value> = entries.iter().map(|entry| entry["id"].clone()).collect();
     for entry in entries.iter_mut().filter_map(Value::as_object_mut) {
-        // The header is number 0.
+        // Index 0 is the header.
         let kept = entry.remove("firstKeptEntryIndex").and_then(|index| index.as_u64());
         let kept = kept.and_then(|index| ids.get(usize::try_from(index).ok()?.checked_sub(1)?));
         if let Some(kept) = kept {

@@ -1,24 +1,24 @@
-//! What the index has to know of a line, read without building what the line holds.
+//! Parses the index metadata of a line without building the values in the line.
 //!
-//! What is no JSON here is none for serde_json's own values either, and what is no entry here is none for
-//! [`Entry::from_value`](super::Entry::from_value): a session must not have other entries because it is long.
+//! The parser accepts exactly the lines that serde_json and [`Entry::from_value`](super::Entry::from_value) accept: the entries
+//! of a session must not depend on whether it is long enough to be indexed.
 
 use super::index::{Kind, Name};
 use serde::Deserializer;
 use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 
-/// One entry, from outside.
+/// Metadata of an entry line.
 #[derive(Debug, PartialEq)]
 pub(super) struct Outline {
     pub(super) name: Name,
     pub(super) parent: Option<Name>,
     pub(super) kind: Kind,
-    /// It says something about another entry or about the session: it is to be read whole.
+    /// Whether the entry describes another entry or the session, and must be parsed in full.
     pub(super) tells: bool,
 }
 
-/// Reads a line. `Err` when it is no JSON, `None` when it is no entry.
+/// Parses a line. Fails on invalid JSON; returns `None` when the JSON is not an entry.
 pub(super) fn outline(line: &[u8]) -> Result<Option<Outline>, serde_json::Error> {
     let mut text = serde_json::Deserializer::from_slice(line);
     let shape = Look::Entry.deserialize(&mut text)?;
@@ -29,8 +29,8 @@ pub(super) fn outline(line: &[u8]) -> Result<Option<Outline>, serde_json::Error>
     })
 }
 
-/// What is wanted of a value. Nothing still reads it with all of serde_json's care: a number that does not fit and half of
-/// a surrogate pair are wrong, although nobody asks for them.
+/// Shapes that are extracted from a value. Ignored values are still validated as serde_json does: numbers must be in range and
+/// surrogates paired.
 #[derive(Clone, Copy)]
 enum Look {
     Nothing,
@@ -45,7 +45,7 @@ enum Shape {
     Other,
 }
 
-/// The members of an entry that matter here. Of two of one name the last counts.
+/// The relevant members of an entry. The last one wins when a name is repeated.
 #[derive(Default)]
 struct Members {
     kind: Option<Shape>,
@@ -148,7 +148,7 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::Value;
 
-    /// What the entry is when the line is read whole.
+    /// Parses the whole line, for comparison.
     fn whole(line: &[u8]) -> Result<Option<(String, Option<String>)>, ()> {
         let value: Value = serde_json::from_slice(line).map_err(|_| ())?;
         Ok(Entry::from_value(value).map(|entry| (entry.id.0, entry.parent.map(|parent| parent.0))))

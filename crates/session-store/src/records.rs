@@ -1,6 +1,7 @@
-//! PiJS records the lines that it wrote to each session, and the folders that hold sessions, in a folder of its own.
+//! Records which lines of sessions PiJS wrote, and the folders outside of the default one that contain sessions.
 //!
-//! A line of pi's format does not say who wrote it, and a session file may lie where extensions and other programs write.
+//! A line of pi's format does not name its author, and extensions and other programs may write to session files. The records lie
+//! in a folder that extensions cannot write to (`<agentDir>/logs/sessions`):
 //! The notes lie where no extension does (`<agentDir>/logs/sessions`):
 //!
 //! ```text
@@ -9,8 +10,8 @@
 //! elsewhere        folders and files outside of `<agentDir>/sessions` in which sessions were kept
 //! ```
 //!
-//! A digest is noted before its line is written. A session of another program has no notes and opens all the same: each of
-//! its entries then is one that another program wrote.
+//! A digest is recorded before its line is written. A session without records opens all the same, with all entries attributed to
+//! another program.
 
 use pijs_durable::{Disk, Open, Replace, VfsFile, write_all};
 use serde_json::{Value, json};
@@ -20,16 +21,16 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Largest file of notes that is read: those of some ten million lines.
+/// Largest record file in bytes: about ten million lines.
 const LARGEST: u64 = 512 << 20;
-/// Places that are remembered. Past it, those that are gone make room, then the oldest.
+/// Locations that are remembered. Beyond it, missing ones are removed first, then the oldest.
 const MOST_PLACES: usize = 4096;
-/// Longest id that a file is called by.
+/// Longest session id that serves as a file name.
 const LONGEST_NAME: usize = 128;
-/// Bytes of a note: its mark, 32 hexadecimal digits, a line break.
+/// Bytes of a record: mark, 32 hexadecimal digits, line break.
 const NOTE: u64 = 34;
 
-/// Of a line, without its line break.
+/// Digest of a line without its line break.
 pub(super) type LineDigest = [u8; 16];
 
 pub(super) fn digest(line: &[u8]) -> LineDigest {
@@ -37,16 +38,16 @@ pub(super) fn digest(line: &[u8]) -> LineDigest {
     Sha256::digest(line)[..16].try_into().expect("a SHA-256 has 32 bytes")
 }
 
-/// Names the author of a line, by the digests that PiJS recorded.
+/// Recorded authors of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mark {
     /// PiJS.
     Own,
-    /// Another program; the model has answered since.
+    /// Another program; the model has replied since.
     Answered,
 }
 
-/// The notes about one session.
+/// The records of one session.
 #[derive(Debug, Default)]
 pub(super) struct Noted {
     own: BTreeSet<LineDigest>,
@@ -62,18 +63,18 @@ impl Noted {
         self.answered.contains(line)
     }
 
-    /// Whether PiJS has never written to this session.
+    /// Returns whether PiJS has never written to this session.
     pub(super) fn is_empty(&self) -> bool {
         self.own.is_empty()
     }
 }
 
-/// A folder or a file in which sessions are kept.
+/// A location of sessions.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SessionPlace {
-    /// Any session in it.
+    /// A folder: all sessions in it.
     Folder(PathBuf),
-    /// This one.
+    /// A single session file.
     File(PathBuf),
 }
 
@@ -106,18 +107,18 @@ impl SessionPlace {
     }
 }
 
-/// The notes of an installation.
+/// The records of an installation.
 #[derive(Debug)]
 pub struct SessionRecords {
     disk: Disk,
     folder: PathBuf,
-    /// Where sessions usually are; nothing has to be noted about it.
+    /// The default folder of sessions, which needs no record.
     usual: PathBuf,
     places: Mutex<Vec<SessionPlace>>,
 }
 
 impl SessionRecords {
-    /// Those in an agent folder.
+    /// Returns the records of an agent folder.
     pub fn new(disk: Disk, agent_dir: &Path) -> Self {
         let folder = agent_dir.join("logs/sessions");
         let text = disk.read(&folder.join("elsewhere"), LARGEST).ok().flatten().unwrap_or_default();
@@ -130,12 +131,12 @@ impl SessionRecords {
         }
     }
 
-    /// Where sessions are kept outside of the usual folder, and were in earlier runs.
+    /// Returns the locations outside of the default folder, those of earlier runs included.
     pub fn places(&self) -> Vec<SessionPlace> {
         self.lock().clone()
     }
 
-    /// Remembers a place for later runs. What cannot be written is known in this run.
+    /// Records a location for later runs. When the write fails, it is known in this run only.
     pub fn remember(&self, place: SessionPlace) {
         let mut places = self.lock();
         let path = place.path();
@@ -159,7 +160,7 @@ impl SessionRecords {
         }
     }
 
-    /// What is noted about a session.
+    /// Returns the records of a session.
     pub(super) fn noted(&self, session: &str) -> Noted {
         let text = self.disk.read(&self.lines(session), LARGEST).ok().flatten().unwrap_or_default();
         let mut noted = Noted::default();
@@ -173,7 +174,7 @@ impl SessionRecords {
         noted
     }
 
-    /// The file of notes about a session. Ids come from anywhere; one that is no plain name is called by its digest.
+    /// Returns the record file of a session. An id from an untrusted file that is not a plain name is replaced by its digest.
     fn lines(&self, session: &str) -> PathBuf {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
         let is_plain = (1..=LONGEST_NAME).contains(&session.len()) && session.bytes().all(plain);
@@ -187,18 +188,18 @@ impl SessionRecords {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<SessionPlace>> {
-        // Each change is complete before anything in it can panic.
+        // Updates leave the list consistent even when a panic poisons the lock.
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Notes the lines of one session while it is written.
+/// Writes the records of a session.
 #[derive(Debug)]
 pub(super) struct Notes {
     records: std::sync::Arc<SessionRecords>,
-    /// The session's id, and its file.
+    /// Id of the session and its open record file.
     open: Option<(String, Box<dyn VfsFile>)>,
-    /// Something is written and not flushed.
+    /// Whether records were written and not flushed.
     is_due: bool,
 }
 
@@ -207,12 +208,12 @@ impl Notes {
         Self { records, open: None, is_due: false }
     }
 
-    /// Remembers where the session is.
+    /// Records the location of the session.
     pub(super) fn remember(&self, file: &Path) {
         self.records.remember(SessionPlace::File(pijs_durable::without_links(file)));
     }
 
-    /// Notes lines. What cannot be noted is found and said when the session is opened again.
+    /// Records lines. A failed write surfaces when the session is opened again: the lines then count as another program's.
     pub(super) fn note(&mut self, session: &str, mark: Mark, lines: impl IntoIterator<Item = LineDigest>) {
         let mark = match mark {
             Mark::Own => '+',
@@ -226,7 +227,7 @@ impl Notes {
         }
     }
 
-    /// Makes what was noted durable: before the lines are.
+    /// Makes the records durable, before the lines are.
     pub(super) fn sync(&mut self) {
         if let Some((_, file)) = self.open.as_mut().filter(|_| self.is_due) {
             self.is_due = file.sync().is_err();
@@ -236,7 +237,7 @@ impl Notes {
     fn file(&mut self, session: &str) -> io::Result<&mut dyn VfsFile> {
         if self.open.as_ref().is_none_or(|(id, _)| id != session) {
             let mut file = self.records.append(&self.records.lines(session))?;
-            // A note that was cut off must not swallow the next one.
+            // An incomplete record must not merge with the next one.
             if file.stat()?.len % NOTE != 0 {
                 write_all(&mut *file, b"\n")?;
             }

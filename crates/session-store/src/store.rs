@@ -1,4 +1,4 @@
-//! Where a session's lines go, and where they are read again.
+//! Writes the lines of a session, and reads entries again.
 
 use super::SessionError;
 use super::SessionOptions;
@@ -12,27 +12,27 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Bytes that are written at once where many lines are due. Up to so many there is all of it or nothing.
+/// Bytes of one write when many lines are due. A write up to this size is atomic.
 const PIECE: usize = 16 << 20;
-/// Longest file that is written anew when its end cannot be trusted: what a replacement may hold.
+/// Longest file that is rewritten when its end cannot be trusted; the bound of an atomic replacement.
 const LONGEST_REWRITTEN: u64 = 64 << 20;
 
-/// The entries of a session: where all of them are, and those that are in memory.
+/// The entries of a session: the index of all, and the cached ones.
 #[derive(Debug, Default)]
 pub(super) struct Entries {
     pub(super) index: Index,
     held: Mutex<Held>,
-    /// Lines of another program that the model has not answered.
+    /// Lines of another program, to which the model has not replied.
     pub(super) unanswered: Vec<LineDigest>,
 }
 
 impl Entries {
     fn held(&self) -> MutexGuard<'_, Held> {
-        // Each change is complete before anything in it can panic.
+        // Updates leave the cache consistent even when a panic poisons the lock.
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes an entry; `None` when there is one of its name.
+    /// Adds an entry; `None` when its id is taken.
     pub(super) fn push(&mut self, entry: Entry, place: Option<Place>) -> Option<Arc<Entry>> {
         let node = Node { place, ..Node::of(&entry) };
         let at = self.index.len();
@@ -56,7 +56,7 @@ impl Entries {
         held.let_go(|at| self.index.node(at).place.is_some());
     }
 
-    /// Keeps an entry that was read again.
+    /// Caches an entry that was read again.
     pub(super) fn keep(&self, at: usize, entry: &Arc<Entry>) {
         if let Some(place) = self.index.node(at).place {
             self.hold(at, entry, u64::from(place.length));
@@ -64,28 +64,28 @@ impl Entries {
     }
 }
 
-/// The line of an entry.
+/// Formats the line of an entry.
 fn line(entry: &Entry) -> String {
     format!("{}\n", entry.written())
 }
 
-/// Where a session's lines go.
+/// The file of a session, or none.
 pub(super) struct Storage {
     disk: Disk,
     path: Option<PathBuf>,
     state: State,
-    /// The file once more, for entries that are not in memory.
+    /// A second handle to the file, for entries that are not cached.
     reader: Mutex<Option<Box<dyn VfsFile>>>,
-    /// What is noted about it.
+    /// Writer of the session's records.
     notes: Option<Notes>,
 }
 
 pub(super) enum State {
-    /// Nothing is on disk yet: pi writes no file for a conversation the model never joined.
+    /// No file yet: pi writes none for a conversation without a reply of the model.
     Waiting,
-    /// It is on disk and could not be opened for writing: so many bytes are good, so many entries in them.
+    /// The file exists and could not be opened for writing: `good` valid bytes with `written` entries.
     Unopened { good: u64, line_break: bool, written: usize },
-    /// Open for appending; so many entries are written.
+    /// The file is open for appending and has `written` entries.
     Open { appender: Appender, written: usize },
 }
 
@@ -100,7 +100,7 @@ impl Storage {
         Self { disk, path, state: State::Waiting, reader: Mutex::default(), notes }
     }
 
-    /// Of a file that was read.
+    /// Returns the storage of a file that was read.
     pub(super) fn opened(options: &SessionOptions, path: &Path, state: State, reader: Box<dyn VfsFile>) -> Self {
         let storage = Self::file(options, path.to_owned());
         storage.remember(path);
@@ -113,7 +113,7 @@ impl Storage {
         }
     }
 
-    /// The model has answered what another program wrote.
+    /// Records that the model has replied after these lines of another program.
     pub(super) fn answered(&mut self, header: &Header, lines: Vec<LineDigest>) {
         self.note(header, Mark::Answered, lines);
     }
@@ -128,7 +128,7 @@ impl Storage {
         self.path.as_deref()
     }
 
-    /// Reads an entry where it was written. Fails when the file is not what it was: another program has written to it.
+    /// Reads an entry at its recorded position. Fails when another program has changed the file.
     pub(super) fn entry(&self, node: &Node) -> Result<Entry, SessionError> {
         let (Some(path), Some(place)) = (&self.path, node.place) else {
             unreachable!("an entry is let go of when it is in a file")
@@ -162,7 +162,7 @@ impl Storage {
         if place.holds(&line) || !guard!(SessionUnchanged) { Ok(line) } else { Err(changed(path)) }
     }
 
-    /// Writes everything now: for a session that begins with entries of another one.
+    /// Writes all entries at once: for a session that starts with entries of another one.
     pub(super) fn write_all(&mut self, header: &Header, entries: &mut Entries) -> Result<(), SessionError> {
         let Some(path) = self.path.clone() else { return Ok(()) };
         let failed = |error| SessionError::new(&path, "write", error);
@@ -175,7 +175,7 @@ impl Storage {
                 Ok(())
             }
             Err(error) => {
-                // Pieces that were written would be there twice with the next attempt.
+                // The next attempt would write these pieces a second time.
                 if appender.length() > before {
                     appender.cut(before).map_err(failed)?;
                 }
@@ -209,8 +209,8 @@ impl Storage {
         Ok((places, foreign))
     }
 
-    /// Notes lines of another program that are written once more. Who copies a line has not said it: those that the model has
-    /// not answered stay without a note, and are returned.
+    /// Records lines of another program that are copied to a new file. Copying does not change their author: lines that the model
+    /// has not replied to stay without a record, and are returned.
     fn note_foreign(&mut self, header: &Header, entries: &Entries, lines: Vec<LineDigest>) -> Vec<LineDigest> {
         if entries.unanswered.is_empty() {
             self.note(header, Mark::Answered, lines);
@@ -219,7 +219,7 @@ impl Storage {
         lines
     }
 
-    /// Adds the line of an entry to what goes to `offset`, and where it will be.
+    /// Appends the line of an entry to the text for `offset`, and its position to the list.
     fn add(
         &self,
         entries: &Entries,
@@ -237,7 +237,7 @@ impl Storage {
         Ok(())
     }
 
-    /// A new file has all entries.
+    /// Updates the state after a new file with all entries was written.
     fn written(&mut self, appender: Appender, entries: &mut Entries, places: Vec<Place>, foreign: Vec<LineDigest>) {
         if !foreign.is_empty() {
             entries.unanswered = foreign;
@@ -247,13 +247,13 @@ impl Storage {
         places.into_iter().enumerate().for_each(|(at, place)| entries.index.put(at, place));
     }
 
-    /// The last of `entries` is new: writes what is due. After an error nothing of it counts as written, and all of it
-    /// is written with the next one.
+    /// Writes what is due after `entries` got a new entry. After an error nothing counts as written, and the next append writes
+    /// it all again.
     pub(super) fn appended(&mut self, header: &Header, entries: &mut Entries) -> Result<(), SessionError> {
         let Some(path) = self.path.clone() else { return Ok(()) };
         let failed = |error| SessionError::new(&path, "write", error);
         if matches!(&self.state, State::Open { appender, .. } if appender.is_broken()) {
-            // Nobody knows what is behind the last flush: a new file is written, not the old one believed.
+            // The state of the file after a failed flush is unknown, so a new file replaces it.
             return self.rewrite(header, entries).map_err(failed);
         }
         match &mut self.state {
@@ -283,7 +283,7 @@ impl Storage {
         }
     }
 
-    /// Makes what was appended durable.
+    /// Makes the appended lines durable.
     pub(super) fn sync(&mut self, header: &Header, entries: &mut Entries) -> Result<(), SessionError> {
         let (Some(path), State::Open { appender, .. }) = (&self.path, &mut self.state) else { return Ok(()) };
         if let Some(notes) = &mut self.notes {
@@ -291,11 +291,11 @@ impl Storage {
         }
         let Err(error) = appender.sync() else { return Ok(()) };
         let failed = SessionError::new(path, "flush", error);
-        // A second flush of the same file would succeed whatever was lost.
+        // A second flush of the same file may succeed although data was lost.
         self.rewrite(header, entries).map_err(|_| failed)
     }
 
-    /// Puts a new file with all entries in the place of the old one, which stays as `.bak`.
+    /// Replaces the file by a new one with all entries, and keeps the old one as `.bak`.
     pub(super) fn rewrite(&mut self, header: &Header, entries: &mut Entries) -> io::Result<()> {
         let Some(path) = self.path.clone() else { return Ok(()) };
         if entries.index.bytes > LONGEST_REWRITTEN {
@@ -314,14 +314,14 @@ impl Storage {
             notes.sync();
         }
         self.disk.replace(&path, &text, Replace::STATE)?;
-        // The lock on the old file ends only when the new one has its own.
+        // The old file stays locked until the new one is.
         let appender = Appender::open(&self.disk, &path)?.appender;
         self.written(appender, entries, places, foreign);
         Ok(())
     }
 }
 
-/// Returns the list that an entry's line belongs to: that of PiJS's own lines, or that of another program's.
+/// Returns the list for an entry's line: PiJS's own lines, or those of another program.
 fn by_author<'a>(
     entries: &Entries,
     at: usize,
@@ -341,7 +341,7 @@ fn header_line(header: &Header) -> Vec<u8> {
     text
 }
 
-/// Makes the end of a file ready for the next line; answers where a damaged end was moved.
+/// Prepares the end of a file for the next line. Returns the path to which a damaged end was moved.
 pub(super) fn repair(
     disk: &Disk,
     path: &Path,
@@ -358,7 +358,7 @@ pub(super) fn repair(
     Ok(None)
 }
 
-/// Moves everything behind `good` into a file beside the session, then cuts it off.
+/// Moves everything after `good` to a file next to the session, and truncates the session.
 fn set_aside(disk: &Disk, path: &Path, appender: &mut Appender, good: u64) -> io::Result<PathBuf> {
     const PIECE: u64 = 64 << 20;
     let mut from = good;

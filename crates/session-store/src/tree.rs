@@ -1,4 +1,4 @@
-//! Moving in the tree of a session, and taking one branch of it out.
+//! Moves in the tree of a session, and extracts branches.
 
 use super::entry::{ANOTHER_PROGRAM, Body, Entry, EntryId, SOME_EXTENSION};
 use super::index::{Kind, Name};
@@ -9,24 +9,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-/// What a session was left with. A session in which nobody has said anything was left with nothing.
+/// Model and thinking level of a branch; `None` for a branch without messages.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Left {
-    /// Provider and id.
+    /// Provider and id of the model.
     pub model: Option<(String, String)>,
-    /// Level.
+    /// The thinking level.
     pub thinking: Option<String>,
-    /// The latest entry for a model, whether anybody has said anything or not.
+    /// Model of the latest entry that sets it, even on a branch without messages.
     pub last_model: Option<(String, String)>,
-    /// Whether an extension chose that one.
+    /// Whether an extension set `last_model`.
     pub is_imposed: bool,
-    /// The latest entry for a level.
+    /// Thinking level of the latest entry that sets it, even on a branch without messages.
     pub last_thinking: Option<String>,
 }
 
 impl Session {
-    /// Makes an entry the leaf: what is appended next follows it. `None` goes before the first entry.
-    /// Answers whether the entry exists.
+    /// Makes an entry the leaf, so that the next append follows it; `None` moves before the first entry. Returns whether the
+    /// entry exists.
     pub fn go_to(&mut self, leaf: Option<&EntryId>) -> bool {
         if leaf.is_some_and(|leaf| self.place(leaf).is_none()) {
             return false;
@@ -35,7 +35,7 @@ impl Session {
         true
     }
 
-    /// Appends a summary of the branch that is left below `leaf`.
+    /// Appends a summary of the abandoned branch below `leaf`.
     pub fn branch_with_summary(
         &mut self,
         leaf: Option<&EntryId>,
@@ -48,12 +48,12 @@ impl Session {
         self.append_by(authors, Body::BranchSummary { from_id, summary, extra })
     }
 
-    /// Numbers from an entry, or from the leaf, up to the root.
+    /// Iterates over indices from an entry, or from the leaf, up to the root.
     fn upwards(&self, from: Option<&EntryId>) -> impl Iterator<Item = usize> + '_ {
         self.entries.index.upwards(from.or(self.leaf.as_ref()).and_then(|id| self.place(id)))
     }
 
-    /// Entries from the root to `from`, or to the leaf: all of them at once, in memory. [`Session::entries`] and
+    /// Returns the entries from the root to `from`, or to the leaf. Loads all of them into memory; [`Session::entries`] and
     /// [`Session::seen`] need less.
     pub fn branch(&self, from: Option<&EntryId>) -> Result<Vec<Arc<Entry>>, SessionError> {
         let mut branch: Vec<_> = self.upwards(from).map(|at| self.at(at)).collect::<Result<_, _>>()?;
@@ -61,14 +61,14 @@ impl Session {
         Ok(branch)
     }
 
-    /// The same, one after the other.
+    /// Iterates over the entries from the root to the leaf.
     pub fn along_branch(&self) -> impl DoubleEndedIterator<Item = Result<Arc<Entry>, SessionError>> + '_ {
         let branch: Vec<usize> = self.upwards(None).collect();
         branch.into_iter().rev().map(|at| self.read(at))
     }
 
-    /// The end of the branch that the model sees: from the first entry that the latest compaction kept. Without a
-    /// compaction it is all of the branch.
+    /// Returns the part of the branch that is visible to the model: from the first entry that the latest compaction kept, or the
+    /// whole branch without a compaction.
     pub fn seen(&self) -> Result<Vec<Arc<Entry>>, SessionError> {
         let mut seen = Vec::new();
         let mut upwards = self.upwards(None);
@@ -84,7 +84,7 @@ impl Session {
                 break kept;
             }
         };
-        // What a compaction keeps may be nothing: then it names an entry that is not above it.
+        // A compaction that kept nothing names an entry that is not on this branch.
         if let Some(kept) = kept.and_then(|kept| self.entries.index.find(&kept)) {
             let mut above = Vec::new();
             let mut is_above = false;
@@ -103,13 +103,13 @@ impl Session {
         Ok(seen)
     }
 
-    /// The deepest entry that two entries have above them, or are.
+    /// Returns the deepest entry that is an ancestor of both entries or one of them.
     pub fn common_ancestor(&self, a: &EntryId, b: &EntryId) -> Option<EntryId> {
         let a: BTreeSet<usize> = self.upwards(Some(a)).collect();
         self.upwards(Some(b)).find(|at| a.contains(at)).map(|at| self.id_at(at))
     }
 
-    /// The entries below `above`, or below the root, up to and with `from`.
+    /// Returns the entries below `above`, or below the root, down to and including `from`.
     pub fn below(&self, above: Option<&EntryId>, from: &EntryId) -> Result<Vec<Arc<Entry>>, SessionError> {
         let above = above.and_then(|id| self.place(id));
         let mut below = Vec::new();
@@ -120,7 +120,7 @@ impl Session {
         Ok(below)
     }
 
-    /// The model and the thinking level of the branch that goes on.
+    /// Returns model and thinking level of the current branch.
     pub fn left_with(&self) -> Result<Left, SessionError> {
         let (mut last_model, mut last_thinking, mut began) = (None, None, false);
         let mut is_imposed = false;
@@ -152,10 +152,9 @@ impl Session {
         Ok(Left { model, thinking, last_model, is_imposed, last_thinking })
     }
 
-    /// The extensions whose words no reply has followed, whatever the user said after them, and whether they wrote a
-    /// message or a summary: not where they only changed a reply, or what a tool or a command came to, and not in a verdict. Another
-    /// program counts as one that holds nothing, wherever in the session it wrote: until the model has answered, nobody has
-    /// seen it.
+    /// Returns the extensions whose text the model has not replied to, whatever the user wrote after it, with a flag whether they
+    /// wrote a message or a summary. Excludes changes of a reply or of a result, and verdicts. Text of another program counts
+    /// wherever it is in the session, until the model has replied: no user has seen it before.
     pub fn waiting_words(&self) -> Result<BTreeMap<String, bool>, SessionError> {
         let mut found = BTreeMap::new();
         if !self.entries.unanswered.is_empty() {
@@ -188,12 +187,12 @@ impl Session {
         Ok(found)
     }
 
-    /// The labels that hold, by entry.
+    /// Returns the labels by entry.
     pub fn labels(&self) -> &BTreeMap<EntryId, String> {
         &self.entries.index.labels
     }
 
-    /// A new, empty session beside this one: in the same folder, or in memory.
+    /// Creates an empty session in the same folder, or in memory like this one.
     pub fn sibling(&self, parent_session: Option<String>) -> Self {
         let cwd = Path::new(&self.header.cwd);
         let mut session = match self.path().and_then(Path::parent) {
@@ -204,11 +203,11 @@ impl Session {
         session
     }
 
-    /// A new session with the branch that ends at `leaf`. Labels are given again at the end.
+    /// Creates a session from the branch that ends at `leaf`. Labels are appended at the end.
     ///
     /// # Errors
     ///
-    /// When its file cannot be written.
+    /// Fails when the file cannot be written.
     pub fn branched(&self, leaf: &EntryId) -> Result<Self, SessionError> {
         let mut session = self.sibling(self.path().map(|path| path.display().to_string()));
         let mut replaced: BTreeMap<EntryId, EntryId> = BTreeMap::new();
