@@ -2,12 +2,11 @@
 //!
 //! A line of pi's format does not name its author, and extensions and other programs may write to session files. The records lie
 //! in a folder that extensions cannot write to (`<agentDir>/logs/sessions`):
-//! The notes lie where no extension does (`<agentDir>/logs/sessions`):
 //!
 //! ```text
-//! ID.lines         a digest for each line of the session that PiJS wrote (+), or another program, and the model has
-//!                  answered since (=)
-//! elsewhere        folders and files outside of `<agentDir>/sessions` in which sessions were kept
+//! ID.lines         a digest of each line that PiJS wrote (+), or that another program wrote and the model has
+//!                  replied to (=)
+//! elsewhere        folders and files outside of `<agentDir>/sessions` that contain sessions
 //! ```
 //!
 //! A digest is recorded before its line is written. A session without records opens all the same, with all entries attributed to
