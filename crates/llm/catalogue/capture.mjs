@@ -32,7 +32,7 @@ function pinned(name) {
 /** An environment where everything is set says which variables are asked for. */
 const everything = new Proxy({}, { get: () => "set" });
 
-/** What most of the models have. */
+/** Returns the most frequent value among the models. */
 function usual(models, key) {
   const counts = new Map();
   for (const model of models) counts.set(model[key], (counts.get(model[key]) ?? 0) + 1);

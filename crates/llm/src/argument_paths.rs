@@ -1,42 +1,42 @@
-//! The paths that a tool call names, read from its arguments while they stream.
+//! Extracts paths from the arguments of a tool call while they stream.
 //!
-//! One pass over the JSON text, however it is cut: strings under a key such as `path` or
-//! `file_path` count, also in lists. Text that is no JSON finds nothing and does no harm.
+//! Scans the JSON text once, whichever way it is split, and collects the strings under keys such as `path` or `file_path`, also
+//! in lists. Invalid JSON yields no paths.
 
 /// Keys whose strings are paths.
 const KEYS: &[&str] = &["path", "paths", "file", "files", "file_path", "filePath", "filename", "fileName"];
-/// A longer string is no path.
+/// Longest path in bytes; longer strings are ignored.
 const MAX_PATH: usize = 4096;
-/// Deeper nesting is not looked at.
+/// Nesting below which the arguments are ignored.
 const MAX_DEPTH: usize = 64;
 
-/// Finds the paths in the arguments of a call while they arrive.
+/// An incremental scanner for paths in tool call arguments.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ArgumentPaths {
-    /// Bytes seen.
+    /// Bytes scanned so far.
     seen: usize,
-    /// `true` for an object, `false` for a list.
+    /// Open containers: `true` for an object, `false` for a list.
     containers: Vec<bool>,
     /// Whether the next string is a key.
     key_next: bool,
-    /// Whether the latest key names paths.
+    /// Whether the latest key is one of [`KEYS`].
     wanted: bool,
     in_string: bool,
     escaped: bool,
-    /// The current string as it is written, when it matters.
+    /// The source text of the current string, when it is a path or a key.
     capture: Option<String>,
     found: Vec<String>,
 }
 
 impl ArgumentPaths {
-    /// Reads what came by unseen; `all` is the whole text so far.
+    /// Scans text that was not passed to [`ArgumentPaths::push`]; `all` is the whole text so far.
     pub fn catch_up(&mut self, all: &str) {
         if let Some(rest) = all.get(self.seen..) {
             self.push(rest);
         }
     }
 
-    /// Reads the next piece.
+    /// Scans the next piece.
     pub fn push(&mut self, piece: &str) {
         self.seen += piece.len();
         for c in piece.chars() {
@@ -48,7 +48,7 @@ impl ArgumentPaths {
         }
     }
 
-    /// Paths in the order they were named.
+    /// Returns the paths in order of appearance.
     pub fn found(&self) -> &[String] {
         &self.found
     }

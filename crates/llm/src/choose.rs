@@ -1,22 +1,22 @@
-//! Which model is meant by what a person wrote: on the command line, in settings, in a list of patterns.
+//! Resolves model names from the command line, from settings and from pattern lists.
 //!
-//! The rules are pi's. A name is tried as `PROVIDER/ID`, as an id, and as a part of an id or name, where ids without a
-//! date go before dated ones and later ones before earlier. A thinking level may follow after a colon; since ids may
-//! have colons, the whole is tried first.
+//! The rules are pi's. A name is matched as `PROVIDER/ID`, as an id, and as a substring of an id or display name; undated ids
+//! have precedence over dated ones, and later ones over earlier. A thinking level may follow after a colon. Since ids may contain
+//! colons, the whole name is tried first.
 
 use crate::catalogue;
 use crate::provider::{Model, THINKING_LEVELS};
 use globset::GlobBuilder;
 use pijs_protocol::globs;
 
-/// A model that was meant.
+/// A resolved model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Chosen {
-    /// Which.
+    /// The model.
     pub model: Model,
-    /// The level after the colon.
+    /// Thinking level after the colon.
     pub thinking: Option<String>,
-    /// What a person should know.
+    /// Warning for the user.
     pub warning: Option<String>,
 }
 
@@ -26,7 +26,7 @@ impl Chosen {
     }
 }
 
-/// What `--provider`, `--model` and `--thinking` said.
+/// Values of `--provider`, `--model` and `--thinking`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Wanted<'a> {
     /// `--provider`.
@@ -37,18 +37,18 @@ pub struct Wanted<'a> {
     pub thinking: Option<&'a str>,
 }
 
-/// Providers that make the models they serve.
+/// Providers that serve models of their own.
 const MAKERS: [&str; 3] = ["anthropic", "google", "openai"];
 
-/// The model that the command line names, among all there are.
+/// Resolves the model of the command line among all models.
 ///
-/// A provider that is known takes ids that are not: its catalogue may be behind. A part of a name means one of those
-/// that `can_ask` says can be asked, if it is a part of one, or else one that its maker serves in a wire format that
-/// `speaks` knows, so that a key is all that is missing; pi takes the newest of all.
+/// A known provider accepts unknown ids, since the catalogue may be outdated. A substring resolves to a model that `can_ask`
+/// accepts, or else to one served by its maker in a wire format that `speaks` accepts, so that only a key is missing; pi takes
+/// the newest of all.
 ///
 /// # Errors
 ///
-/// In pi's words, when nothing or more than one thing is meant.
+/// Fails with pi's message when no model or several match.
 pub fn named(
     wanted: Wanted<'_>,
     all: &[Model],
@@ -99,7 +99,7 @@ pub fn named(
     };
     let own: Vec<Model> = all.iter().filter(|model| model.provider == provider).cloned().collect();
     if let Some(chosen) = part(pattern, &own) {
-        // An id may begin like the name of another provider; one that can be used is meant then.
+        // An id may begin with the name of another provider; a usable model with this id has precedence.
         let raw: Vec<&Model> =
             all.iter().filter(|model| same(&model.id, wanted.model) && !model.is(&chosen.model)).collect();
         if inferred && !raw.is_empty() && !has_key(provider) {
@@ -119,7 +119,7 @@ pub fn named(
     unlisted(provider, pattern, wanted.thinking, &own).ok_or_else(|| not_found(&format!("{provider}/{pattern}")))
 }
 
-/// The one model of that id, or of several the one whose provider has a key.
+/// Returns the model with this id; of several, the one whose provider has a key.
 fn exact<'a>(name: &str, all: &'a [Model], has_key: &dyn Fn(&str) -> bool) -> Result<Option<&'a Model>, String> {
     let found: Vec<&Model> = all.iter().filter(|model| same(&model.id, name) || same(&full(model), name)).collect();
     if let [] | [_] = found[..] {
@@ -141,7 +141,7 @@ fn exact<'a>(name: &str, all: &'a [Model], has_key: &dyn Fn(&str) -> bool) -> Re
     ))
 }
 
-/// A model that a provider may have although nobody listed it: like its default one.
+/// Returns a model with an id that the catalogue lacks, based on the provider's default model.
 fn unlisted(provider: &str, pattern: &str, thinking: Option<&str>, own: &[Model]) -> Option<Chosen> {
     let (id, level) = match pattern.rsplit_once(':') {
         Some((id, level)) if thinking.is_none() && is_level(level) => (id, Some(level)),
@@ -157,9 +157,9 @@ fn unlisted(provider: &str, pattern: &str, thinking: Option<&str>, own: &[Model]
     Some(Chosen { model, thinking: level.map(str::to_owned), warning: Some(warning) })
 }
 
-/// The models that patterns name, in their order, each once; and what matched nothing.
+/// Resolves patterns to models, in order and without duplicates, and returns warnings for those without a match.
 ///
-/// A pattern with `*`, `?` or `[` means all that match.
+/// A pattern with `*`, `?` or `[` is a glob and resolves to all matches.
 pub fn scope(patterns: &[String], available: &[Model]) -> (Vec<Chosen>, Vec<String>) {
     let (mut chosen, mut warnings): (Vec<Chosen>, Vec<String>) = (Vec::new(), Vec::new());
     for pattern in patterns {
@@ -196,7 +196,7 @@ fn globbed(pattern: &str, available: &[Model]) -> Vec<Chosen> {
     available.iter().filter(matches).map(with_level).collect()
 }
 
-/// pi's choice where nobody chose: the first provider's default model that can be used, or any that can.
+/// Returns pi's default model: the first available default of a provider, or the first available model.
 pub fn any(available: &[Model]) -> Option<&Model> {
     let default = |provider: &catalogue::Provider| {
         available.iter().find(|model| model.provider == provider.id && model.id == provider.default)
@@ -204,7 +204,7 @@ pub fn any(available: &[Model]) -> Option<&Model> {
     catalogue::providers().find_map(default).or_else(|| available.first())
 }
 
-/// A pattern and the level that may follow it. `lenient`: a level that is none is left out with a warning.
+/// Resolves a pattern with an optional thinking level. With `lenient`, an invalid level is dropped with a warning.
 fn matched(pattern: &str, models: &[Model], lenient: bool) -> Option<Chosen> {
     if let Some(model) = one(pattern, models) {
         return Some(Chosen::plain(model));
@@ -222,7 +222,7 @@ fn matched(pattern: &str, models: &[Model], lenient: bool) -> Option<Chosen> {
     Some(Chosen { thinking: None, warning: Some(warning), ..inner })
 }
 
-/// One model by its name, its id, or a part of these.
+/// Resolves a pattern by full name, by id, or as a substring of these.
 fn one<'a>(pattern: &str, models: &'a [Model]) -> Option<&'a Model> {
     let name = pattern.trim();
     if !name.is_empty() {
@@ -245,19 +245,18 @@ fn one<'a>(pattern: &str, models: &'a [Model]) -> Option<&'a Model> {
     let found: Vec<&Model> = models.iter().filter(has).collect();
     let latest = |dated: bool| {
         let of_kind = found.iter().copied().filter(move |model| is_dated(&model.id) == dated);
-        // Of equals the first one: the order of providers decides.
+        // Of equal ids the first is taken, in the order of providers.
         of_kind.rev().max_by_key(|model| collated(&model.id))
     };
     latest(false).or_else(|| latest(true))
 }
 
-/// Whether an id ends with a day, as in `-20250929`.
+/// Returns whether an id ends with a date, such as `-20250929`.
 fn is_dated(id: &str) -> bool {
     id.rsplit_once('-').is_some_and(|(_, day)| day.len() == 8 && day.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// A name as JavaScript's `localeCompare` orders it: marks before digits before letters, capitals only where nothing
-/// else differs.
+/// Returns a sort key with the order of JavaScript's `localeCompare`: punctuation, digits, letters; upper case only breaks ties.
 pub fn collated(name: &str) -> (Vec<u32>, Vec<bool>) {
     const MARKS: &str = " _-,;:!?.'\"()[]{}@*/\\&#%`^+<=>|~$";
     let rank = |character: char| match MARKS.find(character) {
@@ -291,7 +290,7 @@ mod tests {
     use serde_json::Value;
     use std::collections::BTreeMap;
 
-    /// What pi's own resolver answered; see `fixtures/catalogue/capture.mjs`.
+    /// Output of pi's own resolver; see `fixtures/catalogue/capture.mjs`.
     #[derive(Deserialize)]
     struct Case {
         provider: Option<String>,

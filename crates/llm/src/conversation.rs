@@ -1,7 +1,7 @@
-//! From messages of a session to the messages of a request.
+//! Converts messages of a session to messages of a request.
 //!
-//! What a verdict injected with the system role keeps it; its text is cut to [`LONGEST_VERDICT`] bytes, and chat-template
-//! markers and control characters in it are neutralised.
+//! A verdict with the system role keeps it; its text is truncated to [`LONGEST_VERDICT`] bytes, and chat-template markers and
+//! control characters in it are neutralised.
 
 use crate::message::{BashExecution, Block, Content, CustomMessage, Message, StopReason, UserMessage, VERDICT_TYPE};
 use crate::provider::{Origin, RequestMessage};
@@ -9,10 +9,10 @@ use pijs_protocol::{chat_markup, guard};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// Bytes of one injected text: some 8,000 tokens.
+/// Bytes of one injected text: about 8,000 tokens.
 pub const LONGEST_VERDICT: usize = 32 << 10;
 
-/// A summary as the model reads it.
+/// Returns the text of a summary message for the model.
 fn summary_text(value: &Value) -> Option<String> {
     let summary = value.get("summary")?.as_str()?;
     let introduction = match value.get("role")?.as_str()? {
@@ -27,10 +27,10 @@ fn summary_text(value: &Value) -> Option<String> {
     Some(format!("{introduction}\n\n<summary>\n{summary}\n</summary>"))
 }
 
-/// The conversation as a provider takes it.
+/// Returns the conversation in the form that providers accept.
 ///
-/// Replies that failed or were aborted are left out, results of calls that are left out too, and a
-/// call that never got a result is given one, since providers refuse a call without.
+/// Omits failed and aborted replies together with the results of their calls, and adds a result to each call without one, since
+/// providers reject such calls.
 pub fn request_messages(messages: &[Message]) -> Vec<RequestMessage> {
     let mut out = Vec::new();
     let mut open: Vec<(String, String)> = Vec::new();
@@ -62,7 +62,7 @@ pub fn request_messages(messages: &[Message]) -> Vec<RequestMessage> {
             Message::Other(value) => {
                 out.extend(summary_text(value).map(RequestMessage::user));
             }
-            // The provider is given what they come to.
+            // The caller passes the system messages to the provider in combined form.
             Message::System(_) => {}
             Message::Assistant(_) | Message::ToolResult(_) | Message::BashExecution(_) => {}
         }
@@ -71,14 +71,14 @@ pub fn request_messages(messages: &[Message]) -> Vec<RequestMessage> {
     out
 }
 
-/// The conversation in the roles that models know, complete: without what they are told of prompt and tools, which a request
-/// has elsewhere.
+/// Returns the whole conversation in the roles that models know, without system messages: a request has prompt and tools
+/// elsewhere.
 pub fn conversation(messages: &[Message]) -> Vec<Message> {
     let sent = for_models(messages).into_iter();
     sent.filter(|message| !matches!(message, Message::System(_))).collect()
 }
 
-/// The same with system messages.
+/// Returns the whole conversation in the roles that models know, with system messages.
 pub fn for_models(messages: &[Message]) -> Vec<Message> {
     let user =
         |content: Content, timestamp| Message::User(UserMessage { content, timestamp, authors: BTreeSet::new() });
@@ -110,7 +110,7 @@ fn answer_open_calls(open: &mut Vec<(String, String)>, out: &mut Vec<RequestMess
     }));
 }
 
-/// A message of an extension: what a verdict injected keeps the role it asked for, everything else is the user's.
+/// Converts a custom message: a verdict keeps its role, any other message gets the user role.
 pub fn custom_message(custom: &CustomMessage) -> RequestMessage {
     if has_system_role(custom) {
         return RequestMessage::System(verdict_text(custom));
@@ -133,17 +133,17 @@ fn bash_text(run: &BashExecution) -> String {
     text
 }
 
-/// Whether a message is what a verdict injected.
+/// Returns whether a message was injected by a verdict.
 pub fn is_verdict(custom: &CustomMessage) -> bool {
     custom.custom_type == VERDICT_TYPE
 }
 
-/// Whether a verdict asked for the system role and may have it.
+/// Returns whether a message was injected by a verdict with the system role.
 pub fn has_system_role(custom: &CustomMessage) -> bool {
     is_verdict(custom) && detail(custom, "role") == Some("system")
 }
 
-/// The text of a verdict, neutralised and cut.
+/// Returns the text of a verdict, neutralised and truncated.
 pub fn verdict_text(custom: &CustomMessage) -> String {
     let text = custom.content.text();
     if !guard!(SystemMarkup) {
@@ -158,7 +158,7 @@ pub fn verdict_text(custom: &CustomMessage) -> String {
     said
 }
 
-/// A text among the details of a message.
+/// Returns a text member of a message's details.
 pub fn detail<'a>(custom: &'a CustomMessage, name: &str) -> Option<&'a str> {
     custom.details.as_ref()?.get(name)?.as_str()
 }

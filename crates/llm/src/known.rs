@@ -1,7 +1,6 @@
-//! Models that are known without any extension: those of the catalogue, as `models.json` changes them, and who has
-//! the keys of their providers.
+//! Models that exist without extensions: those of the catalogue with the changes of `models.json`, and their credentials.
 //!
-//! A provider's models are made when somebody asks for them. An agent knows none unless it was given a [`Known`].
+//! The models of a provider are built on access. An agent without a [`Known`] has none of them.
 
 use crate::auth::{Auth, Status};
 use crate::catalogue;
@@ -11,28 +10,28 @@ use crate::provider::Model;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-/// The catalogue, the user's file and the keys. Cheap to clone.
+/// The catalogue, `models.json` and the credentials. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Known {
     config: Arc<ModelsJson>,
     auth: Arc<Auth>,
-    /// `--base-url`: a provider, and where its models are reached in place of any other address.
+    /// Provider and address of `--base-url`, which overrides all other addresses.
     moved: Arc<OnceLock<(String, String)>>,
 }
 
 impl Known {
-    /// The catalogue under this file, with these keys.
+    /// Combines the catalogue with this file and these credentials.
     pub fn new(config: ModelsJson, auth: Arc<Auth>) -> Self {
         Self { config: Arc::new(config), auth, moved: Arc::default() }
     }
 
-    /// Reaches all models of a provider at this address from now on, whatever the catalogue, the user's file or an
-    /// extension says. The user moves one provider in a run.
+    /// Redirects all models of a provider to an address, which overrides the catalogue, `models.json` and extensions. Only the
+    /// first call has an effect.
     pub fn move_provider(&self, provider: &str, address: &str) {
         let _ = self.moved.set((provider.to_owned(), address.to_owned()));
     }
 
-    /// A model with the address at which the user has it reached.
+    /// Returns a model with the address set by [`Known::move_provider`].
     pub fn reached(&self, model: Model) -> Model {
         match self.moved_to(&model.provider) {
             Some(address) => model.with("baseUrl", address),
@@ -40,7 +39,7 @@ impl Known {
         }
     }
 
-    /// Whether the user has a provider reached elsewhere.
+    /// Returns whether the user redirected a provider.
     pub fn is_moved(&self, provider: &str) -> bool {
         self.moved_to(provider).is_some()
     }
@@ -49,22 +48,22 @@ impl Known {
         self.moved.get().filter(|(moved, _)| moved == provider).map(|(_, address)| address.as_str())
     }
 
-    /// What is wrong with the file, a line each.
+    /// Returns the errors of `models.json`, one line each.
     pub fn errors(&self) -> &[String] {
         self.config.errors()
     }
 
-    /// The keys.
+    /// Returns the credentials.
     pub fn auth(&self) -> &Auth {
         &self.auth
     }
 
-    /// The same, to be kept.
+    /// Returns a shared handle to the credentials.
     pub fn shared_auth(&self) -> Arc<Auth> {
         Arc::clone(&self.auth)
     }
 
-    /// Names of all providers: the catalogue's in its order, then those of the file.
+    /// Returns the names of all providers: those of the catalogue in order, then those of `models.json`.
     pub fn providers(&self) -> Vec<String> {
         let mut all: Vec<String> = catalogue::providers().map(|provider| provider.id.clone()).collect();
         for own in self.config.providers() {
@@ -75,23 +74,23 @@ impl Known {
         all
     }
 
-    /// Whether there is such a provider.
+    /// Returns whether a provider exists.
     pub fn has(&self, provider: &str) -> bool {
         self.config.provider(provider).is_some() || catalogue::provider(provider).is_some()
     }
 
-    /// The models of a provider.
+    /// Returns the models of a provider.
     pub fn models(&self, provider: &str) -> Vec<Model> {
         let base = catalogue::models(provider);
         let models = match self.config.provider(provider) {
-            // The file was checked when it was read: a provider that cannot be completed is not in it.
+            // Parsing the file has rejected providers that `apply` fails for.
             Some(_) => self.config.apply(provider, base).unwrap_or_default(),
             None => base,
         };
         models.into_iter().map(|model| self.overridden(model)).collect()
     }
 
-    /// One model.
+    /// Returns a model.
     pub fn find(&self, provider: &str, id: &str) -> Option<Model> {
         if self.config.provider(provider).is_none() {
             return catalogue::find(provider, id).map(|model| self.reached(model));
@@ -99,24 +98,24 @@ impl Known {
         self.models(provider).into_iter().find(|model| model.id == id)
     }
 
-    /// A model of somebody else's with what the file and the user say of it.
+    /// Applies `models.json` and the user's address to a model of an extension.
     pub fn overridden(&self, model: Model) -> Model {
         self.reached(self.config.overridden(model))
     }
 
-    /// A provider's name for people.
+    /// Returns the display name of a provider.
     pub fn display_name(&self, provider: &str) -> String {
         let own = self.config.provider(provider).and_then(|config| config.name.clone());
         let name = own.or_else(|| catalogue::provider(provider).map(|known| known.name.clone()));
         name.unwrap_or_else(|| provider.to_owned())
     }
 
-    /// Who has the key of a provider.
+    /// Returns the source of a provider's credentials.
     pub fn status(&self, provider: &str) -> Option<Status> {
         self.auth.status(provider, self.config.provider(provider))
     }
 
-    /// The same for all providers that have one.
+    /// Returns the sources of credentials of all providers that have any.
     pub fn statuses(&self) -> BTreeMap<String, Status> {
         let stored = self.auth.stored();
         let providers = self.providers();
@@ -124,11 +123,11 @@ impl Known {
         providers.into_iter().filter_map(status).map(|(status, id)| (id, status)).collect()
     }
 
-    /// What a request to a model carries. `None`: there is no key.
+    /// Resolves the credentials for requests to a model; `None` when there are none.
     ///
     /// # Errors
     ///
-    /// When a key that is named cannot be had.
+    /// Fails when a configured key cannot be resolved.
     pub async fn credentials(&self, model: &Model) -> Result<Option<Credentials>, String> {
         let config = self.config.provider(&model.provider);
         let mut found = self.auth.credentials(&model.provider, config, &self.config.model_headers(model)).await?;

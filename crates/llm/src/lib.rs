@@ -1,21 +1,21 @@
-//! Models: messages, the stream of a reply, providers, the catalogue, credentials and the choice of a model.
+//! Language models: messages, streamed replies, providers, the catalogue, credentials and the resolution of model names.
 //!
-//! A [`provider::Provider`] turns a [`provider::Request`] into a stream of [`provider::ProviderEvent`]s, of which
-//! [`partial::Partial`] makes a [`message::AssistantMessage`]. Nothing here knows a session, a tool or an extension.
+//! A [`provider::Provider`] turns a [`provider::Request`] into a stream of [`provider::ProviderEvent`]s, from which
+//! [`partial::Partial`] assembles a [`message::AssistantMessage`]. The crate does not depend on sessions, tools or extensions.
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
-//! | [`message`] | pi's messages, as session files and providers have them |
-//! | [`partial`], [`update`], [`one_reply`] | a reply while it arrives, and what is new in it |
-//! | [`argument_paths`], [`streaming_json`] | arguments of a tool call while they arrive |
+//! | [`message`] | messages in pi's format |
+//! | [`partial`], [`update`], [`one_reply`] | a reply during streaming, and its updates |
+//! | [`argument_paths`], [`streaming_json`] | arguments of a tool call during streaming |
 //! | [`provider`] | the protocols: OpenAI completions and responses, Anthropic, Google, scripts |
-//! | [`catalogue`], [`models_json`], [`known`], [`models`] | the models there are: pi's list, the user's file, both, and extensions' |
-//! | [`auth`] | keys and log-ins |
-//! | [`choose`] | the model that a name means |
-//! | [`conversation`], [`pi_context`] | messages of a session, and of an extension, as a request |
-//! | [`tokens`] | sizes of messages and requests |
+//! | [`catalogue`], [`models_json`], [`known`], [`models`] | available models: pi's list, the user's file, both, and those of extensions |
+//! | [`auth`] | keys and logins |
+//! | [`choose`] | resolution of model names |
+//! | [`conversation`], [`pi_context`] | requests from messages of a session or of an extension |
+//! | [`tokens`] | token counts of messages and requests |
 //!
-//! Nothing here reads the environment, the clock or randomness on its own.
+//! The crate does not read the environment, the clock or randomness.
 
 #![warn(missing_docs)]
 

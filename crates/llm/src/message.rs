@@ -1,40 +1,39 @@
-//! Messages of a conversation, as pi writes them to events and session files.
+//! Messages of a conversation in pi's format, as used in events and session files.
 //!
-//! [`Message`] is one of pi's roles; [`AssistantMessage`] is what a provider's stream is
-//! assembled into. Members that this version of PiJS does not know are kept (`extra`,
-//! [`Message::Other`]), so that a file of the real pi survives a round trip.
+//! [`Message`] has a variant for each of pi's roles; a provider's stream is assembled into an [`AssistantMessage`]. Unknown
+//! members are preserved (`extra`, [`Message::Other`]), so that a file of the real pi survives a round trip.
 
 use crate::provider::Model;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 
-/// Custom type of what a verdict injects. Reserved: its role may be `system`.
+/// Custom type of a verdict's injected message. Reserved, since its role may be `system`.
 pub const VERDICT_TYPE: &str = "stream_verdict";
 
-/// One message of the conversation.
+/// A message of the conversation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "role", rename_all = "camelCase")]
 pub enum Message {
-    /// What the person said.
+    /// A message of the user.
     User(UserMessage),
-    /// What the model said.
+    /// A reply of the model.
     Assistant(AssistantMessage),
-    /// What a tool answered.
+    /// The result of a tool.
     ToolResult(ToolResultMessage),
-    /// What an extension put in; the model sees it as a user message.
+    /// A message of an extension; the model sees it as a user message.
     Custom(CustomMessage),
-    /// A shell command the person ran.
+    /// A shell command run by the user.
     BashExecution(BashExecution),
-    /// What the model is told of its prompt and its tools from here on.
+    /// A change of the system prompt or of the tools.
     System(SystemMessage),
-    /// A role that PiJS does not know; kept in files, never sent to a model.
+    /// An unknown role; kept in files, never sent to a model.
     #[serde(untagged)]
     Other(Value),
 }
 
 impl Message {
-    /// The extensions that wrote it or changed it, of a message that notes them.
+    /// Returns the extensions that wrote or changed the message, for messages that record them.
     pub fn authors_mut(&mut self) -> Option<&mut BTreeSet<String>> {
         match self {
             Self::User(UserMessage { authors, .. }) | Self::Custom(CustomMessage { authors, .. }) => Some(authors),
@@ -42,7 +41,7 @@ impl Message {
         }
     }
 
-    /// The role as it is written.
+    /// Returns the role in pi's format.
     pub fn role(&self) -> &str {
         match self {
             Self::User(_) => "user",
@@ -55,18 +54,18 @@ impl Message {
         }
     }
 
-    /// The message as JSON.
+    /// Returns the message as JSON.
     pub fn to_value(&self) -> Value {
         serde_json::to_value(self).expect("a message has only string keys")
     }
 
-    /// A message of the person, at a time.
+    /// Creates a message of the user.
     pub fn user(text: impl Into<String>, timestamp: u64) -> Self {
         Self::User(UserMessage { content: vec![Block::text(text)].into(), timestamp, authors: BTreeSet::new() })
     }
 }
 
-/// `role: user`.
+/// A message with `role: user`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct UserMessage {
     /// Text and images.
@@ -74,31 +73,31 @@ pub struct UserMessage {
     /// Milliseconds since 1970.
     #[serde(default)]
     pub timestamp: u64,
-    /// Extensions that wrote it or changed it; none where the user did. No part of the message: a session notes it of
-    /// the entry.
+    /// Extensions that wrote or changed the message; empty for the user's own. Not serialised: the session stores it with the
+    /// entry.
     #[serde(skip)]
     pub authors: BTreeSet<String>,
 }
 
-/// A member that is there, `null` included: only one that lacks is none.
+/// Deserialises a present member as `Some`, `null` included, so that only an absent member is `None`.
 pub fn also_null<'de, D: serde::Deserializer<'de>>(value: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(value).map(Some)
 }
 
-/// `role: toolResult`.
+/// A message with `role: toolResult`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolResultMessage {
-    /// The call it answers.
+    /// Id of the tool call.
     pub tool_call_id: String,
     /// Name of the tool.
     pub tool_name: String,
     /// Text and images for the model.
     pub content: Content,
-    /// For people and extensions.
+    /// Details for users and extensions.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "also_null")]
     pub details: Option<Value>,
-    /// What the tool itself used of models, as it says: `Usage` or more.
+    /// Usage of models that the tool itself called: `Usage` or a superset, as the tool reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Value>,
     /// Whether the tool failed.
@@ -109,122 +108,122 @@ pub struct ToolResultMessage {
     pub timestamp: u64,
 }
 
-/// `role: custom`.
+/// A message with `role: custom`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CustomMessage {
-    /// Which extension's, by its own naming; it need not say so.
+    /// Type chosen by the extension; may be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub custom_type: String,
     /// Text and images for the model.
     pub content: Content,
-    /// Whether people see it; unsaid, they do not.
+    /// Whether the message is shown to users; absent means hidden.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display: Option<bool>,
-    /// For extensions.
+    /// Data for extensions.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "also_null")]
     pub details: Option<Value>,
     /// Milliseconds since 1970.
     #[serde(default)]
     pub timestamp: u64,
-    /// Extensions that wrote it or changed it; none where the user did. No part of the message: a session notes it of
-    /// the entry.
+    /// Extensions that wrote or changed the message; empty for the user's own. Not serialised: the session stores it with the
+    /// entry.
     #[serde(skip)]
     pub authors: BTreeSet<String>,
 }
 
-/// `role: bashExecution`.
+/// A message with `role: bashExecution`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BashExecution {
     /// The command line.
     pub command: String,
-    /// What it printed.
+    /// Output of the command.
     #[serde(default)]
     pub output: String,
-    /// How it ended.
+    /// Exit code; `None` when the command was killed.
     #[serde(default)]
     pub exit_code: Option<i64>,
-    /// Whether the person stopped it.
+    /// Whether the user cancelled it.
     #[serde(default)]
     pub cancelled: bool,
-    /// Whether `output` was cut.
+    /// Whether `output` was truncated.
     #[serde(default)]
     pub truncated: bool,
-    /// Where all of the output is.
+    /// Path of the complete output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub full_output_path: Option<String>,
     /// Milliseconds since 1970.
     #[serde(default)]
     pub timestamp: u64,
-    /// Kept from the model.
+    /// Whether the message is hidden from the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exclude_from_context: Option<bool>,
 }
 
-/// `role: system`: changes of the prompt and of the tools. What holds is all of them together (`transcript.rs`).
+/// A message with `role: system`: a change of the prompt and of the tools. `transcript.rs` combines all of them.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SystemMessage {
-    /// What stands before the sections.
+    /// Text before the sections.
     pub content: Content,
-    /// Sections of the prompt by name; `null` takes one away.
+    /// Sections of the prompt by name; `null` removes one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sections: Option<Map<String, Value>>,
     /// Milliseconds since 1970.
     #[serde(default)]
     pub timestamp: u64,
-    /// `{name, description, parameters}` of tools that came.
+    /// Added tools: `{name, description, parameters}`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools_added: Vec<Value>,
-    /// `{name}` of tools that went.
+    /// Removed tools: `{name}`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools_removed: Vec<Value>,
-    /// Members this version does not know.
+    /// Members unknown to this version.
     #[serde(flatten)]
     pub extra: Map<String, Value>,
 }
 
-/// `role: assistant`.
+/// A message with `role: assistant`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AssistantMessage {
-    /// In the order the model produced them.
+    /// Content blocks in the order in which the model produced them.
     pub content: Vec<Block>,
-    /// Wire format of the provider, pi's name.
+    /// Wire format of the provider in pi's vocabulary.
     pub api: String,
     /// Provider name.
     pub provider: String,
     /// Model id.
     pub model: String,
-    /// What it cost.
+    /// Tokens and cost.
     #[serde(default)]
     pub usage: Usage,
-    /// Why it ended.
+    /// Reason for the end of the reply.
     pub stop_reason: StopReason,
     /// Milliseconds since 1970.
     #[serde(default)]
     pub timestamp: u64,
-    /// What the provider said of it (`responseId`, `rawStopReason`), and members this version does not know.
+    /// Members set by the provider (`responseId`, `rawStopReason`), and members unknown to this version.
     #[serde(flatten)]
     pub extra: Map<String, Value>,
-    /// What went wrong.
+    /// Error message of a failed reply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_message: Option<String>,
 }
 
 impl AssistantMessage {
-    /// Whether this model made it.
+    /// Returns whether this model produced the message.
     pub fn is_of(&self, model: &Model) -> bool {
         self.provider == model.provider && self.model == model.id
     }
 
-    /// The text blocks, joined.
+    /// Returns the concatenated text blocks.
     pub fn text(&self) -> String {
         self.content.iter().filter_map(Block::as_text).collect()
     }
 
-    /// The tool calls in order.
+    /// Returns the tool calls in order.
     pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> {
         self.content.iter().filter_map(|block| match block {
             Block::ToolCall(call) => Some(call),
@@ -233,13 +232,13 @@ impl AssistantMessage {
     }
 }
 
-/// Content that may be plain text or blocks; pi writes both.
+/// Content as plain text or blocks; pi writes both forms.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Content {
     /// Plain text.
     Text(String),
-    /// Blocks.
+    /// Content blocks.
     Blocks(Vec<Block>),
 }
 
@@ -250,7 +249,7 @@ impl Default for Content {
 }
 
 impl Content {
-    /// The text parts joined by line breaks, as pi joins them.
+    /// Returns the text blocks joined by line breaks, as pi does.
     pub fn text(&self) -> String {
         match self {
             Self::Text(text) => text.clone(),
@@ -258,7 +257,7 @@ impl Content {
         }
     }
 
-    /// The content as blocks.
+    /// Returns the content as blocks.
     pub fn blocks(&self) -> Vec<Block> {
         match self {
             Self::Text(text) => vec![Block::text(text.clone())],
@@ -266,7 +265,7 @@ impl Content {
         }
     }
 
-    /// As a person types it: one text, then what else there is.
+    /// Normalises content to the form of typed input: one text block, then all other blocks.
     #[must_use]
     pub fn as_typed(self) -> Self {
         let text = self.text();
@@ -292,36 +291,36 @@ impl From<&str> for Content {
     }
 }
 
-/// A piece of content.
+/// A block of content.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "camelCase")]
 pub enum Block {
-    /// Prose.
+    /// Text of the reply.
     Text(TextBlock),
-    /// Model reasoning.
+    /// Reasoning of the model.
     Thinking(ThinkingBlock),
-    /// A picture, base64.
+    /// An image.
     #[serde(rename_all = "camelCase")]
     Image {
-        /// Base64.
+        /// Base64-encoded data.
         data: String,
-        /// `image/png`.
+        /// Media type such as `image/png`.
         mime_type: String,
     },
     /// A request to run a tool.
     ToolCall(ToolCall),
-    /// Something newer.
+    /// An unknown block type.
     #[serde(untagged)]
     Other(Value),
 }
 
 impl Block {
-    /// Prose.
+    /// Creates a text block.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text(TextBlock { text: text.into(), extra: Map::new() })
     }
 
-    /// The text of a text block.
+    /// Returns the text of a text block.
     pub fn as_text(&self) -> Option<&str> {
         match self {
             Self::Text(block) => Some(&block.text),
@@ -330,55 +329,55 @@ impl Block {
     }
 }
 
-/// `type: text`.
+/// A block with `type: text`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct TextBlock {
-    /// The prose.
+    /// The text.
     pub text: String,
-    /// Members this version does not know.
+    /// Members unknown to this version.
     #[serde(flatten)]
     pub extra: Map<String, Value>,
 }
 
-/// `type: thinking`.
+/// A block with `type: thinking`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ThinkingBlock {
     /// The reasoning.
     pub thinking: String,
-    /// What the provider wants back with it.
+    /// Signature that the provider requires with the block.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thinking_signature: Option<String>,
-    /// Members this version does not know.
+    /// Members unknown to this version.
     #[serde(flatten)]
     pub extra: Map<String, Value>,
 }
 
-/// `type: toolCall`.
+/// A block with `type: toolCall`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ToolCall {
-    /// From the model.
+    /// Id chosen by the model.
     pub id: String,
     /// Name of the tool.
     pub name: String,
-    /// As the model gave them, before validation.
+    /// Arguments from the model, before validation.
     pub arguments: Value,
-    /// Members this version does not know.
+    /// Members unknown to this version.
     #[serde(flatten)]
     pub extra: Map<String, Value>,
 }
 
-/// Why an assistant message ended.
+/// Reasons for the end of a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum StopReason {
-    /// It has not: the message is still being written.
+    /// The reply is incomplete.
     Pending,
-    /// The model was done.
+    /// The model finished.
     Stop,
     /// The token limit was reached.
     Length,
-    /// The model waits for tools.
+    /// The model requests tool calls.
     ToolUse,
     /// The provider failed.
     Error,
@@ -386,43 +385,43 @@ pub enum StopReason {
     Aborted,
 }
 
-/// Tokens, as pi counts them.
+/// Token counts in pi's format.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Usage {
-    /// Read by the model, without cached ones.
+    /// Input tokens that were not cached.
     pub input: u64,
-    /// Written by the model.
+    /// Output tokens.
     pub output: u64,
-    /// Read from the provider's cache.
+    /// Input tokens read from the provider's cache.
     pub cache_read: u64,
-    /// Written to the provider's cache.
+    /// Input tokens written to the provider's cache.
     pub cache_write: u64,
-    /// Written while thinking, of `output`; `None` where the provider does not tell.
+    /// Reasoning tokens, included in `output`; `None` when the provider does not report them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<u64>,
-    /// All together.
+    /// Total as reported by the provider.
     pub total_tokens: u64,
-    /// In dollars, by the prices of the model; zeros where none are known.
+    /// Cost in dollars by the model's prices; zero for unknown prices.
     pub cost: Cost,
-    /// Of `cache_write`, what is kept for an hour and costs more; `None` where the provider does not tell.
+    /// Part of `cache_write` that is cached for one hour, at a higher price; `None` when the provider does not report it.
     #[serde(rename = "cacheWrite1h", skip_serializing_if = "Option::is_none")]
     pub cache_write_1h: Option<u64>,
 }
 
 impl Usage {
-    /// All that was read, from the cache or not. Whatever a provider or a file says, no count passes the largest number.
+    /// Returns all input tokens, cached ones included. Saturates, since the counts come from providers and files.
     pub fn all_read(&self) -> u64 {
         self.input.saturating_add(self.cache_read).saturating_add(self.cache_write)
     }
 
-    /// The sum of the counts, where `total_tokens` is what the provider calls so.
+    /// Returns the sum of all counts; `total_tokens` is the provider's own figure.
     pub fn all(&self) -> u64 {
         self.all_read().saturating_add(self.output)
     }
 }
 
-/// The sum of what two replies tell; known as soon as one tells it.
+/// Adds optional counts; `None` when both are.
 fn together(one: Option<u64>, other: Option<u64>) -> Option<u64> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.saturating_add(other)),
@@ -447,7 +446,7 @@ impl std::ops::Add for Usage {
     }
 }
 
-/// Dollars.
+/// Cost in dollars.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[expect(missing_docs, reason = "the names of Usage again")]
@@ -473,7 +472,7 @@ impl std::ops::Add for Cost {
     }
 }
 
-/// Bytes of values as JSON.
+/// Returns the size of values as JSON text in bytes.
 pub fn bytes_of<'a>(values: impl IntoIterator<Item = &'a Value>) -> usize {
     values.into_iter().map(|value| value.to_string().len()).sum()
 }

@@ -1,9 +1,9 @@
-//! The models of a session: which there are, which can be used, and how one is opened.
+//! The models of a session: which exist, which are available, and how to open one.
 //!
-//! [`Models`] knows four kinds: providers that came ready ([`Models::add`], a script and those of an
-//! embedder), those that extensions register ([`Offer`]), by configuration or with a stream function of
-//! their own, and those of the catalogue and of `models.json` ([`Known`]). A model is opened when it is
-//! chosen; its key is asked for then, of the extension or of [`Known`], and never kept.
+//! [`Models`] combines four sources: ready providers ([`Models::add`]: scripts and those of an embedder), providers registered by
+//! extensions ([`Offer`]) with a configuration or with a stream function, and those of the catalogue and of `models.json`
+//! ([`Known`]). A chosen model is opened by the agent; its key is resolved at that point, by the extension or by [`Known`], and
+//! not stored.
 
 use crate::auth::Status;
 use crate::auth::file::Stored;
@@ -21,63 +21,63 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A provider that an extension registered.
+/// A provider registered by an extension.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Offer {
     /// Provider name.
     pub name: String,
-    /// The extension's file, for messages.
+    /// Path of the extension's file, for messages.
     pub path: String,
-    /// Whose it is.
+    /// Id of the extension.
     pub extension: String,
-    /// pi's `ProviderConfig`, functions as `{"$handle": n}`.
+    /// pi's `ProviderConfig`, with functions as `{"$handle": n}`.
     pub config: Value,
-    /// Whether it has a stream function of its own.
+    /// Whether the extension has its own stream function.
     pub streams: bool,
-    /// Whether a key, or what stands for one, was given.
+    /// Whether the configuration has a key or a substitute for one.
     pub configured: bool,
 }
 
 impl Offer {
-    /// What people call it.
+    /// Returns the display name.
     pub fn display_name(&self) -> &str {
         let own = ["/name", "/oauth/name"].iter().find_map(|place| self.config.pointer(place)?.as_str());
         own.unwrap_or(&self.name)
     }
 
-    /// Whether the extension logs in with it.
+    /// Returns whether the extension implements a login.
     pub fn logs_in(&self) -> bool {
         self.config.pointer("/oauth/login").is_some()
     }
 }
 
 impl std::fmt::Debug for Credentials {
-    /// Secrets are not shown.
+    /// Omits secrets.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Credentials").field("base_url", &self.base_url).finish_non_exhaustive()
     }
 }
 
-/// What is said when a key is needed.
+/// Credentials for a request.
 #[derive(Clone, Default, PartialEq)]
 pub struct Credentials {
-    /// The key.
+    /// API key.
     pub key: Option<String>,
-    /// Further headers.
+    /// Additional headers.
     pub headers: BTreeMap<String, String>,
-    /// Where the key is good, when that is another place than the model's.
+    /// Address for which the key is valid, when it differs from the model's.
     pub base_url: Option<String>,
 }
 
-/// How a chosen model is spoken to.
+/// Ways to open a chosen model.
 pub enum Opening {
-    /// It is ready.
+    /// An open provider.
     Ready(Arc<dyn Provider>),
-    /// Over HTTP, with the extension's credentials.
+    /// Over HTTP with the credentials of the extension.
     Http(Offer, Model),
-    /// Over HTTP, with the session's own credentials.
+    /// Over HTTP with the credentials of the session.
     Known(Model),
-    /// By the extension's stream function.
+    /// By the stream function of the extension.
     Stream(Offer, Model),
 }
 
@@ -87,31 +87,31 @@ pub struct Models {
     ready: Vec<Arc<dyn Provider>>,
     offers: Vec<Offer>,
     known: Option<Known>,
-    /// An extension chose the model that is in use.
+    /// Whether an extension chose the current model.
     is_imposed: bool,
-    /// Who offered a provider since a person chose a model, also when it is taken back.
+    /// Extensions that registered a provider since the user last chose a model, removed ones included.
     offered: BTreeMap<String, String>,
 }
 
 impl Models {
-    /// Adds a provider with its one model. The first of a name counts.
+    /// Adds a provider with its single model. The first one with a name wins.
     pub fn add(&mut self, provider: Arc<dyn Provider>) {
         if !self.ready.iter().any(|known| known.model().is(provider.model())) {
             self.ready.push(provider);
         }
     }
 
-    /// Says what is known without extensions.
+    /// Sets the models that exist without extensions.
     pub fn set_known(&mut self, known: Known) {
         self.known = Some(known);
     }
 
-    /// What is known without extensions.
+    /// Returns the models that exist without extensions.
     pub fn known(&self) -> Option<&Known> {
         self.known.as_ref()
     }
 
-    /// Takes over what extensions offer now. Answers what is wrong with single offers: path and message.
+    /// Replaces the providers of extensions. Returns errors of single providers as pairs of path and message.
     pub fn set_offers(&mut self, offers: Vec<Offer>) -> Vec<(String, String)> {
         let mut wrong = Vec::new();
         self.offers.clear();
@@ -125,7 +125,7 @@ impl Models {
         wrong
     }
 
-    /// A name that is registered again keeps what the new configuration does not say.
+    /// Adds a provider. A repeated name keeps the members that the new configuration lacks.
     fn merge(&mut self, offer: Offer) {
         let Some(known) = self.offers.iter_mut().find(|known| known.name == offer.name) else {
             self.offers.push(offer);
@@ -137,7 +137,7 @@ impl Models {
         *known = Offer { config: Value::Object(config), streams, configured, ..offer };
     }
 
-    /// Notes who chose the model that is in use.
+    /// Records whether an extension chose the current model.
     pub fn chose(&mut self, by_extension: bool) {
         self.is_imposed = by_extension;
         if !by_extension {
@@ -145,26 +145,26 @@ impl Models {
         }
     }
 
-    /// The extension that a reply of this provider is of, where no person chose that it should answer: it chose the model
-    /// itself, or has taken the name of one that is known without it.
+    /// Returns the extension that a provider's replies are attributed to when the user did not choose it: it chose the model
+    /// itself, or took the name of an existing provider.
     pub fn uninvited(&self, provider: &str) -> Option<&str> {
         let extension = self.offered.get(provider)?;
         let is_taken = || !self.base(provider).is_empty() || self.ready_of(provider).next().is_some();
         (self.is_imposed || is_taken()).then_some(extension.as_str())
     }
 
-    /// Offers that a person can store something for: none is known without its extension.
+    /// Returns the registered providers for which the user can store credentials: those that exist only through their extension.
     pub fn accounts(&self) -> impl Iterator<Item = &Offer> {
         let is_known = |name: &str| self.known.as_ref().is_none_or(|known| known.has(name));
         self.offers.iter().filter(move |offer| !is_known(&offer.name) && self.ready_of(&offer.name).next().is_none())
     }
 
-    /// Whether something is stored for an offer.
+    /// Returns whether credentials are stored for a registered provider.
     pub fn is_stored(&self, offer: &Offer) -> bool {
         self.stored(offer).is_some()
     }
 
-    /// Whether a provider is used by a log-in, which may end.
+    /// Returns whether a provider uses a login, which may expire.
     pub fn has_login(&self, provider: &str) -> bool {
         let of_offer = self.offer(provider).and_then(|offer| self.stored(offer));
         let known = || self.known.as_ref().and_then(|known| known.status(provider));
@@ -176,7 +176,7 @@ impl Models {
         known.auth().stored_through(&offer.extension, &offer.name)
     }
 
-    /// Whether a provider of an extension has a key, or what stands for one.
+    /// Returns whether a registered provider has a key or a substitute for one.
     fn is_usable(&self, offer: &Offer) -> bool {
         offer.configured || self.is_stored(offer)
     }
@@ -185,7 +185,7 @@ impl Models {
         self.offers.iter().find(|offer| offer.name == provider)
     }
 
-    /// What a provider has without extensions.
+    /// Returns the models of a provider without extensions.
     fn base(&self, provider: &str) -> Vec<Model> {
         self.known.as_ref().map(|known| known.models(provider)).unwrap_or_default()
     }
@@ -194,7 +194,7 @@ impl Models {
         self.ready.iter().map(|ready| ready.model()).filter(move |model| model.provider == provider)
     }
 
-    /// Names of all providers, in pi's order: what is known, then those that came ready, then what extensions add.
+    /// Returns the names of all providers in pi's order: known ones, ready ones, then those of extensions.
     pub fn providers(&self) -> Vec<String> {
         let ready = self.ready.iter().map(|provider| provider.model().provider.clone());
         let known = self.known.iter().flat_map(Known::providers);
@@ -208,7 +208,7 @@ impl Models {
         all
     }
 
-    /// The models of a provider. An extension that lists models replaces all of its name.
+    /// Returns the models of a provider. An extension that lists models replaces all models with its name.
     pub fn of(&self, provider: &str) -> Vec<Model> {
         let offer = self.offer(provider);
         let base = self.base(provider);
@@ -228,37 +228,37 @@ impl Models {
         }
     }
 
-    /// Every model.
+    /// Returns all models.
     pub fn all(&self) -> Vec<Model> {
         self.providers().iter().flat_map(|provider| self.of(provider)).collect()
     }
 
-    /// Whether a provider can be used: it has a key, or needs none.
+    /// Returns whether a provider is usable: it has a key or needs none.
     pub fn is_configured(&self, provider: &str) -> bool {
         self.offer(provider).is_some_and(|offer| self.is_usable(offer))
             || self.ready_of(provider).next().is_some()
             || self.known.as_ref().is_some_and(|known| known.status(provider).is_some())
     }
 
-    /// Whether a model's API is spoken, here or by the extension that brings its provider.
+    /// Returns whether there is a client for a model's API, here or in the extension that registers its provider.
     pub fn speaks(&self, model: &Model) -> bool {
         APIS.contains(&model.api.as_str()) || self.offer(&model.provider).is_some_and(|offer| offer.streams)
     }
 
-    /// Whether a model can be used.
+    /// Returns whether a model is usable.
     pub fn is_available(&self, model: &Model) -> bool {
         self.offer(&model.provider).is_some_and(|offer| self.is_usable(offer))
             || self.ready_of(&model.provider).any(|ready| ready.is(model))
             || self.known.as_ref().is_some_and(|known| known.status(&model.provider).is_some())
     }
 
-    /// The models that can be used.
+    /// Returns the usable models.
     pub fn available(&self) -> Vec<Model> {
         let providers = self.providers().into_iter().filter(|provider| self.is_configured(provider));
         providers.flat_map(|provider| self.of(&provider)).filter(|model| self.is_available(model)).collect()
     }
 
-    /// A model by name.
+    /// Returns a model by name.
     pub fn find(&self, provider: &str, id: &str) -> Option<Model> {
         let only_known = self.offer(provider).is_none() && self.ready_of(provider).next().is_none();
         match &self.known {
@@ -267,11 +267,11 @@ impl Models {
         }
     }
 
-    /// How to speak to a model.
+    /// Returns how to open a model.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::NotFound`] when nobody offers it, [`ErrorKind::Auth`] when its provider has no key.
+    /// [`ErrorKind::NotFound`] when no source has it, [`ErrorKind::Auth`] when its provider has no key.
     pub fn opening(&self, model: &Model) -> Result<Opening, ProviderError> {
         let found = self.find(&model.provider, &model.id);
         if let (Some(offer), Some(model)) = (self.offer(&model.provider), &found) {
@@ -295,7 +295,7 @@ impl Models {
         }
         match found {
             Some(model) => self.by_known_key(model),
-            // A name that the catalogue lacks: the provider may know it.
+            // The provider may know a model that the catalogue lacks.
             None if model.base_url().is_some() => self.by_known_key(model.clone()),
             None => {
                 let message = format!("there is no model {}/{}", model.provider, model.id);
@@ -304,8 +304,8 @@ impl Models {
         }
     }
 
-    /// With a key of the user's, which goes where the catalogue or the user says and nowhere else: not to an address or
-    /// beside headers that an extension chose.
+    /// Opens a model with the user's key. The key is only sent to the address that the catalogue or the user configures, never to
+    /// an address or with headers that an extension chose.
     fn by_known_key(&self, model: Model) -> Result<Opening, ProviderError> {
         let Some(known) = self.known.as_ref().filter(|known| known.status(&model.provider).is_some()) else {
             return Err(no_key(&model));
@@ -318,8 +318,8 @@ impl Models {
         Err(no_key(&model).with_help(help))
     }
 
-    /// What extensions see of it all: the models themselves, but for those that are known without extensions and
-    /// unchanged. Of these the provider is named, and a realm asks for them when it needs them.
+    /// Returns the state for extensions: all models, except those that exist without extensions and are unchanged. Of the latter
+    /// only the provider is named, and a realm fetches them on demand.
     pub fn state(&self) -> Value {
         let statuses = self.known.as_ref().map(Known::statuses).unwrap_or_default();
         let (mut all, mut asked, mut providers) = (Vec::new(), Vec::new(), Map::new());
@@ -354,7 +354,7 @@ impl Models {
     }
 }
 
-/// A model with the address and headers that an offer without models of its own gives it.
+/// Applies the address and headers of a registered provider that lists no models.
 fn overridden(offer: Option<&Offer>, model: &Model) -> Model {
     let mut model = model.clone();
     for key in ["baseUrl", "headers"] {
@@ -365,10 +365,10 @@ fn overridden(offer: Option<&Offer>, model: &Model) -> Model {
     model
 }
 
-/// The APIs that [`open_http`] has a client for.
+/// APIs with a client in [`open_http`].
 pub const APIS: &[&str] = &["openai-completions", "openai-responses", "anthropic-messages", "google-generative-ai"];
 
-/// Whether one of these models can be asked from here: a provider of others has no client.
+/// Returns whether there is a client for one of these models.
 pub fn has_client(models: &[Model]) -> bool {
     models.iter().any(|model| APIS.contains(&model.api.as_str()))
 }
@@ -377,7 +377,7 @@ pub fn has_client(models: &[Model]) -> bool {
 ///
 /// # Errors
 ///
-/// When its wire format is none of ours, or a header cannot be sent.
+/// Fails when there is no client for the wire format, or when a header is invalid.
 pub fn open_http(
     model: Model,
     credentials: Credentials,
@@ -397,12 +397,12 @@ pub fn open_http(
     };
     let of_model = model.facts.get("headers").and_then(Value::as_object).into_iter().flatten();
     for (name, value) in of_model.filter_map(|(name, value)| Some((name, value.as_str()?))) {
-        // An extension's are resolved: what stands here may be the name of a secret.
+        // Headers of an extension are resolved elsewhere; here the value may be the name of a secret.
         if !credentials.headers.keys().any(|known| known.eq_ignore_ascii_case(name)) {
             put(name, value, false)?;
         }
     }
-    // What somebody configures as a header may be a secret of the user's.
+    // Configured headers may contain secrets of the user.
     for (name, value) in &credentials.headers {
         put(name, value, true)?;
     }
@@ -426,7 +426,7 @@ pub fn open_http(
     })
 }
 
-/// Where a model is asked.
+/// Returns the base URL of a model.
 pub fn address_of(model: &Model) -> &str {
     model.base_url().unwrap_or(match model.api.as_str() {
         "anthropic-messages" => anthropic::BASE_URL,
@@ -440,7 +440,7 @@ pub fn no_key(model: &Model) -> ProviderError {
     ProviderError::new(ErrorKind::Auth, format!("No API key for provider: {}", model.provider))
 }
 
-/// The models that an offer lists, as pi completes them from what is known of the provider.
+/// Returns the models that a provider lists, completed from its known models as pi does.
 fn models_of(offer: &Offer, base: &[Model]) -> Vec<Model> {
     let listed = offer.config.get("models").and_then(Value::as_array);
     let complete = |listed: &Value| {
@@ -464,7 +464,7 @@ fn models_of(offer: &Offer, base: &[Model]) -> Vec<Model> {
     listed.into_iter().flatten().filter_map(complete).collect()
 }
 
-/// A model as extensions see it: headers are added when a request is made.
+/// Returns a model as extensions see it, without headers: those are added to each request.
 fn as_shown(model: &Model) -> Value {
     let mut value = model.to_value();
     if let Some(members) = value.as_object_mut() {
@@ -473,7 +473,7 @@ fn as_shown(model: &Model) -> Value {
     value
 }
 
-/// pi's complaints about a configuration, in its words.
+/// Validates a configuration with pi's messages.
 fn check(offer: &Offer, base: &[Model]) -> Result<(), String> {
     let name = &offer.name;
     let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).is_some_and(|text| !text.is_empty());

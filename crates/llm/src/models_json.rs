@@ -1,19 +1,18 @@
-//! `models.json`: models and providers of the user's own, over those of the catalogue.
+//! `models.json`: the user's models and providers, which extend the catalogue.
 //!
-//! The file is pi's, with its comments and trailing commas. A provider may move models elsewhere (`baseUrl`,
-//! `headers`, `compat`), add or replace some (`models`), and change what is known of others (`modelOverrides`). What
-//! is wrong with one provider leaves that provider as the catalogue has it; what is wrong with the file leaves
-//! everything so. Both are said in [`ModelsJson::errors`].
+//! The format is pi's, with comments and trailing commas. A provider may redirect models (`baseUrl`, `headers`, `compat`), add or
+//! replace them (`models`), and override members of others (`modelOverrides`). An invalid provider is ignored, and an invalid
+//! file is ignored as a whole. [`ModelsJson::errors`] reports both.
 
 use crate::provider::Model;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// What a model without them has.
+/// Context window and reply tokens of a model that does not state them.
 const CONTEXT_WINDOW: u64 = 128_000;
 const MAX_TOKENS: u64 = 16_384;
-/// Members of `compat` that are merged themselves.
+/// Members of `compat` that are merged recursively.
 const NESTED_COMPAT: [&str; 4] =
     ["openRouterRouting", "vercelGatewayRouting", "chatTemplateKwargs", "chatTemplateArgs"];
 
@@ -23,17 +22,17 @@ const SCHEMA: &str = include_str!("../catalogue/models-config.schema.json");
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ProviderConfig {
-    /// Name for people.
+    /// Display name.
     pub name: Option<String>,
-    /// Address of all its models.
+    /// Base URL of all its models.
     pub base_url: Option<String>,
     /// A key, a variable (`$NAME`) or a command (`!command`).
     pub api_key: Option<String>,
     /// Wire format.
     pub api: Option<String>,
-    /// Further headers; values as those of keys.
+    /// Additional headers, in the syntax of keys.
     pub headers: BTreeMap<String, String>,
-    /// Whether the key goes into `Authorization` as well.
+    /// Whether the key is also sent in `Authorization`.
     pub auth_header: Option<bool>,
     oauth: Option<String>,
     compat: Option<Map<String, Value>>,
@@ -41,7 +40,7 @@ pub struct ProviderConfig {
     model_overrides: BTreeMap<String, Map<String, Value>>,
 }
 
-/// The file, read once.
+/// The parsed file.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ModelsJson {
     providers: Vec<(String, ProviderConfig)>,
@@ -49,7 +48,7 @@ pub struct ModelsJson {
 }
 
 impl ModelsJson {
-    /// Reads the file's text; `path` is for messages.
+    /// Parses the file's text; `path` is for messages.
     pub fn parse(text: &str, path: &str) -> Self {
         let failed = |message: String| Self { errors: vec![format!("{message} (file: {path})")], ..Self::default() };
         let text = strip_comments(text.strip_prefix('\u{feff}').unwrap_or(text));
@@ -83,26 +82,26 @@ impl ModelsJson {
         read
     }
 
-    /// What is wrong with it, a line each.
+    /// Returns the errors, one line each.
     pub fn errors(&self) -> &[String] {
         &self.errors
     }
 
-    /// Providers in the file's order.
+    /// Returns the providers in file order.
     pub fn providers(&self) -> impl Iterator<Item = &str> {
         self.providers.iter().map(|(id, _)| id.as_str())
     }
 
-    /// What the file says of a provider.
+    /// Returns the configuration of a provider.
     pub fn provider(&self, id: &str) -> Option<&ProviderConfig> {
         self.providers.iter().find(|(known, _)| known == id).map(|(_, config)| config)
     }
 
-    /// The models of a provider: those of the catalogue, as this file changes them.
+    /// Applies the file to the models of a provider.
     ///
     /// # Errors
     ///
-    /// In pi's words, when a model lacks an address or a wire format.
+    /// Fails with pi's message when a model lacks an address or a wire format.
     pub fn apply(&self, id: &str, base: Vec<Model>) -> Result<Vec<Model>, String> {
         let Some(config) = self.provider(id) else { return Ok(base) };
         let mut models: Vec<Model> = base.into_iter().map(|model| config.moved(model)).collect();
@@ -116,7 +115,7 @@ impl ModelsJson {
         Ok(models)
     }
 
-    /// Headers of one model beside those of its provider.
+    /// Returns the headers of one model, which are added to those of its provider.
     pub fn model_headers(&self, model: &Model) -> BTreeMap<String, String> {
         let Some(config) = self.provider(&model.provider) else { return BTreeMap::new() };
         let own = config.models.iter().find(|given| given.get("id").and_then(Value::as_str) == Some(&model.id));
@@ -125,7 +124,7 @@ impl ModelsJson {
         given.flatten().filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect()
     }
 
-    /// A model with what `modelOverrides` says of it, after everybody else has spoken.
+    /// Applies `modelOverrides` to a model. They have precedence over all other sources.
     pub fn overridden(&self, model: Model) -> Model {
         let given = self.provider(&model.provider).and_then(|config| config.model_overrides.get(&model.id));
         let Some(given) = given else { return model };
@@ -174,7 +173,7 @@ impl ProviderConfig {
         model
     }
 
-    /// A model of the file with all that it leaves out, some of it from a model like it.
+    /// Completes a model of the file, using a similar model for missing members.
     fn completed(&self, provider: &str, given: &Map<String, Value>, like: &[Model]) -> Result<Model, String> {
         let text = |key: &str| given.get(key).and_then(Value::as_str).map(str::to_owned);
         let id = text("id").unwrap_or_default();
@@ -213,7 +212,7 @@ impl ProviderConfig {
     }
 }
 
-/// The model that says what another one of its provider leaves out: itself, one that speaks the same, any.
+/// Returns the model that supplies missing members: with the same id, with the same API, or any.
 pub fn defaults_for<'a>(models: &'a [Model], id: &str, api: Option<&str>) -> Option<&'a Model> {
     let with = |wanted: &str| models.iter().find(|model| model.api == wanted);
     models
@@ -235,7 +234,7 @@ fn compat(base: Option<&Value>, given: &Value) -> Value {
     all
 }
 
-/// The members of both; of what both have, the second's.
+/// Merges the members of two objects; those of the second have precedence.
 fn merged(base: &Value, given: &Value) -> Value {
     match (base, given) {
         (Value::Object(base), Value::Object(given)) => {
@@ -247,7 +246,7 @@ fn merged(base: &Value, given: &Value) -> Value {
     }
 }
 
-/// The same at every depth.
+/// Merges two objects recursively.
 fn deeply(base: &Value, given: &Value) -> Value {
     let (Value::Object(base), Value::Object(given)) = (base, given) else { return given.clone() };
     let mut all = base.clone();
@@ -258,7 +257,7 @@ fn deeply(base: &Value, given: &Value) -> Value {
     Value::Object(all)
 }
 
-/// JSON without `//` comments and without commas before a closing bracket.
+/// Removes `//` comments and trailing commas.
 fn strip_comments(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut characters = text.chars().peekable();

@@ -1,4 +1,4 @@
-//! One reply, put together from what a provider sends.
+//! Collects a reply from a provider's stream.
 
 use crate::message::StopReason;
 use crate::partial::{Partial, Step};
@@ -6,25 +6,25 @@ use crate::provider::{ErrorKind, ProviderError, ProviderEvent, ProviderStream};
 use futures_util::StreamExt;
 use std::collections::BTreeMap;
 
-/// Hears of a reply before it is complete.
+/// Observes a reply before it is complete.
 pub trait Listener {
-    /// The provider has answered; the reply begins.
+    /// Called when the provider has responded and the reply begins.
     fn response(&self, status: u16, headers: &BTreeMap<String, String>);
-    /// More of the reply is there.
+    /// Called for each new part of the reply.
     fn step(&self, partial: &Partial, step: &Step);
 }
 
-/// Nobody.
+/// Ignores all notifications.
 impl Listener for () {
     fn response(&self, _status: u16, _headers: &BTreeMap<String, String>) {}
     fn step(&self, _partial: &Partial, _step: &Step) {}
 }
 
-/// Reads a reply to its end. `listener` hears of every piece that the provider tells.
+/// Reads a reply to its end and notifies `listener` of every reported part.
 ///
 /// # Errors
 ///
-/// Fails with the provider's error, or `network` when the reply ends before it is complete; `partial` holds what arrived.
+/// Fails with the provider's error, or `network` when the reply ends early; `partial` contains the received part.
 pub async fn collect(
     partial: &mut Partial,
     mut stream: ProviderStream,
@@ -59,7 +59,7 @@ pub async fn collect(
             ProviderEvent::Untold(_) => unreachable!("only a piece stands in it"),
             ProviderEvent::Retrying { .. } | ProviderEvent::Begun => continue,
         };
-        // A provider may begin a block with nothing in it.
+        // Skips empty deltas, since a provider may begin a block without content.
         let told = steps.iter().filter(|step| told && !matches!(step, Step::Delta(_, chunk) if chunk.is_empty()));
         told.for_each(|step| listener.step(partial, step));
     }

@@ -1,6 +1,7 @@
-//! Whether a provider's words mean that the request was too long for the model.
+//! Detects errors that mean that a request exceeds the context window.
 //!
-//! Each server has words of its own, and none has a code for it. What is said of load is told apart: it may speak of tokens, too.
+//! Each server has its own message, and none has an error code. Rate-limit errors are excluded, since they may mention tokens as
+//! well.
 
 use regex::RegexSet;
 use std::sync::LazyLock;
@@ -35,7 +36,7 @@ static TOO_LONG: LazyLock<RegexSet> = LazyLock::new(|| {
 });
 static OF_LOAD: LazyLock<RegexSet> =
     LazyLock::new(|| set(&["^(throttling error|service unavailable):", "rate limit", "too many requests"]));
-/// One provider says nothing at all then.
+/// Cerebras reports an overflow with an empty body.
 static WITHOUT_A_WORD: LazyLock<RegexSet> = LazyLock::new(|| set(&[r"^4(00|13)\s*(status code)?\s*\(no body\)"]));
 
 fn set(patterns: &[&str]) -> RegexSet {
@@ -43,7 +44,7 @@ fn set(patterns: &[&str]) -> RegexSet {
     RegexSet::new(insensitive).expect("patterns written here")
 }
 
-/// What `message`, the failure of a reply, means.
+/// Returns whether `message`, the error of a reply, reports a context overflow.
 pub fn says_too_long(provider: &str, message: &str) -> bool {
     let said = TOO_LONG.is_match(message) || (provider == "cerebras" && WITHOUT_A_WORD.is_match(message));
     said && !OF_LOAD.is_match(message)

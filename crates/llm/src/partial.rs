@@ -1,8 +1,7 @@
-//! An assistant message in the making.
+//! An assistant message during streaming.
 //!
-//! [`Partial`] takes what was let through of a provider's events, in order, and says what changed as
-//! [`Step`]s, from which updates for front ends are read. A verdict drops it whole: nothing of it is
-//! anywhere else.
+//! [`Partial`] takes the events that passed all checks, in order, and returns the changes as [`Step`]s, from which updates for
+//! front ends are derived. A verdict drops the whole value; no other state refers to it.
 
 use crate::argument_paths::ArgumentPaths;
 use crate::message::bytes_of;
@@ -16,14 +15,14 @@ use pijs_protocol::{StreamSource, guard};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// Tool calls taken from one reply; more is a model, or a server, gone wild.
+/// Tool calls of one reply. More indicate a malfunctioning model or server.
 const MAX_CALLS: usize = 128;
 
-/// Bytes of one reply as JSON text, ten times what models write. The host holds it, writes it into the session and tells
-/// every realm of it, with those before it in one message; who sends more is nobody's model.
+/// Bytes of one reply as JSON text, ten times the size of real replies. The host holds it, writes it to the session and passes it
+/// to every realm in one message with those before it.
 const MOST_BYTES: usize = 8 << 20;
 
-/// What changed.
+/// A change of the message.
 #[derive(Debug)]
 pub enum Step {
     /// A block began.
@@ -34,39 +33,39 @@ pub enum Step {
     End(usize),
 }
 
-/// A reply while it arrives.
+/// A reply during streaming.
 pub struct Partial {
     model: Model,
     /// The message so far.
     pub message: AssistantMessage,
     /// The text or thinking block that the next piece continues.
     open: Option<usize>,
-    /// Each kind of block is continued wherever it stands, and all end with the reply.
+    /// Whether blocks of a kind are continued wherever they are, and all end with the reply.
     takes_turns: bool,
-    /// Arguments stand in the message once their call has ended, not before.
+    /// Whether arguments are added to the message only after their call has ended.
     calls_stay_empty: bool,
     calls: Vec<Call>,
     text_units: usize,
     thinking_units: usize,
-    /// What it weighs, about.
+    /// Approximate size as JSON text.
     bytes: usize,
 }
 
-/// An assistant message in the making, as front ends and extensions are told of it.
+/// A view of an incomplete assistant message for front ends and extensions.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PartialMessage<'a> {
     message: &'a AssistantMessage,
-    /// Calls whose arguments are read when somebody wants to see them: each reading takes as long as they are.
+    /// Calls with unparsed arguments. Parsing is done on demand, since it takes time proportional to their length.
     calls: &'a [Call],
 }
 
 impl<'a> PartialMessage<'a> {
-    /// Tokens so far.
+    /// Returns the tokens so far.
     pub fn usage(self) -> &'a Usage {
         &self.message.usage
     }
 
-    /// The tool call at this position.
+    /// Returns the tool call at this position.
     pub fn call(self, index: usize) -> Option<&'a ToolCall> {
         match self.message.content.get(index)? {
             Block::ToolCall(call) => Some(call),
@@ -74,7 +73,7 @@ impl<'a> PartialMessage<'a> {
         }
     }
 
-    /// The message without what it says.
+    /// Returns the message without its content.
     pub fn head(self) -> Value {
         let head = AssistantMessage {
             content: Vec::new(),
@@ -90,14 +89,14 @@ impl<'a> PartialMessage<'a> {
         Message::Assistant(head).to_value()
     }
 
-    /// A block as far as it is there.
+    /// Returns a block in its current state.
     pub fn block(self, index: usize) -> Value {
         let Some(mut block) = self.message.content.get(index).cloned() else { return Value::Null };
         self.complete(index, &mut block);
         json!(block)
     }
 
-    /// Whether a piece of text is all there is of its block.
+    /// Returns whether a piece of text is the whole block.
     pub fn is_all(self, index: usize, piece: &str) -> bool {
         match self.message.content.get(index) {
             Some(Block::Text(block)) => block.text.len() == piece.len(),
@@ -106,21 +105,21 @@ impl<'a> PartialMessage<'a> {
         }
     }
 
-    /// Puts what the arguments of a call say so far into it.
+    /// Sets the arguments of a call to what its text contains so far.
     fn complete(self, index: usize, block: &mut Block) {
         if let (Block::ToolCall(call), Some(arguments)) = (block, self.arguments(index)) {
             call.arguments = arguments;
         }
     }
 
-    /// The message as far as it is there, with what the arguments of its calls say so far.
+    /// Returns the message in its current state, with parsed arguments.
     pub fn so_far(self) -> AssistantMessage {
         let mut message = self.message.clone();
         message.content.iter_mut().enumerate().for_each(|(index, block)| self.complete(index, block));
         message
     }
 
-    /// What the arguments of an unfinished call say so far.
+    /// Returns the parsed arguments of an incomplete call.
     pub fn arguments(self, block: usize) -> Option<Value> {
         let call = self.calls.iter().find(|call| call.block == block && !call.is_ended)?;
         Some(streaming_json::so_far(&call.json))
@@ -129,19 +128,19 @@ impl<'a> PartialMessage<'a> {
 
 #[derive(Debug, PartialEq)]
 struct Call {
-    /// The provider's number.
+    /// Index of the call in the provider's stream.
     index: u32,
-    /// Where its block is.
+    /// Index of its block in the message.
     block: usize,
-    /// The arguments' JSON text.
+    /// JSON text of the arguments.
     json: String,
     units: usize,
     paths: ArgumentPaths,
-    /// Front ends were told that it is complete.
+    /// Whether the end of the call was reported.
     is_ended: bool,
 }
 
-/// What an event adds to a reply, as JSON text.
+/// Returns the size that an event adds to a reply as JSON text.
 fn weight(event: &ProviderEvent) -> usize {
     let text = |text: &str| {
         let escaped = |byte: u8| match byte {
@@ -156,7 +155,7 @@ fn weight(event: &ProviderEvent) -> usize {
         ProviderEvent::ToolCall { arguments, .. } => text(arguments),
         ProviderEvent::Note(Note::ThinkingSignature(piece)) => text(piece),
         ProviderEvent::Note(Note::Signed(_, signature)) => text(signature),
-        // Each usage takes the place of the one before.
+        // A usage replaces the previous one.
         ProviderEvent::Note(Note::Said(members)) => {
             bytes_of(members.iter().filter(|(key, _)| *key != "usage").map(|(_, value)| value))
         }
@@ -166,14 +165,14 @@ fn weight(event: &ProviderEvent) -> usize {
 }
 
 impl Call {
-    /// The arguments so far; none at all are an empty object.
+    /// Returns the arguments so far; an empty object for none.
     fn text(&self) -> &str {
         if self.json.trim().is_empty() { "{}" } else { &self.json }
     }
 }
 
 impl Partial {
-    /// Begins a reply of a model, `timestamp` milliseconds after 1970.
+    /// Begins a reply of a model. `timestamp` is in milliseconds since 1970.
     pub fn new(model: &Model, timestamp: u64) -> Self {
         let message = AssistantMessage {
             content: Vec::new(),
@@ -199,8 +198,7 @@ impl Partial {
         }
     }
 
-    /// Counts an event before anything is made of it; answers what it weighs. An error when the reply is more than anybody
-    /// can hold.
+    /// Adds the size of an event before it is applied, and returns it. Fails when the reply exceeds its size limit.
     pub fn has_room_for(&mut self, event: &ProviderEvent) -> Result<usize, ProviderError> {
         let bytes = weight(event);
         self.bytes = self.bytes.saturating_add(bytes);
@@ -211,7 +209,7 @@ impl Partial {
         Ok(bytes)
     }
 
-    /// UTF-16 units let through so far of one stream.
+    /// Returns the UTF-16 units of one stream so far.
     pub fn offset(&self, source: StreamSource, stream: u32) -> usize {
         match source {
             StreamSource::Text => self.text_units,
@@ -220,7 +218,7 @@ impl Partial {
         }
     }
 
-    /// Output tokens so far, at four bytes a token when the provider has not counted yet.
+    /// Returns the output tokens so far, estimated at four bytes per token until the provider reports them.
     pub fn tokens(&self, dropped: usize) -> u64 {
         let bytes: usize = self
             .message
@@ -237,7 +235,7 @@ impl Partial {
         self.message.usage.output.max(bytes.div_ceil(4) as u64)
     }
 
-    /// Name and paths of a tool call, this piece of its arguments included.
+    /// Returns name and paths of a tool call, including this piece of its arguments.
     pub fn tool_facts(&mut self, index: u32, chunk: &str) -> (Option<String>, Vec<String>) {
         let Some(call) = self.calls.iter_mut().find(|call| call.index == index) else { return (None, Vec::new()) };
         call.paths.catch_up(&call.json);
@@ -249,12 +247,12 @@ impl Partial {
         (name, call.paths.found().to_vec())
     }
 
-    /// Returns the paths that a call has named, to be continued with text that has arrived and was not shown.
+    /// Returns the path scanner of a call, to continue it with text that has arrived and is not applied yet.
     pub fn paths_of(&self, index: u32) -> ArgumentPaths {
         self.calls.iter().find(|call| call.index == index).map(|call| call.paths.clone()).unwrap_or_default()
     }
 
-    /// Adds a piece of text; returns what is new.
+    /// Adds a piece of text; returns the changes.
     pub fn push_text(&mut self, chunk: String) -> Vec<Step> {
         self.text_units += chunk.encode_utf16().count();
         let open = self.standing(|block| matches!(block, Block::Text(_)));
@@ -266,7 +264,7 @@ impl Partial {
         steps
     }
 
-    /// Adds a piece of thinking; returns what is new.
+    /// Adds a piece of thinking; returns the changes.
     pub fn push_thinking(&mut self, chunk: String) -> Vec<Step> {
         self.thinking_units += chunk.encode_utf16().count();
         let open = self.standing(|block| matches!(block, Block::Thinking(_)));
@@ -278,7 +276,7 @@ impl Partial {
         steps
     }
 
-    /// The block that a piece of its kind continues.
+    /// Returns the block that a piece of this kind continues.
     fn standing(&self, is_kind: impl Fn(&Block) -> bool) -> Option<usize> {
         if self.takes_turns {
             return self.message.content.iter().position(is_kind);
@@ -286,7 +284,7 @@ impl Partial {
         self.open.filter(|at| is_kind(&self.message.content[*at]))
     }
 
-    /// Takes what is no piece of the message.
+    /// Applies a note, which is not a part of the content.
     pub fn note(&mut self, note: Note) {
         match note {
             Note::TakesTurns => self.takes_turns = true,
@@ -300,7 +298,7 @@ impl Partial {
         }
     }
 
-    /// Begins a text or thinking block that may have nothing in it yet.
+    /// Begins a text or thinking block, which may be empty.
     pub fn begin(&mut self, block: Block) -> Vec<Step> {
         self.continue_or_begin(None, || block).1
     }
@@ -312,14 +310,14 @@ impl Partial {
         })
     }
 
-    /// A piece of a signature belongs to the latest thinking block.
+    /// Appends a piece of a signature to the latest thinking block.
     fn sign_thinking(&mut self, signature: &str) {
         if let Some(block) = self.latest_thinking() {
             block.thinking_signature.get_or_insert_default().push_str(signature);
         }
     }
 
-    /// A whole one belongs to the latest block of its kind.
+    /// Sets the signature of the latest block of a kind.
     fn sign(&mut self, signs: Signs, signature: String) {
         match signs {
             Signs::Thinking => {
@@ -339,14 +337,14 @@ impl Partial {
         }
     }
 
-    /// The blank line at the end of the latest thinking block goes.
+    /// Removes the blank lines at the end of the latest thinking block.
     fn trim_thinking(&mut self) {
         if let Some(block) = self.latest_thinking() {
             block.thinking.truncate(block.thinking.trim_end_matches('\n').len());
         }
     }
 
-    /// A signature of a tool call.
+    /// Sets the signature of a tool call.
     fn sign_call(&mut self, index: u32, signature: String) {
         let Some(block) = self.calls.iter().find(|call| call.index == index).map(|call| call.block) else { return };
         if let Block::ToolCall(call) = &mut self.message.content[block] {
@@ -354,27 +352,26 @@ impl Partial {
         }
     }
 
-    /// Tokens so far, and what they cost where nobody has said.
+    /// Sets the tokens so far, and their cost unless it is reported.
     fn count(&mut self, usage: Usage) {
         let cost = if usage.cost == Cost::default() { self.model.price(&usage) } else { usage.cost };
         self.message.usage = Usage { cost, ..usage };
     }
 
-    /// What the provider says of the whole reply: its usage stands as it is, cost and all.
+    /// Applies members of the reply that the provider reports; its usage is taken unchanged, including the cost.
     fn take(&mut self, mut members: Map<String, Value>) {
         let usage = members.shift_remove("usage").and_then(|usage| serde_json::from_value(usage).ok());
         if let Some(usage) = usage {
             self.message.usage = usage;
         }
-        // A stream function may hand a request on to a client of another API.
+        // A stream function may delegate to a client of another API.
         if let Some(Value::String(api)) = members.shift_remove("api") {
             self.message.api = api;
         }
         self.message.extra.extend(members);
     }
 
-    /// Begins a tool call unless it is known. A missing or repeated id is replaced, since two calls
-    /// must not share one.
+    /// Begins a tool call unless it has begun. A missing or repeated id is replaced, since ids must be unique.
     pub fn begin_call(
         &mut self,
         index: u32,
@@ -418,7 +415,7 @@ impl Partial {
         Ok(steps)
     }
 
-    /// Adds a piece of the arguments of a call; returns what is new.
+    /// Adds a piece of a call's arguments; returns the changes.
     pub fn push_arguments(&mut self, index: u32, chunk: String) -> Vec<Step> {
         let Some(call) = self.calls.iter_mut().find(|call| call.index == index) else { return Vec::new() };
         call.units += chunk.encode_utf16().count();
@@ -426,12 +423,12 @@ impl Partial {
         vec![Step::Delta(call.block, chunk)]
     }
 
-    /// Ends what is open because something else begins. Where they take turns, nothing ends before all do.
+    /// Ends the open blocks because another one begins. Interleaved blocks stay open.
     pub fn close(&mut self) -> Vec<Step> {
         if self.takes_turns { Vec::new() } else { self.end() }
     }
 
-    /// Ends what is open: a text or thinking block, tool calls, and all there are where they took turns.
+    /// Ends the open blocks: text or thinking, tool calls, and all interleaved ones.
     pub fn end(&mut self) -> Vec<Step> {
         let mut steps: Vec<Step> = self.open.take().map(Step::End).into_iter().collect();
         if std::mem::take(&mut self.takes_turns) {
@@ -441,7 +438,7 @@ impl Partial {
         let mut room = room(&self.message);
         for call in self.calls.iter_mut().filter(|call| !call.is_ended) {
             call.is_ended = true;
-            // Arguments that are not complete yet come with the whole message.
+            // Incomplete arguments are added when the message is complete.
             if let (Block::ToolCall(block), Ok(arguments @ Value::Object(_))) =
                 (&mut self.message.content[call.block], streaming_json::whole(call.text()))
                 && let Some(left) = room.checked_sub(count_values(&arguments))
@@ -457,8 +454,8 @@ impl Partial {
         steps
     }
 
-    /// Ends everything. Arguments that are no JSON object stay empty; the calls they belong to are
-    /// returned with what is wrong, by id, and must not run.
+    /// Ends the message. Arguments that are not a JSON object stay empty; returns the errors of such calls by id, and they must
+    /// not run.
     pub fn finish(&mut self) -> (Vec<Step>, BTreeMap<String, String>) {
         let mut steps = self.end();
         let mut bad = BTreeMap::new();
@@ -494,13 +491,13 @@ impl Partial {
         (steps, bad)
     }
 
-    /// What there is of the message.
+    /// Returns a view of the message.
     pub fn shown(&self) -> PartialMessage<'_> {
         let calls = if self.calls_stay_empty { &[] } else { self.calls.as_slice() };
         PartialMessage { message: &self.message, calls }
     }
 
-    /// What front ends are told about a step.
+    /// Returns the update that reports a step to front ends.
     pub fn update<'a>(&'a self, step: &'a Step) -> Update<'a> {
         let (Step::Start(index) | Step::Delta(index, _) | Step::End(index)) = *step;
         let kind = match (&self.message.content[index], step) {
@@ -530,12 +527,12 @@ impl Partial {
         (at, steps)
     }
 
-    /// Whether a tool call has begun.
+    /// Returns whether a tool call has begun.
     pub fn knows_call(&self, index: u32) -> bool {
         self.call(index).is_some()
     }
 
-    /// Returns a call by the provider's number.
+    /// Returns a call by its index in the provider's stream.
     pub fn tool_call(&self, index: u32) -> Option<&ToolCall> {
         self.shown().call(self.call(index)?.block)
     }
@@ -545,11 +542,11 @@ impl Partial {
     }
 }
 
-/// Values in the arguments of all calls of a reply. Every extension that hears of it gets all of them, several times over,
-/// and a realm that is handed more than it takes is ended.
+/// JSON values in the arguments of all calls of a reply. Each subscribed extension receives them several times, and a realm is
+/// terminated when a message exceeds its limits.
 const MOST_VALUES: usize = 100_000;
 
-/// How many there may still be.
+/// Returns the number of values left within the limit.
 fn room(message: &AssistantMessage) -> usize {
     let taken: usize = message.tool_calls().map(|call| count_values(&call.arguments)).sum();
     if guard!(ReplyValues) { MOST_VALUES.saturating_sub(taken) } else { usize::MAX }

@@ -1,11 +1,11 @@
-//! pi's `Context`, which extensions ask a model with, as a request.
+//! Converts pi's `Context`, with which extensions call a model, to a request.
 
 use crate::conversation;
 use crate::message::{Block, Content, Message, VERDICT_TYPE};
 use crate::provider::{Request, RequestMessage, ToolDescription};
 use serde_json::{Value, json};
 
-/// pi's `Context`: `systemPrompt`, or system messages in front, and tools in either place.
+/// Converts pi's `Context`: `systemPrompt` or leading system messages, and tools in either position.
 pub fn request(given: &Value, options: &Value) -> Request {
     let mut system: Vec<String> =
         given.get("systemPrompt").and_then(Value::as_str).map(str::to_owned).into_iter().collect();
@@ -22,7 +22,7 @@ pub fn request(given: &Value, options: &Value) -> Request {
             continue;
         }
         if let Ok(message) = serde_json::from_value::<Message>(value.clone()) {
-            // Only a verdict speaks as the system.
+            // Only a verdict may have the system role.
             if !matches!(&message, Message::Custom(custom) if custom.custom_type == VERDICT_TYPE) {
                 messages.push(message);
             }

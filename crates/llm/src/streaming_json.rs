@@ -1,20 +1,19 @@
-//! Arguments of a tool call, read from JSON text that a model writes.
+//! Parses the arguments of a tool call from incomplete JSON text.
 //!
-//! pi's rules (`parseStreamingJson` of pi-ai 0.87.1): control characters in strings and escapes that JSON does not know
-//! are taken as they are meant; of text that is cut, what stands before the cut counts, an unfinished string and a
-//! word such as `tr` included.
+//! Follows pi's rules (`parseStreamingJson` of pi-ai 0.87.1): control characters and unknown escapes in strings are accepted; of
+//! truncated text, everything before the end counts, including an incomplete string or a word such as `tr`.
 
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 
-/// Deeper nesting ends the reading, as it does in `serde_json`.
+/// Maximum nesting, as in `serde_json`.
 const MAX_DEPTH: usize = 128;
 
-/// The value of a whole text.
+/// Parses a complete text.
 ///
 /// # Errors
 ///
-/// Fails for text that is no JSON, also where its strings are mended.
+/// Fails when the text is not JSON even after its strings were repaired.
 pub fn whole(text: &str) -> serde_json::Result<Value> {
     serde_json::from_str(text).or_else(|error| match mended(text) {
         Cow::Owned(mended) => serde_json::from_str(&mended),
@@ -22,7 +21,7 @@ pub fn whole(text: &str) -> serde_json::Result<Value> {
     })
 }
 
-/// What a text says so far; `{}` where it says nothing yet.
+/// Parses a text as far as it is complete; `{}` when it has no value yet.
 pub fn so_far(text: &str) -> Value {
     let text = text.trim();
     whole(text)
@@ -33,7 +32,7 @@ pub fn so_far(text: &str) -> Value {
         .unwrap_or_else(|| Value::Object(Map::new()))
 }
 
-/// Escapes what may not stand in a string as it is.
+/// Escapes characters that are invalid in strings.
 fn mended(text: &str) -> Cow<'_, str> {
     let mut mended = String::new();
     let mut in_string = false;
@@ -66,7 +65,7 @@ fn mended(text: &str) -> Cow<'_, str> {
     Cow::Owned(mended)
 }
 
-/// Reads as far as the text goes. `None` is what cannot be read; what stands around it keeps what it has.
+/// A parser of truncated text. `None` stands for an unreadable value, which the surrounding one omits.
 struct Reader<'a> {
     text: &'a str,
     at: usize,
@@ -91,7 +90,7 @@ impl Reader<'_> {
             self.skip_blank();
             let Some(key) = self.string() else { break };
             self.skip_blank();
-            // The colon.
+            // Skips the colon.
             self.step();
             let Some(value) = self.value(depth + 1) else { break };
             members.insert(key, value);
@@ -122,7 +121,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A string; one that is cut ends before the escape that is cut with it.
+    /// Parses a string; a truncated one ends before its incomplete escape.
     fn string(&mut self) -> Option<String> {
         let rest = &self.text[self.at..];
         let inside = rest.strip_prefix('"')?;
@@ -140,7 +139,7 @@ impl Reader<'_> {
         close(end).or_else(|| close(rest.rfind('\\')?))
     }
 
-    /// `true`, `false`, `null`, or the beginning of one at the end.
+    /// Parses `true`, `false`, `null`, or a prefix of one at the end.
     fn word(&mut self) -> Option<Value> {
         let rest = &self.text[self.at..];
         let words = [("null", Value::Null), ("true", Value::Bool(true)), ("false", Value::Bool(false))];
@@ -149,7 +148,7 @@ impl Reader<'_> {
         Some(value)
     }
 
-    /// A number; of one that is cut in its exponent, what stands before that.
+    /// Parses a number; one that is truncated in its exponent loses the exponent.
     fn number(&mut self) -> Option<Value> {
         let rest = &self.text[self.at..];
         let length = rest.find([',', ']', '}']).unwrap_or(rest.len());
@@ -162,7 +161,7 @@ impl Reader<'_> {
         self.text.as_bytes().get(self.at).copied()
     }
 
-    /// Passes one character.
+    /// Skips one character.
     fn step(&mut self) {
         self.at += self.text[self.at..].chars().next().map_or(0, char::len_utf8);
     }
@@ -178,7 +177,7 @@ impl Reader<'_> {
 mod tests {
     use super::*;
 
-    /// What pi 0.87.1 made of them; `capture.mjs` beside the file asks it.
+    /// Output of pi 0.87.1, written by `capture.mjs` next to the file.
     const EXPECTED: &str = include_str!("../../../fixtures/streaming-json/expected.jsonl");
 
     #[test]
@@ -189,7 +188,7 @@ mod tests {
         }
     }
 
-    /// JavaScript has one kind of number.
+    /// Compares values; JavaScript has a single type of number.
     fn is_same(one: &Value, other: &Value) -> bool {
         match (one, other) {
             (Value::Number(one), Value::Number(other)) => one.as_f64() == other.as_f64(),

@@ -1,7 +1,7 @@
-//! How large the conversation is, in tokens: what the provider counted, and estimates for the rest.
+//! Token counts of conversations: those of the provider, and estimates for the rest.
 //!
-//! A token is taken for four characters and an image for 4,800, as pi does, so that both come to the
-//! same decisions.
+//! As in pi, a token is estimated as four characters, and an image as 4,800 characters, so that both programs make the same
+//! decisions.
 
 use crate::message::{AssistantMessage, Block, Content, Message, StopReason, SystemMessage, Usage};
 use crate::provider::{Request, ToolDescription};
@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 const CHARACTERS_PER_TOKEN: usize = 4;
 const IMAGE_CHARACTERS: usize = 4800;
 
-/// Tokens of a message, estimated.
+/// Estimates the tokens of a message.
 pub fn estimate(message: &Message) -> u64 {
     let characters = match message {
         Message::User(user) => of_content(&user.content),
@@ -53,12 +53,12 @@ fn of_block(block: &Block) -> usize {
     }
 }
 
-/// Characters as JavaScript counts them.
+/// Returns the UTF-16 length, as JavaScript does.
 fn units(text: &str) -> usize {
     text.encode_utf16().count()
 }
 
-/// All tokens of a usage.
+/// Returns the total of a usage.
 pub fn total(usage: &Usage) -> u64 {
     match usage.total_tokens {
         0 => usage.all(),
@@ -66,14 +66,14 @@ pub fn total(usage: &Usage) -> u64 {
     }
 }
 
-/// What the provider counted for a reply, if that can be trusted.
+/// Returns the provider's token count for a reply; `None` when it failed or has none.
 pub fn counted(reply: &AssistantMessage) -> Option<u64> {
     let failed = matches!(reply.stop_reason, StopReason::Error | StopReason::Aborted);
     Some(total(&reply.usage)).filter(|tokens| !failed && *tokens > 0)
 }
 
-/// Tokens of a request: the last count of its conversation and what came after it, or all of it estimated. What was put in
-/// front of a counted reply later, a summary, makes that count worthless.
+/// Returns the tokens of a request: the last count in its conversation plus an estimate of later messages, or an estimate of
+/// everything. A summary that was inserted before a counted reply invalidates its count.
 pub fn of_request(request: &Request) -> u64 {
     let mut newest = None;
     let mut last = None;

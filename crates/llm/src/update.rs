@@ -1,18 +1,18 @@
-//! What is new in a reply, as pi's `assistantMessageEvent` says it.
+//! Updates of a reply, as pi's `assistantMessageEvent`.
 
 use crate::message::{Block, ToolCall};
 use serde_json::{Map, json};
 
-/// What is new in an assistant message.
+/// A change of an assistant message.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Update<'a> {
-    /// Position of the block.
+    /// Index of the block.
     pub index: usize,
-    /// What happened to it.
+    /// Kind of the change.
     pub kind: UpdateKind<'a>,
 }
 
-/// What happened to a block.
+/// Changes of a block.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[expect(missing_docs, reason = "pi's assistantMessageEvent types, with its own words")]
 pub enum UpdateKind<'a> {
@@ -28,7 +28,7 @@ pub enum UpdateKind<'a> {
 }
 
 impl Update<'_> {
-    /// pi's `assistantMessageEvent`, without the message so far.
+    /// Returns pi's `assistantMessageEvent` without the message so far.
     pub fn to_map(self) -> Map<String, serde_json::Value> {
         let (kind, extra) = match self.kind {
             UpdateKind::TextStart => ("text_start", None),

@@ -1,4 +1,4 @@
-//! Renewing a log-in with GitHub Copilot: a GitHub token gives one for the models.
+//! Renews a GitHub Copilot login: exchanges the GitHub token for a token of the models.
 
 use super::file::Login;
 use crate::catalogue;
@@ -6,14 +6,14 @@ use crate::provider::http::{HttpOptions, address, client};
 use serde_json::Value;
 use std::time::Duration;
 
-/// GitHub has this long to answer.
+/// Timeout of a request to GitHub.
 const TIME: Duration = Duration::from_secs(15);
-/// Largest answer that is read.
+/// Largest response in bytes.
 const LARGEST: usize = 1 << 16;
-/// So much sooner than GitHub says the token counts as ended; pi's figure.
+/// Time by which a token expires earlier than GitHub reports; pi's value.
 const MARGIN_MS: f64 = 300_000.0;
 
-/// Where a token's models are: it names a proxy, beside which their address stands.
+/// Returns the base URL of the models: a token names a proxy host from which it is derived.
 pub(super) fn base_url(login: &Login) -> String {
     let proxy = login.access.split(';').find_map(|part| part.trim().strip_prefix("proxy-ep="));
     match (proxy.and_then(|proxy| proxy.strip_prefix("proxy.")), enterprise(login)) {
@@ -23,27 +23,27 @@ pub(super) fn base_url(login: &Login) -> String {
     }
 }
 
-/// The company's GitHub, when it is not the public one.
+/// Returns the domain of a GitHub Enterprise login; `None` for github.com.
 fn enterprise(login: &Login) -> Option<&str> {
     let given = login.rest.get("enterpriseUrl")?.as_str()?;
     let host = given.trim_start_matches("https://").trim_start_matches("http://");
     host.split('/').next().filter(|host| !host.is_empty())
 }
 
-/// A new token.
+/// Requests a new token.
 pub(super) async fn renew(login: &Login, http: &HttpOptions) -> Result<Login, String> {
     let domain = enterprise(login).unwrap_or("github.com");
     renew_at(&format!("https://api.{domain}/copilot_internal/v2/token"), login, http).await
 }
 
-/// The same from another address.
+/// Requests a new token from a given address.
 pub(super) async fn renew_at(url: &str, login: &Login, http: &HttpOptions) -> Result<Login, String> {
     let help = "log in again with the real pi, or set COPILOT_GITHUB_TOKEN";
     let failed = |what: String| format!("the GitHub Copilot log-in cannot be renewed: {what} ({help})");
     let parsed = address(url).map_err(&failed)?;
     let (client, _) = client(http, &parsed).map_err(|error| failed(error.to_string()))?;
     let mut request = client.get(url).timeout(TIME).bearer_auth(&login.refresh).header("Accept", "application/json");
-    // The client that these tokens are made for says so in every request; its words are the catalogue's.
+    // GitHub expects the headers of the client that these tokens are issued for; the catalogue has them.
     let model = catalogue::models("github-copilot").into_iter().next();
     let headers = model.as_ref().and_then(|model| model.facts.get("headers")?.as_object());
     for (name, value) in headers.into_iter().flatten() {

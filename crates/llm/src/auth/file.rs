@@ -1,8 +1,7 @@
-//! `auth.json` of pi's agent folder: what was stored for each provider.
+//! `auth.json` in pi's agent folder: the stored credentials of each provider.
 //!
-//! The file is shared with the real pi, which may run at the same time: whoever changes it holds the folder
-//! `auth.json.lock` beside it, as pi does, and reads it again first. It is written as a whole or not at all, for its
-//! owner alone.
+//! The file is shared with the real pi, which may run at the same time. A writer takes pi's lock, the folder `auth.json.lock`,
+//! and reads the file again before it changes it. Writes are atomic and give access to the owner only.
 
 use pijs_durable::{Disk, Replace};
 use serde::{Deserialize, Serialize};
@@ -11,31 +10,31 @@ use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-/// Largest file that is read.
+/// Largest file in bytes.
 const LARGEST: u64 = 1 << 20;
 
-/// What is stored for a provider.
+/// Stored credentials of a provider.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Stored {
-    /// A key.
+    /// An API key.
     ApiKey {
-        /// As it is written: see [`super::value`].
+        /// The key in configuration syntax: see [`super::value`].
         #[serde(default, skip_serializing_if = "Option::is_none")]
         key: Option<String>,
-        /// Variables for this provider alone.
+        /// Environment variables for this provider only.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         env: BTreeMap<String, String>,
-        /// The extension that brings the provider; none for one of pi's own.
+        /// The extension that provides the provider; none for one of pi's own.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         extension: Option<String>,
     },
-    /// A log-in.
+    /// An OAuth login.
     Oauth(Login),
 }
 
 impl Stored {
-    /// The extension through which it came about.
+    /// Returns the extension that stored the credentials.
     pub(super) fn extension(&self) -> Option<&str> {
         match self {
             Self::ApiKey { extension, .. } => extension.as_deref(),
@@ -44,21 +43,21 @@ impl Stored {
     }
 }
 
-/// The tokens of a log-in.
+/// Tokens of an OAuth login.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Login {
-    /// Lets requests in.
+    /// Access token for requests.
     pub access: String,
-    /// Gets a new one.
+    /// Refresh token.
     pub refresh: String,
-    /// When `access` ends, milliseconds since 1970.
+    /// Expiry of `access` in milliseconds since 1970.
     pub expires: f64,
-    /// What else the provider keeps there.
+    /// Other members, which the provider defines.
     #[serde(flatten)]
     pub rest: Map<String, Value>,
 }
 
-/// The file.
+/// The file `auth.json`.
 #[derive(Debug, Clone)]
 pub struct AuthFile {
     disk: Disk,
@@ -66,26 +65,26 @@ pub struct AuthFile {
 }
 
 impl AuthFile {
-    /// The file at this path; it need not be there.
+    /// Returns a handle to the file at this path, which need not exist.
     pub fn new(disk: Disk, path: PathBuf) -> Self {
         Self { disk, path }
     }
 
-    /// Where it is.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What is stored now.
+    /// Reads all credentials by provider.
     ///
     /// # Errors
     ///
-    /// When it cannot be read, or holds something else.
+    /// Fails when the file cannot be read or has another format.
     pub fn read(&self) -> io::Result<BTreeMap<String, Stored>> {
         let entries = self.entries()?;
         let entry = |(provider, value): (String, Value)| match serde_json::from_value(value) {
             Ok(stored) => Ok((provider, stored)),
-            // The value may be a secret: it is not shown.
+            // The message omits the value, which may be a secret.
             Err(_) => Err(self.wrong(&format!("the entry of {provider:?} is neither an api_key nor an oauth one"))),
         };
         entries.into_iter().map(entry).collect()
@@ -100,15 +99,15 @@ impl AuthFile {
         serde_json::from_slice(text).map_err(|_| self.wrong("it is no JSON object"))
     }
 
-    /// Stores something for a provider; all other entries stay as they are. [`AuthFile::lock`] comes first.
+    /// Stores credentials for a provider and keeps all other entries. The caller holds [`AuthFile::lock`].
     ///
     /// # Errors
     ///
-    /// When the file cannot be read or written.
+    /// Fails when the file cannot be read or written.
     pub(super) fn put(&self, provider: &str, stored: &Stored) -> io::Result<()> {
         let mut entries = self.entries()?;
         let mut value = serde_json::to_value(stored).map_err(io::Error::other)?;
-        // What is there and unknown to us is pi's, but a key takes nothing over from a log-in.
+        // Keeps pi's members that are unknown here, unless the type changes from a login to a key or back.
         if let (Some(Value::Object(known)), Some(given)) = (entries.get(provider), value.as_object_mut())
             && known.get("type") == given.get("type")
         {
@@ -120,11 +119,11 @@ impl AuthFile {
         self.write(&entries)
     }
 
-    /// Takes out what is stored for a provider; whether there was something. [`AuthFile::lock`] comes first.
+    /// Removes the credentials of a provider; returns whether there were any. The caller holds [`AuthFile::lock`].
     ///
     /// # Errors
     ///
-    /// As [`AuthFile::put`].
+    /// Those of [`AuthFile::put`].
     pub(super) fn remove(&self, provider: &str) -> io::Result<bool> {
         let mut entries = self.entries()?;
         if entries.shift_remove(provider).is_none() {
@@ -136,11 +135,11 @@ impl AuthFile {
 
     fn write(&self, entries: &Map<String, Value>) -> io::Result<()> {
         let text = serde_json::to_vec_pretty(entries).map_err(io::Error::other)?;
-        // No backup: it would keep a token that was taken back.
+        // A backup would keep a revoked token.
         self.disk.replace(&self.path, &text, Replace { backup: false, follow_links: true, keep_mode: false })
     }
 
-    /// Takes pi's lock; `None` while somebody else has it.
+    /// Acquires pi's lock; `None` while another process holds it.
     pub(super) fn lock(&self) -> io::Result<Option<Held>> {
         let folder = self.lock_folder();
         if let Some(parent) = self.path.parent() {
@@ -153,7 +152,7 @@ impl AuthFile {
         }
     }
 
-    /// The folder that is pi's lock.
+    /// Returns the folder that serves as pi's lock.
     pub(super) fn lock_folder(&self) -> PathBuf {
         let mut name = self.path.clone().into_os_string();
         name.push(".lock");
@@ -165,7 +164,7 @@ impl AuthFile {
     }
 }
 
-/// pi's lock; given back when this is dropped.
+/// A guard of pi's lock, which is released on drop.
 #[derive(Debug)]
 pub(super) struct Held {
     disk: Disk,
@@ -174,7 +173,7 @@ pub(super) struct Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // Somebody who took it for stale has taken it away already.
+        // Another process may have removed the lock as stale.
         let _ = self.disk.remove_dir(&self.folder);
     }
 }

@@ -1,9 +1,8 @@
-//! Keys of providers: where they are, and what a request carries.
+//! Credentials of providers: their sources, and the headers and keys of a request.
 //!
-//! [`Auth`] asks in pi's order: what was given for this run ([`Auth::give`]), `auth.json`, `models.json`, variables
-//! of the environment. [`Auth::status`] says who would answer, without running or reading anything that takes time;
-//! [`Auth::credentials`] gets the key. A value that came to light is told to whoever keeps secrets out of logs
-//! ([`Surroundings::learned`]) before anything is done with it.
+//! [`Auth`] searches the sources in pi's order: keys given for this run ([`Auth::give`]), `auth.json`, `models.json`, environment
+//! variables. [`Auth::status`] reports the source without running a command; [`Auth::credentials`] resolves the key. Every
+//! resolved secret is passed to the redaction of logs ([`Surroundings::learned`]) before it is used.
 
 mod copilot;
 pub mod file;
@@ -23,22 +22,22 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use value::Written;
 
-/// A command that prints a key has this long.
+/// Timeout of a command that prints a key.
 const COMMAND_TIME: Duration = Duration::from_secs(10);
-/// A token is renewed when it ends sooner than this.
+/// A token that expires sooner than this is renewed.
 const RENEW_BEFORE_MS: f64 = 300_000.0;
 
-/// What keys are found with.
+/// Environment in which keys are resolved.
 pub trait Surroundings: Send + Sync {
-    /// A variable of the environment.
+    /// Returns an environment variable.
     fn variable(&self, name: &str) -> Option<String>;
-    /// What a shell command prints; `None` when it fails.
+    /// Runs a shell command and returns its output; `None` when it fails.
     fn command(&self, line: &str) -> BoxFuture<'static, Option<String>>;
-    /// A secret came to light.
+    /// Registers a resolved secret for redaction.
     fn learned(&self, secret: &str);
 }
 
-/// Nothing is set, nothing runs.
+/// An environment without variables and commands.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Nowhere;
 
@@ -54,14 +53,14 @@ impl Surroundings for Nowhere {
     fn learned(&self, _: &str) {}
 }
 
-/// Who has the key of a provider.
+/// Source of a provider's credentials.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status {
-    /// pi's word: `runtime`, `stored`, `environment`, `models_json_key`, `models_json_command`.
+    /// Source in pi's vocabulary: `runtime`, `stored`, `environment`, `models_json_key`, `models_json_command`.
     pub source: &'static str,
-    /// Names of variables.
+    /// Names of the environment variables.
     pub label: Option<String>,
-    /// Whether it is a log-in.
+    /// Whether the credentials are an OAuth login.
     pub oauth: bool,
 }
 
@@ -70,12 +69,12 @@ impl Status {
         Self { source, label: None, oauth: false }
     }
 
-    /// Of something that `auth.json` has.
+    /// Returns the status of an entry of `auth.json`.
     pub fn of_stored(stored: &Stored) -> Self {
         Self { oauth: matches!(stored, Stored::Oauth(_)), ..Self::from("stored") }
     }
 
-    /// pi's `AuthStatus`.
+    /// Returns pi's `AuthStatus`.
     pub fn to_value(&self) -> Value {
         let mut value = json!({"configured": true, "source": self.source});
         if let Some(label) = &self.label {
@@ -85,46 +84,46 @@ impl Status {
     }
 }
 
-/// The keys of a session's providers.
+/// The credentials of a session's providers.
 pub struct Auth {
     around: Arc<dyn Surroundings>,
     file: Option<AuthFile>,
     given: Mutex<BTreeMap<String, String>>,
-    /// What commands of `auth.json` printed: they run once.
+    /// Output of commands in `auth.json`, each of which runs once.
     printed: Mutex<BTreeMap<String, Option<String>>>,
     ambient: Ambient,
     http: HttpOptions,
 }
 
 impl Auth {
-    /// Keys from these surroundings, and from no file.
+    /// Creates a source of credentials without `auth.json`.
     pub fn new(around: Arc<dyn Surroundings>, ambient: Ambient, http: HttpOptions) -> Self {
         Self { around, file: None, given: Mutex::default(), printed: Mutex::default(), ambient, http }
     }
 
-    /// The same with `auth.json`.
+    /// Adds `auth.json` as a source.
     #[must_use]
     pub fn with_file(self, file: AuthFile) -> Self {
         Self { file: Some(file), ..self }
     }
 
-    /// A key for this run, before all others.
+    /// Sets a key for this run, which has precedence over all other sources.
     pub fn give(&self, provider: &str, key: &str) {
         self.around.learned(key);
         locked(&self.given).insert(provider.to_owned(), key.to_owned());
     }
 
-    /// Who would answer for a provider. `None`: there is no key.
+    /// Returns the source of a provider's credentials; `None` when there are none.
     pub fn status(&self, provider: &str, config: Option<&ProviderConfig>) -> Option<Status> {
         self.status_of(provider, config, self.stored().get(provider))
     }
 
-    /// What `auth.json` has. One that cannot be read has nothing; who needs a key of it hears why.
+    /// Returns the contents of `auth.json`; empty when it cannot be read. [`Auth::credentials`] reports the error.
     pub fn stored(&self) -> BTreeMap<String, Stored> {
         self.file.as_ref().and_then(|file| file.read().ok()).unwrap_or_default()
     }
 
-    /// Says where the key of a provider would come from.
+    /// Returns the source of a provider's credentials, given its entry of `auth.json`.
     pub fn status_of(
         &self,
         provider: &str,
@@ -134,7 +133,7 @@ impl Auth {
         if locked(&self.given).contains_key(provider) {
             return Some(Status::from("runtime"));
         }
-        // What came about through an extension is for that one.
+        // Credentials stored by an extension are reserved for that extension.
         match stored.filter(|stored| stored.extension().is_none()) {
             Some(Stored::Oauth(_)) => return Some(Status { oauth: true, ..Status::from("stored") }),
             Some(Stored::ApiKey { key: Some(key), env, .. }) if self.is_there(key, env) => {
@@ -156,11 +155,11 @@ impl Auth {
         Some(Status { label: Some(name), ..Status::from("environment") })
     }
 
-    /// What a request to a provider carries. `None`: there is no key.
+    /// Resolves the credentials for requests to a provider; `None` when there are none.
     ///
     /// # Errors
     ///
-    /// When a key that is named cannot be had.
+    /// Fails when a configured key cannot be resolved.
     pub async fn credentials(
         &self,
         provider: &str,
@@ -230,7 +229,7 @@ impl Auth {
         Ok(Some((plain(value), none)))
     }
 
-    /// A value of configuration that has to be there.
+    /// Resolves a required configuration value.
     async fn value(&self, text: &str, env: &BTreeMap<String, String>, what: &str) -> Result<String, String> {
         let written = Written::parse(text);
         if let Written::Command(line) = &written {
@@ -254,7 +253,7 @@ impl Auth {
         own.or_else(|| self.around.variable(name)).filter(|value| !value.is_empty())
     }
 
-    /// Whether a value can be had, as far as that is known without running a command.
+    /// Returns whether a value can be resolved, as far as this is known without running a command.
     fn is_there(&self, text: &str, env: &BTreeMap<String, String>) -> bool {
         let written = Written::parse(text);
         matches!(written, Written::Command(_)) || self.filled(&written, env).is_some()
@@ -279,7 +278,7 @@ impl Auth {
         }
     }
 
-    /// The first variable of a provider that is set.
+    /// Returns the first environment variable of a provider that is set.
     fn set_variable(&self, provider: &str) -> Option<String> {
         let mut names = catalogue::provider(provider)?.env.iter();
         names.find(|name| self.named(name, &BTreeMap::new()).is_some()).cloned()
@@ -292,7 +291,7 @@ impl Auth {
         }
     }
 
-    /// What a log-in gives; a token that ends is renewed where that is possible.
+    /// Returns the credentials of a login, after renewing an expired token if possible.
     async fn logged_in(&self, provider: &str, login: Login) -> Result<Credentials, String> {
         let variable = catalogue::provider(provider).and_then(|known| known.env.last());
         let or = variable.map(|name| format!(", or set {name}")).unwrap_or_default();
@@ -320,11 +319,11 @@ impl Auth {
         Ok(Credentials { key: Some(login.access), base_url, ..Credentials::default() })
     }
 
-    /// Stores a key of the person in `auth.json`.
+    /// Stores a key of the user in `auth.json`.
     ///
     /// # Errors
     ///
-    /// A sentence, when the file cannot be written.
+    /// Fails when the file cannot be written.
     pub async fn store_key(&self, provider: &str, key: &str) -> Result<(), String> {
         self.around.learned(key);
         let (file, _held) = self.held().await?;
@@ -332,22 +331,22 @@ impl Auth {
         file.put(provider, &stored).map_err(said)
     }
 
-    /// Takes what is stored of a provider out of `auth.json`; whether there was something.
+    /// Removes the credentials of a provider from `auth.json`; returns whether there were any.
     ///
     /// # Errors
     ///
-    /// As [`Auth::store_key`].
+    /// Those of [`Auth::store_key`].
     pub async fn forget(&self, provider: &str) -> Result<bool, String> {
         let (file, _held) = self.held().await?;
         file.remove(provider).map_err(said)
     }
 
-    /// Providers of which something is stored.
+    /// Returns the providers with stored credentials.
     pub fn stored_providers(&self) -> Vec<String> {
         self.stored().into_keys().collect()
     }
 
-    /// `auth.json`, while no other process changes it.
+    /// Acquires the lock of `auth.json`.
     async fn held(&self) -> Result<(&AuthFile, file::Held), String> {
         let file = self.file.as_ref().ok_or("there is no auth.json")?;
         let mut waited = Duration::ZERO;
@@ -364,7 +363,7 @@ impl Auth {
         }
     }
 
-    /// Renews a token, unless another process has done so meanwhile.
+    /// Renews a token, unless another process has renewed it already.
     async fn renew(&self, provider: &str, ends: &dyn Fn(&Login) -> bool) -> Result<Login, String> {
         let (file, _held) = self.held().await?;
         let Some(Stored::Oauth(current)) = file.read().map_err(said)?.remove(provider) else {
@@ -384,13 +383,13 @@ fn said(error: std::io::Error) -> String {
     error.to_string()
 }
 
-/// How long another process may keep `auth.json`; pi's figure.
+/// Time to wait for another process that holds the lock of `auth.json`; pi's value.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How often it is asked for.
+/// Interval of polling the lock.
 const EVERY: Duration = Duration::from_millis(50);
 
 impl std::fmt::Debug for Auth {
-    /// Keys are not shown.
+    /// Omits keys.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Auth").field("file", &self.file).finish_non_exhaustive()
     }

@@ -2,7 +2,7 @@ use super::*;
 use futures_util::FutureExt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Variables, what commands print, and what came to light.
+/// An environment of variables and command outputs, which records the resolved secrets.
 #[derive(Default)]
 struct Desk {
     variables: BTreeMap<String, String>,
@@ -155,7 +155,7 @@ async fn a_file_that_cannot_be_read_is_said_when_a_key_is_needed() {
     assert!(key(&case, "groq", None).await.unwrap_err().contains("auth.json"));
 }
 
-/// One answer of GitHub's, and the request it was for.
+/// Serves one response as GitHub, and returns the request.
 fn github(status: &str, body: &str) -> (String, std::thread::JoinHandle<String>) {
     use std::io::{Read, Write};
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -210,7 +210,7 @@ async fn an_entry_of_an_extension_is_for_that_one() {
     assert_eq!(case.auth.credential_through("npm:y", "acme").await, None);
     let told = json!({"type": "oauth", "access": "a", "refresh": "r", "expires": 1.0, "tier": 2});
     assert_eq!(case.auth.credential_through("npm:x", "acme").await, Some(told));
-    // What takes its place through another one takes nothing over.
+    // An entry stored by another extension does not inherit members.
     case.auth.store_key_through("npm:y", "groq", "of-y").await.unwrap();
     assert_eq!(case.auth.credential_through("npm:x", "groq").await, None);
     let told = json!({"type": "api_key", "key": "of-y"});

@@ -1,7 +1,7 @@
-//! Keys and log-ins of providers that an extension brings.
+//! Keys and logins of providers that extensions register.
 //!
-//! An entry of `auth.json` that came about through an extension names it, and is handed to no other one: the name of a
-//! provider can be taken by anybody.
+//! An entry of `auth.json` stored through an extension names the extension, and no other one receives it: any extension can
+//! register a provider name.
 
 use super::file::{Login, Stored};
 use super::value::Written;
@@ -11,35 +11,35 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A token is renewed when it ends sooner than this; pi's figure.
+/// A token that expires sooner than this is renewed; pi's value.
 const RENEW_BEFORE_MS: f64 = 300_000.0;
-/// Largest log-in that is stored, in bytes: the file is everybody's, and read up to a limit.
+/// Largest login in bytes. The file is shared and has a size limit.
 const LARGEST: usize = 1 << 16;
-/// Renewing takes no longer: other processes wait for it. pi's figure.
+/// Timeout of a renewal, during which other processes wait for the lock; pi's value.
 const RENEW_TIME: Duration = Duration::from_secs(15);
 
 impl Auth {
-    /// What is stored for a provider through this extension.
+    /// Returns the credentials stored for a provider through this extension.
     pub fn stored_through(&self, extension: &str, provider: &str) -> Option<Stored> {
         self.stored().remove(provider).filter(|stored| stored.extension() == Some(extension))
     }
 
-    /// Stores what an extension's log-in came to: pi's `OAuthCredentials`.
+    /// Stores the result of an extension's login: pi's `OAuthCredentials`.
     ///
     /// # Errors
     ///
-    /// A sentence, when it is something else, or the file cannot be written.
+    /// Fails when the value has another format, or when the file cannot be written.
     pub async fn store_login(&self, extension: &str, provider: &str, given: Value) -> Result<(), String> {
         let login = self.login_of(extension, provider, given)?;
         let (file, _held) = self.held().await?;
         file.put(provider, &Stored::Oauth(login)).map_err(said)
     }
 
-    /// Stores a key that a person gave for an extension's provider.
+    /// Stores a key that the user entered for an extension's provider.
     ///
     /// # Errors
     ///
-    /// A sentence, when the file cannot be written.
+    /// Fails when the file cannot be written.
     pub async fn store_key_through(&self, extension: &str, provider: &str, key: &str) -> Result<(), String> {
         self.around.learned(key);
         let (file, _held) = self.held().await?;
@@ -47,7 +47,7 @@ impl Auth {
         file.put(provider, &Stored::ApiKey { key: Some(key.to_owned()), env: BTreeMap::new(), extension }).map_err(said)
     }
 
-    /// What is stored for a provider through this extension, as pi's credential: a key is filled in.
+    /// Returns the credential stored for a provider through this extension, in pi's format with the key resolved.
     pub async fn credential_through(&self, extension: &str, provider: &str) -> Option<Value> {
         let stored = self.stored_through(extension, provider)?;
         let Stored::ApiKey { key, env, .. } = &stored else { return Some(self.told(&stored)) };
@@ -59,12 +59,12 @@ impl Auth {
         Some(json!({"type": "api_key", "key": key}))
     }
 
-    /// Renews a log-in that ends soon, unless another process has done so meanwhile. `renew` gets pi's credential and
-    /// gives another one.
+    /// Renews a login that expires soon, unless another process has renewed it already. `renew` maps pi's credential to a new
+    /// one.
     ///
     /// # Errors
     ///
-    /// A sentence, when it cannot be renewed or stored.
+    /// Fails when it cannot be renewed or stored.
     pub async fn renew_through(
         &self,
         extension: &str,
@@ -94,7 +94,7 @@ impl Auth {
         matches!(stored, Stored::Oauth(login) if now + RENEW_BEFORE_MS >= login.expires)
     }
 
-    /// The credential as its extension gets it, which names no extension.
+    /// Returns the credential in the format for its extension, without the extension's name.
     fn told(&self, stored: &Stored) -> Value {
         if let Stored::Oauth(login) = stored {
             self.around.learned(&login.access);
@@ -113,7 +113,7 @@ impl Auth {
         }
         let wrong = |_| format!("the log-in of {provider} gave no credentials: they have access, refresh and expires");
         let mut login: Login = serde_json::from_value(given).map_err(wrong)?;
-        // Which of the two kinds it is stands beside it.
+        // The type is stored separately.
         login.rest.shift_remove("type");
         login.rest.insert("extension".to_owned(), extension.into());
         self.around.learned(&login.access);

@@ -1,32 +1,32 @@
-//! Values of configuration that are a secret or name one: `auth.json` and `models.json` write keys and headers so.
+//! Syntax of configuration values that contain or refer to a secret: keys and headers in `auth.json` and `models.json`.
 //!
-//! | written | means |
+//! | syntax | value |
 //! |---|---|
-//! | `!command` | what the command prints |
-//! | `$NAME`, `${NAME}` | a variable, also within other text |
+//! | `!command` | output of the command |
+//! | `$NAME`, `${NAME}` | environment variable, also within other text |
 //! | `$$`, `$!` | `$`, `!` |
-//! | anything else | itself |
+//! | anything else | literal text |
 
-/// A value as it is written.
+/// A parsed configuration value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Written {
-    /// What this command prints.
+    /// A command whose output is the value.
     Command(String),
-    /// Text and variables.
+    /// Text with variables.
     Template(Vec<Part>),
 }
 
-/// A piece of a template.
+/// A part of a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Part {
-    /// Itself.
+    /// Literal text.
     Text(String),
-    /// A variable's value.
+    /// The value of an environment variable.
     Variable(String),
 }
 
 impl Written {
-    /// Reads a value.
+    /// Parses a value.
     pub fn parse(text: &str) -> Self {
         match text.strip_prefix('!') {
             Some(command) => Self::Command(command.to_owned()),
@@ -34,7 +34,7 @@ impl Written {
         }
     }
 
-    /// Names of its variables, each once.
+    /// Returns the names of the variables, without duplicates.
     pub fn variables(&self) -> Vec<&str> {
         let Self::Template(parts) = self else { return Vec::new() };
         let mut names: Vec<&str> = Vec::new();
@@ -48,7 +48,7 @@ impl Written {
         names
     }
 
-    /// The value of a template; `None` when a variable is not set, and for a command.
+    /// Returns the value of a template; `None` for a command, and when a variable is not set.
     pub fn filled(&self, variable: &dyn Fn(&str) -> Option<String>) -> Option<String> {
         let Self::Template(parts) = self else { return None };
         let value = |part: &Part| match part {
@@ -74,7 +74,7 @@ fn parts(text: &str) -> Vec<Part> {
                 }
                 parts.push(Part::Variable(name.to_owned()));
             }
-            // `$$` and `$!` lose the first character, anything else keeps it.
+            // `$$` and `$!` lose their first character; any other text is kept.
             None if taken == 1 => literal.push_str(&after[..1]),
             None => literal.push_str(&rest[at..=at + taken]),
         }
@@ -87,7 +87,7 @@ fn parts(text: &str) -> Vec<Part> {
     parts
 }
 
-/// What follows a dollar sign: how many bytes of it belong to it, and the variable it names.
+/// Parses the text after a dollar sign. Returns the number of bytes consumed, and the name of the variable.
 fn read(after: &str) -> (usize, Option<&str>) {
     if after.starts_with(['$', '!']) {
         return (1, None);
@@ -105,7 +105,7 @@ fn read(after: &str) -> (usize, Option<&str>) {
     }
 }
 
-/// Length of the variable name that a text begins with.
+/// Returns the length of the variable name at the start of a text.
 fn name_length(text: &str) -> usize {
     if text.starts_with(|first: char| first.is_ascii_digit()) {
         return 0;

@@ -1,12 +1,10 @@
-//! Sending a request over HTTP: back-off, limits, and the reply as provider events.
+//! Sends requests over HTTP: retries, limits, and decoding into provider events.
 //!
-//! [`Endpoint::send`] is one request with its retries. Retries happen only before the first byte
-//! of a reply: on a connection that could not be made, and on the statuses of [`is_retriable`].
-//! After that a failure is the reply's end, so nothing is ever delivered twice. A refused key is
-//! never tried again.
+//! [`Endpoint::send`] makes one request with its retries. A request is retried only before the first byte of its reply: after a
+//! failed connection, and after a status of [`is_retriable`]. A later failure ends the reply, so no event is delivered twice. A
+//! rejected key is not retried.
 //!
-//! What a server can do to us is bounded by [`HttpOptions`]: silence, duration, line, body, and
-//! the wait it may ask for.
+//! [`HttpOptions`] bounds the effect of a server: idle time, duration, line and body size, and requested delays.
 
 use super::openai::Retention;
 use super::proxy::{Proxies, Proxy};
@@ -29,27 +27,27 @@ use time::format_description::well_known::Rfc2822;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-/// Limits of one request.
+/// Limits of a request.
 #[derive(Debug, Clone)]
 pub struct HttpOptions {
-    /// Silence after which a reply counts as stalled; pi's `httpIdleTimeoutMs`.
+    /// Idle time after which a reply counts as stalled; pi's `httpIdleTimeoutMs`.
     pub idle: Duration,
-    /// Time after which a reply is cut whatever it does.
+    /// Time after which a reply is cut off.
     pub total: Duration,
-    /// Bytes.
+    /// Size limits in bytes.
     pub sse: SseLimits,
-    /// Retries after the first try of one request; pi's `retry.provider.maxRetries`. None by default: the agent asks
-    /// again by itself (`RetrySettings`), and both together would multiply.
+    /// Retries after the first attempt; pi's `retry.provider.maxRetries`. None by default: the agent retries by itself
+    /// (`RetrySettings`), and the two would multiply.
     pub retries: u32,
-    /// First wait; doubles each time, up to 32 times this, less a random share of up to a half.
+    /// First delay. It doubles with each retry up to 32 times, minus a random part of up to a half.
     pub backoff: Duration,
-    /// Longest wait that a server may ask for; a longer one is a failure at once. pi's `retry.provider.maxRetryDelayMs`.
+    /// Longest delay that a server may request; beyond it the request fails at once. pi's `retry.provider.maxRetryDelayMs`.
     pub retry_after_cap: Duration,
-    /// Proxies of the user. The environment is not consulted.
+    /// Proxies of the user. The environment is not read.
     pub proxies: Proxies,
-    /// One more certificate authority, PEM.
+    /// Additional certificate authority in PEM.
     pub certificate: Option<Vec<u8>>,
-    /// How long providers are asked to keep the beginning of a conversation; pi's `PI_CACHE_RETENTION`.
+    /// Requested cache retention of the conversation; pi's `PI_CACHE_RETENTION`.
     pub retention: Retention,
 }
 
@@ -69,21 +67,21 @@ impl Default for HttpOptions {
     }
 }
 
-/// What lets a request in.
+/// Credentials of a request.
 #[derive(Debug, Clone, Default)]
 pub struct Access {
-    /// The provider's key.
+    /// API key.
     pub key: Option<String>,
-    /// Further headers. Those that carry secrets are marked sensitive.
+    /// Additional headers. Secret ones are marked sensitive.
     pub headers: HeaderMap,
 }
 
 impl Access {
-    /// The headers with the key in the one of this name, behind what comes before it there: `Bearer ` for one.
+    /// Returns the headers with the key in the header `name`, after the prefix `scheme`.
     ///
     /// # Errors
     ///
-    /// When the key cannot be a header.
+    /// Fails when the key is not a valid header value.
     pub(super) fn into_headers(
         self,
         name: HeaderName,
@@ -98,7 +96,7 @@ impl Access {
     }
 }
 
-/// A header value that is shown to nobody.
+/// Returns a header value marked sensitive.
 fn secret(value: &str, model: &Model) -> Result<HeaderValue, ProviderError> {
     let mut value = HeaderValue::from_str(value).map_err(|_| {
         let message = format!("the key for {} holds a character that no header takes", model.provider);
@@ -108,17 +106,17 @@ fn secret(value: &str, model: &Model) -> Result<HeaderValue, ProviderError> {
     Ok(value)
 }
 
-/// Turns the events of one reply into provider events.
+/// Decodes the stream of one reply into provider events.
 pub(super) trait Decode: Send + 'static {
-    /// Takes one event. After it produced [`ProviderEvent::Done`], nothing more is given.
+    /// Decodes one event. Not called again after it has produced [`ProviderEvent::Done`].
     fn event(&mut self, data: &str, out: &mut Vec<ProviderEvent>) -> Result<(), ProviderError>;
-    /// How a refused request is put into words.
+    /// Returns the message format of a rejected request.
     fn wording(&self) -> Wording;
-    /// The body has ended.
+    /// Handles the end of the body.
     fn end(&mut self, out: &mut Vec<ProviderEvent>) -> Result<(), ProviderError>;
 }
 
-/// Where requests of one provider go.
+/// The URL and headers of one provider's requests.
 #[derive(Debug, Clone)]
 pub(super) struct Endpoint {
     client: reqwest::Client,
@@ -129,12 +127,12 @@ pub(super) struct Endpoint {
     ambient: Ambient,
 }
 
-/// A server has this long to accept a connection.
+/// Timeout of connecting to a server.
 const CONNECT: Duration = Duration::from_secs(60);
 
-/// The client that sends requests to one address, and the proxy on the way there.
+/// Returns the client for an address, and the proxy that it uses.
 pub fn client(options: &HttpOptions, url: &Url) -> Result<(reqwest::Client, Option<Proxy>), ProviderError> {
-    // A redirect would carry the key to a place nobody named.
+    // A redirect would send the key to another server.
     let mut builder = reqwest::Client::builder()
         .redirect(reqwest::redirect::Policy::none())
         .connect_timeout(options.idle.min(CONNECT))
@@ -155,13 +153,13 @@ pub fn client(options: &HttpOptions, url: &Url) -> Result<(reqwest::Client, Opti
     Ok((client, proxy))
 }
 
-/// The address of an API: http or https, and a host.
+/// Parses the address of an API: http or https with a host.
 ///
 /// # Errors
 ///
-/// A sentence about what it is instead, without the address.
+/// Fails with a message about the problem that omits the address.
 pub fn address(text: &str) -> Result<Url, String> {
-    // The parser reads one slash as two.
+    // The URL parser accepts a single slash after the scheme.
     if let Some((scheme, rest)) = text.split_once(':')
         && matches!(scheme.to_ascii_lowercase().as_str(), "http" | "https")
         && !rest.starts_with("//")
@@ -184,8 +182,7 @@ pub fn address(text: &str) -> Result<Url, String> {
     }
 }
 
-/// The scheme that an address without one is likely to be meant with: servers of this machine and of its network rarely
-/// have a certificate.
+/// Returns the likely scheme of an address without one: servers of this machine and of its network rarely have a certificate.
 fn usual_scheme(text: &str) -> &'static str {
     use std::net::IpAddr;
     let url = Url::parse(&format!("http://{text}"));
@@ -213,7 +210,7 @@ fn is_private(address: std::net::IpAddr) -> bool {
     }
 }
 
-/// How an endpoint is asked that has chat completions and no Responses API.
+/// Help for an endpoint that has chat completions and no Responses API.
 const CHAT_ONLY: &str = "where there are chat completions only: --model openai/NAME --base-url URL";
 
 impl Endpoint {
@@ -231,29 +228,29 @@ impl Endpoint {
         Ok(Self { client, proxy, url, headers, options: options.clone(), ambient: ambient.clone() })
     }
 
-    /// How long a provider is asked to keep the beginning of a conversation.
+    /// Returns the requested cache retention.
     pub(super) fn retention(&self) -> Retention {
         self.options.retention
     }
 
-    /// An endpoint below this one.
+    /// Returns an endpoint below this one.
     pub(super) fn under(&self, path: &str) -> Self {
         Self { url: format!("{}{path}", self.url), ..self.clone() }
     }
 
-    /// The same endpoint with one more header.
+    /// Returns the endpoint with an additional header.
     pub(super) fn with_header(&self, name: &'static str, value: HeaderValue) -> Self {
         let mut endpoint = self.clone();
         endpoint.headers.insert(name, value);
         endpoint
     }
 
-    /// What a header of ours says, as long as it is no key.
+    /// Returns the value of a header, unless it is not text.
     pub(super) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
-    /// Headers without those that carry keys.
+    /// Returns the headers without sensitive ones.
     pub(super) fn shown_headers(&self) -> BTreeMap<String, String> {
         let shown = self.headers.iter().filter(|(_, value)| !value.is_sensitive());
         shown
@@ -261,7 +258,7 @@ impl Endpoint {
             .collect()
     }
 
-    /// One request; the connection lives as long as the stream.
+    /// Sends a request. The connection lives as long as the stream.
     pub(super) fn send<D: Decode>(
         &self,
         outgoing: Outgoing,
@@ -338,7 +335,7 @@ impl Endpoint {
         cancellable(reply.boxed(), cancel)
     }
 
-    /// An answer that is none of the Responses API, with what to type where the endpoint has another one.
+    /// Adds help to a response that is not of the Responses API: the endpoint may have chat completions.
     fn of_other_api(&self, error: ProviderError, wording: &Wording, model: &str) -> ProviderError {
         if !matches!(wording, Wording::Responses(_)) || error.kind() != ErrorKind::Malformed {
             return error;
@@ -347,7 +344,7 @@ impl Endpoint {
         error.reworded(|text| format!("{asked}: {text}")).with_help(CHAT_ONLY).and_final()
     }
 
-    /// Text of a server without the keys that it was sent: some repeat them in their errors.
+    /// Removes the keys of the request from a server's text, since some servers repeat them in errors.
     fn without_keys(&self, text: &str) -> String {
         let secrets = self.headers.values().filter(|value| value.is_sensitive());
         let secrets = secrets.filter_map(|value| Some(value.to_str().ok()?.to_owned()));
@@ -358,7 +355,7 @@ impl Endpoint {
         Redactor::new(keys).text(text)
     }
 
-    /// The address of requests, and the way to it.
+    /// Returns the address of requests and the proxy, for messages.
     fn place(&self) -> String {
         match &self.proxy {
             Some(proxy) => format!("{} through the proxy {proxy}", self.url),
@@ -379,7 +376,7 @@ impl Endpoint {
         }
     }
 
-    /// What a status that is not a success means. Reads a little of the body for the message.
+    /// Converts an unsuccessful status to a failure, with an excerpt of the body in its message.
     async fn refused(&self, response: reqwest::Response, wording: &Wording) -> Failure {
         let status = response.status();
         let asked = retry_after(response.headers(), self.ambient.epoch_ms());
@@ -416,7 +413,7 @@ impl Endpoint {
         }
     }
 
-    /// The first part of an error body.
+    /// Reads the first part of an error body.
     async fn excerpt(&self, response: reqwest::Response) -> String {
         const TAKEN: usize = 64 << 10;
         let mut bytes = Vec::new();
@@ -439,7 +436,7 @@ impl Endpoint {
         Ok(())
     }
 
-    /// The body's chunks, watched for silence and for the total time.
+    /// Streams the body with the idle and total timeouts.
     fn body(&self, response: reqwest::Response) -> impl Stream<Item = Result<Bytes, ProviderError>> + Send + use<> {
         let endpoint = self.clone();
         stream! {
@@ -483,18 +480,18 @@ impl Endpoint {
     }
 }
 
-/// Why a try failed. `retry`: not at all, after our own wait, or after the server's.
+/// A failed attempt. `retry`: not at all, after the default delay, or after the server's.
 struct Failure {
     error: ProviderError,
     retry: Option<Option<Duration>>,
 }
 
-/// Statuses after which the same request may succeed: the model has not begun.
+/// Returns whether a request may succeed after this status: the model has not started.
 pub fn is_retriable(status: StatusCode) -> bool {
     matches!(status.as_u16(), 408 | 409 | 429 | 500 | 502 | 503 | 504 | 529)
 }
 
-/// The failure of a request whose server asks for a longer wait than is made; it begins with pi's words.
+/// Returns the failure of a request whose server asks for too long a delay; it begins with pi's message.
 fn too_long(error: ProviderError, delay: Duration, cap: Duration, from: &str) -> ProviderError {
     let seconds = |duration: Duration| duration.as_millis().div_ceil(1000);
     let help = format!(
@@ -508,7 +505,7 @@ fn media_type(headers: &HeaderMap) -> &str {
     headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
-/// `Retry-After-Ms`, or `Retry-After` as seconds or as a date; anything else counts as absent.
+/// Parses `Retry-After-Ms`, or `Retry-After` in seconds or as a date; an invalid value counts as absent.
 fn retry_after(headers: &HeaderMap, now_ms: u64) -> Option<Duration> {
     let seconds = |text: &str| Duration::try_from_secs_f64(text.parse().ok()?).ok();
     let in_ms = headers.get("retry-after-ms").and_then(|value| value.to_str().ok()?.trim().parse().ok());
@@ -531,7 +528,7 @@ fn header_map(headers: &HeaderMap) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// An error with its causes, without the address, which the message names already.
+/// Formats the causes of an error without the address, which the message already contains.
 fn chain(error: &reqwest::Error) -> String {
     let mut text = String::new();
     let mut source = error.source();
@@ -545,7 +542,7 @@ fn chain(error: &reqwest::Error) -> String {
     if text.is_empty() { "the request failed".to_owned() } else { text }
 }
 
-/// The headers as handlers changed them. What carries a key stays as it is.
+/// Applies the header changes of handlers. Sensitive headers stay unchanged.
 fn with_changes(headers: &HeaderMap, changes: &BTreeMap<String, Option<String>>) -> Result<HeaderMap, ProviderError> {
     let mut headers = headers.clone();
     for (name, value) in changes {
@@ -568,7 +565,7 @@ fn with_changes(headers: &HeaderMap, changes: &BTreeMap<String, Option<String>>)
     Ok(headers)
 }
 
-/// Whether a header says where a request goes or how long it is, which is for the address and the body to say.
+/// Returns whether a header controls the connection or the framing, which handlers must not change.
 fn is_of_connection(name: &HeaderName) -> bool {
     use reqwest::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TE, TRAILER, TRANSFER_ENCODING, UPGRADE};
     let listed = [CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TE, TRAILER, TRANSFER_ENCODING, UPGRADE].contains(name);

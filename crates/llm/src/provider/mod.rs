@@ -1,27 +1,27 @@
-//! Models: what a provider is, and the ways to open one.
+//! Model providers: the trait, its events, and the available implementations.
 //!
-//! A [`Provider`] turns a [`Request`] into the body of its wire format ([`Provider::payload`]) and a
-//! body into a stream of [`ProviderEvent`]s ([`Provider::send`]). The two are apart because
-//! extensions may rewrite the body in between (`before_provider_request`).
+//! A [`Provider`] turns a [`Request`] into the body of its wire format ([`Provider::payload`]) and a body into a stream of
+//! [`ProviderEvent`]s ([`Provider::send`]). The two steps are separate because extensions may rewrite the body in between
+//! (`before_provider_request`).
 //!
-//! What always holds of a stream: any number of [`ProviderEvent::Retrying`] come first, then one
-//! [`ProviderEvent::Response`] and [`ProviderEvent::Begun`]; the last one is [`ProviderEvent::Done`] or an error; after either it ends. Text in deltas is well formed (halves
-//! of surrogate pairs are joined first). **Dropping the stream drops the connection at once.**
-//! Cancelling the token ends it with [`ErrorKind::Cancelled`].
+//! Invariants of a stream: any number of [`ProviderEvent::Retrying`] come first, then one [`ProviderEvent::Response`] and
+//! [`ProviderEvent::Begun`]; the last item is [`ProviderEvent::Done`] or an error. Text in deltas is well formed (halves of
+//! surrogate pairs are joined first). **Dropping the stream drops the connection at once.** Cancelling the token ends it with
+//! [`ErrorKind::Cancelled`].
 //!
-//! | module | speaks |
+//! | module | protocol |
 //! |---|---|
 //! | [`script`] | JSON lines in a file; no network |
 //! | [`openai`] | chat completions, any compatible endpoint |
 //! | [`responses`] | the Responses API of OpenAI |
 //! | [`anthropic`] | the Messages API |
 //! | [`google`] | the Gemini API |
-//! | `turns` | nothing: the conversation as one model can take it |
-//! | [`http`] | what these have in common: sending, back-off, limits |
-//! | [`proxy`] | which proxy a request goes through |
-//! | `refusal` | errors of servers in words |
+//! | `turns` | none: adapts the conversation to one model |
+//! | [`http`] | shared by the above: requests, retries, limits |
+//! | [`proxy`] | choice of the proxy |
+//! | `refusal` | messages of rejected requests |
 //! | [`sse`] | server-sent events with limits |
-//! | [`surrogates`] | joining halves of surrogate pairs |
+//! | [`surrogates`] | joins halves of surrogate pairs |
 
 pub mod anthropic;
 pub mod google;
@@ -61,43 +61,42 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// Something that answers requests of the agent.
+/// A source of replies.
 pub trait Provider: Send + Sync {
-    /// What is spoken to.
+    /// Returns the model.
     fn model(&self) -> &Model;
-    /// The body of this request in the provider's wire format.
+    /// Returns the body of a request in the wire format.
     fn payload(&self, request: &Request) -> Value;
-    /// Headers of a request that extensions may see and change: no key is among them.
+    /// Returns the request headers that extensions may see and change. No key is among them.
     fn headers(&self) -> BTreeMap<String, String> {
         BTreeMap::new()
     }
-    /// Whether it can be asked; one that is still to be opened is a name.
+    /// Returns whether requests can be sent; `false` for a model that is not opened yet.
     fn is_open(&self) -> bool {
         true
     }
-    /// Whether the body is made later, by somebody who asks extensions about it then.
+    /// Returns whether the body is created during [`Provider::send`], which passes it to extensions itself.
     fn has_own_payload(&self) -> bool {
         false
     }
-    /// Whether extensions hear of status and headers of its answer (`after_provider_response`); pi has them from all
-    /// clients but Google's.
+    /// Returns whether extensions receive status and headers (`after_provider_response`); pi reports them for all clients except
+    /// Google's.
     fn tells_of_response(&self) -> bool {
         true
     }
-    /// Sends a body. Nothing happens before the stream is polled.
+    /// Sends a body. The request starts when the stream is first polled.
     fn send(&self, outgoing: Outgoing, cancel: CancellationToken) -> ProviderStream;
 }
 
-/// What [`Provider::send`] returns.
+/// The stream of [`Provider::send`].
 pub type ProviderStream = BoxStream<'static, Result<ProviderEvent, ProviderError>>;
 
-/// What goes over the wire: the body and the headers, as handlers left them.
+/// Body and headers of a request after handlers changed them.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outgoing {
     /// The body.
     pub payload: Value,
-    /// Changes to [`Provider::headers`]; `None` takes one away. Keys of the provider cannot be changed:
-    /// they are added last.
+    /// Changes to [`Provider::headers`]; `None` removes one. Handlers cannot change keys, which are added last.
     pub headers: BTreeMap<String, Option<String>>,
 }
 
@@ -107,33 +106,33 @@ impl From<Value> for Outgoing {
     }
 }
 
-/// What the model is given.
+/// A request to a model.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Request {
     /// System prompt.
     pub system: String,
     /// The conversation.
     pub messages: Vec<RequestMessage>,
-    /// The same as the session has it, before anything was left out or repaired for a provider: user messages (also
-    /// for what extensions and shell commands said), replies and tool results.
+    /// The conversation in the session's form, before repairs for a provider: user messages (including those of extensions and
+    /// shell commands), replies and tool results.
     pub conversation: Vec<Message>,
-    /// The same with the system messages that tell prompt and tools, where they were told; empty where these stand in
-    /// `system` and `tools` alone.
+    /// The conversation with the system messages that changed prompt and tools; empty when only `system` and `tools` contain
+    /// these.
     pub transcript: Vec<Message>,
-    /// What it may call.
+    /// The available tools.
     pub tools: Vec<ToolDescription>,
     /// Thinking level; `None` is `off`.
     pub thinking: Option<String>,
-    /// Tokens of the reply; `None` is as many as the model writes and its window still takes.
+    /// Token limit of the reply; `None` for the model's limit within its context window.
     pub max_tokens: Option<u64>,
-    /// Which session asks: requests of one find each other's beginnings in a provider's cache.
+    /// Id of the session, under which a provider caches the start of the conversation.
     pub session: Option<String>,
 }
 
 impl Request {
-    /// How many tokens the reply of this model may have; `None` where nobody knows its limit.
+    /// Returns the token limit of the reply; `None` when the model's limit is unknown.
     pub fn room(&self, model: &Model) -> Option<u64> {
-        /// Estimates are estimates.
+        /// Tokens kept free, since token counts are estimates.
         const SPARE: u64 = 4096;
         let wanted = self.max_tokens.or(model.max_tokens())?;
         let Some(window) = model.context_window() else { return Some(wanted.max(1)) };
@@ -142,24 +141,23 @@ impl Request {
     }
 }
 
-/// One message of a request.
+/// A message of a request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RequestMessage {
-    /// From the person or an extension.
+    /// A message of the user or of an extension.
     User(Content),
-    /// Injected in the middle of the conversation. A provider without such messages sends
-    /// [`marked`] text as a user message.
+    /// A system message within the conversation. A provider without such messages sends [`marked`] text as a user message.
     System(String),
-    /// From a model.
+    /// A reply of a model.
     Assistant {
-        /// What it said.
+        /// Content blocks.
         content: Vec<Block>,
-        /// Which model it was.
+        /// The model that produced it.
         origin: Origin,
     },
-    /// From a tool.
+    /// The result of a tool.
     ToolResult {
-        /// The call it answers.
+        /// Id of the tool call.
         tool_call_id: String,
         /// Name of the tool.
         tool_name: String,
@@ -171,12 +169,12 @@ pub enum RequestMessage {
 }
 
 impl RequestMessage {
-    /// What somebody typed.
+    /// Creates a user message.
     pub fn user(text: impl Into<String>) -> Self {
         Self::User(vec![Block::text(text)].into())
     }
 
-    /// pi's `Message`.
+    /// Returns pi's `Message`.
     pub fn to_value(&self) -> Value {
         match self {
             Self::User(content) => json!({"role": "user", "content": content}),
@@ -189,56 +187,56 @@ impl RequestMessage {
     }
 }
 
-/// The form of injected system text for a provider that takes no system message there.
+/// Wraps injected system text for a provider that does not accept a system message at this position.
 ///
-/// The mark tells the model that the person did not type this.
+/// The mark tells the model that the user did not write the text.
 pub fn marked(text: &str) -> String {
     format!("<system-reminder>\n{text}\n</system-reminder>")
 }
 
-/// A tool as the model is told about it.
+/// The description of a tool for the model.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct ToolDescription {
     /// Name.
     pub name: String,
-    /// What it does.
+    /// Description of its purpose.
     pub description: String,
     /// JSON Schema of its arguments.
     pub parameters: Value,
 }
 
-/// One event of a reply.
+/// An event of a reply.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum ProviderEvent {
-    /// The request failed and will be sent again.
+    /// The request failed and is retried.
     Retrying {
-        /// 1 for the first retry.
+        /// Number of the retry, from 1.
         attempt: u32,
-        /// After this many the failure counts.
+        /// Number of retries after which the request fails.
         max_attempts: u32,
-        /// How long is waited.
+        /// Delay before the retry.
         delay: Duration,
-        /// What went wrong.
+        /// Error of the failed attempt.
         reason: String,
     },
-    /// The provider has begun to answer.
+    /// The provider has responded.
     Response {
         /// HTTP status; 200 for a script.
         status: u16,
         /// Header names in lower case.
         headers: BTreeMap<String, String>,
     },
-    /// The reply begins. Without it the message is told when it is complete.
+    /// The reply begins. A stream without this event is reported only when it is complete.
     Begun,
-    /// What changes the message and is no piece of it: nobody is told of it by itself.
+    /// A change of the message outside of its content, which is not reported by itself.
     Note(Note),
-    /// A text or thinking block begins, though nothing of it may be known yet; it holds what stands from the start.
+    /// A text or thinking block begins, with its initial content.
     Open(Block),
-    /// Prose. Continues the current text block, or begins one.
+    /// Text. Continues the current text block, or begins one.
     Text(String),
     /// Reasoning. Continues the current thinking block, or begins one.
     Thinking(String),
-    /// A piece of a tool call. Calls may interleave. A call begins with its first piece; an empty one is told of a call that
+    /// A piece of a tool call. Calls may interleave. The first piece begins a call; an empty piece is reported for a call that
     /// has begun.
     ToolCall {
         /// Distinguishes the calls of one reply.
@@ -250,16 +248,16 @@ pub enum ProviderEvent {
         /// A piece of the arguments' JSON text, possibly empty.
         arguments: String,
     },
-    /// What is open is complete: the current block and calls, or all blocks of a reply that takes turns.
+    /// The current block and calls are complete, or all blocks of a reply with interleaved ones.
     BlockEnd,
-    /// The same as the event in it, but a piece of which nobody but rules hears: the reply came without pieces.
+    /// A piece that only rules receive, since the reply arrived without deltas.
     Untold(Box<ProviderEvent>),
     /// The reply is complete.
     Done(StopReason),
 }
 
 impl ProviderEvent {
-    /// Tells of a piece, unless nothing is in it.
+    /// Adds an event for a piece, unless the piece is empty.
     fn push(text: String, piece: fn(String) -> Self, out: &mut Vec<Self>) {
         if !text.is_empty() {
             out.push(piece(text));
@@ -267,34 +265,34 @@ impl ProviderEvent {
     }
 }
 
-/// What a provider adds to a message that is no piece of it.
+/// A change of a message outside of its content.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Note {
-    /// Text, thinking and calls of this reply take turns: text continues the one text block, thinking the one thinking
-    /// block, wherever they stand, and all blocks end with the reply.
+    /// Text, thinking and calls of this reply interleave: text continues the single text block, thinking the single thinking
+    /// block, and all blocks end with the reply.
     TakesTurns,
-    /// While a call streams, `arguments` is empty; pi's scripted models do so.
+    /// `arguments` stays empty while a call streams, as with pi's scripted models.
     CallsStayEmpty,
-    /// What the provider wants back with the latest thinking block; a further piece of it.
+    /// A piece of the signature of the latest thinking block.
     ThinkingSignature(String),
-    /// What the provider wants back with the latest block of this kind, whole.
+    /// The whole signature of the latest block of a kind.
     Signed(Signs, String),
-    /// What the provider wants back with a tool call.
+    /// The signature of a tool call.
     CallSignature {
-        /// Of which call.
+        /// Index of the call.
         index: u32,
-        /// Base64.
+        /// Base64-encoded signature.
         signature: String,
     },
-    /// What the provider says of the reply as it stands, as members of pi's message: `usage` with its cost, `responseId`.
+    /// Members of pi's message as reported by the provider: `usage` with its cost, `responseId`.
     Said(Map<String, Value>),
-    /// The blank line at the end of the latest thinking block stands before nothing, and goes.
+    /// The blank line at the end of the latest thinking block is removed, since no text follows.
     Trimmed,
-    /// Counts so far; a later one replaces an earlier one.
+    /// Tokens so far; replaces an earlier count.
     Usage(Usage),
 }
 
-/// Which blocks [`Note::Signed`] means.
+/// Kinds of blocks that [`Note::Signed`] refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Signs {
     /// `textSignature`.
@@ -303,26 +301,26 @@ pub enum Signs {
     Thinking,
 }
 
-/// What kind of failure.
+/// Kinds of failures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ErrorKind {
-    /// The key is missing or was refused: 401, 403. Never retried.
+    /// The key is missing or was rejected: 401, 403. Never retried.
     Auth,
     /// No such model or endpoint: 404.
     NotFound,
-    /// The provider refused the request: other 4xx.
+    /// The provider rejected the request: other 4xx.
     Rejected,
-    /// 429.
+    /// The rate limit was exceeded: 429.
     RateLimited,
-    /// 408, 409, 5xx.
+    /// The provider is unavailable: 408, 409, 5xx.
     Unavailable,
     /// The connection failed or broke.
     Network,
-    /// Nothing arrived for too long.
+    /// No data arrived within the idle timeout.
     Stalled,
-    /// What arrived is not the wire format.
+    /// The data is not in the wire format.
     Malformed,
-    /// More arrived than is taken.
+    /// The reply exceeds a size limit.
     TooLarge,
     /// The provider reported an error inside the stream.
     Provider,
@@ -333,7 +331,7 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    /// Stable code for machine output.
+    /// Returns the error code for machine output.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Auth => "provider_auth",
@@ -352,7 +350,7 @@ impl ErrorKind {
     }
 }
 
-/// Why a reply failed: what, on which thing, whose move it is.
+/// The failure of a reply: its cause, the affected model or address, and a remedy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProviderError {
     kind: ErrorKind,
@@ -364,17 +362,17 @@ pub struct ProviderError {
 }
 
 impl ProviderError {
-    /// An error with its sentence.
+    /// Creates an error with a message.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), help: None, status: None, retry_after: None, is_final: false }
     }
 
-    /// A stream that ended without saying why.
+    /// Creates the error of a stream that ended without a stop reason.
     pub fn cut_short(said: &str) -> Self {
         Self::new(ErrorKind::Network, said)
     }
 
-    /// Adds what to do about it.
+    /// Adds a remedy.
     #[must_use]
     pub fn with_help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
@@ -388,53 +386,53 @@ impl ProviderError {
         self
     }
 
-    /// Adds how long the provider asked to wait.
+    /// Adds the delay that the provider asked for.
     #[must_use]
     pub fn with_retry_after(mut self, delay: Duration) -> Self {
         self.retry_after = Some(delay);
         self
     }
 
-    /// How long the provider asked to wait before the next request, already capped.
+    /// Returns the delay that the provider asked for, already capped.
     pub fn retry_after(&self) -> Option<Duration> {
         self.retry_after
     }
 
-    /// Says that the request is not to be sent again by itself, whatever the kind of failure.
+    /// Marks the error as not to be retried automatically, whatever its kind.
     #[must_use]
     pub fn and_final(mut self) -> Self {
         self.is_final = true;
         self
     }
 
-    /// Whether the request is not to be sent again by itself.
+    /// Returns whether the request must not be retried automatically.
     pub fn is_final(&self) -> bool {
         self.is_final
     }
 
-    /// Replaces its message and its help by those that `change` makes of them.
+    /// Maps message and help with `change`.
     fn reworded(mut self, change: impl Fn(&str) -> String) -> Self {
         self.message = change(&self.message);
         self.help = self.help.as_deref().map(change);
         self
     }
 
-    /// What kind of failure.
+    /// Returns the kind of failure.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
 
-    /// HTTP status, if one was received.
+    /// Returns the HTTP status, if one was received.
     pub fn status(&self) -> Option<u16> {
         self.status
     }
 
-    /// What went wrong, in the words that extensions look for; what to do about it is [`ProviderError::help`].
+    /// Returns the message in the wording that extensions search for. [`ProviderError::help`] has the remedy.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// What to do about it.
+    /// Returns the remedy.
     pub fn help(&self) -> Option<&str> {
         self.help.as_deref()
     }
@@ -452,22 +450,22 @@ impl fmt::Display for ProviderError {
 
 impl std::error::Error for ProviderError {}
 
-/// Where models are reached and with which keys. The agent never reads the environment: the
-/// command line puts `OPENAI_API_KEY` and `ANTHROPIC_API_KEY` in here.
+/// Addresses and keys of the built-in providers. The crate never reads the environment: the command line sets `OPENAI_API_KEY`
+/// and `ANTHROPIC_API_KEY` here.
 #[derive(Clone, Default)]
 pub struct ProviderOptions {
-    /// Replaces the provider's own address, `http://127.0.0.1:8080/v1`.
+    /// Base URL in place of the provider's own, such as `http://127.0.0.1:8080/v1`.
     pub base_url: Option<String>,
     /// Key for `openai/NAME`.
     pub openai_key: Option<String>,
     /// Key for `anthropic/NAME`.
     pub anthropic_key: Option<String>,
-    /// Time limits, sizes, retries.
+    /// Timeouts, size limits and retries.
     pub http: http::HttpOptions,
 }
 
 impl fmt::Debug for ProviderOptions {
-    /// Keys are not shown.
+    /// Omits keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ProviderOptions")
             .field("base_url", &self.base_url)
@@ -476,7 +474,9 @@ impl fmt::Debug for ProviderOptions {
     }
 }
 
-/// Opens the provider that `--model` names: `script:FILE`, `openai/NAME` or `anthropic/NAME`.
+/// Opens the provider of `--model`: `script:FILE`, `openai/NAME` or `anthropic/NAME`.
+///
+/// # Errors
 ///
 /// Fails when the name has another form, when the script cannot be read, or when a key is missing.
 pub fn open(model: &str, options: &ProviderOptions, ambient: &Ambient) -> Result<Arc<dyn Provider>, ProviderError> {
@@ -491,8 +491,7 @@ pub fn open(model: &str, options: &ProviderOptions, ambient: &Ambient) -> Result
     }
 }
 
-/// Ends a stream with [`ErrorKind::Cancelled`] when the token is cancelled, and drops what is
-/// behind it before saying so.
+/// Ends a stream with [`ErrorKind::Cancelled`] when the token is cancelled, after dropping the inner stream.
 fn cancellable(inner: ProviderStream, cancel: CancellationToken) -> ProviderStream {
     stream! {
         let mut inner = inner;

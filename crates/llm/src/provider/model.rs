@@ -1,8 +1,8 @@
-//! [`Model`]: what is spoken to, with the members that pi's `Model` has.
+//! [`Model`]: the model of a request, with the members of pi's `Model`.
 //!
-//! The agent reads few of them; the rest is what extensions see as `ctx.model`. Thinking levels are
-//! pi-ai's: `off`, `minimal`, `low`, `medium`, `high`, `xhigh`, `max`; a model that does not reason has
-//! `off` alone, and `thinkingLevelMap` may take levels away or add the last two.
+//! The agent reads few of them; extensions see all as `ctx.model`. Thinking levels are those of pi-ai: `off`, `minimal`, `low`,
+//! `medium`, `high`, `xhigh`, `max`. A model without reasoning has `off` alone, and `thinkingLevelMap` may remove levels or add
+//! the last two.
 
 use crate::message::{Cost, Usage};
 use pijs_protocol::guard;
@@ -11,34 +11,34 @@ use serde_json::{Map, Value, json};
 /// All thinking levels, weakest first.
 pub const THINKING_LEVELS: [&str; 7] = ["off", "minimal", "low", "medium", "high", "xhigh", "max"];
 
-/// A model and what the agent must know of it.
+/// A model and its properties.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Model {
-    /// `openai`, `anthropic`, `script`, or what an extension registered.
+    /// Provider: `openai`, `anthropic`, `script`, or one registered by an extension.
     pub provider: String,
     /// Model id, or the script's file name.
     pub id: String,
-    /// Wire format, pi's name for it.
+    /// Wire format in pi's vocabulary.
     pub api: String,
-    /// Whether a system message may stand in the middle of a conversation.
+    /// Whether a system message may occur within a conversation.
     pub system_anywhere: bool,
-    /// The other members of pi's `Model`: `name`, `baseUrl`, `reasoning`, `contextWindow`, ...
+    /// All other members of pi's `Model`: `name`, `baseUrl`, `reasoning`, `contextWindow`, ...
     pub facts: Map<String, Value>,
 }
 
 impl Model {
-    /// A model of which nothing else is known.
+    /// Creates a model without further properties.
     pub fn new(provider: impl Into<String>, id: impl Into<String>, api: impl Into<String>) -> Self {
         let (provider, id, api) = (provider.into(), id.into(), api.into());
         Self { provider, id, api, system_anywhere: true, facts: Map::new() }
     }
 
-    /// Stands where no model was chosen, as in pi: nobody answers for it.
+    /// Returns the placeholder for no chosen model, as in pi.
     pub fn unknown() -> Self {
         Self::new("unknown", "unknown", "unknown").with("input", json!([]))
     }
 
-    /// Whether it is [`Model::unknown`].
+    /// Returns whether this is [`Model::unknown`].
     pub fn is_unknown(&self) -> bool {
         self.provider == "unknown" && self.api == "unknown"
     }
@@ -50,17 +50,17 @@ impl Model {
         self
     }
 
-    /// Reads pi's shape; `None` without `id` and `provider`.
+    /// Parses pi's format; `None` without `id` and `provider`.
     pub fn from_value(value: &Value) -> Option<Self> {
         let mut facts = value.as_object()?.clone();
         let mut text = |key: &str| facts.remove(key).and_then(|value| value.as_str().map(str::to_owned));
         let (provider, id, api) = (text("provider")?, text("id")?, text("api").unwrap_or_default());
-        // Only the Messages API refuses them.
+        // Only the Messages API rejects them.
         let system_anywhere = api != "anthropic-messages";
         Some(Self { provider, id, api, system_anywhere, facts })
     }
 
-    /// pi's shape; members that pi requires are there.
+    /// Returns pi's format, with all required members.
     pub fn to_value(&self) -> Value {
         let mut out = Map::new();
         let fact = |key: &str, default: Value| self.facts.get(key).cloned().unwrap_or(default);
@@ -87,68 +87,68 @@ impl Model {
         Value::Object(out)
     }
 
-    /// Whether it is the same model, whatever else is known of the two.
+    /// Returns whether both are the same model, regardless of their properties.
     pub fn is(&self, other: &Self) -> bool {
         self.provider == other.provider && self.id == other.id
     }
 
-    /// Address of its server.
+    /// Returns the base URL.
     pub fn base_url(&self) -> Option<&str> {
         self.facts.get("baseUrl").and_then(Value::as_str).filter(|url| !url.is_empty())
     }
 
-    /// The same, or the usual one, without a slash at its end.
+    /// Returns the base URL or a default one, without a trailing slash.
     pub(super) fn address<'a>(&'a self, usual: &'a str) -> &'a str {
         self.base_url().unwrap_or(usual).trim_end_matches('/')
     }
 
-    /// Whether it can think.
+    /// Returns whether the model can reason.
     pub fn reasoning(&self) -> bool {
         self.facts.get("reasoning").and_then(Value::as_bool).unwrap_or(false)
     }
 
-    /// Whether it is known to take no images.
+    /// Returns whether the model is known not to accept images.
     pub fn is_blind(&self) -> bool {
         let takes = self.facts.get("input").and_then(Value::as_array);
         takes.is_some_and(|takes| !takes.contains(&Value::from("image")))
     }
 
-    /// Tokens that fit into a request; `None` when nobody said.
+    /// Returns the context window in tokens, if known.
     pub fn context_window(&self) -> Option<u64> {
         self.facts.get("contextWindow").and_then(Value::as_u64).filter(|tokens| *tokens > 0)
     }
 
-    /// Tokens of a reply; `None` when nobody said.
+    /// Returns the token limit of a reply, if known.
     pub fn max_tokens(&self) -> Option<u64> {
         self.facts.get("maxTokens").and_then(Value::as_u64).filter(|tokens| *tokens > 0)
     }
 
-    /// What is special about its server.
+    /// Returns a compatibility setting of the server.
     pub fn compat(&self, key: &str) -> Option<&Value> {
         self.facts.get("compat")?.get(key)
     }
 
-    /// The same where it is one of two; `None` when nobody said.
+    /// Returns a boolean compatibility setting of the server.
     pub fn compat_flag(&self, key: &str) -> Option<bool> {
         self.compat(key).and_then(Value::as_bool)
     }
 
-    /// Whether it can be told not to think.
+    /// Returns whether thinking can be turned off.
     pub fn can_rest(&self) -> bool {
         self.facts.get("thinkingLevelMap").and_then(|map| map.get("off")).is_none_or(|off| !off.is_null())
     }
 
-    /// What its server calls a level where `thinkingLevelMap` says so.
+    /// Returns the server's name of a thinking level, if `thinkingLevelMap` has one.
     pub fn mapped_level(&self, level: &str) -> Option<&str> {
         self.facts.get("thinkingLevelMap")?.get(level)?.as_str()
     }
 
-    /// Further members of its requests, which somebody configured; they stand above what we say.
+    /// Returns additional request members from the configuration, which override the generated ones.
     pub fn sampling(&self) -> impl Iterator<Item = (&String, &Value)> {
         self.facts.get("samplingParams").and_then(Value::as_object).into_iter().flatten()
     }
 
-    /// What this many tokens cost, by the model's prices; of several, those for a request of this length.
+    /// Returns the cost of these tokens. Of several price tiers, the one for a request of this size applies.
     pub fn price(&self, usage: &Usage) -> Cost {
         let prices = self.facts.get("cost");
         let read = usage.all_read();
@@ -160,14 +160,14 @@ impl Model {
         let of = |key: &str, tokens: u64| price(key) / 1_000_000.0 * tokens as f64;
         let (input, output) = (of("input", usage.input), of("output", usage.output));
         let cache_read = of("cacheRead", usage.cache_read);
-        // What is kept for an hour costs twice what is read.
+        // A cache entry for one hour costs twice the input price.
         let long = usage.cache_write_1h.unwrap_or(0);
         let short = usage.cache_write.saturating_sub(long);
         let cache_write = (price("cacheWrite") * short as f64 + price("input") * 2.0 * long as f64) / 1_000_000.0;
         Cost { input, output, cache_read, cache_write, total: input + output + cache_read + cache_write }
     }
 
-    /// Thinking levels that it takes.
+    /// Returns the supported thinking levels.
     pub fn thinking_levels(&self) -> Vec<&'static str> {
         if !self.reasoning() {
             return vec!["off"];
@@ -184,13 +184,13 @@ impl Model {
             .collect()
     }
 
-    /// What its server calls a level.
+    /// Returns the server's name of a thinking level, or the level itself.
     pub fn thinking_value<'a>(&'a self, level: &'a str) -> &'a str {
         let mapped = self.facts.get("thinkingLevelMap").and_then(|map| map.get(level));
         mapped.and_then(Value::as_str).unwrap_or(level)
     }
 
-    /// The nearest level it takes: upwards first, then downwards.
+    /// Returns the nearest supported level: upwards first, then downwards.
     pub fn clamp_thinking(&self, level: &str) -> &'static str {
         let levels = self.thinking_levels();
         let Some(asked) = THINKING_LEVELS.iter().position(|known| *known == level) else {
@@ -202,7 +202,7 @@ impl Model {
     }
 }
 
-/// An address that has a user or a password in it, without them: they are the user's, and extensions see models.
+/// Returns an address without its user and password, which are secrets of the user: extensions see models.
 fn without_password(address: &str) -> Option<String> {
     let mut url = reqwest::Url::parse(address).ok()?;
     if (url.username().is_empty() && url.password().is_none()) || !guard!(ProviderAddress) {

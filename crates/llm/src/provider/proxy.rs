@@ -1,33 +1,33 @@
-//! Chooses the proxy of a request, as `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY` say.
+//! Chooses the proxy of a request from `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY`.
 //!
-//! A request over https goes through `HTTPS_PROXY`, one over http through `HTTP_PROXY`; `ALL_PROXY` stands in for the one
-//! that is missing, as in curl, and `HTTP_PROXY` for the other two, as in pi: a user who names a proxy wants no request
-//! around it. Names in lower case go first. [`Matcher`] decides what `NO_PROXY` leaves out; here its entries are brought
-//! into the form that it reads, since Node's may have a port, brackets, spaces between them, or begin with `*.`.
+//! Requests over https use `HTTPS_PROXY`, those over http `HTTP_PROXY`. `ALL_PROXY` replaces a missing one, as in curl, and
+//! `HTTP_PROXY` the other two, as in pi: a user who sets a proxy wants no request to bypass it. Lower-case names have precedence.
+//! [`Matcher`] evaluates `NO_PROXY` after its entries were normalised, since Node also accepts ports, brackets, spaces as
+//! separators and a leading `*.`.
 
 use super::{ErrorKind, ProviderError};
 use hyper_util::client::proxy::matcher::Matcher;
 use std::fmt;
 use url::Url;
 
-/// The proxies that the user's variables name; by default none.
+/// The user's proxies; none by default.
 #[derive(Clone, Default)]
 pub struct Proxies {
     http: Option<Setting>,
     https: Option<Setting>,
-    /// `NO_PROXY` as written.
+    /// Value of `NO_PROXY`.
     exempt: String,
 }
 
-/// A variable that names a proxy.
+/// An environment variable with a proxy.
 #[derive(Clone)]
 struct Setting {
     variable: String,
-    /// It may hold a password.
+    /// Its value, which may contain a password.
     value: String,
 }
 
-/// A proxy that requests to one address go through. Shown without its password.
+/// The proxy for one address. Displayed without its password.
 #[derive(Clone)]
 pub struct Proxy {
     variable: String,
@@ -35,7 +35,7 @@ pub struct Proxy {
 }
 
 impl Proxies {
-    /// Reads the variables.
+    /// Reads the environment variables.
     pub fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Self {
         let read = |name: &str| {
             let lower = name.to_ascii_lowercase();
@@ -50,11 +50,11 @@ impl Proxies {
         Self { https: https.or(all).or_else(|| http.clone()), http, exempt }
     }
 
-    /// The proxy for an address, if requests to it go through one.
+    /// Returns the proxy for an address, if there is one.
     ///
     /// # Errors
     ///
-    /// When the variable names no proxy that is spoken to here.
+    /// Fails when the variable is not the address of a supported proxy.
     pub fn for_url(&self, url: &Url) -> Result<Option<Proxy>, ProviderError> {
         let setting = if url.scheme() == "https" { &self.https } else { &self.http };
         match setting {
@@ -63,7 +63,7 @@ impl Proxies {
         }
     }
 
-    /// Whether `NO_PROXY` covers an address.
+    /// Returns whether `NO_PROXY` covers an address.
     fn is_exempt(&self, url: &Url) -> bool {
         let port = url.port_or_known_default();
         let entries = self.exempt.split(|c: char| c == ',' || c.is_whitespace()).filter_map(|entry| {
@@ -74,12 +74,12 @@ impl Proxies {
         });
         let entries: Vec<&str> = entries.collect();
         let Ok(uri) = url.as_str().parse() else { return false };
-        // Of a matcher whose proxy serves every address, the exceptions are left.
+        // With a proxy for all addresses, only the exceptions remain.
         Matcher::builder().all("http://proxy").no(entries.join(",")).build().intercept(&uri).is_none()
     }
 }
 
-/// An entry of `NO_PROXY`: a host, and the port that it is limited to.
+/// Splits an entry of `NO_PROXY` into a host and an optional port.
 fn split_port(entry: &str) -> (&str, Option<u16>) {
     if let Some((host, rest)) = entry.strip_prefix('[').and_then(|entry| entry.split_once(']')) {
         return (host, rest.strip_prefix(':').and_then(|port| port.parse().ok()));
@@ -98,7 +98,7 @@ impl Setting {
         };
         let url = Url::parse(&with_scheme).ok();
         let scheme = url.as_ref().map_or("", Url::scheme).to_owned();
-        // A word alone is a value that was meant for something else: a host without a domain is given with scheme or port.
+        // A single word is probably meant for another variable; a host without a domain needs a scheme or port.
         let is_word = self.value.chars().all(|character| character.is_alphanumeric() || "-_".contains(character));
         let is_word = is_word && self.value != "localhost";
         match url.filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host() && !is_word) {
@@ -120,12 +120,12 @@ impl Setting {
 }
 
 impl Proxy {
-    /// Makes the client of it; user and password of the address go with each request.
+    /// Returns the proxy for the HTTP client, with user and password.
     pub fn to_reqwest(&self) -> reqwest::Result<reqwest::Proxy> {
         reqwest::Proxy::all(self.url.clone())
     }
 
-    /// The variable that names it.
+    /// Returns the name of the variable.
     pub fn variable(&self) -> &str {
         &self.variable
     }
@@ -143,14 +143,14 @@ impl fmt::Display for Proxy {
 }
 
 impl fmt::Debug for Proxy {
-    /// Its password is not shown.
+    /// Omits the password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Proxy({self})")
     }
 }
 
 impl fmt::Debug for Proxies {
-    /// Passwords are not shown.
+    /// Omits passwords.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let variable = |setting: &Option<Setting>| setting.as_ref().map(|setting| setting.variable.clone());
         f.debug_struct("Proxies")

@@ -1,5 +1,5 @@
-//! Recorded streams, played to our clients: what they make of them is what pi's made of them
-//! (`fixtures/providers`, written by `capture.mjs` there).
+//! Plays recorded streams to the clients and compares the results with those of pi's clients (`fixtures/providers`, written by
+//! `capture.mjs` there).
 
 use super::{Model, Origin, Outgoing, Provider, ProviderOptions, Request, RequestMessage};
 use crate::message::{Block, StopReason};
@@ -30,7 +30,7 @@ pub(super) fn opened(model: Model) -> Arc<dyn Provider> {
     open_http(model, credentials, &ProviderOptions::default(), &Ambient::system()).unwrap()
 }
 
-/// Answers one request with a stream, and says what was asked: the head in lower case, and the body.
+/// Answers one request with a stream, and returns the request: its head in lower case, and its body.
 pub(super) async fn serve(listener: TcpListener, body: Vec<u8>) -> (String, String) {
     let (mut socket, _) = listener.accept().await.unwrap();
     let mut request = Vec::new();
@@ -76,7 +76,7 @@ async fn replayed(api: &str, stream: Vec<u8>) -> Value {
     };
     let mut message = serde_json::to_value(&partial.message).unwrap();
     for block in message["content"].as_array_mut().unwrap() {
-        // What the server gave has a name of its own; what we make up begins with the tool's.
+        // Ids that the server chose are compared; generated ones begin with the name of the tool and are masked.
         if block["id"].as_str().is_some_and(|id| id.starts_with("read_")) {
             block["id"] = json!("*");
         }
@@ -100,7 +100,7 @@ async fn recorded_streams_become_pi_s_messages() {
         let mut expected: Value = serde_json::from_str(&expected).unwrap();
         assert_eq!(expected.as_object_mut().unwrap().shift_remove("pi"), Some(json!("0.87.1")), "{path:?}");
         let actual = replayed(expected["api"].as_str().unwrap(), std::fs::read(&path).unwrap()).await;
-        // JavaScript writes a whole number without a point.
+        // JavaScript writes integers without a decimal point.
         assert_eq!(numbers(&actual), numbers(&expected), "{path:?}");
     }
 }
@@ -114,7 +114,7 @@ fn numbers(value: &Value) -> Value {
     }
 }
 
-/// What a second request carries of the first one's reply, and where the key is.
+/// Checks that a second request returns the signatures of the first reply, and sends the key.
 #[tokio::test]
 async fn what_the_model_signed_goes_back_with_its_block() {
     let tool = super::ToolDescription {

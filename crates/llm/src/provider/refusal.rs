@@ -1,26 +1,26 @@
-//! A refused request in words: those that pi's clients find for a status and a body, since extensions look for them.
+//! Messages of rejected requests. They equal those of pi's clients for a status and a body, since extensions search them.
 //!
-//! People read [`one_line`] of them: the status, its reason, and the server's message without the JSON around it. A page
-//! of HTML, as proxies and gateways send, is never among the words ([`without_html`]).
+//! [`one_line`] shortens them for users: the status, its reason, and the server's message without JSON. HTML pages of proxies and
+//! gateways are removed ([`without_html`]).
 
 use reqwest::StatusCode;
 use serde_json::Value;
 
-/// Characters of an error that people read.
+/// Characters of an error for users.
 const LONGEST_LINE: usize = 500;
 
-/// Stands for a page of HTML.
+/// Replacement of an HTML page.
 const HTML: &str = "(an HTML page, not shown)";
 
-/// As much of a body as is shown.
+/// Characters of a body in a message.
 const LONGEST: usize = 4000;
 
-/// Whose words.
+/// Clients whose message format is used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Wording {
     /// OpenAI's client for chat completions.
     Completions,
-    /// Its client for the Responses API; the provider is named.
+    /// OpenAI's client for the Responses API; messages contain the provider.
     Responses(String),
     /// Anthropic's client.
     Anthropic,
@@ -29,7 +29,7 @@ pub(super) enum Wording {
 }
 
 impl Wording {
-    /// A status that is no success, with what `reason` the server gives beside it, and its body.
+    /// Returns the message of an unsuccessful status, with the server's `reason` and its body.
     pub(super) fn refused(&self, status: u16, reason: &str, body: &str) -> String {
         let read: Option<Value> = serde_json::from_str(body).ok();
         match self {
@@ -62,7 +62,7 @@ impl Wording {
         }
     }
 
-    /// Nobody answered.
+    /// Returns the message of a failed connection.
     pub(super) fn unreached(&self) -> &'static str {
         match self {
             Self::Google => "exception TypeError: fetch failed sending request",
@@ -75,7 +75,7 @@ fn object(error: Option<&Value>) -> Option<&Value> {
     error.filter(|error| error.as_object().is_some_and(|members| !members.is_empty()))
 }
 
-/// What their clients make of an error's body: its message, or all of it, behind the status.
+/// Formats an error body as pi's clients do: status, and message or body.
 fn message(status: u16, error: Option<&Value>, text: Option<&str>) -> String {
     let error = error.filter(|error| !matches!(error, Value::Null | Value::Bool(false)) && error.as_str() != Some(""));
     let said = match (error, error.and_then(|error| error.get("message")).filter(|said| !said.is_null())) {
@@ -96,7 +96,7 @@ fn cut(text: &str) -> String {
     format!("{shown}... [truncated {} chars]", length - LONGEST)
 }
 
-/// A body, or a note in place of a page of HTML.
+/// Returns a body with HTML pages replaced.
 pub(super) fn without_html(media_type: &str, body: String) -> String {
     match media_type.starts_with("text/html") || media_type.starts_with("application/xhtml") {
         true => HTML.to_owned(),
@@ -104,18 +104,18 @@ pub(super) fn without_html(media_type: &str, body: String) -> String {
     }
 }
 
-/// Text in which a page of HTML begins, with a note from there on.
+/// Returns a text with an HTML page at its end replaced.
 fn before_html(text: &str) -> Option<String> {
     let lower = text.to_ascii_lowercase();
     let at = ["<!doctype html", "<html", "<head>", "<body"].iter().filter_map(|tag| lower.find(tag)).min()?;
-    // JSON with a page in one of its strings stays JSON.
+    // A JSON body with HTML in a string is kept.
     if serde_json::from_str::<Value>(text).is_ok_and(|body| body.is_object()) {
         return None;
     }
     Some(format!("{}{HTML}", &text[..at]))
 }
 
-/// An error of a provider as people read it: in one line, status and reason first, without JSON and HTML.
+/// Returns an error of a provider for users: one line, status and reason first, without JSON and HTML.
 ///
 /// ```
 /// use pijs_llm::provider::one_line;
@@ -145,7 +145,7 @@ pub fn one_line(error: &str) -> String {
     }
 }
 
-/// The text before the JSON object of an error, the object, and the text behind it.
+/// Splits an error into the text before its JSON object, the object, and the text after it.
 fn split_body(error: &str) -> (&str, Option<Value>, &str) {
     let Some(at) = error.find('{') else { return (error, None, "") };
     let mut values = serde_json::Deserializer::from_str(&error[at..]).into_iter::<Value>();
@@ -158,7 +158,7 @@ fn split_body(error: &str) -> (&str, Option<Value>, &str) {
     }
 }
 
-/// The message in an error's body, wherever servers put it.
+/// Returns the message of an error body, in any of the known positions.
 fn reason(body: &Value) -> Option<String> {
     let places = [
         "/error/message",
@@ -174,7 +174,7 @@ fn reason(body: &Value) -> Option<String> {
         .find_map(|place| body.pointer(place)?.as_str().filter(|said| !said.trim().is_empty()).map(str::to_owned))
 }
 
-/// Text that ends with a status, as `401` or `(401)`, with its reason.
+/// Appends the reason to a text that ends with a status, such as `401` or `(401)`.
 fn with_reason(text: &str) -> String {
     let (bare, close) = text.strip_suffix(')').map_or((text, ""), |bare| (bare, ")"));
     let last = bare.rsplit([' ', '(']).next().unwrap_or_default();
@@ -184,7 +184,7 @@ fn with_reason(text: &str) -> String {
     }
 }
 
-/// `503 later` with the reason of the status, unless it is given.
+/// Inserts the reason after a leading status, as in `503 later`, unless it is there.
 fn status_first(text: &str) -> String {
     let (first, rest) = text.split_once(' ').unwrap_or((text, ""));
     let first = first.trim_end_matches(':');
@@ -196,7 +196,7 @@ fn status_first(text: &str) -> String {
     }
 }
 
-/// The reason of a status that is an error.
+/// Returns the reason phrase of an error status.
 fn status(text: &str) -> Option<&'static str> {
     let code = text.parse::<u16>().ok().filter(|code| text.len() == 3 && *code >= 300)?;
     StatusCode::from_u16(code).ok()?.canonical_reason()

@@ -1,4 +1,4 @@
-//! `script:FILE`: a model that says what a file tells it, so that everything runs offline.
+//! Scripted model (`script:FILE`): replies come from a file, so that everything runs offline.
 //!
 //! The file is JSON lines; the n-th line answers the n-th request:
 //!
@@ -7,9 +7,8 @@
 //! {"events": [{"tool_call": {"id": "1", "name": "ls", "arguments": "{}"}}], "stop": "tool_use"}
 //! ```
 //!
-//! Each event is one delta; pieces of one tool call share its id. A tool call that comes in one piece may give its
-//! arguments as an object, and leave its id out. `{"error": "..."}` ends the reply with an error. The whole file is read
-//! and checked when the script is opened.
+//! Each event is one delta; pieces of a tool call share its id. A tool call in one piece may have its arguments as an object and
+//! omit its id. `{"error": "..."}` ends the reply with an error. Opening a script reads and validates the whole file.
 
 use super::surrogates::{Joiner, Wtf8};
 use super::{
@@ -28,10 +27,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// Tokens of a reply that a scripted model is said to be able to make: one that stops for its length was cut before.
+/// Token limit of a scripted reply; a reply with stop reason `length` has reached it.
 const LONGEST_REPLY: u64 = 8000;
 
-/// A scripted model. The position in the script is shared by all requests of a session.
+/// A scripted model. All requests of a session share its position in the script.
 pub struct Script {
     model: Model,
     replies: Vec<Reply>,
@@ -74,7 +73,7 @@ enum Stop {
 }
 
 impl Script {
-    /// Reads and checks a script.
+    /// Reads and validates a script.
     pub fn open(path: &Path, ambient: Ambient) -> Result<Self, ProviderError> {
         let name = path.display().to_string();
         let text = std::fs::read_to_string(path).map_err(|error| {
@@ -84,7 +83,7 @@ impl Script {
         Self::parse(&name, &text, ambient)
     }
 
-    /// Checks the text of a script. Blank lines are left out.
+    /// Validates the text of a script. Blank lines are skipped.
     pub fn parse(name: &str, text: &str, ambient: Ambient) -> Result<Self, ProviderError> {
         let mut replies = Vec::new();
         for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
@@ -162,7 +161,7 @@ impl Provider for Script {
     }
 }
 
-/// A line whose tool calls are written as people write them: arguments as an object, no id.
+/// Parses a line whose tool calls have arguments as an object or no id.
 fn in_pieces(line: &str, index: usize) -> Option<Reply> {
     let mut reply: Value = serde_json::from_str(line).ok()?;
     let calls = reply.get_mut("events")?.as_array_mut()?.iter_mut().filter_map(|event| event.get_mut("tool_call"));

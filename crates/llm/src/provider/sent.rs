@@ -1,5 +1,5 @@
-//! Requests of all kinds (`fixtures/providers/requests.json`): what our clients send is what pi's send, member by member and in
-//! their order (`requests.expected.json`, written by `capture-requests.mjs` there).
+//! Compares the request bodies of the clients with those of pi's, member by member and in order
+//! (`fixtures/providers/requests.json`, and `requests.expected.json` written by `capture-requests.mjs` there).
 
 use super::recorded::{folder, opened, serve};
 use super::{Model, Outgoing};

@@ -1,19 +1,18 @@
-//! Server-sent events with limits.
+//! Server-sent events with size limits.
 //!
-//! The parser is the `sse-stream` crate, which follows the WHATWG algorithm (CR, LF, CRLF, BOM,
-//! comments). In front of it stands a guard that it lacks: a cap on one line and on the whole
-//! body. An event that the server did not finish with an empty line is dropped, as the standard
-//! says, so half a JSON text is never taken for a whole one.
+//! The parser is the `sse-stream` crate, which implements the WHATWG algorithm (CR, LF, CRLF, BOM, comments). A guard in front of
+//! it limits the length of a line and of the whole body. As the standard says, an event without its final empty line is dropped,
+//! so truncated JSON is never taken for complete.
 
 use super::{ErrorKind, ProviderError};
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 use sse_stream::SseByteStream;
 
-/// Caps on what a server may send.
+/// Size limits of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SseLimits {
-    /// Bytes of one line; a data URL of an image fits, a flood does not.
+    /// Bytes of one line. A data URL of an image fits.
     pub line: usize,
     /// Bytes of the body.
     pub body: usize,
@@ -25,16 +24,16 @@ impl Default for SseLimits {
     }
 }
 
-/// One event that carries data.
+/// An event with data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SseEvent {
-    /// Its `event` field.
+    /// Value of the `event` field.
     pub name: Option<String>,
-    /// Its `data` lines, joined.
+    /// Values of the `data` fields, joined.
     pub data: String,
 }
 
-/// The events of a body; blocks without data are left out. Ends after the first error.
+/// Parses the events of a body. Skips blocks without data, and ends after the first error.
 pub fn events(
     body: impl Stream<Item = Result<Bytes, ProviderError>> + Unpin,
     limits: SseLimits,
@@ -78,7 +77,7 @@ fn too_large(what: &str, limit: usize) -> ProviderError {
     ProviderError::new(ErrorKind::TooLarge, format!("{what} is longer than {limit} bytes"))
 }
 
-/// Unwraps the guard's or the connection's own error; anything else is the format's.
+/// Unwraps an error of the guard or of the connection; any other error is one of the format.
 fn refusal(error: sse_stream::Error) -> ProviderError {
     match error {
         sse_stream::Error::Body(source) => match source.downcast::<ProviderError>() {
@@ -129,7 +128,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// The same events for every way the network cuts the body.
+        /// Checks that the events do not depend on how the body is split.
         #[test]
         fn every_chunking_gives_the_same_events(
             lines in proptest::collection::vec("(data: ?[a-zé😀{}]{0,6}|data|event: [a-z]{1,3}|: [a-z]{0,4}|id: 1|)", 0..12),

@@ -1,9 +1,8 @@
-//! Halves of surrogate pairs, joined before anyone sees them.
+//! Joins surrogate pairs that a server splits between two deltas.
 //!
-//! A model's server may cut its text between the two halves of a pair: one delta ends with
-//! `"\ud83d"`, the next begins with `"\ude00"`. [`Wtf8`] reads such a JSON string without
-//! complaint; a [`Joiner`] per text holds a trailing high half back until the next piece.
-//! What comes out is always well formed: a half that stays alone becomes U+FFFD.
+//! One delta ends with `"\ud83d"`, the next begins with `"\ude00"`. [`Wtf8`] deserialises such JSON strings; a [`Joiner`] for
+//! each text holds a trailing high surrogate until the next piece. The output is always well formed: a lone surrogate becomes
+//! U+FFFD.
 
 use serde::de::{Deserialize, Deserializer, Visitor};
 use std::fmt;
@@ -13,7 +12,7 @@ use std::fmt;
 pub struct Wtf8(Vec<u8>);
 
 impl Wtf8 {
-    /// Whether nothing is in it.
+    /// Returns whether the string is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -26,7 +25,7 @@ impl From<&str> for Wtf8 {
 }
 
 impl<'de> Deserialize<'de> for Wtf8 {
-    /// Asks for bytes: serde_json then hands lone surrogates over instead of refusing them.
+    /// Requests bytes, for which serde_json accepts lone surrogates.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Bytes;
         impl Visitor<'_> for Bytes {
@@ -48,12 +47,12 @@ impl<'de> Deserialize<'de> for Wtf8 {
 /// Joins the pieces of one text.
 #[derive(Debug, Default)]
 pub struct Joiner {
-    /// The low ten bits' share of a high half that ended the last piece.
+    /// Upper ten bits of a high surrogate at the end of the last piece.
     high: Option<u32>,
 }
 
 impl Joiner {
-    /// The text that can be shown after this piece; may be empty.
+    /// Returns the text that is complete after this piece; may be empty.
     pub fn push(&mut self, piece: &Wtf8) -> String {
         let mut out = String::with_capacity(piece.0.len() + 3);
         let mut rest = piece.0.as_slice();
@@ -92,7 +91,7 @@ impl Joiner {
         out
     }
 
-    /// Ends the text: a half that waited becomes U+FFFD.
+    /// Ends the text: a pending surrogate becomes U+FFFD.
     pub fn finish(&mut self) -> Option<String> {
         self.high.take().map(|_| char::REPLACEMENT_CHARACTER.to_string())
     }
@@ -104,7 +103,7 @@ impl Joiner {
     }
 }
 
-/// The surrogate that these bytes begin with, if they do.
+/// Returns the surrogate at the start of these bytes.
 fn surrogate(bytes: &[u8]) -> Option<u32> {
     match bytes {
         [0xED, second @ 0xA0..=0xBF, third @ 0x80..=0xBF, ..] => {
@@ -146,7 +145,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// Cutting a text between any two UTF-16 units changes nothing of what is shown in the end.
+        /// Splitting a text between any UTF-16 units does not change the output.
         #[test]
         fn every_cut_gives_the_same_text(text in "[a-z😀é𝄞\u{fffd}]{0,20}", cuts in proptest::collection::vec(0usize..45, 0..6)) {
             let units: Vec<u16> = text.encode_utf16().collect();

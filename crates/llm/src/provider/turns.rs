@@ -1,7 +1,7 @@
-//! The conversation as one model can take it.
+//! Adapts a conversation to one model.
 //!
-//! What another model said is kept in words: its signatures, and ids that only its server knows, mean nothing here. What a
-//! model cannot see is said to be missing. Each API then writes what [`fit`] gives in its own form.
+//! Messages of other models are kept as text, without signatures and ids that only their servers know. Images are replaced by a
+//! note for a model that does not accept them. Each API writes the result of [`fit`] in its own format.
 
 use super::{Model, RequestMessage};
 use crate::message::{AssistantMessage, Block, Content, ThinkingBlock, ToolCall};
@@ -9,14 +9,14 @@ use std::collections::BTreeMap;
 
 const UNSEEN: &str = "(image omitted: model does not support images)";
 const UNSEEN_OF_TOOL: &str = "(tool image omitted: model does not support images)";
-/// What signs a tool call, in a block's further members; pi's name.
+/// Member with the signature of a tool call; pi's name.
 pub const CALL_SIGNATURE: &str = "thoughtSignature";
-/// What signs text.
+/// Member with the signature of a text; pi's name.
 pub const TEXT_SIGNATURE: &str = "textSignature";
-/// Marks thinking that is there for its provider alone.
+/// Member that marks encrypted thinking.
 pub const REDACTED: &str = "redacted";
 
-/// Which model said something.
+/// The model that produced a message.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Origin {
     /// Wire format.
@@ -28,23 +28,23 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// Who wrote a reply.
+    /// Returns the model of a reply.
     pub fn of(reply: &AssistantMessage) -> Self {
         Self { api: reply.api.clone(), provider: reply.provider.clone(), model: reply.model.clone() }
     }
 
-    /// Whether it was this very model.
+    /// Returns whether this is the same model.
     pub fn is(&self, model: &Model) -> bool {
         self.speaks_as(model) && self.model == model.id
     }
 
-    /// Whether it was one of the same provider, in the same format.
+    /// Returns whether both have the same provider and wire format.
     pub fn speaks_as(&self, model: &Model) -> bool {
         self.provider == model.provider && self.api == model.api
     }
 }
 
-/// The conversation for a model. `rename` gives the id of another model's call a form that this API takes.
+/// Adapts the conversation. `rename` converts a call id of another model to one that this API accepts.
 pub(super) fn fit(
     messages: &[RequestMessage],
     model: &Model,
@@ -87,7 +87,7 @@ pub(super) fn fit(
         .collect()
 }
 
-/// Thinking of another model is something it said; what is sealed is for its own model alone.
+/// Converts thinking of another model to text; encrypted thinking is kept for its own model only.
 fn thought(thinking: &ThinkingBlock, own: bool) -> Option<Block> {
     let signed = thinking.thinking_signature.as_ref().is_some_and(|signature| !signature.is_empty());
     if is_redacted(thinking) || (own && signed) {
@@ -99,12 +99,12 @@ fn thought(thinking: &ThinkingBlock, own: bool) -> Option<Block> {
     Some(if own { Block::Thinking(thinking.clone()) } else { Block::text(thinking.thinking.clone()) })
 }
 
-/// Whether thinking cannot be read.
+/// Returns whether thinking is encrypted.
 pub(super) fn is_redacted(thinking: &ThinkingBlock) -> bool {
     thinking.extra.get(REDACTED).and_then(serde_json::Value::as_bool) == Some(true)
 }
 
-/// A sentence in the place of images; one for several in a row.
+/// Replaces consecutive images by one note.
 fn blind(blocks: &[Block], missing: &str) -> Vec<Block> {
     let mut out: Vec<Block> = Vec::new();
     for block in blocks {
@@ -117,22 +117,22 @@ fn blind(blocks: &[Block], missing: &str) -> Vec<Block> {
     out
 }
 
-/// The text of blocks, one on each line.
+/// Returns the text blocks, one on each line.
 pub(super) fn lines(blocks: &[Block]) -> String {
     blocks.iter().filter_map(Block::as_text).collect::<Vec<_>>().join("\n")
 }
 
-/// Letters, digits, `_` and `-`, as every API takes them in an id.
+/// Replaces all characters except letters, digits, `_` and `-`, which every API accepts in ids.
 pub(super) fn plain_id(id: &str) -> String {
     id.chars().map(|c| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '_' }).collect()
 }
 
-/// The first characters of a text.
+/// Returns the first characters of a text.
 pub(super) fn cut(text: &str, most: usize) -> String {
     text.chars().take(most).collect()
 }
 
-/// A short name for a long id: the same for the same id, also in pi, whose sessions are read here.
+/// Returns a short hash of a long id. Equals pi's function, since both programs read each other's sessions.
 pub(super) fn short_hash(text: &str) -> String {
     let (mut high, mut low) = (0xdead_beef_u32, 0x41c6_ce57_u32);
     for unit in text.encode_utf16().map(u32::from) {

@@ -1,11 +1,11 @@
-//! [`Unopened`]: a model that was chosen and cannot be spoken to, yet or at all.
+//! [`Unopened`]: a chosen model that is not open, or cannot be opened.
 
 use super::{ErrorKind, Model, Outgoing, Provider, ProviderError, ProviderStream, Request};
 use futures_util::StreamExt;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-/// Stands for a model until it is opened; who asks it hears why it is not.
+/// A placeholder for a model; requests fail with the reason.
 #[derive(Debug)]
 pub struct Unopened {
     model: Model,
@@ -13,13 +13,13 @@ pub struct Unopened {
 }
 
 impl Unopened {
-    /// A model that an agent opens when it starts.
+    /// Returns a placeholder that the agent opens on start.
     pub fn new(model: Model) -> Self {
         let message = format!("{}/{} was not opened", model.provider, model.id);
         Self { model, error: ProviderError::new(ErrorKind::NotFound, message) }
     }
 
-    /// A model that could not be opened.
+    /// Returns a placeholder for a model that could not be opened.
     pub fn because(model: Model, error: ProviderError) -> Self {
         Self { model, error }
     }

@@ -1,8 +1,8 @@
-//! `anthropic/NAME`: the Messages API over server-sent events.
+//! Client of the Messages API (`anthropic/NAME`) over server-sent events.
 //!
-//! The API has no system message in the middle of a conversation, so an injection goes in as a
-//! marked user message ([`super::marked`]) beside the prompt before it. [`request`] writes the body, [`reply`] reads what
-//! comes back. Features that are asked for stand in the body as `betas`, where extensions see them, and go out as a header.
+//! The API has no system messages within a conversation, so an injection becomes a marked user message ([`super::marked`]) after
+//! the preceding prompt. [`request`] writes the body, [`reply`] decodes the stream. Beta features are listed in the body as
+//! `betas`, where extensions see them, and sent as a header.
 
 mod reply;
 mod request;
@@ -16,10 +16,10 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use tokio_util::sync::CancellationToken;
 
-/// The address of the provider itself.
+/// Base URL of the provider.
 pub const BASE_URL: &str = "https://api.anthropic.com/v1";
 const API_VERSION: &str = "2023-06-01";
-/// Which features a request asks for.
+/// Header with the requested beta features.
 const BETA: &str = "anthropic-beta";
 
 /// A model behind the Messages API.
@@ -30,7 +30,7 @@ pub struct Anthropic {
 }
 
 impl Anthropic {
-    /// Fails without a key, unless another base URL is given.
+    /// Creates a client. Fails without a key, unless another base URL is given.
     pub fn new(id: &str, options: &ProviderOptions, ambient: &Ambient) -> Result<Self, ProviderError> {
         if options.anthropic_key.is_none() && options.base_url.is_none() {
             return Err(ProviderError::new(ErrorKind::Auth, format!("no key for anthropic/{id}"))
@@ -42,12 +42,12 @@ impl Anthropic {
         Self::over(model.with("baseUrl", base), access, &options.http, ambient)
     }
 
-    /// Any model behind the Messages API.
+    /// Creates a client for any model behind the Messages API.
     pub fn over(model: Model, access: Access, options: &HttpOptions, ambient: &Ambient) -> Result<Self, ProviderError> {
         let mut headers = access.into_headers(HeaderName::from_static("x-api-key"), "", &model)?;
         headers.entry("anthropic-version").or_insert(HeaderValue::from_static(API_VERSION));
         let base = model.address(BASE_URL);
-        // Both forms of the base are in use: with and without the version.
+        // The base URL may be given with or without the version.
         let base = base.strip_suffix("/v1").unwrap_or(base);
         let url = format!("{base}/v1/messages?beta=true");
         let model = Model { system_anywhere: false, ..model };

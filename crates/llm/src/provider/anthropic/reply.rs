@@ -1,4 +1,4 @@
-//! What comes back: events of the Messages API.
+//! Decodes the events of the Messages API.
 
 use crate::message::{Block, StopReason, TextBlock, ThinkingBlock, Usage};
 use crate::provider::http::Decode;
@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// What stands where thinking cannot be read.
+/// Text in place of encrypted thinking.
 const SEALED: &str = "[Reasoning redacted]";
 
 #[derive(Deserialize)]
@@ -80,7 +80,7 @@ struct OutputDetails {
     thinking_tokens: Option<u64>,
 }
 
-/// What an open content block is.
+/// State of an open content block.
 enum Open {
     Text(Joiner),
     Thinking(Joiner),
@@ -89,7 +89,7 @@ enum Open {
     Unknown,
 }
 
-/// Reads one reply.
+/// The decoder of one reply.
 pub(super) struct Decoder {
     model: Model,
     open: BTreeMap<u32, Open>,
@@ -124,9 +124,9 @@ impl Decode for Decoder {
                 Some(Err(said)) => return Err(ProviderError::new(ErrorKind::Provider, said)),
                 None => return Err(ProviderError::cut_short("Anthropic stream ended without a stop reason")),
             },
-            // All of it, as it came: who asks again looks for its words.
+            // The whole error is passed on unchanged, since retry logic searches it.
             "error" => return Err(ProviderError::new(ErrorKind::Provider, data)),
-            // `ping`, and what later versions add.
+            // Ignores `ping` and events of later versions.
             _ => {}
         }
         Ok(())
@@ -162,7 +162,7 @@ impl Decoder {
         self.count(message.usage, out);
     }
 
-    /// Why the reply ended. Some reasons are failures, which count once the reply is complete.
+    /// Sets the stop reason. A reason that is a failure takes effect when the reply is complete.
     fn why(&mut self, delta: DeltaBody, out: &mut Vec<ProviderEvent>) {
         let Some(reason) = delta.stop_reason else { return };
         let explained = delta.stop_details.and_then(|details| details.explanation).filter(|text| !text.is_empty());
@@ -256,7 +256,7 @@ impl Decoder {
             }
             Some(Open::Sealed) => out.push(ProviderEvent::BlockEnd),
             Some(Open::Tool { mut joiner, given, any }) => {
-                // Some servers give the arguments of a call at once.
+                // Some servers send the arguments of a call at once.
                 let late = if any { joiner.finish() } else { given.map(|given| given.to_string()) };
                 let piece = |arguments| ProviderEvent::ToolCall { index, id: None, name: None, arguments };
                 out.extend(late.map(|arguments| ProviderEvent::Untold(Box::new(piece(arguments)))));

@@ -1,4 +1,4 @@
-//! The body of a request: prompt, tools and conversation, marked for the provider's cache.
+//! Writes the request body: prompt, tools and conversation, with cache marks.
 
 use crate::message::{Block, Content, ThinkingBlock};
 use crate::provider::openai::{Retention, effort};
@@ -6,14 +6,14 @@ use crate::provider::turns::{cut, fit, is_redacted, lines, plain_id};
 use crate::provider::{Model, Origin, Request, RequestMessage, ToolDescription, marked};
 use serde_json::{Map, Value, json};
 
-/// The API requires a limit; every current model takes this one.
+/// Default of the required token limit, which every current model accepts.
 const MAX_TOKENS: u64 = 8192;
-/// What is left for the reply where thinking comes out of the same tokens, and the least that thinking may have.
+/// Tokens left for the reply when thinking uses the same limit, and the minimum for thinking.
 const FEWEST_TOKENS: u64 = 1024;
-/// As long as an id of a call may be.
+/// Longest id of a call.
 const LONGEST_ID: usize = 64;
 
-/// `asked`: features that somebody configured; they stand for ours.
+/// Writes the body. `asked` are beta features configured by the user, which replace the default ones.
 pub(super) fn body(model: &Model, request: &Request, retention: Retention, asked: Option<&str>) -> Value {
     let keeps_long = model.compat_flag("supportsLongCacheRetention").unwrap_or(true);
     let control = match retention {
@@ -66,7 +66,7 @@ pub(super) fn body(model: &Model, request: &Request, retention: Retention, asked
     body
 }
 
-/// Tokens of the whole reply, and of its thinking. One that was limited gets thinking on top.
+/// Returns the token limits of the whole reply and of its thinking. An explicit limit is increased by the thinking tokens.
 fn with_thinking(model: &Model, request: &Request, level: &str) -> (u64, Option<u64>) {
     let wanted = effort::budget(level);
     let most = model.max_tokens().unwrap_or(MAX_TOKENS + wanted);
@@ -77,7 +77,7 @@ fn with_thinking(model: &Model, request: &Request, level: &str) -> (u64, Option<
     (tokens, Some(budget.unwrap_or(FEWEST_TOKENS)))
 }
 
-/// A level in the API's words, for models that decide by themselves how long they think.
+/// Returns the API's name of a thinking level, for models that choose their thinking tokens.
 fn named_effort<'a>(model: &'a Model, level: &'a str) -> &'a str {
     match (model.mapped_level(level), level) {
         (Some(named), _) => named,
@@ -130,7 +130,7 @@ fn tool(model: &Model, tool: &ToolDescription) -> Value {
     said
 }
 
-/// The conversation up to here is worth keeping.
+/// Marks the conversation up to this message for the cache.
 fn mark(message: &mut Value, control: &Value) {
     if let Value::String(text) = &message["content"] {
         message["content"] = json!([{"type": "text", "text": text}]);
@@ -167,7 +167,7 @@ fn messages(model: &Model, request: &Request) -> Vec<Value> {
             }
             RequestMessage::ToolResult { tool_call_id, content, is_error, .. } => {
                 let result = json!({"type": "tool_result", "tool_use_id": tool_call_id, "content": result(content), "is_error": is_error});
-                // The results of one reply belong into one message.
+                // Results of the calls of one reply belong in one message.
                 match out.last_mut().filter(|_| after_result).and_then(|last| last["content"].as_array_mut()) {
                     Some(results) => results.push(result),
                     None => out.push(json!({"role": "user", "content": [result]})),
@@ -179,7 +179,7 @@ fn messages(model: &Model, request: &Request) -> Vec<Value> {
     out
 }
 
-/// Beside the prompt before it; what stands by itself is a message of its own.
+/// Adds an injection to the preceding user message, or as a message of its own.
 fn inject(out: &mut Vec<Value>, text: &str) {
     let block = json!({"type": "text", "text": marked(text)});
     match out.last_mut().filter(|last| last["role"] == "user").and_then(|last| last["content"].as_array_mut()) {
@@ -188,7 +188,7 @@ fn inject(out: &mut Vec<Value>, text: &str) {
     }
 }
 
-/// Text that is nothing but white space is refused by the API.
+/// Converts a block of the user; the API rejects text of white space.
 fn user_block(block: &Block) -> Option<Value> {
     match block {
         Block::Text(block) => (!block.text.trim().is_empty()).then(|| json!({"type": "text", "text": block.text})),
@@ -205,7 +205,7 @@ fn image(block: &Block) -> Option<Value> {
     }
 }
 
-/// What a tool said: text alone is a string.
+/// Converts the result of a tool; text alone becomes a string.
 fn result(blocks: &[Block]) -> Value {
     if !blocks.iter().any(|block| matches!(block, Block::Image { .. })) {
         return Value::String(lines(blocks));
@@ -230,7 +230,8 @@ fn reply_block(model: &Model, block: &Block) -> Option<Value> {
     }
 }
 
-/// Thinking goes back as it was signed; without a signature it is text, except where a server signs nothing.
+/// Converts a thinking block. It is returned with its signature; without one it becomes text, except for servers that do not
+/// sign.
 fn thinking(model: &Model, block: &ThinkingBlock) -> Option<Value> {
     let signature = block.thinking_signature.as_deref().unwrap_or_default();
     if is_redacted(block) {

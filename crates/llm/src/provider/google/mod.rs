@@ -1,9 +1,8 @@
-//! The Gemini API (`google-generative-ai`) over server-sent events.
+//! Client of the Gemini API (`google-generative-ai`) over server-sent events.
 //!
-//! It has no system message in the middle of a conversation, so an injection goes in as a marked user message. Calls
-//! may lack ids of the provider's: those are numbered here. What the model signed goes back with the block it came with.
-//! [`request`] writes the body in the form that extensions see, which is that of Google's own client, and the form that
-//! goes over the wire; [`reply`] reads what comes back.
+//! The API has no system messages within a conversation, so an injection becomes a marked user message. Calls without an id get
+//! one here. Signatures are returned with the block that they came with. [`request`] writes the body in the form that extensions
+//! see, that of Google's client, and converts it to the wire form; [`reply`] decodes the stream.
 
 mod reply;
 mod request;
@@ -17,25 +16,25 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use tokio_util::sync::CancellationToken;
 
-/// The address of the provider itself.
+/// Base URL of the provider.
 pub const BASE_URL: &str = "https://generativelanguage.googleapis.com/v1beta";
 
 /// A model behind the Gemini API.
 #[derive(Debug)]
 pub struct Google {
     model: Model,
-    /// At the base address; each request names its model.
+    /// Endpoint at the base URL; each request appends its model.
     endpoint: Endpoint,
-    /// Begins the ids of calls, so that those of two replies differ.
+    /// Prefix of generated call ids, unique for each client.
     run: String,
 }
 
 impl Google {
-    /// Any model behind the Gemini API.
+    /// Creates a client for any model behind the Gemini API.
     ///
     /// # Errors
     ///
-    /// When the key cannot be a header.
+    /// Fails when the key is not a valid header value.
     pub fn over(model: Model, access: Access, options: &HttpOptions, ambient: &Ambient) -> Result<Self, ProviderError> {
         let headers = access.into_headers(HeaderName::from_static("x-goog-api-key"), "", &model)?;
         let url = model.address(BASE_URL).to_owned();
@@ -63,7 +62,7 @@ impl Provider for Google {
     }
 
     fn send(&self, outgoing: Outgoing, cancel: CancellationToken) -> ProviderStream {
-        // What is sent before differs from reply to reply, and so do the numbers of its calls.
+        // The length of the conversation differs between replies, which makes their generated call ids unique.
         let earlier = outgoing.payload.get("contents").and_then(Value::as_array).map_or(0, Vec::len);
         let decoder = Decoder::new(format!("{}_{earlier}", self.run));
         let model = outgoing.payload.get("model").and_then(Value::as_str).unwrap_or(&self.model.id).to_owned();

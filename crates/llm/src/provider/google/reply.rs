@@ -1,4 +1,4 @@
-//! What comes back: chunks of a Gemini reply.
+//! Decodes the chunks of a Gemini reply.
 
 use crate::message::{Block, StopReason, TextBlock, ThinkingBlock, Usage};
 use crate::provider::http::Decode;
@@ -68,14 +68,14 @@ struct UsageBody {
     total_token_count: u64,
 }
 
-/// Reads one reply.
+/// The decoder of one reply.
 #[derive(Default)]
 pub(super) struct Decoder {
     text: Joiner,
     thinking: Joiner,
-    /// What the last piece was of.
+    /// Kind of the last piece.
     current: Option<Signs>,
-    /// Begins the ids of calls that have none.
+    /// Prefix of generated call ids.
     calls: String,
     /// Ids of the calls so far.
     called: Vec<String>,
@@ -167,7 +167,7 @@ impl Decoder {
         if let Some(call) = part.function_call {
             self.current = None;
             let index = u32::try_from(self.called.len()).unwrap_or(u32::MAX);
-            // Some servers number their calls anew with each.
+            // Some servers restart their ids with each reply.
             let own = call.id.filter(|id| !id.is_empty() && !self.called.contains(id));
             let id = own.unwrap_or_else(|| format!("{}_{}_{index}", call.name, self.calls));
             self.called.push(id.clone());

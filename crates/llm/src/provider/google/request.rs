@@ -1,4 +1,4 @@
-//! The body of a request: as Google's client takes it from a program, which is what extensions see, and as it sends it.
+//! Writes the request body in the form that Google's client accepts, which extensions see, and converts it to the wire form.
 
 use crate::message::{Block, Content};
 use crate::provider::openai::effort;
@@ -6,12 +6,12 @@ use crate::provider::turns::{CALL_SIGNATURE, TEXT_SIGNATURE, cut, fit, lines, pl
 use crate::provider::{Model, Origin, Request, RequestMessage, ToolDescription, marked};
 use serde_json::{Map, Value, json};
 
-/// As long as an id of a call may be.
+/// Longest id of a call.
 const LONGEST_ID: usize = 64;
-/// What its client sends beside the conversation; the rest of `config` says how to write.
+/// Members of `config` that are top-level on the wire; all others become `generationConfig`.
 const BESIDE: [&str; 6] =
     ["systemInstruction", "safetySettings", "tools", "toolConfig", "cachedContent", "serviceTier"];
-/// What it keeps to itself.
+/// Members of `config` that are not sent.
 const KEPT: [&str; 2] = ["abortSignal", "httpOptions"];
 
 pub(super) fn body(model: &Model, request: &Request) -> Value {
@@ -31,12 +31,12 @@ pub(super) fn body(model: &Model, request: &Request) -> Value {
     if model.reasoning() {
         put("thinkingConfig", thinking(model, request.thinking.as_deref()));
     }
-    // Their signal, which says nothing here.
+    // Google's client has an abort signal here; it is empty when serialised.
     put("abortSignal", json!({}));
     json!({"model": model.id, "contents": contents(model, &request.messages), "config": config})
 }
 
-/// What goes over the wire.
+/// Converts the body to the wire form.
 pub(super) fn wire(body: Value) -> Value {
     let Value::Object(mut body) = body else { return body };
     let contents = body.shift_remove("contents").unwrap_or_else(|| json!([]));
@@ -58,7 +58,7 @@ pub(super) fn wire(body: Value) -> Value {
     Value::Object(out)
 }
 
-/// In the order in which their client writes it.
+/// Orders the members as Google's client does.
 fn content(content: &Value) -> Value {
     let ordered = |value: &Value, first: &[&str]| match value {
         Value::Object(members) => {
@@ -86,7 +86,7 @@ fn content(content: &Value) -> Value {
     content
 }
 
-/// Some models take a level, the others a number of tokens.
+/// Returns the thinking configuration: a level for some models, a token count for the others.
 fn thinking(model: &Model, level: Option<&str>) -> Value {
     let level = level.map(|level| model.clamp_thinking(level)).filter(|level| *level != "off");
     let named = |level: &str| model.mapped_level(level).unwrap_or(level).to_uppercase();
@@ -103,7 +103,7 @@ fn thinking(model: &Model, level: Option<&str>) -> Value {
 fn by_level(id: &str) -> bool {
     let id = id.to_lowercase();
     let third = id.split("gemini-3").skip(1).any(|rest| {
-        // `-pro`, `.1-pro`: a minor version may stand between.
+        // Accepts `-pro` and `.1-pro`, with an optional minor version.
         let rest = match rest.strip_prefix('.') {
             Some(minor) => minor.trim_start_matches(|c: char| c.is_ascii_digit()),
             None => rest,
@@ -116,7 +116,7 @@ fn by_level(id: &str) -> bool {
         || id.contains("gemma4")
 }
 
-/// Tokens for thinking; a model that is not known decides itself.
+/// Returns the thinking tokens; an unknown model chooses them itself.
 fn budget(id: &str, level: &str) -> i64 {
     let (least, most) = match () {
         () if id.contains("2.5-pro") => (128, 32_768),
@@ -131,7 +131,7 @@ fn budget(id: &str, level: &str) -> i64 {
     }
 }
 
-/// The major version of a Gemini.
+/// Returns the major version of a Gemini model.
 fn version(id: &str) -> Option<u32> {
     let id = id.to_lowercase();
     let rest = id.strip_prefix("gemini-")?;
@@ -140,7 +140,7 @@ fn version(id: &str) -> Option<u32> {
     digits.parse().ok()
 }
 
-/// Whether calls and results are told apart by ids.
+/// Returns whether the model matches calls and results by id.
 fn has_ids(id: &str) -> bool {
     id.starts_with("claude-") || id.starts_with("gpt-oss-") || version(id).is_some_and(|version| version >= 3)
 }
@@ -180,7 +180,7 @@ fn contents(model: &Model, messages: &[RequestMessage]) -> Vec<Value> {
                     answer["id"] = json!(tool_call_id);
                 }
                 let answer = json!({"functionResponse": answer});
-                // The results of one reply belong into one turn.
+                // Results of the calls of one reply belong in one turn.
                 let is_answer = |part: &Value| part.get("functionResponse").is_some();
                 let last =
                     out.last_mut().filter(|last| last["role"] == "user").and_then(|last| last["parts"].as_array_mut());
@@ -199,7 +199,7 @@ fn contents(model: &Model, messages: &[RequestMessage]) -> Vec<Value> {
     out
 }
 
-/// What the model is given to read.
+/// Converts a block that the model reads.
 fn given(block: &Block) -> Option<Value> {
     match block {
         Block::Text(block) => Some(json!({"text": block.text})),
@@ -208,7 +208,7 @@ fn given(block: &Block) -> Option<Value> {
     }
 }
 
-/// What a model wrote. What it signed stays, even where nothing can be read.
+/// Converts a block that a model wrote. A signed block is kept even when its text is empty.
 fn part(block: &Block, own: bool, ids: bool) -> Option<Value> {
     let usable = |signature: Option<&str>| signature.filter(|text| own && is_signature(text)).map(str::to_owned);
     let signed = |mut part: Value, signature: Option<String>| {
@@ -242,7 +242,7 @@ fn part(block: &Block, own: bool, ids: bool) -> Option<Value> {
     }
 }
 
-/// A signature of this API is base64; others (an item of the Responses API) are refused there.
+/// Returns whether a signature is of this API, which is base64; it rejects others, such as items of the Responses API.
 fn is_signature(text: &str) -> bool {
     let body = text.trim_end_matches('=');
     let is_base64 = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'+' || byte == b'/';

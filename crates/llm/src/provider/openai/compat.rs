@@ -1,21 +1,21 @@
-//! What servers of chat completions take, which differs: their name and address say it, and `compat` of the model stands above that.
+//! Compatibility of chat completions servers, by their name and address, overridden by `compat` of the model.
 
 use crate::provider::Model;
 use serde_json::Value;
 
-/// Prices are low where a beginning is found again; see `PI_CACHE_RETENTION`.
+/// Requested retention of the prompt cache; see `PI_CACHE_RETENTION`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Retention {
-    /// Nothing is marked.
+    /// No cache marks.
     None,
     /// Some minutes.
     #[default]
     Short,
-    /// An hour or a day, where the server offers it.
+    /// An hour or a day, if the server offers it.
     Long,
 }
 
-/// What a model's server takes.
+/// Features of a model's server.
 #[derive(Debug)]
 pub(super) struct Compat<'a> {
     model: &'a Model,
@@ -71,7 +71,7 @@ impl<'a> Compat<'a> {
         self.is(&["xai"], &["api.x.ai"])
     }
 
-    /// Whether it refuses what only OpenAI has.
+    /// Returns whether the server rejects OpenAI's own features.
     fn is_plain(&self) -> bool {
         self.is(&["cerebras", "opencode"], &["cerebras.ai", "chutes.ai", "opencode.ai"])
             || self.is_nvidia()
@@ -93,7 +93,7 @@ impl<'a> Compat<'a> {
         self.model.compat(key).and_then(Value::as_str)
     }
 
-    /// A flag that no server has by itself.
+    /// Returns a flag whose default is `false` for all servers.
     pub(super) fn has(&self, key: &str) -> bool {
         self.flag(key, false)
     }
@@ -102,7 +102,7 @@ impl<'a> Compat<'a> {
         self.flag("supportsStore", !self.is_plain())
     }
 
-    /// Who speaks for the system: reasoning models call it the developer.
+    /// Returns the role of system messages: `developer` for reasoning models of servers that know it.
     pub(super) fn system_role(&self) -> &'static str {
         let behind = self.model.id.starts_with("anthropic/") || self.model.id.starts_with("openai/");
         let takes = if self.is_openrouter() { behind } else { !self.is_plain() };
@@ -155,7 +155,7 @@ impl<'a> Compat<'a> {
         })
     }
 
-    /// Whether it takes Anthropic's marks of what to keep.
+    /// Returns whether the server accepts Anthropic's cache marks.
     pub(super) fn marks_cache(&self) -> bool {
         match self.named("cacheControlFormat") {
             Some(format) => format == "anthropic",
@@ -168,12 +168,12 @@ impl<'a> Compat<'a> {
         self.flag("supportsLongCacheRetention", !not)
     }
 
-    /// Whether a request is kept under a key of its own.
+    /// Returns whether the server accepts a cache key.
     pub(super) fn is_openai(&self) -> bool {
         self.base.contains("api.openai.com")
     }
 
-    /// Where tokens for thinking are limited.
+    /// Returns the member that limits thinking tokens.
     pub(super) fn budget_member(&self) -> Option<&'a str> {
         self.named("thinkingTokenBudgetField")
             .or_else(|| self.has("supportsThinkingTokenBudget").then_some("thinking_token_budget"))

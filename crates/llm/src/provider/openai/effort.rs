@@ -1,13 +1,13 @@
-//! How servers of chat completions are told how much to think: each has its own form.
+//! Thinking levels in requests to chat completions servers, each of which has its own format.
 
 use super::compat::Compat;
 use crate::provider::Model;
 use serde_json::{Map, Value, json};
 
-/// What is left for the answer where thinking comes out of the same tokens.
+/// Tokens left for the answer when thinking uses the same limit.
 const ANSWER: u64 = 1024;
 
-/// Tokens for thinking at a level.
+/// Returns the thinking tokens of a level.
 pub(in crate::provider) fn budget(level: &str) -> u64 {
     match level {
         "minimal" => 1024,
@@ -17,7 +17,7 @@ pub(in crate::provider) fn budget(level: &str) -> u64 {
     }
 }
 
-/// Adds the level, or its absence, to a request whose reply may have `room` tokens.
+/// Adds the level, or its absence, to a request with a reply limit of `room` tokens.
 pub(super) fn put(model: &Model, level: Option<&str>, room: Option<u64>, body: &mut Value) {
     if !model.reasoning() {
         return;
@@ -32,7 +32,7 @@ pub(super) fn put(model: &Model, level: Option<&str>, room: Option<u64>, body: &
     let budget = level.map(budget).map(|budget| budget.min(room.unwrap_or(u64::MAX).saturating_sub(ANSWER)));
     let budget = budget.filter(|budget| *budget > 0);
     let template = Template { model, level, budget };
-    // A level that the map takes away is not named.
+    // A level that the map removes is not sent.
     let known = level.filter(|level| !is_null(model, level)).and(effort);
     let mut said = None;
     match compat.thinking_format() {
@@ -91,7 +91,7 @@ fn is_null(model: &Model, level: &str) -> bool {
     model.facts.get("thinkingLevelMap").and_then(|map| map.get(level)).is_some_and(Value::is_null)
 }
 
-/// Members of a request that a server hands to its template, some of them filled by what is asked.
+/// Request members for the server's chat template, some of them derived from the request.
 struct Template<'a> {
     model: &'a Model,
     level: Option<&'a str>,

@@ -1,8 +1,7 @@
-//! `openai/NAME`: chat completions over server-sent events, as OpenAI and the many compatible
-//! servers speak it.
+//! Client of chat completions (`openai/NAME`) over server-sent events, for OpenAI and compatible servers.
 //!
-//! A system message may stand anywhere, so an injection goes in as one. [`request`] writes the body, of which [`compat`]
-//! and [`effort`] know what differs from server to server; [`reply`] reads what comes back.
+//! A system message may occur anywhere, so an injection is sent as one. [`request`] writes the body, with the differences between
+//! servers from [`compat`] and [`effort`]; [`reply`] decodes the stream.
 
 mod compat;
 pub(super) mod effort;
@@ -21,7 +20,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use tokio_util::sync::CancellationToken;
 
-/// The address of the provider itself.
+/// Base URL of the provider.
 pub const BASE_URL: &str = "https://api.openai.com/v1";
 
 /// A model behind a chat completions endpoint.
@@ -32,7 +31,7 @@ pub struct OpenAi {
 }
 
 impl OpenAi {
-    /// Fails without a key, unless another base URL is given: local servers need none.
+    /// Creates a client. Fails without a key, unless another base URL is given: local servers need none.
     pub fn new(id: &str, options: &ProviderOptions, ambient: &Ambient) -> Result<Self, ProviderError> {
         if options.openai_key.is_none() && options.base_url.is_none() {
             return Err(ProviderError::new(ErrorKind::Auth, format!("no key for openai/{id}"))
@@ -44,7 +43,7 @@ impl OpenAi {
         Self::over(model, access, &options.http, ambient)
     }
 
-    /// Any model behind a chat completions endpoint.
+    /// Creates a client for any model behind a chat completions endpoint.
     pub fn over(model: Model, access: Access, options: &HttpOptions, ambient: &Ambient) -> Result<Self, ProviderError> {
         let headers = access.into_headers(AUTHORIZATION, "Bearer ", &model)?;
         let url = format!("{}/chat/completions", model.address(BASE_URL));

@@ -1,4 +1,4 @@
-//! What comes back: chunks of a chat completion.
+//! Decodes the chunks of a chat completion.
 
 use super::request::{REASONING, is_detail, reasoning_member};
 use crate::message::{Block, StopReason, ThinkingBlock, Usage};
@@ -59,7 +59,7 @@ struct UsageBody {
     completion_tokens: Option<u64>,
     prompt_tokens_details: Option<PromptDetails>,
     completion_tokens_details: Option<CompletionDetails>,
-    /// Where some servers have what was read from their cache.
+    /// Cached tokens in the format of some servers.
     prompt_cache_hit_tokens: Option<u64>,
     cached_tokens: Option<u64>,
 }
@@ -90,17 +90,17 @@ impl UsageBody {
     }
 }
 
-/// Reads one reply.
+/// The decoder of one reply.
 pub(super) struct Decoder {
     model: Model,
-    /// Whether a reply that does not say why it ended is cut short.
+    /// Whether a reply without a stop reason is incomplete.
     says_why: bool,
     has_begun: bool,
     told: BTreeSet<&'static str>,
     text: Joiner,
     thinking: Joiner,
     is_thinking: bool,
-    /// What OpenRouter wants back; it comes in pieces.
+    /// OpenRouter's reasoning details, which arrive in pieces and must be returned.
     details: Vec<Value>,
     calls: BTreeMap<u32, Joiner>,
     stop: Option<Result<StopReason, String>>,
@@ -164,7 +164,7 @@ impl Decode for Decoder {
                 arguments,
             }));
         }
-        // Blocks are complete also where the reply is none.
+        // Blocks end even when the reply has failed.
         out.push(ProviderEvent::BlockEnd);
         let stop = match self.stop.take() {
             Some(stop) => stop,
@@ -194,7 +194,7 @@ impl Decoder {
         }
     }
 
-    /// A member of the message, as it is said first.
+    /// Reports a member of the message the first time it has a value.
     fn tell(&mut self, member: &'static str, value: Option<String>, out: &mut Vec<ProviderEvent>) {
         if let Some(value) = value.filter(|_| self.told.insert(member)) {
             out.push(ProviderEvent::Note(Note::Said(Map::from_iter([(member.to_owned(), json!(value))]))));
@@ -205,7 +205,7 @@ impl Decoder {
         if let Some(piece) = delta.content {
             ProviderEvent::push(self.text.push(&piece), ProviderEvent::Text, out);
         }
-        // The first that says something: some servers say the same in two.
+        // Uses the first non-empty member, since some servers send the same text in two.
         let said = REASONING.into_iter().zip([delta.reasoning_content, delta.reasoning, delta.reasoning_text]);
         let mut said = said.filter_map(|(member, piece)| Some((member, piece.filter(|piece| !piece.is_empty())?)));
         if let Some((member, piece)) = said.next() {
@@ -231,7 +231,7 @@ impl Decoder {
         }
     }
 
-    /// The block says where its reasoning was found, and so where it goes back to.
+    /// Opens a thinking block whose signature is the member with its reasoning, to which it is returned.
     fn open_thinking(&mut self, member: &str, out: &mut Vec<ProviderEvent>) {
         if !std::mem::replace(&mut self.is_thinking, true) {
             let block = ThinkingBlock { thinking_signature: Some(member.to_owned()), ..ThinkingBlock::default() };
@@ -240,7 +240,7 @@ impl Decoder {
     }
 }
 
-/// Text and summaries come in pieces of one detail; what is encrypted comes whole.
+/// Appends pieces of text and summaries to the same detail; an encrypted detail arrives complete.
 fn join(details: &mut Vec<Value>, detail: &Value) {
     let text = match detail["type"].as_str() {
         Some("reasoning.text") => "text",
@@ -259,7 +259,7 @@ fn join(details: &mut Vec<Value>, detail: &Value) {
     }
 }
 
-/// An error in place of a chunk.
+/// Returns the message of an error in place of a chunk.
 fn reported(error: &Value) -> String {
     let message = error.get("message").and_then(Value::as_str).or(error.as_str());
     message.map_or_else(|| error.to_string(), str::to_owned)

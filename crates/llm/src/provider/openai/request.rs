@@ -1,4 +1,4 @@
-//! The body of a request: the conversation as messages of chat completions, the tools, and what this server wants to know.
+//! Writes the request body: conversation, tools, and the members that a server needs.
 
 use super::compat::{Compat, Retention};
 use super::effort;
@@ -7,11 +7,11 @@ use crate::provider::turns::{CALL_SIGNATURE, cut, fit, lines, plain_id, short_ha
 use crate::provider::{Model, Origin, Request, RequestMessage, ToolDescription};
 use serde_json::{Map, Value, json};
 
-/// As long as an id of a call may be.
+/// Longest id of a call.
 const LONGEST_ID: usize = 40;
-/// As long as the key of a kept beginning may be.
+/// Longest cache key.
 pub(in crate::provider) const LONGEST_KEY: usize = 64;
-/// Members in which servers give reasoning, and take it back.
+/// Members in which servers send reasoning and expect it back.
 pub(super) const REASONING: [&str; 3] = ["reasoning_content", "reasoning", "reasoning_text"];
 
 pub(super) fn body(model: &Model, request: &Request, retention: Retention) -> Value {
@@ -42,7 +42,7 @@ pub(super) fn body(model: &Model, request: &Request, retention: Retention) -> Va
             body["tool_stream"] = json!(true);
         }
     } else if has_calls(&request.messages) {
-        // Behind some servers is one that refuses calls without tools.
+        // Some upstream servers reject calls without a list of tools.
         body["tools"] = json!([]);
     }
     if compat.marks_cache() && retention != Retention::None {
@@ -83,7 +83,7 @@ fn tool(model: &Model, tool: &ToolDescription) -> Value {
     json!({"type": "function", "function": function})
 }
 
-/// Says what to keep: the prompt, the tools, and the conversation so far.
+/// Marks the prompt, the tools and the conversation so far for the cache.
 fn mark(body: &mut Value, control: Value) {
     let messages = body["messages"].as_array_mut().expect("messages are a list");
     let is_system = |message: &&mut Value| matches!(message["role"].as_str(), Some("system" | "developer"));
@@ -131,7 +131,7 @@ fn messages(model: &Model, request: &Request) -> Vec<Value> {
     let mut images: Vec<Value> = Vec::new();
     for message in &fitted {
         let is_result = matches!(message, RequestMessage::ToolResult { .. });
-        // A tool message holds text only: images follow the results as a message of their own.
+        // A tool message holds only text, so images follow the results as a message of their own.
         if !is_result && !images.is_empty() {
             show(&mut images, bridges.then(bridge), &mut out);
             after_result = false;
@@ -179,7 +179,7 @@ fn show(images: &mut Vec<Value>, bridge: Option<Value>, out: &mut Vec<Value>) {
     out.push(json!({"role": "user", "content": content}));
 }
 
-/// An id of another API, of which two calls may share the first part.
+/// Converts a call id of another API. Two ids may share their first part, so both parts are kept.
 fn call_id(model: &Model, id: &str) -> String {
     let Some((call, item)) = id.split_once('|') else {
         return if model.provider == "openai" { cut(id, LONGEST_ID) } else { id.to_owned() };
@@ -193,7 +193,7 @@ fn call_id(model: &Model, id: &str) -> String {
     format!("{}_{hash}", cut(&call, LONGEST_ID - hash.len() - 1))
 }
 
-/// A message with nothing in it says nothing; some servers refuse it.
+/// Converts user content; `None` for an empty message, which some servers reject.
 fn user(said: &Content) -> Option<Value> {
     let blocks = match said {
         Content::Text(text) => return Some(json!(text)),
@@ -270,25 +270,25 @@ fn assistant(model: &Model, compat: &Compat<'_>, blocks: &[Block]) -> Option<Val
     (!is_empty || !calls.is_empty()).then_some(message)
 }
 
-/// One server gives reasoning in one member and wants it back in another.
+/// Returns the member in which reasoning is sent back; one server uses another one than in its replies.
 pub(super) fn reasoning_member<'a>(model: &Model, member: &'a str) -> &'a str {
     if model.provider == "opencode-go" && member == "reasoning" { "reasoning_content" } else { member }
 }
 
-/// A list of what OpenRouter calls reasoning details, kept as the signature of a thinking block.
+/// Parses OpenRouter's reasoning details from the signature of a thinking block.
 fn details(signature: &str) -> Option<Value> {
     let list: Vec<Value> = serde_json::from_str(signature).ok()?;
     (!list.is_empty() && list.iter().all(is_detail)).then_some(Value::Array(list))
 }
 
-/// Older sessions kept one with its call.
+/// Parses an encrypted detail from the signature of a call, as in older sessions.
 fn sealed_detail(signature: &str) -> Option<Value> {
     let detail: Value = serde_json::from_str(signature).ok()?;
     let given = |key: &str| detail[key].as_str().is_some_and(|text| !text.is_empty());
     (is_detail(&detail) && detail["type"] == "reasoning.encrypted" && given("id") && given("data")).then_some(detail)
 }
 
-/// Whether it is a reasoning detail that can go back.
+/// Returns whether a value is a reasoning detail that can be sent back.
 pub(super) fn is_detail(detail: &Value) -> bool {
     let text = |key: &str| detail.get(key).is_some_and(Value::is_string);
     let text_or_nothing = |key: &str| detail.get(key).is_none_or(|value| value.is_null() || value.is_string());

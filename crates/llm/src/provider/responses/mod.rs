@@ -1,8 +1,7 @@
-//! The Responses API of OpenAI and of servers like it, over server-sent events.
+//! Client of the Responses API over server-sent events, for OpenAI and compatible servers.
 //!
-//! Nothing is kept on the server (`store: false`): reasoning comes back encrypted, is kept as the signature of its
-//! thinking block, and goes out again as it came. A tool call's id is pi's, `CALL|ITEM`. [`request`] writes the body,
-//! [`reply`] reads what comes back.
+//! The server stores nothing (`store: false`): encrypted reasoning is kept as the signature of its thinking block and returned
+//! unchanged. Ids of tool calls are pi's `CALL|ITEM`. [`request`] writes the body, [`reply`] decodes the stream.
 
 mod reply;
 mod request;
@@ -26,11 +25,11 @@ pub struct Responses {
 }
 
 impl Responses {
-    /// Any model behind the Responses API.
+    /// Creates a client for any model behind the Responses API.
     ///
     /// # Errors
     ///
-    /// When the key cannot be a header.
+    /// Fails when the key is not a valid header value.
     pub fn over(model: Model, access: Access, options: &HttpOptions, ambient: &Ambient) -> Result<Self, ProviderError> {
         let headers = access.into_headers(AUTHORIZATION, "Bearer ", &model)?;
         let url = format!("{}/responses", model.address(BASE_URL));

@@ -1,4 +1,4 @@
-//! What comes back: events of the Responses API.
+//! Decodes the events of the Responses API.
 
 use crate::message::{Block, StopReason, TextBlock, ThinkingBlock, Usage};
 use crate::provider::http::Decode;
@@ -68,9 +68,9 @@ struct InputDetails {
     cache_write_tokens: u64,
 }
 
-/// What an open output item is.
+/// State of an open output item.
 enum Open {
-    /// What came of a text, to know what its end adds.
+    /// A text with its content so far, from which the rest at its end is derived.
     Text {
         joiner: Joiner,
         so_far: String,
@@ -79,7 +79,7 @@ enum Open {
         joiner: Joiner,
         so_far: String,
     },
-    /// Of the arguments.
+    /// A call with its arguments so far.
     Call {
         joiner: Joiner,
         so_far: String,
@@ -87,7 +87,7 @@ enum Open {
 }
 
 impl Open {
-    /// What can be told of a piece.
+    /// Adds a piece and returns its well-formed part.
     fn take(&mut self, piece: &Wtf8) -> String {
         let (Self::Text { joiner, so_far } | Self::Thinking { joiner, so_far } | Self::Call { joiner, so_far }) = self;
         let text = joiner.push(piece);
@@ -96,9 +96,9 @@ impl Open {
     }
 }
 
-/// Reads one reply.
+/// The decoder of one reply.
 pub(super) struct Decoder {
-    /// Named where a request is refused.
+    /// Name of the provider, for error messages.
     provider: String,
     open: BTreeMap<u32, Open>,
     called: bool,
@@ -121,7 +121,7 @@ impl Decode for Decoder {
             | "response.reasoning_summary_text.delta"
             | "response.reasoning_text.delta"
             | "response.function_call_arguments.delta" => self.delta(index, &event.delta.unwrap_or_default(), out),
-            // A blank line stands between two parts; that after the last one goes with the end.
+            // Parts are separated by a blank line; the one after the last part is trimmed at the end.
             "response.reasoning_summary_part.done" if matches!(self.open.get(&index), Some(Open::Thinking { .. })) => {
                 self.delta(index, &"\n\n".into(), out);
             }
@@ -217,7 +217,7 @@ impl Decoder {
         });
     }
 
-    /// The arguments of a call are complete, and may say more than their pieces did.
+    /// Emits the rest of a call's arguments, which its end may complete.
     fn rest_of_call(&mut self, index: u32, whole: Wtf8, out: &mut Vec<ProviderEvent>) {
         let Some(Open::Call { so_far, .. }) = self.open.get_mut(&index) else { return };
         let whole = Joiner::default().push(&whole);
@@ -226,7 +226,7 @@ impl Decoder {
         *so_far = whole;
     }
 
-    /// An item is complete. What came without deltas is given now.
+    /// Ends an item. Emits content that arrived without deltas.
     fn end_item(&mut self, index: u32, item: &Value, out: &mut Vec<ProviderEvent>) {
         if !self.open.contains_key(&index) {
             self.begin(index, item, out);
@@ -240,7 +240,7 @@ impl Decoder {
         match open {
             Open::Text { mut joiner, so_far } => {
                 out.extend(joiner.finish().map(ProviderEvent::Text));
-                // Nobody is told of it as a piece, but rules are.
+                // Reported to rules, and not as a delta.
                 if let Some(rest) = rest(&so_far, &texts("content", "")) {
                     out.push(ProviderEvent::Untold(Box::new(ProviderEvent::Text(rest))));
                 }
@@ -308,12 +308,12 @@ impl Decoder {
     }
 }
 
-/// What the whole says beyond its pieces.
+/// Returns the rest of a text after the part that was already emitted.
 fn rest(so_far: &str, whole: &str) -> Option<String> {
     whole.strip_prefix(so_far).filter(|rest| !rest.is_empty()).map(str::to_owned)
 }
 
-/// A piece of a call of which nobody but rules hears.
+/// Returns a piece of a call that only rules receive.
 fn untold(index: u32, arguments: String) -> ProviderEvent {
     ProviderEvent::Untold(Box::new(ProviderEvent::ToolCall { index, id: None, name: None, arguments }))
 }
@@ -322,7 +322,7 @@ fn tell(member: &str, value: Option<String>, out: &mut Vec<ProviderEvent>) {
     out.extend(value.map(|value| ProviderEvent::Note(Note::Said(Map::from_iter([(member.to_owned(), json!(value))])))));
 }
 
-/// Whether an event is one of the other API.
+/// Returns whether an event is a chat completion chunk.
 fn is_chat(data: &str) -> bool {
     let read: Option<Value> = serde_json::from_str(data).ok();
     read.and_then(|event| event.get("object")?.as_str().map(|object| object.starts_with("chat.completion")))

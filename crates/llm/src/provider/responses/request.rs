@@ -1,4 +1,4 @@
-//! The body of a request: everything that was said, as items.
+//! Writes the request body: the conversation as items.
 
 use crate::message::{Block, Content, ToolCall};
 use crate::provider::openai::Retention;
@@ -7,9 +7,9 @@ use crate::provider::turns::{TEXT_SIGNATURE, cut, fit, lines, plain_id, short_ha
 use crate::provider::{Model, Origin, Request, RequestMessage, ToolDescription};
 use serde_json::{Map, Value, json};
 
-/// The API takes no lower limit.
+/// Smallest token limit that the API accepts.
 const FEWEST_TOKENS: u64 = 16;
-/// As long as an id may be.
+/// Longest id.
 const LONGEST_ID: usize = 64;
 
 pub(super) fn body(model: &Model, request: &Request, retention: Retention) -> Value {
@@ -68,7 +68,7 @@ fn input(model: &Model, request: &Request) -> Vec<Value> {
     if !request.system.is_empty() {
         out.push(system(&request.system));
     }
-    // Counts what was said, so that what has no id gets one.
+    // Positions provide ids for messages without one.
     for (at, message) in fit(&request.messages, model, |id, origin| call_id(model, id, origin)).iter().enumerate() {
         match message {
             RequestMessage::System(text) => out.push(system(text)),
@@ -91,7 +91,7 @@ fn input(model: &Model, request: &Request) -> Vec<Value> {
     out
 }
 
-/// An id of another model. Only OpenAI's own servers know calls by both parts of it.
+/// Converts a call id of another model. Only OpenAI's own servers accept both parts.
 fn call_id(model: &Model, id: &str, origin: &Origin) -> String {
     let part = |id: &str| cut(&plain_id(id), LONGEST_ID).trim_end_matches('_').to_owned();
     if !matches!(model.provider.as_str(), "openai" | "openai-codex" | "opencode") {
@@ -104,7 +104,7 @@ fn call_id(model: &Model, id: &str, origin: &Origin) -> String {
     format!("{}|{item}", part(call))
 }
 
-/// A block that the model reads.
+/// Converts a block that the model reads.
 fn part(block: &Block) -> Option<Value> {
     match block {
         Block::Text(block) => Some(json!({"type": "input_text", "text": block.text})),
@@ -116,7 +116,7 @@ fn part(block: &Block) -> Option<Value> {
     }
 }
 
-/// What a tool said: text alone is a string.
+/// Converts the result of a tool; text alone becomes a string.
 fn output(blocks: &[Block]) -> Value {
     let text = lines(blocks);
     let images = blocks.iter().filter(|block| matches!(block, Block::Image { .. })).filter_map(part);
@@ -132,7 +132,7 @@ fn reply(model: &Model, at: usize, blocks: &[Block], origin: &Origin, out: &mut 
     let mut texts = 0;
     for block in blocks {
         match block {
-            // A signature of another API is no item.
+            // A signature of another API is not an item and is dropped.
             Block::Thinking(block) => out.extend(
                 block
                     .thinking_signature
@@ -160,7 +160,7 @@ fn reply(model: &Model, at: usize, blocks: &[Block], origin: &Origin, out: &mut 
     }
 }
 
-/// Id and phase of a text, as [`super::reply`] keeps them; an older signature is the id itself.
+/// Parses id and phase from the signature of a text; older signatures are the id alone.
 fn signature(signature: &str) -> (String, Option<String>) {
     let read: Option<Map<String, Value>> = serde_json::from_str(signature).ok();
     let read = read.filter(|read| read.get("v").and_then(Value::as_u64) == Some(1));
@@ -174,7 +174,7 @@ fn signature(signature: &str) -> (String, Option<String>) {
 fn function_call(model: &Model, call: &ToolCall, origin: &Origin) -> Value {
     let mut parts = call.id.split('|');
     let call_id = parts.next().unwrap_or_default();
-    // An item of another model would be looked for beside its reasoning, which is not there.
+    // The server would require the reasoning of another model's item, which the request does not have.
     let same_model = !origin.speaks_as(model) || origin.model == model.id;
     let item_id = parts.next().filter(|item| item.starts_with("fc_") && same_model);
     let mut value = json!({"type": "function_call"});
