@@ -1,38 +1,37 @@
-//! Accounts with providers that extensions bring: a log-in that the extension knows (`oauth` of its configuration), or a
-//! key that a person gives.
+//! Accounts with providers of extensions: a login that the extension implements (`oauth` of its configuration), or an API key.
 //!
-//! A name that is known without extensions is no account of theirs: what is stored for it is the person's own, and is
-//! never handed to one.
+//! A provider name that exists without extensions is excluded: credentials stored for it are the user's own and are never passed
+//! to an extension.
 
 use crate::agent::Agent;
 use pijs_llm::auth::Auth;
 use pijs_llm::models::Offer;
 use serde_json::{Value, json};
 
-/// What an extension is handed of a log-in that ends.
+/// Whether a login that expires is renewed before it is passed to the extension.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Freshness {
-    /// As it is stored.
+    /// Pass the login as stored.
     AsItIs,
-    /// Renewed first.
+    /// Renew the login first.
     Renewed,
 }
 
-/// A provider of an extension, for the list of those one can log in with.
+/// A provider of an extension, for the login list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Account {
-    /// Its name.
+    /// Provider name.
     pub provider: String,
-    /// What people call it.
+    /// Display name.
     pub name: String,
-    /// Whether the extension logs in; otherwise it takes a key.
+    /// Whether the extension implements a login; otherwise it takes an API key.
     pub logs_in: bool,
-    /// Whether something is stored.
+    /// Whether credentials are stored.
     pub is_stored: bool,
 }
 
 impl Agent {
-    /// Providers of extensions that something can be stored for.
+    /// Returns the providers of extensions for which credentials can be stored.
     pub fn accounts(&self) -> Vec<Account> {
         let models = self.model.offered.borrow();
         let Some(known) = models.known() else { return Vec::new() };
@@ -45,11 +44,11 @@ impl Agent {
         models.accounts().map(account).collect()
     }
 
-    /// Has an extension log in with its provider, and stores what comes of it. It asks by dialogs of the session.
+    /// Runs the login of an extension's provider and stores the result. The extension shows dialogs of the session.
     ///
     /// # Errors
     ///
-    /// What the extension threw, or why nothing could be stored.
+    /// Fails with the extension's exception, or when the credentials cannot be stored.
     pub async fn log_in(&self, provider: &str) -> Result<(), String> {
         let offer = self.account(provider)?;
         let given = self.extensions.account(provider, json!({"op": "log_in"})).await?;
@@ -61,18 +60,18 @@ impl Agent {
     ///
     /// # Errors
     ///
-    /// Why it could not be stored.
+    /// Fails when the key cannot be stored.
     pub async fn store_key_of(&self, provider: &str, key: &str) -> Result<(), String> {
         let offer = self.account(provider)?;
         self.auth()?.store_key_through(&offer.extension, provider, key).await?;
         self.account_changed(&offer).await
     }
 
-    /// Takes out what is stored of any provider; whether there was something.
+    /// Removes the stored credentials of any provider; returns whether there were any.
     ///
     /// # Errors
     ///
-    /// Why `auth.json` cannot be changed.
+    /// Fails when `auth.json` cannot be written.
     pub async fn log_out(&self, provider: &str) -> Result<bool, String> {
         let was_there = self.auth()?.forget(provider).await?;
         if let Ok(offer) = self.account(provider) {
@@ -81,7 +80,7 @@ impl Agent {
         Ok(was_there)
     }
 
-    /// Tells the extensions that bring providers what is stored for these. What goes wrong is reported as theirs.
+    /// Passes stored credentials to the extensions that registered their providers. A failure is reported as the extension's.
     pub(crate) async fn tell_accounts(&self) {
         let offers: Vec<Offer> = {
             let models = self.model.offered.borrow();
@@ -97,11 +96,11 @@ impl Agent {
         }
     }
 
-    /// Hands an extension what is stored for its provider.
+    /// Passes stored credentials to the extension that registered the provider.
     ///
     /// # Errors
     ///
-    /// Why it could not be renewed or handed over.
+    /// Fails when they cannot be renewed or passed on.
     pub(crate) async fn tell_account(&self, offer: &Offer, freshness: Freshness) -> Result<(), String> {
         let Ok(auth) = self.auth() else { return Ok(()) };
         if let Freshness::Renewed = freshness {

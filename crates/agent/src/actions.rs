@@ -1,7 +1,6 @@
-//! What extensions and front ends ask of a session: another model, another place in the tree, another
-//! session.
+//! Actions of extensions and front ends on a session: changing the model, moving in the tree, replacing the session.
 //!
-//! [`Agent::call`] is the door for hostcalls. Refusals are in pi's words, since extensions show them.
+//! [`Agent::call`] handles the hostcalls. Refusals have pi's messages, since extensions show them.
 
 use crate::accounts::Freshness;
 use crate::agent::{Agent, AgentError};
@@ -21,43 +20,43 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-/// What came of moving in the session's tree.
+/// Result of moving in the session's tree.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Navigation {
-    /// A handler, or an abort, stopped it.
+    /// Whether a handler or an abort cancelled it.
     pub cancelled: bool,
-    /// What the person said at the place they go back to, for the editor.
+    /// User message at the target, for the editor.
     pub editor_text: Option<String>,
-    /// The summary of the branch that was left.
+    /// Summary of the abandoned branch.
     pub summary_entry: Option<Value>,
 }
 
-/// How to move in the session's tree.
+/// Options for moving in the session's tree.
 #[derive(Debug, Clone, Default)]
 pub struct NavigateOptions {
-    /// Whether the branch that is left is summarised.
+    /// Whether the abandoned branch is summarised.
     pub summarize: bool,
-    /// What the summary should pay attention to.
+    /// Instructions for the summary.
     pub custom_instructions: Option<String>,
-    /// Whether those are all there is to say to the model.
+    /// Whether the instructions replace the default ones.
     pub replace_instructions: Option<bool>,
-    /// A label for the summary, or for the target.
+    /// Label for the summary, or for the target without a summary.
     pub label: Option<String>,
 }
 
-/// The branch that is left for another place in the session's tree.
+/// The branch that is abandoned.
 struct Branch {
     old_leaf: Option<EntryId>,
-    /// The entry at which the branches part.
+    /// Deepest common ancestor with the target.
     common: Option<EntryId>,
-    /// Its entries below that.
+    /// Entries below the common ancestor.
     left: Vec<Arc<Entry>>,
-    /// The extensions that a summary of it follows.
+    /// Extensions that its summary is attributed to.
     authors: BTreeSet<String>,
 }
 
 impl Agent {
-    /// Carries out a hostcall whose answer takes time.
+    /// Handles a hostcall that is answered asynchronously.
     pub(crate) async fn call(&self, asker: &ExtensionId, call: SessionCall) -> Result<Value, HostcallError> {
         let params = &call.params;
         match call.op {
@@ -122,7 +121,7 @@ impl Agent {
         }
     }
 
-    /// Takes over what extensions offer as models now. What is wrong with an offer is reported once.
+    /// Updates the models registered by extensions. An invalid registration is reported once.
     pub(crate) fn take_offers(&self) {
         let wrong = self.model.offered.borrow_mut().set_offers(self.extensions.offers());
         let told = self.model.wrong_offers.replace(wrong.clone());
@@ -130,7 +129,7 @@ impl Agent {
             self.extensions.report(&path, "register_provider", &message);
         }
         self.control.publish("models", self.model.offered.borrow().state());
-        // A model that is in use may have got another address.
+        // The address of the current model may have changed.
         let known = self.control.model().and_then(|model| self.model.offered.borrow().find(&model.provider, &model.id));
         if let Some(model) = known {
             self.control.take_model(model);
@@ -141,13 +140,13 @@ impl Agent {
     ///
     /// # Errors
     ///
-    /// When nobody offers it, or its provider has no key.
+    /// Fails when no source has the model, or its provider has no key.
     pub(crate) async fn open_model(&self, model: &Model) -> Result<Arc<dyn Provider>, ProviderError> {
         self.open(model, false).await
     }
 
-    /// The same for an extension. A server that an extension chose is reached as far as that extension may, unless a person
-    /// chose the model.
+    /// Opens a model for an extension. The address of a model that an extension chose is checked against the extension's grants,
+    /// unless the user chose the model.
     pub(crate) async fn open_model_for_extension(&self, model: &Model) -> Result<Arc<dyn Provider>, ProviderError> {
         let is_in_use = self.control.model().is_some_and(|used| used.is(model));
         let is_chosen = is_in_use && self.model.offered.borrow().uninvited(&model.provider).is_none();
@@ -178,7 +177,7 @@ impl Agent {
                     let reached = self.extensions.reaches(&offer.extension, address).await;
                     reached.map_err(|message| ProviderError::new(ErrorKind::Auth, message))?;
                 }
-                // The extension has said what becomes of these.
+                // The extension's credentials already contain these headers.
                 model.facts.shift_remove("headers");
                 let options = self.settings.borrow().provider.clone();
                 models::open_http(model, credentials, &options, self.options.provider_ambient())
@@ -198,7 +197,7 @@ impl Agent {
         }
     }
 
-    /// Hands an extension what is stored for its provider.
+    /// Passes stored credentials to the extension that registered the provider.
     async fn hand_over(&self, offer: &models::Offer) -> Result<(), ProviderError> {
         if !self.model.offered.borrow().is_stored(offer) {
             return Ok(());
@@ -208,17 +207,17 @@ impl Agent {
             .map_err(|message| ProviderError::new(ErrorKind::Auth, message))
     }
 
-    /// Changes to another model, with the nearest thinking level it takes.
+    /// Changes the model and clamps the thinking level to its levels.
     ///
     /// # Errors
     ///
-    /// In pi's words, when its provider has no key or nobody offers it.
+    /// Fails with pi's message when the provider has no key or no source has the model.
     pub async fn set_model(&self, model: &Model) -> Result<(), String> {
         self.control.observe_act("set_model", || model.to_value());
         self.change_model(model, "set", false).await
     }
 
-    /// The same; `source` is `set` or `cycle`.
+    /// Changes the model; `source` is `set` or `cycle`.
     pub(crate) async fn change_model(
         &self,
         model: &Model,
@@ -259,22 +258,22 @@ impl Agent {
         Ok(())
     }
 
-    /// A model by name, for front ends.
+    /// Returns a model by name, for front ends.
     pub fn find_model(&self, provider: &str, id: &str) -> Option<Model> {
         self.model.offered.borrow().find(provider, id)
     }
 
-    /// Goes to another place in the session's tree.
+    /// Moves to another entry of the session's tree.
     ///
     /// # Errors
     ///
-    /// In pi's words: the entry is not there, a run is on, or the summary failed.
+    /// Fails with pi's message when the entry does not exist, when a run is active, or when the summary fails.
     pub async fn navigate_tree(&self, target: &str, options: NavigateOptions) -> Result<Navigation, String> {
         self.control.observe_act("navigate_tree", || Value::Null);
         self.attend(self.navigate(None, target, options)).await
     }
 
-    /// Goes there for an extension, or without one for the user.
+    /// Moves to an entry for an extension, or for the user when `asker` is `None`.
     async fn navigate(
         &self,
         asker: Option<&ExtensionId>,
@@ -305,7 +304,7 @@ impl Agent {
         })?;
         let cancel = CancellationToken::new();
         self.control.begin_summary(cancel.clone());
-        // The summary follows what the model has not answered there, and the instructions.
+        // The summary is attributed to the authors of unanswered text on the branch, and to those of the instructions.
         let mut authors = self.control.with_session(Session::waiting_words).map_err(failed)?;
         authors.remove(ANOTHER_PROGRAM);
         let mut authors: BTreeSet<String> = authors.into_keys().collect();
@@ -370,7 +369,7 @@ impl Agent {
                 authors.extend(self.answers_as(&self.provider().model().provider));
                 let instructions = options.custom_instructions.as_deref();
                 let replace = options.replace_instructions.unwrap_or_default();
-                // A handler that called it off before the model was asked made it fail.
+                // A request that a handler cancelled before it was sent counts as failed.
                 let was_asked = !cancel.is_cancelled();
                 let written = self.summary_of_branch(&left, instructions, replace, cancel).await;
                 if was_asked && cancel.is_cancelled() {
@@ -383,7 +382,7 @@ impl Agent {
             None => None,
         };
         let summary = summary.filter(|(text, _)| !text.is_empty());
-        // What a person said is taken back into the editor; the place is the one before it.
+        // A user message is moved into the editor, and its parent becomes the leaf.
         let (new_leaf, editor_text) = match &target.body {
             Body::Message { message: Message::User(user) } => (target.parent.clone(), Some(joined(&user.content))),
             Body::CustomMessage { content, .. } => (target.parent.clone(), Some(joined(content))),
@@ -423,7 +422,7 @@ impl Agent {
     }
 }
 
-/// The text parts of a content without anything between them.
+/// Concatenates the text blocks of a content.
 fn joined(content: &Content) -> String {
     match content {
         Content::Text(text) => text.clone(),

@@ -1,10 +1,9 @@
-//! The agent: prompts in, runs out.
+//! The agent of a session: takes prompts and runs turns.
 //!
-//! [`Agent::prompt`] is the operation people come for. It handles slash commands, the `input` and
-//! `before_agent_start` events, and then runs turns (`run.rs`) until the model is done.
+//! [`Agent::prompt`] handles slash commands and the events `input` and `before_agent_start`, and then runs turns (`run.rs`) until
+//! the model is done.
 //!
-//! An agent lives on one thread, as its extensions do. What other threads may touch is its
-//! [`AgentControl`].
+//! An agent and its extensions live on one thread. Other threads use its [`AgentControl`].
 
 use crate::asked::AskLimits;
 use crate::asking::Disposition;
@@ -46,53 +45,53 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Turns of one run of a person's session: far more than any honest piece of work takes.
+/// Turns of one run, far more than real work takes.
 pub const MOST_TURNS: u32 = 10_000;
 
-/// What an agent is made with.
+/// Options of an agent.
 pub struct AgentOptions {
-    /// Working directory of the session: where tools work.
+    /// Working directory of the session and its tools.
     pub cwd: PathBuf,
-    /// Replaces the built-in system prompt, and `SYSTEM.md`.
+    /// Text in place of the built-in system prompt and of `SYSTEM.md`.
     pub system_prompt: Option<String>,
-    /// What follows the system prompt in place of `APPEND_SYSTEM.md`; `None`: what that file says.
+    /// Text in place of `APPEND_SYSTEM.md`; `None` reads the file.
     pub append_system_prompt: Option<String>,
-    /// Which tools there are, and which of them are active.
+    /// Available and active tools.
     pub tools: ToolChoice,
-    /// `print`, `json` or `rpc`, for `ctx.mode`.
+    /// Value of `ctx.mode`: `print`, `json` or `rpc`.
     pub mode: String,
-    /// Whether somebody answers dialogs, for `ctx.hasUI`.
+    /// Whether dialogs are shown to a user; value of `ctx.hasUI`.
     pub has_ui: bool,
-    /// Caps on verdicts.
+    /// Caps of verdicts.
     pub caps: VerdictCaps,
-    /// Limits of what extensions ask models by themselves.
+    /// Limits of model requests by extensions.
     pub asks: AskLimits,
-    /// Turns of one run; [`MOST_TURNS`] in a session of a person.
+    /// Turns of one run; [`MOST_TURNS`] in an interactive session.
     pub max_turns: u32,
-    /// What the built-in tools work on.
+    /// Files and shell for the built-in tools.
     pub system: Arc<dyn ToolSystem>,
-    /// The files of calls that an extension is behind.
+    /// Files for tool calls that extensions influenced.
     pub files: Arc<FsConnector>,
-    /// Time and randomness.
+    /// Clock and randomness.
     pub ambient: Ambient,
-    /// The model of new sessions.
+    /// Model of new sessions.
     pub model: FirstModel,
-    /// Says how the session compacts and retries, and where providers of extensions find their limits.
+    /// Settings of compaction, retries, queues and providers.
     pub settings: Settings,
-    /// Folders of skills, prompt templates and context files; none by default. [`Agent::start`] reads them.
+    /// Locations of skills, prompt templates and context files; none by default. [`Agent::start`] reads them.
     pub places: ResourcePlaces,
-    /// In which words the prompt and the built-in tools speak; `None`: in this program's own.
+    /// Texts of the prompt and of the built-in tools; `None` for PiJS's own.
     pub words: Option<Arc<Words>>,
-    /// Native rules that read the replies.
+    /// Native rules for replies.
     pub rules: Option<SessionRules>,
-    /// Observes the ports of the agent, for a recording, or stands in for them, for a replay.
+    /// Observer of the agent's ports: a recording, or a replay that replaces them.
     pub observer: Option<Rc<dyn PortObserver>>,
-    /// Time and randomness of providers, where they are other than the agent's.
+    /// Clock and randomness of providers, when they differ from the agent's.
     pub provider_ambient: Option<Ambient>,
 }
 
 impl AgentOptions {
-    /// Lists what a session of a person has, at work in `cwd`: all tools, no rules, no resources, nobody who answers dialogs.
+    /// Returns the options of an interactive session in `cwd`: all tools, and no rules, resources or dialogs.
     pub fn new(cwd: PathBuf, system: Arc<dyn ToolSystem>, files: Arc<FsConnector>, ambient: Ambient) -> Self {
         Self {
             cwd,
@@ -122,7 +121,7 @@ impl AgentOptions {
     }
 }
 
-/// Runs a session.
+/// The agent of a session.
 pub struct Agent {
     pub(crate) options: AgentOptions,
     pub(crate) extensions: Rc<dyn Extensions>,
@@ -138,83 +137,83 @@ pub struct Agent {
     pub(crate) inbox: RefCell<Option<Inbox>>,
 }
 
-/// Holds the parts of the system prompt.
+/// State of the system prompt.
 pub(crate) struct PromptState {
     pub(crate) resources: RefCell<Resources>,
-    /// Folders in which resources are looked for.
+    /// Locations of resources.
     pub(crate) places: ResourcePlaces,
-    /// What the prompt of the session is built from.
+    /// Prompt options of the session.
     pub(crate) of_session: RefCell<PromptOptions>,
-    /// What handlers made of it for the run that is on.
+    /// Prompt options of the current run, as changed by handlers.
     pub(crate) of_run: RefCell<Option<PromptOptions>>,
 }
 
-/// Judges each delta of a reply.
+/// State for judging the deltas of a reply.
 pub(crate) struct Judging {
     pub(crate) verdicts: RefCell<Verdicts>,
     pub(crate) rules: RefCell<Option<SessionRules>>,
 }
 
-/// How the last run ended, and why there may be no other.
+/// State of runs.
 #[derive(Default)]
 pub(crate) struct Runs {
-    /// How the last run ended that an extension asked for.
+    /// Outcome of the last run that an extension triggered.
     pub(crate) last: RefCell<Option<Outcome>>,
-    /// Why the session cannot go on.
+    /// Error after which the session cannot continue.
     pub(crate) broken: RefCell<Option<AgentError>>,
-    /// A session whose `session_start` is still to come.
+    /// A session whose `session_start` is deferred.
     pub(crate) held: RefCell<Option<Held>>,
 }
 
-/// Numbers the attempts at replies, and what is told of them.
+/// Counters of attempts and of message updates.
 #[derive(Default)]
 pub(crate) struct Updates {
     attempts: Cell<u32>,
-    /// Updates of messages that extensions were told.
+    /// Message updates sent to extensions.
     sent: Cell<u64>,
-    /// Identifies those who heard all of them about the present message.
+    /// Version of the listeners that received all updates of the current message.
     told: Cell<Option<u64>>,
 }
 
-/// How a prompt ended.
+/// Outcome of a prompt.
 #[derive(Debug)]
 pub struct Outcome {
-    /// Why it ended.
+    /// Reason for the end.
     pub ending: Ending,
-    /// The last message of the model.
+    /// Last message of the model.
     pub message: Option<AssistantMessage>,
-    /// What verdicts did to the session so far.
+    /// Effects of verdicts on the session so far.
     pub verdicts: VerdictTotals,
 }
 
-/// Why a prompt ended.
+/// Reasons for the end of a prompt.
 #[derive(Debug)]
 pub enum Ending {
     /// The model is done.
     Done,
-    /// A command or an `input` handler took it; the model was not asked.
+    /// A command or an `input` handler handled it, without a model request.
     Handled,
-    /// A command threw this.
+    /// A command failed with this error.
     CommandFailed(CommandError),
     /// A handler of this extension ended the run.
     Stopped {
-        /// Which.
+        /// Name of the extension.
         extension: String,
     },
     /// The run was aborted.
     Aborted,
     /// The provider failed.
     Failed(ProviderError),
-    /// The run had as many turns as it may have.
+    /// The run reached its limit of turns.
     TooManyTurns(u32),
 }
 
-/// Why a run could not go on: not the model's or an extension's fault.
+/// An error after which the session cannot continue, caused neither by the model nor by an extension.
 #[derive(Debug)]
 pub enum AgentError {
-    /// The front end is gone.
+    /// The front end is closed.
     FrontEnd(std::io::Error),
-    /// The session cannot be written, or a run is on already.
+    /// The session cannot be written, or a run is already active.
     Control(ControlError),
 }
 
@@ -241,14 +240,14 @@ impl From<ControlError> for AgentError {
     }
 }
 
-/// Where an input comes from, for the `input` event.
+/// Sources of input, for the `input` event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum InputSource {
     /// The command line or a terminal.
     Interactive,
     /// The RPC protocol.
     Rpc,
-    /// `sendUserMessage`.
+    /// An extension, with `sendUserMessage`.
     Extension,
 }
 
@@ -263,7 +262,7 @@ impl InputSource {
 }
 
 impl Agent {
-    /// An agent over a session. [`Agent::start`] comes next.
+    /// Creates an agent for a session. The caller then calls [`Agent::start`].
     pub fn new(
         options: AgentOptions,
         extensions: Rc<dyn Extensions>,
@@ -301,12 +300,12 @@ impl Agent {
         }
     }
 
-    /// Adds a model that came ready, beside the one the agent was made with.
+    /// Adds an open model to the one that the agent was created with.
     pub fn add_model(&self, provider: Arc<dyn Provider>) {
         self.model.offered.borrow_mut().add(provider);
     }
 
-    /// Says how the session compacts and retries, and where providers of extensions find their limits.
+    /// Sets the settings of compaction, retries, queues and providers.
     pub fn set_settings(&self, settings: Settings) {
         *self.settings.borrow_mut() = settings;
     }
@@ -315,7 +314,7 @@ impl Agent {
         Arc::clone(self.tools.borrow().words())
     }
 
-    /// What answers now.
+    /// Returns the current provider.
     pub(crate) fn provider(&self) -> Arc<dyn Provider> {
         Arc::clone(&self.model.provider.borrow())
     }
@@ -325,18 +324,18 @@ impl Agent {
         *self.model.provider.borrow_mut() = provider;
     }
 
-    /// The part that others may touch.
+    /// Returns the handle for other threads.
     pub fn control(&self) -> &AgentControl {
         &self.control
     }
 
-    /// What verdicts did so far.
+    /// Returns the effects of verdicts so far.
     pub fn verdict_totals(&self) -> VerdictTotals {
         self.judging.verdicts.borrow().totals()
     }
 
-    /// Opens the session: header to the front end, `session_start`, `resources_discover`, and the
-    /// runs that handlers of these asked for. `reason` is `startup`, `resume`, ...
+    /// Starts the session: sends the header to the front end, emits `session_start` and `resources_discover`, and runs what their
+    /// handlers triggered. `reason` is `startup`, `resume`, ...
     pub async fn start(&self, reason: &str) -> Result<(), AgentError> {
         self.control.observe_act("start", || json!(reason));
         self.attend(async {
@@ -356,13 +355,13 @@ impl Agent {
         .await
     }
 
-    /// Context files that are there and that the model is not told, in words.
+    /// Returns messages about context files that were skipped.
     pub fn untold_context(&self) -> Vec<String> {
         let resources = self.prompt.resources.borrow();
         resources.untold().map(|problem| format!("{}: {}", problem.path.display(), problem.message)).collect()
     }
 
-    /// What a session needs before anybody hears of it: tools, resources, model, thinking level.
+    /// Prepares a session before its first event: tools, resources, model and thinking level.
     pub(crate) async fn begin_session(&self) -> Result<(), AgentError> {
         let resources = Resources::load(&self.prompt.places);
         for problem in &resources.problems {
@@ -377,12 +376,12 @@ impl Agent {
         self.show_only(&AgentEvent::Session(&header))?;
         self.restore_model().await?;
         self.restore_rules();
-        // Handlers of `session_start` draw it already.
+        // Handlers of `session_start` may already show the usage.
         self.publish_usage();
         Ok(())
     }
 
-    /// `session_start`, then `resources_discover`.
+    /// Emits `session_start`, then `resources_discover`.
     pub(crate) async fn announce(&self, reason: &str, previous: Option<PathBuf>) -> Result<(), AgentError> {
         self.notify("session_start", || {
             let event = Event::new("session_start").with("reason", reason);
@@ -396,7 +395,7 @@ impl Agent {
         Ok(())
     }
 
-    /// Skills, prompts and themes that extensions name.
+    /// Loads the skills, prompts and themes that extensions name.
     async fn discover(&self, reason: &str) {
         if self.extensions.has_handlers("resources_discover") {
             let cwd = self.options.cwd.display().to_string();
@@ -416,7 +415,7 @@ impl Agent {
         self.publish_tools();
     }
 
-    /// Takes over what `setActiveTools` asked for, builds the prompt anew, and tells extensions what there is.
+    /// Applies `setActiveTools`, rebuilds the prompt, and publishes the tools to extensions.
     pub(crate) fn publish_tools(&self) {
         if let Some(names) = self.control.take_active_tools() {
             self.tools.borrow_mut().activate(names, &*self.extensions);
@@ -446,7 +445,7 @@ impl Agent {
         self.control.publish("systemPrompt", json!(self.system_prompt()));
     }
 
-    /// The prompt of the run that is on, or of the next.
+    /// Returns the prompt of the current run, or of the next one.
     pub(crate) fn system_prompt(&self) -> String {
         match &*self.prompt.of_run.borrow() {
             Some(options) => options.render(&self.words()),
@@ -454,28 +453,28 @@ impl Agent {
         }
     }
 
-    /// Closes the session: `session_shutdown`. `reason` is `quit`, `reload`, ...
+    /// Emits `session_shutdown`. `reason` is `quit`, `reload`, ...
     pub async fn shutdown(&self, reason: &str) {
         self.control.observe_act("shutdown", || json!(reason));
         let event = || Event::new("session_shutdown").with("reason", reason);
         self.attend(self.notify("session_shutdown", event)).await;
     }
 
-    /// Answers what a person said, and then whatever extensions asked for meanwhile.
+    /// Runs a prompt of the user, and then all runs that extensions triggered in the meantime.
     ///
-    /// A text that begins with the name of an extension's slash command runs that command instead.
-    /// Failures of the model are an [`Ending`]; an error means that the session itself cannot go on.
+    /// A text that begins with the slash command of an extension runs the command instead. A failure of the model is an
+    /// [`Ending`]; an error means that the session cannot continue.
     pub async fn prompt(&self, text: &str) -> Result<Outcome, AgentError> {
         self.submit(text.into(), InputSource::Interactive).await
     }
 
-    /// The same for content that may have images, and for front ends other than the command line.
+    /// Runs a prompt with images, or of another source than the command line.
     pub async fn submit(&self, content: Content, source: InputSource) -> Result<Outcome, AgentError> {
         self.prompt_with(content, source, None).await
     }
 
-    /// The same for text with images, from anywhere. During a run, `deliver_as` says how it is queued;
-    /// without it pi refuses.
+    /// Runs a prompt with images from any source. During a run, `deliver_as` names the queue; without it the prompt is refused,
+    /// as in pi.
     pub async fn prompt_with(
         &self,
         content: Content,
@@ -485,8 +484,8 @@ impl Agent {
         self.prompt_accepted(content, source, deliver_as, |_| {}).await
     }
 
-    /// The same. `accepted` is told once nothing refuses it any more: it is queued, or handled, or its run begins. For a
-    /// command that is its end.
+    /// Runs a prompt and calls `accepted` once it can no longer be refused: when it is queued or handled, or its run begins. For
+    /// a command this is its end.
     pub async fn prompt_accepted(
         &self,
         content: Content,
@@ -501,7 +500,7 @@ impl Agent {
             self.runs.last.take();
             let outcome = self.ask(content.into(), source, deliver_as, true, accepted).await?;
             if deliver_as.is_some() && !self.control.is_idle() {
-                // It is queued: whoever began the run waits for it.
+                // The prompt is queued; the caller that began the run waits for it.
                 return Ok(outcome);
             }
             Ok(self.settled_outcome().await?.unwrap_or(outcome))
@@ -509,8 +508,7 @@ impl Agent {
         .await
     }
 
-    /// Queues what a person says during a run, unless a handler of `input` takes it. A slash command of an extension is
-    /// refused.
+    /// Queues a message of the user during a run, unless an `input` handler handles it. Refuses slash commands of extensions.
     pub async fn queue_input(
         &self,
         content: Content,
@@ -538,8 +536,7 @@ impl Agent {
         .await
     }
 
-    /// Waits for the runs that extensions asked for. Returns how the last one ended; `None` when there
-    /// was none.
+    /// Waits for the runs that extensions triggered. Returns the outcome of the last one; `None` without a run.
     pub async fn settle(&self) -> Result<Option<Outcome>, AgentError> {
         self.attend(self.settled_outcome()).await
     }
@@ -556,18 +553,18 @@ impl Agent {
         Outcome { ending, message, verdicts: self.verdict_totals() }
     }
 
-    /// Tells extensions, then the front end.
+    /// Sends an event to extensions, then to the front end.
     pub(crate) async fn emit(&self, event: AgentEvent<'_>) -> Result<(), AgentError> {
         self.emit_to_extensions(&event).await;
         self.show_only(&event)
     }
 
-    /// Tells the front end alone.
+    /// Sends an event to the front end only.
     pub(crate) fn show_only(&self, event: &AgentEvent<'_>) -> Result<(), AgentError> {
         self.front_end.borrow_mut().event(event).map_err(AgentError::FrontEnd)
     }
 
-    /// Tells extensions; the event as their handlers leave it, if somebody listened.
+    /// Sends an event to extensions. Returns the event as changed by their handlers, if there are any.
     async fn emit_to_extensions(&self, event: &AgentEvent<'_>) -> Option<EventOutcome> {
         let name = event.extension_event().filter(|name| self.extensions.has_handlers(name))?;
         let mut payload = match event {
@@ -590,7 +587,7 @@ impl Agent {
         Some(outcome)
     }
 
-    /// An update of a message for extensions: what is new, unless somebody listens who did not hear the one before.
+    /// Returns a message update for extensions: only the change, unless a listener missed the previous update.
     fn growth(&self, name: &str, message: PartialMessage<'_>, update: Update<'_>) -> Map<String, Value> {
         let number = self.updates.sent.get() + 1;
         self.updates.sent.set(number);
@@ -599,12 +596,12 @@ impl Agent {
         AgentEvent::growth(message, update, number, is_known)
     }
 
-    /// The next update is about another message.
+    /// Starts the updates of another message.
     pub(crate) fn forget_updates(&self) {
         self.updates.told.set(None);
     }
 
-    /// Waits until what handlers sent has been looked at, and refused where it is: it comes before what follows them.
+    /// Waits until messages that handlers sent are processed or refused: they precede the following ones.
     pub(crate) async fn messages_read(&self) {
         let is_in = |stage| self.control.inputs(|inputs| !inputs.is_over(stage));
         if is_in(Stage::Unread) {
@@ -615,25 +612,26 @@ impl Agent {
         }
     }
 
-    /// `message_end`: handlers may replace the message before anybody keeps or shows it. With it come those that did. They
-    /// count as its authors if the model reads something else by it.
+    /// Emits `message_end`, whose handlers may replace the message before it is stored or shown. Returns it with the extensions
+    /// that did; they count as authors if they changed text that the model reads.
     pub(crate) async fn end_message(&self, message: Message) -> Result<(Message, Vec<String>), AgentError> {
         self.end_message_of(BTreeSet::new(), message).await
     }
 
-    /// Ends a reply of a provider. One of an extension that nobody chose, or was asked about, is the extension's words.
+    /// Emits `message_end` for a reply. A reply of an extension's provider that the user did not choose is attributed to the
+    /// extension.
     pub(crate) async fn end_reply(&self, reply: AssistantMessage) -> Result<(Message, Vec<String>), AgentError> {
         let author = self.answers_as(&reply.provider);
         self.end_message_of(author.into_iter().collect(), Message::Assistant(reply)).await
     }
 
-    /// Returns the extension whose own words the replies of a provider are.
+    /// Returns the extension to which the replies of a provider are attributed.
     pub(crate) fn answers_as(&self, provider: &str) -> Option<String> {
         let by = self.model.offered.borrow().uninvited(provider).map(str::to_owned);
         by.filter(|by| self.extensions.answers_unasked(by) && guard!(AttributionAuthor))
     }
 
-    /// Ends a reply that is these extensions' own, or another message that they changed before.
+    /// Emits `message_end` for a message that these extensions wrote or changed.
     pub(crate) async fn end_message_of(
         &self,
         mut editors: BTreeSet<String>,
@@ -666,7 +664,7 @@ impl Agent {
         Ok((message, outcome.authors))
     }
 
-    /// An event whose answer nobody uses; built only when somebody listens.
+    /// Emits an event whose answer is ignored. `build` is called only when there are handlers.
     pub(crate) async fn notify(&self, name: &str, build: impl FnOnce() -> Event) {
         if self.extensions.has_handlers(name) {
             self.extensions.emit(build()).await;
@@ -683,8 +681,8 @@ impl Agent {
     }
 }
 
-/// Whether the model reads something in a message that it did not read in the one before. A reply that says less says nothing new, unless
-/// one that failed passes for one that did not.
+/// Returns whether a message contains text for the model that the earlier version does not. Removed text does not count, unless a
+/// failed reply becomes a successful one.
 fn says_more(before: &Message, after: &Message) -> bool {
     match (before, after) {
         (Message::Assistant(before), Message::Assistant(after)) => {
@@ -698,12 +696,12 @@ fn says_more(before: &Message, after: &Message) -> bool {
     }
 }
 
-/// Whether a reply neither failed nor was stopped.
+/// Returns whether a reply neither failed nor was aborted.
 fn is_whole(reply: &AssistantMessage) -> bool {
     !matches!(reply.stop_reason, StopReason::Error | StopReason::Aborted)
 }
 
-/// A message in place of another one: of the same role, and what it needs and lacks is as it was.
+/// Returns a handler's replacement of a message, if it has the same role and required members.
 fn replacement(message: &Message, given: &Value) -> Option<Message> {
     let read = |value: Value| serde_json::from_value::<Message>(value).ok();
     let is_like = |other: &Message| std::mem::discriminant(other) == std::mem::discriminant(message);

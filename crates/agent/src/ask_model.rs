@@ -1,12 +1,12 @@
-//! Models that an extension asks by itself: `complete` and `stream` of pi-ai, `ctx.modelRegistry`.
+//! Model requests of extensions: `complete` and `stream` of pi-ai, and `ctx.modelRegistry`.
 //!
-//! The reply is no part of the conversation; it goes to the extension, piece by piece when it wants that.
-//! The key is the session's own; it is never shown to an extension, which gets a name for it instead
-//! ([`KEY_NAME`]) and hands that back. A model that the session does not know is a server of the extension's
-//! choice: that is another op, which needs what registering a provider needs.
+//! The reply is not a part of the conversation; it goes to the extension, optionally in pieces. The request uses the session's
+//! key, which is never passed to the extension: it gets and returns a placeholder ([`KEY_NAME`]). A request to a model unknown to
+//! the session goes to a server of the extension's choice: a separate operation, which requires the capability to register
+//! providers.
 //!
-//! Sub-agents of an extension (`createAgentSession`, `Agent`) are pi's own code in the extension's realm: their loop, tools and session
-//! files are supplied packages over the Node layer, so each of their effects is a hostcall of that extension.
+//! Sub-agents of an extension (`createAgentSession`, `Agent`) are pi's own code in the extension's realm: their loop, tools and
+//! session files are vendored packages on the Node layer, so each of their effects is a hostcall of that extension.
 
 use crate::agent::Agent;
 use pijs_hostcall::{CancelToken, ChunkSink, Output};
@@ -24,27 +24,27 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-/// What stands for a key of the session's in an extension: this, and the provider's name.
+/// Prefix of the placeholder for a key of the session; the name of the provider follows.
 const KEY_NAME: &str = "pijs-session-key:";
 
-/// Headers that stand for a key.
+/// Headers that contain a key.
 const LETTING_IN: [&str; 3] = ["authorization", "x-api-key", "cf-aig-authorization"];
 
-/// A question on its way to the agent's thread.
+/// A model request for the agent's thread.
 pub(crate) struct Question {
     pub(crate) extension: ExtensionId,
     pub(crate) params: Map<String, Value>,
-    /// It may be a model of the extension's own, at an address of its own.
+    /// Whether the model may be one of the extension's own, at any address.
     pub(crate) elsewhere: bool,
-    /// Takes the reply as it arrives, for who wants it so.
+    /// Sink for pieces of the reply, when the extension streams it.
     pub(crate) pieces: Option<ChunkSink>,
-    /// Fires when nobody waits for the reply any more.
+    /// Cancelled when no caller waits for the reply.
     pub(crate) cancel: CancelToken,
     pub(crate) done: oneshot::Sender<Result<Value, HostcallError>>,
 }
 
-/// Passes a reply on to the extension. It is done when the call has ended or its quota is used up: then the rest
-/// comes with the whole message, or not at all.
+/// Streams a reply to the extension. Stops when the call ends or its chunk quota is exhausted; the complete message still arrives
+/// as the result.
 struct Pieces(ChunkSink);
 
 impl Listener for Pieces {
@@ -69,18 +69,18 @@ impl Listener for Pieces {
 }
 
 impl Agent {
-    /// One reply of a model, as pi's `AssistantMessage`; a failure is one too. The request ends with whoever waited.
+    /// Requests a reply and returns pi's `AssistantMessage`, also for a failure. The request ends when the caller stops waiting.
     pub(crate) async fn ask_model(&self, question: Question) {
         let Question { extension, params, elsewhere, pieces, cancel, done } = question;
         let stop = CancellationToken::new();
-        // However this ends, the provider's connection goes.
+        // Drops the provider's connection on return.
         let _guard = stop.clone().drop_guard();
         let answer = tokio::select! {
             biased;
             () = cancel.cancelled() => return,
             answer = self.answer(&extension, &params, elsewhere, pieces, stop) => answer,
         };
-        // Whoever asked may be gone.
+        // The caller may have stopped waiting.
         let _ = done.send(answer);
     }
 
@@ -109,8 +109,8 @@ impl Agent {
         Ok(Message::Assistant(message).to_value())
     }
 
-    /// The model as the session knows it, with what lets requests to it in; `elsewhere` is one of the extension's own, which
-    /// may speak to any server, with the key that it gave.
+    /// Returns the model of the session with its credentials. With `elsewhere`, returns the extension's model, for any server and
+    /// with the key that the extension passed.
     async fn model_for(
         &self,
         extension: &ExtensionId,

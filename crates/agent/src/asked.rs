@@ -1,39 +1,39 @@
-//! What extensions may cost: the models that they ask by themselves, and the turns that they have the conversation's model answer.
+//! Quotas of model requests by extensions: their own requests, and the turns of the conversation that they trigger.
 //!
-//! Nobody sees such a request, and its user pays. So each extension has so many at once, and so many tokens in a run of
-//! `pi`, however many sessions that run has and however often its realm begins anew.
+//! Such requests are invisible to the user who pays for them. Each extension therefore has a limit of concurrent requests, and of
+//! tokens for one run of the program, across all sessions and restarts of its realm.
 
 use pijs_llm::message::Usage;
 use pijs_protocol::{ExtensionId, HostcallError, guard};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-/// What a request counts at least: many small ones cost, too.
+/// Minimum number of tokens charged for a request, so that many small requests count as well.
 const LEAST: u64 = 500;
 
-/// Bytes of a request for each token, where the provider does not say how many there were.
+/// Bytes per token, when the provider reports no usage.
 const BYTES_OF_A_TOKEN: u64 = 4;
 
-/// What is read from a provider's cache costs about this part of what is read anew.
+/// Divisor for tokens read from a provider's cache, which is about their price.
 const CACHED: u64 = 10;
 
-/// Limits of what one extension asks models.
+/// Limits of one extension's model requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AskLimits {
-    /// Requests at once.
+    /// Concurrent requests.
     pub at_once: u64,
-    /// Tokens in one run of `pi`: read and written, a tenth of what came from a cache.
+    /// Tokens in one run of the program: input and output, and a tenth of cached input.
     pub tokens: u64,
 }
 
 impl Default for AskLimits {
     fn default() -> Self {
-        // A day's work of several agents side by side.
+        // A day's work of several agents running concurrently.
         Self { at_once: 64, tokens: 50_000_000 }
     }
 }
 
-/// What extensions have asked so far.
+/// Model requests of all extensions so far.
 #[derive(Debug)]
 pub(crate) struct Asked {
     limits: AskLimits,
@@ -51,11 +51,11 @@ impl Asked {
         Self { limits, by_extension: RefCell::default() }
     }
 
-    /// Begins a request of so many bytes; it counts as under way until what this gives is dropped.
+    /// Begins a request of a given size. It counts as concurrent until the result is dropped.
     ///
     /// # Errors
     ///
-    /// `denied`, quota `model_requests` or `model_tokens`: the extension has asked enough.
+    /// `denied`, quota `model_requests` or `model_tokens`: the extension has reached a limit.
     pub(crate) fn begin(&self, extension: &ExtensionId, bytes: usize) -> Result<Asking<'_>, HostcallError> {
         let AskLimits { at_once, tokens } = self.limits;
         let mut all = self.by_extension.borrow_mut();
@@ -83,7 +83,7 @@ fn used_up(message: String, quota: &str, limit: u64) -> HostcallError {
     HostcallError::denied("quota", message).with("quota", quota).with("limit", limit)
 }
 
-/// A request under way.
+/// A request in flight.
 pub(crate) struct Asking<'a> {
     asked: &'a Asked,
     extension: ExtensionId,
@@ -91,7 +91,7 @@ pub(crate) struct Asking<'a> {
 }
 
 impl Asking<'_> {
-    /// It is over, and this is what the provider says of it; where that is nothing, what was reserved stays.
+    /// Ends a request and charges the reported usage. Without one, the estimate stays charged.
     pub(crate) fn end(self, usage: &Usage) {
         let had = Usage { cache_read: usage.cache_read / CACHED, ..*usage }.all();
         if had > 0
@@ -122,7 +122,7 @@ mod tests {
         let (first, second) = (asked.begin(&one, 0).unwrap(), asked.begin(&one, 4_000).unwrap());
         assert_eq!(quota(asked.begin(&one, 0)), "model_requests");
         assert!(asked.begin(&other, 0).is_ok());
-        // One tells what it had, the other nothing.
+        // One request reports its usage, the other one does not.
         first.end(&Usage { input: 1_000, output: 900, cache_read: 5_000, ..Usage::default() });
         second.end(&Usage::default());
         assert_eq!(asked.by_extension.borrow()[&one].tokens, 2_400 + 1_000);

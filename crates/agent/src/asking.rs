@@ -1,5 +1,4 @@
-//! What is said, up to the run that answers it: a slash command, the handlers of `input`, templates, and what handlers of
-//! `before_agent_start` add.
+//! Processes input up to the run that answers it: slash commands, `input` handlers, templates, and `before_agent_start` handlers.
 
 use crate::agent::{Agent, AgentError, Ending, InputSource, Outcome};
 use crate::control::{ControlError, StageGuard};
@@ -11,21 +10,21 @@ use pijs_protocol::guard;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-/// Tells what became of a text that nothing refused.
+/// Outcomes of an accepted input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Disposition<'a> {
-    /// A run begins that answers it.
+    /// A run begins.
     Started,
-    /// It waits for the run that is on.
+    /// The input is queued for the current run.
     Queued,
-    /// A command or a handler of `input` took it.
+    /// A command or an `input` handler handled it.
     Handled,
-    /// A command took it, and threw this.
+    /// A command handled it and failed with this message.
     Failed(&'a str),
 }
 
 impl Disposition<'_> {
-    /// As pi 1.5 writes it.
+    /// Returns the name that pi 1.5 uses.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Started => "started",
@@ -41,18 +40,18 @@ impl Agent {
         let (name, args) = line.split_once(' ').unwrap_or((line, ""));
         self.extensions.restarts_done().await;
         if !self.extensions.has_command(name) {
-            // What was meant for an extension is not for a model.
+            // A command of a stopped extension is not sent to the model.
             let missed = self.extensions.misses_command(name);
             return missed.then(|| CommandFate::Threw(format!("the extension of /{name} was stopped").into()));
         }
         let fate = self.extensions.run_command(name, args).await;
-        // What it registered counts from now on.
+        // Registrations of the command take effect now.
         self.publish_tools();
         Some(fate)
     }
 
-    /// Command, `input`, templates, `before_agent_start`, run. With `expand` commands and templates count. `accepted` is
-    /// told once nothing refuses the text any more.
+    /// Runs the command, or the `input` handlers, templates, `before_agent_start` and a run. `expand` enables commands and
+    /// templates. `accepted` is called once the input can no longer be refused.
     pub(crate) async fn ask(
         &self,
         content: Authored,
@@ -93,7 +92,7 @@ impl Agent {
         self.begin(&content, || accepted(Disposition::Started)).await
     }
 
-    /// What handlers of `input` and templates leave, unless nothing can be said now.
+    /// Passes input through `input` handlers and templates, and checks that it can be accepted now.
     pub(crate) async fn listened(
         &self,
         content: Authored,
@@ -109,12 +108,12 @@ impl Agent {
         Ok(self.take_in(content, source, deliver_as, expand).await)
     }
 
-    /// A run that answers this.
+    /// Begins a run for an input.
     pub(crate) async fn begin(&self, content: &Authored, accepted: impl FnOnce()) -> Result<Outcome, AgentError> {
         self.begin_contending(content, accepted, None).await
     }
 
-    /// Begins a run that answers a prompt which may contend with another one.
+    /// Begins a run for a prompt that may contend with another one.
     pub(crate) async fn begin_contending(
         &self,
         content: &Authored,
@@ -135,7 +134,7 @@ impl Agent {
         if self.extensions.has_handlers("before_agent_start") {
             self.yield_to_extensions().await;
         }
-        // Prompts that came meanwhile are heard before this one runs; they find it running.
+        // `input` handlers of concurrent prompts run before this run starts, and see it as active.
         self.contenders_heard().await;
         drop(turn);
         let turn = self.control.turn(Line::Start).await;
@@ -151,13 +150,13 @@ impl Agent {
             drop(starting);
             return self.run(messages).await;
         }
-        // Whoever was first waits until this one has been refused.
+        // The prompt that was first waits until this one has been refused.
         let refused = self.run(messages).await;
         drop(starting);
         refused
     }
 
-    /// Waits until handlers of `input` have heard the prompts that contend with this one, or rest.
+    /// Waits until `input` handlers have finished with contending prompts, or extensions are idle.
     async fn contenders_heard(&self) {
         tokio::select! {
             biased;
@@ -166,7 +165,7 @@ impl Agent {
         }
     }
 
-    /// Waits until the prompts that contended with the run that began are refused.
+    /// Waits until the prompts that contended with the current run are refused.
     pub(crate) async fn contenders_refused(&self) {
         tokio::select! {
             biased;
@@ -175,7 +174,7 @@ impl Agent {
         }
     }
 
-    /// What handlers of `input` and templates leave; `None` when a handler took it.
+    /// Passes input through `input` handlers and templates; `None` when a handler handled it.
     pub(crate) async fn take_in(
         &self,
         content: Authored,
@@ -205,7 +204,7 @@ impl Agent {
         Some(content.with_content(blocks.into()))
     }
 
-    /// What the handlers of `input` leave; `None` when one took it.
+    /// Passes input through `input` handlers; `None` when one handled it.
     async fn input(&self, content: Authored, source: InputSource, behavior: Option<DeliverAs>) -> Option<Authored> {
         if !self.extensions.has_handlers("input") {
             return Some(content);
@@ -240,7 +239,7 @@ impl Agent {
         }
     }
 
-    /// Messages that handlers add; what they make of the prompt holds for this run.
+    /// Emits `before_agent_start`. Returns the messages that handlers add; their changes of the prompt apply to this run.
     async fn before_agent_start(&self, content: &Content) -> Vec<Message> {
         let mut base = self.prompt.of_session.borrow().clone();
         base.sections = self.extensions.prompt_sections();
@@ -255,7 +254,7 @@ impl Agent {
             if !images.is_empty() {
                 event = event.with("images", json!(images));
             }
-            // What one handler makes of the options, the next one reads in the prompt.
+            // Each handler sees the prompt with the changes of the handlers before it.
             let mut known = event.payload.clone();
             let mut between = |payload: &mut Map<String, Value>| -> Result<(), String> {
                 self.bring_up_to_date(payload, &known);
@@ -263,7 +262,7 @@ impl Agent {
                 Ok(())
             };
             let outcome = self.extensions.emit_between(event, &mut between).await;
-            // About a prompt that was changed nobody is asked, as about a verdict.
+            // A changed prompt does not require consent for later tool calls, as with verdicts.
             let speaks = outcome.field("messages").and_then(Value::as_array).is_some_and(|added| !added.is_empty());
             for author in &outcome.authors {
                 self.control.note_message(author, speaks);
@@ -282,7 +281,7 @@ impl Agent {
             messages.extend(added.into_iter().filter_map(|message| self.custom(message, &outcome.authors)));
         }
         if options.selected_tools == base.selected_tools {
-            // A handler may have called `setActiveTools`, which counts unless the options say otherwise.
+            // `setActiveTools` in a handler applies unless the options select other tools.
             self.publish_tools();
             options.selected_tools.clone_from(&self.prompt.of_session.borrow().selected_tools);
         } else {
@@ -294,7 +293,7 @@ impl Agent {
         messages
     }
 
-    /// The prompt as a handler leaves it: in its own words, which hold whatever the options say, or as the options have it.
+    /// Updates the prompt after a handler: its text has precedence over the options; otherwise the prompt is rendered from them.
     fn bring_up_to_date(&self, payload: &mut Map<String, Value>, known: &Map<String, Value>) {
         let prompt = payload.get("systemPrompt").cloned().unwrap_or_default();
         if known.get("systemPrompt") != Some(&prompt) {
@@ -309,7 +308,7 @@ impl Agent {
         }
     }
 
-    /// A message draft of an extension, `{customType, content, display, details?}`.
+    /// Parses a custom message of a handler: `{customType, content, display, details?}`.
     fn custom(&self, draft: Value, authors: &[String]) -> Option<Message> {
         let mut draft = draft;
         if draft.get("content").is_none_or(Value::is_null) {

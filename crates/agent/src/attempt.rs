@@ -1,14 +1,13 @@
-//! One attempt: one request, its stream, and the verdict on every delta.
+//! An attempt at a reply: one request, its stream, and the verdict on every delta.
 //!
-//! The order of things for a delta is the crate's main promise. Native rules read it first ([`crate::rules`]), then
-//! [`Extensions::hears`](crate::extensions::Extensions::hears), one branch; then, only if somebody
-//! does, [`Extensions::stream`](crate::extensions::Extensions::stream), while the provider's stream
-//! stands still (what has arrived behind the delta may be shown to them together with it); then, only if
-//! it goes on, the partial message, the extensions' `message_update` and the front end. On *abort* the
-//! attempt's own token is cancelled and the provider's stream dropped before anything else happens.
+//! The order of these steps is the main guarantee of the crate. For each delta: native rules ([`crate::rules`]); then
+//! [`Extensions::hears`](crate::extensions::Extensions::hears), a single branch; with handlers,
+//! [`Extensions::stream`](crate::extensions::Extensions::stream), while the provider's stream is not polled (deltas that have
+//! already arrived may be passed along); then, unless aborted, the partial message, the `message_update` handlers and the front
+//! end. On *abort* the attempt's token is cancelled and the provider's stream dropped before anything else happens.
 //!
-//! [`Agent::attempt`] is one long function: a loop whose checks stand in the order in which a delta passes them, where each
-//! ends the attempt, goes on with the next event, or lets the delta through.
+//! [`Agent::attempt`] is one long function: a loop with the checks in the order in which a delta passes them, each of which ends
+//! the attempt, continues with the next event, or lets the delta pass.
 
 use crate::agent::{Agent, AgentError};
 use crate::asked::Asking;
@@ -29,34 +28,34 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashSet};
 use tokio_util::sync::CancellationToken;
 
-/// How an attempt ended.
+/// Outcomes of an attempt.
 pub(crate) enum Attempt {
-    /// With a message: complete, failed or aborted by the person.
+    /// A message: complete, failed, or aborted by the user.
     Reply(Reply),
-    /// With a verdict: there is no message.
+    /// A verdict that discarded the reply.
     Discarded(Abort),
-    /// With a native rule that interrupts.
+    /// A native rule that interrupted the reply.
     Stopped(Stopped),
 }
 
-/// The end of an attempt that native rules interrupted.
+/// An attempt that native rules interrupted.
 pub(crate) struct Stopped {
-    /// The message about the rules.
+    /// The message about the rules for the model.
     pub(crate) injected: Injected,
     /// The part of the reply that stays in the conversation.
     pub(crate) kept: Option<AssistantMessage>,
 }
 
-/// A message and what the loop must know of it.
+/// A reply with its errors.
 pub(crate) struct Reply {
     pub(crate) message: AssistantMessage,
-    /// Calls whose arguments cannot be read, by id, with what is wrong.
+    /// Errors of calls whose arguments cannot be parsed, by call id.
     pub(crate) bad_arguments: BTreeMap<String, String>,
-    /// Why it failed.
+    /// Error of a failed reply.
     pub(crate) error: Option<ProviderError>,
 }
 
-/// One delta on its way.
+/// A delta before its verdict.
 struct Delta<'a> {
     attempt: u32,
     source: StreamSource,
@@ -65,14 +64,14 @@ struct Delta<'a> {
 }
 
 impl Agent {
-    /// Sends the conversation to the model and takes its reply.
+    /// Sends the conversation to the model and returns its reply.
     pub(crate) async fn attempt(&self, run: &CancellationToken) -> Result<Attempt, AgentError> {
         let attempt = self.next_attempt();
         self.forget_updates();
         self.begin_rules_of_attempt();
         let cancel = run.child_token();
         self.renew_login().await;
-        // A handler of `context` that chooses another model or level chooses for the next request.
+        // A model or level that a `context` handler chooses applies to the next request.
         let (provider, thinking) = (self.provider(), self.control.thinking());
         let mut partial = Partial::new(provider.model(), self.now());
         let Some(outgoing) = self.outgoing(&*provider, thinking, run).await? else {
@@ -83,7 +82,7 @@ impl Agent {
             Ok(asking) => asking,
             Err(used_up) => return self.never_sent(partial, used_up.message().to_owned(), used_up).await,
         };
-        // The words of an extension that no person chose are what it puts into the session.
+        // A reply of an extension's model that the user did not choose is attributed to the extension.
         let is_imposed =
             provider.has_own_payload() && self.model.offered.borrow().uninvited(&provider.model().provider).is_some();
         let mut started = false;
@@ -235,7 +234,7 @@ impl Agent {
         Ok(Attempt::Reply(reply))
     }
 
-    /// Counts the request for the extension without which it would not be made.
+    /// Charges the request to the extension that triggered it.
     fn paid_by(&self, payer: &ExtensionId, outgoing: &Outgoing) -> Result<Asking<'_>, ProviderError> {
         let counted = self.model.asked.begin(payer, bytes_of(std::iter::once(&outgoing.payload)));
         counted.map_err(|refused| {
@@ -243,7 +242,7 @@ impl Agent {
         })
     }
 
-    /// What stands in for the reply to a request that was not made.
+    /// Returns a failed reply in place of a request that was not sent.
     async fn never_sent(&self, partial: Partial, said: String, error: ProviderError) -> Result<Attempt, AgentError> {
         let mut message = partial.message;
         message.stop_reason = StopReason::Error;
@@ -252,7 +251,7 @@ impl Agent {
         Ok(Attempt::Reply(Reply { message, bad_arguments: BTreeMap::new(), error: Some(error) }))
     }
 
-    /// Body and headers of the request, after `context`, `before_provider_request` and
+    /// Returns body and headers of the request after the events `context`, `before_provider_request` and
     /// `before_provider_headers`; `None` when the run was aborted before them.
     async fn outgoing(
         &self,
@@ -261,7 +260,7 @@ impl Agent {
         run: &CancellationToken,
     ) -> Result<Option<Outgoing>, AgentError> {
         let mut messages = self.messages()?;
-        // Whoever hears the deltas of this reply has to hear all of them.
+        // A handler of the reply's deltas must see all of them, so restarts finish first.
         self.restarts_done(run).await;
         if self.extensions.has_handlers("context") {
             messages = self.context(messages).await;
@@ -294,8 +293,8 @@ impl Agent {
         Ok(Some(Outgoing { payload, headers }))
     }
 
-    /// `context`: handlers see what was said. What they leave is headed by what the model was told so far, unless it is
-    /// what they were given.
+    /// Emits `context` with the conversation. The result begins with the system messages so far, unless handlers left it
+    /// unchanged.
     async fn context(&self, messages: Vec<Message>) -> Vec<Message> {
         let said: Vec<Message> =
             messages.iter().filter(|message| transcript::system(message).is_none()).cloned().collect();
@@ -307,7 +306,7 @@ impl Agent {
         }
     }
 
-    /// Messages as the handlers of an event leave them.
+    /// Emits an event and returns the messages as changed by its handlers.
     async fn changed(&self, event: &'static str, messages: &[Message]) -> Option<Vec<Message>> {
         let outcome = self.extensions.emit(Event::new(event).with("messages", json!(messages))).await;
         self.messages_read().await;
@@ -318,8 +317,8 @@ impl Agent {
         Some(changed)
     }
 
-    /// Attributes what handlers added or changed in a context to them. To leave something out says nothing. A user is asked
-    /// about words that pass for a message to the model.
+    /// Attributes messages that handlers added or changed to them; removed ones do not count. Later tool calls need consent when
+    /// an added message passes for one of the conversation.
     fn note_words(&self, before: &[Message], after: &[Message], authors: &[String]) {
         if authors.is_empty() {
             return;
@@ -333,7 +332,7 @@ impl Agent {
         authors.iter().for_each(|author| self.control.note_message(author, asks));
     }
 
-    /// `before_provider_request`.
+    /// Emits `before_provider_request`.
     pub(crate) async fn transform_payload(&self, payload: Value) -> Value {
         if !self.extensions.has_handlers("before_provider_request") {
             return payload;
@@ -342,7 +341,7 @@ impl Agent {
         let outcome = self.extensions.emit(event).await;
         let sent =
             outcome.answer.or_else(|| outcome.payload.get("payload").cloned()).unwrap_or_else(|| payload.clone());
-        // Settings of a request are scalars; what the model reads is in lists and objects, and in these two.
+        // Scalars are request settings; the model reads lists, objects and these two members.
         let reads = |payload: &Value, key: &str| {
             let value = payload
                 .get(key)
@@ -359,7 +358,7 @@ impl Agent {
         sent
     }
 
-    /// `before_provider_headers`: what handlers change, add or take away (`null`). Keys are not shown.
+    /// Emits `before_provider_headers`. Returns the changes, with `null` for removed headers. Keys are not passed.
     pub(crate) async fn transform_headers(
         &self,
         headers: BTreeMap<String, String>,
@@ -388,7 +387,7 @@ impl Agent {
         changes
     }
 
-    /// Asks the handlers. The chunk is lent to them and comes back. What has arrived behind it may be shown to them, too.
+    /// Passes a delta to the handlers, together with deltas that have already arrived. The chunk is moved to them and back.
     fn judge(
         &self,
         delta: Delta<'_>,
@@ -410,7 +409,7 @@ impl Agent {
             tool_name,
             file_paths,
         };
-        // Native rules read each delta before extensions do.
+        // With native rules, which read each delta first, there is no lookahead.
         let most = if self.has_rules() { 0 } else { self.extensions.lookahead(delta.source) };
         let fate = match most {
             0 => self.extensions.stream(&shown),
@@ -451,7 +450,7 @@ impl Agent {
                 (message, bad, None)
             }
             Err(error) => {
-                // What was let through stays, marked; its tool calls never run.
+                // The received part stays, marked as incomplete; its tool calls never run.
                 let mut message = partial.shown().so_far();
                 let cancelled = error.kind() == ErrorKind::Cancelled;
                 message.stop_reason = if cancelled { StopReason::Aborted } else { StopReason::Error };
@@ -463,7 +462,7 @@ impl Agent {
         Ok(Reply { message, bad_arguments, error })
     }
 
-    /// Tells what has grown; of a reply that did not begin nobody hears before its end.
+    /// Emits updates; without a reported beginning, the reply is shown only at its end.
     async fn show(&self, partial: &Partial, told: bool, steps: &[Step]) -> Result<(), AgentError> {
         for step in steps.iter().filter(|_| told) {
             self.emit(AgentEvent::MessageUpdate { message: partial.shown(), update: partial.update(step) }).await?;

@@ -1,7 +1,6 @@
-//! What a session begins with: its model and thinking level.
+//! Chooses the model and thinking level of a session when it is opened.
 //!
-//! A session that goes on has both of its own; the agent was made with others. Which count is decided here, once for
-//! each session that is opened.
+//! A resumed session has its own model and level, and the agent was created with others.
 
 use crate::agent::{Agent, AgentError};
 use crate::asked::{AskLimits, Asked};
@@ -15,39 +14,39 @@ use serde_json::{Value, json};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-/// The model that sessions begin with.
+/// Model and thinking level of new sessions.
 #[derive(Debug, Clone, Default)]
 pub struct FirstModel {
-    /// Model of new sessions; `None`: that of the provider which the agent is made with.
+    /// Model of new sessions; `None` for that of the agent's provider.
     pub model: Option<Model>,
-    /// Thinking level of new sessions; `None`: `off`.
+    /// Thinking level of new sessions; `None` for `off`.
     pub thinking: Option<String>,
-    /// A session that goes on keeps its own model.
+    /// Whether a resumed session keeps its own model.
     pub keeps_that_of_session: bool,
-    /// The model counts before that of every session that is opened later: a person named it.
+    /// Whether the model overrides that of all sessions opened later, because the user named it.
     pub insists: bool,
-    /// The thinking level counts before that of a session that goes on.
+    /// Whether the thinking level overrides that of a resumed session.
     pub insists_on_thinking: bool,
-    /// Models that [`Agent::cycle_model`] goes through; none: all that can be used.
+    /// Models for [`Agent::cycle_model`]; empty for all available ones.
     pub scope: Vec<Chosen>,
-    /// Whether providers of extensions look up their models with the network.
+    /// Whether providers of extensions may use the network to list their models.
     pub network: bool,
 }
 
-/// Holds the model that answers, the models on offer, and the one that a session begins with.
+/// State of models: the current provider, the available models, and the initial choice.
 pub(crate) struct ModelChoice {
-    /// Answers now.
+    /// The current provider.
     pub(crate) provider: RefCell<Arc<dyn Provider>>,
     pub(crate) offered: RefCell<Models>,
-    /// Offers of models that were reported as wrong: the extension's path, and what is wrong.
+    /// Invalid registrations that were reported: path of the extension, and message.
     pub(crate) wrong_offers: RefCell<Vec<(String, String)>>,
-    /// Model and level that `newSession` begins with again.
+    /// Model and thinking level for `newSession`.
     initial: RefCell<Beginning>,
     pub(crate) scope: RefCell<Vec<Chosen>>,
     pub(crate) keeps_that_of_session: Cell<bool>,
     insists: bool,
     pub(crate) network: bool,
-    /// Counts the questions that extensions ask models by themselves.
+    /// Quotas of model requests by extensions.
     pub(crate) asked: Asked,
 }
 
@@ -80,7 +79,7 @@ impl ModelChoice {
     }
 }
 
-/// Tells extensions which models are in reach of [`Agent::cycle_model`].
+/// Publishes the models of [`Agent::cycle_model`] to extensions.
 fn publish_scope(control: &AgentControl, scope: &[Chosen]) {
     let shown = |chosen: &Chosen| {
         let mut value = json!({"model": chosen.model.to_value()});
@@ -92,33 +91,33 @@ fn publish_scope(control: &AgentControl, scope: &[Chosen]) {
     control.publish("scopedModels", scope.iter().map(shown).collect::<Value>());
 }
 
-/// What new sessions begin with.
+/// Model and thinking level of new sessions.
 #[derive(Debug, Clone)]
 struct Beginning {
     model: Model,
     thinking: String,
-    /// Whether the level counts before that of a session that goes on.
+    /// Whether the level overrides that of a resumed session.
     insists: bool,
 }
 
 impl Agent {
-    /// Says which thinking level new sessions begin with.
+    /// Sets the thinking level of new sessions.
     pub fn set_initial_thinking(&self, level: &str) {
         level.clone_into(&mut self.model.initial.borrow_mut().thinking);
     }
 
-    /// Says which models [`Agent::cycle_model`] goes through; none: all that can be used.
+    /// Sets the models for [`Agent::cycle_model`]; empty for all available ones.
     pub fn set_scope(&self, scope: Vec<Chosen>) {
         publish_scope(&self.control, &scope);
         *self.model.scope.borrow_mut() = scope;
     }
 
-    /// Which models [`Agent::cycle_model`] goes through; none: all that can be used.
+    /// Returns the models for [`Agent::cycle_model`]; empty for all available ones.
     pub fn scope(&self) -> Vec<Chosen> {
         self.model.scope.borrow().clone()
     }
 
-    /// A log-in may end while a session goes on: before a request its model is opened again with what holds now.
+    /// Opens the model again before a request when it uses a login, since its token may expire during the session.
     pub(crate) async fn renew_login(&self) {
         let model = self.provider().model().clone();
         if !self.model.offered.borrow().has_login(&model.provider) {
@@ -131,8 +130,8 @@ impl Agent {
         self.put_provider(provider);
     }
 
-    /// Model and thinking level as the session left them, or those the agent was made with. A new session
-    /// gets entries for both, an older one for what it lacks.
+    /// Restores the model and thinking level of the session, or sets the agent's. A new session gets entries for both, an older
+    /// one for those it lacks.
     pub(crate) async fn restore_model(&self) -> Result<(), AgentError> {
         let initial = self.model.initial.borrow().clone();
         let left = self.control.with_session(|session| session.left_with()).map_err(ControlError::from)?;
@@ -142,7 +141,7 @@ impl Agent {
         let wanted = kept.unwrap_or(initial.model);
         let provider = match self.open_model(&wanted).await {
             Ok(provider) => provider,
-            // Nothing else was chosen: whoever asks it hears why.
+            // No other model was chosen, so requests fail with this error.
             Err(error) if self.provider().model().is(&wanted) => Arc::new(Unopened::because(wanted.clone(), error)),
             Err(_) => self.provider(),
         };
@@ -150,14 +149,14 @@ impl Agent {
             self.model.offered.borrow().find(&wanted.provider, &wanted.id).unwrap_or_else(|| provider.model().clone());
         self.put_provider(provider);
         self.control.take_model(model.clone());
-        // Nobody has agreed to it because the session is opened again.
+        // Resuming a session does not make an extension's choice the user's.
         let is_left = left.last_model.as_ref() == Some(&(model.provider.clone(), model.id.clone()));
         if is_left && left.is_imposed && !insists && guard!(SessionImposedModel) {
             self.model.offered.borrow_mut().chose(true);
         }
         let level = left.thinking.filter(|_| !initial.insists).unwrap_or(initial.thinking);
         let level = self.control.restore_thinking(&level);
-        // A model that was named is nothing that a session which goes on was changed to.
+        // A model named on the command line is not recorded as a change of a resumed session.
         let is_told = insists && self.messages().is_ok_and(|messages| !messages.is_empty());
         if !model.is_unknown() && !is_told && left.last_model != Some((model.provider.clone(), model.id.clone())) {
             self.control.append(Body::ModelChange { provider: model.provider, model_id: model.id })?;

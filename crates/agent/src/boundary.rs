@@ -1,8 +1,8 @@
-//! The end of a turn and of a run, where handlers may append entries and have the model go on.
+//! The end of a turn and of a run, at which handlers may append entries and continue the run.
 //!
-//! `turn_end` and `agent_before_settle` answer `{entries?, continue?}`. Each handler sees what the ones
-//! before it drafted, and the conversation as it would stand. Drafts become session entries once all have answered; `continue` counts only when
-//! the conversation then ends with something that the model can answer.
+//! `turn_end` and `agent_before_settle` answer `{entries?, continue?}`. Each handler sees the drafts of the handlers before it
+//! and the resulting conversation. Drafts become session entries after all handlers have answered; `continue` has an effect only
+//! when the conversation then ends with a message that the model can answer.
 
 use crate::agent::{Agent, AgentError, Ending};
 use crate::control::{ControlError, is_reserved};
@@ -19,7 +19,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
-/// An entry as a handler drafts it.
+/// An entry drafted by a handler.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Draft {
@@ -40,7 +40,7 @@ fn invalid(message: &str) -> String {
 }
 
 impl Agent {
-    /// `turn_end`. Answers whether a handler asks for one more request.
+    /// Emits `turn_end`. Returns whether a handler asks for another request.
     pub(crate) async fn end_turn(
         &self,
         index: u32,
@@ -72,7 +72,7 @@ impl Agent {
         Ok(goes_on)
     }
 
-    /// `agent_before_settle`. Answers whether the run goes on.
+    /// Emits `agent_before_settle`. Returns whether the run continues.
     pub(crate) async fn before_settle(&self, ending: &Ending) -> Result<bool, AgentError> {
         if !self.extensions.has_handlers("agent_before_settle") {
             return Ok(false);
@@ -129,18 +129,18 @@ impl Agent {
         Ok(wanted)
     }
 
-    /// Tells front ends of an entry that is no message.
+    /// Reports a new entry that is not a message to front ends.
     pub(crate) fn show_appended(&self, id: &EntryId) -> Result<(), AgentError> {
         let entry = self.control.with_session(|session| session.entry(id)).map_err(ControlError::from)?;
         let payload = json!({"entry": entry.map(|entry| entry.to_value())});
         self.show_only(&AgentEvent::Notice { name: "entry_appended", payload: &payload })
     }
 
-    /// The entries that drafts become, in the words of whoever drafted them when they cannot.
+    /// Converts drafts to entries. An error has the message that handlers see.
     fn drafted(&self, drafts: Option<&Value>) -> Result<Vec<Entry>, String> {
         let drafts = match drafts {
             Some(Value::Array(drafts)) => drafts.as_slice(),
-            // pi goes through what is given, and a character is a draft of no kind.
+            // pi iterates over the value; the characters of a string are drafts of no kind.
             None | Some(Value::String(_)) => &[],
             Some(_) => return Err(invalid("drafts is not iterable")),
         };
@@ -149,7 +149,7 @@ impl Agent {
         let drafts: Vec<Draft> = drafts.collect::<Result<_, _>>().map_err(|error| invalid(&error.to_string()))?;
         let mut entries = Vec::new();
         for draft in drafts {
-            // Names for a look at what would be; the session gives others.
+            // Temporary ids for the preview; the session assigns others.
             let id = EntryId(format!("{:08x}", u32::MAX - u32::try_from(entries.len()).unwrap_or(u32::MAX)));
             let Some(body) = self.body_of(draft, &id, &entries).map_err(|error| invalid(&error))? else { continue };
             entries.push(Entry {
@@ -164,7 +164,7 @@ impl Agent {
         Ok(entries)
     }
 
-    /// What a draft becomes after those before it; nothing where its kind is not known.
+    /// Returns the body of a draft that follows `before`; `None` for an unknown kind.
     fn body_of(&self, draft: Draft, own: &EntryId, before: &[Entry]) -> Result<Option<Body>, String> {
         Ok(Some(match draft {
             Draft::Custom { custom_type, .. } | Draft::CustomMessage { custom_type, .. }
@@ -192,7 +192,7 @@ impl Agent {
         }))
     }
 
-    /// What stands in the place of an entry's content.
+    /// Returns the replacement for the content of an entry.
     fn replacement(&self, target: &EntryId, replacement: Value) -> Result<Value, String> {
         let content = replacement.get("content");
         if !replacement.is_null() && !content.is_some_and(|content| content.is_string() || content.is_array()) {
@@ -216,7 +216,7 @@ impl Agent {
         }
     }
 
-    /// The conversation as it would stand with these entries, for handlers that decide whether it goes on.
+    /// Returns a preview of the conversation with these entries, for handlers.
     fn preview(&self, boundary: &str, drafted: &[Entry]) -> Result<Value, ControlError> {
         let seen = self.control.with_session(Session::seen)?;
         let branch: Vec<&Entry> = refs(&seen).into_iter().chain(drafted).collect();
@@ -243,7 +243,7 @@ impl Agent {
         }))
     }
 
-    /// Brings the prompt of the run up to date with the tools that are active now.
+    /// Updates the prompt of the run to the active tools.
     pub(crate) fn refresh_run_prompt(&self) {
         let base = self.prompt.of_session.borrow();
         if let Some(options) = &mut *self.prompt.of_run.borrow_mut() {
@@ -256,7 +256,7 @@ impl Agent {
             }
         }
         drop(base);
-        // What a context says of the prompt keeps step with what the provider sees.
+        // Keeps the prompt in contexts consistent with the one of the provider.
         self.publish_prompt();
     }
 }

@@ -1,5 +1,4 @@
-//! What the person in front of a session changes: model, thinking level, how queued messages are taken, whether
-//! the session compacts and retries by itself.
+//! User settings of a session: model, thinking level, queue modes, automatic compaction and retry.
 
 use crate::agent::Agent;
 use crate::control::ControlError;
@@ -13,19 +12,19 @@ use pijs_session_store::{Session, refs};
 use std::path::PathBuf;
 
 impl Agent {
-    /// The models that can be used: their provider has a key, or needs none.
+    /// Returns the available models: those whose provider has a key or needs none.
     pub fn available_models(&self) -> Vec<Model> {
         self.model.offered.borrow().available()
     }
 
-    /// Theme files: of the person, the project, packages and extensions that named some, the first of a name first.
+    /// Returns theme files of the user, the project, packages and extensions; the first one with a name has precedence.
     pub fn themes(&self) -> Vec<PathBuf> {
         let found = self.prompt.resources.borrow().themes.clone();
-        // Before the session has begun nothing has been read.
+        // Resources are not read before the session starts.
         if found.is_empty() { self.prompt.places.themes() } else { found }
     }
 
-    /// What was read beside extensions: the kind of each, and where it is.
+    /// Returns the kind and path of each resource.
     pub fn resource_files(&self) -> Vec<(&'static str, String)> {
         let resources = self.prompt.resources.borrow();
         let context = resources.context_files.iter().map(|file| ("context", file.path.clone()));
@@ -38,20 +37,20 @@ impl Agent {
         context.chain(skills).chain(prompts).chain(themes).collect()
     }
 
-    /// Changes to the next model that can be used. `None` when there is no other.
+    /// Changes to the next available model; `None` when there is no other.
     ///
     /// # Errors
     ///
-    /// As [`Agent::set_model`].
+    /// Those of [`Agent::set_model`].
     pub async fn cycle_model(&self) -> Result<Option<Model>, String> {
         self.cycle(|at, count| (at.unwrap_or(0) + 1) % count).await
     }
 
-    /// The same the other way round.
+    /// Changes to the previous available model; `None` when there is no other.
     ///
     /// # Errors
     ///
-    /// As [`Agent::set_model`].
+    /// Those of [`Agent::set_model`].
     pub async fn cycle_model_back(&self) -> Result<Option<Model>, String> {
         self.cycle(|at, count| (at.unwrap_or(0) + count - 1) % count).await
     }
@@ -81,16 +80,16 @@ impl Agent {
         Ok(Some(next))
     }
 
-    /// Thinking levels that the model takes.
+    /// Returns the thinking levels of the model.
     pub fn thinking_levels(&self) -> Vec<&'static str> {
         self.control.model().map_or_else(|| vec!["off"], |model| model.thinking_levels())
     }
 
-    /// Changes to the next thinking level. `None` for a model that does not think.
+    /// Changes to the next thinking level; `None` for a model without thinking.
     ///
     /// # Errors
     ///
-    /// When the session cannot be written.
+    /// Fails when the session cannot be written.
     pub fn cycle_thinking(&self) -> Result<Option<&'static str>, String> {
         if !self.control.model().is_some_and(|model| model.reasoning()) {
             return Ok(None);
@@ -103,30 +102,30 @@ impl Agent {
         Ok(Some(next))
     }
 
-    /// How the session compacts, retries and takes queued messages.
+    /// Returns the settings of compaction, retries and queues.
     pub fn settings(&self) -> Settings {
         self.settings.borrow().clone()
     }
 
-    /// The conversation as the model will see it: what a compaction left, and everything since.
+    /// Returns the conversation for the model: the messages kept by the latest compaction and all later ones.
     ///
     /// # Errors
     ///
-    /// When entries of the session cannot be read again.
+    /// Fails when entries of the session cannot be read.
     pub fn messages(&self) -> Result<Vec<Message>, ControlError> {
         let seen = self.control.with_session(Session::seen)?;
         Ok(context::messages(&refs(&seen)))
     }
 
-    /// What the model said last on this branch, if it was anything.
+    /// Returns the text of the last reply on this branch.
     ///
     /// # Errors
     ///
-    /// As [`Agent::messages`].
+    /// Those of [`Agent::messages`].
     pub fn last_reply(&self) -> Result<Option<String>, ControlError> {
         let messages = self.messages()?;
         let last = messages.iter().rev().find_map(|message| match message {
-            // An abort before the first word leaves nothing said.
+            // A reply aborted before its first delta is empty.
             Message::Assistant(reply) if reply.stop_reason == StopReason::Aborted && reply.content.is_empty() => None,
             Message::Assistant(reply) => Some(reply),
             _ => None,
@@ -134,7 +133,7 @@ impl Agent {
         Ok(last.map(|reply| reply.text().trim().to_owned()).filter(|text| !text.is_empty()))
     }
 
-    /// Does not wait for the next attempt after a failure: the run ends.
+    /// Ends the run instead of waiting for the next retry.
     pub fn abort_retry(&self) {
         self.control.advance(InputEvent::AbortRetry);
     }

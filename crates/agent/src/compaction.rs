@@ -1,10 +1,9 @@
-//! Compaction: the older part of the conversation gives way to a summary.
+//! Compaction: replaces the older part of the conversation by a summary.
 //!
-//! [`prepare`] decides what is summarised and what stays, as pi does: the newest
-//! `keep_recent_tokens` stay, a tool result never loses its call, and where the cut falls inside a turn
-//! the turn's beginning is summarised by itself. `session_before_compact` may cancel or bring its own
-//! summary. Without being asked, a session compacts when the context window is nearly used up or when
-//! the provider says that it is.
+//! [`prepare`] chooses the parts as pi does: the newest `keep_recent_tokens` stay, a tool result stays with its call, and when
+//! the cut is inside a turn, the beginning of the turn gets its own summary. A handler of `session_before_compact` may cancel or
+//! provide the summary. Automatic compaction happens when the context window is nearly full, or when the provider reports an
+//! overflow.
 
 use crate::agent::{Agent, AgentError, Ending};
 use crate::events::AgentEvent;
@@ -23,12 +22,12 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use tokio_util::sync::CancellationToken;
 
-/// What a compaction is about to do.
+/// A planned compaction.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Preparation {
     first_kept: EntryId,
     to_summarize: Vec<Message>,
-    /// The beginning of a turn that is cut in two.
+    /// Beginning of a turn that is split.
     turn_prefix: Vec<Message>,
     is_split: bool,
     tokens_before: u64,
@@ -59,16 +58,16 @@ impl Preparation {
     }
 }
 
-/// Whether a run goes on after a compaction.
+/// Whether a run continues after a compaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AfterCompaction {
-    /// The request that did not fit is sent again.
+    /// The failed request is sent again.
     Retry,
-    /// Nothing to do.
+    /// Nothing follows.
     Done,
 }
 
-/// Why a session is compacted.
+/// Reasons for a compaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reason {
     Manual,
@@ -85,7 +84,7 @@ impl Reason {
         }
     }
 
-    /// Names what failed, in pi's words.
+    /// Returns pi's name of a failed compaction.
     fn failure(self) -> &'static str {
         match self {
             Self::Manual => "Compaction failed",
@@ -95,14 +94,14 @@ impl Reason {
     }
 }
 
-/// Instructions for a summary, and the extension that gave them; the user did where none did.
+/// Instructions for a summary with the extension that wrote them, or `None` for the user.
 #[derive(Debug, Clone, Copy, Default)]
 struct Focus<'a> {
     instructions: Option<&'a str>,
     asker: Option<&'a ExtensionId>,
 }
 
-/// What is summarised and what stays; `None` when there is nothing to summarise.
+/// Chooses the parts to summarise and to keep; `None` when there is nothing to summarise.
 pub(crate) fn prepare(branch: &[&Entry], settings: CompactionSettings) -> Option<Preparation> {
     if matches!(branch.last()?.body, Body::Compaction { .. }) {
         return None;
@@ -145,7 +144,7 @@ pub(crate) fn prepare(branch: &[&Entry], settings: CompactionSettings) -> Option
 
 struct Cut {
     first_kept: usize,
-    /// Where the turn begins that is cut in two.
+    /// Index at which the split turn begins.
     turn_start: Option<usize>,
 }
 
@@ -170,7 +169,7 @@ fn cut(projection: &[Projected<'_>], start: usize, keep_recent: u64) -> Cut {
             break;
         }
     }
-    // Entries that say nothing belong to what follows them.
+    // Entries without messages belong to the entry after them.
     while at > start
         && projection[at - 1].messages.is_empty()
         && !matches!(projection[at - 1].entry.body, Body::Compaction { .. })
@@ -183,17 +182,17 @@ fn cut(projection: &[Projected<'_>], start: usize, keep_recent: u64) -> Cut {
 }
 
 impl Agent {
-    /// Summarises now. A run that is on is aborted first.
+    /// Compacts the conversation. Aborts an active run first.
     ///
     /// # Errors
     ///
-    /// pi's words: nothing to compact, cancelled by a handler, or what went wrong with the summary.
+    /// Fails with pi's message: nothing to compact, cancelled by a handler, or an error of the summary.
     pub async fn compact(&self, instructions: Option<&str>) -> Result<Value, String> {
         self.control.observe_act("compact", || json!(instructions));
         self.compact_for(None, instructions).await
     }
 
-    /// Summarises now for an extension, or without one for the user.
+    /// Compacts for an extension, or for the user when `asker` is `None`.
     pub(crate) async fn compact_for(
         &self,
         asker: Option<&ExtensionId>,
@@ -360,18 +359,18 @@ impl Agent {
         })
     }
 
-    /// Whether the conversation has outgrown the model's window, less what the reply needs.
+    /// Returns whether the conversation exceeds the context window minus the space for a reply.
     fn is_nearly_full(&self) -> bool {
         let settings = self.settings.borrow().compaction;
         let Some(window) = self.control.model().and_then(|model| model.context_window()) else { return false };
-        // A session that cannot be read is not made shorter; the request says why.
+        // An unreadable session is not compacted; the request reports the error.
         let Ok(seen) = self.control.with_session(Session::seen) else { return false };
         let branch = refs(&seen);
         let tokens = tokens::of_conversation(&context::projection(&branch), &branch);
         settings.enabled && tokens > window.saturating_sub(settings.reserve_tokens)
     }
 
-    /// Before a person's prompt.
+    /// Compacts before a prompt of the user when the context is nearly full.
     pub(crate) async fn compact_before_prompt(&self) -> Result<(), AgentError> {
         if self.is_nearly_full() {
             self.compact_by_itself(Reason::Threshold, false, &CancellationToken::new()).await;
@@ -379,7 +378,7 @@ impl Agent {
         self.unbroken()
     }
 
-    /// Between two turns of a run.
+    /// Compacts between two turns of a run when the context is nearly full.
     pub(crate) async fn compact_before_turn(&self, cancel: &CancellationToken) -> Result<(), AgentError> {
         if self.is_nearly_full() {
             self.compact_by_itself(Reason::Threshold, false, cancel).await;
@@ -387,8 +386,8 @@ impl Agent {
         self.unbroken()
     }
 
-    /// After a loop of a run. A request that did not fit, or a reply that was cut before the model's limit, is left out and
-    /// tried again once.
+    /// Compacts after a loop of a run. A request that exceeded the context, or a reply truncated below the model's limit, is
+    /// removed and tried again once.
     pub(crate) async fn compact_after(
         &self,
         ending: &Ending,
@@ -423,20 +422,20 @@ impl Agent {
         self.unbroken().map(|()| AfterCompaction::Done)
     }
 
-    /// Whether a reply ended for its length before it was as long as the model's replies may be.
+    /// Returns whether a reply ended with `length` below the model's limit.
     fn was_cut(&self, reply: &AssistantMessage) -> bool {
         let limit = self.control.model().filter(|model| reply.is_of(model)).and_then(|model| model.max_tokens());
         reply.stop_reason == StopReason::Length && limit.is_some_and(|limit| reply.usage.output < limit)
     }
 
-    /// Whether a model answered although it was sent more than its window takes.
+    /// Returns whether a model replied to a request larger than its context window.
     fn overfills(&self, reply: &AssistantMessage) -> bool {
         let window = self.control.model().filter(|model| reply.is_of(model)).and_then(|model| model.context_window());
         let sent = reply.usage.input.saturating_add(reply.usage.cache_read);
         reply.stop_reason == StopReason::Stop && window.is_some_and(|window| sent > window)
     }
 
-    /// Says that the second attempt failed, too.
+    /// Reports that the second attempt failed as well.
     async fn recovery_failed(&self, did_not_fit: bool) {
         let message = if did_not_fit {
             "Context overflow recovery failed after one compact-and-retry attempt. Try reducing context or switching to a larger-context model."
@@ -452,13 +451,13 @@ impl Agent {
         .await;
     }
 
-    /// Whether a request failed because the model's window is too small for it.
+    /// Returns whether a request failed because it exceeds the context window.
     pub(crate) fn was_too_long(&self, error: &ProviderError) -> bool {
         let model = self.control.model();
         overflow::says_too_long(model.as_ref().map_or("", |model| &model.provider), error.message())
     }
 
-    /// Answers whether there is a summary now. What went wrong was told; that there is nothing to summarise is no news.
+    /// Compacts automatically and reports errors. Returns whether a summary was written; nothing to summarise is not an error.
     async fn compact_by_itself(&self, reason: Reason, will_retry: bool, cancel: &CancellationToken) -> bool {
         let settings = self.settings.borrow().compaction;
         let seen = self.control.with_session(Session::seen);
@@ -474,7 +473,7 @@ impl Agent {
     }
 }
 
-/// Returns what the caller of `compact` is told of a summary.
+/// Returns the result of `compact` for its caller.
 fn answer_of(Summary { text, details, usage, first_kept, tokens_before }: Summary, tokens_after: u64) -> Value {
     let mut answer = json!({"summary": text});
     let more = [

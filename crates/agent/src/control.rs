@@ -1,10 +1,10 @@
-//! The part of a session that others may touch while the agent runs.
+//! The handle of a session for other threads.
 //!
-//! [`AgentControl`] is `Send`, cheap to clone, and made before the agent: connectors hold it to
-//! carry out what extensions ask for (`sendMessage`, `appendEntry`, `abort`, ...), the command line
-//! holds it to interrupt. It owns the session and the state machine of inputs ([`Inputs`]); the agent's loop reads both.
+//! [`AgentControl`] is `Send`, cheap to clone, and created before the agent: connectors use it for the calls of extensions
+//! (`sendMessage`, `appendEntry`, `abort`, ...), and the command line to interrupt. It owns the session and the state machine of
+//! inputs ([`Inputs`]); the agent's loop reads both.
 //!
-//! What needs the agent's thread (a run, an event for extensions, another session) is sent to it as
+//! Work that needs the agent's thread (a run, an event for extensions, another session) is sent to it as
 //! [`Work`](crate::work::Work) and carried out by [`crate::Agent::attend`].
 
 mod inputs;
@@ -44,10 +44,10 @@ use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 use tools::Tools;
 
-/// Events of what a call of an extension changes, whose first handler pi runs inside the call.
+/// Events caused by calls of extensions. In pi, their first handler runs inside the call.
 const BEGUN_BY_CALLS: [&str; 2] = ["session_info_changed", "thinking_level_select"];
 
-/// Handle on a running session.
+/// A handle to a running session.
 #[derive(Clone)]
 pub struct AgentControl(Arc<Shared>);
 
@@ -55,13 +55,13 @@ struct Shared {
     state: Arc<dyn StateSink>,
     ambient: Ambient,
     inner: Mutex<Inner>,
-    /// Notified after each event of the inputs that releases those who wait.
+    /// Notified after each input event that releases waiters.
     released: Notify,
-    /// Cancelled once an extension wants the program to end.
+    /// Cancelled when an extension requests the end of the program.
     left: CancellationToken,
-    /// What a person is asked.
+    /// Open dialogs.
     prompts: Mutex<prompts::Prompts>,
-    /// Told what the user does.
+    /// Observer of the user's actions.
     acts: OnceLock<Box<ActObserver>>,
 }
 
@@ -77,54 +77,54 @@ struct Inner {
     tools: Tools,
     model: ModelInUse,
     mailbox: Mailbox,
-    /// Names the extension whose handler of an event comes first.
+    /// Extension of the first handler of each event in [`BEGUN_BY_CALLS`].
     first_handlers: BTreeMap<&'static str, ExtensionId>,
     exit: Exit,
     led: Led,
 }
 
-/// The files of the sessions of this run.
+/// Files of the sessions of this run.
 #[derive(Default)]
 struct SessionPaths {
-    /// The session's file and those of the sessions before it, each as it was named and with its links resolved.
+    /// Paths of this session and the ones before it, both as given and canonical.
     all: Vec<PathBuf>,
-    /// The session's file, with its links resolved.
+    /// Canonical path of the current session.
     current: Option<PathBuf>,
 }
 
-/// Tokens of what is on.
+/// Cancellation tokens of running operations.
 #[derive(Default)]
 struct Cancels {
     run: Option<CancellationToken>,
-    /// Compactions and summaries of a branch.
+    /// Compactions and branch summaries.
     summaries: Vec<CancellationToken>,
 }
 
-/// The model that answers.
+/// The current model.
 #[derive(Default)]
 struct ModelInUse {
-    /// None before the agent started.
+    /// The model; `None` before the agent starts.
     model: Option<Model>,
-    /// None before a level was chosen, which is `off`.
+    /// The thinking level; `None` for `off`.
     thinking: Option<String>,
-    /// Models that are known without extensions.
+    /// Models that exist without extensions.
     known: Option<Known>,
 }
 
-/// How an extension ends the session.
+/// State of ending the session from an extension.
 #[derive(Default)]
 struct Exit {
     on_shutdown: Option<Arc<dyn Fn() + Send + Sync>>,
-    /// Holds the code with which an extension wants the program to end.
+    /// Exit code that an extension requested.
     code: Option<u8>,
 }
 
-/// Why a message was not taken.
+/// An error of an operation on the session.
 #[derive(Debug)]
 pub enum ControlError {
-    /// The request makes no sense now; pi's words.
+    /// The operation is not possible now; has pi's message.
     Refused(String),
-    /// The session file cannot be written.
+    /// The session file cannot be read or written.
     Session(SessionError),
 }
 
@@ -151,13 +151,13 @@ impl From<SessionError> for ControlError {
     }
 }
 
-/// Reports whether extensions may not write entries of a custom type: what verdicts and rules did is not for them to say.
+/// Returns whether a custom type is reserved: extensions may not forge records of verdicts and rules.
 pub(crate) fn is_reserved(custom_type: &str) -> bool {
     custom_type == VERDICT_TYPE || custom_type == crate::rules::FIRED_TYPE
 }
 
 impl AgentControl {
-    /// Takes over a session. What it holds already is published to `state`.
+    /// Creates the handle of a session, and publishes the session's state to `state`.
     pub fn new(session: Session, state: Arc<dyn StateSink>, ambient: Ambient) -> Self {
         state.set("isIdle", true.into());
         state.set("hasPendingMessages", false.into());
@@ -192,9 +192,9 @@ impl AgentControl {
         control
     }
 
-    /// Has an observer told what the user does, for a recording: once, before anything is done.
+    /// Sets an observer of the user's actions, for a recording. It is called before each action.
     pub fn observe_acts(&self, observer: impl Fn(&'static str, Value) + Send + Sync + 'static) {
-        // A second observer is not told.
+        // Only the first observer is set.
         let _ = self.0.acts.set(Box::new(observer));
     }
 
@@ -204,12 +204,12 @@ impl AgentControl {
         }
     }
 
-    /// Reads the session. Do not keep the closure long: extensions wait for it.
+    /// Reads the session. Extensions are blocked during the call.
     pub fn with_session<R>(&self, read: impl FnOnce(&Session) -> R) -> R {
         read(&self.lock().session)
     }
 
-    /// Which session it is.
+    /// Returns the id of the session.
     pub(crate) fn session_id(&self) -> String {
         self.with_session(|session| session.header().id.clone())
     }
@@ -218,17 +218,17 @@ impl AgentControl {
         count(&mut self.lock().held)
     }
 
-    /// Makes what is in the session durable: at the end of a turn, and before tools run.
+    /// Makes the session durable: at the end of a turn, and before tools run.
     pub fn sync_session(&self) -> Result<(), ControlError> {
         Ok(self.lock().session.sync()?)
     }
 
-    /// The session's file, also before anything is in it.
+    /// Returns the path of the session file, even before it is written.
     pub fn session_file(&self) -> Option<PathBuf> {
         self.with_session(|session| session.path().map(ToOwned::to_owned))
     }
 
-    /// `appendEntry`: data of an extension that the model does not see.
+    /// Appends data of an extension that the model does not see (`appendEntry`).
     pub fn append_custom(&self, custom_type: &str, data: Option<Value>) -> Result<EntryId, ControlError> {
         let id = self.append(Body::Custom { custom_type: custom_type.to_owned(), data })?;
         if let Some(entry) = self.with_session(|session| session.entry(&id))? {
@@ -237,13 +237,13 @@ impl AgentControl {
         Ok(id)
     }
 
-    /// `setSessionName`: one line, trimmed. Extensions are told.
+    /// Sets the name of the session as one trimmed line, and notifies extensions (`setSessionName`).
     pub fn set_session_name(&self, name: &str) -> Result<(), ControlError> {
         self.observe_act("set_session_name", || json!(name));
         self.set_session_name_of(None, name).map(drop)
     }
 
-    /// Sets the name for an extension; answers what [`AgentControl::tell_of`] does.
+    /// Sets the name for an extension; returns the result of [`AgentControl::tell_of`].
     pub(crate) fn set_session_name_of(
         &self,
         caller: Option<&ExtensionId>,
@@ -253,7 +253,7 @@ impl AgentControl {
         for part in name.split_inclusive(['\r', '\n']) {
             let text = part.trim_end_matches(['\r', '\n']);
             line.push_str(text);
-            // A break, however long, is one space.
+            // A sequence of line breaks becomes one space.
             if text.len() < part.len() && !(text.is_empty() && line.ends_with(' ')) {
                 line.push(' ');
             }
@@ -270,12 +270,12 @@ impl AgentControl {
         Ok(self.tell_of(caller, event))
     }
 
-    /// The model that is spoken to; `None` before the agent started.
+    /// Returns the current model; `None` before the agent starts.
     pub fn model(&self) -> Option<Model> {
         self.lock().model.model.clone()
     }
 
-    /// Refuses what needs a model while none was chosen.
+    /// Refuses an operation that needs a model when none is chosen.
     pub(crate) fn expect_model(&self) -> Result<(), ControlError> {
         match self.model() {
             Some(model) if model.is_unknown() => {
@@ -286,34 +286,34 @@ impl AgentControl {
         }
     }
 
-    /// Says which models are known without extensions; an agent that is made afterwards knows them.
+    /// Sets the models that exist without extensions, for an agent created later.
     pub fn set_known(&self, known: Known) {
         self.lock().model.known = Some(known);
     }
 
-    /// The models that are known without extensions.
+    /// Returns the models that exist without extensions.
     pub fn known(&self) -> Option<Known> {
         self.lock().model.known.clone()
     }
 
-    /// The thinking level.
+    /// Returns the thinking level.
     pub fn thinking(&self) -> String {
         self.lock().model.thinking().to_owned()
     }
 
-    /// Takes over a model. The entry and the events are the agent's.
+    /// Sets the model. The agent writes the entry and emits the events.
     pub(crate) fn take_model(&self, model: Model) {
         self.0.state.set("model", model.to_value());
         self.lock().model.model = Some(model);
     }
 
-    /// `setThinkingLevel`: the nearest level the model takes. Extensions are told when it changes.
+    /// Sets the nearest thinking level of the model, and notifies extensions of a change (`setThinkingLevel`).
     pub fn set_thinking(&self, level: &str) -> Result<(), ControlError> {
         self.observe_act("set_thinking", || json!(level));
         self.set_thinking_of(None, level).map(drop)
     }
 
-    /// Sets the level for an extension; answers what [`AgentControl::tell_of`] does.
+    /// Sets the level for an extension; returns the result of [`AgentControl::tell_of`].
     pub(crate) fn set_thinking_of(
         &self,
         caller: Option<&ExtensionId>,
@@ -334,7 +334,7 @@ impl AgentControl {
         Ok(self.tell_of(caller, event))
     }
 
-    /// Takes over a level without an entry and without telling anybody: at the start of a session.
+    /// Sets the level at the start of a session, without an entry or an event.
     pub(crate) fn restore_thinking(&self, level: &str) -> String {
         let mut inner = self.lock();
         let level = inner.model.clamp_thinking(level);
@@ -342,12 +342,12 @@ impl AgentControl {
         level
     }
 
-    /// What `ctx.shutdown()` does. Without it nothing happens, as in pi's print mode.
+    /// Sets the action of `ctx.shutdown()`. Without one the call has no effect, as in pi's print mode.
     pub fn on_shutdown(&self, shutdown: impl Fn() + Send + Sync + 'static) {
         self.lock().exit.on_shutdown = Some(Arc::new(shutdown));
     }
 
-    /// `ctx.shutdown()`.
+    /// Handles `ctx.shutdown()`.
     pub fn shutdown(&self) {
         let shutdown = self.lock().exit.on_shutdown.clone();
         if let Some(shutdown) = shutdown {
@@ -355,25 +355,25 @@ impl AgentControl {
         }
     }
 
-    /// Ends the session in order and the program with this code: an extension called `process.exit()`.
+    /// Shuts down the session and ends the program with this code (`process.exit()` in an extension).
     pub fn leave(&self, code: u8) {
         self.lock().exit.code.get_or_insert(code);
         self.0.left.cancel();
         self.shutdown();
     }
 
-    /// Waits until an extension wants the program to end; with which code.
+    /// Waits until an extension ends the program; returns the exit code.
     pub async fn left(&self) -> u8 {
         self.0.left.cancelled().await;
         self.lock().exit.code.unwrap_or_default()
     }
 
-    /// The code with which an extension wants the program to end, if one does.
+    /// Returns the exit code that an extension requested.
     pub fn exit_code(&self) -> Option<u8> {
         self.lock().exit.code
     }
 
-    /// Puts another session in place of this one, or goes on with it from its end; queues are emptied.
+    /// Replaces the session, or continues the current one from its end. Empties the queues.
     pub(crate) fn replace_session(&self, next: Option<Session>) {
         let mut inner = self.lock();
         inner.held = Held::default();
@@ -393,27 +393,27 @@ impl AgentControl {
         self.apply_locked(&mut inner, InputEvent::SessionReplaced);
     }
 
-    /// Moves in the session's tree, or changes it in another way that leaves its entries as they are.
+    /// Moves in the session's tree, or changes other state than its entries.
     pub(crate) fn change_session<R>(&self, change: impl FnOnce(&mut Session) -> R) -> R {
         let mut inner = self.lock();
         let before = inner.session.len();
         let result = change(&mut inner.session);
         self.show_new(&mut inner, before);
         if inner.shown.absent > 0 {
-            // What the model sees may be another part of the session now.
+            // Another part of the session may be visible to the model now.
             self.show_entries(&mut inner);
         }
         self.publish_session(&inner);
         result
     }
 
-    /// Tells extensions of something beside whatever else goes on.
+    /// Sends an event to extensions, concurrently with the run.
     pub(crate) fn tell(&self, event: Event) {
         self.tell_of(None, event);
     }
 
-    /// Tells extensions of what a call of one changed. Under pi the first handler begins inside the call: where it is the
-    /// caller's own, the answer is the event, which the caller tells its handlers.
+    /// Sends the event of a change that `caller` made. In pi, the first handler runs inside the call: when it belongs to the
+    /// caller, the event is returned, and the caller runs its own handlers.
     fn tell_of(&self, caller: Option<&ExtensionId>, event: Event) -> Option<Value> {
         let mut inner = self.lock();
         let teller = caller.filter(|caller| inner.first_handlers.get(event.name) == Some(caller));
@@ -424,22 +424,22 @@ impl AgentControl {
         begins
     }
 
-    /// Says whose handlers come first of the events that [`AgentControl::tell_of`] is about.
+    /// Sets the extensions whose handlers come first, for [`AgentControl::tell_of`].
     pub(crate) fn set_first_handlers(&self, first: impl Fn(&str) -> Option<ExtensionId>) {
         let known = BEGUN_BY_CALLS.iter().filter_map(|event| Some((*event, first(event)?)));
         self.lock().first_handlers = known.collect();
     }
 
-    /// Gives the agent something to do.
+    /// Sends work to the agent's thread.
     pub(crate) fn send(&self, work: Work) {
         self.lock().mailbox.send(work);
     }
 
-    /// Waits until the agent has begun what was sent to it up to now; front ends are told by then.
+    /// Waits until the agent has begun all work sent so far, and front ends are notified.
     pub async fn barrier(&self) {
         let (sender, reached) = oneshot::channel();
         self.send(Work::Barrier(sender));
-        // An agent that is gone begins nothing.
+        // Without an agent nothing is begun.
         let _ = reached.await;
     }
 
@@ -447,7 +447,7 @@ impl AgentControl {
         self.lock().mailbox.take_inbox()
     }
 
-    /// `setLabel`. Without a label, takes one away.
+    /// Sets the label of an entry, or removes it (`setLabel`).
     pub fn set_label(&self, entry: &str, label: Option<String>) -> Result<(), ControlError> {
         let target_id = EntryId(entry.to_owned());
         if self.lock().session.place(&target_id).is_none() {
@@ -456,7 +456,7 @@ impl AgentControl {
         self.append(Body::Label { target_id, label }).map(|_| ())
     }
 
-    /// Publishes a member of what extensions read without asking.
+    /// Publishes a member of the state that extensions read without a call.
     pub fn publish(&self, key: &str, value: Value) {
         self.0.state.set(key, value);
     }
@@ -465,17 +465,17 @@ impl AgentControl {
         self.appended(|session| session.append(body))
     }
 
-    /// The same of an extension.
+    /// Appends an entry of an extension.
     pub(crate) fn append_of(&self, extension: &str, body: Body) -> Result<EntryId, ControlError> {
         self.appended(|session| session.append_of(extension, body))
     }
 
-    /// Appends an entry of several extensions, which may be none.
+    /// Appends an entry of several extensions, or of none.
     pub(crate) fn append_by(&self, authors: BTreeSet<String>, body: Body) -> Result<EntryId, ControlError> {
         self.appended(|session| session.append_by(authors, body))
     }
 
-    /// A compaction. Without an entry to keep it keeps none before itself.
+    /// Appends a compaction. Without a first kept entry, no earlier entry is kept.
     pub(crate) fn append_compaction(
         &self,
         summary: Summary,
@@ -491,7 +491,7 @@ impl AgentControl {
         })
     }
 
-    /// An entry that was drafted under another name.
+    /// Appends an entry that was drafted with a temporary id.
     pub(crate) fn append_drafted(&self, drafted: Entry) -> Result<EntryId, ControlError> {
         let Entry { id, mut body, authors, .. } = drafted;
         self.appended(|session| {
@@ -506,7 +506,7 @@ impl AgentControl {
         })
     }
 
-    /// What a compaction of a branch says, with what models were told of prompt and tools.
+    /// Returns the body of a compaction, with the system message that applies to the branch.
     pub(crate) fn compaction(&self, summary: Summary, from_hook: bool, branch: &[&Entry]) -> Body {
         let Summary { text, details, usage, first_kept, tokens_before } = summary;
         let mut extra = crate::summary::rest(details, usage, from_hook);
@@ -522,7 +522,7 @@ impl AgentControl {
         self.appended(|session| session.append_message(message))
     }
 
-    /// A reply of the model, or what a tool or a command came to, that these extensions changed, if any did.
+    /// Appends a reply of the model, or a result of a tool or command, with the extensions that changed it.
     pub(crate) fn append_edited(&self, authors: BTreeSet<String>, message: &Message) -> Result<EntryId, ControlError> {
         self.appended(|session| session.append_edited(authors, message))
     }
@@ -565,7 +565,7 @@ impl AgentControl {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // Each change is complete before anything in it can panic.
+        // Updates leave the state consistent even when a panic poisons the lock.
         self.0.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -575,7 +575,7 @@ impl ModelInUse {
         self.thinking.as_deref().unwrap_or("off")
     }
 
-    /// Takes over the nearest level that the model takes, and returns it.
+    /// Sets the nearest level that the model has, and returns it.
     fn clamp_thinking(&mut self, level: &str) -> String {
         let level = self.model.as_ref().map_or("off", |model| model.clamp_thinking(level)).to_owned();
         self.thinking = Some(level.clone());
@@ -583,7 +583,7 @@ impl ModelInUse {
     }
 }
 
-/// Notes where the session's file is.
+/// Records the paths of the session file.
 fn note_paths(Inner { session, paths, .. }: &mut Inner) {
     let file = session.path().map(Path::to_owned);
     paths.current = file.as_deref().map(without_links);

@@ -1,8 +1,7 @@
-//! What front ends see: pi's agent events, and the two of the streamed verdict.
+//! Events for front ends: pi's agent events and those of streamed verdicts.
 //!
-//! The stream is consistent whatever a verdict does: each `message_start` of an assistant message is
-//! followed by updates and then by exactly one of `message_end` and `message_discarded`. The delta
-//! that tripped a verdict is in no event.
+//! The stream is consistent whatever a verdict does: each `message_start` of a reply is followed by updates and then by exactly
+//! one of `message_end` and `message_discarded`. The delta that caused a verdict is in no event.
 
 use pijs_llm::message::{Message, ToolResultMessage};
 use pijs_llm::partial::PartialMessage;
@@ -11,46 +10,46 @@ use pijs_protocol::StreamSource;
 use pijs_session_store::Header;
 use serde_json::{Map, Value, json};
 
-/// One event of a session.
+/// An event of a session.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AgentEvent<'a> {
-    /// The first line of json mode: the session's header.
+    /// The header of the session, the first line of json mode.
     Session(&'a Header),
     /// A run begins.
     AgentStart,
     /// A run has ended.
     AgentEnd {
-        /// What it added to the conversation.
+        /// Messages that the run added.
         messages: &'a [Message],
-        /// Whether its reply failed and is asked for again. Extensions are not told.
+        /// Whether its reply failed and is retried. Not sent to extensions.
         will_retry: bool,
     },
-    /// A turn begins: one reply of the model and its tools.
+    /// A turn begins: one reply of the model with its tool calls.
     TurnStart {
-        /// 0 for the first of a run.
+        /// Index in the run, from 0.
         index: u32,
         /// Milliseconds since 1970.
         timestamp: u64,
     },
     /// A turn has ended.
     TurnEnd {
-        /// 0 for the first of a run.
+        /// Index in the run, from 0.
         index: u32,
         /// The reply.
         message: &'a Message,
-        /// What its tools answered.
+        /// Results of the tool calls.
         tool_results: &'a [ToolResultMessage],
     },
     /// A message begins.
     MessageStart {
-        /// As far as it is there.
+        /// The message so far.
         message: &'a Message,
     },
-    /// More of an assistant message was let through.
+    /// A part of a reply passed all verdicts.
     MessageUpdate {
-        /// All of it so far.
+        /// The message so far.
         message: PartialMessage<'a>,
-        /// What is new.
+        /// The change.
         update: Update<'a>,
     },
     /// A message is complete and part of the conversation.
@@ -60,115 +59,114 @@ pub enum AgentEvent<'a> {
     },
     /// A tool is about to be checked and run.
     ToolExecutionStart {
-        /// Id from the model.
+        /// Id of the tool call.
         tool_call_id: &'a str,
         /// Name of the tool.
         tool_name: &'a str,
-        /// As the model gave them.
+        /// Arguments from the model, before validation.
         args: &'a Value,
     },
     /// A tool has a partial result.
     ToolExecutionUpdate {
-        /// Id from the model.
+        /// Id of the tool call.
         tool_call_id: &'a str,
         /// Name of the tool.
         tool_name: &'a str,
-        /// As the model gave them.
+        /// Arguments from the model, before validation.
         args: &'a Value,
-        /// `{content, details}`.
+        /// Partial result: `{content, details}`.
         partial_result: &'a Value,
     },
     /// A tool has ended.
     ToolExecutionEnd {
-        /// Id from the model.
+        /// Id of the tool call.
         tool_call_id: &'a str,
         /// Name of the tool.
         tool_name: &'a str,
-        /// `{content, details}`.
+        /// Result: `{content, details}`.
         result: &'a Value,
-        /// Whether it failed.
+        /// Whether the call failed.
         is_error: bool,
     },
-    /// The provider failed and is asked again.
+    /// A request failed and is retried.
     AutoRetryStart {
-        /// 1 for the first.
+        /// Number of the retry, from 1.
         attempt: u32,
-        /// After this many nobody asks again.
+        /// Number of retries after which the run fails.
         max_attempts: u32,
-        /// How long is waited.
+        /// Delay before the retry.
         delay_ms: u64,
-        /// The error, in the words of the provider's client.
+        /// Error message of the provider's client.
         error_message: &'a str,
-        /// The address, the proxy and the cause, for people. No event has it.
+        /// Address, proxy and cause, for users. Not part of the serialised event.
         cause: Option<&'a str>,
     },
-    /// A handler asked for an abort.
+    /// A handler returned an abort.
     StreamVerdict(&'a VerdictEvent),
     /// A native rule fired.
     RuleFired(&'a RuleFiredEvent),
-    /// Something that only front ends hear: `queue_update`, `compaction_start`, `agent_settled`, ...
+    /// An event for front ends only: `queue_update`, `compaction_start`, `agent_settled`, ...
     Notice {
-        /// pi's name.
+        /// Name in pi's vocabulary.
         name: &'static str,
-        /// Its members.
+        /// Members of the event.
         payload: &'a Value,
     },
-    /// The reply that a verdict stopped is forgotten: it is no part of the conversation.
+    /// A verdict discarded the reply, which is not a part of the conversation.
     MessageDiscarded {
-        /// Counts attempts of the session.
+        /// Number of the attempt in the session.
         attempt: u32,
-        /// `stream_verdict`.
+        /// Reason: `stream_verdict`.
         reason: &'a str,
-        /// Whose verdict.
+        /// Extension of the verdict.
         extension: &'a str,
-        /// Output tokens that were paid for and thrown away; estimated when the provider did not say.
+        /// Output tokens of the discarded reply; estimated when the provider does not report them.
         tokens_burned: u64,
     },
 }
 
-/// `stream_verdict`.
+/// The event `stream_verdict`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VerdictEvent {
-    /// Whose handler.
+    /// Extension of the handler.
     pub extension: String,
-    /// Which kind of delta tripped it.
+    /// Stream of the delta that caused it.
     pub source: StreamSource,
-    /// How much of this source had been let through, in UTF-16 units: `accumulated.length` before
-    /// the delta that tripped.
+    /// Length of this stream before the delta, in UTF-16 units: `accumulated.length`.
     pub offset: usize,
-    /// Time in handlers on that delta.
+    /// Time spent in handlers of the delta.
     pub latency_us: u64,
-    /// Counts attempts of the session.
+    /// Number of the attempt in the session.
     pub attempt: u32,
-    /// The agent's reaction.
+    /// Action of the agent.
     pub action: VerdictAction,
 }
 
-/// `rule_fired`.
+/// The event `rule_fired`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleFiredEvent {
-    /// The rule's name.
+    /// Name of the rule.
     pub rule: String,
-    /// The stream that it matched in.
+    /// Stream in which it matched.
     pub source: StreamSource,
-    /// The tool whose arguments they are, on [`StreamSource::Tool`].
+    /// Tool of the matched arguments, for [`StreamSource::Tool`].
     pub tool: Option<String>,
-    /// A path of the tool call.
+    /// Path in the arguments of the tool call.
     pub path: Option<String>,
-    /// The line that matched.
+    /// The matched line.
     pub excerpt: String,
-    /// The line's number in its text, counted from 1.
+    /// Line number in the text, from 1.
     pub line: usize,
-    /// The column at which the match ends, in characters, counted from 1.
+    /// Column of the end of the match in characters, from 1.
     pub column: usize,
-    /// The agent's reaction.
+    /// Action of the agent.
     pub action: VerdictAction,
-    /// Why it only reminds although it would interrupt here.
+    /// Reason why a rule that interrupts only reminds here.
     pub degraded: Option<String>,
 }
 
 impl RuleFiredEvent {
-    /// Describes the firing to a person, in one line.
+    /// Describes the firing for users, in one line.
     pub fn line(&self) -> String {
         let action = match self.action {
             VerdictAction::Remind => "reminds the model",
@@ -192,19 +190,19 @@ impl RuleFiredEvent {
     }
 }
 
-/// What the agent did about a verdict.
+/// Actions of the agent after a verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VerdictAction {
-    /// Discarded, injected, tried again.
+    /// The reply is discarded, the text injected, and another attempt made.
     Retry,
-    /// Discarded, and the run ended: the handler gave nothing to inject.
+    /// The reply is discarded and the run ends, since there is no text to inject.
     Stop,
-    /// A cap was reached: the text was let through and the content goes with the next request.
+    /// A cap was reached: the reply continues, and the text is added to the next request.
     Remind,
 }
 
 impl VerdictAction {
-    /// As it is written.
+    /// Returns the name in events.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Retry => "retry",
@@ -215,7 +213,7 @@ impl VerdictAction {
 }
 
 impl AgentEvent<'_> {
-    /// pi's name of the event.
+    /// Returns the name in pi's vocabulary.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Session(_) => "session",
@@ -237,7 +235,7 @@ impl AgentEvent<'_> {
         }
     }
 
-    /// The name under which extensions hear it, if they do.
+    /// Returns the name of the event for extensions, unless it is for front ends only.
     pub fn extension_event(&self) -> Option<&'static str> {
         match self {
             Self::Session(_)
@@ -249,7 +247,7 @@ impl AgentEvent<'_> {
         }
     }
 
-    /// The members without `type`, as extensions get them.
+    /// Returns the members without `type`, for extensions.
     pub fn payload(&self) -> Map<String, Value> {
         let value = match self {
             Self::Session(header) => json!(header),
@@ -296,15 +294,15 @@ impl AgentEvent<'_> {
         }
     }
 
-    /// The members of an update for extensions whose realms know the message up to the update before this one: what is new.
-    /// A realm puts the message together (`pi:pi/growing-message`); `number` counts the updates that extensions are told.
+    /// Returns the members of an update for extensions whose realms know the message up to the previous update: only the change.
+    /// A realm reassembles the message (`pi:pi/growing-message`); `number` counts the updates.
     pub(crate) fn growth(
         message: PartialMessage<'_>,
         update: Update<'_>,
         number: u64,
         is_known: bool,
     ) -> Map<String, Value> {
-        // A block begins with its first piece.
+        // The first delta of a block also carries its beginning.
         let is_piece = match update.kind {
             UpdateKind::TextDelta(piece) | UpdateKind::ThinkingDelta(piece) => !message.is_all(update.index, piece),
             _ => false,
@@ -324,12 +322,13 @@ impl AgentEvent<'_> {
         members
     }
 
-    /// The event as pi's json and RPC modes write it; `None` for those that they leave out.
+    /// Returns the event in the format of pi's json and RPC modes; `None` for events that these omit.
     ///
-    /// An update holds what is new and the usage so far, never the message: the lines of a reply grow with its length.
+    /// An update contains the change and the usage so far, but not the message, so that the output is linear in the length of the
+    /// reply.
     pub fn record(&self) -> Option<Value> {
         let mut members = match self {
-            // Clients learn of another session from the answer to their command, or from its header.
+            // Clients learn about another session from the response to their command, or from its header.
             Self::Notice { name: "session_replaced", .. } => return None,
             Self::TurnStart { .. } => Map::new(),
             Self::MessageUpdate { message, update } => {

@@ -1,8 +1,8 @@
-//! A model that an extension speaks to with a stream function of its own.
+//! Providers implemented by a stream function of an extension.
 //!
-//! The function lives in the extension's realm, on the agent's thread; a [`Provider`] may be polled
-//! anywhere. So a request goes to the agent as work, and events come back over a channel. pi's
-//! `AssistantMessageEvent`s become provider events here: deltas as they are, the usage at the end.
+//! The function lives in the extension's realm on the agent's thread, while a [`Provider`] may be polled on any thread. A request
+//! is therefore sent to the agent as work, and events return through a channel. pi's `AssistantMessageEvent`s become provider
+//! events: deltas as they arrive, the usage at the end.
 
 use crate::agent::Agent;
 use crate::control::AgentControl;
@@ -21,16 +21,16 @@ use std::collections::BTreeMap;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-/// Bytes of a call's arguments that are kept until its name is known.
+/// Bytes of a call's arguments that are buffered until its name is known.
 const LONGEST_NAMELESS: usize = 1 << 20;
 
-/// Speaks through an extension.
+/// A provider that calls the stream function of an extension.
 pub(crate) struct ExtensionModel {
     model: Model,
     control: AgentControl,
 }
 
-/// A request on its way to the agent's thread.
+/// A request for the agent's thread.
 pub(crate) struct Streamed {
     model: Model,
     outgoing: Outgoing,
@@ -49,14 +49,14 @@ impl Provider for ExtensionModel {
         &self.model
     }
 
-    /// pi's context and options; the body of the real request is the extension's.
+    /// Returns pi's context and options; the extension writes the actual request body.
     fn payload(&self, request: &Request) -> Value {
         let tools: Vec<Value> = request
             .tools
             .iter()
             .map(|tool| json!({"name": tool.name, "description": tool.description, "parameters": tool.parameters}))
             .collect();
-        // As the session has them: what has to be left out or repaired is known to whoever speaks to the server.
+        // Messages as in the session: the extension's client repairs them for its server.
         let said: Vec<Value> = request.conversation.iter().map(Message::to_value).collect();
         let mut transcript: Vec<Value> = request.transcript.iter().map(Message::to_value).collect();
         if transcript.is_empty() {
@@ -81,7 +81,7 @@ impl Provider for ExtensionModel {
     fn send(&self, outgoing: Outgoing, cancel: CancellationToken) -> ProviderStream {
         let (events, mut arriving) = mpsc::unbounded_channel();
         let stopped = cancel.child_token();
-        // Dropping the stream ends the extension's request.
+        // Dropping the stream cancels the extension's request.
         let guard = stopped.clone().drop_guard();
         self.control.send(Work::Stream(Streamed { model: self.model.clone(), outgoing, cancel: stopped, events }));
         stream! {
@@ -111,11 +111,11 @@ impl Provider for ExtensionModel {
 }
 
 impl Agent {
-    /// Has the extension answer.
+    /// Calls the stream function and forwards its events.
     pub(crate) async fn stream_through_extension(&self, streamed: Streamed) {
         let Streamed { model, outgoing, cancel, events } = streamed;
         let failed = |message: String| {
-            // Whoever asked may be gone.
+            // The receiver may be gone.
             let _ = events.send(Err(ProviderError::new(ErrorKind::Provider, message)));
         };
         let Outgoing { payload, headers } = outgoing;
@@ -174,7 +174,7 @@ impl Agent {
     }
 }
 
-/// pi's context: its messages tell the prompt and the tools, too; they stood beside the messages in earlier versions.
+/// Returns pi's context. Its messages contain prompt and tools, which are separate members in earlier versions of pi.
 fn context_value(mut payload: Value, profile: PiProfile) -> Value {
     let mut part = |key: &str| payload.get_mut(key).map(Value::take).unwrap_or_default();
     if profile.hears_system_messages() {
@@ -183,17 +183,17 @@ fn context_value(mut payload: Value, profile: PiProfile) -> Value {
     json!({"systemPrompt": part("systemPrompt"), "messages": part("messages"), "tools": part("tools")})
 }
 
-/// Reads pi's `AssistantMessageEvent`s.
+/// A decoder of pi's `AssistantMessageEvent`s.
 #[derive(Default)]
 struct Reading {
     /// Calls by content index.
     calls: BTreeMap<u64, Call>,
-    /// Whether any piece of the reply came before its end.
+    /// Whether any delta arrived before the end of the reply.
     is_streamed: bool,
 }
 
 impl Reading {
-    /// What an event says, after what was counted up to then.
+    /// Decodes an event, preceded by its token counts.
     fn read(&mut self, event: &Value) -> Vec<Result<ProviderEvent, ProviderError>> {
         said(event, &["usage"]).map(Ok).into_iter().chain(self.read_kind(event)).collect()
     }
@@ -234,8 +234,8 @@ impl Reading {
         }
     }
 
-    /// A call begins when its name is known, what came of its arguments until then with it; one without deltas gives
-    /// them at the end.
+    /// Decodes an event of a call. The call begins when its name is known, with the arguments buffered so far; without deltas,
+    /// its arguments are sent at the end.
     fn call(&mut self, event: &Value, index: u64, number: u32) -> Vec<Result<ProviderEvent, ProviderError>> {
         let block = event.get("toolCall").or_else(|| event.get("block"));
         let member = |key: &str| block.and_then(|block| block.get(key)).and_then(Value::as_str).map(str::to_owned);
@@ -250,7 +250,7 @@ impl Reading {
         let (id, name) = if call.is_begun { (None, None) } else { (member("id"), member("name")) };
         call.is_begun |= name.is_some() || kind == "toolcall_end";
         let begins = name.is_some();
-        // Nothing of it is told before it has a name; what stands in for it is counted like all else.
+        // A call without a name is not reported until its buffer is full; the placeholder counts toward the size limit.
         call.is_begun |= call.arguments.len() > LONGEST_NAMELESS && guard!(ReplySize);
         if !call.is_begun || (!begins && call.arguments.is_empty()) {
             return Vec::new();
@@ -262,17 +262,17 @@ impl Reading {
     }
 }
 
-/// A call that is being told.
+/// State of a call.
 #[derive(Default)]
 struct Call {
     is_begun: bool,
-    /// Arguments that were not passed on yet.
+    /// Arguments that are not forwarded yet.
     arguments: String,
-    /// Whether any were.
+    /// Whether any arguments were forwarded.
     is_passed: bool,
 }
 
-/// A reply that comes whole, in the pieces of one that streams.
+/// Splits a reply that arrived without deltas into the events of a streamed one.
 fn pieces(message: &Value) -> Vec<ProviderEvent> {
     let blocks = message.get("content").cloned().and_then(|content| serde_json::from_value::<Vec<Block>>(content).ok());
     let mut pieces = Vec::new();
@@ -301,10 +301,10 @@ fn signature(event: &Value) -> Option<ProviderEvent> {
     }
 }
 
-/// Members of a reply that the session has of itself.
+/// Members of a reply that the session sets.
 const OWN: [&str; 7] = ["role", "content", "provider", "model", "stopReason", "errorMessage", "timestamp"];
 
-/// What a whole reply says beside its blocks and its end.
+/// Returns the members of a complete reply other than its content and end.
 fn rest(message: &Value) -> Option<ProviderEvent> {
     let keys: Vec<&str> = message.as_object()?.keys().map(String::as_str).filter(|key| !OWN.contains(key)).collect();
     said(message, &keys)

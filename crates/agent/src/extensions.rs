@@ -1,11 +1,9 @@
-//! What the agent needs of extensions, and nothing more.
+//! The interface between the agent and extensions.
 //!
-//! [`Extensions`] is the seam between the loop and whatever runs extensions. [`crate::host`]
-//! implements it for [`pijs_host::Host`]; [`NoExtensions`] is a session without any; the tests use
-//! a fake. Handlers are called in load order, one after the other, and their answers are already
-//! combined by pi's rules when they arrive here.
+//! [`crate::host`] implements [`Extensions`] for [`pijs_host::Host`]; [`NoExtensions`] is a session without extensions; the tests
+//! use a fake. Handlers are called in load order, one after the other, and their answers arrive combined by pi's rules.
 //!
-//! A payload is built only after [`Extensions::has_handlers`] said that somebody listens.
+//! A payload is built only after [`Extensions::has_handlers`] returned `true`.
 
 use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
@@ -23,54 +21,54 @@ use serde_json::{Map, Value};
 use std::fmt;
 use tokio_util::sync::CancellationToken;
 
-/// Runs extensions for the agent.
+/// The extensions of a session.
 pub trait Extensions {
-    /// Whether some handler listens to this event.
+    /// Returns whether an event has handlers.
     fn has_handlers(&self, event: &str) -> bool;
     /// Calls the handlers of an event.
     fn emit(&self, event: Event) -> LocalBoxFuture<'_, EventOutcome>;
-    /// Calls the handlers of an event but for those of one extension, which tells its own.
+    /// Calls the handlers of an event except those of one extension, which calls its own.
     fn emit_except<'a>(&'a self, event: Event, _teller: &'a ExtensionId) -> LocalBoxFuture<'a, EventOutcome> {
         self.emit(event)
     }
-    /// A number that changes when somebody begins to hear an event, or ceases to.
+    /// Returns a version number that changes with the subscribers of an event.
     fn listeners(&self, _event: &str) -> u64 {
         0
     }
-    /// Returns the extension whose handler of an event comes first.
+    /// Returns the extension of an event's first handler.
     fn first_handler(&self, _event: &str) -> Option<ExtensionId> {
         None
     }
-    /// Whether some `stream_text` handler hears this source. One branch: asked for every delta.
+    /// Returns whether a `stream_text` handler subscribes to this stream. A single branch, since it is called for every delta.
     fn hears(&self, source: StreamSource) -> bool;
-    /// Shows a delta to the handlers and waits for their verdict. The stream stands still meanwhile.
+    /// Passes a delta to the handlers and waits for their verdict, while the provider's stream is not polled.
     fn stream(&self, delta: &StreamDelta) -> StreamFate;
-    /// Returns how many deltas after the first one [`Extensions::stream_ahead`] would show now: none where that gains nothing, or
-    /// where somebody is told of each before the next one comes.
+    /// Returns how many deltas after the first [`Extensions::stream_ahead`] accepts: none where it gains nothing, and where the
+    /// update for each delta must precede the next one.
     fn lookahead(&self, _source: StreamSource) -> usize {
         0
     }
-    /// Shows the first delta as [`Extensions::stream`] does, and those that follow it up to the first at which a handler does
-    /// more than continue. Returns the fate of the first one, and how many of the others have passed.
+    /// Passes the first delta as [`Extensions::stream`] does, and the following ones up to the first at which a handler does more
+    /// than continue. Returns the verdict on the first one, and how many of the others passed.
     fn stream_ahead(&self, deltas: &[StreamDelta]) -> (StreamFate, usize) {
         (self.stream(&deltas[0]), 0)
     }
-    /// Ends an attempt: it has no more deltas.
+    /// Ends the deltas of an attempt.
     fn stream_over(&self) {}
-    /// Tools of all extensions, in load order.
+    /// Returns the tools of all extensions in load order.
     fn tools(&self) -> Vec<ExtensionTool>;
-    /// Names of tools whose extension was stopped and is not back: nobody else's are run in their place.
+    /// Returns the names of tools whose extension was stopped and is not restarted yet. No other tool replaces them.
     fn missed_tools(&self) -> Vec<String> {
         Vec::new()
     }
-    /// What `prepareArguments` of a tool makes of the model's arguments; what it throws is an error.
+    /// Runs `prepareArguments` of a tool on the model's arguments; an exception becomes the error.
     fn prepare_arguments<'a>(&'a self, _tool: &'a str, raw: Value) -> LocalBoxFuture<'a, Result<Value, String>> {
         async move { Ok(raw) }.boxed_local()
     }
     /// Runs a tool.
     fn call_tool<'a>(&'a self, call: ToolRun<'a>) -> LocalBoxFuture<'a, ToolFate>;
-    /// Returns what a call of one of pi's own tools, or of a tool of an MCP server, is carried out under that this extension is
-    /// behind; `None` where nothing binds it. The error is for the model.
+    /// Returns the rights under which a call of a built-in or MCP tool runs that this extension influenced; `None` when nothing
+    /// restricts it. The error is for the model.
     fn vouch<'a>(
         &'a self,
         _extension: &'a str,
@@ -81,7 +79,7 @@ pub trait Extensions {
         async { Ok(None) }.boxed_local()
     }
 
-    /// Returns whether an extension answers requests to models without anybody having been asked about it.
+    /// Returns whether an extension provides models without consent of the user.
     fn answers_unasked(&self, _extension: &str) -> bool {
         false
     }
@@ -91,33 +89,33 @@ pub trait Extensions {
         SystemRole::Granted
     }
 
-    /// Whether a model that no person chose may be asked at this address, which the extension chose. The error says why not.
+    /// Checks that the gate allows requests to an address that the extension chose, for a model that the user did not choose.
     fn reaches<'a>(&'a self, _extension: &'a str, _address: &'a str) -> LocalBoxFuture<'a, Result<(), String>> {
         async { Ok(()) }.boxed_local()
     }
 
-    /// Sections of the system prompt that are no extension's.
+    /// Returns sections of the system prompt that no extension wrote.
     fn prompt_sections(&self) -> Map<String, Value> {
         Map::new()
     }
 
-    /// Whether a slash command of this name exists.
+    /// Returns whether a slash command exists.
     fn has_command(&self, name: &str) -> bool;
-    /// Whether an extension that was stopped and is not back had a slash command of this name.
+    /// Returns whether an extension that was stopped and is not restarted yet had this slash command.
     fn misses_command(&self, _name: &str) -> bool {
         false
     }
     /// Runs a slash command to its end.
     fn run_command<'a>(&'a self, name: &'a str, args: &'a str) -> LocalBoxFuture<'a, CommandFate>;
-    /// Slash commands as `pi.getCommands()` lists them.
+    /// Returns the slash commands as `pi.getCommands()` lists them.
     fn commands(&self) -> Vec<Value> {
         Vec::new()
     }
-    /// Providers that extensions registered and may register.
+    /// Returns the providers of extensions that may register them.
     fn offers(&self) -> Vec<Offer> {
         Vec::new()
     }
-    /// What stands for the key of a provider; what the extension throws is an error.
+    /// Returns the credentials of a provider; an exception of the extension becomes the error.
     fn credentials<'a>(
         &'a self,
         _provider: &'a str,
@@ -125,25 +123,25 @@ pub trait Extensions {
     ) -> LocalBoxFuture<'a, Result<Credentials, String>> {
         async { Ok(Credentials::default()) }.boxed_local()
     }
-    /// Asks the extension of a provider about its account: `{op: "log_in"}` and `{op: "renew", stored}` answer pi's
-    /// credentials, `{op: "stored", stored}` says what holds now. What the extension throws is an error.
+    /// Calls the account function of a provider's extension. `{op: "log_in"}` and `{op: "renew", stored}` return pi's
+    /// credentials; `{op: "stored", stored}` passes the current ones. An exception becomes the error.
     fn account<'a>(&'a self, provider: &'a str, _question: Value) -> LocalBoxFuture<'a, Result<Value, String>> {
         async move { Err(format!("the provider {provider} has no account")) }.boxed_local()
     }
-    /// Has a provider look up its models; what it offers is changed then. What the extension throws is an error.
+    /// Calls `refreshModels` of a provider, which changes its models. An exception becomes the error.
     fn look_up_models<'a>(&'a self, _provider: &'a str, _how: Value) -> LocalBoxFuture<'a, Result<(), String>> {
         async { Ok(()) }.boxed_local()
     }
-    /// Has a provider's own stream function answer.
+    /// Calls the stream function of a provider.
     fn stream_model<'a>(&'a self, call: ModelCall<'a>) -> LocalBoxFuture<'a, Result<(), String>> {
         async move { Err(format!("the provider {} has no stream function", call.provider)) }.boxed_local()
     }
-    /// Which pi extensions meet.
+    /// Returns the version of pi that extensions see.
     fn profile(&self) -> PiProfile {
         PiProfile::default()
     }
-    /// Runs a command by the operations that a handler of `user_bash` answered with. `exec` names its
-    /// function, `answer` is the whole answer. Answers what the function returned.
+    /// Runs a command with the operations that a `user_bash` handler returned. `exec` refers to the function, `answer` is the
+    /// whole answer. Returns the result of the function.
     fn run_operation<'a>(
         &'a self,
         _exec: &'a Value,
@@ -155,13 +153,13 @@ pub trait Extensions {
     ) -> LocalBoxFuture<'a, Result<Value, String>> {
         async { Err("there is no extension to run the command".to_owned()) }.boxed_local()
     }
-    /// Discards every extension and loads it again. What still runs in the old ones goes on until it
-    /// ends. Answers which could not be loaded, and why. `in_session`: the session stays the same one.
+    /// Discards all extensions and loads them again; handlers that still run finish in the old ones. Returns the extensions that
+    /// failed to load with their errors. With `in_session` the session stays the same.
     fn reload(&self, _in_session: bool) -> LocalBoxFuture<'_, Vec<(String, String)>> {
         async { Vec::new() }.boxed_local()
     }
-    /// Tells handlers of whom each sees what those before it left: after each, `between` brings the event up to date. What it
-    /// refuses is reported as an error of that handler.
+    /// Calls handlers each of which sees the changes of those before it: `between` updates the event after each one. Its error is
+    /// reported as the handler's.
     fn emit_between<'a>(&'a self, event: Event, between: &'a mut Between<'a>) -> LocalBoxFuture<'a, EventOutcome> {
         async move {
             let mut outcome = self.emit(event).await;
@@ -175,38 +173,38 @@ pub trait Extensions {
         }
         .boxed_local()
     }
-    /// Waits until every extension that is being restarted has restarted, or is left out.
+    /// Waits until every extension that is restarting has restarted or was given up.
     fn restarts_done(&self) -> LocalBoxFuture<'_, ()> {
         std::future::ready(()).boxed_local()
     }
 
-    /// Waits until the extension of a tool has done what it does at once when it is called.
+    /// Waits until the extension of a tool has completed the synchronous part of its call.
     fn begun<'a>(&'a self, _tool: &'a str) -> LocalBoxFuture<'a, ()> {
         std::future::ready(()).boxed_local()
     }
 
-    /// Waits until no extension has anything to do, and those who wait for one have gone on.
+    /// Waits until all extensions are idle, and tasks waiting for one have continued.
     fn at_rest(&self) -> LocalBoxFuture<'_, ()> {
         std::future::ready(()).boxed_local()
     }
 
-    /// Waits until what the extension does right now is over, up to where it waits itself.
+    /// Waits until the extension has completed its current turn.
     fn turn_over<'a>(&'a self, _extension: &'a ExtensionId) -> LocalBoxFuture<'a, ()> {
         async {}.boxed_local()
     }
-    /// Reports an error of an extension that no caller waits for.
+    /// Reports an error of an extension that has no caller.
     fn report(&self, path: &str, event: &str, message: &str) {
         tracing::warn!(path, event, "{message}");
     }
-    /// A run begins: `ctx.signal` is a new one.
+    /// Begins a run with a new `ctx.signal`.
     fn run_began(&self);
-    /// The run was aborted: `ctx.signal` fires.
+    /// Aborts the signal of the run.
     fn run_aborted(&self);
-    /// The run has ended: there is no `ctx.signal`.
+    /// Ends the run, after which there is no `ctx.signal`.
     fn run_ended(&self);
 }
 
-/// A request to a provider's own stream function.
+/// A call of a provider's stream function.
 pub struct ModelCall<'a> {
     /// Provider name.
     pub provider: &'a str,
@@ -216,25 +214,25 @@ pub struct ModelCall<'a> {
     pub context: Value,
     /// pi's `SimpleStreamOptions`, without functions and signal.
     pub options: Value,
-    /// Ends it.
+    /// Cancels the call.
     pub cancel: CancellationToken,
-    /// Takes events; answers what the stream function waits for (a payload, or nothing).
+    /// Receives events; returns the value that the stream function waits for (a payload, or nothing).
     pub on_event: Box<dyn FnMut(Value) -> LocalBoxFuture<'a, Value> + 'a>,
 }
 
-/// An event for the handlers of one name.
+/// An event for handlers.
 #[derive(Debug, Clone)]
 pub struct Event {
-    /// pi's name.
+    /// Name in pi's vocabulary.
     pub name: &'static str,
-    /// The event object without `type`.
+    /// Members of the event without `type`.
     pub payload: Map<String, Value>,
-    /// Handlers see it as `signal`.
+    /// The `signal` that handlers see.
     pub cancel: Option<CancellationToken>,
 }
 
 impl Event {
-    /// An event without members.
+    /// Creates an event without members.
     pub fn new(name: &'static str) -> Self {
         Self { name, payload: Map::new(), cancel: None }
     }
@@ -254,127 +252,127 @@ impl Event {
     }
 }
 
-/// What became of an event.
+/// Result of an event.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct EventOutcome {
-    /// The event object as the last handler left it, where changes in place count.
+    /// The event after changes in place by its handlers.
     pub payload: Map<String, Value>,
-    /// The combined answer.
+    /// The combined answer of the handlers.
     pub answer: Option<Value>,
-    /// What a handler threw, where that is the answer (`tool_call`, `user_bash`).
+    /// Exception of a handler, for events where it counts as an answer (`tool_call`, `user_bash`).
     pub thrown: Option<String>,
-    /// Extensions whose answers put messages into the conversation.
+    /// Extensions whose answers added messages to the conversation.
     pub authors: Vec<String>,
 }
 
 impl EventOutcome {
-    /// A member of the answer.
+    /// Returns a member of the answer.
     pub fn field(&self, key: &str) -> Option<&Value> {
         self.answer.as_ref()?.get(key)
     }
 }
 
-/// The fate of a streamed delta.
+/// Verdicts on a delta.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum StreamFate {
-    /// It goes on.
+    /// The reply continues.
     Continue,
-    /// The attempt is over.
+    /// The attempt ends.
     Abort(Abort),
 }
 
-/// A handler asked for an abort.
+/// An abort by a handler.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Abort {
-    /// Whose handler.
+    /// Extension of the handler.
     pub extension: String,
-    /// What to inject before the retry; without it the run ends.
+    /// Text to inject before the retry; without it the run ends.
     pub retry: Option<Injection>,
-    /// Time spent in handlers on this delta.
+    /// Time spent in handlers of this delta.
     pub latency_us: u64,
 }
 
-/// Tools and slash commands of a session that are no extension's: those of MCP servers.
+/// A source of tools and slash commands other than extensions: MCP servers.
 pub trait ToolSource {
-    /// The tools, after those of extensions; of two with one name the extension's counts.
+    /// Returns the tools. A tool of an extension with the same name has precedence.
     fn tools(&self) -> Vec<ExtensionTool>;
-    /// Runs one of them.
+    /// Runs a tool of this source.
     fn call_tool<'a>(&'a self, call: ToolRun<'a>) -> LocalBoxFuture<'a, ToolFate>;
-    /// Parameters of the hostcalls `mcp` that a call of one of them makes, for the gate to judge; `None` for a tool of another source.
+    /// Returns the parameters of the `mcp` hostcalls that a tool call makes, for the gate; `None` for a tool of another source.
     fn hostcalls(&self, _name: &str, _input: &Value) -> Option<Vec<Value>> {
         None
     }
-    /// Slash commands: name and description.
+    /// Returns the slash commands as name and description.
     fn commands(&self) -> Vec<(String, String)>;
-    /// Runs one of them to its end.
+    /// Runs a slash command to its end.
     fn run_command<'a>(&'a self, name: &'a str, args: &'a str) -> LocalBoxFuture<'a, CommandFate>;
-    /// Sections of the system prompt: name to text.
+    /// Returns sections of the system prompt by name.
     fn prompt_sections(&self) -> Map<String, Value>;
 }
 
 /// A tool of an extension.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ExtensionTool {
-    /// Name the model uses.
+    /// Name that the model uses.
     pub name: String,
-    /// What the model is told.
+    /// Description for the model.
     pub description: String,
     /// JSON Schema of the arguments.
     pub parameters: Value,
-    /// Whether typebox made them.
+    /// Whether the schema was made by typebox, which converts arguments.
     pub converts: bool,
-    /// Whether calls of this tool must not run beside others.
+    /// Whether calls of this tool must not run concurrently with others.
     pub sequential: bool,
     /// Whether it has `prepareArguments`.
     pub prepares_arguments: bool,
-    /// Where its extension is.
+    /// Path of its extension.
     pub path: String,
-    /// pi's `sourceInfo` of its extension.
+    /// pi's `sourceInfo` of the extension.
     pub source_info: Value,
-    /// One line for the list of available tools.
+    /// Line for the list of available tools.
     pub prompt_snippet: Option<String>,
-    /// Bullets for the guidelines.
+    /// Items for the guidelines.
     pub prompt_guidelines: Vec<String>,
 }
 
-/// One run of an extension's tool.
+/// A call of an extension's tool.
 pub struct ToolRun<'a> {
     /// Name of the tool.
     pub name: &'a str,
-    /// Id from the model.
+    /// Id of the tool call.
     pub tool_call_id: &'a str,
     /// Validated arguments.
     pub input: Value,
-    /// Ends it.
+    /// Cancels the call.
     pub cancel: CancellationToken,
-    /// Takes partial results.
+    /// Receives partial results.
     pub on_update: Box<dyn FnMut(Value) + 'a>,
 }
 
-/// How a tool run ended.
+/// Outcomes of a tool call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum ToolFate {
     /// `{content, details, terminate?}`.
     Returned(Value),
-    /// It threw this.
+    /// The tool threw an exception.
     Threw(String),
 }
 
-/// How a slash command ended.
+/// Outcomes of a slash command.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum CommandFate {
-    /// It is done.
+    /// The command completed.
     Done,
-    /// It threw this.
+    /// The command threw an exception.
     Threw(CommandError),
 }
 
-/// What a slash command threw.
+/// The exception of a slash command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommandError {
-    /// As the extension said it.
+    /// Message of the exception.
     pub message: String,
-    /// Where in the extension's source: file, line and column.
+    /// Source location: file, line and column.
     pub place: Option<String>,
 }
 
@@ -433,15 +431,15 @@ impl Extensions for NoExtensions {
     fn run_ended(&self) {}
 }
 
-/// Takes what extensions read without asking: the readable state of the host.
+/// Receives the state that extensions read without a call.
 pub trait StateSink: Send + Sync {
     /// Replaces a member (`isIdle`, `model`, `session`, ...).
     fn set(&self, key: &str, value: Value);
-    /// Cuts the list of session entries to `keep` and appends.
+    /// Truncates the list of session entries to `keep` and appends to it.
     fn change_entries(&self, keep: usize, append: Vec<Value>);
 }
 
-/// Nobody reads it.
+/// Discards the state.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoState;
 

@@ -1,53 +1,52 @@
-//! Where events go: json lines, or the final text.
+//! The interface to front ends, and the json mode.
 
 use crate::events::AgentEvent;
 use pijs_llm::message::ToolCall;
 use serde_json::Value;
 use std::io::{self, Write};
 
-/// Shows a session to somebody.
+/// A front end of a session.
 pub trait FrontEnd {
-    /// Takes an event. An error ends the run: nobody is looking any more.
+    /// Receives an event. An error ends the run, since the front end is closed.
     fn event(&mut self, event: &AgentEvent<'_>) -> io::Result<()>;
 
-    /// All extensions are about to be loaded again: what they show goes. Most front ends have nothing of them.
+    /// Called before all extensions are reloaded, so that their widgets are removed. Most front ends have none.
     fn unloading(&mut self) {}
 
-    /// The handlers of `tool_call` are through with a call whose arguments are sound. For observers; most
-    /// front ends leave it out.
+    /// Called when the `tool_call` handlers have finished with a call whose arguments are valid. For observers.
     fn tool_checked(&mut self, call: &ToolCall, check: &ToolCheck<'_>) -> io::Result<()> {
         let _ = (call, check);
         Ok(())
     }
 }
 
-/// What the handlers of `tool_call` made of a call.
+/// Result of the `tool_call` handlers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ToolCheck<'a> {
-    /// It runs, with this input.
+    /// The call runs with this input.
     Runs {
-        /// As the handlers left it.
+        /// Input after changes by handlers.
         input: &'a Value,
     },
-    /// It does not.
+    /// The call is blocked.
     Blocked {
-        /// As the handlers left it.
+        /// Input after changes by handlers.
         input: &'a Value,
-        /// As whoever blocked it gave it; the model is told something in any case.
+        /// Reason given by the handler. Without one, the model gets a default message.
         reason: Option<&'a str>,
-        /// Whether a handler threw.
+        /// Whether a handler threw an exception.
         thrown: bool,
     },
 }
 
-/// Json mode: one event a line, flushed, with pi's names.
+/// Json mode: one event in a line, flushed, in pi's format.
 #[derive(Debug)]
 pub struct JsonFrontEnd<W> {
     out: W,
 }
 
 impl<W: Write> JsonFrontEnd<W> {
-    /// Writes to `out`.
+    /// Creates a front end that writes to `out`.
     pub fn new(out: W) -> Self {
         Self { out }
     }
@@ -63,7 +62,7 @@ impl<W: Write> FrontEnd for JsonFrontEnd<W> {
     }
 }
 
-/// Shows nothing.
+/// Discards all events.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoFrontEnd;
 

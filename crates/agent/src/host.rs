@@ -1,4 +1,4 @@
-//! [`Extensions`] for [`pijs_host::Host`]: names and shapes are translated here and nowhere else.
+//! Implements [`Extensions`] for [`pijs_host::Host`]; the only module that converts between their types.
 
 use crate::extensions::{
     Abort, CommandError, CommandFate, Event, EventOutcome, ExtensionTool, Extensions, ModelCall, StateSink, StreamFate,
@@ -24,37 +24,37 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use tokio_util::sync::CancellationToken;
 
-/// A host as the agent sees it.
+/// Adapter from a host to [`Extensions`].
 pub struct HostExtensions {
     host: Host,
-    /// `ctx.signal` of the run that is on.
+    /// `ctx.signal` of the current run.
     signal: RefCell<Option<Signal>>,
     source: Option<Source>,
-    /// pi's `sourceInfo` by path of an extension.
+    /// pi's `sourceInfo` by the path of an extension.
     provenance: RefCell<BTreeMap<String, Value>>,
-    /// Where the profile has some events wait their turn.
+    /// Queue for events that the profile delivers asynchronously.
     queue: Rc<Queue>,
-    /// The source of tools that the session has beside extensions.
+    /// Source of tools other than extensions.
     beside: Option<Rc<dyn ToolSource>>,
 }
 
-/// Finds the packages of a session again, as they are on disk now.
+/// Finds the packages of a session again in their current state on disk.
 pub type Source = Box<dyn Fn() -> LocalBoxFuture<'static, Reloaded>>;
 
-/// The packages that take the place of those that are loaded.
+/// Packages that replace the loaded ones.
 #[derive(Default)]
 pub struct Reloaded {
-    /// In load order.
+    /// Packages in load order.
     pub packages: Vec<Package>,
-    /// pi's `sourceInfo` by path of an extension.
+    /// pi's `sourceInfo` by the path of an extension.
     pub provenance: BTreeMap<String, Value>,
-    /// Problems: the path of the extension, and a message.
+    /// Problems: path of the extension, and message.
     pub problems: Vec<(String, String)>,
-    /// Gives an extension what its earlier version held, where that one stays because the new one does not load.
+    /// Actions that restore the grants of an extension's earlier version when the new one fails to load.
     pub takes_back: BTreeMap<ExtensionId, Box<dyn Fn()>>,
 }
 
-/// Ends the message about an extension that could not be loaded again.
+/// Suffix of the message about an extension that could not be reloaded.
 pub const EARLIER_STAYS: &str = "\nthe version that was loaded before goes on";
 
 /// Functions of a registered provider.
@@ -63,37 +63,37 @@ struct Handles {
     stream: Option<Handle>,
     reply: Option<Handle>,
     account: Option<Handle>,
-    /// `refreshModels`, which its configuration names.
+    /// Handle of `refreshModels`.
     looks_up: Option<Handle>,
 }
 
 impl HostExtensions {
-    /// Wraps a host. Its extensions may be loaded before or after.
+    /// Creates an adapter for a host, whose extensions may be loaded before or after.
     pub fn new(host: Host) -> Self {
         let queue = Queue::new(host.clone());
         Self { host, signal: RefCell::new(None), source: None, provenance: RefCell::default(), queue, beside: None }
     }
 
-    /// Says where packages come from on `/reload`. Without it the same ones are loaded again, as on a change of session.
+    /// Sets the source of packages for `/reload`. Without it the same packages are loaded again, as for a new session.
     #[must_use]
     pub fn with_source(mut self, source: Source) -> Self {
         self.source = Some(source);
         self
     }
 
-    /// Adds tools and commands that are no extension's.
+    /// Adds a source of tools and commands other than extensions.
     #[must_use]
     pub fn with_tools(mut self, source: Rc<dyn ToolSource>) -> Self {
         self.beside = Some(source);
         self
     }
 
-    /// The tools and commands of this name that are no extension's, where no extension has one.
+    /// Returns the other source of tools, unless an extension has the tool or command.
     fn beside(&self, is_extensions: impl FnOnce() -> bool) -> Option<&Rc<dyn ToolSource>> {
         self.beside.as_ref().filter(|_| !is_extensions())
     }
 
-    /// Says where extensions come from: pi's `sourceInfo` by path. One that is not named counts as named by a person.
+    /// Sets pi's `sourceInfo` by path. An extension without an entry counts as named by the user.
     pub fn set_provenance(&self, known: BTreeMap<String, Value>) {
         *self.provenance.borrow_mut() = known;
     }
@@ -103,7 +103,7 @@ impl HostExtensions {
         known.unwrap_or_else(|| json!({"path": path, "source": "cli", "scope": "temporary", "origin": "top-level"}))
     }
 
-    /// Who registered a provider, the last one of its name.
+    /// Returns the provider that was registered last with a name.
     fn provider(&self, name: &str) -> Option<(Owner, Handles)> {
         self.host.providers().into_iter().rev().find_map(|(owner, registration)| match registration {
             Registration::Provider { name: known, credentials, stream, reply, account, config, .. }
@@ -123,7 +123,7 @@ impl HostExtensions {
     }
 }
 
-/// The event as the host tells it.
+/// Converts an event to the host's type.
 fn emitted(event: Event) -> pijs_host::Event {
     let told = pijs_host::Event::new(event.name);
     event.payload.into_iter().fold(told, |told, (key, value)| told.with(&key, value))
@@ -138,7 +138,7 @@ fn told(outcome: Outcome) -> EventOutcome {
     }
 }
 
-/// What a function of a provider returned.
+/// Converts the outcome of a provider's function.
 fn returned(provider: &str, answer: CallbackOutcome) -> Result<Value, String> {
     match answer {
         CallbackOutcome::Returned(value) => Ok(value.unwrap_or_default()),
@@ -160,7 +160,7 @@ impl Extensions for HostExtensions {
         if profile.queues(emitted.name()) {
             self.queue.push(emitted);
             return async {
-                // The first handler begins before the loop goes on, as under pi.
+                // The first handler begins before the caller continues, as in pi.
                 tokio::task::yield_now().await;
                 EventOutcome::default()
             }
@@ -223,7 +223,7 @@ impl Extensions for HostExtensions {
     }
 
     fn lookahead(&self, source: StreamSource) -> usize {
-        // Its handlers are told of a delta before the next one is shown.
+        // With `message_update` handlers, the update for each delta precedes the next delta.
         if self.host.has_handlers("message_update") { 0 } else { self.host.lookahead(source) }
     }
 
@@ -453,7 +453,7 @@ impl Extensions for HostExtensions {
                 let number = event.get("reply").cloned();
                 let answer = on_event(event).await;
                 if let (Some(number), Some(reply)) = (number, reply) {
-                    // The stream function waits for it.
+                    // The stream function waits for the answer.
                     self.host.call_back(&owner.extension, owner.entry, reply, vec![number, answer]).await;
                 }
             };
@@ -465,7 +465,7 @@ impl Extensions for HostExtensions {
                 answer = &mut streaming => answer,
                 () = cancel.cancelled() => {
                     signal.abort();
-                    // Nobody hears what it still says, and it may never stop saying it.
+                    // Further events are ignored, and the function may never end.
                     let over = self.host.turn_over(&owner.extension);
                     tokio::select! {
                         biased;
@@ -604,17 +604,17 @@ fn fate(outcome: StreamOutcome) -> StreamFate {
     }
 }
 
-/// Reports of packages that were loaded with no earlier version behind them.
+/// Converts reports of packages without an earlier version.
 fn alone(loaded: Vec<Result<LoadReport, LoadError>>) -> Vec<LoadAgain> {
     loaded.into_iter().map(|loaded| LoadAgain { loaded, stays: false }).collect()
 }
 
-/// The handle of `prepareArguments`.
+/// Returns the handle of `prepareArguments`.
 fn prepares(spec: &ToolSpec) -> Option<Handle> {
     spec.functions.iter().find(|function| function.name == "prepareArguments").map(|function| function.handle)
 }
 
-/// Text of a tool that goes into the system prompt.
+/// Neutralises a text of a tool for the system prompt.
 fn in_prompt(text: String) -> String {
     if guard!(SystemMarkup) { chat_markup::neutralise(&text).into_owned() } else { text }
 }

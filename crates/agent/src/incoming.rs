@@ -1,8 +1,7 @@
-//! Hands out the events of one reply, and looks ahead at those that have arrived.
+//! The event stream of one reply, with lookahead.
 //!
-//! A realm in another process is woken for every delta it is shown, so it is shown those together that are there already.
-//! [`Incoming::follow`] looks ahead as far as there is nothing to wait for; [`Incoming::next`] hands the events out in their
-//! order, however far somebody has looked.
+//! Passing a delta to a realm in another process wakes that process, so deltas that have already arrived are passed together.
+//! [`Incoming::follow`] looks ahead without waiting; [`Incoming::next`] returns the events in order regardless of the lookahead.
 
 use crate::extensions::Extensions;
 use futures_util::{FutureExt, StreamExt};
@@ -12,19 +11,19 @@ use pijs_protocol::{StreamDelta, StreamSource};
 use std::collections::VecDeque;
 use tokio_util::sync::CancellationToken;
 
-/// Most text that is shown together, so that looking ahead keeps little more in memory than a provider's next event.
+/// Bytes of text that are passed together, which bounds the memory of the lookahead.
 const MOST_BYTES: usize = 64 << 10;
 
 type Event = Result<ProviderEvent, ProviderError>;
 
-/// Hands out the events of one reply. Dropping it ends the reply for the extensions.
+/// The event stream of one reply. Dropping it ends the deltas of the attempt for extensions.
 pub(crate) struct Incoming<'a> {
     stream: ProviderStream,
     cancel: CancellationToken,
     extensions: &'a dyn Extensions,
-    /// Arrived, and not handed out. `None` is the end of the stream.
+    /// Events that have arrived and were not returned yet. `None` is the end of the stream.
     ready: VecDeque<Option<Event>>,
-    /// Number of the next deltas in `ready` that have passed.
+    /// Number of the next deltas in `ready` that have already passed their verdict.
     passed: usize,
 }
 
@@ -33,11 +32,11 @@ impl<'a> Incoming<'a> {
         Self { stream, cancel, extensions, ready: VecDeque::new(), passed: 0 }
     }
 
-    /// Returns the next event; waits for it if need be.
+    /// Returns the next event, waiting for it if necessary.
     pub(crate) async fn next(&mut self) -> Option<Event> {
         if !self.ready.is_empty() && self.cancel.is_cancelled() {
             match self.stream.next().now_or_never() {
-                // The request was cancelled before what had arrived was looked at.
+                // The request was cancelled, so events that arrived before are dropped.
                 Some(Some(Err(error))) if error.kind() == ErrorKind::Cancelled => {
                     self.ready.clear();
                     self.passed = 0;
@@ -53,20 +52,19 @@ impl<'a> Incoming<'a> {
         }
     }
 
-    /// Records that so many of the next deltas have passed.
+    /// Records that the next `count` deltas have passed.
     pub(crate) fn pass(&mut self, count: usize) {
         self.passed = count;
     }
 
-    /// Returns whether the delta at hand has passed.
+    /// Returns whether the current delta has already passed.
     pub(crate) fn has_passed(&mut self) -> bool {
         let has_passed = self.passed > 0;
         self.passed -= usize::from(has_passed);
         has_passed
     }
 
-    /// Appends at most `most` deltas that have arrived and follow the first one in the same text or call. `paths` are those of
-    /// the call.
+    /// Appends at most `most` deltas that have arrived and continue the same text or call. `paths` are those of the call.
     pub(crate) fn follow(&mut self, deltas: &mut Vec<StreamDelta>, most: usize, mut paths: ArgumentPaths) {
         let (source, stream) = (deltas[0].source, deltas[0].stream);
         let mut bytes = deltas[0].chunk.len();
@@ -89,7 +87,7 @@ impl<'a> Incoming<'a> {
                 }
                 _ => return,
             };
-            // Nobody is asked about nothing.
+            // An empty delta needs no verdict.
             if !chunk.is_empty() {
                 bytes += chunk.len();
                 let file_paths = paths.found().to_vec();

@@ -1,28 +1,26 @@
-//! The agent: turns, providers, tool calls, streamed verdicts, sessions, built-in tools.
+//! The agent: runs turns of a conversation with a model, its tools and extensions.
 //!
-//! An [`Agent`] takes a prompt, asks a model, shows every delta to extensions before anybody else
-//! sees it, runs the tools the model calls, and writes the session. It owns the order of things;
-//! what runs extensions ([`Extensions`]), what answers ([`provider::Provider`]), what shows
-//! ([`FrontEnd`]) and what files and processes are ([`ToolSystem`](pijs_tools::system::ToolSystem)) comes from outside.
+//! An [`Agent`] takes a prompt, requests a reply, passes every delta to extensions before any other component, runs the tools
+//! that the model calls, and writes the session. Its environment is passed in: extensions ([`Extensions`]), models
+//! ([`provider::Provider`]), the front end ([`FrontEnd`]), and files and processes
+//! ([`ToolSystem`](pijs_tools::system::ToolSystem)).
 //!
-//! | type | is |
+//! | type | description |
 //! |---|---|
 //! | [`Agent`], [`AgentOptions`] | runs a session |
-//! | [`Outcome`], [`Ending`] | how a prompt ended |
-//! | [`AgentControl`] | the part of a running session that others may touch, from any thread |
-//! | [`Extensions`] | the seam to whatever runs extensions |
+//! | [`Outcome`], [`Ending`] | outcome of a prompt |
+//! | [`AgentControl`] | handle to a running session, for any thread |
+//! | [`Extensions`] | interface to the extension host |
 //! | [`provider::Provider`] | a model: `script:FILE`, `openai/NAME`, `anthropic/NAME` |
-//! | [`pijs_session_store::Session`] | pi's JSONL, version 3 |
-//! | [`AgentEvent`], [`FrontEnd`] | what is seen, and by whom |
+//! | [`pijs_session_store::Session`] | session in pi's format, version 3 |
+//! | [`AgentEvent`], [`FrontEnd`] | events and their receiver |
 //!
-//! What always holds:
+//! Invariants:
 //!
-//! * A delta reaches session, front end and `message_update` only after every verdict on it.
-//! * A discarded attempt is nowhere: the conversation is read from the session, and only complete
-//!   messages get there.
-//! * A tool call whose arguments did not arrive whole is not run, and neither is one of a reply that
-//!   failed.
-//! * Nothing here reads the environment, the clock or randomness on its own.
+//! * A delta reaches the session, the front end and `message_update` only after all verdicts on it.
+//! * A discarded attempt leaves no message: the conversation is read from the session, which contains only complete messages.
+//! * A tool call with incomplete arguments, or in a failed reply, does not run.
+//! * The crate does not read the environment, the clock or randomness.
 
 #![warn(missing_docs)]
 

@@ -1,7 +1,7 @@
-//! Lists of models that providers of extensions look up.
+//! Updates the model lists of extensions' providers.
 //!
-//! A configuration names a function for it (`refreshModels`). It is called when a session begins, without the network; by
-//! whoever asks; and once more with the network where somebody sits at the session.
+//! A provider's configuration may contain the function `refreshModels`. It is called without the network when a session begins,
+//! on request of an extension, and with the network in an interactive session.
 
 use crate::agent::Agent;
 use futures_util::future::join_all;
@@ -9,24 +9,24 @@ use pijs_protocol::Handle;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// The function of a provider's configuration that looks up its models.
+/// Returns the handle of a provider's `refreshModels`.
 pub(crate) fn looks_up(config: &Value) -> Option<Handle> {
     serde_json::from_value(config.get("refreshModels")?.get("$handle")?.clone()).ok()
 }
 
-/// Whose models are looked up, and how.
+/// A request to update model lists.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Look {
-    /// All when there is no list.
+    /// Names of the providers; `None` for all.
     pub(crate) providers: Option<Vec<String>>,
-    /// Whether servers are asked; as the session does when nothing is said.
+    /// Whether servers may be queried; `None` for the session's default.
     pub(crate) network: Option<bool>,
-    /// Whether also lists that are new are looked up.
+    /// Whether recent lists are updated as well.
     pub(crate) force: bool,
 }
 
 impl Look {
-    /// What an extension asks for: `look` is true or a list of names; nothing is looked up without it.
+    /// Parses the request of an extension: `look` is true or a list of names; `None` without it.
     pub(crate) fn asked(params: &serde_json::Map<String, Value>) -> Option<Self> {
         let flag = |name: &str| params.get(name).and_then(Value::as_bool);
         let providers = match params.get("look")? {
@@ -39,7 +39,7 @@ impl Look {
 }
 
 impl Agent {
-    /// Has the providers of extensions look up their models with the network, if that is allowed.
+    /// Updates the model lists of extensions' providers with the network, if it is allowed.
     pub async fn look_up_models(&self) {
         if self.model.network {
             let look = Look { network: Some(true), ..Look::default() };
@@ -49,7 +49,7 @@ impl Agent {
         }
     }
 
-    /// Has providers look up their models, side by side, and takes over what they offer then. Answers what went wrong.
+    /// Updates model lists concurrently and applies the result. Returns the errors by provider.
     pub(crate) async fn look(&self, look: Look) -> BTreeMap<String, String> {
         let wanted = |name: &String| look.providers.as_ref().is_none_or(|names| names.contains(name));
         let offers = self.extensions.offers().into_iter().filter(|offer| looks_up(&offer.config).is_some());

@@ -1,4 +1,4 @@
-//! The ports of an agent, as an observer sees them: a recording passes everything on, a replay answers in their place.
+//! Observation of an agent's ports: a recording forwards all calls, a replay answers them.
 
 use crate::agent::Agent;
 use futures_util::future::LocalBoxFuture;
@@ -7,18 +7,18 @@ use pijs_tools::ToolOutput;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// Takes the partial results of a built-in tool.
+/// Receives the partial results of a built-in tool.
 pub type ToolUpdates = Box<dyn FnMut(Value) + Send + Sync>;
 
-/// Runs a built-in tool, which tells its partial results.
+/// Runs a built-in tool with a receiver of its partial results.
 pub type RunTool<'a> = Box<dyn FnOnce(ToolUpdates) -> LocalBoxFuture<'a, Result<ToolOutput, String>> + 'a>;
 
-/// Observes the ports of an agent. `Extensions`, front end and clock are handed to the agent, so that they need none.
+/// Observes the ports of an agent. `Extensions`, front end and clock are passed to the agent and can be wrapped by the caller.
 pub trait PortObserver {
-    /// Returns what is asked in the place of a provider that was opened.
+    /// Wraps or replaces an opened provider.
     fn provider(&self, opened: Arc<dyn Provider>) -> Arc<dyn Provider>;
 
-    /// Runs a built-in tool, or answers in its place.
+    /// Runs a built-in tool, or returns its recorded result.
     fn tool<'a>(
         &'a self,
         name: &'a str,
@@ -29,7 +29,7 @@ pub trait PortObserver {
 }
 
 impl Agent {
-    /// Returns a provider that was opened as the observer has it.
+    /// Returns an opened provider as wrapped by the observer.
     pub(crate) fn observed(&self, opened: Arc<dyn Provider>) -> Arc<dyn Provider> {
         match &self.options.observer {
             Some(observer) => observer.provider(opened),

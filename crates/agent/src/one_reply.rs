@@ -1,4 +1,4 @@
-//! One reply beside the conversation: for summaries, and for models that extensions ask themselves.
+//! Single replies outside of the conversation: for summaries, and for model requests of extensions.
 
 use crate::agent::Agent;
 use pijs_llm::message::{AssistantMessage, StopReason};
@@ -8,8 +8,8 @@ use pijs_llm::provider::{ErrorKind, Outgoing, Provider, Request};
 use tokio_util::sync::CancellationToken;
 
 impl Agent {
-    /// Sends a request and collects the reply. A failure is a message with what arrived, marked, as pi
-    /// has it; no verdict is asked and nothing is shown.
+    /// Sends a request and collects the reply. A failure is a message with the received part, as in pi. No verdict applies, and
+    /// no event is sent.
     pub(crate) async fn ask_once(
         &self,
         provider: &dyn Provider,
@@ -19,7 +19,7 @@ impl Agent {
         self.ask_once_in_pieces(provider, request, cancel, &()).await
     }
 
-    /// The same; `listener` hears of every piece as it arrives.
+    /// Sends a request and notifies `listener` of every piece of the reply.
     pub(crate) async fn ask_once_in_pieces(
         &self,
         provider: &dyn Provider,

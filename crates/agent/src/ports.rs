@@ -1,7 +1,7 @@
-//! What extensions ask of the session and of the person: the doors of `pijs-connectors`.
+//! Implements the ports of `pijs-connectors` for sessions and dialogs.
 //!
-//! [`AgentControl`] is the [`SessionPort`] and the [`ToolsPort`]. [`NoUi`] answers dialogs where nobody can be asked, with
-//! pi's fall-backs. Both answer at once, in either form; the gate has decided before.
+//! [`AgentControl`] implements [`SessionPort`] and [`ToolsPort`]. [`NoUi`] answers dialogs with pi's defaults when there is no
+//! user. The gate has judged a call before it arrives here.
 
 use crate::ask_model::Question;
 use crate::control::{AgentControl, ControlError, is_reserved};
@@ -151,7 +151,7 @@ impl AgentControl {
         let body: Body = serde_json::from_value(entry)
             .map_err(|error| HostcallError::invalid("schema", format!("session.append: {error}")))?;
         let body = match body {
-            // Of one form, as all others have it: what holds of it is asked once.
+            // Custom messages have a single form, so that the checks for them apply.
             Body::Message { message: Message::Custom(custom) } if guard!(SessionCustomRole) => Body::of_custom(custom),
             other => other,
         };
@@ -159,7 +159,7 @@ impl AgentControl {
             expect_unreserved(custom_type)?;
         }
         let body = match body {
-            // An extension does not decide what the model is told of its prompt.
+            // An extension does not choose the system message of a compaction.
             Body::Compaction { summary, first_kept_entry_id, tokens_before, mut extra } => {
                 extra.shift_remove("systemMessage");
                 Body::Compaction { summary, first_kept_entry_id, tokens_before, extra }
@@ -190,7 +190,7 @@ impl ToolsPort for AgentControl {
     }
 }
 
-/// The answer that the agent's thread gives, unless nobody waits for it any more.
+/// Waits for the answer of the agent's thread, unless the call is cancelled.
 fn answered(answer: oneshot::Receiver<Result<Value, HostcallError>>, cancel: CancelToken) -> PortAnswer {
     Box::pin(async move {
         let gone = || HostcallError::new(ErrorCode::Io, "session: the session has ended").with("reason", "cancelled");
@@ -202,7 +202,7 @@ fn answered(answer: oneshot::Receiver<Result<Value, HostcallError>>, cancel: Can
     })
 }
 
-/// Models that are known without extensions, by provider; without `providers` the names of these.
+/// Lists the models that exist without extensions by provider; without `providers` only the names of providers.
 fn list_models(known: Option<&Known>, params: &Map<String, Value>) -> Value {
     let Some(known) = known else { return json!({"models": {}, "providers": []}) };
     let builtin = params.get("builtin").and_then(Value::as_bool).unwrap_or(false);
@@ -219,12 +219,12 @@ fn list_models(known: Option<&Known>, params: &Map<String, Value>) -> Value {
     json!({"models": listed.collect::<Map<_, _>>()})
 }
 
-/// The event that the caller tells its own handlers, if it does.
+/// Returns the event that the caller passes to its own handlers, if any.
 fn begun(begins: Option<Value>) -> Value {
     begins.map_or_else(|| json!({}), |begins| json!({"begins": begins}))
 }
 
-/// Whether an op waits for something on the agent's thread.
+/// Returns whether an operation runs asynchronously on the agent's thread.
 fn takes_time(op: SessionOp) -> bool {
     matches!(
         op,
@@ -241,7 +241,7 @@ fn takes_time(op: SessionOp) -> bool {
     )
 }
 
-/// Refuses a custom type that no extension may use.
+/// Refuses a custom type that is reserved.
 fn expect_unreserved(custom_type: &str) -> Result<(), HostcallError> {
     match is_reserved(custom_type) {
         true => Err(HostcallError::invalid("state", format!("the custom type {custom_type:?} is reserved"))),
@@ -270,7 +270,7 @@ fn deliver_as(params: &Map<String, Value>) -> Result<Option<DeliverAs>, Hostcall
     }
 }
 
-/// Whether it puts something into the session.
+/// Returns whether an operation adds to the session.
 fn grows(op: SessionOp) -> bool {
     matches!(
         op,
@@ -293,7 +293,7 @@ fn refused(error: ControlError) -> HostcallError {
     }
 }
 
-/// Nobody to ask: dialogs are cancelled, notices are dropped, as pi does in print and json mode.
+/// A session without a user: dialogs are cancelled and notices dropped, as in pi's print and json modes.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoUi;
 

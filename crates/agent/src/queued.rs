@@ -1,5 +1,5 @@
-//! Events that the loop does not wait for, as in pi 0.73.1: they are told one after the other, in the order in which they
-//! happened, while the loop goes on. An event that is a barrier waits until all of them are told.
+//! Delivers events asynchronously, as in pi 0.73.1: in order, while the loop continues. A barrier event waits until all earlier
+//! ones are delivered.
 
 use pijs_host::{Event, Host};
 use std::cell::{Cell, RefCell};
@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use tokio::sync::Notify;
 
-/// What waits to be told.
+/// Events to deliver.
 pub(crate) struct Queue {
     host: Host,
     waiting: RefCell<VecDeque<Event>>,
@@ -20,7 +20,7 @@ impl Queue {
         Rc::new(Self { host, waiting: RefCell::default(), is_telling: Cell::new(false), told: Notify::new() })
     }
 
-    /// Takes an event. Must be called inside a `tokio::task::LocalSet`.
+    /// Queues an event. Must be called inside a `tokio::task::LocalSet`.
     pub(crate) fn push(self: &Rc<Self>, event: Event) {
         self.waiting.borrow_mut().push_back(event);
         if !self.is_telling.replace(true) {
@@ -40,7 +40,7 @@ impl Queue {
         self.told.notify_waiters();
     }
 
-    /// Waits until everything that was taken so far, and meanwhile, is told.
+    /// Waits until the queue is empty.
     pub(crate) async fn settled(&self) {
         while self.is_telling.get() {
             self.told.notified().await;

@@ -1,9 +1,8 @@
-//! Another session, or the same one with its extensions loaded again.
+//! Replaces the session, or reloads the extensions of the current one.
 //!
-//! The order is pi's: a handler may cancel; the run is aborted; `session_shutdown`; the old extensions
-//! are discarded, whatever still runs in them goes on until it ends; the new session and the new
-//! extensions; `session_start`. A command that asked for it goes on in its old extension, where `pi` and
-//! its context no longer work, with the context that `withSession` is given.
+//! The order is pi's: a handler may cancel; the run is aborted; `session_shutdown`; the old extensions are discarded, and their
+//! running handlers finish; the new session and the new extensions; `session_start`. A command that caused the replacement
+//! continues in its old extension, where `pi` and its context no longer work, with the context passed to `withSession`.
 
 use crate::agent::{Agent, AgentError};
 use crate::control::ControlError;
@@ -14,16 +13,16 @@ use pijs_session_store::{Body, EntryId, Session, SessionError, SessionOptions};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-/// What came of a fork.
+/// Result of a fork.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Forked {
-    /// A handler stopped it.
+    /// Whether a handler cancelled it.
     pub cancelled: bool,
-    /// What the person said at the place of the fork, for the editor.
+    /// User message at the fork, for the editor.
     pub selected_text: Option<String>,
 }
 
-/// A session that waits for its `session_start`.
+/// A session whose `session_start` is deferred.
 #[derive(Debug, Clone)]
 pub(crate) struct Held {
     reason: &'static str,
@@ -31,8 +30,8 @@ pub(crate) struct Held {
 }
 
 impl Agent {
-    /// Loads extensions, skills, prompts and context files again. Flags, session and model stay. Answers which extensions
-    /// could not be loaded.
+    /// Reloads extensions, skills, prompts and context files. Flags, session and model stay. Returns the extensions that failed
+    /// to load.
     pub async fn reload(&self) -> Result<Vec<String>, AgentError> {
         self.control.observe_act("reload", || Value::Null);
         self.attend(async {
@@ -61,8 +60,8 @@ impl Agent {
         missing
     }
 
-    /// Begins an empty session. Answers whether a handler cancelled it. With `hold`, `session_start` waits
-    /// for [`Agent::start_held`], so that entries can be put in first.
+    /// Begins an empty session. Returns whether a handler cancelled it. With `hold`, `session_start` is deferred until
+    /// [`Agent::start_held`], so that entries can be added first.
     pub async fn new_session(&self, parent: Option<String>, hold: bool) -> Result<bool, AgentError> {
         self.control.observe_act("new_session", || Value::Null);
         self.attend(async {
@@ -76,17 +75,17 @@ impl Agent {
         .await
     }
 
-    /// Opens a session's file. Answers whether a handler cancelled it.
+    /// Opens a session file. Returns whether a handler cancelled it.
     ///
     /// # Errors
     ///
-    /// When the file cannot be read; the session that is open stays.
+    /// Fails when the file cannot be read. The current session then stays open.
     pub async fn switch_session(&self, path: &Path) -> Result<bool, AgentError> {
         self.control.observe_act("switch_session", || Value::Null);
         self.switch_session_to(path, Session::open).await
     }
 
-    /// Opens a session's file for an extension, which was permitted this path and no other that a link leads to.
+    /// Opens a session file for an extension. The permission covers this path, and not the target of a link.
     pub(crate) async fn switch_session_for_extension(&self, path: &Path) -> Result<bool, AgentError> {
         self.switch_session_to(path, Session::open_without_links).await
     }
@@ -103,7 +102,7 @@ impl Agent {
                 return Ok(true);
             }
             let path = self.options.cwd.join(path);
-            // Its own file is open already, and everything in it is at hand.
+            // The file of the current session is already open with all of its entries.
             let session = if self.control.session_file().is_some_and(|own| is_same_file(&own, &path)) {
                 None
             } else {
@@ -120,8 +119,8 @@ impl Agent {
         .await
     }
 
-    /// A new session with the branch up to an entry: `at` it, or before it, where it must be something
-    /// the person said.
+    /// Creates a session with the branch up to an entry: including it with `at`, or else before it, where it must be a user
+    /// message.
     pub async fn fork(&self, entry: &str, at: bool) -> Result<Forked, AgentError> {
         self.control.observe_act("fork", || Value::Null);
         self.attend(async {
@@ -160,7 +159,7 @@ impl Agent {
         .await
     }
 
-    /// Lets the session begin that [`Agent::new_session`] held back.
+    /// Emits the `session_start` that [`Agent::new_session`] deferred.
     pub(crate) async fn start_held(&self) -> Result<(), AgentError> {
         match self.runs.held.take() {
             Some(held) => self.announce(held.reason, held.previous).await,
@@ -175,9 +174,9 @@ impl Agent {
         self.extensions.emit(event).await.field("cancel").is_some_and(|cancel| *cancel == Value::Bool(true))
     }
 
-    /// `None` goes on with the session that is open.
+    /// Replaces the session; `None` continues the current one.
     async fn replace(&self, session: Option<Session>, reason: &'static str, hold: bool) -> Result<(), AgentError> {
-        // What the aborted turn leaves belongs to the session that it was part of.
+        // Entries of the aborted turn belong to the old session.
         self.control.abort();
         self.control.idle().await;
         let previous = self.control.session_file();
@@ -208,7 +207,7 @@ impl Agent {
     }
 }
 
-/// Whether both are there and one file.
+/// Returns whether both paths refer to the same existing file.
 fn is_same_file(one: &Path, other: &Path) -> bool {
     matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
 }

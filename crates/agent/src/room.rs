@@ -1,35 +1,35 @@
-//! How much extensions may put into a session.
+//! Quota of session content added by extensions.
 //!
-//! Every realm holds a copy of the session, and every request to the model is made of it: an extension that fills it
-//! takes the memory of all others. People, the model and built-in tools are not counted against: they write little at a time.
+//! Every realm holds a copy of the session, and every request contains it, so an extension that fills it takes memory from all
+//! others. Users, the model and built-in tools add little and are not limited.
 
 use crate::control::AgentControl;
 use pijs_protocol::wire::Size;
 use pijs_protocol::{HostcallError, guard};
 use serde_json::Value;
 
-/// Bytes as JSON that extensions may add to a session, and that it may hold for them to add any: half of what a realm
-/// takes in one message.
+/// Bytes as JSON that extensions may add to a session, and up to which a session accepts additions: half of the message limit of
+/// a realm.
 pub const SESSION_BYTES: usize = 64 << 20;
 
-/// Bytes that a value takes of it at least: what it costs a realm that reads it, however short its text is.
+/// Minimum size of a JSON value: its memory in a realm, however short its text is.
 const VALUE_ROOM: usize = 64;
 
-/// What a session holds ([`room_of`]).
+/// Sizes in a session, as computed by [`room_of`].
 #[derive(Debug, Default)]
 pub(crate) struct Held {
-    /// In its entries.
+    /// Size of its entries.
     pub(crate) entries: usize,
-    /// What extensions have added, or have waiting in a queue.
+    /// Size of the entries and queued messages of extensions.
     pub(crate) added: usize,
 }
 
 impl AgentControl {
-    /// Counts what an extension adds to the session.
+    /// Charges an addition of an extension.
     ///
     /// # Errors
     ///
-    /// `denied`, quota `session_bytes`: there is no room for it.
+    /// `denied`, quota `session_bytes`: the session has no space for it.
     pub(crate) fn take_in(&self, size: usize) -> Result<(), HostcallError> {
         self.with_held(|held| {
             let most = held.entries.max(held.added);
@@ -47,7 +47,7 @@ impl AgentControl {
     }
 }
 
-/// What values take of a session.
+/// Returns the size of values for the quota.
 pub(crate) fn room_of<'a>(values: impl IntoIterator<Item = &'a Value>) -> usize {
     let mut size = Size::default();
     values.into_iter().for_each(|value| size.add(value));

@@ -1,11 +1,12 @@
 //! Native streamed rules in the agent loop.
 //!
 //! Rules read each delta before extensions do. A rule that interrupts has the effect of an extension's *abort*: the attempt is
-//! cancelled, its text is put into the conversation and the model is asked again. The engine counts the caps of rules; the
-//! session's net of [`Verdicts`](crate::verdicts) holds for both.
+//! cancelled, the rule's text is injected, and another attempt is made. The engine counts the caps of rules; the session-wide
+//! limits of [`Verdicts`](crate::verdicts) apply to rules and extensions together.
 //!
-//! The session file keeps what is needed to go on in another process: the message that an interrupt injects, and an entry
-//! [`FIRED_TYPE`] for a reminder, have the rules' [`InjectedRecord`]s among their data. They are read again along the branch, from before a compaction too.
+//! The session file stores the state for resuming in another process: the message injected by an interrupt, and an entry
+//! [`FIRED_TYPE`] for a reminder, contain [`InjectedRecord`]s. They are read along the branch, including the part before a
+//! compaction.
 
 use crate::agent::{Agent, AgentError};
 use crate::attempt::{Attempt, Stopped};
@@ -24,31 +25,31 @@ use pijs_session_store::{Body, Entry};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// The member of a message's details that says that the interrupted reply stays in the conversation.
+/// Member of a message's details that marks a reply whose interrupted part stays in the conversation.
 const KEPT: &str = "kept";
 
-/// Begins the source of an injection by native rules; the names of the rules follow, with commas between them.
+/// Prefix of the source of an injection by native rules; the names of the rules follow, separated by commas.
 pub(crate) const PREFIX: &str = "rule:";
-/// The member of a message's details that holds [`InjectedRecord`]s.
+/// Member of a message's details with the [`InjectedRecord`]s.
 const RECORDS: &str = "ruleRecords";
 
-/// The type of the session entry that a reminder leaves when its rules fire.
+/// Type of the session entry written when the rules of a reminder fire.
 pub const FIRED_TYPE: &str = "pijs.rule_fired";
 
-/// Gives the session's rules anew when their files have changed, and reports the mistakes in these files.
+/// A source of rules that rereads changed files and reports errors in them.
 pub trait RuleSource {
-    /// Returns all rules if a file was changed, made or removed since the last call.
+    /// Returns all rules if a file was changed, created or removed since the last call.
     fn changed(&mut self) -> Option<ChangedRules>;
 }
 
-/// The rules of files that have changed.
+/// Rules after a change of their files.
 #[derive(Debug, Clone, Default)]
 pub struct ChangedRules {
     /// All rules.
     pub rules: Vec<Rule>,
-    /// The section of the system prompt on rules that read no stream. It counts from the next prompt of the user on.
+    /// Section of the system prompt with rules that do not read the stream. Applies from the next prompt of the user.
     pub prompt_section: Option<String>,
-    /// Mistakes in the files that were not reported before, each with its file and line.
+    /// New errors in the files, each with file and line.
     pub warnings: Vec<String>,
 }
 
@@ -60,12 +61,12 @@ pub struct SessionRules {
 }
 
 impl SessionRules {
-    /// Takes the engine, and the source that is asked for changed rules at each turn.
+    /// Creates the rules of a session. `source` is queried for changes at each turn.
     pub fn new(engine: RuleEngine, source: Option<Box<dyn RuleSource>>) -> Self {
         Self { engine, source, prompt_section: None }
     }
 
-    /// Adds a section to the end of the system prompt, after what the user appends to it.
+    /// Adds a section to the end of the system prompt, after the text appended by the user.
     #[must_use]
     pub fn with_prompt_section(self, prompt_section: Option<String>) -> Self {
         Self { prompt_section, ..self }
@@ -76,7 +77,7 @@ impl SessionRules {
         &self.engine
     }
 
-    /// Takes changed rules, and returns the mistakes in their files.
+    /// Applies changed rules, and returns the errors in their files.
     fn take_changed(&mut self) -> Vec<String> {
         let changed = self.source.as_mut().and_then(|source| source.changed());
         let warnings = changed.map(|ChangedRules { rules, prompt_section, warnings }| {
@@ -87,7 +88,7 @@ impl SessionRules {
         warnings.unwrap_or_default()
     }
 
-    /// Takes the reports of conditions that do not run. A source has reported the mistakes in its files.
+    /// Returns reports of conditions that do not run. Errors in files were already reported by the source.
     fn take_reports(&mut self) -> Vec<RuleReport> {
         let mut reports = self.engine.take_reports();
         reports.retain(|report| self.source.is_none() || !report.is_mistake);
@@ -102,12 +103,12 @@ pub(crate) struct At<'a> {
     pub(crate) partial: &'a Partial,
     /// Bytes of the delta.
     pub(crate) dropped: usize,
-    /// Whether front ends were told that the reply began.
+    /// Whether the beginning of the reply was reported to front ends.
     pub(crate) began: bool,
 }
 
 impl Agent {
-    /// Reports whether native rules read the replies.
+    /// Returns whether the session has native rules.
     pub(crate) fn has_rules(&self) -> bool {
         self.judging.rules.borrow().is_some()
     }
@@ -126,14 +127,14 @@ impl Agent {
         self.judging.rules.borrow().as_ref()?.prompt_section.clone()
     }
 
-    /// Begins a turn: takes changed rules, and clears the caps of the turn before.
+    /// Begins a turn: applies changed rules, and resets the caps of the previous turn.
     pub(crate) fn begin_rules_of_turn(&self) -> Result<(), AgentError> {
         self.take_changed_rules()?;
         self.change_rules(|rules| rules.engine.begin_turn());
         Ok(())
     }
 
-    /// Takes changed rules, and reports the mistakes in their files.
+    /// Applies changed rules, and reports errors in their files.
     pub(crate) fn take_changed_rules(&self) -> Result<(), AgentError> {
         for warning in self.change_rules(SessionRules::take_changed).unwrap_or_default() {
             let payload = json!({"message": warning});
@@ -142,8 +143,7 @@ impl Agent {
         Ok(())
     }
 
-    /// Ends a turn: rules that repeat after a gap count it, and front ends are told what rules did and which conditions do
-    /// not run.
+    /// Ends a turn: advances the repeat gaps of rules, and reports the rules that fired and the conditions that do not run.
     pub(crate) fn end_rules_of_turn(&self) -> Result<(), AgentError> {
         let ended = self.change_rules(|rules| (rules.engine.end_turn(), rules.take_reports()));
         let Some((ledger, reports)) = ended else { return Ok(()) };
@@ -157,13 +157,12 @@ impl Agent {
         Ok(())
     }
 
-    /// Begins an attempt: forgets the text of the one before.
+    /// Begins an attempt: resets the text of the previous one.
     pub(crate) fn begin_rules_of_attempt(&self) {
         self.change_rules(|rules| rules.engine.reset_buffers());
     }
 
-    /// Reads a delta, of text, of thinking or of the arguments of the call with the provider's number `index`. One branch when
-    /// there are no rules.
+    /// Checks a delta of text, of thinking, or of the arguments of the call `index`. A single branch without rules.
     pub(crate) fn rules_at_delta(
         &self,
         partial: &Partial,
@@ -186,7 +185,7 @@ impl Agent {
         engine.check_delta(delta, &context)
     }
 
-    /// Reads the ends of the calls among the blocks that these steps end.
+    /// Checks the calls that end with these steps.
     pub(crate) fn rules_at_end_of_calls(&self, partial: &Partial, steps: &[Step]) -> Vec<Firing> {
         let mut rules = self.judging.rules.borrow_mut();
         let Some(rules) = rules.as_mut() else { return Vec::new() };
@@ -200,7 +199,7 @@ impl Agent {
         ended.filter_map(|call| engine.end_of_call(&MatchContext::tool(&call.name, &call.id, now))).collect()
     }
 
-    /// Reads the end of a reply.
+    /// Checks the end of a reply.
     pub(crate) fn rules_at_end_of_message(&self) -> Vec<Firing> {
         let now = self.now();
         let is_exhausted = !self.judging.verdicts.borrow().is_within_net();
@@ -211,7 +210,7 @@ impl Agent {
         self.change_rules(read).unwrap_or_default()
     }
 
-    /// Returns the first firing that stops the attempt, after those before it have left their reminders.
+    /// Returns the first firing that stops the attempt, after handling the reminders before it.
     pub(crate) async fn first_stopping(&self, firings: Vec<Firing>, at: &At<'_>) -> Result<Option<Firing>, AgentError> {
         for firing in firings {
             if firing.interrupts() {
@@ -222,7 +221,7 @@ impl Agent {
         Ok(None)
     }
 
-    /// Announces a firing that stops the attempt, and what becomes of the reply.
+    /// Reports a firing that stops the attempt, and the state of the reply.
     pub(crate) async fn stop(&self, firing: Firing, at: At<'_>) -> Result<Attempt, AgentError> {
         let tokens_burned = at.partial.tokens(at.dropped);
         self.judging.verdicts.borrow_mut().burned(tokens_burned);
@@ -249,11 +248,11 @@ impl Agent {
         Ok(Attempt::Stopped(Stopped { injected, kept }))
     }
 
-    /// Announces a firing that lets the reply go on. The rules' text goes with the next request.
+    /// Reports a firing that lets the reply continue. The rules' text is added to the next request.
     async fn remind(&self, firing: Firing, at: &At<'_>) -> Result<(), AgentError> {
         self.announce_firing(&firing, VerdictAction::Remind, at).await?;
         let mut injected = self.injected(&firing, VerdictAction::Remind, 0);
-        // The session may end before the next request, and the rule has fired all the same.
+        // Written at once, since the session may end before the next request.
         self.control.append_custom(FIRED_TYPE, injected.details.take())?;
         self.judging.verdicts.borrow_mut().remind(injected);
         Ok(())
@@ -280,7 +279,7 @@ impl Agent {
         Injected { details, ..injected_by(&firing.rules, action) }
     }
 
-    /// Data of the session file by which another process goes on.
+    /// Returns the data from which another process resumes.
     fn details(&self, firing: &Firing, tokens_burned: u64) -> Value {
         let records = self.with_rules(|engine| engine.injected_records()).unwrap_or_default();
         let is_of_firing = |record: &InjectedRecord| firing.rules.iter().any(|rule| rule.name == record.name);
@@ -288,7 +287,7 @@ impl Agent {
         json!({ RECORDS: records, "rules": firing.rules, "stream": firing.stream, "tokensBurned": tokens_burned })
     }
 
-    /// Restores what the rules of this session did, from its branch.
+    /// Restores the state of the rules from the branch of the session.
     pub(crate) fn restore_rules(&self) {
         if !self.has_rules() {
             return;
@@ -298,7 +297,7 @@ impl Agent {
         let mut ledger = RetryLedger::default();
         let mut reminders: Vec<Vec<FiredRule>> = Vec::new();
         self.control.with_session(|session| {
-            // An extension, or another program, does not say which rules have fired.
+            // Entries of extensions and other programs do not count as records of rules.
             let is_ours = |entry: &Arc<Entry>| entry.authors.is_empty() || entry.is_edited;
             for entry in session.along_branch().flatten().filter(is_ours) {
                 match &entry.body {
@@ -316,7 +315,7 @@ impl Agent {
                         let tokens_burned = details["tokensBurned"].as_u64().unwrap_or_default();
                         ledger.add(&RetryLedger::of_firing(&rules, true, tokens_burned));
                         records.extend(records_of(details));
-                        // The part of a reply that is kept ended no turn.
+                        // A partial reply that was kept did not end a turn.
                         turns = turns.saturating_sub(u64::from(details[KEPT] == true));
                     }
                     Body::Custom { custom_type, data: Some(data) } if custom_type == FIRED_TYPE => {
@@ -330,7 +329,7 @@ impl Agent {
             }
         });
         self.change_rules(|rules| {
-            // The user's own words are those of the rule file, not of the session's.
+            // The text of a rule is taken from its file, not from the session.
             let running = |fired: &FiredRule| rules.engine.rules().find(|rule| rule.name == fired.name);
             for fired in &mut reminders {
                 fired.retain_mut(|fired| {
@@ -343,25 +342,25 @@ impl Agent {
             rules.engine.restore_ledger(ledger);
             rules.engine.set_current_turn(turns);
         });
-        // The process before ended without a request that they could go with.
+        // Reminders that were not sent before the previous process ended.
         for rules in reminders.into_iter().filter(|rules| !rules.is_empty()) {
             self.judging.verdicts.borrow_mut().remind(injected_by(&rules, VerdictAction::Remind));
         }
     }
 }
 
-/// Reads the records that a firing left among the details of its message, or the data of its entry.
+/// Parses the records from the details of a message or the data of an entry.
 pub fn records_of(details: &Value) -> Vec<InjectedRecord> {
     let records = details.get(RECORDS).cloned().unwrap_or_default();
     serde_json::from_value(records).unwrap_or_default()
 }
 
-/// Reads the rules that fired from the same data.
+/// Parses the rules that fired from the same data.
 fn rules_of(details: &Value) -> Option<Vec<FiredRule>> {
     serde_json::from_value(details.get("rules")?.clone()).ok()
 }
 
-/// Returns the message of rules to the model, without data for the session file.
+/// Returns the message about rules for the model, without data for the session file.
 fn injected_by(rules: &[FiredRule], action: VerdictAction) -> Injected {
     Injected {
         extension: name_of(rules),
@@ -371,7 +370,7 @@ fn injected_by(rules: &[FiredRule], action: VerdictAction) -> Injected {
     }
 }
 
-/// Names the rules of a firing where the name of an extension stands for others.
+/// Returns the names of the rules in place of an extension's name.
 fn name_of(rules: &[FiredRule]) -> String {
     let names: Vec<&str> = rules.iter().map(|rule| rule.name.as_str()).collect();
     format!("{PREFIX}{}", names.join(","))
@@ -399,14 +398,14 @@ fn fired_event(firing: &Firing, rule: &FiredRule, action: VerdictAction) -> Rule
     }
 }
 
-/// Writes the message to the model: each rule with the text that broke it.
+/// Formats the message for the model: each rule with the matched text.
 fn content(rules: &[FiredRule], action: VerdictAction) -> String {
     let what = match action {
         VerdictAction::Remind => "Your last reply broke this rule. Keep to it from now on.",
         _ => "Your reply was stopped because it broke this rule. Answer again, and keep to it.",
     };
     let one = |rule: &FiredRule| {
-        // What a model wrote or quoted comes with the voice of the system here, and ends no frame.
+        // The matched text is the model's or quoted, so it is escaped before it gets the system role.
         let path = rule.site.path.as_ref().map_or_else(String::new, |path| format!(" path=\"{}\"", escaped(path)));
         format!(
             "<rule name=\"{}\"{path}>\n{what} It matched: {}\n\n{}\n</rule>",
@@ -418,7 +417,7 @@ fn content(rules: &[FiredRule], action: VerdictAction) -> String {
     rules.iter().map(one).collect::<Vec<_>>().join("\n\n")
 }
 
-/// Returns the part of an interrupted reply that stays in the conversation: what was said, without calls that never ended.
+/// Returns the part of an interrupted reply that stays in the conversation: its content without tool calls.
 fn kept(partial: &Partial) -> Option<AssistantMessage> {
     let mut message = partial.shown().so_far();
     message.content.retain(|block| !matches!(block, Block::ToolCall(_)));

@@ -1,11 +1,10 @@
-//! The loop: turns until the model is done.
+//! The loop of a run: turns until the model is done.
 //!
-//! A turn is one reply that counts, and the tools it calls. A reply that a verdict stops does not
-//! count: the turn goes on with what the verdict injects and another attempt. Steering messages go
-//! in between turns, follow-up messages when the run would end.
+//! A turn is one reply and the tools it calls. A reply that a verdict stops does not count: the turn continues with the injected
+//! text and another attempt. Steering messages are inserted between turns, follow-up messages at the end of the run.
 //!
-//! A run is one such loop or several: after a failure that may pass, after a compaction that makes
-//! room, or when a handler asks for it, the loop begins again without a new message.
+//! A run consists of one or more loops: after a transient failure, after a compaction, or when a handler asks for it, the loop
+//! begins again without a new message.
 
 use crate::agent::{Agent, AgentError, Ending, Outcome};
 use crate::attempt::{Attempt, Reply};
@@ -31,22 +30,21 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// Loops of one run, each a reply with what it called. Extensions continue a run for hours on purpose; more than this is one
-/// that never lets it end.
+/// Loops of one run. Extensions may continue a run for hours on purpose; more loops than this indicate one that never ends.
 const MAX_LOOPS: u32 = 10_000;
 
-/// A run in progress.
+/// State of a run.
 pub(crate) struct Run {
     pub(crate) cancel: CancellationToken,
-    /// What the run adds to the conversation.
+    /// Messages that the run added to the conversation.
     pub(crate) messages: Vec<Message>,
     /// The last reply.
     reply: Option<AssistantMessage>,
-    /// Whether its first messages were taken from those that steer: it takes no further ones for the first turn.
+    /// Whether the run began with steering messages, so that the first turn takes no others.
     steered: bool,
-    /// Names of the tools that calls of this turn find: those that were active when its request was made.
+    /// Names of the tools that were active when the request of this turn was made.
     pub(crate) callable: Vec<String>,
-    /// Attempts so far to have a failed reply again; 0 once one came.
+    /// Retries of a failed reply so far; reset by a successful one.
     retries: u32,
     /// Entries of the last turn: its reply, then the results of its tools.
     pub(crate) last_turn: Vec<EntryId>,
@@ -58,7 +56,7 @@ impl Run {
     }
 }
 
-/// What a loop begins with.
+/// The messages with which a loop begins.
 #[derive(Default)]
 struct Beginning {
     messages: Vec<Message>,
@@ -66,12 +64,11 @@ struct Beginning {
 }
 
 impl Agent {
-    /// Runs turns, beginning with these messages, and what has to follow them: retries, compaction,
-    /// messages that were queued at the end.
+    /// Runs turns that begin with these messages, then retries, compaction, and messages queued at the end.
     pub(crate) async fn run(&self, prompts: Vec<Message>) -> Result<Outcome, AgentError> {
         if !self.control.is_idle() {
             let message = "Agent is already processing a prompt. Use steer() or followUp() to queue messages, or wait for completion.";
-            // pi takes leave of the run that is on as of this one: its prompt holds no more, and handlers hear of an end.
+            // As in pi, a second run resets the prompt of the active one, and handlers see an end.
             self.prompt.of_run.take();
             self.publish_prompt();
             self.notify("agent_settled", || Event::new("agent_settled")).await;
@@ -146,8 +143,8 @@ impl Agent {
         Ok((Ending::Done, None))
     }
 
-    /// What a run goes on with. After a reply there has to be something to answer: what was queued while the
-    /// end of the loop was told.
+    /// Returns the messages with which a run continues. After a reply these are the messages queued while the end of the loop was
+    /// reported.
     fn continuation(&self) -> Beginning {
         let replied = self.messages().is_ok_and(|messages| matches!(messages.last(), Some(Message::Assistant(_))));
         if !replied {
@@ -176,7 +173,7 @@ impl Agent {
             }
         };
         if cancel.is_cancelled() {
-            // The turns may have seen the token before we did. A signal that has fired stays as it is.
+            // The turns may have seen the cancellation first; an aborted signal stays aborted.
             self.extensions.run_aborted();
         }
         if self.extensions.profile().queues("agent_end") {
@@ -196,7 +193,7 @@ impl Agent {
         Ok(ending)
     }
 
-    /// The failure after which the model is asked again, if it may pass and there is an attempt left.
+    /// Returns the failure of a request that may be retried.
     fn retried<'a>(&self, ending: &'a Ending, retries: u32) -> Option<&'a ProviderError> {
         let settings = self.settings.borrow().retry;
         let Ending::Failed(error) = ending else { return None };
@@ -204,8 +201,8 @@ impl Agent {
         (is_allowed && !self.was_too_long(error) && may_pass(error)).then_some(error)
     }
 
-    /// Waits and says that the model is asked again, when its failure may pass. What it said of its failed reply stays in
-    /// the session and is left out of what models are told.
+    /// Waits and reports a retry, when the failure is transient. The failed reply stays in the session and is hidden from the
+    /// model.
     async fn retry(&self, ending: &Ending, run: &mut Run) -> Result<bool, AgentError> {
         let Some(error) = self.retried(ending, run.retries) else {
             let failure = match ending {
@@ -244,7 +241,7 @@ impl Agent {
         Ok(!is_stopped)
     }
 
-    /// Says how attempts ended to have a reply again, if there were any: `failure`, or well.
+    /// Reports the end of retries, if there were any: success, or `failure`.
     fn end_retries(&self, run: &mut Run, failure: Option<&str>) -> Result<(), AgentError> {
         let attempt = std::mem::take(&mut run.retries);
         if attempt == 0 {
@@ -257,7 +254,7 @@ impl Agent {
         self.show_only(&AgentEvent::Notice { name: "auto_retry_end", payload: &payload })
     }
 
-    /// Leaves entries of an attempt that is made again out of what models are told; the session keeps them.
+    /// Hides entries of a failed attempt from the model; they stay in the session.
     pub(crate) fn omit(&self, attempt: &[EntryId]) -> Result<(), AgentError> {
         for target_id in attempt.iter().cloned() {
             let id = self.control.append(Body::ContextEdit { target_id, replacement: Value::Null })?;
@@ -267,7 +264,7 @@ impl Agent {
         Ok(())
     }
 
-    /// Waits for extensions that are being restarted, unless the run is aborted before.
+    /// Waits for extensions that are restarting, unless the run is aborted.
     pub(crate) async fn restarts_done(&self, cancel: &CancellationToken) {
         if guard!(AgentAwaitRestart) {
             tokio::select! {
@@ -281,7 +278,7 @@ impl Agent {
     async fn turns(&self, run: &mut Run, prompts: Vec<Message>) -> Result<Ending, AgentError> {
         let mut incoming = prompts;
         for index in 0..self.options.max_turns {
-            // The model is told of the tools of all.
+            // The request lists the tools of all extensions.
             self.restarts_done(&run.cancel).await;
             if index > 0 {
                 self.compact_before_turn(&run.cancel).await?;
@@ -307,7 +304,7 @@ impl Agent {
             if index == 0 && !run.steered {
                 self.say_first_steering(run, &loadout).await?;
             }
-            // What was chosen up to here may be called, though the model was told of the tools before.
+            // Tools selected until now may be called, even though the request was built earlier.
             self.publish_tools();
             run.callable = self.active_tools().iter().map(|tool| tool.name().to_owned()).collect();
             self.judging.verdicts.borrow_mut().begin_turn();
@@ -332,7 +329,7 @@ impl Agent {
                 let aborted = error.kind() == ErrorKind::Cancelled;
                 return Ok(if aborted { Ending::Aborted } else { Ending::Failed(error) });
             }
-            // What a tool does cannot be undone: the request for it is on the disk first.
+            // Effects of tools cannot be undone, so the reply is durable before they run.
             self.control.sync_session()?;
             let Batch { results, entries, terminate } =
                 self.run_tools(run, assistant, &reply.bad_arguments, (&wanted, authors)).await?;
@@ -350,12 +347,12 @@ impl Agent {
             if !more {
                 self.control.goes_on();
             }
-            // After an abort the next turn begins, too, and ends where it would ask the model: what waits is said.
+            // After an abort the next turn still begins, so that queued messages are reported.
         }
         Ok(Ending::TooManyTurns(self.options.max_turns))
     }
 
-    /// Says what was sent up to the first request: it goes with it.
+    /// Adds messages sent before the first request to it.
     async fn say_first_steering(&self, run: &mut Run, loadout: &[Tool]) -> Result<(), AgentError> {
         self.deliveries_done().await;
         let mut steering = self.steering();
@@ -368,8 +365,8 @@ impl Agent {
         Ok(())
     }
 
-    /// What was sent up to now counts for the end of a turn and of a run. Handlers of it may take their time, or wait for
-    /// us: what they have not said by the time that all extensions rest comes later.
+    /// Waits for messages sent before the end of a turn or a run. `input` handlers may take long or wait for this run: messages
+    /// that they have not passed on once all extensions are idle are handled later.
     pub(crate) async fn deliveries_done(&self) {
         let handled = self.extensions.has_handlers("input");
         let rest = async {
@@ -385,7 +382,7 @@ impl Agent {
         }
     }
 
-    /// Steering messages of the next request: one, or all, as the settings say.
+    /// Returns the steering messages of the next request: one or all, by the settings.
     fn steering(&self) -> Vec<Message> {
         let all = self.settings.borrow().steer_all;
         let mut taken: Vec<Message> = self.control.take_next(Queue::Steering).into_iter().collect();
@@ -404,7 +401,7 @@ impl Agent {
         taken
     }
 
-    /// The reply of this turn: as many attempts as verdicts ask for and the caps allow.
+    /// Returns the reply of this turn after the attempts that verdicts request and caps allow.
     async fn reply(&self, run: &mut Run) -> Result<ControlFlow<Ending, Reply>, AgentError> {
         loop {
             let reminders = self.judging.verdicts.borrow_mut().take_reminders();
@@ -431,7 +428,7 @@ impl Agent {
         }
     }
 
-    /// Puts a verdict's text into the conversation, as an entry that the real pi can read.
+    /// Adds the text of a verdict to the conversation, as an entry that the real pi can read.
     async fn inject(&self, run: &mut Run, injected: Injected) -> Result<(), AgentError> {
         let is_of_rules = injected.extension.starts_with(rules::PREFIX);
         if !is_of_rules {
@@ -441,7 +438,7 @@ impl Agent {
             InjectionRole::System => "system",
             InjectionRole::User => "user",
         };
-        // Rules are the user's own words.
+        // Rules are written by the user.
         let may = if is_of_rules { SystemRole::Granted } else { self.extensions.system_role(&injected.extension) };
         let mut details = verdict_text::details(&injected.extension, role, may, injected.reminder);
         if let (Value::Object(details), Some(Value::Object(more))) = (&mut details, injected.details) {
@@ -462,7 +459,7 @@ impl Agent {
         self.say(run, message).await
     }
 
-    /// A message that is complete when it begins.
+    /// Adds a message that is complete when it begins.
     async fn say(&self, run: &mut Run, message: Message) -> Result<(), AgentError> {
         if self.control.note_spoken(&message) {
             self.control.barrier().await;
@@ -473,22 +470,22 @@ impl Agent {
     }
 }
 
-/// Whether the same request may succeed a little later. What is refused stays refused, and what the
-/// HTTP client has tried several times is not tried again here.
+/// Returns whether a request may succeed when it is retried later. Excludes rejections and failures that the HTTP client has
+/// already retried.
 fn may_pass(error: &ProviderError) -> bool {
     let said = error.message().to_lowercase();
     let says = |words: &[&str]| words.iter().any(|word| said.contains(word));
     match error.kind() {
         _ if error.is_final() => false,
         ErrorKind::Network | ErrorKind::Stalled => true,
-        // An account's limit does not pass by waiting.
+        // Waiting does not lift the limit of an account.
         ErrorKind::RateLimited => !says(USED_UP),
         ErrorKind::Provider | ErrorKind::Unavailable => says(PASSING) && !says(USED_UP),
         _ => false,
     }
 }
 
-/// Words of providers for load and for broken connections, inside a stream.
+/// Messages of providers about load and broken connections within a stream.
 const PASSING: &[&str] = &[
     "overloaded",
     "high demand",
@@ -522,7 +519,7 @@ const PASSING: &[&str] = &[
     "retry your request",
     "resourceexhausted",
 ];
-/// Words of providers for limits of an account.
+/// Messages of providers about limits of an account.
 const USED_UP: &[&str] = &[
     "usagelimiterror",
     "usage limit reached",
@@ -533,7 +530,7 @@ const USED_UP: &[&str] = &[
     "billing",
 ];
 
-/// Whether a reply may have called tools that should run.
+/// Returns whether the tool calls of a reply should run.
 pub(crate) fn may_call_tools(message: &AssistantMessage) -> bool {
     !matches!(message.stop_reason, StopReason::Error | StopReason::Aborted)
 }

@@ -1,30 +1,30 @@
-//! What a person may set about compaction, retries and queues; pi's names and defaults.
+//! Settings of compaction, retries and queues, with pi's names and defaults.
 
 use pijs_llm::provider::ProviderOptions;
 
 /// Settings of a session.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
-    /// When and how the conversation is summarised.
+    /// Settings of compaction.
     pub compaction: CompactionSettings,
-    /// What happens after a failure of the model.
+    /// Settings of retries after a failure of the model.
     pub retry: RetrySettings,
-    /// Whether all steering messages are taken at once.
+    /// Whether a request takes all queued steering messages, or one.
     pub steer_all: bool,
-    /// Whether all follow-up messages are taken at once.
+    /// Whether a run takes all queued follow-up messages, or one.
     pub follow_up_all: bool,
     /// Limits for providers that extensions register.
     pub provider: ProviderOptions,
 }
 
-/// When and how the conversation is summarised.
+/// Settings of compaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CompactionSettings {
-    /// Without being asked.
+    /// Whether compaction is automatic.
     pub enabled: bool,
     /// Tokens of the context window kept free for the reply.
     pub reserve_tokens: u64,
-    /// Tokens of the newest messages that are not summarised.
+    /// Tokens of the newest messages, which are not summarised.
     pub keep_recent_tokens: u64,
 }
 
@@ -34,16 +34,16 @@ impl Default for CompactionSettings {
     }
 }
 
-/// What happens after a failure of the model that may pass.
+/// Settings of retries after a transient failure of the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetrySettings {
-    /// Whether the model is asked again.
+    /// Whether requests are retried.
     pub enabled: bool,
-    /// How often in a row.
+    /// Consecutive retries.
     pub max_retries: u32,
-    /// The first wait; it doubles.
+    /// First delay, which doubles with each retry.
     pub base_delay_ms: u64,
-    /// The longest wait, but for one that the provider asks for.
+    /// Longest delay, unless the provider asks for more.
     pub max_delay_ms: u64,
 }
 

@@ -1,27 +1,27 @@
-//! The order in which tool calls that run side by side begin: each once the one before it has; and what follows them
-//! once all have, in the order in which they ended.
+//! Orders concurrent tool calls: they start one after the other, and continue in the order in which they ended after all of them
+//! have started.
 
 use std::cell::{Cell, RefCell};
 use tokio::sync::Notify;
 
-/// The beginnings of the calls of one reply.
+/// Progress of the calls of one reply.
 pub(crate) struct Starts {
     count: usize,
-    /// How many have begun; they do so in their order.
+    /// Number of calls that have started; they do so in order.
     begun: Cell<usize>,
     ended: Cell<usize>,
-    /// How many of those that ended have gone on.
+    /// Number of ended calls that have continued.
     gone_on: Cell<usize>,
-    /// Which of those that ended have settled, in the order of their ends.
+    /// Whether each ended call has settled, in the order of their ends.
     settled: RefCell<Vec<bool>>,
     moved: Notify,
 }
 
-/// The beginning of one call. Dropping it counts as having begun, so that one that failed holds up nobody.
+/// Progress of one call. Dropping it counts as started, so that a failed call does not block others.
 pub(crate) struct Start<'a> {
     starts: &'a Starts,
     place: usize,
-    /// Its place in the order of the ends, once it has ended.
+    /// Position in the order of ends, once the call has ended.
     end: Cell<Option<usize>>,
 }
 
@@ -37,7 +37,7 @@ impl Starts {
         }
     }
 
-    /// The beginning of the call at this place, from 0.
+    /// Returns the progress of the call at this index.
     pub(crate) fn of(&self, place: usize) -> Start<'_> {
         Start { starts: self, place, end: Cell::new(None) }
     }
@@ -56,12 +56,12 @@ impl Starts {
 }
 
 impl Start<'_> {
-    /// Waits until the calls before it have begun.
+    /// Waits until all earlier calls have started.
     pub(crate) async fn turn(&self) {
         self.starts.until(|starts| starts.begun.get() >= self.place).await;
     }
 
-    /// It has ended: waits until all calls have begun, and those that ended before it have gone on.
+    /// Records that the call has ended; waits until all calls have started and those that ended before have continued.
     pub(crate) async fn ended(&self) {
         let place = self.starts.ended.replace(self.starts.ended.get() + 1);
         self.end.set(Some(place));
@@ -70,7 +70,7 @@ impl Start<'_> {
         self.starts.moved.notify_waiters();
     }
 
-    /// What it sent to extensions has run: waits until the same is true of the calls that ended before it.
+    /// Records that the call has settled: its messages to extensions are handled. Waits for the calls that ended before.
     pub(crate) async fn settled(&self) {
         let Some(end) = self.end.get() else { return };
         self.starts.until(|starts| starts.settled.borrow()[..end].iter().all(|settled| *settled)).await;
@@ -84,7 +84,7 @@ impl Start<'_> {
         }
     }
 
-    /// It has begun.
+    /// Records that the call has started.
     pub(crate) fn begun(&self) {
         self.starts.begun.set(self.starts.begun.get().max(self.place + 1));
         self.starts.moved.notify_waiters();

@@ -1,7 +1,7 @@
-//! Writing summaries: of a conversation, of the beginning of a turn, of a branch that is left.
+//! Writes summaries of a conversation, of the beginning of a turn, and of an abandoned branch.
 //!
-//! The conversation goes to the model as one quoted text, so that it is not taken for a conversation to
-//! continue. What was read and changed is collected from the tool calls and stands behind the summary.
+//! The conversation is sent to the model as one quoted text, so that it does not continue it. Files that tool calls read or
+//! changed are appended to the summary.
 
 use crate::agent::Agent;
 use pijs_llm::conversation;
@@ -14,25 +14,25 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-/// Characters of a tool's result that go into a summary.
+/// Characters of a tool's result that are included.
 const RESULT_CHARACTERS: usize = 2000;
-/// Tokens of the summary of a branch.
+/// Token limit of a branch summary.
 const BRANCH_TOKENS: u64 = 4096;
-/// For models whose window nobody knows.
+/// Context window of models whose limit is unknown.
 const DEFAULT_WINDOW: u64 = 128_000;
 
-/// A summary and where it belongs.
+/// A summary with its position.
 #[derive(Debug, Clone)]
 pub(crate) struct Summary {
     pub(crate) text: String,
     pub(crate) details: Option<Value>,
-    /// What writing it used of a model.
+    /// Usage of the model that wrote it.
     pub(crate) usage: Option<Value>,
     pub(crate) first_kept: Option<EntryId>,
     pub(crate) tokens_before: u64,
 }
 
-/// What a model wrote, and what that used; nothing where none was asked.
+/// Text and usage of a model; without usage when no request was made.
 #[derive(Debug, Clone)]
 pub(crate) struct Written {
     pub(crate) text: String,
@@ -48,7 +48,7 @@ pub(crate) struct FileOps {
 }
 
 impl FileOps {
-    /// Takes the files of a message's tool calls.
+    /// Adds the files of a message's tool calls.
     pub(crate) fn note(&mut self, message: &Message) {
         let Message::Assistant(reply) = message else { return };
         for call in reply.tool_calls() {
@@ -63,7 +63,7 @@ impl FileOps {
         }
     }
 
-    /// Takes the files of an earlier summary of ours.
+    /// Adds the files of an earlier summary, unless an extension wrote it.
     pub(crate) fn take_over(&mut self, entry: &Entry) {
         let (Body::Compaction { extra, .. } | Body::BranchSummary { extra, .. }) = &entry.body else { return };
         if extra.get("fromHook").and_then(Value::as_bool) == Some(true) {
@@ -83,7 +83,7 @@ impl FileOps {
         (read, modified.into_iter().collect())
     }
 
-    /// What stands behind a summary.
+    /// Returns the list of files that is appended to a summary.
     pub(crate) fn tags(&self) -> String {
         let (read, modified) = self.lists();
         let mut text = String::new();
@@ -95,19 +95,19 @@ impl FileOps {
         text
     }
 
-    /// `details` of the entry.
+    /// Returns `details` of the entry.
     pub(crate) fn details(&self) -> Value {
         let (read, modified) = self.lists();
         json!({"readFiles": read, "modifiedFiles": modified})
     }
 
-    /// As handlers see it.
+    /// Returns the files for handlers.
     pub(crate) fn to_value(&self) -> Value {
         json!({"read": self.read, "written": self.written, "edited": self.edited})
     }
 }
 
-/// A conversation as text: as it was, with replies that were broken off and calls that have no result.
+/// Formats a conversation as text, including aborted replies and calls without a result.
 pub(crate) fn quoted(messages: &[Message]) -> String {
     let parts: Vec<String> = messages.iter().flat_map(part).collect();
     parts.join("\n\n")
@@ -178,7 +178,7 @@ fn some(part: String, empty: bool) -> Vec<String> {
 }
 
 impl Agent {
-    /// The summary of a conversation, built on an earlier one if there is one.
+    /// Summarises a conversation, based on an earlier summary if there is one.
     pub(crate) async fn summary_of(
         &self,
         messages: &[Message],
@@ -199,7 +199,7 @@ impl Agent {
         self.asked("Summarization", prompt, reserve_tokens.saturating_mul(4) / 5, cancel).await
     }
 
-    /// The summary of the beginning of a turn.
+    /// Summarises the beginning of a turn.
     pub(crate) async fn summary_of_turn(
         &self,
         messages: &[Message],
@@ -211,7 +211,7 @@ impl Agent {
         self.asked("Turn prefix summarization", prompt, reserve_tokens / 2, cancel).await
     }
 
-    /// The summary of a branch and its details.
+    /// Summarises a branch; returns the summary and its details.
     pub(crate) async fn summary_of_branch(
         &self,
         entries: &[Arc<Entry>],
@@ -225,7 +225,7 @@ impl Agent {
         entries.iter().for_each(|entry| files.take_over(entry));
         let mut messages: Vec<Message> = Vec::new();
         let mut used = 0;
-        // The newest first: they matter most when not all fit.
+        // Newest first, since these matter most when not all fit.
         for message in entries.iter().rev().filter_map(|entry| context::said(entry)) {
             if matches!(message, Message::ToolResult(_)) {
                 continue;
@@ -276,7 +276,7 @@ impl Agent {
             session: None,
         };
         if cancel.is_cancelled() {
-            // A request that was called off before it was made has failed; only one that is on its way is aborted.
+            // A request that was cancelled before it was sent has failed; only one in flight is aborted.
             return Err(format!("{what} failed: This operation was aborted"));
         }
         let reply = self.ask_once(&*provider, &request, cancel.clone()).await;
@@ -286,7 +286,7 @@ impl Agent {
     }
 }
 
-/// Whether a reply can stand in a session: whole, and text.
+/// Checks that a reply is complete and contains text.
 fn usable(what: &str, reply: &AssistantMessage) -> Result<(), String> {
     match reply.stop_reason {
         StopReason::Error => {
@@ -301,12 +301,12 @@ fn usable(what: &str, reply: &AssistantMessage) -> Result<(), String> {
     }
 }
 
-/// What a handler gave beside the text of its summary; null is nothing.
+/// Returns a member of a handler's summary; null counts as absent.
 pub(crate) fn given(theirs: &Value, key: &str) -> Option<Value> {
     theirs.get(key).filter(|value| !value.is_null()).cloned()
 }
 
-/// `details`, `usage` and `fromHook` of an entry's rest, for those who build one.
+/// Returns `details`, `usage` and `fromHook` for an entry.
 pub(crate) fn rest(details: Option<Value>, usage: Option<Value>, from_hook: bool) -> Map<String, Value> {
     let mut rest = Map::new();
     let known = [("details", details), ("usage", usage)];

@@ -1,8 +1,7 @@
-//! The system prompt: sections in a fixed order, as pi has them; their sentences are [`Words`].
+//! The system prompt: sections in a fixed order, as in pi, with texts from [`Words`].
 //!
-//! [`PromptOptions`] is what the prompt is built from and what `before_agent_start` handlers see and
-//! change as `systemPromptOptions`; [`PromptOptions::sections`] makes the text. The first section stands
-//! bare, every other one in a tag of its name:
+//! [`PromptOptions`] is its input, which `before_agent_start` handlers see and change as `systemPromptOptions`;
+//! [`PromptOptions::sections`] renders it. The first section is plain, every other one is in a tag with its name:
 //!
 //! ```text
 //! You are a coding agent. ...
@@ -27,38 +26,38 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 
-/// What a system prompt is built from; pi's `BuildSystemPromptOptions`.
+/// Input of the system prompt; pi's `BuildSystemPromptOptions`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PromptOptions {
-    /// In place of our own first words, tools and rules.
+    /// Text in place of the built-in preamble, tools and rules.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub custom_prompt: Option<String>,
-    /// The whole prompt, whatever the rest says.
+    /// Text in place of the whole prompt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub force_system_prompt: Option<String>,
     /// Names of the active tools.
     pub selected_tools: Vec<String>,
-    /// One line a tool, of all tools in their order.
+    /// One line for each tool, for all tools in order.
     pub tool_snippets: Map<String, Value>,
-    /// Bullets a tool, of all tools in their order.
+    /// List items for each tool, for all tools in order.
     pub tool_guidelines: Map<String, Value>,
-    /// Further bullets.
+    /// Additional list items.
     pub prompt_guidelines: Vec<String>,
-    /// After our own words.
+    /// Text after the built-in one.
     pub append_system_prompt: String,
-    /// Sections of extensions: name to text. An empty text is no section.
+    /// Sections of extensions: name to text. An empty text removes a section.
     pub sections: Map<String, Value>,
     /// Working directory.
     pub cwd: String,
-    /// `AGENTS.md` and its like.
+    /// Context files such as `AGENTS.md`.
     pub context_files: Vec<ContextFile>,
-    /// Skills the model may load.
+    /// Skills that the model may load.
     pub skills: Vec<Skill>,
 }
 
 impl PromptOptions {
-    /// Neutralises what extensions may have written here ([`chat_markup`]).
+    /// Neutralises text that extensions may have written ([`chat_markup`]).
     pub(crate) fn neutralise(&mut self) {
         let whole = [&mut self.custom_prompt, &mut self.force_system_prompt].into_iter().flatten();
         let texts = whole.chain(&mut self.prompt_guidelines).chain(std::iter::once(&mut self.append_system_prompt));
@@ -71,7 +70,7 @@ impl PromptOptions {
         maps.into_iter().flat_map(Map::values_mut).for_each(chat_markup::neutralise_all);
     }
 
-    /// What a session has: the base of every run.
+    /// Returns the options of the session, on which every run is based.
     pub(crate) fn new(
         asked: &AgentOptions,
         tools: &ToolSet,
@@ -85,7 +84,7 @@ impl PromptOptions {
             let lines = distinct(tool.prompt_guidelines().iter().map(String::as_str));
             (!lines.is_empty()).then(|| (tool.name().to_owned(), lines.into()))
         };
-        // What was asked for counts, even when it is nothing; files come after it.
+        // Explicit options have precedence over files, even when they are empty.
         let custom = asked.system_prompt.clone().or_else(|| resources.system_prompt.clone());
         let appended = asked.append_system_prompt.clone().or_else(|| resources.appended_prompt.clone());
         Self {
@@ -111,7 +110,7 @@ impl PromptOptions {
         self.append_system_prompt += text;
     }
 
-    /// The prompt's text.
+    /// Renders the prompt.
     pub fn render(&self, words: &Words) -> String {
         match &self.force_system_prompt {
             Some(forced) => forced.clone(),
@@ -119,8 +118,7 @@ impl PromptOptions {
         }
     }
 
-    /// The sections in their order, the first one by the name `preamble`, each with its tag. What is forced does not
-    /// show here.
+    /// Renders the sections in order, each with its tag; the first one is named `preamble`. Ignores `force_system_prompt`.
     pub(crate) fn sections(&self, words: &Words) -> Map<String, Value> {
         let mut sections = Map::new();
         let custom = self.custom_prompt.clone().filter(|text| !text.is_empty());
@@ -175,7 +173,7 @@ impl PromptOptions {
         distinct(all).iter().map(|rule| format!("- {rule}")).collect::<Vec<_>>().join("\n")
     }
 
-    /// The list of skills, when some tool can read them.
+    /// Returns the list of skills, if a tool can read them.
     fn skill_list(&self, words: &Words) -> Option<String> {
         let is_active = |name: &&str| self.selected_tools.iter().any(|tool| tool == name);
         let around = words.skills.get(["read", "bash"].into_iter().find(is_active)?)?;
@@ -199,12 +197,12 @@ fn tagged(name: &str, text: &str) -> Value {
     format!("<{name}>\n{text}\n</{name}>").into()
 }
 
-/// Sections as one text.
+/// Joins sections to one text.
 pub(crate) fn text(sections: &Map<String, Value>) -> String {
     sections.values().filter_map(Value::as_str).collect::<Vec<_>>().join("\n\n")
 }
 
-/// Trimmed, without empty ones, each once.
+/// Trims lines and removes empty and repeated ones.
 fn distinct<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut seen: Vec<String> = Vec::new();
     for line in lines.map(str::trim).filter(|line| !line.is_empty()) {
@@ -215,7 +213,7 @@ fn distinct<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<String> {
     seen
 }
 
-/// Writes text as XML takes it: it opens and closes nothing.
+/// Escapes text for XML.
 pub(crate) fn escaped(text: &str) -> String {
     let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     text.replace('"', "&quot;").replace('\'', "&apos;")

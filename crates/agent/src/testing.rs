@@ -1,4 +1,4 @@
-//! What the tests share: a world whose time stands still and whose ids count upwards.
+//! Test helpers: an environment with a fixed time and ascending ids.
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -11,10 +11,10 @@ use std::time::Duration;
 /// 2026-01-02T03:04:05.678Z.
 pub(crate) const NOW_MS: u64 = 1_767_323_045_678;
 
-/// A session that has just begun.
+/// The start of a session.
 pub(crate) const NOW: Now = Now { epoch_ms: NOW_MS, elapsed_us: 0 };
 
-/// Back-offs pass at once and are written down; other waits are real.
+/// A timer that records backoff delays and skips them; other waits are real.
 #[derive(Default)]
 pub(crate) struct Waits(pub(crate) Mutex<Vec<Duration>>);
 
@@ -36,7 +36,7 @@ pub(crate) fn ambient() -> Ambient {
     ambient_from(1)
 }
 
-/// Ids count from `first`.
+/// Returns an environment whose ids count from `first`.
 pub(crate) fn ambient_from(first: u32) -> Ambient {
     ambient_with(Arc::new(Waits::default()), first)
 }

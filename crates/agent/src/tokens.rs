@@ -1,7 +1,7 @@
-//! How large the conversation is, in tokens: what the provider counted, and estimates for the rest.
+//! Token counts of conversations: those of the provider, and estimates for the rest.
 //!
-//! A token is taken for four characters and an image for 4,800, as pi does, so that both come to the
-//! same decisions.
+//! As in pi, a token is estimated as four characters, and an image as 4,800 characters, so that both programs make the same
+//! decisions.
 
 use crate::agent::Agent;
 use crate::transcript;
@@ -11,7 +11,8 @@ use pijs_session_store::context::{self, Projected};
 use pijs_session_store::{Body, Entry, EntryId, Session, refs};
 use serde_json::{Value, json};
 
-/// Tokens of a conversation: the last count, if nothing was taken away since, and what came after it.
+/// Returns the tokens of a conversation: the last count, unless messages before it were removed, plus an estimate of later
+/// messages.
 pub(crate) fn of_conversation(projection: &[Projected<'_>], branch: &[&Entry]) -> u64 {
     let last = projection.iter().enumerate().rev().find_map(|(at, projected)| {
         projected.messages.iter().find_map(|message| match message {
@@ -35,10 +36,10 @@ pub(crate) fn of_conversation(projection: &[Projected<'_>], branch: &[&Entry]) -
 }
 
 impl Agent {
-    /// What `ctx.getContextUsage()` answers: `null` when the model's window is not known.
+    /// Returns the result of `ctx.getContextUsage()`; `null` when the context window is unknown.
     pub(crate) fn context_usage(&self) -> Value {
         let Some(window) = self.control.model().and_then(|model| model.context_window()) else { return Value::Null };
-        // What cannot be read is told to whoever asks the model; here its size is not known.
+        // The model request reports an unreadable session.
         let Ok(seen) = self.control.with_session(Session::seen) else { return Value::Null };
         let branch = refs(&seen);
         let projection = context::projection(&branch);
@@ -50,11 +51,11 @@ impl Agent {
             })
         };
         if compacted.is_some_and(|compacted| !counted_since(compacted)) {
-            // The last count is of the conversation before it was summarised.
+            // The last count includes the messages before the compaction.
             return json!({"tokens": null, "contextWindow": window, "percent": null});
         }
         let tokens = of_conversation(&projection, &branch);
-        // An integer stays one, as in JavaScript.
+        // As in JavaScript, an integer has no fraction.
         let percent = tokens as f64 / window as f64 * 100.0;
         json!({"tokens": tokens, "contextWindow": window, "percent": percent})
     }

@@ -1,4 +1,4 @@
-//! A tool that the model may call: a built-in one, or one of an extension.
+//! A tool that the model may call: built in, or of an extension.
 
 use crate::agent::AgentOptions;
 use crate::extensions::{ExtensionTool, Extensions, ToolFate, ToolRun};
@@ -14,17 +14,17 @@ use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-/// A tool that was found.
+/// A tool.
 #[derive(Debug, Clone)]
 pub enum Tool {
-    /// One of ours, and what is said of it.
+    /// A built-in tool with its texts.
     Builtin(Builtin, Arc<Words>),
-    /// An extension's.
+    /// A tool of an extension or of an MCP server.
     Extension(Box<ExtensionTool>),
 }
 
 impl Tool {
-    /// Name the model uses.
+    /// Returns the name that the model uses.
     pub fn name(&self) -> &str {
         match self {
             Self::Builtin(tool, _) => tool.name(),
@@ -32,7 +32,7 @@ impl Tool {
         }
     }
 
-    /// Whether a call is judged by the extensions behind it: pi's own tools and those of MCP servers act with the user's rights,
+    /// Returns whether a call is judged by the extensions that influenced it: built-in and MCP tools act with the user's rights,
     /// a tool of an extension with the extension's.
     pub(crate) fn acts_for_user(&self) -> bool {
         match self {
@@ -41,7 +41,7 @@ impl Tool {
         }
     }
 
-    /// JSON Schema of the input.
+    /// Returns the JSON Schema of the input.
     pub fn parameters(&self) -> &Value {
         match self {
             Self::Builtin(tool, words) => &words.of(*tool).parameters,
@@ -49,7 +49,7 @@ impl Tool {
         }
     }
 
-    /// Whether typebox made the schema: then it converts arguments that do not fit.
+    /// Returns whether the schema was made by typebox, which converts arguments.
     pub(crate) fn converts(&self) -> bool {
         match self {
             Self::Builtin(..) => true,
@@ -57,7 +57,7 @@ impl Tool {
         }
     }
 
-    /// Returns the tool as people and `pi.getAllTools()` see it.
+    /// Returns the tool as listed for users and by `pi.getAllTools()`.
     pub(crate) fn info(&self) -> Value {
         let source = match self {
             Self::Builtin(..) => {
@@ -75,12 +75,12 @@ impl Tool {
         info
     }
 
-    /// Whether it must not run beside others.
+    /// Returns whether calls must not run concurrently with others.
     pub fn sequential(&self) -> bool {
         matches!(self, Self::Extension(tool) if tool.sequential)
     }
 
-    /// One line for the system prompt.
+    /// Returns the line for the system prompt.
     pub fn prompt_snippet(&self) -> Option<String> {
         match self {
             Self::Builtin(tool, words) => Some(words.of(*tool).snippet.clone()),
@@ -90,7 +90,7 @@ impl Tool {
         }
     }
 
-    /// Bullets for the system prompt.
+    /// Returns the list items for the system prompt.
     pub fn prompt_guidelines(&self) -> &[String] {
         match self {
             Self::Builtin(tool, words) => &words.of(*tool).guidelines,
@@ -98,7 +98,7 @@ impl Tool {
         }
     }
 
-    /// As a system message tells the model of it.
+    /// Returns the tool as declared in a system message.
     pub(crate) fn declaration(&self) -> Value {
         let ToolDescription { name, description, parameters } = self.description();
         let mut declaration = json!({"name": name, "description": description, "parameters": parameters});
@@ -119,24 +119,24 @@ impl Tool {
     }
 }
 
-/// A tool, and what its call is carried out under.
+/// A tool with the rights of its call.
 #[derive(Debug, Clone)]
 pub(crate) struct Bounded {
     pub(crate) tool: Tool,
     pub(crate) bound: Option<Arc<Bound>>,
 }
 
-/// The session that a tool runs in.
+/// The environment of a tool call.
 pub(crate) struct Around<'a> {
     pub(crate) options: &'a AgentOptions,
     pub(crate) extensions: &'a dyn Extensions,
     pub(crate) about: About,
-    /// Rights that one of pi's own tools is carried out under.
+    /// Rights under which a built-in tool runs.
     pub(crate) bound: Option<Arc<Bound>>,
 }
 
 impl Tool {
-    /// Runs it on validated input. An error is what the model is told.
+    /// Runs the tool on validated input. An error is the text that the model receives.
     pub(crate) async fn run(
         &self,
         around: Around<'_>,
@@ -181,8 +181,8 @@ impl Tool {
     }
 }
 
-/// Takes the value that an extension's tool returned as it is. Of nothing pi cannot read the content, of anything but an
-/// object there is none.
+/// Converts the value returned by an extension's tool. As in pi, reading the content of `undefined` is an error, and any other
+/// non-object has no content.
 fn extension_output(value: Value) -> ToolOutput {
     let mut members = match value {
         Value::Object(members) => members,

@@ -1,11 +1,11 @@
-//! The tool calls of one reply, in pi's order.
+//! Runs the tool calls of one reply in pi's order.
 //!
-//! Each call in turn: `tool_execution_start` with the raw arguments, lookup, `prepareArguments`, validation, `tool_call`
-//! handlers, which may change the input or block. Then all that may run, run side by side (or one
-//! by one when a tool asks for it), each followed by its `tool_result` handlers and
-//! `tool_execution_end`. The results become messages in the order of the calls: at the end, or one by one where calls run so.
+//! For each call in turn: `tool_execution_start` with the raw arguments, lookup, `prepareArguments`, validation, and the
+//! `tool_call` handlers, which may change the input or block the call. Then the remaining calls run concurrently (or sequentially
+//! when a tool requires it), each followed by its `tool_result` handlers and `tool_execution_end`. Results become messages in the
+//! order of the calls: after all calls, or one by one for sequential calls.
 //!
-//! A call whose arguments did not arrive whole, or do not fit the tool, never reaches a handler.
+//! A call with incomplete or invalid arguments never reaches a handler.
 
 use crate::agent::{Agent, AgentError};
 use crate::events::AgentEvent;
@@ -33,36 +33,36 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-/// Bytes of a tool's partial results that wait for those who listen. More are left out: each stands for the ones before it.
+/// Bytes of a tool's partial results that wait for delivery. Further ones are dropped, since each replaces the previous one.
 const MOST_WAITING: usize = 64 << 20;
 
-/// What the calls of a reply came to.
+/// Results of the calls of a reply.
 #[derive(Default)]
 pub(crate) struct Batch {
     pub(crate) results: Vec<ToolResultMessage>,
-    /// Their entries in the session.
+    /// Session entries of the results.
     pub(crate) entries: Vec<EntryId>,
     /// Whether every result asks to end the run.
     pub(crate) terminate: bool,
 }
 
-/// What the model is told of a call in a reply that the token limit ended: nobody knows whether its arguments are whole.
+/// Returns the error of a call in a reply that reached the token limit: its arguments may be incomplete.
 fn cut_short(tool: &str) -> String {
     format!(
         "Tool call \"{tool}\" was not executed: the response hit the output token limit, so its arguments may be truncated. Re-issue the tool call with complete arguments."
     )
 }
 
-/// The reply that calls tools.
+/// A reply with tool calls.
 struct Replied<'a> {
-    /// What is wrong with arguments, by call.
+    /// Errors of arguments by call id.
     bad_arguments: &'a BTreeMap<String, String>,
-    /// The extension whose own it is.
+    /// The extension to which the reply is attributed.
     by: Option<String>,
-    /// What the model called, and the extensions that replaced the reply.
+    /// Calls made by the model, and the extensions that replaced the reply.
     wanted: &'a [ToolCall],
     authors: Vec<String>,
-    /// Names of the tools that it may call.
+    /// Names of the tools that may be called.
     callable: Vec<String>,
 }
 
@@ -76,11 +76,11 @@ enum Prepared {
 struct Checked {
     tool: Bounded,
     input: Value,
-    /// The extensions that changed the input: what comes of it is theirs, too.
+    /// Extensions that changed the input, to which the result is attributed.
     authors: Vec<String>,
 }
 
-/// As JavaScript's `if` reads a value.
+/// Returns whether a value is truthy in JavaScript.
 fn is_truthy(value: &Value) -> bool {
     match value {
         Value::Null => false,
@@ -91,13 +91,13 @@ fn is_truthy(value: &Value) -> bool {
     }
 }
 
-/// What the handlers of `tool_call` made of a call.
+/// Result of the `tool_call` handlers.
 enum Intercepted {
-    /// With the extensions that changed the input.
+    /// The call may run.
     Passed {
         input: Value,
         authors: Vec<String>,
-        /// Rights that it is carried out under when extensions are behind it.
+        /// Rights of the call when extensions influenced it.
         bound: Option<Bound>,
     },
     Blocked {
@@ -105,12 +105,12 @@ enum Intercepted {
         reason: Option<String>,
         thrown: bool,
         terminate: bool,
-        /// The extensions that say the reason.
+        /// Extensions that gave the reason.
         authors: Vec<String>,
     },
 }
 
-/// A result on its way to the model.
+/// The result of a call.
 #[derive(Debug, Clone, Default)]
 struct Finished {
     content: Value,
@@ -118,11 +118,11 @@ struct Finished {
     is_error: bool,
     terminate: bool,
     usage: Option<Value>,
-    /// What else the tool returned, `terminate` among it.
+    /// Other members returned by the tool, including `terminate`.
     rest: Map<String, Value>,
-    /// Handlers do not hear of it: there was nothing that they could be told.
+    /// Whether the tool returned nothing readable, so that handlers are not called.
     is_unread: bool,
-    /// The extensions that changed what the model reads of it.
+    /// Extensions that changed the text for the model.
     authors: BTreeSet<String>,
 }
 
@@ -146,7 +146,7 @@ impl Finished {
 }
 
 impl Agent {
-    /// Runs the tools that a reply calls.
+    /// Runs the tool calls of a reply.
     pub(crate) async fn run_tools(
         &self,
         run: &mut Run,
@@ -199,7 +199,7 @@ impl Agent {
         Ok(batch)
     }
 
-    /// Checks one call after the other, then runs what may run at the same time. After an abort no further call is looked at.
+    /// Checks calls one after the other, then runs the valid ones concurrently. After an abort no further call is checked.
     async fn side_by_side<'a>(
         &self,
         calls: &[&'a ToolCall],
@@ -236,8 +236,8 @@ impl Agent {
         finished.into_iter().map(whole).collect()
     }
 
-    /// Begins once the call before has begun: what that one does at once, such as aborting the run, comes first, as on
-    /// pi's one thread. What follows the call waits until all have begun.
+    /// Runs a call after the previous one has started: the synchronous part of a call, such as aborting the run, precedes the
+    /// next call, as on pi's single thread. Continues after all calls have started.
     async fn in_turn(
         &self,
         call: &ToolCall,
@@ -270,7 +270,7 @@ impl Agent {
         self.complete(call, input, authors, executed?).await
     }
 
-    /// A result is a message of the conversation.
+    /// Adds a result to the conversation.
     async fn tell(
         &self,
         run: &mut Run,
@@ -314,13 +314,13 @@ impl Agent {
         .await
     }
 
-    /// The tool of this name, if the reply may call it. What is chosen while it is answered counts from the next turn on.
+    /// Returns a tool by name, if the reply may call it. A selection made while it is answered applies to the next turn.
     fn callable(&self, name: &str, reply: &Replied<'_>) -> Option<Tool> {
         let is_callable = reply.callable.iter().any(|callable| callable == name);
         is_callable.then(|| self.tools.borrow().find(name, &*self.extensions)).flatten()
     }
 
-    /// Steps one to six of a call.
+    /// Performs the checks of a call.
     async fn prepare(
         &self,
         call: &ToolCall,
@@ -386,7 +386,7 @@ impl Agent {
         Ok(Prepared::Run(Checked { tool: Bounded { tool, bound: bound.map(Arc::new) }, input, authors }))
     }
 
-    /// `tool_call`: the input as handlers left it, or why the call is blocked.
+    /// Emits `tool_call`. Returns the input as changed by handlers, or why the call is blocked.
     async fn intercept(&self, call: &ToolCall, input: Value) -> Intercepted {
         if !self.extensions.has_handlers("tool_call") {
             return Intercepted::Passed { input, authors: Vec::new(), bound: None };
@@ -406,8 +406,8 @@ impl Agent {
         Intercepted::Passed { input: left, authors: outcome.authors, bound: None }
     }
 
-    /// Limits a call that an extension is behind: pi's own tools and those of MCP servers do only what that extension may do, or a person
-    /// lets it.
+    /// Restricts a call that extensions influenced: built-in and MCP tools get the rights of these extensions, extended by
+    /// consent of the user.
     async fn vouched(
         &self,
         tool: &Tool,
@@ -442,19 +442,19 @@ impl Agent {
         Intercepted::Passed { input, authors, bound }
     }
 
-    /// Waits until extensions have run what a tool that has ended sent to them.
+    /// Waits until extensions have handled the messages of a tool that has ended.
     async fn settle_extensions(&self) {
         self.yield_to_extensions().await;
         let is_over = |inputs: &Inputs| inputs.is_over(Stage::Delivering) && inputs.is_over(Stage::Announcing);
         tokio::select! {
             biased;
-            // Handlers that take their time hold up nothing.
+            // Handlers that wait for long do not block the next step.
             () = self.control.until(is_over) => {}
             () = self.extensions.at_rest() => {}
         }
     }
 
-    /// Passes a result through the handlers of `tool_result` and reports the end of the call.
+    /// Emits `tool_result` for a result, and reports the end of the call.
     async fn complete(
         &self,
         call: &ToolCall,
@@ -464,7 +464,7 @@ impl Agent {
     ) -> Result<Finished, AgentError> {
         executed.authors.extend(authors);
         let mut result = if executed.is_unread { executed } else { self.review(call, input, executed).await };
-        // Handlers may still make a list of it; pi then goes through what there is.
+        // A handler may still replace the content by a list; otherwise pi fails when it iterates over it.
         if !result.content.is_array() && !result.content.is_null() {
             result = Finished::failed("content.some is not a function");
         }
@@ -472,12 +472,12 @@ impl Agent {
         Ok(result)
     }
 
-    /// Lets what a tool or a handler asked for by the way begin: it comes before what follows.
+    /// Lets tasks that a tool or a handler started begin before the next step.
     pub(crate) async fn yield_to_extensions(&self) {
         tokio::task::yield_now().await;
     }
 
-    /// What a built-in tool is told of the session.
+    /// Returns session data for a built-in tool.
     fn about(&self) -> About {
         let model = self.control.model();
         let (id, file) = self.control.with_session(|session| {
@@ -497,7 +497,7 @@ impl Agent {
         }
     }
 
-    /// Runs the tool and passes its partial results on; all of them are out before the result.
+    /// Runs the tool and forwards its partial results, all of them before the result.
     async fn execute(
         &self,
         call: &ToolCall,
@@ -514,7 +514,7 @@ impl Agent {
                 return;
             }
             counted.fetch_add(bytes, Ordering::Relaxed);
-            // The receiver outlives the tool; a late update has no one to go to.
+            // The receiver outlives the tool; a later update is dropped.
             let _ = sender.send((update, bytes));
         });
         let Bounded { tool, bound } = tool;
@@ -562,7 +562,7 @@ impl Agent {
         .await
     }
 
-    /// `tool_result`: handlers replace single fields, and may turn failure into success and back.
+    /// Emits `tool_result`: handlers replace single members, and may turn failure into success and back.
     async fn review(&self, call: &ToolCall, input: Value, mut result: Finished) -> Finished {
         if !self.extensions.has_handlers("tool_result") {
             return result;

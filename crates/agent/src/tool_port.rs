@@ -1,12 +1,10 @@
-//! `pi.tool(name, input)`: tools that an extension calls.
+//! Tool calls by extensions: `pi.tool(name, input)`.
 //!
-//! [`HostTools`] is the [`ToolPort`]. A built-in tool works on what the caller may touch and nothing
-//! else: every file it reaches is asked of the permit, and `bash` gets the environment of an
-//! extension's programs, not the agent's. A tool of an extension runs where extensions live, on the
-//! agent's thread: [`ToolRequests::serve`] carries those calls out.
+//! [`HostTools`] implements [`ToolPort`]. A built-in tool has the rights of the caller: its permit is checked for every file, and
+//! `bash` gets the environment of an extension's programs, not the agent's. A tool of an extension runs on the agent's thread,
+//! where [`ToolRequests::serve`] carries out such calls.
 //!
-//! A tool that fails is an error of the call, `io` with the reason `tool_failed`, unless it failed
-//! because something was denied.
+//! The failure of a tool is the error `io` with the reason `tool_failed`, unless it failed because an operation was denied.
 
 use crate::agent::AgentOptions;
 use crate::extensions::{Extensions, ToolFate, ToolRun};
@@ -33,7 +31,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-/// Serves `pi.tool`.
+/// Implements `pi.tool`.
 pub struct HostTools {
     files: Arc<FsConnector>,
     programs: Arc<ExecConnector>,
@@ -41,7 +39,7 @@ pub struct HostTools {
     others: mpsc::UnboundedSender<Asked>,
 }
 
-/// A call of an extension's tool on its way to the agent's thread.
+/// A call of an extension's tool for the agent's thread.
 struct Asked {
     name: String,
     id: String,
@@ -50,11 +48,11 @@ struct Asked {
     done: oneshot::Sender<Result<Value, HostcallError>>,
 }
 
-/// Calls of extensions' tools, waiting to be carried out.
+/// Pending calls of extensions' tools.
 pub struct ToolRequests(mpsc::UnboundedReceiver<Asked>);
 
 impl HostTools {
-    /// Tools over the connectors that serve `fs` and `exec`; relative paths start at `cwd`.
+    /// Creates the port over the connectors of `fs` and `exec`; relative paths are resolved against `cwd`.
     pub fn new(files: Arc<FsConnector>, programs: Arc<ExecConnector>, cwd: PathBuf) -> (Self, ToolRequests) {
         let (others, requests) = mpsc::unbounded_channel();
         (Self { files, programs, cwd, others }, ToolRequests(requests))
@@ -81,7 +79,7 @@ impl HostTools {
                 system: &system,
                 about: About::default(),
                 cwd: &cwd,
-                // Whoever cancels the call drops this future, and with it what it started.
+                // Cancelling the call drops this future and everything it started.
                 cancel: CancellationToken::new(),
                 tool_call_id: "",
                 on_update: &mut |_| {},
@@ -100,7 +98,7 @@ impl HostTools {
             return ready(Err(gone()));
         }
         Box::pin(async move {
-            // Dropped when nobody waits any more: then the tool's signal fires.
+            // Dropped when the caller stops waiting, which aborts the tool's signal.
             let _guard = guard;
             tokio::select! {
                 biased;
@@ -121,7 +119,7 @@ impl ToolPort for HostTools {
 }
 
 impl ToolRequests {
-    /// Carries out calls of extensions' tools, side by side, for as long as they can come.
+    /// Carries out calls of extensions' tools concurrently until the port is dropped.
     pub async fn serve(mut self, extensions: Rc<dyn Extensions>) {
         let mut running = FuturesUnordered::new();
         loop {
@@ -159,11 +157,11 @@ async fn run(extensions: &dyn Extensions, asked: Asked) {
             }
         }
     };
-    // Whoever asked may be gone.
+    // The caller may have stopped waiting.
     let _ = done.send(outcome);
 }
 
-/// `~/x` as the gate decided it: the tools know nothing of a home.
+/// Replaces a path below `~` by the one that the gate resolved, since the tools know no home folder.
 fn with_home(mut input: Value, decided: Option<PathBuf>) -> Value {
     let from_home =
         input.get("path").and_then(Value::as_str).is_some_and(|path| path.trim_start_matches('@').starts_with('~'));
@@ -193,24 +191,24 @@ fn gone() -> HostcallError {
     HostcallError::new(ErrorCode::Io, "tool: the session has ended").with("reason", "cancelled")
 }
 
-/// Files and a shell as far as a permit goes.
+/// Files and a shell restricted by a permit.
 pub(crate) struct PermittedSystem {
     files: PermittedFiles,
     programs: Programs,
-    /// The first thing that was denied.
+    /// The first denied operation.
     refusal: Mutex<Option<HostcallError>>,
 }
 
-/// Says how command lines run.
+/// Ways of running command lines.
 enum Programs {
-    /// Among the programs of the extension that calls.
+    /// As a program of the calling extension.
     Own(Arc<ExecConnector>, Permit),
-    /// In the model's shell, kept from some files.
+    /// In the model's shell with some files hidden.
     Model(Arc<dyn ToolSystem>, ProgramView),
 }
 
 impl PermittedSystem {
-    /// The system for a call of the model that extensions are behind.
+    /// Returns the system for a call of the model that extensions influenced.
     pub(crate) fn of_model(options: &AgentOptions, bound: &Bound) -> Self {
         let view = if bound.is_own_program { bound.permit.places().program_view() } else { ProgramView::default() };
         Self {
@@ -220,7 +218,7 @@ impl PermittedSystem {
         }
     }
 
-    /// What the caller is told of a tool that failed.
+    /// Returns the error of a failed tool for the caller.
     fn failure(&self, message: String) -> HostcallError {
         let refusal = self.refusal.lock().unwrap_or_else(PoisonError::into_inner).take();
         refusal.unwrap_or_else(|| failed(message))
@@ -275,7 +273,7 @@ impl ToolSystem for PermittedSystem {
 
     fn pause(&self, time: Duration) -> BoxFuture<'static, ()> {
         match &self.programs {
-            // A command says at its end what it printed.
+            // The output of a command is returned at its end.
             Programs::Own(..) => std::future::ready(()).boxed(),
             Programs::Model(system, _) => system.pause(time),
         }
@@ -296,7 +294,7 @@ impl ToolSystem for PermittedSystem {
         async move {
             let ended = programs.shell(&permit, &shell.command, &shell.cwd, shell.timeout).await?;
             for piece in [ended.stdout, ended.stderr].into_iter().filter(|piece| !piece.is_empty()) {
-                // Nobody who reads means nobody who cares.
+                // The receiver may be gone, in which case the output is dropped.
                 let _ = shell.output.send(piece).await;
             }
             Ok(if ended.timed_out { ShellEnd::TimedOut } else { ShellEnd::Exited(ended.code) })

@@ -1,4 +1,4 @@
-//! Which of the tools are there, and which of them the model may call.
+//! The available tools of a session, and those that the model may call.
 
 use crate::extensions::Extensions;
 use crate::tool::Tool;
@@ -6,7 +6,7 @@ use pijs_tools::Builtin;
 use pijs_tools::words::Words;
 use std::sync::Arc;
 
-/// What a person chose of the tools before the session: `--tools`, `--exclude-tools` and their like.
+/// The selection of tools by the user before the session: `--tools`, `--exclude-tools` and related options.
 ///
 /// ```
 /// use pijs_agent::ToolChoice;
@@ -16,26 +16,26 @@ use std::sync::Arc;
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToolChoice {
-    /// There are no others; each of them is active, built-in or not. `None` sets no bounds.
+    /// The only available tools, all of them active; `None` for no restriction.
     pub only: Option<Vec<String>>,
-    /// There are none of these.
+    /// Tools that are not available.
     pub without: Vec<String>,
-    /// The built-in tools that are active at first; `None`: read, bash, edit and write.
+    /// Built-in tools that are active at first; `None` for read, bash, edit and write.
     pub builtin: Option<Vec<String>>,
 }
 
 impl ToolChoice {
-    /// Whether there may be a tool of this name.
+    /// Returns whether a tool with this name may be available.
     pub fn has(&self, name: &str) -> bool {
         let is = |names: &[String]| names.iter().any(|known| known == name);
-        // As in pi: a list that names no tool of a server says nothing of servers.
+        // As in pi, a list without tools of MCP servers does not restrict these.
         let is_server_s = |name: &str| name.starts_with("mcp__");
         let says_nothing =
             |names: &[String]| is_server_s(name) && !names.is_empty() && !names.iter().any(|name| is_server_s(name));
         self.only.as_deref().is_none_or(|names| is(names) || says_nothing(names)) && !is(&self.without)
     }
 
-    /// What is active before anybody chooses in the session, but for the tools of extensions.
+    /// Returns the tools that are active before a selection, without those of extensions.
     fn first(&self) -> Vec<String> {
         match self.only.as_ref().or(self.builtin.as_ref()) {
             Some(names) => names.clone(),
@@ -44,11 +44,10 @@ impl ToolChoice {
     }
 }
 
-/// Which tools the model may call.
+/// The available and active tools.
 ///
-/// Until somebody chooses, these are the first built-in ones and all of extensions, within the bounds of a
-/// [`ToolChoice`]. After that they are the chosen ones in the order they were named, and tools that extensions register
-/// later.
+/// Before a selection, the default built-in tools and all tools of extensions are active, as far as [`ToolChoice`] permits.
+/// Afterwards the selected ones are active in order of selection, followed by tools that extensions register later.
 #[derive(Debug, Clone)]
 pub struct ToolSet {
     choice: ToolChoice,
@@ -59,17 +58,17 @@ pub struct ToolSet {
 #[derive(Debug, Clone)]
 struct Chosen {
     active: Vec<String>,
-    /// What there was to choose from.
+    /// Tools that existed at the time of the selection.
     known: Vec<String>,
 }
 
 impl ToolSet {
-    /// Nothing is ever there that `choice` leaves out.
+    /// Creates the set. Tools that `choice` excludes are never available.
     pub fn new(choice: ToolChoice) -> Self {
         Self { choice, chosen: None, words: Words::own() }
     }
 
-    /// What is said of the built-in tools.
+    /// Returns the texts of the built-in tools.
     pub(crate) fn words(&self) -> &Arc<Words> {
         &self.words
     }
@@ -78,7 +77,7 @@ impl ToolSet {
         self.words = words;
     }
 
-    /// `pi.setActiveTools`: from now on these, as far as they exist.
+    /// Selects the active tools, as far as they exist (`pi.setActiveTools`).
     pub fn activate(&mut self, names: Vec<String>, extensions: &dyn Extensions) {
         let known = self.all(extensions).iter().map(|tool| tool.name().to_owned()).collect();
         let mut active: Vec<String> = Vec::new();
@@ -90,19 +89,19 @@ impl ToolSet {
         self.chosen = Some(Chosen { active, known });
     }
 
-    /// After extensions were loaded again: what was active, and all tools of extensions.
+    /// Restores the active tools after extensions were reloaded, and adds all tools of extensions.
     pub(crate) fn after_reload(&mut self, active: Vec<String>) {
         let known = Builtin::ALL.iter().map(|tool| tool.name().to_owned()).collect();
         self.chosen = Some(Chosen { active, known });
     }
 
-    /// As at the start of a session.
+    /// Resets the selection at the start of a session.
     pub(crate) fn reset(&mut self) {
         self.chosen = None;
     }
 
-    /// Keeps what is active now: a tool that comes to be later follows it, as in pi, wherever its extension stands. One whose
-    /// extension is being started again keeps its place.
+    /// Fixes the current active tools, so that a tool registered later follows them, as in pi, whatever the order of extensions.
+    /// A tool whose extension is restarting keeps its position.
     pub(crate) fn settle(&mut self, extensions: &dyn Extensions) {
         let all: Vec<String> = self.all(extensions).iter().map(|tool| tool.name().to_owned()).collect();
         let known = self.chosen.as_ref().map(|chosen| chosen.known.as_slice()).unwrap_or_default();
@@ -117,8 +116,8 @@ impl ToolSet {
         chosen.known.extend(new);
     }
 
-    /// Every tool there is, active or not: built-in ones first, then those of extensions in load order. An
-    /// extension's tool with a built-in name takes that one's place, also while that extension is away.
+    /// Returns all available tools, active or not: built-in ones first, then those of extensions in load order. A tool of an
+    /// extension replaces a built-in one with the same name, even while the extension is stopped.
     pub fn all(&self, extensions: &dyn Extensions) -> Vec<Tool> {
         let mut theirs = extensions.tools();
         theirs.retain(|tool| self.choice.has(&tool.name));
@@ -139,7 +138,7 @@ impl ToolSet {
         tools
     }
 
-    /// Active tools, in the order the model is told about them.
+    /// Returns the active tools in the order in which the model sees them.
     pub fn active(&self, extensions: &dyn Extensions) -> Vec<Tool> {
         let mut all = self.all(extensions);
         let (mut names, known) = match &self.chosen {
@@ -147,11 +146,11 @@ impl ToolSet {
             None => (self.choice.first(), None),
         };
         match known {
-            // In the order they were registered in, also where one stands for a built-in tool.
+            // In order of registration, even for a tool that replaces a built-in one.
             None => names.extend(extensions.tools().into_iter().map(|tool| tool.name)),
             Some(known) => {
                 let is_new = |tool: &&Tool| !known.iter().any(|known| known == tool.name());
-                // As in pi: what a person named becomes active again with each tool that comes to be.
+                // As in pi, tools named by the user become active again whenever a tool is registered.
                 let all_again = self.choice.only.is_some() && all.iter().any(|tool| is_new(&tool));
                 names.extend(all.iter().filter(|tool| all_again || is_new(tool)).map(|tool| tool.name().to_owned()));
             }
@@ -165,12 +164,12 @@ impl ToolSet {
         active
     }
 
-    /// Names of the active tools.
+    /// Returns the names of the active tools.
     pub fn active_names(&self, extensions: &dyn Extensions) -> Vec<String> {
         self.active(extensions).iter().map(|tool| tool.name().to_owned()).collect()
     }
 
-    /// The tool of this name, active or not.
+    /// Returns a tool by name, active or not.
     pub(crate) fn find(&self, name: &str, extensions: &dyn Extensions) -> Option<Tool> {
         self.all(extensions).into_iter().find(|tool| tool.name() == name)
     }

@@ -1,18 +1,17 @@
-//! What the system messages of a conversation come to: the prompt's sections and the tools that the model has.
+//! Combines the system messages of a conversation: the sections of the prompt, and the tools of the model.
 //!
-//! As in pi the model is told of its prompt and of its tools by messages of the conversation, and each holds only what
-//! changed since the one before. They are session entries and events like others; a provider is given what they come
-//! to:
+//! As in pi, prompt and tools are declared by messages of the conversation, each with the changes since the previous one. These
+//! are ordinary session entries and events; a provider gets the combined state:
 //!
 //! ```text
 //! system   sections {preamble, tools, rules, cwd}   toolsAdded [read, bash]
 //! user     ...
 //! system   sections {rules}                         toolsRemoved [bash]
 //!
-//! holds    sections {preamble, tools, rules, cwd}   toolsAdded [read]
+//! combined sections {preamble, tools, rules, cwd}   toolsAdded [read]
 //! ```
 //!
-//! A prompt that a handler of `before_agent_start` forces is of one run and not told here.
+//! A prompt that a `before_agent_start` handler forces applies to one run and is not declared.
 
 use crate::agent::Agent;
 use crate::tool::Tool;
@@ -22,7 +21,7 @@ use pijs_session_store::context;
 use pijs_session_store::{Session, refs};
 use serde_json::{Map, Value, json};
 
-/// What system messages come to, as one; `None` when there are none.
+/// Combines system messages to one; `None` when there are none.
 pub(crate) fn holds<'a>(messages: impl IntoIterator<Item = &'a SystemMessage>) -> Option<SystemMessage> {
     let mut texts: Vec<String> = Vec::new();
     let mut sections = Map::new();
@@ -54,12 +53,12 @@ pub(crate) fn holds<'a>(messages: impl IntoIterator<Item = &'a SystemMessage>) -
     })
 }
 
-/// What the system messages among others come to.
+/// Combines the system messages among other messages.
 pub(crate) fn held(messages: &[Message]) -> Option<SystemMessage> {
     holds(messages.iter().filter_map(system))
 }
 
-/// What is sent where a prompt is forced for a run: one system message in front, with the tools there are.
+/// Replaces the system messages by one with the prompt that is forced for the run, and the current tools.
 pub(crate) fn projected(messages: Vec<Message>, told: &SystemMessage, forced: Option<&str>) -> Vec<Message> {
     let Some(forced) = forced else { return messages };
     let head = SystemMessage {
@@ -72,7 +71,7 @@ pub(crate) fn projected(messages: Vec<Message>, told: &SystemMessage, forced: Op
     std::iter::once(Message::System(head)).chain(said).collect()
 }
 
-/// The system message that a message is.
+/// Returns the system message, if the message is one.
 pub(crate) fn system(message: &Message) -> Option<&SystemMessage> {
     match message {
         Message::System(system) => Some(system),
@@ -80,7 +79,7 @@ pub(crate) fn system(message: &Message) -> Option<&SystemMessage> {
     }
 }
 
-/// A message of an extension: what a system message tells the model is without chat-template markers.
+/// Neutralises chat-template markers in a system message of an extension.
 pub(crate) fn neutralised(message: Message) -> Message {
     if system(&message).is_none() || !guard!(SystemMarkup) {
         return message;
@@ -94,14 +93,14 @@ pub(crate) fn neutralised(message: Message) -> Message {
     serde_json::from_value(value).unwrap_or(message)
 }
 
-/// The prompt that a system message tells.
+/// Returns the prompt of a system message.
 pub(crate) fn text(system: &SystemMessage) -> String {
     let sections = system.sections.iter().flat_map(Map::values).filter_map(Value::as_str);
     let all = std::iter::once(system.content.text()).chain(sections.map(str::to_owned));
     all.filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n\n")
 }
 
-/// The sections to tell, when the model has some and is to have others.
+/// Returns the changed sections, if there are any.
 fn changed_sections(has: &Map<String, Value>, wanted: &Map<String, Value>) -> Option<Map<String, Value>> {
     let mut changes: Map<String, Value> = wanted
         .iter()
@@ -113,7 +112,7 @@ fn changed_sections(has: &Map<String, Value>, wanted: &Map<String, Value>) -> Op
     (!changes.is_empty()).then_some(changes)
 }
 
-/// The tools to tell. One whose definition changed goes and comes again.
+/// Returns the added and removed tools. A tool with a changed definition is in both.
 fn changed_tools(has: &[Value], wanted: Vec<Value>) -> (Vec<Value>, Vec<Value>) {
     let gone: Vec<Value> =
         has.iter().filter(|tool| !wanted.contains(tool)).map(|tool| json!({"name": tool["name"]})).collect();
@@ -122,13 +121,13 @@ fn changed_tools(has: &[Value], wanted: Vec<Value>) -> (Vec<Value>, Vec<Value>) 
 }
 
 impl Agent {
-    /// What the model was told so far.
+    /// Returns the state declared to the model so far.
     pub(crate) fn told(&self) -> Option<SystemMessage> {
         let seen = self.control.with_session(Session::seen).ok()?;
         holds(&context::told(&refs(&seen)))
     }
 
-    /// The sections of the prompt that the model does not have yet, as a message.
+    /// Returns a message with the sections that are not declared yet.
     pub(crate) fn prompt_update(&self) -> Option<Message> {
         let has = self.told().and_then(|told| told.sections).unwrap_or_default();
         let wanted = match &*self.prompt.of_run.borrow() {
@@ -143,7 +142,7 @@ impl Agent {
         }))
     }
 
-    /// Tells of tools that came or went, before or with the messages that go in next.
+    /// Declares added and removed tools, in or before the next messages.
     pub(crate) fn declare_tools(&self, active: &[Tool], incoming: &mut Vec<Message>) {
         let has = self.told().map(|told| told.tools_added).unwrap_or_default();
         let (come, gone) = changed_tools(&has, active.iter().map(Tool::declaration).collect());
@@ -161,12 +160,12 @@ impl Agent {
         (told.tools_added, told.tools_removed) = (come, gone);
     }
 
-    /// Tools that the model may call, as they are chosen now.
+    /// Returns the tools that the model may call.
     pub(crate) fn active_tools(&self) -> Vec<Tool> {
         self.tools.borrow().active(&*self.extensions)
     }
 
-    /// Makes those tools active that the session was left with, if it says which.
+    /// Activates the tools declared in the session, if there are any.
     pub(crate) fn restore_tools(&self) {
         let Some(told) = self.told() else { return };
         let names = told.tools_added.iter().filter_map(|tool| tool["name"].as_str()).map(str::to_owned).collect();

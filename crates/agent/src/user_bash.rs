@@ -1,7 +1,7 @@
-//! Shell commands of the person: `!command`, and `!!command`, which the model does not see.
+//! Shell commands of the user: `!command`, and `!!command`, which is hidden from the model.
 //!
-//! A handler of `user_bash` may answer with the result, or with operations of its own that run the
-//! command somewhere else. Otherwise it runs here, as the person's own command: nothing asks for it.
+//! A `user_bash` handler may answer with the result, or with operations that run the command elsewhere. Otherwise the command
+//! runs locally with the user's rights and without a permission prompt.
 
 use crate::agent::Agent;
 use crate::extensions::Event;
@@ -18,36 +18,36 @@ use std::sync::LazyLock;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-/// Output kept of a command; of more, the end.
+/// Bytes of output kept in memory: the newest.
 const KEPT: usize = 16 << 20;
 
-/// What a command came to; pi's `BashResult`.
+/// The result of a command; pi's `BashResult`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BashResult {
-    /// What it printed, cut at the beginning.
+    /// Output, truncated at the beginning.
     #[serde(default)]
     pub output: String,
-    /// Absent when it was stopped.
+    /// Exit code; absent when the command was cancelled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i64>,
-    /// Whether the person stopped it.
+    /// Whether the user cancelled it.
     #[serde(default)]
     pub cancelled: bool,
-    /// Whether `output` was cut.
+    /// Whether `output` was truncated.
     #[serde(default)]
     pub truncated: bool,
-    /// Where all of the output is.
+    /// Path of the complete output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub full_output_path: Option<String>,
 }
 
 impl Agent {
-    /// Runs a command of the person and writes it down.
+    /// Runs a command of the user and records it in the session.
     ///
     /// # Errors
     ///
-    /// A sentence: what a handler threw, or why the shell does not start.
+    /// Fails with the exception of a handler, or when the shell cannot be started.
     pub async fn user_bash(
         &self,
         command: &str,
@@ -57,7 +57,7 @@ impl Agent {
         self.user_bash_as(None, command, exclude, cancel).await
     }
 
-    /// The same for a front end that numbers its commands: what is printed carries `id`.
+    /// Runs a command for a front end that numbers its commands: events of its output carry `id`.
     pub async fn user_bash_as(
         &self,
         id: Option<&Value>,
@@ -141,7 +141,7 @@ impl Agent {
         Ok(self.cut(output, code, end == ShellEnd::Cancelled).await)
     }
 
-    /// By the operations of an extension; what it prints arrives on the way.
+    /// Runs a command with the operations of an extension, which reports output as it arrives.
     async fn elsewhere(
         &self,
         id: Option<&Value>,
@@ -189,10 +189,10 @@ impl Agent {
     }
 }
 
-/// Decodes UTF-8 that comes in pieces, which may end inside a character.
+/// A decoder of UTF-8 that arrives in pieces, which may end inside a character.
 #[derive(Debug, Default)]
 struct Decoder {
-    /// The beginning of a character.
+    /// Bytes of an incomplete character.
     rest: Vec<u8>,
 }
 
@@ -205,7 +205,7 @@ impl Decoder {
         while let Some(chunk) = chunks.next() {
             text.push_str(chunk.valid());
             let is_last = chunks.peek().is_none();
-            // Of what no further byte can complete, all lengths of a bad sequence are one mark.
+            // An invalid sequence of any length becomes one replacement character.
             if is_last && is_begun(chunk.invalid()) {
                 self.rest = chunk.invalid().to_vec();
             } else if !chunk.invalid().is_empty() {
@@ -216,12 +216,12 @@ impl Decoder {
     }
 }
 
-/// Whether these bytes begin a character that more bytes complete.
+/// Returns whether these bytes are an incomplete character.
 fn is_begun(bytes: &[u8]) -> bool {
     !bytes.is_empty() && std::str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())
 }
 
-/// Sequences for a terminal, as pi recognises them: titles and links up to their end, colours and movements.
+/// Escape sequences as pi matches them: titles and links up to their end, colours and cursor movements.
 static SEQUENCES: LazyLock<Regex> = LazyLock::new(|| {
     let end = r"(?:\x07|\x1B\x5C|\u{9C})";
     let title = format!(r"\x1B\](?s:.)*?{end}");
@@ -229,8 +229,8 @@ static SEQUENCES: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&format!("{title}|{control}")).expect("a pattern written here")
 });
 
-/// Returns what a person and a model read of a program's output: no sequences for a terminal, no control characters, and lines that
-/// end with LF. As in pi each piece is read by itself.
+/// Returns the output for users and the model: without escape sequences and control characters, with LF line ends. As in pi, each
+/// piece is processed separately.
 fn printable(piece: &str) -> String {
     let text = match piece.contains(['\x1b', '\u{9b}']) {
         true => SEQUENCES.replace_all(piece, ""),
@@ -248,7 +248,7 @@ fn printable(piece: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Compares with what the real pi answers to `bash` over RPC, captured once.
+    /// Compares with the answers of the real pi to `bash` over RPC, captured once.
     #[test]
     fn output_has_no_sequences_for_a_terminal() {
         for (printed, shown) in [

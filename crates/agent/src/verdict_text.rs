@@ -1,8 +1,8 @@
-//! The text of a verdict as the model gets it.
+//! The text of a verdict for the model.
 //!
-//! A verdict may inject text with the system role. Session entries keep that text as the extension wrote it; on its way
-//! into a request it is cut to [`LONGEST_VERDICT`](pijs_llm::conversation::LONGEST_VERDICT) bytes, chat-template markers and control characters are neutralised, and the
-//! role is decided anew: the session may come from a run with other grants.
+//! A verdict may inject text with the system role. Session entries contain the text as written by the extension. For a request it
+//! is truncated to [`LONGEST_VERDICT`](pijs_llm::conversation::LONGEST_VERDICT) bytes, chat-template markers and control
+//! characters are neutralised, and the role is decided again, since the session may come from a run with other grants.
 //!
 //! | `prompt.modify` of the extension | role | text begins with its name |
 //! |---|---|---|
@@ -18,10 +18,10 @@ use pijs_llm::message::{Block, Content, CustomMessage, Message};
 use pijs_protocol::{chat_markup, guard};
 use serde_json::{Value, json};
 
-/// Bytes of an extension's name in front of its text.
+/// Bytes of the extension's name before its text.
 const LONGEST_NAME: usize = 128;
 
-/// `details` of a verdict in the session.
+/// Returns `details` of a verdict for the session.
 pub(crate) fn details(extension: &str, asked: &str, role: SystemRole, reminder: bool) -> Value {
     let denied = asked == "system" && role == SystemRole::Denied;
     let mut details =
@@ -32,7 +32,7 @@ pub(crate) fn details(extension: &str, asked: &str, role: SystemRole, reminder: 
     details
 }
 
-/// Names the extension whose text follows. A path tells the model nothing and may hold the user's name.
+/// Marks a text with the name of its extension, without the path, which may contain the user's name.
 fn marked(extension: &str, text: &str) -> String {
     let name = extension.rsplit(['/', '\\']).next().unwrap_or(extension);
     let name = chat_markup::neutralise_reminder(chat_markup::cut(name, LONGEST_NAME)).replace('\n', " ");
@@ -40,7 +40,7 @@ fn marked(extension: &str, text: &str) -> String {
 }
 
 impl Agent {
-    /// The messages with the texts of verdicts as the model gets them.
+    /// Replaces the texts of verdicts by those for the model.
     pub(crate) fn with_verdict_texts(&self, messages: Vec<Message>) -> Vec<Message> {
         messages
             .into_iter()
@@ -78,7 +78,7 @@ impl Agent {
     }
 }
 
-/// Messages of an extension's answer in which no message passes for a verdict that was none before.
+/// Removes messages from an extension's answer that claim to be verdicts and were not before.
 pub(crate) fn without_forged(before: &[Message], after: Vec<Message>) -> Vec<Message> {
     if !guard!(SystemForged) {
         return after;
@@ -99,8 +99,7 @@ pub(crate) fn without_forged(before: &[Message], after: Vec<Message>) -> Vec<Mes
         .collect()
 }
 
-/// Whether a message may stand in the place of another: the answer of a handler neither makes a verdict nor changes who
-/// it is of.
+/// Returns whether a handler may replace a message by another: it may neither create a verdict nor change its extension.
 pub(crate) fn keeps_verdict(message: &Message, other: &Message) -> bool {
     let (Message::Custom(message), Message::Custom(other)) = (message, other) else { return true };
     let is_same = !is_verdict(message) && !is_verdict(other)

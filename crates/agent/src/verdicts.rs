@@ -1,10 +1,9 @@
-//! How many verdicts count, and what they cost.
+//! Caps of verdicts, and their cost.
 //!
-//! A handler that always says *abort* would have the model start over for ever, and its user pay for
-//! it. [`Verdicts`] counts for each rule first, then for each extension, so that one that fires all the time takes
-//! nothing from the others. A rule is what an extension injects: a handler may stand for many rules, and each has words of
-//! its own. What all of them may cost in a session is a net below that. Past a cap the text is let through and the content
-//! is kept as a reminder for the next request.
+//! A handler that always aborts would make the model start over forever at the user's cost. [`Verdicts`] counts for each rule
+//! first, then for each extension, so that one that fires constantly does not affect others. A rule is identified by its injected
+//! text, since one handler may implement many rules. A session-wide limit bounds the cost of all of them. Beyond a cap the reply
+//! continues, and the text is kept as a reminder for the next request.
 
 use crate::events::VerdictAction;
 use crate::extensions::Abort;
@@ -13,31 +12,31 @@ use pijs_protocol::stream::Injection;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Limits how often replies may be discarded.
+/// Limits of discarded replies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cap {
-    /// In one turn.
+    /// Discarded replies in one turn.
     pub per_turn: u32,
-    /// In a session.
+    /// Discarded replies in a session.
     pub per_session: u32,
 }
 
-/// Caps on aborts with retry.
+/// Caps of aborts with retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VerdictCaps {
-    /// For one text of one extension.
+    /// Cap for one text of one extension.
     pub rule: Cap,
-    /// For all texts of one extension, which may differ every time.
+    /// Cap for all texts of one extension, which may differ every time.
     pub extension: Cap,
-    /// Replies that all extensions together may have discarded in a session.
+    /// Discarded replies of all extensions in a session.
     pub discarded: u32,
-    /// Output tokens that may be thrown away in a session.
+    /// Discarded output tokens in a session.
     pub burned_tokens: u64,
 }
 
 impl Default for VerdictCaps {
-    /// A rule is obeyed after a retry or two, or never. An extension that has dozens of rules is still heard when several
-    /// meet in a reply; what all may cost is a few long replies, or many that were stopped early.
+    /// Returns the default caps. A model follows a rule after a retry or two, or never; an extension may have dozens of rules, of
+    /// which several may match in one reply; the session-wide limits equal a few long replies, or many that were stopped early.
     fn default() -> Self {
         Self {
             rule: Cap { per_turn: 3, per_session: 10 },
@@ -48,25 +47,25 @@ impl Default for VerdictCaps {
     }
 }
 
-/// What verdicts did to a session so far.
+/// Effects of verdicts on a session so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct VerdictTotals {
-    /// Attempts that were discarded.
+    /// Discarded attempts.
     pub discarded: u32,
-    /// Verdicts past a cap.
+    /// Verdicts beyond a cap.
     pub let_through: u32,
-    /// Output tokens that were paid for and thrown away.
+    /// Output tokens of discarded attempts.
     pub tokens_burned: u64,
 }
 
-/// A text that goes into the conversation because of a verdict.
+/// A text that a verdict adds to the conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Injected {
     pub(crate) extension: String,
     pub(crate) injection: Injection,
-    /// Whether the cap was reached, so that nothing was discarded.
+    /// Whether a cap was reached, so that no reply was discarded.
     pub(crate) reminder: bool,
-    /// More members of the message's details.
+    /// Additional members of the message's details.
     pub(crate) details: Option<Value>,
 }
 
@@ -88,11 +87,11 @@ impl Count {
     }
 }
 
-/// The discarded replies of one extension.
+/// Discarded replies of one extension.
 #[derive(Debug, Default)]
 struct Extension {
     all: Count,
-    /// By what was injected; the extension's cap bounds how many there are.
+    /// Counts by injected text; the extension's cap bounds their number.
     rules: BTreeMap<String, Count>,
 }
 
@@ -116,7 +115,7 @@ impl Verdicts {
         }
     }
 
-    /// Counts a retry if no cap is reached.
+    /// Counts a retry unless a cap is reached.
     fn allow(&mut self, extension: &str, content: &str) -> bool {
         let caps = self.caps;
         let is_within_net = self.is_within_net();
@@ -131,8 +130,8 @@ impl Verdicts {
         false
     }
 
-    /// What is to be done about an abort. `None`: it says the same again past the cap, so it was
-    /// reported before and waits as a reminder already.
+    /// Returns the action for an abort; `None` for a repeated text beyond the cap, which is already reported and queued as a
+    /// reminder.
     pub(crate) fn decide(&mut self, abort: &Abort) -> Option<VerdictAction> {
         let Some(injection) = &abort.retry else { return Some(VerdictAction::Stop) };
         if self.allow(&abort.extension, &injection.content) {
@@ -152,23 +151,23 @@ impl Verdicts {
         Some(VerdictAction::Remind)
     }
 
-    /// Reports whether the session may discard one more reply, whoever asks for it.
+    /// Returns whether the session-wide limits allow another discarded reply.
     pub(crate) fn is_within_net(&self) -> bool {
         self.totals.discarded < self.caps.discarded && self.totals.tokens_burned < self.caps.burned_tokens
     }
 
-    /// Keeps a text for the next request.
+    /// Queues a text for the next request.
     pub(crate) fn remind(&mut self, reminder: Injected) {
         self.reminders.push(reminder);
     }
 
-    /// An attempt was discarded.
+    /// Counts a discarded attempt.
     pub(crate) fn burned(&mut self, tokens: u64) {
         self.totals.discarded += 1;
         self.totals.tokens_burned = self.totals.tokens_burned.saturating_add(tokens);
     }
 
-    /// What goes with the next request.
+    /// Takes the texts for the next request.
     pub(crate) fn take_reminders(&mut self) -> Vec<Injected> {
         std::mem::take(&mut self.reminders)
     }
@@ -189,7 +188,7 @@ mod tests {
         Abort { extension: extension.into(), retry, latency_us: 1 }
     }
 
-    /// Returns what becomes of so many aborts in one turn.
+    /// Returns the actions for several aborts in one turn.
     fn turn(verdicts: &mut Verdicts, extension: &str, contents: &[&str]) -> Vec<VerdictAction> {
         verdicts.begin_turn();
         let decided = contents.iter().filter_map(|content| verdicts.decide(&abort(extension, Some(content)))).collect();

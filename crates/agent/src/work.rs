@@ -1,11 +1,10 @@
-//! What others give the agent to do, and who does it.
+//! Work that other threads send to the agent's thread.
 //!
-//! Connectors run on any thread; sessions, extensions and front ends live on the agent's. [`Work`]
-//! crosses by a channel. [`Agent::attend`] takes it out beside whatever else the agent does, each item
-//! as a future of its own, so that a command which waits for `ctx.newSession()` does not wait for
-//! itself.
+//! Connectors run on any thread; sessions, extensions and front ends live on the agent's. [`Work`] crosses by a channel.
+//! [`Agent::attend`] receives it concurrently with the agent's own work, each item as a future of its own, so that a command that
+//! waits for `ctx.newSession()` does not block itself.
 //!
-//! Always holds: one attends at a time; whoever attends finishes what was begun before it returns.
+//! Invariants: one call of `attend` receives at a time; it completes all work that it began before it returns.
 
 use crate::agent::{Agent, AgentError, InputSource};
 use crate::ask_model::Question;
@@ -28,7 +27,7 @@ pub(crate) type Inbox = mpsc::UnboundedReceiver<Work>;
 /// The channel to the agent's thread.
 pub(crate) struct Mailbox {
     sender: mpsc::UnboundedSender<Work>,
-    /// Until the agent takes it.
+    /// The receiving end, until the agent takes it.
     inbox: Option<Inbox>,
 }
 
@@ -40,7 +39,7 @@ impl Default for Mailbox {
 }
 
 impl Mailbox {
-    /// Sends work. Without an agent, or after it, nobody carries it out.
+    /// Sends work. Without an agent the work is dropped.
     pub(crate) fn send(&self, work: Work) {
         let _ = self.sender.send(work);
     }
@@ -50,35 +49,35 @@ impl Mailbox {
     }
 }
 
-/// Something for the agent's thread.
+/// Work for the agent's thread.
 pub(crate) enum Work {
-    /// A hostcall of an extension whose answer takes time.
+    /// A hostcall of an extension that is answered asynchronously.
     Call(ExtensionId, SessionCall, oneshot::Sender<Result<Value, HostcallError>>),
-    /// A question of an extension to a model.
+    /// A model request of an extension.
     Ask(Question),
-    /// A run waits in the queue; of the extension that asked for it, if one did.
+    /// A scheduled run, with the extension that triggered it.
     Run(Option<ExtensionId>),
-    /// `sendUserMessage` during a run; the last says whether commands and templates count. One that does not say how it
-    /// is delivered is refused, once handlers of `input` have heard of it.
+    /// `sendUserMessage` during a run, with a flag that enables commands and templates. A message without a queue is refused
+    /// after the `input` handlers have seen it.
     Hear(Authored, Option<DeliverAs>, bool),
-    /// `sendUserMessage` while another prompt is about to begin, and whose it is. Both go the same way, and the first that
+    /// `sendUserMessage` while another prompt is about to start, with its sender. Both are handled alike, and the first that
     /// arrives is answered.
     Contend(Option<ExtensionId>, Authored, bool),
-    /// A request to a model that an extension speaks to.
+    /// A request to a model of an extension.
     Stream(Streamed),
-    /// Extensions are told, but for one that tells its own handlers.
+    /// An event for extensions, except for one that calls its own handlers.
     Emit(Event, Option<ExtensionId>),
-    /// A message was put into the session beside every run; front ends are told.
+    /// A message was appended outside of a run; front ends are notified.
     Shown(Message),
-    /// Front ends are told something that extensions do not hear.
+    /// An event for front ends only.
     Notice(&'static str, Value),
-    /// The same of the messages that wait, and how many bytes that is.
+    /// An event with the queued messages for front ends, with its size in bytes.
     Waiting(Value, usize),
-    /// All work before it has begun.
+    /// Completed when all earlier work has begun.
     Barrier(oneshot::Sender<()>),
 }
 
-/// Puts the inbox back, also when the future that attends is dropped.
+/// Returns the inbox on drop, also when the attending future is dropped.
 struct Attending<'a> {
     inbox: Option<Inbox>,
     home: &'a RefCell<Option<Inbox>>,
@@ -91,9 +90,8 @@ impl Drop for Attending<'_> {
 }
 
 impl Agent {
-    /// Runs `work` and carries out what extensions ask for meanwhile. Everything that [`Agent`] does is
-    /// attended; use this around the life of a session, so that timers and callbacks of extensions are
-    /// served while nothing else is on.
+    /// Runs `work` and concurrently carries out requests of extensions. All operations of [`Agent`] are attended; use this around
+    /// the life of a session, so that timers and callbacks of extensions run while nothing else is active.
     pub async fn attend<F: Future>(&self, work: F) -> F::Output {
         let Some(inbox) = self.inbox.borrow_mut().take() else { return work.await };
         let mut attending = Attending { inbox: Some(inbox), home: &self.inbox };
@@ -103,7 +101,7 @@ impl Agent {
         let output = loop {
             tokio::select! {
                 biased;
-                // What was asked for earlier goes before what the work does next.
+                // Earlier requests have precedence over the next step of the work.
                 Some(item) = inbox.recv() => begun.push(self.carry_out(item)),
                 Some(()) = begun.next(), if !begun.is_empty() => {}
                 output = &mut work => break output,
@@ -128,7 +126,7 @@ impl Agent {
         match item {
             Work::Call(asker, call, done) => {
                 let answer = self.call(&asker, call).await;
-                // Whoever asked may be gone.
+                // The caller may have stopped waiting.
                 let _ = done.send(answer);
             }
             Work::Ask(question) => self.ask_model(question).await,
@@ -156,7 +154,7 @@ impl Agent {
                 self.keep(self.show_only(&AgentEvent::MessageStart { message: &message }));
                 self.keep(self.show_only(&AgentEvent::MessageEnd { message: &message }));
             }
-            // Whoever asked may be gone.
+            // The caller may have stopped waiting.
             Work::Barrier(asker) => drop(asker.send(())),
             Work::Waiting(payload, bytes) => {
                 self.keep(self.show_only(&AgentEvent::Notice { name: "queue_update", payload: &payload }));
@@ -166,11 +164,11 @@ impl Agent {
         }
     }
 
-    /// Carries out the next run that was asked for, once no other is on.
+    /// Carries out the next scheduled run, once no other is active.
     async fn run_pending(&self, asker: Option<ExtensionId>) {
         let _one_at_a_time = self.control.turn(Line::Run).await;
         if let Some(asker) = &asker {
-            // What it does after asking comes before the run, as on one thread.
+            // The rest of the caller's turn precedes the run, as on one thread.
             self.extensions.turn_over(asker).await;
         }
         self.control.until(Inputs::accepts_run).await;
@@ -226,7 +224,7 @@ impl Agent {
             }
         };
         if expand {
-            // A command takes as long as it does, and holds up nobody.
+            // A command may take long and does not block others.
             drop(contending);
             self.refused(self.ask(content, InputSource::Extension, None, expand, |_| began()).await.map(drop));
             return;
@@ -243,7 +241,7 @@ impl Agent {
         self.refused(done);
     }
 
-    /// Reports whether an extension may trigger one more run, and warns where not.
+    /// Returns whether an extension may trigger another run; warns otherwise.
     fn may_trigger(&self) -> bool {
         let may = self.control.inputs(Inputs::may_trigger);
         if !may {
@@ -252,7 +250,7 @@ impl Agent {
         may
     }
 
-    /// What pi says of a message that nobody waits for.
+    /// Reports the refusal of a message that has no caller, as pi does.
     fn refused(&self, done: Result<(), AgentError>) {
         match done {
             Err(AgentError::Control(error)) => {
@@ -262,8 +260,8 @@ impl Agent {
         }
     }
 
-    /// A message that counts as on its way: into the queue of the run that is on, or, where that has ended meanwhile, into a
-    /// run of its own, which must not wait for it to arrive.
+    /// Delivers a message in flight: to the queue of the current run, or to a run of its own when that has ended, which must not
+    /// wait for the delivery.
     async fn deliver(&self, content: Authored, deliver_as: DeliverAs) -> Result<(), AgentError> {
         let taken = self.listened(content, InputSource::Extension, Some(deliver_as), false).await;
         if let Ok(Some(content)) = &taken
@@ -280,7 +278,7 @@ impl Agent {
         }
     }
 
-    /// Remembers why the session cannot go on; the next prompt says it.
+    /// Stores an error after which the session cannot continue; the next prompt returns it.
     pub(crate) fn keep(&self, result: Result<(), AgentError>) {
         if let Err(error) = result {
             self.runs.broken.borrow_mut().get_or_insert(error);

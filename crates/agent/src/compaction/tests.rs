@@ -81,7 +81,7 @@ fn a_turn_may_be_cut_in_two_but_never_between_a_call_and_its_result() {
         result(&long),
     ]);
     let prepared = prepare(&refs(&session.branch(None).unwrap()), SETTINGS).unwrap();
-    // The budget is used up inside the last result; the cut moves to no later point than there is.
+    // The budget ends inside the last result, after which there is no cut point.
     assert_eq!(prepared.first_kept, session.entries().nth(3).unwrap().unwrap().id);
     assert!(prepared.is_split);
     assert_eq!(roles(&prepared.turn_prefix), ["user", "assistant", "toolResult"]);

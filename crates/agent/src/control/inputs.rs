@@ -1,5 +1,4 @@
-//! The shell around the state machine of inputs ([`Inputs`]): one lock, one notification for those who wait, and the effects
-//! carried out.
+//! The shell of the state machine of inputs ([`Inputs`]): one lock, one notification for all waiters, and the effects.
 
 use super::{AgentControl, ControlError, Inner, VERDICT_TYPE};
 use crate::work::Work;
@@ -10,12 +9,12 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use tokio_util::sync::CancellationToken;
 
-/// Messages that may wait when an extension adds one; each that is added is told with those before it.
+/// Queued messages beyond which extensions cannot add one. Each update reports all queued messages.
 const MOST_WAITING: usize = 1000;
-/// Events of what extensions change (a name, a level of thinking) that wait until their handlers have run.
+/// Undelivered events of changes by extensions (session name, thinking level).
 const MOST_UNANNOUNCED: usize = 1000;
 
-/// An input in a stage, until this is dropped.
+/// An input in a stage until the guard is dropped.
 pub(crate) struct StageGuard<'a> {
     control: &'a AgentControl,
     stage: Stage,
@@ -27,7 +26,7 @@ impl Drop for StageGuard<'_> {
     }
 }
 
-/// The first place in a line, until this is dropped.
+/// The first position of a line until the guard is dropped.
 pub(crate) struct LineGuard<'a> {
     control: &'a AgentControl,
     line: Line,
@@ -46,7 +45,7 @@ impl AgentControl {
         read(&self.lock().inputs)
     }
 
-    /// Applies an event and carries out its effects. Returns the messages that were taken out of a queue.
+    /// Applies an event and its effects. Returns the messages taken from a queue.
     pub(crate) fn apply(&self, event: InputEvent) -> Result<Vec<Message>, ControlError> {
         let releases = event.releases();
         let rest = self.apply_locked(&mut self.lock(), event);
@@ -68,13 +67,13 @@ impl AgentControl {
         Ok(given)
     }
 
-    /// Applies an event that nothing refuses and that appends nothing.
+    /// Applies an event that cannot be refused and does not append.
     pub(crate) fn advance(&self, event: InputEvent) {
         let applied = self.apply(event);
         debug_assert!(applied.is_ok_and(|given| given.is_empty()), "no such effect of this event");
     }
 
-    /// Applies an event under the lock. Returns the effects that are carried out without it, or by the caller.
+    /// Applies an event under the lock. Returns the effects that need no lock or are left to the caller.
     pub(super) fn apply_locked(&self, inner: &mut Inner, event: InputEvent) -> Vec<InputEffect> {
         let effects = inner.inputs.apply(event);
         effects.into_iter().filter_map(|effect| self.carry_out_locked(inner, effect)).collect()
@@ -101,7 +100,7 @@ impl AgentControl {
         None
     }
 
-    /// Appends a message that nobody answers.
+    /// Appends a message without a reply.
     fn append_unanswered(&self, message: CustomMessage) -> Result<(), ControlError> {
         let message = Message::Custom(message);
         self.append_message(&message)?;
@@ -122,7 +121,7 @@ impl AgentControl {
         }
     }
 
-    /// Joins a line and waits until it is its caller's turn.
+    /// Joins a line and waits to become its first.
     pub(crate) async fn turn(&self, line: Line) -> LineGuard<'_> {
         let [InputEffect::Ticket(ticket)] = self.lock().inputs.apply(InputEvent::Enter(line))[..] else {
             unreachable!("a line gives a ticket");
@@ -132,13 +131,13 @@ impl AgentControl {
         guard
     }
 
-    /// Puts an input into a stage, until the guard is dropped.
+    /// Moves an input into a stage until the guard is dropped.
     pub(crate) fn begin(&self, stage: Stage) -> StageGuard<'_> {
         self.advance(InputEvent::Begin(stage));
         self.begun(stage)
     }
 
-    /// Takes over an input that was put into a stage when it was sent.
+    /// Returns the guard of an input that is already in a stage.
     pub(crate) fn begun(&self, stage: Stage) -> StageGuard<'_> {
         StageGuard { control: self, stage }
     }
@@ -165,23 +164,23 @@ impl AgentControl {
         self.advance(InputEvent::SummaryEnded);
     }
 
-    /// Ends the run that is on, or that a message has triggered, if there is one.
+    /// Aborts the current run, or the one that a message has triggered.
     pub fn abort(&self) {
         self.observe_act("abort", || Value::Null);
         self.advance(InputEvent::Abort);
     }
 
-    /// Reports whether no run is on.
+    /// Returns whether no run is active.
     pub fn is_idle(&self) -> bool {
         self.inputs(Inputs::is_idle)
     }
 
-    /// Reports whether a summary is being written.
+    /// Returns whether a summary is being written.
     pub fn is_summarising(&self) -> bool {
         self.inputs(Inputs::is_summarising)
     }
 
-    /// Reports whether nothing is on and nothing waits to begin.
+    /// Returns whether nothing is active or scheduled.
     pub fn is_settled(&self) -> bool {
         self.inputs(Inputs::is_settled)
     }
@@ -191,27 +190,28 @@ impl AgentControl {
         self.until(Inputs::is_settled).await;
     }
 
-    /// Waits until no run is on. Callers that come while one is wait until its end was announced, too, as in pi.
+    /// Waits until no run is active. Callers that arrive during a run also wait for the handlers of its end, as in pi.
     pub async fn idle(&self) {
         if !self.is_idle() {
             self.until(Inputs::accepts_run).await;
         }
     }
 
-    /// Waits until nothing is on, as `ctx.waitForIdle()` does. Callers that come while something is wait until the end of the
-    /// run was announced, too.
+    /// Waits until nothing is active (`ctx.waitForIdle()`). Callers that arrive during a run also wait for the handlers of its
+    /// end.
     pub(crate) async fn quiescent(&self) {
         if !self.inputs(Inputs::has_come_to_rest) {
             self.until(Inputs::is_quiescent).await;
         }
     }
 
-    /// Waits until every message that was sent for a queue is in it.
+    /// Waits until all messages sent to a queue are in it.
     pub async fn delivered(&self) {
         self.until(|inputs| inputs.is_over(Stage::Delivering)).await;
     }
 
-    /// `sendMessage`. Idle and without `trigger_turn` it goes straight into the session.
+    /// Sends a custom message of an extension (`sendMessage`). When idle and without `trigger_turn`, it is appended to the
+    /// session directly.
     pub fn send_message(
         &self,
         message: CustomMessage,
@@ -236,7 +236,7 @@ impl AgentControl {
         self.apply(InputEvent::Message { message, deliver_as, trigger_turn, sender: sender.cloned() }).map(drop)
     }
 
-    /// `sendUserMessage`: as if the user had typed it. With `expand`, commands and templates count.
+    /// Sends a message as if the user had typed it (`sendUserMessage`). `expand` enables commands and templates.
     pub fn send_user_message(
         &self,
         content: Content,
@@ -246,8 +246,8 @@ impl AgentControl {
         self.send_user_message_of(None, content, deliver_as, expand)
     }
 
-    /// Sends a text that `author`, which is no extension, wrote for the user: the user asked for it, and what the model does after it is
-    /// judged as after a message of an extension of this name.
+    /// Sends a text that `author`, which is not an extension, wrote at the user's request. Later tool calls are judged as after a
+    /// message of an extension with this name.
     pub fn send_text_of(&self, author: &ExtensionId, text: String) -> Result<(), ControlError> {
         let author = guard!(AttributionAuthor).then_some(author);
         let content = Authored::by(author, Content::Text(text).as_typed());
@@ -266,7 +266,7 @@ impl AgentControl {
         self.apply(InputEvent::UserMessage { content, deliver_as, expand, sender: sender.cloned() }).map(drop)
     }
 
-    /// Checks that an extension may add a message to those that wait.
+    /// Checks that an extension may queue another message.
     ///
     /// # Errors
     ///
@@ -280,11 +280,11 @@ impl AgentControl {
         Ok(())
     }
 
-    /// Checks that an extension may cause an event while others are announced.
+    /// Checks that an extension may cause another event.
     ///
     /// # Errors
     ///
-    /// `denied`, quota `untold_events`: handlers of those before it have not run yet, since it goes on without a pause.
+    /// `denied`, quota `untold_events`: the handlers of earlier events have not run, since the extension does not yield.
     pub(crate) fn may_announce(&self) -> Result<(), HostcallError> {
         let untold = self.inputs(Inputs::unannounced);
         if untold >= MOST_UNANNOUNCED && guard!(SessionUndeliveredEvents) {
@@ -304,37 +304,37 @@ impl AgentControl {
         self.apply(InputEvent::Take(Queue::AfterRun)).map(drop)
     }
 
-    /// Writes down a shell command of the user, and the extensions that answered in the place of the shell; during a run,
-    /// when that has ended.
+    /// Records a shell command of the user with the extensions that answered it. During a run it is recorded at the end of the
+    /// run.
     pub(crate) fn record_bash(&self, authors: BTreeSet<String>, execution: BashExecution) -> Result<(), ControlError> {
         self.apply(InputEvent::Bash { authors, execution }).map(drop)
     }
 
-    /// Queues a message of the user for the run that is on.
+    /// Queues a message of the user for the current run.
     pub(crate) fn queue_input(&self, content: Authored, deliver_as: DeliverAs) {
         let message = Message::User(content.message(self.0.ambient.epoch_ms()));
         self.advance(InputEvent::Queue { message, deliver_as });
     }
 
-    /// Texts of the messages that wait: to steer, and to follow.
+    /// Returns the texts of queued messages: steering, and follow-up.
     pub fn waiting(&self) -> (Vec<String>, Vec<String>) {
         self.inputs(Inputs::waiting)
     }
 
-    /// Takes all waiting messages away and gives their texts, as [`AgentControl::waiting`] does. Front ends are told, also
-    /// where nothing waited.
+    /// Removes all queued messages and returns their texts, as [`AgentControl::waiting`] does. Notifies front ends even when no
+    /// message was queued.
     pub fn clear_waiting(&self) -> (Vec<String>, Vec<String>) {
         let texts = self.waiting();
         self.advance(InputEvent::Clear);
         texts
     }
 
-    /// Reports whether messages of the user wait in a queue.
+    /// Returns whether messages of the user are queued.
     pub fn has_pending_messages(&self) -> bool {
         self.inputs(Inputs::has_waiting)
     }
 
-    /// Takes the next message of a queue for a run.
+    /// Takes the next message from a queue.
     pub(crate) fn take_next(&self, queue: Queue) -> Option<Message> {
         self.apply(InputEvent::Take(queue)).unwrap_or_default().pop()
     }
@@ -343,7 +343,7 @@ impl AgentControl {
         self.apply(InputEvent::Take(Queue::NextTurn)).unwrap_or_default()
     }
 
-    /// Notes that a message of the user begins: it waits no longer. Returns whether it did.
+    /// Records that a message of the user begins. Returns whether it was queued.
     pub(crate) fn note_spoken(&self, message: &Message) -> bool {
         let Message::User(message) = message else { return false };
         let text = message.content.text();
@@ -397,7 +397,7 @@ mod tests {
         control.send_message(custom("x"), None, Some(true)).unwrap();
         assert_eq!(control.inputs(|inputs| inputs.scheduled().cloned()), Some(Pending::Custom(custom("x"))));
         assert!(!control.is_settled());
-        // It has begun, for whoever sends the next.
+        // The first run is active when the next message is sent.
         control.send_message(custom("w"), None, None).unwrap();
         control.send_message(custom("v"), None, Some(true)).unwrap();
         assert_eq!(control.with_session(|session| session.len()), 0);

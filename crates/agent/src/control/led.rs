@@ -1,29 +1,29 @@
-//! Keeps who is behind what the model is asked: extensions whose words it follows, and the one that pays for it.
+//! Attributes model requests to the extensions that influenced them, and to the one that triggered them.
 //!
-//! The words that no reply has followed are read from the session at each request ([`Session::waiting_words`]), so nothing that
-//! is said meanwhile makes them the user's: a command, a request that failed, another run. Beside that counts what no
-//! entry of the session shows, until the user speaks: a prompt or a context that was changed, a verdict.
+//! The session knows the extensions whose text no reply has followed yet ([`Session::waiting_words`]); it is read at each
+//! request, so that no other input in between hides their influence. This module adds influence without an entry, until the next
+//! message of the user: changed prompts and contexts, and verdicts.
 
 use super::{AgentControl, ControlError};
 use pijs_protocol::{ExtensionId, guard};
 use pijs_session_store::Session;
 use std::collections::BTreeMap;
 
-/// Extensions whose words the model follows, and whether a person is asked about what comes of it.
+/// Extensions with influence on the model, each with a flag whether resulting tool calls need consent.
 #[derive(Default)]
 pub(super) struct Led {
-    /// Since a person last said something.
+    /// Influence since the last message of the user.
     now: BTreeMap<String, bool>,
-    /// Those of the latest request: what comes of its reply is theirs, whoever speaks meanwhile.
+    /// Influence on the latest request, to which its reply is attributed.
     asked: BTreeMap<String, bool>,
-    /// Who of them spoke last.
+    /// The extension that last had influence.
     last: Option<ExtensionId>,
-    /// The extension without which the model would not be asked now.
+    /// The extension that triggered the current request.
     payer: Option<ExtensionId>,
 }
 
 impl AgentControl {
-    /// Notes that words of an extension go to the model, and whether a person is asked about what comes of it.
+    /// Records that text of an extension goes to the model, and whether resulting tool calls need consent.
     pub(crate) fn note_message(&self, extension: &str, asks: bool) {
         let led = &mut self.lock().led;
         for noted in [&mut led.now, &mut led.asked] {
@@ -31,19 +31,19 @@ impl AgentControl {
         }
     }
 
-    /// Notes an extension that speaks now: what goes on goes on for it.
+    /// Records the extension that sends a message and thereby continues the run.
     pub(crate) fn note_speaker(&self, extension: &str) {
         self.note_message(extension, true);
         self.lock().led.last = Some(ExtensionId::new(extension));
     }
 
-    /// Notes the extension of a verdict, after which nobody is asked.
+    /// Records the extension of a verdict. Resulting tool calls need no consent.
     pub(crate) fn note_verdict(&self, extension: &str) {
         self.note_message(extension, false);
         self.lock().led.last = Some(ExtensionId::new(extension));
     }
 
-    /// Attributes the request that is made next to the extensions whose words no reply has followed.
+    /// Attributes the next request to the extensions whose text no reply has followed.
     pub(crate) fn attribute_request(&self) -> Result<(), ControlError> {
         let mut inner = self.lock();
         if guard!(AttributionPendingMessage) {
@@ -55,30 +55,30 @@ impl AgentControl {
         Ok(())
     }
 
-    /// Who pays for the requests that follow: the extension that asked for the run, `None` for a person.
+    /// Sets the payer of the following requests: the extension that triggered the run, or `None` for the user.
     pub(crate) fn begins_for(&self, extension: Option<ExtensionId>) {
         self.lock().led.payer = extension;
     }
 
-    /// A run goes on although the model is done: for whoever spoke last.
+    /// Sets the payer of a run that continues: the extension that last had influence.
     pub(crate) fn goes_on(&self) {
         let led = &mut self.lock().led;
         led.payer.clone_from(&led.last);
     }
 
-    /// The extension without which the model would not be asked now.
+    /// Returns the extension that triggered the current request.
     pub(crate) fn payer(&self) -> Option<ExtensionId> {
         self.lock().led.payer.clone()
     }
 
-    /// A person said something: what extensions said before counts no more, once the model has answered it.
+    /// Resets the influence after a message of the user. Earlier text of extensions counts until the model has answered it.
     pub(crate) fn person_spoke(&self) {
         let led = &mut self.lock().led;
         led.now.clear();
         (led.last, led.payer) = (None, None);
     }
 
-    /// Extensions whose words the reply follows, sorted, and whether a person is asked about it.
+    /// Returns the extensions that influenced the reply, sorted, each with a flag whether tool calls need consent.
     pub(crate) fn led_by(&self) -> Vec<(String, bool)> {
         let led = &self.lock().led;
         let mut all = led.asked.clone();

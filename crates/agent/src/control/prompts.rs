@@ -1,25 +1,25 @@
-//! That a person is asked something: extensions hear of it (`ui_prompt_start`, `ui_prompt_end`).
+//! Tracks open dialogs and notifies extensions (`ui_prompt_start`, `ui_prompt_end`).
 //!
-//! As in pi, what is asked at the same time counts as one, which the first of them names.
+//! As in pi, concurrent dialogs count as one, with kind and title of the first.
 
 use super::{AgentControl, Shared};
 use crate::extensions::Event;
 use serde_json::json;
 use std::sync::{MutexGuard, PoisonError};
 
-/// What is asked now.
+/// Open dialogs.
 #[derive(Debug, Default)]
 pub(super) struct Prompts {
     open: usize,
-    /// Kind and title of the first.
+    /// Kind and title of the first dialog.
     first: Option<(String, String)>,
-    /// Extensions were loaded again since: what was asked before counts no more.
+    /// Number of reloads of extensions; dialogs of earlier loads are ignored.
     loads: u64,
-    /// Whether an extension hears of it.
+    /// Whether an extension subscribes to these events.
     heard: bool,
 }
 
-/// Something that a person is asked, until it is dropped.
+/// An open dialog, until it is dropped.
 #[derive(Debug)]
 pub struct UiPrompt {
     control: AgentControl,
@@ -27,7 +27,7 @@ pub struct UiPrompt {
 }
 
 impl AgentControl {
-    /// Says that a person is asked something: `select`, `confirm`, `input`, `editor` or `custom`, and its title.
+    /// Opens a dialog: `select`, `confirm`, `input`, `editor` or `custom`, with its title.
     pub fn ui_prompt(&self, kind: &str, title: &str) -> UiPrompt {
         let mut prompts = self.prompts();
         prompts.open += 1;
@@ -38,13 +38,13 @@ impl AgentControl {
         UiPrompt { control: self.clone(), loads: prompts.loads }
     }
 
-    /// Extensions are loaded again: nobody hears the end of what they asked.
+    /// Forgets open dialogs when extensions are reloaded: no extension is notified of their end.
     pub(crate) fn forget_prompts(&self) {
         let mut prompts = self.prompts();
         *prompts = Prompts { loads: prompts.loads + 1, heard: prompts.heard, ..Prompts::default() };
     }
 
-    /// Whether an extension hears that a person is asked something, or that it is over.
+    /// Returns whether an extension subscribes to the events of dialogs.
     pub fn hears_prompts(&self) -> bool {
         self.prompts().heard
     }

@@ -1,11 +1,11 @@
-//! The entries that extensions read without asking, and the others.
+//! Session entries in the state that extensions read without a call.
 //!
-//! Every realm keeps a copy of what is shown. A session up to [`MOST_SHOWN`] is shown whole; of a longer one the part is
-//! that the model sees, and a realm asks for the others when its extension does.
+//! Every realm keeps a copy of these entries. A session up to [`MOST_SHOWN`] is copied whole; of a longer one only the part
+//! visible to the model, and a realm requests other entries on demand.
 //!
-//! `pi:pi/session` requests the missing entries (`session.read_entry`, `read_entries`) up to the limit `session_bytes`. Past it
-//! `getEntries`, `getBranch`, `getTree` and similar calls throw a refusal that says so; `getEntry`, `getSessionName` and
-//! `buildSessionContext` still answer. Handlers of `session_before_compact` then get the part that the model sees.
+//! `pi:pi/session` requests missing entries (`session.read_entry`, `read_entries`) up to the limit `session_bytes`. Beyond it
+//! `getEntries`, `getBranch`, `getTree` and similar calls throw an error that says so; `getEntry`, `getSessionName` and
+//! `buildSessionContext` still work. Handlers of `session_before_compact` then get the part visible to the model.
 
 use super::{AgentControl, Inner};
 use crate::room::{SESSION_BYTES, room_of};
@@ -15,32 +15,32 @@ use pijs_session_store::{Entry, EntryId, Session, SessionError};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Bytes of a session up to which all of it is shown.
+/// Size of a session in bytes up to which all entries are published.
 pub(super) const MOST_SHOWN: u64 = 16 << 20;
-/// Bytes of entries in one answer.
+/// Bytes of entries in one response.
 const PAGE: usize = 4 << 20;
 
-/// Values of a page after which it ends: one more entry than that fits, too.
+/// JSON values after which a page ends, with a margin for one more entry.
 const PAGE_VALUES: usize = MESSAGE_VALUES / 4;
 
-/// What extensions are shown of the session.
+/// State of the published entries.
 #[derive(Debug, Default)]
 pub(super) struct Shown {
-    /// Entries that they have.
+    /// Number of published entries.
     pub(super) count: usize,
-    /// Entries that they do not have.
+    /// Number of entries that are not published.
     pub(super) absent: usize,
-    /// Some of those are of the conversation that the model sees.
+    /// Whether unpublished entries are visible to the model.
     pub(super) is_partial: bool,
 }
 
-/// The entries that are shown of a session, and whether some are missing that the model sees.
+/// Returns the entries to publish, and whether the model sees others.
 fn shown(session: &Session) -> Result<(Vec<Arc<Entry>>, bool), SessionError> {
     if session.bytes() <= MOST_SHOWN || !guard!(SessionVisibleBytes) {
         return Ok((session.entries().collect::<Result<_, _>>()?, false));
     }
     let mut seen = session.seen()?;
-    // A conversation that was never compacted may be as long as the session; the newest of it stays.
+    // A conversation without a compaction may be as long as the session; its newest entries are published.
     let mut room = usize::try_from(MOST_SHOWN).unwrap_or(usize::MAX);
     let fits = |entry: &&Arc<Entry>| {
         let size = entry.to_value().to_string().len();
@@ -54,9 +54,9 @@ fn shown(session: &Session) -> Result<(Vec<Arc<Entry>>, bool), SessionError> {
 }
 
 impl AgentControl {
-    /// Shows extensions the session anew.
+    /// Publishes the entries of the session again.
     pub(super) fn show_entries(&self, inner: &mut Inner) {
-        // A file that cannot be read any more is told of when somebody needs what is in it.
+        // An unreadable file is reported when its content is needed.
         let (entries, is_partial) = shown(&inner.session).unwrap_or_default();
         let entries: Vec<Value> = entries.iter().map(|entry| entry.to_value()).collect();
         inner.held.entries = room_of(&entries);
@@ -65,11 +65,11 @@ impl AgentControl {
         self.0.state.change_entries(0, entries);
     }
 
-    /// Shows them entries that were appended.
+    /// Publishes appended entries.
     pub(super) fn show_new(&self, inner: &mut Inner, before: usize) {
         let new: Result<Vec<Value>, _> =
             (before..inner.session.len()).map(|at| inner.session.at(at).map(|entry| entry.to_value())).collect();
-        // They are held, as what was just appended.
+        // Appended entries are cached, so this does not fail.
         let new = new.unwrap_or_default();
         if !new.is_empty() {
             inner.held.entries += room_of(&new);
@@ -79,7 +79,7 @@ impl AgentControl {
         }
     }
 
-    /// The branch as a handler is given it: all of it, or of a long session the part that the model sees.
+    /// Returns the branch for handlers: all of it, or the part visible to the model for a long session.
     pub(crate) fn branch_for_extensions(&self) -> Result<Vec<Value>, SessionError> {
         let branch =
             self.with_session(
@@ -90,17 +90,17 @@ impl AgentControl {
         Ok(branch.iter().map(|entry| entry.to_value()).collect())
     }
 
-    /// `read_entry`: one entry, or null.
+    /// Handles `read_entry`: returns an entry or null.
     pub(crate) fn read_entry(&self, id: &str) -> Result<Value, HostcallError> {
         let found = self.with_session(|session| session.entry(&EntryId(id.to_owned()))).map_err(unreadable)?;
         Ok(json!({"entry": found.map(|entry| entry.to_value())}))
     }
 
-    /// `read_entries`: entries in file order from a number on, as many as fit into an answer.
+    /// Handles `read_entries`: returns entries in file order from an index on, as many as fit into a response.
     ///
     /// # Errors
     ///
-    /// `denied`, quota `session_bytes`: all of them are more than a realm takes.
+    /// `denied`, quota `session_bytes`: the session is larger than a realm may hold.
     pub(crate) fn read_entries(&self, from: usize) -> Result<Value, HostcallError> {
         self.with_session(|session| {
             let (bytes, most) = (session.bytes(), SESSION_BYTES as u64);

@@ -1,7 +1,7 @@
-//! What extensions are told about tools, and what they choose between two looks of the agent.
+//! Tools as published to extensions, and their selections until the agent applies them.
 //!
-//! A choice shows at once: in `activeTools`, in the options of the prompt and, outside of a run, in the prompt itself, as
-//! pi builds it anew with each choice. It counts from the next turn on.
+//! A selection is visible at once: in `activeTools`, in the prompt options and, outside of a run, in the prompt, which pi also
+//! rebuilds with each selection. It takes effect with the next turn.
 
 use super::AgentControl;
 use crate::system_prompt::PromptOptions;
@@ -13,33 +13,33 @@ use std::sync::Arc;
 pub(super) struct Tools {
     all: Vec<Value>,
     active: Vec<String>,
-    /// `setActiveTools` since the agent last looked.
+    /// Pending selection of `setActiveTools`.
     wanted: Option<Vec<String>>,
-    /// What the prompt is built from.
+    /// Data from which the prompt is rendered.
     prompt: Option<ToolPrompt>,
-    /// How often the agent took over what is registered: a realm counts no tool of its own beyond that, since one that
-    /// was left out is none.
+    /// Number of times the agent has read the registrations. A realm does not count its own tools that were registered before and
+    /// are missing, since they were excluded.
     taken: u64,
 }
 
 impl Tools {
-    /// As at the start of a session.
+    /// Resets the state at the start of a session.
     pub(super) fn emptied(&self) -> Self {
         Self { taken: self.taken, ..Self::default() }
     }
 }
 
-/// What a prompt is built from, for choices of tools to show in it.
+/// Data from which the prompt is rendered, so that a selection of tools is visible in it.
 pub(crate) struct ToolPrompt {
     pub(crate) options: PromptOptions,
     pub(crate) words: Arc<Words>,
-    /// Whether a run has a prompt of its own, which keeps the tools that its turn has.
+    /// Whether the run has its own prompt, which keeps the tools of its turn.
     pub(crate) of_run: bool,
 }
 
 impl AgentControl {
-    /// `setActiveTools`, from the next turn on. A name may be of a tool that is only registered with the rest of what its
-    /// extension sends; that of no tool counts for nothing once the agent looks.
+    /// Selects tools from the next turn on (`setActiveTools`). A name may refer to a tool that the extension registers later in
+    /// the same message; unknown names are ignored when the agent applies the selection.
     pub fn set_active_tools(&self, names: &[String]) {
         let mut inner = self.lock();
         inner.tools.wanted = Some(names.to_owned());
@@ -54,7 +54,7 @@ impl AgentControl {
         }
     }
 
-    /// All tools as `{name, description, parameters, sourceInfo}`, and the names of the active ones.
+    /// Returns all tools as `{name, description, parameters, sourceInfo}`, and the names of the active ones.
     pub fn tools(&self) -> (Vec<Value>, Vec<String>) {
         let tools = &self.lock().tools;
         (tools.all.clone(), tools.active.clone())

@@ -1,4 +1,4 @@
-//! The two wire formats over loopback HTTP, as a server sees them.
+//! Tests the two wire formats over loopback HTTP from the server's side.
 
 use crate::support::{Fake, World, inject};
 use pijs_agent::settings::{RetrySettings, Settings};
@@ -14,22 +14,22 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
-/// What the server does with one request.
+/// The server's reaction to a request.
 #[derive(Clone)]
 enum Reply {
-    /// A status, one more header, a body.
+    /// Status, an additional header, and body.
     Status(u16, &'static str, &'static str),
-    /// An event stream of these chunks, then the end.
+    /// An event stream with these chunks.
     Stream(Vec<String>),
-    /// An event stream of these chunks, then silence until the client goes.
+    /// An event stream with these chunks, which then stalls until the client disconnects.
     Hang(Vec<String>),
 }
 
-/// A server and what it saw.
+/// A server that records requests.
 struct Server {
     url: String,
     bodies: Arc<Mutex<Vec<Value>>>,
-    /// One message for each hanging request whose client went away.
+    /// Receives a message for each stalled request whose client disconnected.
     gone: mpsc::UnboundedReceiver<()>,
 }
 
@@ -65,7 +65,7 @@ async fn answer(mut stream: TcpStream, reply: Reply, bodies: Arc<Mutex<Vec<Value
         }
         Reply::Hang(chunks) => {
             start(&mut stream, &chunks).await;
-            // Nothing more is sent, so this read ends only when the client closes.
+            // The client sends nothing more, so this read ends when it disconnects.
             let mut rest = [0; 16];
             while matches!(stream.read(&mut rest).await, Ok(1..)) {}
             gone.send(()).unwrap();
@@ -148,14 +148,14 @@ fn trips_once() -> Fake {
     })
 }
 
-/// Ends a test that hangs; no step takes that long, however busy the machine is.
+/// Aborts a test that hangs; far above the time of a slow machine.
 const CEILING: Duration = Duration::from_secs(120);
 
 fn world(model: &str, server: &Server, fake: Fake) -> World {
     patient_world(model, server, fake, CEILING)
 }
 
-/// Gives a reply up after this long without a piece of it.
+/// Creates a session whose replies time out after `idle`.
 fn patient_world(model: &str, server: &Server, fake: Fake, idle: Duration) -> World {
     let http = HttpOptions {
         idle,
@@ -231,7 +231,7 @@ async fn a_429_is_tried_again() {
     assert_eq!(world.events_of("auto_retry_start").len(), 2);
 }
 
-/// As the command asks: single requests, and the agent asks again.
+/// Runs a prompt with the retries of the command line: none in the client, some in the agent.
 async fn ask_again(reply: Vec<Reply>) -> (Outcome, usize, Vec<Value>) {
     let server = serve(reply).await;
     let options = ProviderOptions {
@@ -312,7 +312,7 @@ async fn a_line_that_is_too_long_is_refused() {
 #[tokio::test]
 async fn silence_ends_the_reply_and_keeps_what_came() {
     let server = serve(vec![Reply::Hang(openai(&["partial"]))]).await;
-    // More than a busy machine needs for the pieces that come.
+    // Far above the time of a slow machine for the chunks that arrive.
     let world = patient_world("openai/m", &server, Fake::default(), Duration::from_secs(10));
     let outcome = world.agent.prompt("go").await.unwrap();
     assert_eq!(kind(&outcome), ErrorKind::Stalled);

@@ -1,4 +1,4 @@
-//! The agent from outside: scripted and loopback models, fake extensions, real sessions.
+//! Integration tests of the agent with scripted and loopback models, fake extensions and real sessions.
 
 mod http;
 mod order;

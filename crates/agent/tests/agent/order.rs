@@ -1,4 +1,4 @@
-//! The order of events, commands, input, and what goes into a request.
+//! Tests the order of events, commands and input, and the contents of requests.
 
 use crate::support::{Fake, World, fixture};
 use pijs_agent::{AgentControl, DeliverAs, Ending};
@@ -57,7 +57,7 @@ async fn events_come_in_pis_order() {
             "before_agent_start",
             "agent_start",
             "turn_start",
-            // What the model is told of its prompt and tools; then what was said.
+            // The declaration of prompt and tools precedes the user message.
             "message_start",
             "message_end",
             "message_start",
@@ -151,7 +151,7 @@ async fn messages_for_the_next_turn_follow_the_prompt_and_a_trigger_starts_a_run
     assert!(world.payloads()[1].to_string().contains("TRIGGER"));
 }
 
-/// One handler sends a follow-up, the first time it is called.
+/// Runs a session in which a handler sends a follow-up the first time it is called.
 async fn followed_up_in(event: &'static str) -> World {
     let control: Rc<OnceCell<AgentControl>> = Rc::default();
     let (known, sent) = (Rc::clone(&control), Cell::new(false));
@@ -171,7 +171,7 @@ async fn followed_up_in(event: &'static str) -> World {
 
 #[tokio::test]
 async fn what_is_sent_while_a_run_ends_is_answered() {
-    // A message on its way used to begin a run that waited for it to arrive.
+    // Regression: a message in flight began a run that waited for its own delivery.
     for event in ["turn_end", "agent_end", "agent_before_settle"] {
         let world = tokio::time::timeout(Duration::from_secs(120), followed_up_in(event)).await.expect(event);
         assert_eq!(world.payloads().len(), 2, "{event}");
@@ -202,7 +202,7 @@ async fn a_script_that_has_no_more_lines_is_named() {
     assert!(error.to_string().contains("has 1 lines, and this is request 2"), "{error}");
 }
 
-/// Returns how many bytes json mode writes of a reply of so many deltas.
+/// Returns the bytes that json mode writes for a reply with this many deltas.
 async fn written(deltas: usize) -> usize {
     let directory = tempfile::tempdir().unwrap();
     let events: Vec<Value> = (0..deltas).map(|_| serde_json::json!({"text": "8 bytes "})).collect();
@@ -221,7 +221,7 @@ async fn the_lines_of_a_reply_grow_with_its_length() {
     assert!(long < 4 * short, "{short} bytes, then {long}");
 }
 
-/// Each delta is shown after its verdict, although the handlers have seen those behind it by then.
+/// Each delta is shown after its verdict, although the handlers have already seen later ones.
 #[tokio::test]
 async fn deltas_that_arrived_together_are_judged_together_and_shown_one_by_one() {
     let world: Rc<OnceCell<World>> = Rc::default();

@@ -1,4 +1,4 @@
-//! Native rules in the loop: before extensions, within caps, over the end of the process.
+//! Tests native rules in the loop: order, caps, and resuming in another process.
 
 use crate::support::{Fake, World, fixture};
 use pijs_agent::{ChangedRules, RuleSource, SessionRules, VerdictCaps};
@@ -96,7 +96,7 @@ async fn past_the_net_of_the_session_a_rule_reminds_and_the_counts_agree() {
     assert_eq!(world.events_of("message_discarded").len(), 2);
 }
 
-/// Gives rules with warnings once.
+/// A source that returns rules with warnings once.
 struct OnceChanged(Option<ChangedRules>);
 
 impl RuleSource for OnceChanged {
@@ -124,7 +124,7 @@ async fn a_mistake_in_a_changed_file_is_reported_once() {
     assert_eq!(messages, ["no-trip.md:2:1: error: ..."]);
 }
 
-/// Gives other sections of the system prompt, one after the other.
+/// A source that returns different prompt sections, one after the other.
 struct Sections(Vec<&'static str>);
 
 impl RuleSource for Sections {
@@ -136,7 +136,7 @@ impl RuleSource for Sections {
 
 #[tokio::test]
 async fn a_changed_section_of_the_system_prompt_counts_from_the_next_prompt_on() {
-    // The second one comes while the model answers the first prompt.
+    // The second section arrives while the model answers the first prompt.
     let source = Sections(vec!["CHANGED BEFORE", "CHANGED MEANWHILE"]);
     let rules = session_rules_of(Vec::new(), Some(Box::new(source)));
     let rules = rules.with_prompt_section(Some("AT FIRST".to_owned()));
@@ -202,7 +202,7 @@ async fn a_reminder_on_the_last_reply_goes_with_the_first_request_of_the_next_pr
     let asked = world.payloads()[0].to_string();
     assert_eq!(asked.matches("Your last reply broke this rule").count(), 1, "{asked}");
     assert!(asked.contains("EDITED") && !asked.contains("TEXT of no-trip"), "the rule's text is that of its file");
-    // It was delivered, so a third process does not send it again.
+    // The reminder was delivered, so a third process does not send it again.
     let world =
         World::resumed(&fixture("always-trips.jsonl"), Fake::default(), world.end(), session_rules(vec![never()]));
     world.agent.start("startup").await.unwrap();

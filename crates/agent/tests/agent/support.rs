@@ -1,5 +1,4 @@
-//! A session of one test: a model that is recorded, extensions that are closures, a front end that
-//! is read back.
+//! A session under test: a recorded model, extensions made of closures, and a front end that records events.
 
 use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
@@ -37,7 +36,7 @@ type Handler = Box<dyn Fn(&Event) -> EventOutcome>;
 type Judge = Box<dyn FnMut(&StreamDelta, &str) -> Option<Option<Injection>>>;
 type RunTool = Box<dyn Fn(String, Value) -> LocalBoxFuture<'static, ToolFate>>;
 
-/// How many deltas after the first [`Fake`] is shown at once, as one in a sealed process is.
+/// Lookahead of [`Fake`], as for an extension in a sealed process.
 const LOOKAHEAD: usize = 3;
 
 /// Extensions made of closures.
@@ -49,16 +48,16 @@ pub(crate) struct Fake {
     accumulated: RefCell<BTreeMap<(u32, StreamSource, u32), String>>,
     tools: Vec<ExtensionTool>,
     run_tool: Option<RunTool>,
-    /// Names of events in the order they were emitted.
+    /// Names of emitted events in order.
     pub(crate) emitted: RefCell<Vec<String>>,
-    /// Every delta that was judged.
+    /// All judged deltas.
     pub(crate) judged: RefCell<Vec<String>>,
-    /// One that was judged before it was asked about.
+    /// A delta judged by the lookahead, with its verdict.
     held: RefCell<Option<(StreamDelta, StreamFate)>>,
 }
 
 impl Fake {
-    /// Handles an event; `None` is no answer.
+    /// Adds a handler of an event; `None` is no answer.
     pub(crate) fn on(mut self, event: &'static str, handler: impl Fn(&Event) -> Option<Value> + 'static) -> Self {
         let handler = move |event: &Event| EventOutcome {
             payload: event.payload.clone(),
@@ -70,7 +69,7 @@ impl Fake {
         self
     }
 
-    /// Handles an event and changes its payload in place.
+    /// Adds a handler that changes the payload in place.
     pub(crate) fn changes(
         mut self,
         event: &'static str,
@@ -85,7 +84,7 @@ impl Fake {
         self
     }
 
-    /// Judges deltas of these sources with the text so far.
+    /// Adds a handler that judges deltas of these streams with the text so far.
     pub(crate) fn judges(
         mut self,
         sources: &[StreamSource],
@@ -199,7 +198,7 @@ impl Extensions for Fake {
     fn run_ended(&self) {}
 }
 
-/// Writes down what a provider was sent.
+/// Records the requests of a provider.
 struct Recorder {
     inner: Arc<dyn Provider>,
     payloads: Arc<Mutex<Vec<Value>>>,
@@ -270,7 +269,7 @@ impl World {
         Self::over(model, fake, &ProviderOptions::default(), VerdictCaps::default(), directory, Some(rules))
     }
 
-    /// Ends the session, and keeps its folder.
+    /// Ends the session and returns its folder.
     pub(crate) fn end(self) -> tempfile::TempDir {
         self.directory
     }
@@ -313,7 +312,7 @@ impl World {
         Self { agent, fake, control, directory, payloads, written }
     }
 
-    /// Events so far.
+    /// Returns the events so far.
     pub(crate) fn events(&self) -> Vec<Value> {
         let bytes = self.written.0.borrow();
         std::str::from_utf8(&bytes).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -323,7 +322,7 @@ impl World {
         self.events().into_iter().filter(|event| event["type"] == kind).collect()
     }
 
-    /// Bodies of the requests so far.
+    /// Returns the request bodies so far.
     pub(crate) fn payloads(&self) -> Vec<Value> {
         self.payloads.lock().unwrap().clone()
     }

@@ -1,4 +1,4 @@
-//! Tool calls: interception, side by side, and what never runs.
+//! Tests tool calls: interception, concurrency, and calls that must not run.
 
 use crate::support::{Fake, World, fixture};
 use futures_util::FutureExt;
@@ -28,7 +28,7 @@ fn results(world: &World) -> Vec<(String, String, bool)> {
 async fn calls_run_side_by_side_and_results_keep_the_order_of_the_calls() {
     let (sender, receiver) = tokio::sync::oneshot::channel::<()>();
     let (sender, receiver) = (RefCell::new(Some(sender)), RefCell::new(Some(receiver)));
-    // `slow` ends only after `fast` has run: one after the other would never end.
+    // `slow` ends only after `fast` has run, so sequential execution would hang.
     let fake = Fake::default().with_tools(&["slow", "fast"], move |name, input| {
         if name == "fast" {
             sender.borrow_mut().take().unwrap().send(()).unwrap();

@@ -1,4 +1,4 @@
-//! The streamed verdict: what is discarded, what is injected, how often.
+//! Tests streamed verdicts: discarded replies, injected texts, caps.
 
 use crate::support::{Fake, World, fixture, inject};
 use pijs_agent::{Cap, Ending, VerdictCaps};
