@@ -1,7 +1,6 @@
-//! `/login` and `/logout`: keys of providers, in the `auth.json` that pi reads as well, and log-ins that extensions bring
-//! with their providers.
+//! `/login` and `/logout`: API keys in the `auth.json` shared with pi, and logins that extensions implement for their providers.
 //!
-//! A log-in in a browser with a provider of pi's own is made with the real pi, whose `auth.json` counts here.
+//! Browser logins of pi's own providers require the real pi, whose `auth.json` is read here.
 
 use super::commands::Commands;
 use super::entry::Entry;
@@ -17,7 +16,7 @@ impl Commands {
         self.session.agent.control().known()
     }
 
-    /// The providers a key can be stored for, those of extensions first.
+    /// Returns the providers for which a key can be stored, those of extensions first.
     pub(super) fn accounts(&self) -> Vec<Item> {
         let Some(known) = self.known() else { return Vec::new() };
         let of_extension = |account: Account| {
@@ -31,12 +30,12 @@ impl Commands {
             Item { label: known.display_name(&provider), detail: format!("{provider} {detail}"), value: provider }
         };
         let own = self.session.agent.accounts().into_iter().map(of_extension);
-        // A provider without a client here needs no key.
+        // Providers without a client here are omitted.
         let own_of_pi = known.providers().into_iter().filter(|provider| has_client(&known.models(provider)));
         own.chain(own_of_pi.map(item)).collect()
     }
 
-    /// The providers of which something is stored.
+    /// Returns the providers with stored credentials.
     pub(super) fn stored_accounts(&self) -> Vec<Item> {
         let Some(known) = self.known() else { return Vec::new() };
         let item = |provider: String| Item {
@@ -47,12 +46,12 @@ impl Commands {
         known.auth().stored_providers().into_iter().map(item).collect()
     }
 
-    /// What people call a provider.
+    /// Returns the display name of a provider.
     fn name_of(&self, known: &Known, provider: &str) -> String {
         self.account(provider).map_or_else(|| known.display_name(provider), |account| account.name)
     }
 
-    /// `/login`, with or without a provider.
+    /// Handles `/login`, with or without a provider.
     pub(super) async fn login(&self, provider: &str) {
         if provider.is_empty() {
             return self.pick(Choice::Login);
@@ -73,7 +72,7 @@ impl Commands {
         self.session.agent.accounts().into_iter().find(|account| account.provider == provider)
     }
 
-    /// Has an extension log in.
+    /// Runs the login of an extension.
     async fn log_in(&self, account: Account) {
         match self.session.agent.log_in(&account.provider).await {
             Ok(()) => {
@@ -99,7 +98,7 @@ impl Commands {
         self.take_first_model(provider).await;
     }
 
-    /// A session without a model takes one of this provider.
+    /// Chooses a model of this provider when the session has none.
     async fn take_first_model(&self, provider: &str) {
         let agent = &self.session.agent;
         if agent.control().model().is_some_and(|model| model.is_unknown()) {
@@ -111,7 +110,7 @@ impl Commands {
         }
     }
 
-    /// `/logout`: what is stored of a provider goes.
+    /// Handles `/logout`: removes the stored credentials of a provider.
     pub(super) async fn logout(&self, provider: &str) {
         let Some(known) = self.known() else { return };
         let name = self.name_of(&known, provider);

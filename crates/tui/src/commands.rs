@@ -1,4 +1,4 @@
-//! What the person says: prompts, `!commands`, slash commands, shortcuts.
+//! Handles user input: prompts, `!commands`, slash commands and shortcuts.
 
 use super::events::{self, Ending as ShellEnding};
 use super::picker::Choice;
@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use tokio_util::sync::CancellationToken;
 
-/// Slash commands of pi's own, and what they do.
+/// Built-in slash commands with their descriptions.
 pub(super) const OWN: [(&str, &str); 24] = [
     ("model", "choose the model; /model PROVIDER/ID takes it at once"),
     ("scoped-models", "choose the models that ctrl+p goes through"),
@@ -48,20 +48,20 @@ pub(super) const OWN: [(&str, &str); 24] = [
     ("quit", "close the session and leave"),
 ];
 
-/// Those of [`OWN`] that reach the person's files and log-ins, wherever they are.
+/// Commands of [`OWN`] that access the user's files and credentials outside of the session.
 const REACHING: [&str; 3] = ["export", "import", "logout"];
 
-/// Commands of pi that there are none of here, and what to do instead.
+/// Commands of pi that do not exist here, with an alternative.
 const ELSEWHERE: [(&str, &str); 3] = [
     ("share", "sessions are not uploaded from here; write one with /export FILE.md and share that"),
     ("bug", "nothing is sent from here; write the session with /export FILE.jsonl and add it to a report"),
     ("changelog", "what has changed is in CHANGELOG.md of the release"),
 ];
 
-/// Those of [`OWN`] that pi does not have: a command of an extension with such a name goes first.
+/// Commands of [`OWN`] that pi does not have; an extension's command with the same name has precedence.
 const BESIDE_PI: [&str; 3] = ["help", "theme", "tools"];
 
-/// Keys, and what they do.
+/// Keys with their descriptions.
 const KEYS: [(&str, &str); 19] = [
     ("enter", "say it, or steer the model while it works"),
     ("alt+enter", "say it when the model is done"),
@@ -84,18 +84,18 @@ const KEYS: [(&str, &str); 19] = [
     ("ctrl+x", "put the last reply on the clipboard"),
 ];
 
-/// The person's side of one session.
+/// Handler of user input for one session.
 pub(super) struct Commands {
     pub(super) session: Rc<AgentSession>,
     pub(super) screen: Screen,
     pub(super) port: TuiPort,
     pub(super) environment: Environment,
-    /// What was said to be wrong with themes.
+    /// Problems with themes that were already reported.
     pub(super) theme_problems: RefCell<BTreeSet<String>>,
-    /// Commands of the shell that run, by their number.
+    /// Running shell commands by number.
     shells: RefCell<BTreeMap<u64, CancellationToken>>,
     shell: Cell<u64>,
-    /// A message that begins like a command and is none: it goes to the model when it is entered once more.
+    /// A message that resembles a command and is none; entering it again sends it to the model.
     held_back: RefCell<Option<String>>,
 }
 
@@ -113,14 +113,14 @@ impl Commands {
         }
     }
 
-    /// Begins what was asked for; it goes on beside what is asked next.
+    /// Starts a task that runs concurrently with later ones.
     pub(super) fn take(self: &Rc<Self>, work: Work) {
         let commands = Rc::clone(self);
         tokio::task::spawn_local(async move {
             match work {
                 Work::Say { text, later, by } => {
                     commands.say(&text, later, by).await;
-                    // Extensions may have been loaded anew.
+                    // Extensions may have been reloaded.
                     commands.publish();
                 }
                 Work::Abort => commands.abort(),
@@ -139,13 +139,13 @@ impl Commands {
                 Work::EditOutside => commands.edit_outside().await,
                 Work::Unqueue => commands.unqueue(),
                 Work::Expanded(expanded) => commands.session.host.set_state("toolsExpanded", expanded),
-                // The others are served before they come here.
+                // All other work is handled before it arrives here.
                 _ => {}
             }
         });
     }
 
-    /// Says what the command line has to say, one after the other.
+    /// Runs the prompts of the command line, one after the other.
     pub(super) fn begin(self: &Rc<Self>, prompts: Vec<Content>) {
         let commands = Rc::clone(self);
         tokio::task::spawn_local(async move {
@@ -159,7 +159,7 @@ impl Commands {
         });
     }
 
-    /// What the session has of the person's and of packages, for `--verbose`.
+    /// Lists the loaded extensions and resources, for `--verbose`.
     pub(super) fn say_what_is_loaded(&self) {
         let registered = self.session.host.registrations();
         let mut lines: Vec<String> = registered.iter().map(|(owner, _)| format!("extension: {}", owner.path)).collect();
@@ -167,7 +167,7 @@ impl Commands {
         self.inform(&if lines.is_empty() { "nothing was loaded".to_owned() } else { lines.join("\n") });
     }
 
-    /// The model that answers, for pi's row, and the keys of extensions.
+    /// Publishes the current model to the status row, and updates the shortcuts of extensions.
     pub(super) fn publish(&self) {
         let control = self.session.agent.control();
         let (model, thinking) = (control.model(), control.thinking());
@@ -175,7 +175,7 @@ impl Commands {
         let compacts = self.session.agent.settings().compaction.enabled;
         let transforms = !pijs_runtime::renderers::Renderer::of_markdown(&self.session.host).is_empty();
         self.screen.change(|view| {
-            // What is wrong with keys is said when they are bound, not after each prompt.
+            // Problems with shortcuts are reported when the bindings change, not after each prompt.
             if view.shortcuts != shortcuts || view.shortcut_warnings != warnings {
                 warnings.iter().for_each(|warning| view.say(Style::Warning, warning));
             }
@@ -195,7 +195,7 @@ impl Commands {
         self.port.publish_footer();
     }
 
-    /// Stops the run, and commands of the shell. What waited to be said comes back into the editor.
+    /// Aborts the run and running shell commands. Moves queued messages back into the editor.
     fn abort(&self) {
         for shell in self.shells.borrow().values() {
             shell.cancel();
@@ -203,7 +203,7 @@ impl Commands {
         self.session.agent.abort_retry();
         let waiting = self.take_waiting();
         self.session.agent.control().abort();
-        // A command or a hook belongs to no run, and has to end as well.
+        // Commands and hooks outside of a run end as well.
         self.session.host.hurry();
         self.put_into_editor(&waiting);
         if !waiting.is_empty() {
@@ -222,7 +222,7 @@ impl Commands {
         [steering, follow_up].concat().join("\n\n")
     }
 
-    /// Puts text before what is in the editor.
+    /// Inserts text before the text in the editor.
     pub(super) fn put_into_editor(&self, text: &str) {
         if text.is_empty() {
             return;
@@ -234,7 +234,8 @@ impl Commands {
         work.into_iter().for_each(|work| self.screen.ask(work));
     }
 
-    /// The commands that are most like a name, in words: of pi's own and of extensions, skills and prompts.
+    /// Returns the commands most similar to a name, formatted for a message: built-in ones and those of extensions, skills and
+    /// prompts.
     fn meant(&self, name: &str) -> Option<String> {
         let offered = self.session.host.state().get("commands").unwrap_or_default();
         let offered = offered.as_array().into_iter().flatten().filter_map(|command| command["name"].as_str());
@@ -276,7 +277,7 @@ impl Commands {
                 && let Some(meant) = self.meant(name)
                 && self.held_back.replace(Some(trimmed.to_owned())).as_deref() != Some(trimmed)
             {
-                // The editor stays empty for the correction; the history has what was typed.
+                // The editor stays empty for the correction; the history contains the typed text.
                 return self.inform(&format!(
                     "no command /{name}; did you mean {meant}? To send it as a message: Up, then Enter"
                 ));
@@ -308,7 +309,7 @@ impl Commands {
 
     fn tell(&self, outcome: Outcome) {
         match outcome.ending {
-            // A failed reply says so itself.
+            // A failed reply is already shown.
             Ending::Done | Ending::Handled => {}
             Ending::Failed(error) => {
                 let is_said = outcome.message.is_some_and(|message| message.error_message.is_some());
@@ -319,7 +320,7 @@ impl Commands {
                     _ => self.fail(&one_line(&error.to_string())),
                 }
             }
-            // A reply that was interrupted says so itself.
+            // An interrupted reply is already shown.
             Ending::Aborted if outcome.message.is_some_and(|message| message.stop_reason == StopReason::Aborted) => {}
             Ending::Aborted => self.inform("interrupted"),
             Ending::Stopped { extension } => {
@@ -454,7 +455,7 @@ impl Commands {
         lines.into_iter().flatten().collect::<Vec<_>>().join("\n")
     }
 
-    /// Puts the last reply on the clipboard.
+    /// Copies the last reply to the clipboard.
     fn copy(&self) {
         match self.session.agent.last_reply() {
             Err(error) => self.fail(&error.to_string()),
@@ -472,7 +473,7 @@ impl Commands {
         self.session.host.commands().iter().any(|command| command.invocation == name)
     }
 
-    /// `!command`; with a second mark the model does not see it.
+    /// Runs `!command`, or `!!command`, which is hidden from the model.
     async fn bash(&self, command: &str) {
         let (command, is_excluded) = match command.strip_prefix('!') {
             Some(command) => (command.trim(), true),

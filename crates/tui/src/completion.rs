@@ -1,7 +1,7 @@
-//! Completions of what is typed: asked for while it is typed, shown below it, put into it.
+//! Completion: requests suggestions during typing, shows them below the editor, and inserts the chosen one.
 //!
-//! Who completes is stacked: pi's own commands and files at the bottom, then what extensions added. An answer counts only
-//! for the text it was asked for.
+//! Providers form a stack: built-in commands and files at the bottom, providers of extensions above. Suggestions are shown only
+//! for the text that they were requested for.
 
 use super::layers::ComponentId;
 use super::shown::{LONGEST_LINE, clipped, weight};
@@ -9,32 +9,32 @@ use super::view::{View, Work};
 use pijs_terminal::layout::{clamp, width};
 use serde_json::{Value, json};
 
-/// Completions that are shown at a time, and that are kept.
+/// Suggestions shown at a time, and kept.
 const SHOWN: usize = 5;
 const MOST: usize = 200;
-/// What those take together that are kept.
+/// Bytes of kept suggestions.
 const LARGEST: usize = 4 << 20;
 
-/// An extension that completes.
+/// A completion provider of an extension.
 #[derive(Debug, Clone)]
 pub(super) struct Provider {
     pub(super) id: ComponentId,
-    /// Characters behind which it is asked although nothing else would be.
+    /// Characters that trigger a request to it.
     pub(super) triggers: Vec<String>,
 }
 
-/// A text and where the cursor is in it, as an extension counts: lines, and UTF-16 units of one.
+/// A text with the cursor position in the coordinates of extensions: line, and UTF-16 offset in the line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Request {
     pub(super) lines: Vec<String>,
     pub(super) line: usize,
     pub(super) col: usize,
-    /// The person asked for it.
+    /// Whether the user requested completion explicitly.
     pub(super) force: bool,
 }
 
 impl Request {
-    /// A text with the cursor at a byte offset.
+    /// Creates a request from a text and the byte offset of the cursor.
     pub(super) fn new(text: &str, at: usize, force: bool) -> Self {
         let head = &text[..at];
         let line = head.matches('\n').count();
@@ -42,7 +42,7 @@ impl Request {
         Self { lines: text.split('\n').map(str::to_owned).collect(), line, col, force }
     }
 
-    /// The same of an extension; `None` when there is no such place.
+    /// Parses the request of an extension; `None` when the position is invalid.
     pub(super) fn read(params: &serde_json::Map<String, Value>) -> Option<Self> {
         let number = |key: &str| usize::try_from(params.get(key)?.as_u64()?).ok();
         let lines: Vec<String> =
@@ -52,7 +52,7 @@ impl Request {
         (line < lines.len()).then_some(Self { lines, line, col, force })
     }
 
-    /// What stands before the cursor in its line.
+    /// Returns the part of the line before the cursor.
     pub(super) fn head(&self) -> &str {
         let line = self.lines.get(self.line).map_or("", String::as_str);
         &line[..byte_of(line, self.col)]
@@ -62,12 +62,12 @@ impl Request {
         json!({"type": kind, "lines": self.lines, "line": self.line, "col": self.col, "force": self.force})
     }
 
-    /// For a provider of an extension.
+    /// Returns the parameters for a provider of an extension.
     pub(super) fn to_suggest(&self) -> Value {
         self.value("suggest")
     }
 
-    /// What a provider is asked when one of its items was chosen.
+    /// Returns the parameters with which a provider inserts a chosen item.
     pub(super) fn to_apply(&self, item: &Value, prefix: &str) -> Value {
         let mut request = self.value("apply");
         (request["item"], request["prefix"]) = (item.clone(), prefix.into());
@@ -75,7 +75,7 @@ impl Request {
     }
 }
 
-/// The byte offset of a UTF-16 one.
+/// Converts a UTF-16 offset to a byte offset.
 fn byte_of(line: &str, col: usize) -> usize {
     let mut units = 0;
     for (at, c) in line.char_indices() {
@@ -87,7 +87,7 @@ fn byte_of(line: &str, col: usize) -> usize {
     line.len()
 }
 
-/// What could stand in the place of the end of a text.
+/// A list of suggestions for the end of a text.
 #[derive(Debug)]
 pub(super) struct Popup {
     request: Request,
@@ -97,12 +97,12 @@ pub(super) struct Popup {
 }
 
 impl Popup {
-    /// Whether it completes the name of a command, at the beginning of all that is typed.
+    /// Returns whether the command name at the start of the text is being completed.
     fn is_of_command(&self) -> bool {
         self.prefix.starts_with('/') && self.request.line == 0 && self.request.head() == self.prefix
     }
 
-    /// Lines below the editor.
+    /// Returns the lines below the editor.
     pub(super) fn lines(&self, columns: usize) -> Vec<String> {
         let from = self.at.saturating_sub(SHOWN / 2).min(self.items.len().saturating_sub(SHOWN));
         let line = |(index, item): (usize, &Value)| {
@@ -125,16 +125,16 @@ impl Popup {
 }
 
 impl View {
-    /// Asks what completes the text: when the person wants it, and where something could.
+    /// Requests suggestions when the user asks for them, and at positions with completable text.
     pub(super) fn complete(&mut self, force: bool) -> Vec<Work> {
-        // With each key: of a long text nothing is copied as long as nobody is asked.
+        // Called for each key, so the text is copied only when a request is made.
         let head = &self.editor.text()[..self.editor.at()];
         let line = head.rsplit('\n').next().unwrap_or_default();
         let token = line.rsplit([' ', '\t']).next().unwrap_or_default();
         let starts = |mark: &str| token.starts_with(mark);
         let is_command = line.len() == head.len() && head.starts_with('/');
         let triggers = || self.providers.iter().flat_map(|provider| &provider.triggers).any(|mark| starts(mark));
-        // A list that is open follows what is typed; the answer takes it away when nothing fits.
+        // An open list is updated during typing, and closed when nothing matches.
         if force || is_command || starts("@") || triggers() {
             return vec![Work::Complete(self.request(force))];
         }
@@ -151,7 +151,7 @@ impl View {
         now == *request
     }
 
-    /// What completes a text. Of one there was Tab for, a single answer is taken at once.
+    /// Shows suggestions. A single one that was requested with Tab is inserted at once.
     pub(super) fn take_suggestions(&mut self, request: Request, answer: &Value) -> Vec<Work> {
         if !self.is_about(&request) || self.focus().is_some() {
             return Vec::new();
@@ -171,7 +171,7 @@ impl View {
             .collect();
         let prefix = answer["prefix"].as_str().unwrap_or_default().to_owned();
         self.popup = None;
-        // A prefix that is not there cannot be replaced.
+        // A prefix that is not in the text cannot be replaced.
         if items.is_empty() || !request.head().ends_with(&prefix) {
             return Vec::new();
         }
@@ -181,7 +181,7 @@ impl View {
         if is_single { self.accept() } else { Vec::new() }
     }
 
-    /// What a key does to the list; `None` when it is for the text.
+    /// Handles a key for the list; `None` when it is for the editor.
     pub(super) fn popup_key(&mut self, name: &str) -> Option<Vec<Work>> {
         let popup = self.popup.as_mut()?;
         let count = popup.items.len();
@@ -199,7 +199,7 @@ impl View {
                 let is_command = self.popup.as_ref().is_some_and(Popup::is_of_command);
                 let before = self.editor.text().trim_end().to_owned();
                 let work = self.accept();
-                // The name of a command is said at once; so is what was whole already.
+                // The name of a command without arguments is submitted at once, and so is complete text.
                 let is_whole = self.editor.text().trim_end() == before;
                 return if work.is_empty() && (is_command || is_whole) { None } else { Some(work) };
             }
@@ -208,7 +208,7 @@ impl View {
         Some(Vec::new())
     }
 
-    /// Puts the chosen item into the text.
+    /// Inserts the chosen item.
     fn accept(&mut self) -> Vec<Work> {
         let Some(popup) = self.popup.take() else { return Vec::new() };
         let is_command = popup.is_of_command();
@@ -227,7 +227,7 @@ impl View {
         Vec::new()
     }
 
-    /// Puts an item in the place of the prefix before the cursor, as pi does.
+    /// Replaces the prefix before the cursor by an item, as pi does.
     pub(super) fn apply(&mut self, request: &Request, item: &Value, prefix: &str) {
         if !self.is_about(request) {
             return;
@@ -248,7 +248,7 @@ impl View {
         self.editor.put(&lines.join("\n"), col.0 + col.1);
     }
 
-    /// What a provider made of the text.
+    /// Applies the text and cursor that a provider returned.
     pub(super) fn applied(&mut self, request: &Request, answer: &Value) {
         let lines: Vec<&str> = answer["lines"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         let number = |key: &str| answer[key].as_u64().and_then(|number| usize::try_from(number).ok());
@@ -260,7 +260,7 @@ impl View {
             let begins = |text: &str| text.trim_start().chars().next().filter(|first| matches!(first, '!' | '/'));
             let was = begins(self.editor.text());
             self.editor.put(&lines.join("\n"), before + byte_of(lines[line], col));
-            // Keys wait while it is put in: what was typed ahead is not the Enter of a command that nobody typed.
+            // Keys wait for the insertion, so typed-ahead keys do not submit a command that the user did not type.
             let is = begins(self.editor.text());
             if let Some(by) = self.providers.last().map(|provider| provider.id.0.clone()) {
                 match is {
@@ -273,7 +273,7 @@ impl View {
     }
 }
 
-/// The item to begin with: the one that is typed already, else the first that begins so.
+/// Returns the index of the exact match, or else of the first item with the prefix.
 fn best(items: &[Value], prefix: &str) -> usize {
     let typed = prefix.trim_start_matches(['/', '@']);
     let value = |item: &Value| item["value"].as_str().unwrap_or_default().trim_start_matches(['/', '@']).to_owned();

@@ -1,10 +1,11 @@
-//! What extensions draw: components and renderers live in their realms, and are asked here.
+//! Renders components and messages of extensions by calling their realms.
 //!
-//! Components stay in their realm, and the host requests their lines (`pi:pi/components`). The host decides on position, order, focus and
-//! keys, since several extensions share one screen. The editor of an extension gets the keys and returns its text and the keys of pi that
-//! it does not handle. An action counts only while the editor handles the user's key for it, and a line only after Enter, as
-//! what the extension may send by itself (`session.inject`, `session.control` for `/`, `exec` for `!`). A listener to raw keys gets those
-//! of the editor and of its own components. The host reports a component that throws and removes it.
+//! Components stay in their realm, and the host requests their lines (`pi:pi/components`). The host decides on position, order,
+//! focus and keys, since several extensions share one screen. The editor of an extension gets the keys and returns its text and
+//! the keys of pi that it does not handle. An action is accepted only while the editor handles the user's key for it, and a
+//! submitted line only after Enter, as one that the extension may send by itself (`session.inject`, `session.control` for `/`,
+//! `exec` for `!`). A listener to raw keys gets those of the editor and of its own components. The host reports a component that
+//! throws and removes it.
 
 use super::input;
 use super::layers::ComponentId;
@@ -24,13 +25,13 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
-/// How long a listener may look at one key: much longer than any does that works, and short enough to type on beside one
-/// that hangs.
+/// Timeout of a listener for one key: far above the time of a working one, and short enough to continue typing with one that
+/// hangs.
 const LISTENING: Duration = Duration::from_secs(1);
-/// Longest text that Markdown is changed into: much more than is shown of one.
+/// Longest result of a Markdown transformer in bytes; less of it is shown.
 const LONGEST_CHANGED: usize = 4 << 20;
 
-/// Asks extensions, each in the order in which it is asked; one that hangs holds up only itself.
+/// Dispatches work to extensions, in order for each one. One that hangs does not block others.
 #[derive(Clone)]
 pub(super) struct Components(Rc<Inner>);
 
@@ -46,7 +47,7 @@ impl Components {
         Self(Rc::new(Inner { host, screen, cwd, lanes: RefCell::default() }))
     }
 
-    /// Takes what is its own, and gives back the rest.
+    /// Takes work for extensions, and returns any other.
     pub(super) fn take(&self, work: Work) -> Option<Work> {
         match &work {
             Work::Render { id: (extension, _), .. }
@@ -71,7 +72,7 @@ impl Components {
         }
     }
 
-    /// Hands a key to listeners, one after the other; each sees what the one before left of it.
+    /// Passes a key to listeners, one after the other; each sees the result of the previous one.
     async fn listen(&self, data: String, listeners: Vec<ComponentId>) {
         let mut left = Some(data);
         for (extension, handle) in listeners {
@@ -79,7 +80,7 @@ impl Components {
             let asked = self.0.host.call_back(&extension, EntryIndex(0), Handle(handle), vec![data.clone().into()]);
             left = match tokio::time::timeout(LISTENING, asked).await {
                 Ok(CallbackOutcome::Returned(Some(answer))) => answer["data"].as_str().map(str::to_owned),
-                // Who does not answer, or fails, has not seen the key.
+                // A listener that fails or times out does not change the key.
                 _ => Some(data),
             };
         }
@@ -111,7 +112,7 @@ impl Components {
                     request["fresh"] = true.into();
                 }
                 let answer = self.ask(&id, request).await;
-                // Before the screen is held up: it may be much.
+                // Formatted before the screen is locked, since it may be large.
                 let lines = answer.as_ref().and_then(|answer| Some(picture(answer["lines"].as_array()?, columns)));
                 self.0.screen.change(|view| view.rendered(&id, answer.as_ref(), lines, columns));
             }
@@ -156,7 +157,7 @@ impl Components {
         }
     }
 
-    /// Has a block of the transcript drawn, where an extension draws such.
+    /// Renders a block of the transcript with the extension's renderer, if there is one.
     async fn draw(&self, id: u64, columns: usize, expanded: bool) {
         let wanted = self.0.screen.change(|view| view.transcript.wanted(id, columns, expanded));
         let Some(content) = wanted else { return };
@@ -177,7 +178,7 @@ impl Components {
         self.0.screen.change(|view| view.transcript.drawn(id, drawn));
     }
 
-    /// Has extensions change Markdown before it is shown, one after the other. One that fails changes nothing.
+    /// Passes Markdown through the transformers of extensions, one after the other. A failing one is skipped.
     async fn transform(&self, id: u64, pieces: Vec<(Style, String)>, columns: usize) {
         let is_streaming = self.0.screen.read(|view| view.transcript.is_streaming(id));
         let transformers = Renderer::of_markdown(&self.0.host);
@@ -214,7 +215,7 @@ impl Components {
         [title, result]
     }
 
-    /// Nothing where nobody draws, or the one who does fails: then the block's own text stands, as under pi.
+    /// Returns the lines of a renderer; `None` without one or when it fails, so that the block's own text is shown, as in pi.
     async fn lines(&self, renderer: Option<Renderer>, args: Vec<Value>, width: u32) -> Option<Vec<String>> {
         let drawn = renderer?.draw(&self.0.host, args, width).await.ok()??;
         if drawn["failed"].is_string() {

@@ -1,16 +1,16 @@
-//! The screen's lines, made of a [`View`].
+//! Renders a [`View`] as lines of the screen.
 //!
 //! ```text
-//! header, transcript          what was said
+//! header, transcript          the conversation
 //! working, queued
 //! widgets                     of extensions
 //! editor, dialog or component
 //! widgets, footer             of extensions
-//! pi's row                    always pi's own
+//! status row                  only of pi
 //! ```
 //!
-//! Overlays float above all of that but pi's row. A question of pi's stands in the place from the editor down to pi's row,
-//! and while it is there nothing of an extension floats or stands below it.
+//! Overlays are drawn above everything except the status row. A permission prompt replaces the area from the editor down to the
+//! status row, and hides all overlays and lower widgets of extensions.
 
 use super::layers::{ComponentId, Layer, rule};
 use super::shown::{LONGEST_LINE, clipped};
@@ -19,10 +19,10 @@ use pijs_protocol::guard;
 use pijs_terminal::layout::{clamp, fit, slice, width, wrap_styled};
 use std::time::Instant;
 
-/// Of one status in the footer: a line that many share.
+/// Longest status of an extension in bytes; all share one line.
 const LONGEST_STATUS: usize = 2 << 10;
 
-/// Exactly as many lines as the screen has rows, and what has to be drawn by extensions for the next time.
+/// Returns exactly as many lines as the screen has rows, and the rendering requests for extensions.
 pub(super) fn frame(view: &mut View, now: Instant) -> (Vec<String>, Vec<Work>) {
     let (columns, rows) = view.size;
     let mut work = Vec::new();
@@ -55,7 +55,7 @@ pub(super) fn frame(view: &mut View, now: Instant) -> (Vec<String>, Vec<Work>) {
     };
     let (mut lines, undrawn) = view.transcript.tail(&head, columns, upper, view.scroll, view.expanded);
     if lines.len() < upper && view.scroll > 0 {
-        // Scrolled beyond the beginning.
+        // Limits scrolling to the beginning.
         view.scroll = view.scroll.saturating_sub(upper - lines.len());
     }
     let expanded = view.expanded;
@@ -72,7 +72,7 @@ pub(super) fn frame(view: &mut View, now: Instant) -> (Vec<String>, Vec<Work>) {
     (lines, work)
 }
 
-/// What a component drew last. When that was for another width, or it has changed, it is asked again.
+/// Returns the last picture of a component. When it has another width or has changed, requests a new one.
 fn component(view: &mut View, id: &ComponentId, columns: usize, work: &mut Vec<Work>) -> Vec<String> {
     let focused = match view.focus() {
         None => view.own_editor.as_ref() == Some(id),
@@ -86,7 +86,7 @@ fn component(view: &mut View, id: &ComponentId, columns: usize, work: &mut Vec<W
     }
     match drawn.made <= columns {
         true => drawn.lines.clone(),
-        // Until it is drawn for the width there is now.
+        // A picture of another width is cut until the new one arrives.
         false => drawn.lines.iter().map(|line| slice(line, 0, columns)).collect(),
     }
 }
@@ -105,7 +105,7 @@ fn widgets(view: &mut View, columns: usize, is_below: bool, work: &mut Vec<Work>
     for widget in shown() {
         let from = here;
         here += count(&widget.content);
-        // Above the editor the last ones are seen, below it the first.
+        // Widgets above the editor show their last lines, those below their first.
         let is_seen = |line: usize| if is_below { line < rows } else { line + rows >= all };
         match &widget.content {
             Content::Lines(text) => {
@@ -127,7 +127,7 @@ fn widgets(view: &mut View, columns: usize, is_below: bool, work: &mut Vec<Work>
     lines.concat()
 }
 
-/// What the model is doing, and what waits for it.
+/// Returns the status of the model and the queued messages.
 fn middle(view: &View, columns: usize, now: Instant) -> Vec<String> {
     let mut lines: Vec<String> = view
         .queued
@@ -150,11 +150,11 @@ fn middle(view: &View, columns: usize, now: Instant) -> Vec<String> {
     lines
 }
 
-/// From the editor downwards.
+/// Returns the lines from the editor downwards.
 fn lower(view: &mut View, columns: usize, rows: usize, now: Instant, work: &mut Vec<Work>) -> Vec<String> {
     let mut below = widgets(view, columns, true, work);
     below.extend(footer(view, columns, work));
-    // The editor's place comes first when there is little room.
+    // The editor has precedence when there is little space.
     below.truncate(rows / 2);
     let room = rows - below.len();
     let order = |layer: &Layer| match layer {
@@ -191,7 +191,7 @@ fn editor(view: &View, columns: usize, rows: usize) -> Vec<String> {
     lines
 }
 
-/// The extension's footer, or pi's own with what extensions have as status.
+/// Returns the footer of an extension, or the built-in one with the statuses of extensions.
 fn footer(view: &mut View, columns: usize, work: &mut Vec<Work>) -> Vec<String> {
     if let Some(id) = view.footers.last().cloned() {
         return component(view, &id, columns, work);
@@ -203,7 +203,7 @@ fn footer(view: &mut View, columns: usize, work: &mut Vec<Work>) -> Vec<String> 
             let gap = if statuses.is_empty() { "" } else { "  " };
             statuses =
                 format!("{statuses}{gap}{}", clamp(&pijs_terminal::line(clipped(text, LONGEST_STATUS)), columns));
-            // What is behind the edge is seen by nobody.
+            // Statuses beyond the width are invisible.
             if width(&statuses) > columns {
                 break;
             }
@@ -213,7 +213,7 @@ fn footer(view: &mut View, columns: usize, work: &mut Vec<Work>) -> Vec<String> 
     lines
 }
 
-/// Puts what floats over the lines, the nearest last.
+/// Draws overlays over the lines, the topmost last.
 fn overlays(view: &mut View, lines: &mut [String], work: &mut Vec<Work>) {
     let columns = view.size.0;
     let mut floating = Vec::new();
@@ -229,7 +229,7 @@ fn overlays(view: &mut View, lines: &mut [String], work: &mut Vec<Work>) {
     floating.sort_by_key(|(order, ..)| *order);
     for (_, id, overlay, is_out) in floating {
         let width = overlay.width(columns);
-        // One that is out of sight is asked whether it still is.
+        // A hidden overlay is rendered as well, since its visibility may have changed.
         let drawn = component(view, &id, width, work);
         let (top, left, height) = overlay.place((columns, lines.len()), (width, drawn.len()));
         if let Some(custom) = view.custom(&id) {
@@ -250,7 +250,7 @@ fn overlays(view: &mut View, lines: &mut [String], work: &mut Vec<Work>) {
     }
 }
 
-/// The last row, in which no extension draws: whose question it is, who has the keys, which model.
+/// Returns the last row, in which no extension draws: the open prompt, the focused component, and the model.
 fn row(view: &View, columns: usize, asks: bool) -> String {
     let name = |extension: &pijs_protocol::ExtensionId| pijs_terminal::line(extension.as_str());
     let left = match (view.questions.front(), view.focused_component()) {
@@ -269,12 +269,12 @@ fn row(view: &View, columns: usize, asks: bool) -> String {
     format!("\u{1b}[{style}m{left}{right}\u{1b}[0m")
 }
 
-/// Lines for the ordinary screen when the session is over.
+/// Returns the lines that remain on the main screen after the session.
 pub(super) fn farewell(view: &mut View, most: usize) -> Vec<String> {
     view.transcript.tail(&[], view.size.0, most, 0, false).0
 }
 
-/// What a terminal has to be sent so that it shows `now` in place of `before`.
+/// Returns the terminal output that changes the screen from `before` to `now`.
 pub(super) fn difference(before: &[String], now: &[String]) -> String {
     let mut out = String::new();
     for (row, line) in now.iter().enumerate() {
@@ -292,7 +292,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// A frame is as large as the screen, however much floats above it and however it is styled.
+    /// The size of a frame depends on the screen, not on the number and style of overlays.
     #[test]
     fn what_floats_above_one_another_does_not_add_up() {
         let (mut view, extension) = (View::new((80, 24)), pijs_protocol::ExtensionId::new("x"));

@@ -1,36 +1,36 @@
-//! What keys do to a text: pi's editing keys, with words, cuts that can be put in again, and undoing.
+//! Editing keys of a text field: pi's keys for words, kill and yank, and undo.
 
 use super::field::{Field, LONGEST};
 use pijs_terminal::layout::{boundary_at, width};
 
-/// Texts that can be had again, and the longest of them.
+/// Undo steps, and the longest text that is recorded for one.
 const MOST_UNDONE: usize = 100;
 const LONGEST_UNDONE: usize = 1 << 16;
-/// Cuts that can be put in again, and their bytes; one that would be longer begins anew.
+/// Killed texts, and their bytes; a longer one is not extended.
 const MOST_CUTS: usize = 60;
 const LARGEST_CUTS: usize = 4 << 20;
 
-/// What a key did, as far as the next one may go on with it.
+/// The previous key, as far as the next one continues it.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Last {
     #[default]
     Other,
-    /// A character was typed: the next one is undone with it.
+    /// A typed character: the next one belongs to the same undo step.
     Typed,
-    /// Something was cut: the next cut is added to it.
+    /// A kill: the next one is added to it.
     Cut,
-    /// A cut was put in, which begins there: it can be exchanged for the one before.
+    /// A yank that begins at this offset: it can be replaced by the previous kill.
     PutIn(usize),
-    /// The next character is a place to go to.
+    /// The next character is the target of a jump.
     Jumps { back: bool },
 }
 
-/// What was cut, the newest last.
+/// Killed texts, newest last.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Cuts(Vec<String>);
 
 impl Cuts {
-    /// Adds a cut: to the newest one, before or behind it, when it goes on with that.
+    /// Adds a kill. One that continues the newest is joined to it.
     fn add(&mut self, text: &str, goes_on: bool, before: bool) {
         match self.0.last_mut().filter(|last| goes_on && last.len() + text.len() <= LONGEST) {
             Some(last) if before => last.insert_str(0, text),
@@ -44,18 +44,18 @@ impl Cuts {
     }
 }
 
-/// What a character is to a key that moves by words.
+/// Character classes for movement by words.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Blank,
     Word,
     Sign,
-    /// Of a mark, which goes as one.
+    /// A mark of a pasted text, which moves as one.
     Mark,
 }
 
 impl Field {
-    /// A backslash before the cursor makes Enter a new line, for terminals that know no other key for it.
+    /// Handles a backslash before Enter, which inserts a line break on terminals that have no other key for it.
     pub(super) fn breaks_line(&mut self) -> bool {
         let breaks = self.text[..self.at].ends_with('\\');
         if breaks {
@@ -66,7 +66,7 @@ impl Field {
         breaks
     }
 
-    /// Keeps what is there now, so that it can be had again.
+    /// Records an undo step.
     pub(super) fn remember(&mut self) {
         if self.text.len() > LONGEST_UNDONE {
             return;
@@ -84,7 +84,7 @@ impl Field {
         }
     }
 
-    /// Does what a key does to a text; whether it does anything.
+    /// Handles an editing key; returns whether it has an effect.
     pub(super) fn key(&mut self, name: &str, data: &str) -> bool {
         if let Last::Jumps { back } = self.last {
             self.last = Last::Other;
@@ -108,7 +108,7 @@ impl Field {
             "alt+d" | "alt+delete" => self.cut(self.at, self.word_behind(), last, false),
             "ctrl+u" => {
                 let start = self.line_start();
-                // At the beginning of a line it is the line's end before it.
+                // At the start of a line, removes the preceding line break.
                 self.cut(if start == self.at { self.previous() } else { start }, self.at, last, true);
             }
             "ctrl+k" => {
@@ -140,7 +140,7 @@ impl Field {
         true
     }
 
-    /// Takes out what can be put in again.
+    /// Kills a range.
     fn cut(&mut self, from: usize, to: usize, last: Last, before: bool) {
         if from < to {
             let text = self.text[from..to].to_owned();
@@ -159,7 +159,7 @@ impl Field {
         }
     }
 
-    /// In place of the cut that was just put in, the one before it.
+    /// Replaces a yank by the previous kill.
     fn exchange(&mut self, last: Last) {
         let Last::PutIn(from) = last else { return };
         self.last = last;
@@ -184,7 +184,7 @@ impl Field {
         self.pastes.forget(&gone, &mut self.text, &mut self.at);
     }
 
-    /// To the next place of a character, or the one before.
+    /// Jumps to the next or previous occurrence of a character.
     fn jump(&mut self, to: &str, back: bool) {
         let found = match back {
             true => self.text[..self.at].rfind(to),
@@ -209,7 +209,7 @@ impl Field {
         self.text[self.at..].find('\n').map_or(self.text.len(), |at| self.at + at)
     }
 
-    /// What the character between two places is.
+    /// Returns the class of the character in a range.
     fn kind(&self, from: usize, to: usize) -> Kind {
         match self.text[from..to].chars().next().unwrap_or(' ') {
             _ if self.pastes.around(&self.text, from).is_some_and(|mark| mark.start == from) => Kind::Mark,
@@ -219,7 +219,7 @@ impl Field {
         }
     }
 
-    /// Where the word before the cursor begins; at the beginning of a line, the end of the one before.
+    /// Returns the start of the word before the cursor; at the start of a line, the end of the previous line.
     fn word_before(&self) -> usize {
         let start = self.line_start();
         if start == self.at {
@@ -240,7 +240,7 @@ impl Field {
         at
     }
 
-    /// Where the word behind the cursor ends; at the end of a line, the beginning of the next.
+    /// Returns the end of the word after the cursor; at the end of a line, the start of the next line.
     fn word_behind(&self) -> usize {
         let end = self.line_end();
         if end == self.at {
@@ -261,7 +261,7 @@ impl Field {
         at
     }
 
-    /// To the line above; `false` in the first one.
+    /// Moves to the line above; returns `false` in the first line.
     fn up(&mut self) -> bool {
         let start = self.line_start();
         if start == 0 {
@@ -274,7 +274,7 @@ impl Field {
         true
     }
 
-    /// To the line below; `false` in the last one.
+    /// Moves to the line below; returns `false` in the last line.
     fn down(&mut self) -> bool {
         let end = self.line_end();
         if end == self.text.len() {
@@ -286,17 +286,17 @@ impl Field {
         true
     }
 
-    /// Offset of a column in the line that begins at the cursor.
+    /// Returns the offset of a column in the line that begins at the cursor.
     fn near(&self, column: usize) -> usize {
         let line = &self.text[self.at..self.line_end()];
         let place = self.at + boundary_at(line, column);
-        // Never into a mark.
+        // Never inside a mark.
         let place = self.pastes.around(&self.text, place).map_or(place, |mark| mark.start);
         place.saturating_sub(self.at)
     }
 }
 
-/// The character that a key types, if it types one.
+/// Returns the character that a key inserts.
 fn character(name: &str, data: &str) -> Option<String> {
     let typed = name.strip_prefix("shift+").unwrap_or(name);
     if typed == "space" {
@@ -305,11 +305,11 @@ fn character(name: &str, data: &str) -> Option<String> {
     if typed.chars().count() != 1 {
         return None;
     }
-    // A terminal that tells the keys of the keypad apart names them.
+    // The keypad sequences of the Kitty protocol contain the name of the key.
     if data.starts_with("\u{1b}[") && data.ends_with('u') {
         return Some(typed.to_owned());
     }
-    // One character, by itself or held with shift.
+    // A single character, possibly with shift.
     let is_plain = !data.starts_with('\u{1b}') && !data.chars().any(char::is_control);
     is_plain.then(|| data.to_owned())
 }
@@ -318,7 +318,7 @@ fn character(name: &str, data: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// Types keys by name; single characters are typed as they are.
+    /// Applies keys by name; single characters are typed.
     fn typed(text: &str, keys: &[&str]) -> String {
         let mut field = Field::new(text);
         for key in keys {

@@ -1,17 +1,17 @@
-//! A line that pi itself asks for and shows to nobody: a key. It stands before everything, and no extension sees what is
-//! typed into it.
+//! An input line for secrets of the built-in interface, such as API keys. It is above all layers, and no extension receives its
+//! keys.
 
 use super::field::Field;
 use super::layers::rule;
 use pijs_terminal::layout::clamp;
 
-/// Most marks that are shown for what was typed.
+/// Mask characters that are shown at most.
 const MOST_MARKS: usize = 40;
 
-/// The line.
+/// The input line.
 #[derive(Debug)]
 pub(super) struct Entry {
-    /// Whose key it is.
+    /// Provider of the key.
     pub(super) provider: String,
     title: String,
     field: Field,
@@ -22,7 +22,7 @@ impl Entry {
         Self { provider: provider.to_owned(), title, field: Field::default() }
     }
 
-    /// Takes a key. `Some` ends it, with a text or without.
+    /// Handles a key. `Some` ends the input, with a text or cancelled.
     pub(super) fn key(&mut self, name: &str, data: &str) -> Option<Option<String>> {
         match name {
             "escape" | "ctrl+c" => return Some(None),
@@ -36,7 +36,7 @@ impl Entry {
         None
     }
 
-    /// Takes a paste.
+    /// Handles a paste.
     pub(super) fn paste(&mut self, text: &str) {
         self.field.insert(&text.replace(['\r', '\n'], ""));
     }

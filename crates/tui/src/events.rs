@@ -1,4 +1,4 @@
-//! What the agent and the host say, on the screen.
+//! Shows events of the agent and the host.
 
 use super::screen::Screen;
 use super::tools::OWN_COMMAND;
@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Session events.
+/// The front end of the session.
 pub(super) struct Events(pub(super) Screen);
 
 impl FrontEnd for Events {
@@ -66,7 +66,7 @@ fn show(view: &mut View, event: &AgentEvent<'_>) {
         AgentEvent::MessageEnd { message } => end_message(view, message),
         AgentEvent::MessageDiscarded { extension, .. } => {
             view.transcript.drop_reply();
-            // A rule has a line of its own.
+            // Rules have a line of their own.
             if extension.starts_with("rule:") {
                 return;
             }
@@ -88,14 +88,14 @@ fn show(view: &mut View, event: &AgentEvent<'_>) {
         AgentEvent::AutoRetryStart { attempt, max_attempts, delay_ms, error_message, cause } => {
             let seconds = delay_ms.div_ceil(1000);
             let error = one_line(error_message);
-            // A reply that failed has said so.
+            // The error of a failed reply is already shown.
             let error = Some(error).filter(|error| view.failure.take().as_ref() != Some(error));
             let cause = cause.map(one_line).filter(|cause| view.told_cause.as_ref() != Some(cause));
             view.told_cause = cause.clone().or(view.told_cause.take());
             let why: Vec<String> = error.into_iter().chain(cause).collect();
             let why = if why.is_empty() { String::new() } else { format!(": {}", why.join("; ")) };
             view.say(Style::Warning, &format!("retry {attempt} of {max_attempts} in {seconds} s{why}"));
-            // A time that no clock reaches is no end of a wait.
+            // Without a representable time there is no countdown.
             let until = Instant::now().checked_add(Duration::from_millis(*delay_ms));
             view.retrying = until.map(|until| Retrying { attempt: *attempt, max_attempts: *max_attempts, until });
         }
@@ -105,7 +105,7 @@ fn show(view: &mut View, event: &AgentEvent<'_>) {
                 view.say(Style::Info, "the retry was cancelled");
             }
         }
-        // What was queued has been said, or was changed on its way.
+        // Queued messages were sent, or changed by handlers.
         AgentEvent::Notice { name: "agent_settled", .. } => {
             view.retrying = None;
             view.queued.clear();
@@ -120,7 +120,7 @@ fn show(view: &mut View, event: &AgentEvent<'_>) {
     }
 }
 
-/// The words of the agent about a wait that was ended.
+/// The agent's message for a cancelled retry delay.
 const RETRY_CANCELLED: &str = "Retry cancelled";
 
 fn end_message(view: &mut View, message: &Message) {
@@ -147,12 +147,12 @@ fn end_message(view: &mut View, message: &Message) {
                 (None, _) => {}
             }
         }
-        // Tools have blocks of their own, messages of extensions come as entries.
+        // Tools have blocks of their own; messages of extensions arrive as entries.
         _ => {}
     }
 }
 
-/// The pieces of a reply that are text, by their index.
+/// Returns the text of each content block by index.
 fn pieces(content: &[Block]) -> Vec<(Style, String)> {
     let piece = |block: &Block| match block {
         Block::Thinking(thinking) => (Style::Thinking, thinking.thinking.clone()),
@@ -161,15 +161,15 @@ fn pieces(content: &[Block]) -> Vec<(Style, String)> {
     content.iter().map(piece).collect()
 }
 
-/// Entries that are shown of a session: some have no block.
+/// Entries of a session that are shown; not every entry has a block.
 const MOST_SHOWN: usize = 4 * MOST_BLOCKS;
 
-/// Shows a session that is there already.
+/// Shows the entries of an existing session.
 pub(super) fn replay(view: &mut View, branch: &[Arc<Entry>]) {
     view.transcript.clear();
     view.scroll = 0;
     let mut kept = 0;
-    // What is before that makes room anyway.
+    // Older entries would be evicted anyway.
     let branch = &branch[branch.len().saturating_sub(MOST_SHOWN)..];
     for entry in branch {
         match &entry.body {
@@ -180,7 +180,7 @@ pub(super) fn replay(view: &mut View, branch: &[Arc<Entry>]) {
                 });
             }
             Body::Message { message: Message::BashExecution(run) } => {
-                // Numbers of this session are small; those of what is shown again are far from them.
+                // Numbers of replayed commands count down from the maximum, to differ from those of this session.
                 kept += 1;
                 begin_bash(view, u64::MAX - kept, &run.command);
                 let ending = Ending::new(run.cancelled, run.exit_code, run.full_output_path.as_deref());
@@ -210,14 +210,14 @@ pub(super) fn replay(view: &mut View, branch: &[Arc<Entry>]) {
     }
 }
 
-/// Bytes of a command's output that are shown while it runs: the end.
+/// Bytes of output shown for a running command: the newest.
 const RUNNING_OUTPUT: usize = 64 * 1024;
 
 fn shell_id(number: u64) -> String {
     format!("$ {number}")
 }
 
-/// What a command that runs has printed.
+/// Appends output to a running command.
 fn print(call: &mut Call, more: &str) {
     let before = call.result.as_ref().and_then(|result| result["content"].as_str()).unwrap_or_default();
     let all = format!("{before}{more}");
@@ -225,14 +225,14 @@ fn print(call: &mut Call, more: &str) {
     call.result = Some(json!({"content": &all[kept..]}));
 }
 
-/// A command of the person, by its number, has begun.
+/// Shows a shell command of the user that has started.
 pub(super) fn begin_bash(view: &mut View, number: u64, command: &str) {
     view.transcript.call(&shell_id(number), |call| {
         (call.name, call.args) = (OWN_COMMAND.to_owned(), command.into());
     });
 }
 
-/// It has ended: with its output, and as what.
+/// Shows the end of a shell command with its output.
 pub(super) fn end_bash(view: &mut View, number: u64, output: &str, ending: Ending) {
     view.transcript.call(&shell_id(number), |call| {
         call.result = Some(json!({"content": output}));
@@ -240,10 +240,10 @@ pub(super) fn end_bash(view: &mut View, number: u64, output: &str, ending: Endin
     });
 }
 
-/// How a command of the person ended.
+/// The end of a shell command of the user.
 #[derive(Debug)]
 pub(super) struct Ending {
-    /// What stands below its output: that it was stopped or failed, or that there is more of it.
+    /// Note below the output: that it was cancelled, failed, or truncated.
     said: Option<String>,
     is_error: bool,
 }
@@ -261,16 +261,16 @@ impl Ending {
         Self { said: (!parts.is_empty()).then(|| parts.join(" ")), is_error }
     }
 
-    /// It did not run.
+    /// Returns the end of a command that did not run.
     pub(super) fn failed(error: &str) -> Self {
         Self { said: Some(error.to_owned()), is_error: true }
     }
 }
 
-/// An entry that an extension made.
+/// Shows an entry of an extension.
 fn show_entry(view: &mut View, entry: &Value) {
     match entry["type"].as_str() {
-        // They have a line of their own.
+        // Messages of rules have a line of their own.
         Some("custom_message") if rules::entry_lines(entry).is_some() => {}
         Some("custom_message") if entry["display"] == Value::Bool(true) => {
             view.transcript.push(Content::Message(pijs_runtime::renderers::custom_message(entry)));
@@ -281,11 +281,11 @@ fn show_entry(view: &mut View, entry: &Value) {
     }
 }
 
-/// Passes the state on, and shows the entries of extensions as they are appended.
+/// Forwards the session state, and shows appended entries of extensions.
 pub(super) struct Entries {
     pub(super) screen: Screen,
     pub(super) state: Arc<dyn StateSink>,
-    /// How many there are; what a session that is opened has already is shown by [`replay`].
+    /// Number of entries; those of an existing session are shown by [`replay`].
     pub(super) known: AtomicUsize,
 }
 
@@ -314,10 +314,10 @@ impl StateSink for Entries {
     }
 }
 
-/// What the host has to say about extensions.
+/// Reports of the host about extensions.
 pub(super) struct ReportsOnScreen {
     pub(super) screen: Screen,
-    /// Knows the secrets that are not shown; there once the session is put together.
+    /// Ledger with the secrets to redact, once the session exists.
     pub(super) ledger: Rc<OnceCell<Ledger>>,
 }
 

@@ -1,60 +1,60 @@
-//! Text that a person types: the prompt's editor, and the fields of dialogs.
+//! A text field: the editor of prompts, and the fields of dialogs.
 //!
-//! What keys do to it is in [`super::editing`]; a large text that was pasted stands in it as one mark ([`super::pastes`]).
+//! [`super::editing`] handles keys; [`super::pastes`] replaces large pasted texts by marks.
 
 use super::editing::{Cuts, Last};
 use super::pastes::Pastes;
 use pijs_terminal::layout::{boundary_before, boundary_behind, width};
 use std::collections::VecDeque;
 
-/// Longest text a field holds; of more, the beginning.
+/// Longest text of a field in bytes; the rest is dropped.
 pub(super) const LONGEST: usize = 1 << 20;
 
-/// A text and a cursor in it.
+/// A text with a cursor.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Field {
     pub(super) text: String,
-    /// Byte offset, between two characters.
+    /// Byte offset of the cursor, between two characters.
     pub(super) at: usize,
-    /// What stands for the marks in the text.
+    /// Texts behind the marks.
     pub(super) pastes: Pastes,
-    /// What was there before, the newest last.
+    /// Undo steps, newest last.
     pub(super) before: Vec<(String, usize, Pastes)>,
-    /// What the last key did, as far as the next one goes on with it.
+    /// The previous key, as far as the next one continues it.
     pub(super) last: Last,
-    /// What was cut.
+    /// Killed texts.
     pub(super) cuts: Cuts,
 }
 
 impl Field {
-    /// With the cursor behind `text`.
+    /// Creates a field with the cursor after `text`.
     pub(super) fn new(text: &str) -> Self {
         let mut field = Self::default();
         field.set(text);
         field
     }
 
-    /// As it is shown, with marks for what is large.
+    /// Returns the shown text, with marks.
     pub(super) fn text(&self) -> &str {
         &self.text
     }
 
-    /// All of it.
+    /// Returns the whole text, with marks expanded.
     pub(super) fn whole(&self) -> String {
         self.pastes.expanded(&self.text)
     }
 
-    /// What it holds, in bytes, with what was pasted.
+    /// Returns the size in bytes, including pasted texts.
     pub(super) fn size(&self) -> usize {
         self.text.len() + self.pastes.bytes()
     }
 
-    /// Where the cursor is, in bytes.
+    /// Returns the byte offset of the cursor.
     pub(super) fn at(&self) -> usize {
         self.at
     }
 
-    /// Another text, with the cursor at a byte offset of it. What marks stand for stays.
+    /// Replaces the text, with the cursor at a byte offset. Keeps the texts behind marks.
     pub(super) fn put(&mut self, text: &str, at: usize) {
         self.remember();
         self.last = Last::Other;
@@ -67,7 +67,7 @@ impl Field {
         self.at = at;
     }
 
-    /// Another text, with the cursor behind it.
+    /// Replaces the text, with the cursor at its end.
     pub(super) fn set(&mut self, text: &str) {
         if self.text != text {
             self.remember();
@@ -79,26 +79,26 @@ impl Field {
         self.insert(text);
     }
 
-    /// Empties it for good and returns all that it held.
+    /// Clears the field and returns its whole text.
     pub(super) fn take(&mut self) -> String {
         let whole = self.whole();
         *self = Self { cuts: std::mem::take(&mut self.cuts), ..Self::default() };
         whole
     }
 
-    /// Puts in what was pasted, as one change.
+    /// Inserts a pasted text as one undo step.
     pub(super) fn paste(&mut self, text: &str) {
         self.remember();
         self.last = Last::Other;
         self.insert(text);
     }
 
-    /// The same, where a large text is shown as a mark.
+    /// Inserts a pasted text as one undo step; a large text becomes a mark.
     pub(super) fn paste_marked(&mut self, text: &str) {
         self.remember();
         self.last = Last::Other;
         let mut clean = cleaned(&beginning(text).replace('\t', "    "));
-        // The name of a file is set apart from the word before it.
+        // A blank separates a path from the word before it.
         let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
         if clean.starts_with(['/', '~', '.']) && self.text[..self.at].ends_with(is_word) {
             clean.insert(0, ' ');
@@ -110,7 +110,7 @@ impl Field {
         }
     }
 
-    /// Puts text in at the cursor. What a terminal would act on is left out; tabs stay.
+    /// Inserts text at the cursor, without control characters except tabs.
     pub(super) fn insert(&mut self, text: &str) {
         let clean = cleaned(beginning(text));
         let room = LONGEST.saturating_sub(self.text.len());
@@ -119,13 +119,13 @@ impl Field {
         self.at += clean.len();
     }
 
-    /// The place before another one, as the cursor moves: a mark is one character.
+    /// Returns the cursor position before an offset. A mark counts as one character.
     pub(super) fn before(&self, at: usize) -> usize {
         let place = boundary_before(&self.text, at);
         self.pastes.around(&self.text, place).map_or(place, |mark| mark.start)
     }
 
-    /// The place behind another one.
+    /// Returns the cursor position after an offset.
     pub(super) fn behind(&self, at: usize) -> usize {
         match self.pastes.around(&self.text, at) {
             Some(mark) => mark.end,
@@ -133,12 +133,13 @@ impl Field {
         }
     }
 
-    /// The lines of `columns` around the cursor, at most `rows` of them; it is shown as an inverse character.
+    /// Returns at most `rows` lines of `columns` around the cursor, which is shown as an inverse character.
     ///
-    /// What is farther away is not laid out: a frame costs what it shows, and at most the one line that the cursor is in.
+    /// Lays out only the shown lines, and at most the whole line with the cursor, so that a frame does not depend on the length
+    /// of the text.
     pub(super) fn shown(&self, columns: usize, rows: usize) -> Vec<String> {
         let (columns, rows) = (columns.max(2), rows.max(1));
-        // Each line of the text is one on the screen or more.
+        // Each line of the text takes at least one row.
         let mut at = self.text[..self.at].rmatch_indices('\n').nth(rows - 1).map_or(0, |(end, _)| end + 1);
         let from = at;
         let marks = self.pastes.marks(&self.text[from..]).map(|mark| from + mark.start..from + mark.end);
@@ -179,7 +180,7 @@ impl Field {
                 continue;
             }
             let shown = if piece == "\t" { "   " } else { piece };
-            // A column is kept for the cursor behind the last character.
+            // One column is reserved for the cursor after the last character.
             if wide + width(shown) > columns - 1 {
                 wide = 0;
                 if end(&mut line, has_cursor) {
@@ -201,7 +202,7 @@ impl Field {
     }
 }
 
-/// As much of a text as can become a field's: what a terminal would act on is left out of it.
+/// Returns the beginning of a text that can fit into a field after sanitising.
 fn beginning(text: &str) -> &str {
     &text[..text.floor_char_boundary(4 * LONGEST)]
 }
@@ -236,7 +237,7 @@ mod tests {
         assert_eq!(field.shown(10, 99), ["a", "\u{1b}[7mb\u{1b}[27m"]);
     }
 
-    /// The same as laying everything out and taking the part that has the cursor.
+    /// The visible part equals the same part of the full layout.
     #[test]
     fn the_part_around_the_cursor_is_what_it_would_be() {
         let mut field = Field::new("a\nbcdefghij\n\nk[paste #1 +12 lines]l\n日本語\nm");
@@ -255,7 +256,7 @@ mod tests {
         assert_eq!(field.at, 0);
     }
 
-    /// Keys and a frame over a large text, in one line, in many, and of marks: each costs at most one pass.
+    /// Each key and frame takes at most one pass over a large text: of one line, of many lines, and of marks.
     #[test]
     fn a_large_text_is_no_work() {
         const SIZE: usize = 1 << 18;
@@ -285,7 +286,7 @@ mod tests {
             field.put(&text, text.len());
             assert!(field.shown(80, 12).len() <= 12);
         }
-        // A pass takes less than a second even where nothing is optimised; a pass for each character takes hours.
+        // One pass takes less than a second in debug builds; a pass for each character takes hours.
         assert!(begun.elapsed().as_secs() < 600, "{:?}", begun.elapsed());
     }
 }

@@ -1,32 +1,31 @@
-//! Components of extensions that take the keys: in the editor's place, or floating above everything.
+//! Components of extensions that take the keys: in place of the editor, or as overlays.
 //!
-//! Whoever was brought to the front last is nearest to the person; of those that can be seen and want the keys the nearest
-//! has them.
+//! The component that was brought to the front last is on top; the topmost visible one that accepts keys has the focus.
 
 use super::layers::{ComponentId, Layer};
 use super::view::View;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
-/// A component that takes the keys until it is done.
+/// A component that takes the keys until it ends.
 #[derive(Debug)]
 pub(super) struct Custom {
     pub(super) id: ComponentId,
-    /// Where it floats; without, it stands in place of the editor.
+    /// Options of an overlay; `None` in place of the editor.
     pub(super) overlay: Option<Overlay>,
-    /// It was made and drawn once.
+    /// Whether it was created and rendered.
     pub(super) is_there: bool,
-    /// Hidden by its handle.
+    /// Whether its handle has hidden it.
     pub(super) is_hidden: bool,
-    /// Its own options say that this terminal is too small for it.
+    /// Whether its options exclude this terminal size.
     pub(super) is_out: bool,
-    /// Whether it takes the keys when it is the nearest.
+    /// Whether it takes the focus when it is on top.
     pub(super) wants_keys: bool,
-    /// The higher, the nearer to the person.
+    /// Stacking order; the highest is on top.
     pub(super) order: u64,
-    /// Row, column, width and height where it was drawn last.
+    /// Row, column, width and height of the last drawing.
     pub(super) bounds: Option<[usize; 4]>,
-    /// Told, or dropped, when it is closed from here: the extension gets `undefined`.
+    /// Completed or dropped when the component is closed from here: the extension receives `undefined`.
     pub(super) end: oneshot::Sender<()>,
 }
 
@@ -42,15 +41,15 @@ impl Custom {
     }
 }
 
-/// pi-tui's `overlayOptions`, as far as they are data and say something here: numbers, and short words.
+/// The supported part of pi-tui's `overlayOptions`: numbers, booleans and short words.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Overlay(Value);
 
-/// What is read of them.
+/// Options that are read.
 const OPTIONS: [&str; 10] =
     ["width", "minWidth", "maxHeight", "row", "col", "anchor", "offsetX", "offsetY", "margin", "nonCapturing"];
 const SIDES: [&str; 4] = ["top", "right", "bottom", "left"];
-/// Longest of those words.
+/// Longest word in bytes.
 const LONGEST_WORD: usize = 32;
 
 /// Columns and rows that stay free around an overlay.
@@ -62,7 +61,7 @@ struct Margin {
     left: usize,
 }
 
-/// A length: columns, or `"50%"` of what there is.
+/// Parses a length: columns, or a percentage such as `"50%"`.
 fn length(value: &Value, whole: usize) -> Option<usize> {
     if let Some(percent) = percent(value) {
         return Some((whole as f64 * percent).floor() as usize);
@@ -70,14 +69,14 @@ fn length(value: &Value, whole: usize) -> Option<usize> {
     value.as_f64().filter(|number| number.is_finite()).map(|number| number.max(0.0).floor() as usize)
 }
 
-/// `"50%"` as a part of one.
+/// Parses `"50%"` as a fraction.
 fn percent(value: &Value) -> Option<f64> {
     let percent: f64 = value.as_str()?.strip_suffix('%')?.trim().parse().ok()?;
     percent.is_finite().then_some(percent.clamp(0.0, 100.0) / 100.0)
 }
 
 impl Overlay {
-    /// What counts of the options that an extension gave. They are looked at with every frame.
+    /// Extracts the supported options. They are read for every frame.
     pub(super) fn read(options: &Value) -> Self {
         fn brief(value: &Value) -> Option<Value> {
             let is_brief = value.is_number() || value.is_boolean();
@@ -93,7 +92,7 @@ impl Overlay {
         Self(read.into())
     }
 
-    /// How wide it is drawn.
+    /// Returns the width of the overlay.
     pub(super) fn width(&self, columns: usize) -> usize {
         let margin = self.margin();
         let room = columns.saturating_sub(margin.left + margin.right).max(1);
@@ -102,7 +101,7 @@ impl Overlay {
         wanted.max(least).clamp(1, room)
     }
 
-    /// The top row, the left column and the number of rows, within `rows` and `columns`.
+    /// Returns top row, left column and number of rows within the screen.
     pub(super) fn place(
         &self,
         (columns, rows): (usize, usize),
@@ -117,7 +116,7 @@ impl Overlay {
             let free = room.saturating_sub(own);
             let is_at = |name: &str| anchor.starts_with(name) || anchor.ends_with(name);
             let at = match (percent(wanted), length(wanted, whole)) {
-                // A percentage is of the room that the overlay leaves, so that 100% still shows all of it.
+                // A percentage refers to the free space, so that 100% is still fully visible.
                 (Some(part), _) => sides.0 + (free as f64 * part).floor() as usize,
                 (None, Some(at)) => at,
                 (None, None) if is_at(names[0]) => sides.0,
@@ -135,7 +134,7 @@ impl Overlay {
 
     fn margin(&self) -> Margin {
         let margin = &self.0["margin"];
-        // More would leave no room on any screen.
+        // A larger margin would leave no space on any screen.
         let side = |value: &Value| value.as_u64().map_or(0, |side| usize::try_from(side.min(500)).unwrap_or(0));
         if margin.is_number() {
             let all = side(margin);
@@ -145,20 +144,20 @@ impl Overlay {
         Margin { top: side("top"), right: side("right"), bottom: side("bottom"), left: side("left") }
     }
 
-    /// Whether the keys go elsewhere while it is there.
+    /// Returns whether keys go to the layer below.
     pub(super) fn lets_keys_through(&self) -> bool {
         self.0["nonCapturing"] == Value::Bool(true)
     }
 }
 
 impl View {
-    /// The next place in front of everything.
+    /// Returns the next stacking order.
     pub(super) fn next_order(&mut self) -> u64 {
         self.orders += 1;
         self.orders
     }
 
-    /// The layer that has the keys.
+    /// Returns the layer with the focus.
     pub(super) fn focus(&self) -> Option<usize> {
         let order = |layer: &Layer| match layer {
             Layer::Dialog(dialog) => Some(dialog.order),
@@ -170,7 +169,7 @@ impl View {
         orders.max().map(|(_, at)| at)
     }
 
-    /// The component that has the keys.
+    /// Returns the component with the focus.
     pub(super) fn focused_component(&self) -> Option<ComponentId> {
         match self.focus().map(|at| &self.layers[at]) {
             Some(Layer::Custom(custom)) => Some(custom.id.clone()),
@@ -178,7 +177,7 @@ impl View {
         }
     }
 
-    /// What has the keys now may not be what had them: both are drawn again.
+    /// Redraws the old and new component when the focus has moved.
     pub(super) fn focus_moved(&mut self, before: Option<ComponentId>) {
         let now = self.focused_component();
         if now != before {
@@ -192,7 +191,7 @@ impl View {
         }
     }
 
-    /// Does to an overlay what its handle says.
+    /// Applies an operation of an overlay's handle.
     pub(super) fn steer(&mut self, id: Option<&ComponentId>, set: Option<&str>, target: Option<&Value>) {
         let before = self.focused_component();
         let order = self.next_order();
@@ -213,7 +212,7 @@ impl View {
                         let target = u32::try_from(handle).ok().map(|handle| (owner, handle));
                         self.steer(target.as_ref(), Some("focus"), None);
                     }
-                    // Explicitly nobody: the other overlays of the extension let go of the keys, too.
+                    // With an explicit `null`, the other overlays of the extension release the focus too.
                     Some(None) => self.release(&owner),
                     None => {}
                 }
@@ -223,7 +222,7 @@ impl View {
         self.focus_moved(before);
     }
 
-    /// No overlay of an extension has the keys.
+    /// Releases the focus of an extension's overlays.
     pub(super) fn release(&mut self, extension: &pijs_protocol::ExtensionId) {
         for layer in &mut self.layers {
             if let Layer::Custom(custom) = layer
@@ -235,7 +234,7 @@ impl View {
         }
     }
 
-    /// What a handle is told about its overlay, and which component of its realm has the keys.
+    /// Returns the state of an overlay for its handle, and the focused component of its realm.
     pub(super) fn about(&mut self, id: &ComponentId) -> Value {
         let focused = self.focused_component();
         let focus = focused.as_ref().filter(|focused| focused.0 == id.0).map(|focused| focused.1);
@@ -253,7 +252,7 @@ impl View {
 mod tests {
     use super::*;
 
-    /// Row, column, width and height on a screen of 100 by 40, of something that would be 10 rows high.
+    /// Returns row, column, width and height of an overlay with 10 lines on a screen of 100 by 40.
     fn placed(options: Value) -> [usize; 4] {
         let overlay = Overlay::read(&options);
         let width = overlay.width(100);

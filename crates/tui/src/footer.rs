@@ -1,4 +1,4 @@
-//! pi's own footer: where the session is, and what it has used. One of an extension stands in its place.
+//! The built-in footer: folder, branch, session name and usage. A footer of an extension replaces it.
 
 use pijs_llm::message::{Message, Usage};
 use pijs_session_store::{Body, Session};
@@ -6,17 +6,17 @@ use pijs_terminal::layout::{clamp, width};
 use serde_json::Value;
 use std::path::Path;
 
-/// What the footer says.
+/// Data of the footer.
 #[derive(Debug, Default)]
 pub(super) struct Standing {
-    /// The folder.
+    /// Working directory.
     pub(super) place: String,
-    /// What the session is called.
+    /// Name of the session.
     pub(super) name: Option<String>,
     pub(super) spent: Spent,
-    /// How much of the model's window is full, in percent, when that is known; and its size.
+    /// Used percentage of the context window, if known, and its size.
     pub(super) window: Option<(Option<f64>, u64)>,
-    /// Whether the conversation is compacted by itself.
+    /// Whether compaction is automatic.
     pub(super) compacts: bool,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct Spent {
 }
 
 impl Spent {
-    /// What a session has used so far, on all its branches.
+    /// Returns the usage of a session on all branches.
     pub(super) fn of(session: &Session) -> Self {
         let mut spent = Self::default();
         for entry in session.entries().filter_map(Result::ok) {
@@ -51,7 +51,7 @@ impl Spent {
     }
 }
 
-/// A folder as a person writes it.
+/// Returns a folder with `~` for the home folder.
 pub(super) fn place(cwd: &Path, home: &Path) -> String {
     match cwd.strip_prefix(home) {
         Ok(rest) if rest.as_os_str().is_empty() => "~".to_owned(),
@@ -61,12 +61,12 @@ pub(super) fn place(cwd: &Path, home: &Path) -> String {
 }
 
 impl Standing {
-    /// What `ctx.getContextUsage()` answers.
+    /// Takes the result of `ctx.getContextUsage()`.
     pub(super) fn read_window(&mut self, usage: &Value) {
         self.window = usage["contextWindow"].as_u64().map(|window| (usage["percent"].as_f64(), window));
     }
 
-    /// The line: the place on the left, the figures on the right.
+    /// Returns the line: folder on the left, usage on the right.
     pub(super) fn line(&self, branch: Option<&str>, columns: usize) -> String {
         let branch = branch.map(|branch| format!(" ({branch})")).unwrap_or_default();
         let name = self.name.as_ref().map(|name| format!(" • {name}")).unwrap_or_default();
@@ -96,7 +96,7 @@ impl Standing {
     }
 }
 
-/// Tokens in few characters, as pi writes them.
+/// Formats tokens briefly, as pi does.
 fn short(tokens: u64) -> String {
     let in_units = |unit: f64| tokens as f64 / unit;
     match tokens {

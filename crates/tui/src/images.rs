@@ -1,18 +1,18 @@
-//! Images on a terminal that shows none: a line of text each, as pi writes it.
+//! Describes images as a line of text, as pi does on terminals without images.
 
 use base64::Engine;
 use serde_json::Value;
 
-/// Bytes of an image that are looked at for its size; a JPEG may have its preview before it.
+/// Bytes of an image that are parsed for its size; a JPEG may begin with a preview.
 const HEAD: usize = 96 * 1024;
 
-/// The images of a tool's result.
+/// Returns the images of a tool's result.
 pub(super) fn of(result: Option<&Value>) -> impl Iterator<Item = &Value> {
     let blocks = result.and_then(|result| result["content"].as_array()).into_iter().flatten();
     blocks.filter(|block| block["type"] == "image")
 }
 
-/// `[Image: [image/png] 80x60]`.
+/// Formats an image as `[Image: [image/png] 80x60]`.
 pub(super) fn in_words(block: &Value) -> String {
     let kind = block["mimeType"].as_str().unwrap_or("image/unknown");
     let data = block["data"].as_str().unwrap_or_default();
@@ -21,9 +21,9 @@ pub(super) fn in_words(block: &Value) -> String {
     format!("[Image: [{kind}]{size}]")
 }
 
-/// The first bytes.
+/// Decodes the first bytes.
 fn head(data: &str) -> Option<Vec<u8>> {
-    // Four characters are three bytes.
+    // Four base64 characters encode three bytes.
     let length = data.len().min(HEAD / 3 * 4);
     let length = if length < data.len() { length } else { data.trim_end_matches('=').len() };
     base64::engine::general_purpose::STANDARD_NO_PAD.decode(data.get(..length)?).ok()
@@ -51,7 +51,7 @@ fn size(kind: &str, bytes: &[u8]) -> Option<(u32, u32)> {
     }
 }
 
-/// The frame header, behind whatever stands before it.
+/// Returns the size from the frame header of a JPEG, which follows other segments.
 fn jpeg(bytes: &[u8]) -> Option<(u32, u32)> {
     let side = |at: usize| Some(u32::from(u16::from_be_bytes(bytes.get(at..at + 2)?.try_into().ok()?)));
     let mut at = 2;
@@ -60,9 +60,9 @@ fn jpeg(bytes: &[u8]) -> Option<(u32, u32)> {
             return None;
         }
         match *bytes.get(at + 1)? {
-            // All frames but the tables whose numbers stand between theirs.
+            // Frame headers; the excluded markers are tables with numbers in the same range.
             kind @ 0xc0..=0xcf if !matches!(kind, 0xc4 | 0xc8 | 0xcc) => return Some((side(at + 7)?, side(at + 5)?)),
-            // Filling, and markers without a length.
+            // Padding, and markers without a length.
             0xff => at += 1,
             0x01 | 0xd0..=0xd8 => at += 2,
             _ => at += 2 + side(at + 2)? as usize,

@@ -1,43 +1,43 @@
-//! What a terminal sends, as keys: bytes become pieces, pieces have names such as `ctrl+p`.
+//! Parses terminal input into keys with names such as `ctrl+p`, and pastes.
 //!
-//! The bytes of a key stay with it, since components of extensions read them as they are.
+//! A key keeps its bytes, which components of extensions receive.
 
-/// Longest paste; of more, the beginning. Longer ones belong in a file.
+/// Longest paste in bytes; the rest is dropped.
 pub(super) const LONGEST_PASTE: usize = 1 << 20;
 /// Longest sequence of one key.
 const LONGEST_SEQUENCE: usize = 64;
 const PASTE_BEGINS: &[u8] = b"\x1b[200~";
 const PASTE_ENDS: &[u8] = b"\x1b[201~";
-/// Ctrl-C.
+/// The byte of Ctrl-C.
 const INTERRUPT: &[u8] = b"\x03";
 
-/// One thing that was typed.
+/// An input event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Input {
-    /// A key, as the terminal sent it.
+    /// A key as sent by the terminal.
     Key(String),
-    /// Text that was pasted.
+    /// A pasted text.
     Paste(String),
 }
 
-/// Cuts bytes into [`Input`]s.
+/// Splits bytes into [`Input`]s.
 #[derive(Debug, Default)]
 pub(super) struct Splitter {
     pending: Vec<u8>,
-    /// A paste whose end has not come.
+    /// An incomplete paste.
     paste: Option<Pasted>,
 }
 
-/// What has come of a paste.
+/// State of an incomplete paste.
 #[derive(Debug, Default)]
 struct Pasted {
     kept: Vec<u8>,
-    /// Its last bytes: its end may have begun there.
+    /// Its last bytes, which may be the start of the end marker.
     tail: Vec<u8>,
 }
 
 impl Pasted {
-    /// Takes bytes; when the end is among them, how many are behind it.
+    /// Takes bytes; at the end marker, returns the number of bytes after it.
     fn take(&mut self, bytes: &[u8]) -> Option<usize> {
         self.tail.extend_from_slice(bytes);
         let end = self.tail.windows(PASTE_ENDS.len()).position(|window| window == PASTE_ENDS);
@@ -51,7 +51,7 @@ impl Pasted {
     fn text(self) -> String {
         let mut text = String::from_utf8_lossy(&self.kept).into_owned();
         if self.kept.len() >= LONGEST_PASTE {
-            // The last character may be cut.
+            // The last character may be incomplete.
             text.truncate(text.trim_end_matches(char::REPLACEMENT_CHARACTER).len());
         }
         text
@@ -59,9 +59,9 @@ impl Pasted {
 }
 
 impl Splitter {
-    /// Takes bytes; what is not complete waits for more.
+    /// Takes bytes; incomplete sequences are kept.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Vec<Input> {
-        // A key by itself is the person's: whoever waits for the end of a paste in vain can still leave.
+        // Ctrl-C also ends a paste whose end marker does not arrive.
         if bytes == INTERRUPT {
             self.paste = None;
         }
@@ -90,12 +90,12 @@ impl Splitter {
         found
     }
 
-    /// Whether something waits whose end may not come: then ask [`Splitter::end`] after a while.
+    /// Returns whether an incomplete sequence is pending, for which [`Splitter::end`] is called after a delay.
     pub(super) fn is_open(&self) -> bool {
         !self.pending.is_empty()
     }
 
-    /// Nothing follows: what waits is a key by itself, or all there is of a paste.
+    /// Ends pending input: a sequence becomes keys, and an incomplete paste is returned.
     pub(super) fn end(&mut self) -> Vec<Input> {
         if let Some(mut paste) = self.paste.take() {
             let tail = std::mem::take(&mut paste.tail);
@@ -108,7 +108,7 @@ impl Splitter {
     }
 }
 
-/// The first piece and its length; `None` when it is not all there. What is no text counts as nothing.
+/// Parses the first event and its length; `None` when it is incomplete. Invalid text has no event.
 fn first(bytes: &[u8]) -> Option<(Option<Input>, usize)> {
     let length = match *bytes.first()? {
         0x1b => escape_length(bytes)?,
@@ -116,7 +116,7 @@ fn first(bytes: &[u8]) -> Option<(Option<Input>, usize)> {
         lead => {
             let wanted = lead.leading_ones().clamp(1, 4) as usize;
             let there = bytes.iter().skip(1).take(wanted - 1).take_while(|byte| (0x80..0xc0).contains(*byte)).count();
-            // Cut short by the end of the bytes it may go on; by anything else it is broken.
+            // Truncated text may continue, unless an invalid byte follows.
             if 1 + there < wanted && 1 + there == bytes.len() {
                 return None;
             }
@@ -127,13 +127,13 @@ fn first(bytes: &[u8]) -> Option<(Option<Input>, usize)> {
     Some((text.map(|text| Input::Key(text.to_owned())), length))
 }
 
-/// Length of what begins with ESC.
+/// Returns the length of an escape sequence.
 fn escape_length(bytes: &[u8]) -> Option<usize> {
     match *bytes.get(1)? {
         b'[' => {
             let body = &bytes[2..];
             let end = body.iter().take(LONGEST_SEQUENCE).position(|byte| (0x40..=0x7e).contains(byte));
-            // The Linux console has `ESC [ [ A` for its first function keys.
+            // The Linux console sends `ESC [ [ A` for its first function keys.
             let end = if body.first() == Some(&b'[') { (body.len() > 1).then_some(1) } else { end };
             match end {
                 Some(end) => Some(2 + end + 1),
@@ -142,7 +142,7 @@ fn escape_length(bytes: &[u8]) -> Option<usize> {
             }
         }
         b'O' => (bytes.len() > 2).then_some(3),
-        // Two keys: an ESC, and what follows it with one of its own.
+        // ESC followed by another sequence: two keys.
         0x1b => Some(1),
         lead if lead < 0x80 => Some(2),
         lead => {
@@ -152,8 +152,8 @@ fn escape_length(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// The name of a key in pi's words: `enter`, `ctrl+c`, `alt+left`, `a`. Modifiers are in the order of
-/// [`pijs_runtime::keys::canonical`]. `None` for what is no key we know.
+/// Returns the name of a key in pi's vocabulary: `enter`, `ctrl+c`, `alt+left`, `a`. Modifiers are in the order of
+/// [`pijs_runtime::keys::canonical`]. `None` for an unknown key.
 pub(super) fn name(data: &str) -> Option<String> {
     if is_release(data) {
         return None;
@@ -177,7 +177,7 @@ pub(super) fn name(data: &str) -> Option<String> {
     }
 }
 
-/// Whether it says that a key was let go of: `ESC [ 97;5:3u`.
+/// Returns whether a sequence reports a key release: `ESC [ 97;5:3u`.
 pub(super) fn is_release(data: &str) -> bool {
     let Some(sequence) = data.strip_prefix("\u{1b}[") else { return false };
     let end = sequence.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == '~');
@@ -185,7 +185,7 @@ pub(super) fn is_release(data: &str) -> bool {
     is_sequence && end.rsplit(';').next().is_some_and(|modifiers| modifiers.split(':').nth(1) == Some("3"))
 }
 
-/// A key that is one character.
+/// Returns the name of a single-character key.
 fn plain(c: char) -> String {
     match c {
         '\r' => "enter".to_owned(),
@@ -208,7 +208,7 @@ fn plain(c: char) -> String {
     }
 }
 
-/// Behind `ESC [`: letters, numbers with a tilde, and the forms with all modifiers.
+/// Parses a CSI sequence: letters, numbers with a tilde, and the forms with modifiers.
 fn csi(sequence: &str) -> Option<String> {
     let last = sequence.chars().next_back()?;
     let numbers: Vec<u32> = sequence[..sequence.len() - last.len_utf8()]
@@ -235,7 +235,7 @@ fn character(code: u32) -> Option<String> {
     }
 }
 
-/// A key of the keypad, where the terminal tells them apart: it means what the other one does.
+/// Returns the key of a keypad code of the Kitty protocol, which is treated like the ordinary key.
 fn keypad(code: u32) -> Option<&'static str> {
     const FIRST: u32 = 57_399;
     const KEYS: [&str; 28] = [
@@ -315,7 +315,7 @@ mod tests {
         assert!(!splitter.is_open());
     }
 
-    /// What is typed and what an extension makes of it is cut into keys in one pass, and of a paste nothing becomes keys.
+    /// Input is parsed in one pass, and a paste never becomes keys.
     #[test]
     fn a_long_paste_is_one_paste_and_many_keys_are_no_work() {
         let begun = std::time::Instant::now();
@@ -325,7 +325,7 @@ mod tests {
         let [Input::Paste(text), Input::Key(key)] = found.as_slice() else { panic!("{} pieces", found.len()) };
         assert_eq!((text.len(), key.as_str()), (LONGEST_PASTE - 1, "x"));
         assert_eq!(splitter.push(&b"a".repeat(2 << 20)).len(), 2 << 20);
-        // In one pass it takes tens of milliseconds, in as many as there are keys minutes.
+        // One pass takes tens of milliseconds, a pass for each key minutes.
         assert!(begun.elapsed().as_secs() < 60, "{:?}", begun.elapsed());
         splitter.push(b"\x1b[200~never ends");
         assert_eq!(splitter.push(b"\x03"), [Input::Key("\u{3}".to_owned())], "the person can leave");

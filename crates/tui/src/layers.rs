@@ -1,5 +1,5 @@
-//! What takes the keys from the editor: dialogs, components of extensions, pi's lists, and above all of them pi's own
-//! questions.
+//! Layers that take the keys from the editor: dialogs, components of extensions, built-in lists, and on top of all permission
+//! prompts.
 
 use super::entry::Entry;
 use super::field::Field;
@@ -16,17 +16,17 @@ use std::cell::Cell;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
-/// A component of an extension, by the handle it has in its realm.
+/// Id of a component: extension, and handle in its realm.
 pub(super) type ComponentId = (ExtensionId, u32);
 
-/// What has, or shares, the place of the editor.
+/// A layer in place of the editor or above it.
 #[derive(Debug)]
 pub(super) enum Layer {
     Dialog(Dialog),
     Custom(Custom),
-    /// A list of pi's own.
+    /// A built-in list.
     Picker(Picker),
-    /// A line that pi asks for.
+    /// A built-in input line.
     Entry(Entry),
 }
 
@@ -34,22 +34,22 @@ pub(super) enum Layer {
 #[derive(Debug)]
 pub(super) struct Dialog {
     pub(super) number: u64,
-    /// Whose.
+    /// The extension that opened it.
     pub(super) extension: ExtensionId,
-    /// The higher, the nearer to the person.
+    /// Stacking order; the highest is on top.
     pub(super) order: u64,
     title: String,
     body: Body,
-    /// What it takes of the host's memory, about.
+    /// Approximate memory in bytes.
     pub(super) bytes: usize,
-    /// When it is cancelled by itself, for the countdown.
+    /// Time at which it is cancelled automatically, for the countdown.
     pub(super) deadline: Option<Instant>,
     pub(super) done: Option<oneshot::Sender<Option<Value>>>,
 }
 
 #[derive(Debug)]
 enum Body {
-    /// Options, what each stands for, and the chosen one. A confirmation is one of two.
+    /// Options with their values, and the selected one. A confirmation has two.
     Choice {
         options: Vec<String>,
         values: Vec<Value>,
@@ -64,7 +64,7 @@ enum Body {
 }
 
 impl Dialog {
-    /// `select`, `confirm`, `input` or `editor` with its parameters.
+    /// Creates a `select`, `confirm`, `input` or `editor` from its parameters.
     pub(super) fn new(
         number: u64,
         extension: ExtensionId,
@@ -91,12 +91,12 @@ impl Dialog {
             "editor" => Body::Text { field: Field::new(&text("prefill")), hint: String::new(), is_long: true },
             _ => Body::Text { field: Field::default(), hint: brief("placeholder", LONGEST_LINE), is_long: false },
         };
-        // Options are kept as they are given back and as they are shown.
+        // Options are stored twice, as values and as shown.
         let bytes = 2 * params.values().map(weight).sum::<usize>();
         Self { number, extension, order: 0, title, body, bytes, deadline: None, done: None }
     }
 
-    /// Takes a key. `Some` ends the dialog, with an answer or without.
+    /// Handles a key. `Some` ends the dialog, with an answer or cancelled.
     pub(super) fn key(&mut self, name: &str, data: &str) -> Option<Option<Value>> {
         if matches!(name, "escape" | "ctrl+c") {
             return Some(if self.confirms() { Some(false.into()) } else { None });
@@ -122,7 +122,7 @@ impl Dialog {
         None
     }
 
-    /// Takes a paste.
+    /// Handles a paste.
     pub(super) fn paste(&mut self, text: &str) {
         if let Body::Text { field, is_long, .. } = &mut self.body {
             match *is_long {
@@ -136,7 +136,7 @@ impl Dialog {
         matches!(self.body, Body::Choice { confirms: true, .. })
     }
 
-    /// At most `rows` lines, of which the chosen option or the cursor is one.
+    /// Returns at most `rows` lines with the selected option or the cursor.
     pub(super) fn lines(&self, columns: usize, rows: usize, now: Instant) -> Vec<String> {
         let left = self.deadline.map(|deadline| deadline.saturating_duration_since(now).as_secs_f64().ceil());
         let left = left.map(|seconds| format!(" ({seconds}s)")).unwrap_or_default();
@@ -181,7 +181,7 @@ impl Dialog {
     }
 }
 
-/// At most `room` lines: of more than that the first ones and the last one, and how many are missing between.
+/// Shortens lines to at most `room`: the first ones, the number of omitted ones, and the last one.
 fn both_ends(mut lines: Vec<String>, room: usize) -> Vec<String> {
     if lines.len() <= room {
         return lines;
@@ -195,7 +195,7 @@ fn both_ends(mut lines: Vec<String>, room: usize) -> Vec<String> {
     lines
 }
 
-/// A line across the screen, with words in it.
+/// Returns a horizontal line with a title.
 pub(super) fn rule(words: &str, columns: usize) -> String {
     let words =
         if words.is_empty() { String::new() } else { format!("── {} ", clamp(words, columns.saturating_sub(8))) };
@@ -203,21 +203,21 @@ pub(super) fn rule(words: &str, columns: usize) -> String {
     format!("\u{1b}[2m{words}{}\u{1b}[0m", "─".repeat(rest))
 }
 
-/// Keys that come sooner were typed before the question could be read.
+/// Keys that arrive earlier were typed before the prompt could be read.
 pub(super) const DEAD_TIME: Duration = Duration::from_millis(300);
-/// The pause after which a key answers a question that came while the person was typing.
+/// Pause after which a key answers a prompt that appeared while the user was typing.
 const TYPING_PAUSE: Duration = Duration::from_secs(1);
-/// A question of pi's own, which grants power.
+/// A permission prompt.
 #[derive(Debug)]
 pub(super) struct Asked {
     question: Question,
-    /// Whether all of it is on the screen. Only what was seen can be agreed to as a whole.
+    /// Whether the prompt is fully visible, which allowing for longer than once requires.
     is_whole: Cell<bool>,
-    /// A key was typed that is no answer.
+    /// Whether a key was typed that is not an answer.
     is_lost: Cell<bool>,
-    /// Since when it can be read, and nothing was typed.
+    /// Time since which the prompt is visible and no key was typed.
     pub(super) since: Option<Instant>,
-    /// The pause without keys before one of them is an answer.
+    /// Required pause before a key counts as an answer.
     pause: Duration,
     pub(super) answer: oneshot::Sender<Answer>,
 }
@@ -231,7 +231,7 @@ impl Asked {
         &self.question.extension
     }
 
-    /// Returns the answer that a key is. A key of a text that goes on is none, whatever it is; a pause has to come first.
+    /// Returns the answer of a key. During continuous typing no key is an answer; a pause has to precede it.
     pub(super) fn key(&mut self, name: &str, now: Instant) -> Option<Answer> {
         let read = self.since.is_some_and(|since| now.duration_since(since) >= self.pause);
         if !read && guard!(PromptDeadTime) {
@@ -252,7 +252,7 @@ impl Asked {
         chosen
     }
 
-    /// The frame: inverse, over the whole width, at most `rows` high. Text of the extension stands only inside.
+    /// Returns the inverse frame of full width, at most `rows` high. Text of the extension is confined to its inside.
     pub(super) fn lines(&self, columns: usize, rows: usize) -> Vec<String> {
         let Question { what, subject, warnings, package, .. } = &self.question;
         let inner = columns.saturating_sub(6);
@@ -261,7 +261,7 @@ impl Asked {
         let heading = (!package.is_empty()).then(|| "all that it asks for:".to_owned());
         let notes: Vec<String> = notes.chain(heading).chain(all).collect();
         let room = rows.saturating_sub(7).max(1);
-        // The extension chooses how long its words are. What pi says of them is not what has to give way.
+        // The extension chooses the length of its text, which must not displace the warnings.
         self.is_whole.set(wrap(subject, inner).len() + notes.len() <= room);
         let inside = if guard!(PromptNotes) {
             let room_for_subject = room.saturating_sub(notes.len()).max(room / 2).max(1);
@@ -296,7 +296,7 @@ mod tests {
     use super::*;
     use pijs_hostcall::Evidence;
 
-    /// A question that came while the person was typing, and the answers of keys at times after it.
+    /// Opens a prompt during typing, and returns the answers of keys at given times.
     fn answers(keys: &[(&str, u64)]) -> Vec<Option<Answer>> {
         let question = Question::about(ExtensionId::new("x"), Evidence::default().expected_loss());
         let (mut asked, start) = (Asked::new(question, oneshot::channel().0), Instant::now());

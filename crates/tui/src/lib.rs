@@ -1,27 +1,27 @@
-//! `pi` at a terminal: a session that a person drives.
+//! The terminal interface of `pi`: an interactive session.
 //!
 //! ```text
-//! keys ──> tty ──> screen's thread ──> View::typed ──┬─> editor, dialogs, pi's questions
+//! keys ──> tty ──> screen's thread ──> View::typed ──┬─> editor, dialogs, permission prompts
 //!                     │    ^                         └─> Work ──> the session's thread: prompts, shortcuts,
 //!                  draw│    │change                                components of extensions
 //!                     v    │
 //!                 terminal └── port (ctx.ui, gate), events (agent, host)
 //! ```
 //!
-//! | module | is |
+//! | module | contents |
 //! |---|---|
-//! | [`tty`], [`input`] | the terminal, and what it sends |
-//! | [`screen`] | the thread that draws and takes the keys |
-//! | [`view`], [`layers`], [`floating`], [`picker`], [`transcript`], [`field`] | what there is to see, as data |
-//! | [`typing`], [`editing`], [`pastes`], [`completion`] | what a key does |
-//! | [`draw`], [`tools`], [`images`] | its lines |
-//! | [`port`], [`events`] | who changes it |
-//! | [`components`] | what extensions draw, asked of them |
-//! | [`commands`], [`selections`], [`suggestions`] | what the person says, chooses, could say |
+//! | [`tty`], [`input`] | the terminal and its input |
+//! | [`screen`] | the thread that draws and reads keys |
+//! | [`view`], [`layers`], [`floating`], [`picker`], [`transcript`], [`field`] | the state of the screen |
+//! | [`typing`], [`editing`], [`pastes`], [`completion`] | key handling |
+//! | [`draw`], [`tools`], [`images`] | rendering |
+//! | [`port`], [`events`] | changes by extensions, the agent and the host |
+//! | [`components`] | rendering by extensions |
+//! | [`commands`], [`selections`], [`suggestions`] | input, lists and completion |
 //! | [`surroundings`], [`themes`] | branch, sessions and themes on disk |
 //!
-//! What always holds: every text of an extension, a model or a file is cleaned before it is a line; the last row and
-//! the frame of a question of pi's are drawn by nobody else; Ctrl-C twice ends the session, whatever has the keys.
+//! Invariants: text of an extension, a model or a file is sanitised before it becomes a line; only this crate draws the last row
+//! and the frame of a permission prompt; Ctrl-C twice ends the session, whichever component has the focus.
 
 #![warn(missing_docs)]
 
@@ -83,38 +83,38 @@ use transcript::Style;
 use tty::Tty;
 use view::Work;
 
-/// What stands at the top until an extension has something else there.
+/// Lines at the top until an extension replaces them.
 const WELCOME: [&str; 2] = [
     concat!("\u{1b}[1mpi\u{1b}[0m\u{1b}[2m on PiJS ", env!("CARGO_PKG_VERSION"), "\u{1b}[0m"),
     "\u{1b}[2m/ commands · ! shell · @ files · escape interrupts · ctrl+o folds · /help · /hotkeys\u{1b}[0m",
 ];
 
-/// Said when there is none to begin with.
+/// Message when no model is available at the start.
 const NO_MODEL: &str = "no model can be used: no provider has a key. /login stores one; or set the variable of a provider (ANTHROPIC_API_KEY, OPENAI_API_KEY, ...) and start again. Commands, !shell and extensions work without.";
 
-/// What a person wants of the terminal.
+/// Options of the terminal interface.
 #[derive(Debug, Default)]
 pub struct TuiOptions {
-    /// What is said first, one after the other.
+    /// Prompts that are run first, one after the other.
     pub prompts: Vec<Content>,
-    /// The theme, by name, instead of the one of the settings.
+    /// Name of the theme, in place of the one in the settings.
     pub theme: Option<String>,
-    /// Set to say at the start what was loaded.
+    /// Whether loaded extensions and resources are listed at the start.
     pub is_verbose: bool,
-    /// Set to have the person choose a session first.
+    /// Whether the user chooses a session first.
     pub resumes: bool,
-    /// Where sessions are kept, if not where they usually are.
+    /// Folder of sessions, in place of the default one.
     pub session_dir: Option<String>,
 }
 
-/// Talks with the person at the terminal until they leave.
+/// Runs an interactive session until the user leaves.
 ///
-/// `divert` is given what takes notices while the screen is on, and `None` when it is off again. `assemble` puts the session
-/// together for the interface, going on with the file that the person chose.
+/// `divert` receives a sink for notices while the screen is active, and `None` afterwards. `assemble` builds the session for the
+/// interface and continues the session file that the user chose.
 ///
 /// # Errors
 ///
-/// There is no terminal, or the session cannot be put together or go on.
+/// Fails without a terminal, and when the session cannot be built or continued.
 pub async fn serve<F>(
     environment: &Environment,
     options: TuiOptions,
@@ -178,13 +178,13 @@ where
             Arc::new(Entries { screen: entries, state, known: AtomicUsize::new(0) }) as Arc<dyn StateSink>
         })),
     };
-    // While extensions load they may ask something, and the person may leave.
+    // While extensions load, they may ask for permission, and the user may leave.
     let assembled = tokio::select! {
         assembled = assemble(interface, chosen) => assembled?,
         () = leaves(screen, &mut work, &mut early) => return Ok(()),
     };
     let session = Rc::new(assembled);
-    // There is one session.
+    // There is a single session.
     let _ = ledger.set(session.ledger.clone());
     port.publish_to(session.host.state().clone());
     publish_size(&session, screen);
@@ -197,7 +197,7 @@ where
         stops.next().await;
         screen.change(|view| view.leave());
         screen.ask(Work::Exit);
-        // A second one does not wait for extensions to say good-bye.
+        // A second signal ends the session without waiting for extensions.
         stops.next().await;
     };
     let result = tokio::select! {
@@ -209,7 +209,7 @@ where
     result
 }
 
-/// `--resume`: the file of the session that the person chooses, if any.
+/// Lets the user choose a session (`--resume`); returns its file.
 async fn resumed(
     environment: &Environment,
     session_dir: Option<&str>,
@@ -234,7 +234,7 @@ async fn resumed(
     Ok(None)
 }
 
-/// Ends when the person leaves; keeps everything else for later, and shows what is typed meanwhile as queued.
+/// Waits until the user leaves; keeps other work for later, and shows typed prompts as queued.
 async fn leaves(screen: &Screen, work: &mut mpsc::UnboundedReceiver<Work>, early: &mut Vec<Work>) {
     while let Some(asked) = work.recv().await {
         match &asked {
@@ -261,7 +261,7 @@ async fn talk(
     let (leave, mut left) = mpsc::unbounded_channel();
     let asked_to_leave = leave.clone();
     control.on_shutdown(move || {
-        // Somebody who has left already is asked in vain.
+        // The receiver may be gone.
         let _ = asked_to_leave.send(());
     });
     commands.publish_themes();
@@ -273,12 +273,12 @@ async fn talk(
         view.standing.place = footer::place(&environment.dirs.cwd, &environment.dirs.home);
     });
     take_settings(environment, &screen, options.is_verbose);
-    // What was said while everything was put together stands below what was there before.
+    // Notices from the start are shown below the earlier conversation.
     let said = screen.change(|view| view.transcript.take());
     show_session(&session, &screen);
     screen.change(|view| view.transcript.put_back(said));
 
-    // Beside the session from its very start: handlers of `session_start` show things and ask.
+    // Started before the session, since `session_start` handlers show components and dialogs.
     let (serving, said) = mpsc::unbounded_channel();
     let drawing = components.clone();
     let server = tokio::task::spawn_local({
@@ -312,7 +312,7 @@ async fn talk(
     let conversation = session.agent.attend(async {
         session.start().await?;
         session.look_up_models();
-        // Extensions may have named some.
+        // Extensions may have registered themes.
         commands.publish_themes();
         commands.publish();
         if control.model().is_some_and(|model| model.is_unknown()) {
@@ -321,7 +321,7 @@ async fn talk(
         if options.is_verbose {
             commands.say_what_is_loaded();
         }
-        // From here on the agent has what was typed while extensions loaded.
+        // The agent has the prompts that were typed while extensions loaded.
         screen.change(|view| view.queued.clear());
         commands.begin(options.prompts);
         while let Some(asked) = said.recv().await {
@@ -348,7 +348,7 @@ async fn talk(
     result.and_then(|()| control.exit_code().map_or(Ok(()), Failure::left))
 }
 
-/// What the person set about the screen.
+/// Applies the user's settings of the screen.
 fn take_settings(environment: &Environment, screen: &Screen, is_verbose: bool) {
     let settings = settings::merged(environment);
     let is_on = |key: &str| settings.get(key).and_then(Value::as_bool).unwrap_or(false);
@@ -367,9 +367,9 @@ fn take_settings(environment: &Environment, screen: &Screen, is_verbose: bool) {
     });
 }
 
-/// Shows what the session holds already.
+/// Shows the entries of the session.
 fn show_session(session: &AgentSession, screen: &Screen) {
-    // What cannot be read is told with the next prompt.
+    // The next prompt reports an unreadable session.
     let branch = session.agent.control().with_session(Session::seen).unwrap_or_default();
     let (name, spent) =
         session.agent.control().with_session(|session| (session.name().map(str::to_owned), Spent::of(session)));
@@ -380,7 +380,7 @@ fn show_session(session: &AgentSession, screen: &Screen) {
     });
 }
 
-/// What components read as the size of the terminal.
+/// Publishes the size of the terminal to components.
 fn publish_size(session: &AgentSession, screen: &Screen) {
     let (columns, rows) = screen.read(|view| view.size);
     session.host.set_state("screen", json!({"width": columns, "height": rows}));

@@ -1,4 +1,4 @@
-//! What is being typed, in the person's own editor.
+//! Edits the prompt in the user's external editor.
 
 use super::commands::Commands;
 use pijs_runtime::Environment;
@@ -7,11 +7,11 @@ use serde_json::Value;
 use std::fs::File;
 use std::io::{self, Read, Write};
 
-/// Largest text that is taken back.
+/// Largest text that is read back.
 const LARGEST: u64 = 1 << 20;
 
 impl Commands {
-    /// Opens the editor's text there, and takes back what it became.
+    /// Opens the text of the editor in the external editor, and reads the result.
     pub(super) async fn edit_outside(&self) {
         let command = editor(&self.environment);
         let text = self.screen.read(|view| view.editor.whole());
@@ -44,7 +44,8 @@ impl Commands {
     }
 }
 
-/// The person's own setting or variable, else pi's choice. A project does not say which program is run.
+/// Returns the editor command: the user's setting or environment variable, or pi's default. Settings of a project are ignored,
+/// since they would run a program.
 fn editor(environment: &Environment) -> String {
     let settings = std::fs::read_to_string(environment.dirs.agent_dir.join("settings.json")).unwrap_or_default();
     let settings: Value = serde_json::from_str(&settings).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Large texts that were pasted: each stands in the editor as a mark, and goes to the model whole.
+//! Large pasted texts: the editor shows a mark for each, and the model receives the whole text.
 //!
 //! ```text
 //! look at [paste #1 +123 lines] and [paste #2 2048 chars]
@@ -8,25 +8,25 @@ use pijs_protocol::guard;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// From here on a text is large, as in pi.
+/// Size from which a text is large, as in pi.
 const MANY_LINES: usize = 10;
 const MANY_CHARACTERS: usize = 1_000;
 
-/// What is kept of them at a time: how many, and bytes. Of what is more, the text itself is put in.
+/// Texts that are kept. Beyond it, a text is inserted without a mark.
 const MOST: usize = 1_000;
-/// What an editor holds altogether, and a text with all that its marks stand for; a mark may stand there any number of times.
+/// Bytes of an editor with all of its texts, and of a text with its marks expanded, since a mark may be repeated.
 pub(super) const MOST_BYTES: usize = 16 << 20;
 
 const BEGIN: &str = "[paste #";
-/// Behind that no mark is longer.
+/// Longest mark in bytes.
 const LONGEST_MARK: usize = 64;
 
-/// What marks stand for: the first of them for `#1`.
+/// Texts behind marks, that of `#1` first.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Pastes(Vec<Arc<str>>);
 
 impl Pastes {
-    /// The mark for a text that is large.
+    /// Returns the mark for a text, if it is large, and keeps the text.
     pub(super) fn keep(&mut self, text: &str) -> Option<String> {
         let (lines, characters) = (text.split('\n').count(), text.encode_utf16().count());
         let size = match (lines > MANY_LINES, characters > MANY_CHARACTERS) {
@@ -41,12 +41,12 @@ impl Pastes {
         Some(format!("{BEGIN}{} {size}]", self.0.len()))
     }
 
-    /// What is kept, in bytes.
+    /// Returns the bytes of the kept texts.
     pub(super) fn bytes(&self) -> usize {
         self.0.iter().map(|text| text.len()).sum()
     }
 
-    /// The mark that a place is inside of, or begins.
+    /// Returns the mark that contains an offset or begins there.
     pub(super) fn around(&self, text: &str, at: usize) -> Option<Range<usize>> {
         if self.0.is_empty() {
             return None;
@@ -56,7 +56,7 @@ impl Pastes {
         self.marks(&text[from..to]).map(|mark| from + mark.start..from + mark.end).find(|mark| mark.contains(&at))
     }
 
-    /// Where marks are in a text that stand for something.
+    /// Returns the ranges of marks with a kept text.
     pub(super) fn marks<'a>(&'a self, text: &'a str) -> impl Iterator<Item = Range<usize>> + 'a {
         let found = text.match_indices(BEGIN).filter(|_| !self.0.is_empty());
         found.filter_map(|(from, _)| {
@@ -65,7 +65,7 @@ impl Pastes {
         })
     }
 
-    /// A text with what its marks stand for, as far as an editor may hold.
+    /// Expands the marks of a text up to the size limit.
     pub(super) fn expanded(&self, text: &str) -> String {
         let (mut whole, mut behind) = (String::new(), 0);
         for place in self.marks(text) {
@@ -79,13 +79,13 @@ impl Pastes {
         whole + &text[behind..]
     }
 
-    /// Forgets what a mark stood for that was taken out of `text`; those behind it move up, and so does the cursor.
+    /// Forgets the text of a mark that was removed from `text`. Renumbers the following marks and adjusts the cursor.
     pub(super) fn forget(&mut self, gone: &str, text: &mut String, at: &mut usize) {
         let Some((number, _)) = mark(gone).filter(|(number, length)| *length == gone.len() && *number <= self.0.len())
         else {
             return;
         };
-        // It may stand there a second time, put in again after a cut.
+        // The mark may occur a second time after kill and yank.
         if number == 0 || self.marks(text).any(|place| mark(&text[place]).is_some_and(|(other, _)| other == number)) {
             return;
         }
@@ -98,7 +98,7 @@ impl Pastes {
             renamed.push_str(&(other - 1).to_string());
             behind = digits + size;
             if place.start < *at {
-                // How much shorter what stands before the cursor has become.
+                // Bytes by which the text before the cursor has shrunk.
                 before = behind - renamed.len();
             }
         }
@@ -109,7 +109,7 @@ impl Pastes {
     }
 }
 
-/// The number and the length of a mark that a text begins with.
+/// Parses the mark at the start of a text: its number and length.
 fn mark(text: &str) -> Option<(usize, usize)> {
     let rest = text.strip_prefix(BEGIN)?;
     let (inner, _) = rest[..rest.floor_char_boundary(LONGEST_MARK)].split_once(']')?;
@@ -146,7 +146,7 @@ mod tests {
         }
     }
 
-    /// Marks that stand for much, any number of times, take what an editor may hold; marks without an end no time.
+    /// Repeated marks stay within the size limit, and marks without an end take linear time.
     #[test]
     fn marks_multiply_nothing() {
         let mut pastes = Pastes::default();

@@ -1,67 +1,67 @@
-//! A list of pi's own that is narrowed by typing: models, sessions, what was said, the tree.
+//! A built-in list that is filtered by typing: models, sessions, prompts, the tree.
 
 use super::field::Field;
 use super::layers::rule;
 use super::shown::clipped;
 use pijs_terminal::layout::{clamp, width};
 
-/// What is being chosen.
+/// Kinds of lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Choice {
     Model,
     Thinking,
     Session,
-    /// Where another session begins.
+    /// The entry at which another session begins.
     Fork,
-    /// Where this session goes on.
+    /// The entry at which this session continues.
     Tree,
     Theme,
     Setting,
-    /// A model that the next-model key goes through, or no more.
+    /// A model to include in or exclude from model cycling.
     Scope,
-    /// A provider to store a key of.
+    /// A provider for which a key is stored.
     Login,
-    /// A provider whose key goes.
+    /// A provider whose credentials are removed.
     Logout,
 }
 
-/// One line of a list.
+/// An item of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Item {
-    /// What is chosen with it.
+    /// Value that is chosen.
     pub(super) value: String,
     pub(super) label: String,
     pub(super) detail: String,
 }
 
-/// The list.
+/// A list.
 #[derive(Debug)]
 pub(super) struct Picker {
     pub(super) choice: Choice,
-    /// The higher, the nearer to the person.
+    /// Stacking order; the highest is on top.
     pub(super) order: u64,
     title: String,
     items: Vec<Item>,
     filter: Field,
-    /// The items that fit what is typed, in their order.
+    /// Indices of the items that match the filter.
     fitting: Vec<usize>,
     at: usize,
 }
 
-/// Items that a list has; of more, the last ones, which are the newest.
+/// Items of a list; of more, the last ones are kept, which are the newest.
 pub(super) const MOST_ITEMS: usize = 10_000;
-/// What is looked for.
+/// Longest filter in bytes.
 const LONGEST_FILTER: usize = 1 << 10;
 
 impl Picker {
-    /// With the item of value `current` chosen, or else the first.
+    /// Creates a list with the item of value `current` selected, or else the first.
     pub(super) fn new(choice: Choice, title: &str, items: Vec<Item>, current: Option<&str>) -> Self {
         let at = items.iter().position(|item| Some(item.value.as_str()) == current).unwrap_or(0);
         let fitting = (0..items.len()).collect();
         Self { choice, order: 0, title: title.to_owned(), items, filter: Field::default(), fitting, at }
     }
 
-    /// Takes a key. `Some` ends it, with a value or without.
+    /// Handles a key. `Some` closes the list, with a value or cancelled.
     pub(super) fn key(&mut self, name: &str, data: &str) -> Option<Option<String>> {
         let count = self.fitting.len();
         match name {
@@ -83,13 +83,13 @@ impl Picker {
         None
     }
 
-    /// Takes a paste.
+    /// Handles a paste.
     pub(super) fn paste(&mut self, text: &str) {
         self.filter.insert(&clipped(text, LONGEST_FILTER).replace(['\r', '\n'], " "));
         self.narrow();
     }
 
-    /// Finds the items that have all the words of the filter.
+    /// Selects the items that contain all words of the filter.
     fn narrow(&mut self) {
         self.at = 0;
         let text = clipped(self.filter.text(), LONGEST_FILTER);
@@ -102,7 +102,7 @@ impl Picker {
         self.fitting = (0..self.items.len()).filter(fits).collect();
     }
 
-    /// At most `rows` lines, of which the chosen item is one.
+    /// Returns at most `rows` lines with the selected item.
     pub(super) fn lines(&self, columns: usize, rows: usize) -> Vec<String> {
         let shown = &self.fitting;
         let room = rows.saturating_sub(4).max(1);

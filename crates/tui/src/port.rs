@@ -1,4 +1,4 @@
-//! `ctx.ui` on the screen, and the questions of the gate.
+//! Implements `ctx.ui` and the permission prompts of the gate.
 
 use super::completion::{Provider, Request};
 use super::field::LONGEST;
@@ -21,18 +21,18 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
-/// Most lines of a component that are kept; a screen has fewer. And what is read of them, and of one: a screen full of cells
-/// that each have their own colours takes half a megabyte.
+/// Lines of a component that are kept, their bytes, and the bytes of one line. A full screen with individually coloured cells
+/// takes half a megabyte.
 const MOST_LINES: usize = 1_000;
 const LARGEST_PICTURE: usize = 4 << 20;
 const LONGEST_DRAWN: usize = 256 << 10;
-/// Characters behind which a provider is asked, and completions that one extension asks for at a time.
+/// Trigger characters of a completion provider, and concurrent completion requests of an extension.
 const MOST_TRIGGERS: usize = 64;
 const MOST_SUGGESTIONS: usize = 256;
 /// Frames of a working indicator.
 const MOST_FRAMES: usize = 100;
 
-/// The person at the terminal.
+/// The port to the user at the terminal.
 #[derive(Clone)]
 pub(super) struct TuiPort {
     screen: Screen,
@@ -41,20 +41,20 @@ pub(super) struct TuiPort {
 
 #[derive(Default)]
 struct Shared {
-    /// What extensions read; there once the session is put together.
+    /// State that extensions read, once the session exists.
     state: OnceLock<ReadableState>,
     waiting: Mutex<Waiting>,
 }
 
-/// An answer on its way, and the time limit of the dialog.
+/// A pending answer with the timeout of the dialog.
 type Awaited = (oneshot::Receiver<Option<Value>>, Option<Duration>);
 
 #[derive(Default)]
 struct Waiting {
     next: u64,
-    /// Dialogs whose answer has not been asked for, by whose they are, with their time limit.
+    /// Open dialogs whose answer is not awaited yet, with their timeouts.
     dialogs: BTreeMap<(ExtensionId, u64), Awaited>,
-    /// Custom components likewise.
+    /// Custom components that are not awaited yet.
     customs: BTreeMap<ComponentId, oneshot::Receiver<()>>,
 }
 
@@ -63,9 +63,9 @@ impl TuiPort {
         Self { screen, shared: Arc::default() }
     }
 
-    /// Where members such as `footer` and `toolsExpanded` are published.
+    /// Sets the state in which `footer`, `toolsExpanded` and other members are published.
     pub(super) fn publish_to(&self, state: ReadableState) {
-        // There is one session.
+        // There is a single session.
         let _ = self.shared.state.set(state);
         self.publish_footer();
     }
@@ -76,7 +76,7 @@ impl TuiPort {
         }
     }
 
-    /// What an extension's footer reads.
+    /// Publishes the data of footers to extensions.
     pub(super) fn publish_footer(&self) {
         let statuses: Map<String, Value> = self
             .screen
@@ -125,7 +125,7 @@ impl TuiPort {
         waiting.next
     }
 
-    /// Something in one of the fixed places.
+    /// Shows a component at a fixed position.
     fn place(&self, caller: &Caller, op: UiOp, params: &Map<String, Value>) -> Result<Value, HostcallError> {
         let extension = caller.extension().clone();
         let component = component_of(caller, params);
@@ -168,13 +168,13 @@ impl TuiPort {
         let layer = id.clone();
         self.screen.change(|view| -> Result<(), HostcallError> {
             view.has_room_for(&layer, true)?;
-            // A handle is of one component.
+            // A handle belongs to one component.
             view.close_component(&layer);
             view.components.insert(layer.clone(), Drawn::default());
             view.push(Layer::Custom(Custom::new(layer, overlay, 0, end)));
             Ok(())
         })?;
-        // Those that failed, and that nobody waited for, are forgotten.
+        // Failed components that no caller awaits are removed.
         let there = self.screen.read(View::customs);
         let mut waiting = self.waiting();
         waiting.customs.retain(|other, _| there.contains(other));
@@ -186,7 +186,7 @@ impl TuiPort {
         let Some(id) = component_of(caller, params) else { return };
         let columns = self.screen.read(|view| view.size.0);
         let error = ["error", "failed"].iter().find_map(|key| params.get(*key)?.as_str());
-        // Before the screen is held up: it may be much.
+        // Formatted before the screen is locked, since it may be large.
         let lines = params.get("lines").and_then(Value::as_array).map(|lines| picture(lines, columns));
         self.screen.change(|view| {
             if let Some(error) = error {
@@ -197,7 +197,7 @@ impl TuiPort {
                 custom.is_there = true;
             }
             view.take_picture(&id, params, lines, columns);
-            // The first picture is as wide as the screen.
+            // The first picture has the width of the screen.
             if let Some(drawn) = view.components.get_mut(&id) {
                 drawn.width = columns;
             }
@@ -205,7 +205,7 @@ impl TuiPort {
         });
     }
 
-    /// An extension's editor takes the place of pi's, or leaves it.
+    /// Sets or removes the editor of an extension.
     fn editor(&self, caller: &Caller, params: &Map<String, Value>) -> Result<Value, HostcallError> {
         let id = component_of(caller, params);
         self.screen.change(|view| -> Result<(), HostcallError> {
@@ -228,7 +228,7 @@ impl TuiPort {
         })
     }
 
-    /// What an extension's editor does in the place of pi's: only what the person's key stands for.
+    /// Handles an operation of an extension's editor, which is limited to the effects of the user's key.
     fn edited(&self, caller: &Caller, op: UiOp, params: &Map<String, Value>) -> Result<Value, HostcallError> {
         let id = component_of(caller, params);
         let text = |key: &str| params.get(key).and_then(Value::as_str).unwrap_or_default();
@@ -252,7 +252,7 @@ impl TuiPort {
                 _ => {
                     let is_meant = std::mem::take(&mut view.may_submit) || !guard!(TuiEditorSubmit);
                     let line = text("text").to_owned();
-                    // A command of the shell was decided with this call; who wrote one of pi's own is asked about there.
+                    // The gate has decided about a shell command in this call; a slash command is attributed to its author.
                     let by = line.trim_start().starts_with('/').then(|| caller.extension().clone());
                     is_meant.then(|| view.said(line, params.get("later") == Some(&Value::Bool(true)), by))
                 }
@@ -266,12 +266,12 @@ impl TuiPort {
         Ok(json!({}))
     }
 
-    /// The person's choice.
+    /// Sets the theme that the user chose.
     pub(super) fn choose_theme(&self, name: &str) {
         self.theme(name);
     }
 
-    /// The theme that everybody draws with from now on.
+    /// Sets the theme for all components.
     fn theme(&self, wanted: &str) -> Value {
         let files = self.shared.state.get().and_then(|state| state.get("themes"));
         let is_file = files
@@ -281,7 +281,7 @@ impl TuiPort {
         if !is_file && !matches!(wanted, "dark" | "light" | "<theme>") {
             return json!({"success": false, "error": format!("Theme not found: {wanted}")});
         }
-        // One that an extension made itself is known to its own realm only.
+        // A theme object of an extension exists only in its realm.
         if wanted != "<theme>" {
             self.publish("theme", wanted.into());
         }
@@ -385,7 +385,7 @@ impl TuiPort {
             UiOp::OnTerminalInput => {
                 if let Some(id) = handle_of(caller, params, "listener") {
                     self.screen.change(|view| {
-                        // One hears for all of its extension: each is waited for with each key.
+                        // One listener per extension, since each key waits for all of them.
                         view.listeners.retain(|other| other.0 != id.0);
                         view.listeners.push(id);
                     });
@@ -406,7 +406,7 @@ impl TuiPort {
 }
 
 impl TuiPort {
-    /// What completes a text, asked of those below the caller.
+    /// Returns the suggestions of the providers below the caller.
     fn suggest(&self, caller: &Caller, params: &Map<String, Value>, cancel: CancelToken) -> PortAnswer {
         let Some(request) = Request::read(params) else {
             let error = HostcallError::invalid("schema", "suggest: `lines`, `line` and `col` do not say a place");
@@ -437,7 +437,7 @@ impl TuiPort {
     }
 }
 
-/// A dialog, as long as somebody waits for its answer.
+/// An open dialog, which closes when its answer is no longer awaited.
 struct OnScreen {
     port: TuiPort,
     number: u64,
@@ -462,7 +462,7 @@ impl UiPort for TuiPort {
         if let Some(number) = number {
             let dialog = self.waiting().dialogs.remove(&(caller.extension().clone(), number));
             let Some((answer, timeout)) = dialog else { return Box::pin(std::future::ready(Ok(json!({})))) };
-            // A call that is cancelled at once is not even begun.
+            // A call that is already cancelled shows nothing.
             let shown = OnScreen { port, number };
             return Box::pin(async move {
                 let value = tokio::select! {
@@ -479,7 +479,7 @@ impl UiPort for TuiPort {
         let ended = id.as_ref().and_then(|id| self.waiting().customs.remove(id));
         Box::pin(async move {
             if let (Some(id), Some(ended)) = (id, ended) {
-                // The sender is dropped when the person or the session closes the component.
+                // The sender is dropped when the user or the session closes the component.
                 tokio::select! {
                     _ = ended => {}
                     () = cancel.cancelled() => {}
@@ -508,7 +508,7 @@ impl Prompter for TuiPort {
 }
 
 impl View {
-    /// Text that an extension puts into the editor. Its own editor has it already.
+    /// Inserts text of an extension into the editor. An editor of the same extension already has it.
     fn put_in_editor(&mut self, extension: &ExtensionId, op: UiOp, text: &str) -> Result<Vec<Work>, HostcallError> {
         let is_own = self.own_editor.as_ref().is_some_and(|editor| editor.0 == *extension);
         let other = self.own_editor.clone().filter(|_| !is_own);
@@ -530,14 +530,14 @@ impl View {
         Ok(work)
     }
 
-    /// A component has changed.
+    /// Marks a component as changed.
     pub(super) fn dirty(&mut self, id: &ComponentId) {
         if let Some(drawn) = self.components.get_mut(id) {
             drawn.is_dirty = true;
         }
     }
 
-    /// Some component of an extension has changed.
+    /// Marks all components of an extension as changed.
     fn dirty_all(&mut self, extension: &ExtensionId) {
         for ((owner, _), drawn) in &mut self.components {
             drawn.is_dirty |= owner == extension;
@@ -545,7 +545,7 @@ impl View {
     }
 }
 
-/// Whether an editor takes a text from an extension.
+/// Checks the size of a text for the editor.
 fn is_short(text: &str, most: usize) -> Result<(), HostcallError> {
     match text.len() > most && guard!(TuiInsertedSize) {
         true => Err(too_large("editor_text", most)),
@@ -559,7 +559,7 @@ fn too_large(quota: &str, limit: usize) -> HostcallError {
         .with("limit", limit)
 }
 
-/// What a terminal sends for a paste.
+/// Wraps text in the markers of a bracketed paste.
 pub(super) fn marked(text: &str) -> String {
     format!("\u{1b}[200~{text}\u{1b}[201~")
 }
@@ -573,10 +573,10 @@ fn handle_of(caller: &Caller, params: &Map<String, Value>, key: &str) -> Option<
     Some((caller.extension().clone(), handle))
 }
 
-/// What pi-tui's components put before their cursor; they draw one as well.
+/// Marker that pi-tui's components write before their own cursor.
 const CURSOR_MARKER: &str = "\u{1b}_pi:c\u{7}";
 
-/// Lines that an extension drew, clean and at most `columns` wide; of very many, the first.
+/// Sanitises the lines of a component and cuts them to `columns`. Lines beyond the limit are dropped.
 pub(super) fn picture(lines: &[Value], columns: usize) -> Vec<String> {
     let mut left = LARGEST_PICTURE;
     let line = |line: &Value| {
@@ -587,7 +587,7 @@ pub(super) fn picture(lines: &[Value], columns: usize) -> Vec<String> {
     lines.iter().take(MOST_LINES).map_while(line).collect()
 }
 
-/// Lines as texts; of very many, the first.
+/// Extracts lines of text. Lines beyond the limit are dropped.
 fn texts(lines: &[Value]) -> Vec<String> {
     let text = |line: &Value| clipped(line.as_str().unwrap_or_default(), LONGEST_LINE).replace(CURSOR_MARKER, "");
     lines.iter().take(MOST_LINES).map(text).collect()

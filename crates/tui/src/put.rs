@@ -1,9 +1,8 @@
-//! Text that an extension has put into the editor.
+//! Tracks text that an extension inserted into the editor.
 //!
-//! What stands there when Enter is pressed is said in the person's place, and a line that begins with `!` is run. So
-//! Enter counts once the text could be read, like an answer to a question: an extension that listens to keys would else
-//! exchange the text with the very key. Of a long text only the end is seen, so a command that an extension wrote is
-//! judged as its own before it runs.
+//! Enter submits the text as the user's, and a line that begins with `!` is run. Enter is therefore ignored until the text could
+//! be read, as with a permission prompt: an extension that listens to keys could otherwise replace the text with the very key.
+//! Only the end of a long text is visible, so a command that an extension wrote is judged as the extension's.
 
 use super::layers::DEAD_TIME;
 use super::transcript::Style;
@@ -11,28 +10,28 @@ use super::view::View;
 use pijs_protocol::{ExtensionId, guard};
 use std::time::Instant;
 
-/// Who wrote what is in the editor.
+/// Author of the text in the editor.
 #[derive(Debug)]
 pub(super) struct Put {
     by: ExtensionId,
-    /// Since when it can be read.
+    /// Time since which the text is visible.
     pub(super) since: Option<Instant>,
-    /// All of it is the extension's; else it went on with what the person wrote.
+    /// Whether the whole text is the extension's; otherwise it continued the user's.
     is_whole: bool,
 }
 
 impl View {
-    /// The text is an extension's from now on, until it is said or nothing is left of it.
+    /// Records that the text is an extension's, until it is submitted or deleted.
     pub(super) fn note_put(&mut self, extension: &ExtensionId) {
         self.put = Some(Put { by: extension.clone(), since: None, is_whole: true });
     }
 
-    /// The extension went on with what the person wrote.
+    /// Records that the extension continued the user's text.
     pub(super) fn note_continued(&mut self, extension: &ExtensionId) {
         self.put = Some(Put { by: extension.clone(), since: None, is_whole: false });
     }
 
-    /// Whether Enter says what is in the editor: `None` for not yet, and whose text it is.
+    /// Returns whether Enter submits the text: `None` for not yet, or the author of the text.
     pub(super) fn says(&mut self, now: Instant) -> Option<Option<ExtensionId>> {
         let Some(put) = self.put.as_ref().filter(|_| guard!(TuiInsertedText)) else { return Some(None) };
         if put.since.is_none_or(|since| now.duration_since(since) < DEAD_TIME) {

@@ -1,7 +1,7 @@
-//! The screen: a [`View`] that many change, and one thread that draws it and takes what is typed.
+//! The screen: a [`View`] shared by several threads, and a thread that draws it and reads keys.
 //!
-//! The thread is not the session's: an extension that computes, or a call that waits for a person, holds the session up
-//! and not the keys. It ends with [`Screen::close`].
+//! The drawing thread is independent of the session: an extension that computes, or a call that waits for the user, blocks the
+//! session and not the keys. It ends with [`Screen::close`].
 
 use super::draw;
 use super::floating::Overlay;
@@ -16,17 +16,17 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
-/// Least time between two pictures: what changes faster than a person sees is drawn once.
+/// Least time between two frames.
 const FRAME: Duration = Duration::from_millis(16);
-/// Lines of the conversation that stay on the ordinary screen.
+/// Lines of the conversation that remain on the main screen.
 const FAREWELL: usize = 1_000;
 
-/// Why the thread wakes up.
+/// Events of the drawing thread.
 enum Wake {
     Typed(Vec<Input>),
     /// The view has changed.
     Changed,
-    /// The terminal has another size, or another program has drawn on it.
+    /// The terminal was resized, or another program has drawn on it.
     Redraw,
     Close,
 }
@@ -44,7 +44,7 @@ struct Shared {
 }
 
 impl Screen {
-    /// Starts drawing. What needs the session's thread comes out of the receiver.
+    /// Starts drawing. The receiver yields work for the session's thread.
     pub(super) fn open(tty: Arc<Tty>) -> (Self, mpsc::UnboundedReceiver<Work>) {
         let (wake, wakes) = channel();
         let (work, works) = mpsc::unbounded_channel();
@@ -65,10 +65,10 @@ impl Screen {
         (screen, works)
     }
 
-    /// Changes the view and has it drawn.
+    /// Changes the view and redraws it.
     pub(super) fn change<R>(&self, change: impl FnOnce(&mut View) -> R) -> R {
         let result = change(&mut self.view());
-        // A thread that has ended draws nothing.
+        // The drawing thread may have ended.
         let _ = self.0.wake.send(Wake::Changed);
         result
     }
@@ -78,21 +78,21 @@ impl Screen {
         read(&self.view())
     }
 
-    /// Asks the session's thread.
+    /// Sends work to the session's thread.
     pub(super) fn ask(&self, work: Work) {
-        // A session that has ended does nothing any more.
+        // The session may have ended.
         let _ = self.0.work.send(work);
     }
 
-    /// Takes the size of the terminal.
+    /// Reads the size of the terminal.
     pub(super) fn measure(&self) {
         self.view().size = self.0.tty.size();
     }
 
-    /// The terminal has another size, and components can read it.
+    /// Handles a resized terminal after its size was published.
     pub(super) fn resized(&self) {
         let mut view = self.view();
-        // What fits and where may depend on it, also where the width of a component stays.
+        // Visibility and position of components may depend on the size.
         for drawn in view.components.values_mut() {
             drawn.is_dirty = true;
         }
@@ -100,39 +100,39 @@ impl Screen {
         self.redraw();
     }
 
-    /// Puts text on the person's clipboard, where the terminal has one.
+    /// Copies text to the clipboard of a terminal that supports it.
     pub(super) fn copy(&self, text: &str) {
         use base64::Engine;
         let encoded = base64::engine::general_purpose::STANDARD.encode(text);
         self.0.tty.write(&format!("\u{1b}]52;c;{encoded}\u{7}"));
     }
 
-    /// Draws everything anew.
+    /// Redraws the whole screen.
     pub(super) fn redraw(&self) {
         let _ = self.0.wake.send(Wake::Redraw);
     }
 
-    /// Gives the terminal back for as long as the program is stopped.
+    /// Restores the terminal while the program is stopped.
     pub(super) fn suspend(&self) {
         self.0.tty.restore();
         let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TSTP);
-        // Here it goes on.
+        // The program was continued.
         let _ = self.0.tty.enter();
         self.redraw();
     }
 
-    /// Gives the terminal back, and leaves on it whatever is there.
+    /// Restores the terminal with its current contents.
     pub(super) fn give_back(&self) {
         self.0.tty.restore();
     }
 
-    /// Gives the terminal to another program for as long as `outside` takes.
+    /// Restores the terminal for another program until `outside` completes.
     pub(super) async fn lend<R>(&self, outside: impl Future<Output = R>) -> R {
-        // Also when nobody waits for the end of it: the session is over.
+        // Takes the terminal back on drop too, when the session ends in between.
         struct Lent<'a>(&'a Screen);
         impl Drop for Lent<'_> {
             fn drop(&mut self) {
-                // A terminal that is gone is seen by the end of its input.
+                // The reader detects a terminal that is gone.
                 let _ = self.0.0.tty.take_back();
                 self.0.redraw();
             }
@@ -142,12 +142,12 @@ impl Screen {
         outside.await
     }
 
-    /// Gives the terminal back and leaves the conversation on it.
+    /// Restores the terminal and prints the conversation.
     pub(super) fn close(&self) {
         let _ = self.0.wake.send(Wake::Close);
         let thread = self.0.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
-            // A thread that panicked has said so.
+            // The panic of a thread is already reported.
             let _ = thread.join();
             let lines = draw::farewell(&mut self.view(), FAREWELL);
             self.0.tty.restore();
@@ -182,7 +182,7 @@ impl Screen {
                 self.ask(work);
             }
             let drawn = Instant::now();
-            // What moves by itself is drawn when it is due; everything else when it changes.
+            // Animations are drawn at their time, all else when it changes.
             let first = match next {
                 Some(after) => match wakes.recv_timeout(after) {
                     Ok(wake) => Some(wake),
@@ -221,7 +221,7 @@ impl Screen {
 }
 
 impl View {
-    /// When the picture changes although nothing happens: a spinner turns, a countdown counts.
+    /// Returns the time until the picture changes by itself: a spinner or a countdown.
     fn next_change(&self) -> Option<Duration> {
         let spinner = (self.running.is_some() && self.working.is_visible && self.working.frames.len() > 1)
             .then_some(self.working.interval);
@@ -233,7 +233,7 @@ impl View {
         spinner.into_iter().chain(countdown).min()
     }
 
-    /// A component's answer to being asked to draw: lines, or why there are none, and where an overlay stands now.
+    /// Handles the result of rendering a component: lines or an error, and the position of an overlay.
     pub(super) fn rendered(
         &mut self,
         id: &ComponentId,
@@ -251,7 +251,7 @@ impl View {
         }
     }
 
-    /// Lines of a component, made for a width, and what its options say now.
+    /// Stores the lines of a component for a width, and its current options.
     pub(super) fn take_picture(
         &mut self,
         id: &ComponentId,

@@ -1,4 +1,4 @@
-//! What the person chooses from lists of pi's own: model, thinking, session, place in the tree, settings.
+//! Built-in lists: models, thinking levels, sessions, entries of the tree, settings.
 
 use super::commands::Commands;
 use super::layers::Layer;
@@ -15,14 +15,14 @@ use pijs_session_store::{Body, Entry, EntryId};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Words of an entry that are shown.
+/// Characters of an entry that are shown.
 const LONGEST_LABEL: usize = 200;
 
 fn item(value: &str, label: impl Into<String>, detail: impl Into<String>) -> Item {
     Item { value: value.to_owned(), label: label.into(), detail: detail.into() }
 }
 
-/// Names a model as the command line does: a recorded one by its file.
+/// Formats the name of a model as on the command line: a recorded one by its file.
 pub(super) fn model_name(provider: &str, id: &str) -> String {
     if provider == "script" { format!("script:{id}") } else { format!("{provider}/{id}") }
 }
@@ -33,7 +33,7 @@ impl Commands {
         self.show_list(choice, None);
     }
 
-    /// The same, with an item of it chosen.
+    /// Shows a list with an item selected.
     fn show_list(&self, choice: Choice, chosen: Option<&str>) {
         let control = self.session.agent.control();
         let (title, items, current) = match choice {
@@ -70,7 +70,7 @@ impl Commands {
         self.screen.change(|view| view.push(Layer::Picker(picker)));
     }
 
-    /// Does what was chosen.
+    /// Applies the choice from a list.
     pub(super) async fn picked(&self, choice: Choice, value: &str) {
         match choice {
             Choice::Model => self.choose_model(value).await,
@@ -95,7 +95,7 @@ impl Commands {
         }
     }
 
-    /// All models that can be used, and whether the next-model key goes through them.
+    /// Returns all available models, with a mark for those in the cycling scope.
     fn scoped(&self) -> Vec<Item> {
         let scope = self.session.agent.scope();
         let item = |model: &Model| {
@@ -106,7 +106,7 @@ impl Commands {
         self.session.agent.available_models().iter().map(item).collect()
     }
 
-    /// Takes a model into the scope, or out of it. An empty one is all of them.
+    /// Adds a model to the scope or removes it. An empty scope stands for all models.
     fn change_scope(&self, name: &str) {
         let agent = &self.session.agent;
         let mut scope = agent.scope();
@@ -127,7 +127,7 @@ impl Commands {
         models.iter().map(|model| item(&name(model), name(model), "")).collect()
     }
 
-    /// Takes the model of a name, or of the only name that holds these words.
+    /// Chooses a model by name, or by a unique substring.
     pub(super) async fn choose_model(&self, words: &str) {
         let models = self.session.agent.available_models();
         let name = |at: usize| model_name(&models[at].provider, &models[at].id);
@@ -152,7 +152,7 @@ impl Commands {
         self.publish();
     }
 
-    /// Says why a name is that of no model that can be used.
+    /// Returns why a name does not refer to an available model.
     fn unusable(&self, words: &str) -> String {
         let known = self.known();
         let named = words.split_once('/').and_then(|(provider, id)| known?.find(provider, id));
@@ -184,7 +184,7 @@ impl Commands {
         }
     }
 
-    /// Sessions of this folder, the one that was changed last first.
+    /// Returns the sessions of this folder, most recently changed first.
     fn sessions(&self) -> Vec<Item> {
         let current = self.session.agent.control().session_file();
         match current.as_ref().and_then(|file| file.parent()) {
@@ -193,10 +193,10 @@ impl Commands {
         }
     }
 
-    /// What the person said on this branch.
+    /// Returns the prompts of the user on this branch.
     fn said(&self) -> Vec<Item> {
         self.session.agent.control().with_session(|session| {
-            // Entries are read from the file: of a very long session the newest.
+            // Entries are read from the file, so only the newest of a very long session.
             let newest = session.along_branch().rev().take(MOST_ITEMS).filter_map(Result::ok);
             let said = newest.filter_map(|entry| match &entry.body {
                 Body::Message { message: Message::User(user) } => {
@@ -210,7 +210,7 @@ impl Commands {
         })
     }
 
-    /// All places of the session, each as far in as branches lead to it.
+    /// Returns the entries of the tree, indented by branch depth.
     fn tree(&self) -> Vec<Item> {
         self.session.agent.control().with_session(|session| {
             let labels = session.labels();
@@ -218,7 +218,7 @@ impl Commands {
             for parent in session.ids().filter_map(|(_, parent)| parent) {
                 *children.entry(parent).or_default() += 1;
             }
-            // An entry follows its parent in the file.
+            // A parent precedes its entries in the file.
             let mut depths: BTreeMap<EntryId, usize> = BTreeMap::new();
             for (id, parent) in session.ids() {
                 let above = parent.as_ref().map_or(0, |parent| depths.get(parent).copied().unwrap_or(0));
@@ -226,7 +226,7 @@ impl Commands {
                 depths.insert(id, above + usize::from(forks));
             }
             let mut items = Vec::new();
-            // Entries are read from the file: of a very long session the newest.
+            // Entries are read from the file, so only the newest of a very long session.
             for entry in session.entries_from(session.len().saturating_sub(MOST_ITEMS)).filter_map(Result::ok) {
                 let depth = depths.get(&entry.id).copied().unwrap_or(0);
                 let Some(text) = place(&entry) else { continue };
@@ -315,7 +315,7 @@ impl Commands {
         }
     }
 
-    /// Copies a session's file beside the others and opens it.
+    /// Copies a session file into the session folder and opens it.
     pub(super) async fn import(&self, name: &str) {
         if name.is_empty() {
             return self.fail("say which: /import FILE.jsonl");
@@ -331,11 +331,11 @@ impl Commands {
         }
     }
 
-    /// Writes the session to a file of the person's choice.
+    /// Exports the session to a file.
     pub(super) fn export(&self, name: &str) {
         let control = self.session.agent.control();
         let name = match name {
-            // Ids stand in session files, which come from anywhere: one with a slash would lead to another folder.
+            // Ids come from session files of any origin; a slash would lead to another folder.
             "" => control.with_session(|session| format!("pi-session-{}.html", session.header().id.replace('/', "-"))),
             name => name.to_owned(),
         };
@@ -347,7 +347,7 @@ impl Commands {
             }
             Err(error) => return self.fail(&error.to_string()),
         };
-        // What is there already is not written over.
+        // An existing file is not overwritten.
         let written =
             std::fs::File::create_new(&file).and_then(|mut file| std::io::Write::write_all(&mut file, text.as_bytes()));
         match written {
@@ -357,13 +357,13 @@ impl Commands {
     }
 }
 
-/// The sessions of a folder but for the one that is open.
+/// Returns the sessions of a folder except the current one.
 pub(super) fn sessions(folder: &Path, current: Option<&Path>) -> Vec<Item> {
     let found = surroundings::sessions(folder).into_iter().filter(|found| Some(found.file.as_path()) != current);
     found.map(|found| item(&found.file.display().to_string(), found.title, found.date)).collect()
 }
 
-/// What an entry is in a list of places; nothing for one that nobody would go back to.
+/// Formats an entry for the tree; `None` for one without content to return to.
 fn place(entry: &Entry) -> Option<String> {
     Some(match &entry.body {
         Body::Message { message: Message::User(user) } => format!("> {}", user.content.text()),
@@ -380,7 +380,7 @@ fn place(entry: &Entry) -> Option<String> {
     })
 }
 
-/// The beginning of a text, as one line.
+/// Returns the beginning of a text as one line.
 fn short(text: &str) -> String {
     pijs_terminal::line(clipped(text.trim(), LONGEST_LINE)).chars().take(LONGEST_LABEL).collect()
 }

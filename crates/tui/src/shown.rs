@@ -1,26 +1,25 @@
-//! How much of a text is put on the screen.
+//! Truncates text for the screen.
 //!
-//! A text of many megabytes takes longer to lay out than anybody waits for a key, and nobody reads it there. What is left
-//! out is counted, so nobody takes the part for the whole.
+//! Laying out many megabytes would block keys, and the user cannot read them. The omitted size is shown.
 
 use pijs_protocol::guard;
 use serde_json::Value;
 use std::borrow::Cow;
 
-/// Of a message of an extension.
+/// Shown bytes of an extension's message.
 pub(super) const MESSAGE: usize = 64 << 10;
-/// Of everything else: replies, results, what the person wrote.
+/// Shown bytes of replies, results and prompts.
 pub(super) const TEXT: usize = 512 << 10;
 
-/// Of a line, or the name of anything: more than a screen is wide.
+/// Bytes of a line or a name: more than the width of a screen.
 pub(super) const LONGEST_LINE: usize = 16 << 10;
 
-/// The beginning of a text that is kept while it is shown: what nobody could read takes no memory of the host.
+/// Returns the beginning of a text that is stored for the screen, to bound memory.
 pub(super) fn clipped(text: &str, most: usize) -> &str {
     &text[..text.floor_char_boundary(most)]
 }
 
-/// What a value takes in memory, about.
+/// Returns the approximate memory of a value.
 pub(super) fn weight(value: &Value) -> usize {
     size_of::<Value>()
         + match value {
@@ -31,7 +30,7 @@ pub(super) fn weight(value: &Value) -> usize {
         }
 }
 
-/// The beginning of a text, and how much more there is.
+/// Returns the beginning of a text with a note about the omitted rest.
 pub(super) fn first(text: &str, most: usize) -> Cow<'_, str> {
     if is_short(text, most) {
         return text.into();
@@ -40,7 +39,7 @@ pub(super) fn first(text: &str, most: usize) -> Cow<'_, str> {
     format!("{shown}\n\n[{} more bytes, in the session's file]", rest.len()).into()
 }
 
-/// The end of a text, and how much there is before it.
+/// Returns the end of a text with a note about the omitted beginning.
 pub(super) fn last(text: &str, most: usize) -> Cow<'_, str> {
     if is_short(text, most) {
         return text.into();

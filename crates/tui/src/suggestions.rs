@@ -1,4 +1,4 @@
-//! What completes a text: pi's own commands, their arguments and files, and above them what extensions added.
+//! Provides completion suggestions: built-in commands, their arguments and files, and those of extensions.
 
 use super::commands::{Commands, OWN};
 use super::completion::Request;
@@ -12,16 +12,16 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 
-/// How long extensions may think about completions.
+/// Timeout of a completion provider.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long one may take to put a completion into the text; then it is put in as pi does.
+/// Timeout of a provider that inserts a suggestion, after which it is inserted as pi does.
 const APPLYING: Duration = Duration::from_secs(1);
-/// Files that are looked at, and that are offered.
+/// Files that are searched, and suggested.
 const MOST_FILES: usize = 20_000;
 const MOST_OFFERED: usize = 50;
 
-/// Who wants to know what completes a text. What is in folders outside of the project is told to the person: an extension
-/// writes such a text itself, and would list them.
+/// The receiver of suggestions. Folders outside of the project are listed for the user only: an extension could otherwise list
+/// them by writing such a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Asker {
     Person,
@@ -29,26 +29,26 @@ enum Asker {
 }
 
 impl Commands {
-    /// Asks for what completes the editor's text, and shows it.
+    /// Requests suggestions for the text of the editor, and shows them.
     pub(super) async fn complete(&self, request: Request) {
         let answer = self.suggestions(&request, None, Asker::Person).await;
         let work = self.screen.change(|view| view.take_suggestions(request, &answer));
         work.into_iter().for_each(|work| self.screen.ask(work));
     }
 
-    /// Answers a provider that asks those below it.
+    /// Answers a provider that requests suggestions of those below it.
     pub(super) async fn suggest(&self, number: u64, request: Request, below: Option<ComponentId>) {
         let answer = self.suggestions(&request, below.as_ref(), Asker::Extension).await;
         if let Some(waiting) = self.screen.change(|view| view.suggestions.remove(&number)) {
-            // The provider may have been called off.
+            // The caller may have been cancelled.
             let _ = waiting.answer.send(answer);
         }
     }
 
-    /// Has a provider put what was chosen into the text.
+    /// Lets a provider insert the chosen suggestion.
     pub(super) async fn apply(&self, provider: ComponentId, request: Request, item: Value, prefix: String) {
         let asked = self.ask(&provider, request.to_apply(&item, &prefix));
-        // Keys wait for it.
+        // Keys wait for the insertion.
         let answer = tokio::time::timeout(APPLYING, asked).await.ok().flatten();
         let work = self.screen.change(|view| {
             match &answer {
@@ -61,7 +61,7 @@ impl Commands {
         work.into_iter().for_each(|work| self.screen.ask(work));
     }
 
-    /// `{items, prefix}`, or `null`: of all providers, or of those below one.
+    /// Returns `{items, prefix}` or `null` from all providers, or from those below one.
     async fn suggestions(&self, request: &Request, below: Option<&ComponentId>, asker: Asker) -> Value {
         let providers = self.screen.read(|view| view.providers.clone());
         let top = match below {
@@ -69,7 +69,7 @@ impl Commands {
             Some(below) => providers.iter().position(|provider| provider.id == *below).unwrap_or(0),
         };
         match top.checked_sub(1).and_then(|at| providers.get(at)) {
-            // Each asks the next one below it where it has nothing to say.
+            // A provider without suggestions asks the next one below itself.
             Some(provider) => self.ask(&provider.id, request.to_suggest()).await.unwrap_or_default(),
             None => self.own_suggestions(request, asker).await,
         }
@@ -111,7 +111,7 @@ impl Commands {
         }
     }
 
-    /// Commands of pi, of extensions, prompts and skills, that hold what is typed.
+    /// Returns the commands that contain the typed text: built-in ones and those of extensions, prompts and skills.
     fn command_names(&self, typed: &str, prefix: &str) -> Value {
         let published = self.session.host.state().get("commands").unwrap_or_default();
         let text =
@@ -148,8 +148,7 @@ impl Commands {
     }
 }
 
-/// Looks into folders beside the session: there may be many files in them. Of extensions, which may ask without end, few
-/// look at a time.
+/// Lists folders on a blocking thread. Requests of extensions, which may be endless, are limited to two at a time.
 async fn aside(asker: Asker, look: impl FnOnce() -> Value + Send + 'static) -> Value {
     static OF_EXTENSIONS: Semaphore = Semaphore::const_new(2);
     let _turn = match asker {
@@ -159,7 +158,7 @@ async fn aside(asker: Asker, look: impl FnOnce() -> Value + Send + 'static) -> V
     tokio::task::spawn_blocking(look).await.unwrap_or_default()
 }
 
-/// Commands that hold what is typed, those that begin with it first. One name is one line, however many have it.
+/// Returns the commands that contain the typed text, prefix matches first and without duplicates.
 fn fitting(all: impl Iterator<Item = (String, String)>, typed: &str) -> Vec<(String, String)> {
     let mut seen = BTreeSet::new();
     let fits = all.filter(|(name, _)| name.contains(typed)).filter(|(name, _)| seen.insert(name.clone()));
@@ -172,7 +171,7 @@ fn found(items: Vec<Value>, prefix: &str) -> Value {
     if items.is_empty() { Value::Null } else { json!({"items": items, "prefix": prefix}) }
 }
 
-/// Files of the project that have what was typed behind `@`, the shortest path first. What git ignores is left out.
+/// Returns the files of the project that match the text after `@`, shortest path first. Skips files that git ignores.
 fn files(cwd: &Path, words: &str, token: &str) -> Value {
     let words = words.to_lowercase();
     let mut all: Vec<(usize, String)> = ignore::WalkBuilder::new(cwd)
@@ -186,7 +185,7 @@ fn files(cwd: &Path, words: &str, token: &str) -> Value {
             let shown = if is_folder { format!("{path}/") } else { path.to_owned() };
             let lower = shown.to_lowercase();
             let name = Path::new(&lower).file_name()?.to_str()?.to_owned();
-            // The name itself counts for more than the folders above it.
+            // A match of the file name ranks before one of its folders.
             let rank = match () {
                 () if name.starts_with(&words) => 0,
                 () if name.contains(&words) => 1,
@@ -199,7 +198,7 @@ fn files(cwd: &Path, words: &str, token: &str) -> Value {
         .collect();
     all.sort_by(|a, b| (a.0, a.1.len(), &a.1).cmp(&(b.0, b.1.len(), &b.1)));
     let item = |(_, path): (usize, String)| {
-        // A path with blanks is one word in quotes.
+        // A path with blanks is quoted.
         let value = if path.contains(' ') { format!("@\"{path}\"") } else { format!("@{path}") };
         let label = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
         let label = if path.ends_with('/') { format!("{label}/") } else { label.to_owned() };
@@ -208,13 +207,13 @@ fn files(cwd: &Path, words: &str, token: &str) -> Value {
     found(all.into_iter().take(MOST_OFFERED).map(item).collect(), token)
 }
 
-/// Whether all characters are there, in their order.
+/// Returns whether all characters occur in order.
 fn in_order(text: &str, characters: &str) -> bool {
     let mut rest = text.chars();
     characters.chars().all(|wanted| rest.any(|c| c == wanted))
 }
 
-/// What is in the folder that a path names so far.
+/// Lists the folder of an incomplete path.
 fn path(cwd: &Path, token: &str, asker: Asker) -> Value {
     let (folder, begun) =
         token.rsplit_once('/').map_or(("", token), |(folder, begun)| (&token[..=folder.len()], begun));
@@ -236,7 +235,7 @@ fn path(cwd: &Path, token: &str, asker: Asker) -> Value {
         .filter_map(|entry| {
             let entry = entry.ok()?;
             let name = entry.file_name().into_string().ok()?;
-            // A hidden one has to be asked for.
+            // Hidden files are listed only after a typed dot.
             let fits = name.starts_with(begun) && (!name.starts_with('.') || begun.starts_with('.'));
             let mark = if entry.file_type().is_ok_and(|kind| kind.is_dir()) { "/" } else { "" };
             fits.then(|| format!("{name}{mark}"))
@@ -261,7 +260,7 @@ mod tests {
         let many = (0..200_000).map(|number| (format!("command{}", number / 2), String::new()));
         let found = fitting(many, "d5");
         assert_eq!((found.len(), found[0].0.as_str()), (11_111, "command5"));
-        // Each compared with each would take minutes.
+        // A pairwise comparison would take minutes.
         assert!(begun.elapsed() < Duration::from_secs(90), "{:?}", begun.elapsed());
         let some = ["help", "ohel", "help", "hello"].map(|name| (name.to_owned(), String::new()));
         let names: Vec<String> = fitting(some.into_iter(), "hel").into_iter().map(|(name, _)| name).collect();

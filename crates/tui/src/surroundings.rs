@@ -1,4 +1,4 @@
-//! What is around the session on disk: the git branch, other sessions.
+//! Reads the surroundings of the session on disk: the git branch, and other sessions.
 
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 /// Sessions that are listed, and bytes of one that are read for its title.
 const MOST_SESSIONS: usize = 200;
 const MOST_READ: u64 = 256 * 1024;
-/// Longest file of git that says where something is.
+/// Longest pointer file of git.
 const LONGEST_POINTER: u64 = 4096;
 
-/// The git branch of a folder: `detached` without one, nothing outside of a repository.
+/// Returns the git branch of a folder: `detached` without one, `None` outside of a repository.
 pub(super) fn branch(cwd: &Path) -> Option<String> {
     let head = cwd.ancestors().find_map(|folder| {
         let git = folder.join(".git");
-        // Of a worktree it is a file that says where the folder is.
+        // In a worktree, `.git` is a file with the path of the folder.
         let place = match pointer(&git) {
             Some(text) => folder.join(text.strip_prefix("gitdir:")?.trim()),
             None => git,
@@ -25,30 +25,30 @@ pub(super) fn branch(cwd: &Path) -> Option<String> {
     Some(pijs_terminal::line(&pijs_terminal::plain(name)))
 }
 
-/// A short file as text. A pipe or a device that somebody put in its place must not hold the screen up.
+/// Reads a short regular file. A pipe or a device in its place would block the screen.
 fn pointer(path: &Path) -> Option<String> {
     let metadata = std::fs::metadata(path).ok()?;
     let is_short = metadata.is_file() && metadata.len() <= LONGEST_POINTER;
     is_short.then(|| std::fs::read_to_string(path).ok())?
 }
 
-/// Another session.
+/// A session on disk.
 pub(super) struct Found {
     pub(super) file: PathBuf,
-    /// Its name, or what was said first.
+    /// Name, or first prompt.
     pub(super) title: String,
-    /// When it was begun.
+    /// Creation date.
     pub(super) date: String,
 }
 
-/// Sessions in a folder, the one that was changed last first; names settle equal times.
+/// Returns the sessions of a folder, most recently changed first; equal times are ordered by name.
 pub(super) fn sessions(folder: &Path) -> Vec<Found> {
     let mut files: Vec<_> = std::fs::read_dir(folder)
         .into_iter()
         .flatten()
         .filter_map(|entry| {
             let path = entry.ok()?.path();
-            // A pipe would be waited for.
+            // Opening a pipe would block.
             let about = path.metadata().ok().filter(std::fs::Metadata::is_file)?;
             let changed = about.modified().ok()?;
             (path.extension()? == "jsonl").then_some((changed, path))
@@ -76,7 +76,7 @@ fn title(file: PathBuf) -> Option<Found> {
     Some(Found { file, title: pijs_terminal::line(&title), date: date.replace('T', " ") })
 }
 
-/// Copies the file of a session into a folder, under its own name or, where that is taken, one beside it.
+/// Copies a session file into a folder, under its own name or an unused one.
 pub(super) fn import(file: &Path, folder: &Path) -> std::io::Result<PathBuf> {
     if !std::fs::metadata(file)?.is_file() {
         return Err(std::io::Error::other("it is no file"));

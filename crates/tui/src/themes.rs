@@ -1,4 +1,4 @@
-//! Themes: files of the person, of a project that is trusted, of packages and of extensions, and which one is used.
+//! Loads themes of the user, of a trusted project, of packages and of extensions, and chooses the current one.
 
 use super::commands::Commands;
 use super::transcript::Style;
@@ -7,14 +7,14 @@ use pijs_runtime::trust::Trust;
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 
-/// Largest theme file, and how many there may be.
+/// Largest theme file in bytes, and number of themes.
 const LARGEST_THEME: u64 = 256 * 1024;
 const MOST_THEMES: usize = 200;
-/// How far names of colours may stand for each other.
+/// Depth of colour variables that refer to each other.
 const DEEPEST_VARIABLE: usize = 10;
 
 impl Commands {
-    /// Tells realms which themes there are. What is wrong with one is said once.
+    /// Publishes the themes to realms. Each problem is reported once.
     pub(super) fn publish_themes(&self) {
         let (themes, problems) = themes(&self.session.agent.themes());
         self.session.host.set_state("themes", themes);
@@ -30,7 +30,7 @@ impl Commands {
         Trust::read(&self.environment).is_ok_and(|trust| trust.covers(&self.environment.dirs.cwd))
     }
 
-    /// The theme that `settings.json` names.
+    /// Applies the theme named in `settings.json`.
     pub(super) fn take_own_theme(&self) {
         let dirs = &self.environment.dirs;
         let project = self.is_trusted().then(|| dirs.cwd.join(".pi/settings.json"));
@@ -45,8 +45,8 @@ impl Commands {
     }
 }
 
-/// Theme files of folders and single ones, as realms read them: `{name, path, foregrounds, backgrounds}`. What is wrong
-/// with one is said, and the others count.
+/// Reads theme files, and those in folders, in the format for realms: `{name, path, foregrounds, backgrounds}`. Returns them with
+/// the problems of invalid ones.
 fn themes(places: &[PathBuf]) -> (Vec<Value>, Vec<String>) {
     let (mut found, mut problems): (Vec<Value>, Vec<String>) = (Vec::new(), Vec::new());
     for place in places {
@@ -87,7 +87,7 @@ fn theme(file: &Path) -> Result<Value, String> {
     Ok(json!({"name": name, "path": file, "foregrounds": foregrounds, "backgrounds": backgrounds}))
 }
 
-/// A colour: `#rrggbb`, a number of the terminal's palette, nothing, or a variable that is one.
+/// Resolves a colour: `#rrggbb`, an index of the terminal's palette, an empty text, or a variable.
 fn resolve(colour: &Value, variables: &Map<String, Value>) -> Option<Value> {
     let mut colour = colour.clone();
     for _ in 0..DEEPEST_VARIABLE {

@@ -1,5 +1,5 @@
-//! How calls of pi's own tools, and commands of the person, are shown: a title, and as much of the result as is worth its
-//! room. An extension that draws its tool itself goes first; a tool that is not pi's shows its arguments and its text.
+//! Renders calls of built-in tools and shell commands of the user: a title, and a part of the result. An extension's renderer of
+//! its own tool has precedence; other tools show their arguments and text.
 
 use super::images;
 use super::shown;
@@ -7,18 +7,18 @@ use super::transcript::Call;
 use pijs_terminal::layout::{clamp, wrap};
 use serde_json::Value;
 
-/// Lines of a result that are shown folded, and of a title.
+/// Lines of a folded result and title.
 const FOLDED: usize = 10;
-/// The last lines of a shell's output: of a tool, and of the person's own command.
+/// Lines of a folded result: of the `bash` tool, of the user's command, of searches, and of listings.
 const SHELL: usize = 5;
 const OWN_SHELL: usize = 20;
 const FOUND: usize = 15;
 const LISTED: usize = 20;
 
-/// A command of the person; no tool has such a name.
+/// Name in place of a tool for shell commands of the user; no tool has it.
 pub(super) const OWN_COMMAND: &str = "$";
 
-/// Which part of a text stays when it is folded.
+/// The part of a folded text that stays.
 #[derive(Debug, Clone, Copy)]
 enum Part {
     First(usize),
@@ -26,7 +26,7 @@ enum Part {
     Nothing,
 }
 
-/// What a call is for a person; `None` for a tool whose arguments are not those of pi's own.
+/// Describes a call; `None` for a tool whose arguments are not those of a built-in one.
 fn said(call: &Call) -> Option<String> {
     let text = |key: &str| call.args.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
     let number = |key: &str| call.args.get(key).and_then(Value::as_u64);
@@ -59,7 +59,7 @@ fn said(call: &Call) -> Option<String> {
     })
 }
 
-/// The lines that name a call.
+/// Returns the title lines of a call.
 pub(super) fn title(call: &Call, columns: usize, expanded: bool) -> Vec<String> {
     let colour = match (call.is_done, call.is_error) {
         (false, _) => "33",
@@ -88,7 +88,7 @@ pub(super) fn title(call: &Call, columns: usize, expanded: bool) -> Vec<String> 
     lines.into_iter().enumerate().map(mark).collect()
 }
 
-/// The lines below the title: what the call came to, or for a file that is written what goes into it.
+/// Returns the lines below the title: the result, or the content of a file that is written.
 pub(super) fn result(call: &Call, columns: usize, expanded: bool) -> Vec<String> {
     let own = said(call).is_some();
     let output = text(call);
@@ -115,7 +115,7 @@ pub(super) fn result(call: &Call, columns: usize, expanded: bool) -> Vec<String>
     lines
 }
 
-/// All of a text, or the part that stays and how much more there is.
+/// Returns a text, or its visible part with the number of hidden lines.
 fn folded(text: &str, part: Part, columns: usize, expanded: bool) -> Vec<String> {
     let text = text.trim_end();
     if text.trim().is_empty() {
@@ -145,7 +145,7 @@ fn folded(text: &str, part: Part, columns: usize, expanded: bool) -> Vec<String>
     lines.into_iter().map(|line| format!("\u{1b}[2m  {}\u{1b}[0m", clamp(&line, columns.saturating_sub(2)))).collect()
 }
 
-/// A diff as `edit` tells it: a sign, a number and the line.
+/// Colours a diff in the format of `edit`: sign, number and line.
 fn diff_lines(diff: &str, columns: usize) -> Vec<String> {
     let coloured = |line: &str| {
         let colour = match line.chars().next() {
@@ -159,7 +159,7 @@ fn diff_lines(diff: &str, columns: usize) -> Vec<String> {
     shown::first(diff.trim_end(), shown::TEXT).lines().flat_map(coloured).collect()
 }
 
-/// The text of a result, with a line for each image in it.
+/// Returns the text of a result with a line for each image.
 fn text(call: &Call) -> String {
     let content = call.result.as_ref().map(|result| &result["content"]);
     match content {

@@ -1,22 +1,21 @@
-//! The conversation as it stands on the screen: blocks of text, tool calls, and what extensions draw.
+//! The visible conversation: blocks of text, tool calls, and content rendered by extensions.
 //!
-//! A block keeps its lines until the width, the folding or the block itself changes. What an extension draws is asked
-//! for by [`Transcript::wanted`] and put in by [`Transcript::drawn`]; until then, and where nobody draws, the block's own
-//! text stands.
+//! A block keeps its lines until the width, the folding or the block changes. Rendering by an extension is requested by
+//! [`Transcript::wanted`] and stored by [`Transcript::drawn`]; until then, and without a renderer, the block's own text is shown.
 
 use super::{shown, tools};
 use pijs_terminal::layout::{clamp, wrap};
 use pijs_terminal::markdown;
 use serde_json::Value;
 
-/// Blocks that are kept, and what they may take in memory; the oldest make room. The session's file has them all.
+/// Blocks that are kept, and their memory; the oldest are evicted. The session file has all of them.
 pub(super) const MOST_BLOCKS: usize = 4_000;
 const MOST_BYTES: usize = 128 << 20;
 
-/// Pieces of a reply that are shown while it is written: a provider numbers them.
+/// Content blocks of a streamed reply that are shown; a provider chooses their indices.
 const MOST_PIECES: usize = 10_000;
 
-/// How a piece of text is shown.
+/// Styles of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Style {
     User,
@@ -28,7 +27,7 @@ pub(super) enum Style {
 }
 
 impl Style {
-    /// What stands before the lines, and the style they have.
+    /// Returns the prefix of the first line, and the SGR parameters.
     fn parts(self) -> (&'static str, &'static str) {
         match self {
             Self::User => ("> ", "1"),
@@ -52,58 +51,58 @@ impl Style {
     }
 }
 
-/// A tool call, or a command of the person.
+/// A tool call, or a shell command of the user.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Call {
     pub(super) id: String,
     pub(super) name: String,
     pub(super) args: Value,
-    /// `{content, details}`, as far as it is there.
+    /// The result so far: `{content, details}`.
     pub(super) result: Option<Value>,
     pub(super) is_done: bool,
     pub(super) is_error: bool,
-    /// How a command of the person ended, where that is worth a line.
+    /// Note about the end of a shell command of the user.
     pub(super) ending: Option<String>,
 }
 
-/// What a block holds.
+/// Contents of a block.
 #[derive(Debug, Clone)]
 pub(super) enum Content {
     Text(Style, String),
-    /// A reply of the model: its pieces by their index.
+    /// A reply of the model: its content blocks by index.
     Reply(Vec<(Style, String)>),
     Call(Call),
     /// A message of an extension: `{role, customType, content, ...}`.
     Message(Value),
-    /// An entry of an extension, shown only where a renderer draws it.
+    /// An entry of an extension, shown only when a renderer exists.
     Entry(Value),
 }
 
-/// One block.
+/// A block of the transcript.
 #[derive(Debug, Clone)]
 pub(super) struct Block {
     pub(super) id: u64,
     pub(super) content: Content,
-    /// Counts changes.
+    /// Incremented with each change.
     revision: u64,
-    /// What the lines were made for.
+    /// Key for which the lines were made.
     made: Option<Made>,
     lines: Vec<String>,
-    /// What extensions drew: the block, or a call's title and its result.
+    /// Lines rendered by extensions: of the block, or of a call's title and result.
     drawn: [Option<Vec<String>>; 2],
-    /// What extensions made of its texts, piece by piece.
+    /// Texts transformed by extensions.
     changed: Option<Vec<String>>,
-    /// What they were last asked to draw it for.
+    /// Key for which rendering was last requested.
     asked: Option<Made>,
-    /// What it takes in memory, about.
+    /// Approximate memory in bytes.
     bytes: usize,
 }
 
-/// What lines were made for: revision, columns, unfolded.
+/// Key of rendered lines: revision, columns, unfolded.
 type Made = (u64, usize, bool);
 
 impl Block {
-    /// Its lines; `label` stands in the place of thinking that is hidden.
+    /// Returns the lines; `label` replaces hidden thinking.
     fn lines(&mut self, columns: usize, expanded: bool, label: Option<&str>) -> &[String] {
         let made = (self.revision, columns, expanded);
         if self.made != Some(made) {
@@ -113,7 +112,7 @@ impl Block {
         &self.lines
     }
 
-    /// What it takes now: what it holds, and what extensions made of it.
+    /// Returns the approximate memory of content and transformed texts.
     fn weigh(&self) -> usize {
         let texts = |pieces: &[(Style, String)]| pieces.iter().map(|(_, text)| text.len()).sum::<usize>();
         let held: usize = match &self.content {
@@ -144,7 +143,7 @@ impl Block {
                         lines.push(String::new());
                     }
                     lines.extend(match (style, label) {
-                        // What is being written is at the end.
+                        // The end of a streamed text is visible.
                         (Style::Plain, _) => markdown::lines(&shown::last(text.trim(), shown::TEXT), columns),
                         (Style::Thinking, Some(label)) => style.lines(&pijs_terminal::plain(label), columns),
                         _ => style.lines(text.trim(), columns),
@@ -168,23 +167,23 @@ impl Block {
     }
 }
 
-/// All blocks, the oldest first.
+/// All blocks, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Transcript {
     blocks: std::collections::VecDeque<Block>,
     next: u64,
-    /// What they take in memory together, about.
+    /// Approximate memory of all blocks in bytes.
     bytes: usize,
-    /// The reply that is being streamed.
+    /// The streamed reply.
     reply: Option<u64>,
     hides_thinking: bool,
-    /// What stands in the place of thinking that is hidden.
+    /// Text in place of hidden thinking.
     label: Option<String>,
-    /// Whether extensions change Markdown before it is shown.
+    /// Whether extensions transform Markdown.
     pub(super) transforms: bool,
 }
 
-/// The label when nobody gave one.
+/// Default text in place of hidden thinking.
 const THINKING: &str = "Thinking...";
 
 impl Transcript {
@@ -208,7 +207,7 @@ impl Transcript {
         id
     }
 
-    /// Weighs a block anew; the oldest make room, but never for the last one alone.
+    /// Updates the memory of a block and evicts the oldest ones, but never the last one.
     fn weigh(&mut self, id: u64) {
         let Some(block) = self.blocks.iter_mut().rev().find(|block| block.id == id) else { return };
         let bytes = block.weigh();
@@ -227,40 +226,40 @@ impl Transcript {
     pub(super) fn say(&mut self, style: Style, text: &str) {
         let text = match style {
             Style::Info | Style::Warning | Style::Error => shown::first(text, shown::TEXT),
-            // What was said may be changed by an extension before it is shown.
+            // Kept whole, since an extension may transform it.
             Style::User | Style::Plain | Style::Thinking => text.into(),
         };
         self.push(Content::Text(style, text.into_owned()));
     }
 
-    /// All blocks, for [`Transcript::put_back`].
+    /// Removes all blocks, for [`Transcript::put_back`].
     pub(super) fn take(&mut self) -> std::collections::VecDeque<Block> {
         self.bytes = 0;
         std::mem::take(&mut self.blocks)
     }
 
-    /// Appends blocks that were taken.
+    /// Appends removed blocks.
     pub(super) fn put_back(&mut self, blocks: std::collections::VecDeque<Block>) {
         self.bytes += blocks.iter().map(|block| block.bytes).sum::<usize>();
         self.blocks.extend(blocks);
         self.make_room();
     }
 
-    /// Forgets everything: another session.
+    /// Removes everything for another session.
     pub(super) fn clear(&mut self) {
         self.blocks.clear();
         self.bytes = 0;
         self.reply = None;
     }
 
-    /// Hides thinking or shows it again; whether it is hidden now.
+    /// Toggles the visibility of thinking; returns whether it is hidden now.
     pub(super) fn toggle_thinking(&mut self) -> bool {
         self.hides_thinking = !self.hides_thinking;
         self.make_anew();
         self.hides_thinking
     }
 
-    /// What stands in the place of thinking that is hidden; without, pi's own words.
+    /// Sets the text in place of hidden thinking; `None` for pi's default.
     pub(super) fn label_thinking(&mut self, label: Option<String>) {
         self.label = label;
         self.make_anew();
@@ -272,7 +271,7 @@ impl Transcript {
         }
     }
 
-    /// Has a tool call drawn again by its extension, or with `None` everything.
+    /// Requests rendering of a tool call again, or of everything with `None`.
     pub(super) fn redraw(&mut self, call: Option<&str>) {
         for block in &mut self.blocks {
             let is_it = call.is_none_or(|id| matches!(&block.content, Content::Call(call) if call.id == id));
@@ -290,12 +289,12 @@ impl Transcript {
         }
     }
 
-    /// A reply of the model begins.
+    /// Begins a reply of the model.
     pub(super) fn begin_reply(&mut self) {
         self.reply = Some(self.push(Content::Reply(Vec::new())));
     }
 
-    /// More of the reply's piece `index`.
+    /// Appends to content block `index` of the reply.
     pub(super) fn extend_reply(&mut self, index: usize, style: Style, more: &str) {
         let Some(id) = self.reply else { return };
         self.change(id, |content| {
@@ -309,13 +308,13 @@ impl Transcript {
         });
     }
 
-    /// The reply is complete: its pieces as they stay.
+    /// Ends the reply with its final content.
     pub(super) fn end_reply(&mut self, pieces: Vec<(Style, String)>) {
         let id = self.reply.take().unwrap_or_else(|| self.push(Content::Reply(Vec::new())));
         self.change(id, |content| *content = Content::Reply(pieces));
     }
 
-    /// The reply is forgotten.
+    /// Removes the reply.
     pub(super) fn drop_reply(&mut self) {
         if let Some(id) = self.reply.take() {
             let gone: usize = self.blocks.iter().filter(|block| block.id == id).map(|block| block.bytes).sum();
@@ -324,7 +323,7 @@ impl Transcript {
         }
     }
 
-    /// The tool call of an id that is not done, begun when there is none: a model may give an id again.
+    /// Changes the incomplete tool call with an id, or begins one: a model may repeat an id.
     pub(super) fn call(&mut self, id: &str, change: impl FnOnce(&mut Call)) {
         let known = self.blocks.iter().rev().find_map(|block| match &block.content {
             Content::Call(call) if call.id == id => Some((block.id, call.is_done)),
@@ -339,8 +338,8 @@ impl Transcript {
         });
     }
 
-    /// The last `rows` lines above the last `skip`, and which blocks are to be drawn for them. Blocks have a blank line
-    /// between them.
+    /// Returns the last `rows` lines above the last `skip`, and the blocks whose rendering is requested. A blank line separates
+    /// blocks.
     pub(super) fn tail(
         &mut self,
         head: &[String],
@@ -360,7 +359,7 @@ impl Transcript {
             }
             let asked = Some((block.revision, columns, expanded));
             if wants_drawing(&block.content, self.transforms) && block.asked != asked {
-                // Once, however many frames there are until somebody has time for it.
+                // Requested once for each state.
                 block.asked = asked;
                 undrawn.push(block.id);
             }
@@ -382,14 +381,14 @@ impl Transcript {
         (lines, undrawn)
     }
 
-    /// A block that is to be drawn now, as it is; asked for once per state of it.
+    /// Returns the content of a block to render, and records the request.
     pub(super) fn wanted(&mut self, id: u64, columns: usize, expanded: bool) -> Option<Content> {
         let block = self.blocks.iter_mut().rev().find(|block| block.id == id)?;
         block.asked = Some((block.revision, columns, expanded));
         Some(block.content.clone())
     }
 
-    /// What extensions drew for a block.
+    /// Stores the lines that extensions rendered for a block.
     pub(super) fn drawn(&mut self, id: u64, drawn: [Option<Vec<String>>; 2]) {
         if let Some(block) = self.blocks.iter_mut().rev().find(|block| block.id == id) {
             block.drawn = drawn;
@@ -398,7 +397,7 @@ impl Transcript {
         }
     }
 
-    /// What extensions made of a block's texts.
+    /// Stores the transformed texts of a block.
     pub(super) fn changed(&mut self, id: u64, texts: Vec<String>) {
         if let Some(block) = self.blocks.iter_mut().rev().find(|block| block.id == id) {
             block.changed = Some(texts);
@@ -407,7 +406,7 @@ impl Transcript {
         }
     }
 
-    /// Whether a block is the reply that is being streamed.
+    /// Returns whether a block is the streamed reply.
     pub(super) fn is_streaming(&self, id: u64) -> bool {
         self.reply == Some(id)
     }

@@ -1,4 +1,4 @@
-//! The terminal itself: raw mode and the other screen while a session is on, its size, what is typed.
+//! The terminal: raw mode, alternate screen, size and input.
 
 use super::input::{Input, Splitter};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -7,24 +7,24 @@ use std::io::{IsTerminal, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-/// The other screen, no line wrap, marked pastes; keys told apart where the terminal can, such as shift+enter.
+/// Enables the alternate screen, bracketed paste and the Kitty keyboard protocol, and disables line wrap.
 const ENTER: &str = "\u{1b}[?1049h\u{1b}[?7l\u{1b}[?2004h\u{1b}[>7u\u{1b}[?25l\u{1b}[2J";
-/// The same undone, whatever was on.
+/// Restores the modes, whichever were enabled.
 const LEAVE: &str = "\u{1b}[?2026l\u{1b}[0m\u{1b}[<u\u{1b}[?2004l\u{1b}[?7h\u{1b}[?25h\u{1b}[?1049l";
-/// After an ESC that nothing follows for this long, it was the key.
+/// Time after which an ESC without a successor is a key.
 const LONE_ESCAPE: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
-/// A terminal in raw mode. Dropping it, or [`Tty::restore`], gives it back as it was.
+/// A terminal in raw mode. Dropping it, or [`Tty::restore`], restores it.
 pub(super) struct Tty {
     before: Mutex<Option<Termios>>,
     reading: Arc<Reading>,
 }
 
-/// Whether what is typed is read here, or by a program that has the terminal for a while.
+/// State of input: read by this program, or by another one that uses the terminal.
 struct Reading {
     state: Mutex<Pause>,
     changed: Condvar,
-    /// Wakes the thread that waits for a key.
+    /// Wakes the reading thread.
     wake: UnixStream,
     woken: UnixStream,
 }
@@ -33,7 +33,7 @@ struct Reading {
 struct Pause {
     is_wanted: bool,
     is_kept: bool,
-    /// Nothing is read any more.
+    /// Whether reading has ended.
     is_over: bool,
 }
 
@@ -51,11 +51,11 @@ impl Reading {
         self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends when nobody here reads what is typed.
+    /// Waits until the reading thread has paused.
     fn pause(&self) {
         let mut state = self.state();
         state.is_wanted = true;
-        // The thread wakes for a byte; one that has ended needs none.
+        // A thread that has ended does not need the byte.
         let _ = (&self.wake).write_all(b".");
         while !state.is_kept && !state.is_over {
             state = self.wait(state);
@@ -67,7 +67,7 @@ impl Reading {
         self.changed.notify_all();
     }
 
-    /// On the reading thread: keeps a pause for as long as it is wanted.
+    /// Called on the reading thread: stays paused as long as requested.
     fn keep(&self) {
         let mut state = self.state();
         while state.is_wanted {
@@ -85,7 +85,7 @@ impl Reading {
 }
 
 impl Tty {
-    /// Takes the terminal over. `None` when input or output is none.
+    /// Takes over the terminal; `None` when stdin or stdout is not one.
     pub(super) fn open() -> std::io::Result<Option<Arc<Self>>> {
         if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
             return Ok(None);
@@ -95,7 +95,7 @@ impl Tty {
         Ok(Some(tty))
     }
 
-    /// Raw mode and the other screen; nothing when they are on.
+    /// Enables raw mode and the alternate screen, unless they are enabled.
     pub(super) fn enter(&self) -> std::io::Result<()> {
         let mut before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
         if before.is_none() {
@@ -109,36 +109,36 @@ impl Tty {
         Ok(())
     }
 
-    /// The terminal as it was found; nothing when it is so already.
+    /// Restores the terminal, unless it is restored.
     pub(super) fn restore(&self) {
         let mut before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(before) = before.take() {
             self.write(LEAVE);
-            // A terminal that is gone needs no modes.
+            // A terminal that is gone has no modes.
             let _ = tcsetattr(std::io::stdin(), OptionalActions::Flush, &before);
         }
     }
 
-    /// Gives the terminal to another program until [`Tty::take_back`]: it is as it was found, and what is typed goes
-    /// there. The thread that reads has to be running.
+    /// Restores the terminal for another program, which receives the input, until [`Tty::take_back`]. The reading thread must be
+    /// running.
     pub(super) fn lend(&self) {
         self.reading.pause();
         self.restore();
     }
 
-    /// What was lent is ours again.
+    /// Takes back the terminal.
     pub(super) fn take_back(&self) -> std::io::Result<()> {
         let taken = self.enter();
         self.reading.go_on();
         taken
     }
 
-    /// Columns and rows; what terminals once had where it does not say.
+    /// Returns columns and rows; 80 by 24 when the size is unknown.
     pub(super) fn size(&self) -> (usize, usize) {
         pijs_runtime::terminal_size().unwrap_or((80, 24))
     }
 
-    /// Draws what is clean already; nothing while the terminal is not ours.
+    /// Writes sanitised text, unless the terminal is restored.
     pub(super) fn draw(&self, text: &str) {
         let before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
         if before.is_some() {
@@ -146,7 +146,7 @@ impl Tty {
         }
     }
 
-    /// Writes what is clean already. A terminal that is gone is seen by the end of its input.
+    /// Writes sanitised text. The reader detects a terminal that is gone.
     pub(super) fn write(&self, text: &str) {
         let mut out = std::io::stdout().lock();
         let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
@@ -159,8 +159,7 @@ impl Drop for Tty {
     }
 }
 
-/// Reads what is typed on a thread of its own until `take` says no more, or the terminal is gone; `take` is then told so
-/// by nothing.
+/// Reads input on its own thread until `take` returns `false` or the terminal is gone, which `take` learns by `None`.
 pub(super) fn read(tty: &Tty, mut take: impl FnMut(Option<Vec<Input>>) -> bool + Send + 'static) {
     let reading = Arc::clone(&tty.reading);
     std::thread::spawn(move || {
@@ -172,7 +171,7 @@ pub(super) fn read(tty: &Tty, mut take: impl FnMut(Option<Vec<Input>>) -> bool +
     });
 }
 
-/// Whether the terminal is gone.
+/// Reads until the end; returns whether the terminal is gone.
 fn read_all(reading: &Reading, take: &mut impl FnMut(Option<Vec<Input>>) -> bool) -> bool {
     let mut splitter = Splitter::default();
     let mut buffer = [0; 4096];
@@ -188,11 +187,11 @@ fn read_all(reading: &Reading, take: &mut impl FnMut(Option<Vec<Input>>) -> bool
                 continue;
             }
             Err(rustix::io::Errno::INTR) => continue,
-            // Where a terminal cannot be waited for it is read.
+            // Without polling the terminal is read directly.
             Ok(_) | Err(_) => {}
         }
         if waited[1].revents().contains(PollFlags::IN) {
-            // Its own socket: the byte is there.
+            // The byte is available on the thread's own socket.
             let _ = (&reading.woken).read(&mut [0; 1]);
             reading.keep();
             continue;

@@ -1,14 +1,14 @@
-//! What a key does.
+//! Dispatches keys.
 //!
-//! | first | is |
+//! | in order | effect |
 //! |---|---|
-//! | Ctrl-C twice | the end, whatever has the keys |
-//! | a question of pi's | answered, and seen by nobody else |
-//! | listeners of extensions | they may take or change what is for the editor, or for a component of their own |
-//! | the layer that has the keys | a dialog, a list, a component |
-//! | the editor | pi's own, or that of an extension |
+//! | Ctrl-C twice | ends the session, whichever component has the focus |
+//! | permission prompt | answers it; no extension receives the key |
+//! | listeners of extensions | may consume or change a key for the editor or for a component of their own |
+//! | focused layer | a dialog, a list, a component |
+//! | editor | the built-in one, or that of an extension |
 //!
-//! A key that a listener changed is the extension's: it says nothing in the person's place.
+//! A key that a listener changed counts as the extension's: it does not submit text as the user.
 
 use super::field::LONGEST;
 use super::input::{self, Input, LONGEST_PASTE};
@@ -25,17 +25,17 @@ use std::time::{Duration, Instant};
 const CHORD: Duration = Duration::from_millis(1_000);
 /// Two Escapes within this time open the tree of the session.
 const TWICE: Duration = Duration::from_millis(500);
-/// Prompts that are remembered, and their bytes.
+/// Prompts of the history, and their bytes.
 const MOST_HISTORY: usize = 200;
 const LARGEST_HISTORY: usize = 16 << 20;
-/// What a listener may make of one key: bytes, keys, and what these go through, a text of the editor's length each.
+/// Limits of a listener's replacement for one key: bytes, keys, and bytes of editor text that the keys process.
 const LONGEST_CHANGED: usize = LONGEST_PASTE + 64;
 const MOST_CHANGED: usize = 4_096;
 const LARGEST_CHANGED: usize = 64 << 20;
-/// Keys that wait for a listener; of more, the later ones are lost.
+/// Keys that wait for a listener; later ones are dropped.
 const MOST_UNHEARD: usize = 10_000;
 
-/// Actions of pi's own, and the key each is on.
+/// Built-in actions with their keys.
 const ACTIONS: [(&str, &str); 13] = [
     ("app.clear", "ctrl+c"),
     ("app.clipboard.pasteImage", "ctrl+v"),
@@ -52,13 +52,13 @@ const ACTIONS: [(&str, &str); 13] = [
     ("app.tools.expand", "ctrl+o"),
 ];
 
-/// Whether an action of pi's is what a key stands for.
+/// Returns whether a key triggers an action.
 pub(super) fn is_on(action: &str, key: &str) -> bool {
     ACTIONS.contains(&(action, key))
 }
 
 impl View {
-    /// Takes what was typed.
+    /// Handles an input event.
     pub(super) fn typed(&mut self, input: &Input, now: Instant) -> Vec<Work> {
         let lets_go = matches!(input, Input::Key(data) if input::is_release(data));
         if !lets_go && self.is_exit_chord(input, now) {
@@ -83,7 +83,7 @@ impl View {
         is_interrupt && before.is_some_and(|before| now.duration_since(before) <= CHORD) && guard!(TuiExitChord)
     }
 
-    /// Hands a key to those that listen, where it is for the editor or for a component of theirs.
+    /// Passes a key to listeners, when it is for the editor or for a component of theirs.
     fn listen(&mut self, input: &Input) -> Option<Work> {
         if !self.questions.is_empty() && guard!(TuiQuestionKeys) {
             return None;
@@ -110,7 +110,7 @@ impl View {
         Some(Work::Listen { data, listeners })
     }
 
-    /// What listeners left of the key they were handed; then the ones that waited for it.
+    /// Handles the result of the listeners, then the keys that waited for it.
     pub(super) fn heard(&mut self, left: Option<&str>, now: Instant) -> Vec<Work> {
         let Some(input) = self.listening.take() else { return Vec::new() };
         let mut work = match (&input, left) {
@@ -123,7 +123,7 @@ impl View {
         work
     }
 
-    /// The keys that waited, until one has to be waited for again.
+    /// Handles waiting keys, until one is passed to listeners again.
     pub(super) fn catch_up(&mut self, now: Instant) -> Vec<Work> {
         let mut work = Vec::new();
         while self.listening.is_none() && !self.applying {
@@ -136,7 +136,7 @@ impl View {
         work
     }
 
-    /// Keys that are not the person's.
+    /// Handles keys that a listener produced.
     fn take_changed(&mut self, data: &str, now: Instant) -> Vec<Work> {
         let is_up = guard!(TuiChangedSize);
         let mut splitter = input::Splitter::default();
@@ -168,7 +168,7 @@ impl View {
         match input {
             Input::Key(data) => match input::name(data) {
                 Some(name) => self.key(&name, data, now),
-                // A key we have no name for may have one in a component.
+                // A key without a known name is passed on, since a component may know it.
                 None => self.to_component(data).into_iter().collect(),
             },
             Input::Paste(text) => self.paste(text),
@@ -176,7 +176,7 @@ impl View {
     }
 
     fn paste(&mut self, text: &str) -> Vec<Work> {
-        // A paste answers no question.
+        // A paste does not answer a prompt.
         if !self.questions.is_empty() {
             return Vec::new();
         }
@@ -204,7 +204,7 @@ impl View {
             if let Some(answer) = asked.key(name, now)
                 && let Some(asked) = self.questions.pop_front()
             {
-                // Whoever asked may have stopped waiting.
+                // The caller may have stopped waiting.
                 let _ = asked.answer.send(answer);
             }
             return Vec::new();
@@ -261,7 +261,7 @@ impl View {
         Vec::new()
     }
 
-    /// A key for pi's own editor.
+    /// Handles a key for the built-in editor.
     fn own_key(&mut self, name: &str, data: &str, now: Instant) -> Vec<Work> {
         if self.editor.text().is_empty() {
             self.put = None;
@@ -293,7 +293,7 @@ impl View {
         Vec::new()
     }
 
-    /// Something is said, by the person or by an editor that stands in for pi's; `by` wrote it where the person did not.
+    /// Submits a text, from the built-in editor or from an extension's; `by` is its author when it is not the user's.
     pub(super) fn said(&mut self, text: String, later: bool, by: Option<ExtensionId>) -> Vec<Work> {
         self.popup = None;
         self.back = 0;
@@ -307,9 +307,9 @@ impl View {
         vec![Work::Say { text, later, by }]
     }
 
-    /// What was said can be had again.
+    /// Adds a prompt to the history.
     pub(super) fn remember(&mut self, text: String) {
-        // One that the editor cannot hold comes back cut.
+        // The editor would truncate a longer one.
         if self.history.last() == Some(&text) || text.len() > LONGEST {
             return;
         }
@@ -320,7 +320,7 @@ impl View {
         }
     }
 
-    /// Does what pi does on a key.
+    /// Handles the key of a built-in action.
     pub(super) fn act(&mut self, key: &str, now: Instant) -> Vec<Work> {
         let is_empty = self.editor.text().is_empty();
         let is_busy = self.is_busy();
@@ -359,14 +359,14 @@ impl View {
         Vec::new()
     }
 
-    /// Another text in the editor, whosever it is.
+    /// Replaces the text of the current editor.
     pub(super) fn set_editor_text(&mut self, text: &str) -> Vec<Work> {
         self.popup = None;
         self.editor.set(text);
         self.own_editor.iter().map(|id| Work::EditorText(id.clone(), text.to_owned())).collect()
     }
 
-    /// To the line above or below; from the first and the last one to what was said before, or along the line.
+    /// Moves to the line above or below; beyond the first and last one, through the history, or within the line.
     fn up_or_down(&mut self, name: &str, data: &str) {
         let (is_up, browses) = (name == "up", self.back > 0);
         if self.editor.key(name, data) {
@@ -421,7 +421,7 @@ mod tests {
         view.editor.set(&"x".repeat(LONGEST));
         view.take_changed(&"\u{1b}[A\u{19}".repeat(1 << 20), begun);
         view.take_changed(&"a".repeat(16 << 20), begun);
-        // Each key goes through the whole text: as many of them as there are would take hours.
+        // One pass over the text for each key would take hours.
         assert!(begun.elapsed() < Duration::from_secs(600), "{:?}", begun.elapsed());
         view.editor.set("");
         view.take_changed(&"a".repeat(1_000), begun);

@@ -1,8 +1,7 @@
-//! Everything that is on the screen, as data: what there is to see, and what a key does to it.
+//! The state of the screen.
 //!
-//! One value behind one lock. Extensions change it through [`super::port`], the agent through [`super::events`], the
-//! person through [`View::typed`]; [`super::draw`] makes lines of it. What needs the session's own thread is returned as
-//! [`Work`].
+//! One value behind a lock. Extensions change it through [`super::port`], the agent through [`super::events`], the user through
+//! [`View::typed`]; [`super::draw`] renders it. Work for the session's thread is returned as [`Work`].
 
 use super::completion::{Popup, Provider, Request};
 use super::field::Field;
@@ -22,98 +21,97 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
-/// Work for the thread that the session lives on.
+/// Work for the session's thread.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Work {
-    /// The person said something, or wants to say it when the run is over; `by` wrote it.
+    /// The user submits text, now or at the end of the run; `by` is its author.
     Say { text: String, later: bool, by: Option<ExtensionId> },
-    /// The run is to stop.
+    /// Abort the run.
     Abort,
-    /// A key that an extension has a shortcut on.
+    /// Run the shortcut of an extension.
     Shortcut(String),
-    /// What could complete the editor's text.
+    /// Request suggestions for the text of the editor.
     Complete(Request),
-    /// What could complete a text, for the provider that stands on those that are asked.
+    /// Request suggestions for a provider from those below it.
     Suggest { number: u64, request: Request, below: Option<ComponentId> },
-    /// A completion was chosen where an extension completes: it says what the text becomes.
+    /// Let a provider insert the chosen suggestion.
     Apply { provider: ComponentId, request: Request, item: Value, prefix: String },
-    /// The next thinking level.
+    /// Change to the next thinking level.
     CycleThinking,
-    /// The next model, or the one before.
+    /// Change to the next or previous model.
     CycleModel { back: bool },
-    /// A list of pi's own is to be shown.
+    /// Show a built-in list.
     Pick(Choice),
-    /// Something was chosen of one.
+    /// Apply the choice from a list.
     Picked(Choice, String),
     /// A list was closed without a choice.
     Unpicked,
-    /// The key of a provider was typed.
+    /// Store the key of a provider.
     Entered { provider: String, key: String },
-    /// The editor's text is to be edited in the person's own editor.
+    /// Edit the text in the external editor.
     EditOutside,
-    /// The model's last reply goes to the clipboard.
+    /// Copy the last reply to the clipboard.
     Copy,
-    /// What waits to be said comes back into the editor.
+    /// Move queued messages back into the editor.
     Unqueue,
-    /// Results are shown whole, or not.
+    /// Results were expanded or folded.
     Expanded(bool),
-    /// A component is to be drawn this wide; `fresh` without anything it has kept.
+    /// Render a component with this width; `fresh` discards its caches.
     Render { id: ComponentId, columns: usize, focused: bool, fresh: bool },
-    /// A key for a component.
+    /// Pass a key to a component.
     Key(ComponentId, String),
-    /// A key for those that listen to all of them.
+    /// Pass a key to listeners.
     Listen { data: String, listeners: Vec<ComponentId> },
-    /// The editor of an extension is to hold this text.
+    /// Set the text of an extension's editor.
     EditorText(ComponentId, String),
-    /// The same, or a paste, from another extension than its own; it is counted in [`View::handed`].
+    /// Set or paste the text of another extension into an editor; counted in [`View::handed`].
     Handed { to: ComponentId, text: String, is_paste: bool },
-    /// A block of the transcript is to be drawn.
+    /// Render a block of the transcript.
     Draw { block: u64, columns: usize, expanded: bool },
-    /// The session is to end.
+    /// End the session.
     Exit,
-    /// The program is to stop until it is continued.
+    /// Suspend the program.
     Suspend,
 }
 
-/// Widgets, texts of its state, open dialogs and components that take the keys or float: what one extension has of each at a
-/// time.
+/// Widgets, statuses, open dialogs and layers: the limit of each for one extension.
 const MOST_KEPT: usize = 64;
-/// Components of one extension altogether, and what their pictures take.
+/// Components of one extension, and bytes of their pictures.
 const MOST_COMPONENTS: usize = 256;
 const MOST_DRAWN: usize = 16 << 20;
-/// What the open dialogs of one extension take.
+/// Bytes of one extension's open dialogs.
 const MOST_ASKED: usize = 32 << 20;
-/// What one extension may put into the editor of another one before that has taken it.
+/// Bytes of undelivered text that extensions inserted into the editors of others.
 const MOST_HANDED: usize = 4 << 20;
-/// Longest name of a session or model that is shown.
+/// Longest shown name of a session or model in bytes.
 const LONGEST_NAME: usize = 1 << 10;
-/// Lines of a widget that is given as text.
+/// Lines of a text widget.
 const WIDGET_LINES: usize = 10;
 
-/// What a component drew.
+/// The picture of a component.
 #[derive(Debug, Default)]
 pub(super) struct Drawn {
     pub(super) lines: Vec<String>,
-    /// The widest that one of them can be.
+    /// Width of the widest line.
     pub(super) made: usize,
-    /// What they take.
+    /// Bytes of the lines.
     pub(super) bytes: usize,
-    /// The width that was asked for last, and whether that is to be done again.
+    /// Last requested width, and whether rendering is due.
     pub(super) width: usize,
     pub(super) is_dirty: bool,
     pub(super) is_asked: bool,
-    /// What it has kept is of another theme.
+    /// Whether its caches are of another theme.
     pub(super) is_stale: bool,
 }
 
-/// What a widget shows.
+/// Content of a widget.
 #[derive(Debug)]
 pub(super) enum Content {
     Lines(Vec<String>),
     Component(ComponentId),
 }
 
-/// Something of an extension above or below the editor.
+/// A widget of an extension above or below the editor.
 #[derive(Debug)]
 pub(super) struct Widget {
     pub(super) extension: ExtensionId,
@@ -122,14 +120,14 @@ pub(super) struct Widget {
     pub(super) is_below: bool,
 }
 
-/// Somebody who waits for what completes a text.
+/// A caller that waits for suggestions.
 #[derive(Debug)]
 pub(super) struct Suggested {
     pub(super) by: ExtensionId,
     pub(super) answer: oneshot::Sender<Value>,
 }
 
-/// What is shown while the model is at work.
+/// The working indicator.
 #[derive(Debug, Clone)]
 pub(super) struct Working {
     pub(super) message: Option<String>,
@@ -145,108 +143,108 @@ impl Default for Working {
     }
 }
 
-/// Which model answers.
+/// The current model.
 #[derive(Debug, Default)]
 pub(super) struct Model {
-    /// `provider/id`.
+    /// Name as `provider/id`.
     pub(super) name: String,
-    /// Its thinking level.
+    /// Thinking level.
     pub(super) thinking: String,
 }
 
-/// The screen as data.
+/// The state of the screen.
 #[derive(Debug, Default)]
 pub(super) struct View {
     /// Columns and rows.
     pub(super) size: (usize, usize),
     pub(super) transcript: Transcript,
-    /// The reports of extensions that were shown.
+    /// Reports of extensions that were already shown.
     pub(super) repeated: Repeated,
-    /// Lines below the part of the transcript that is shown.
+    /// Lines below the visible part of the transcript.
     pub(super) scroll: usize,
-    /// Results are shown whole.
+    /// Whether results are expanded.
     pub(super) expanded: bool,
     pub(super) editor: Field,
-    /// Whose the text in it is, when an extension wrote it.
+    /// Author of the editor's text, when an extension wrote it.
     pub(super) put: Option<Put>,
     pub(super) history: Vec<String>,
-    /// How far back the editor shows the history; 0 is what is being typed.
+    /// Position in the history; 0 is the text being typed.
     pub(super) back: usize,
-    /// What was being typed before that.
+    /// The text being typed, while the history is shown.
     pub(super) draft: Option<Field>,
-    /// The editor of an extension that stands in the place of pi's; `editor` is then a copy of its text.
+    /// The editor of an extension in place of the built-in one; `editor` is then a copy of its text.
     pub(super) own_editor: Option<ComponentId>,
-    /// The key that it handles now, and whether the person has pressed Enter in it since it last said something.
+    /// The key that it handles, and whether the user pressed Enter in it since its last submission.
     pub(super) handling: Option<String>,
     pub(super) may_submit: bool,
     pub(super) layers: Vec<Layer>,
     pub(super) questions: VecDeque<Asked>,
     pub(super) components: BTreeMap<ComponentId, Drawn>,
-    /// The last one is shown.
+    /// Header components; the last one is shown.
     pub(super) headers: Vec<ComponentId>,
     pub(super) footers: Vec<ComponentId>,
     pub(super) widgets: Vec<Widget>,
     pub(super) statuses: BTreeMap<(ExtensionId, String), String>,
-    /// What stands at the top where no extension has a header.
+    /// Lines at the top without a header.
     pub(super) welcome: Vec<String>,
     pub(super) standing: Standing,
     pub(super) working: Working,
-    /// The git branch, for footers.
+    /// Git branch for footers.
     pub(super) branch: Option<String>,
-    /// Counts what was brought to the front.
+    /// Counter of the stacking order.
     pub(super) orders: u64,
-    /// Who sees keys before the editor, and the keys that wait until they have seen one.
+    /// Components that listen to keys, and the keys that wait for them.
     pub(super) listeners: Vec<ComponentId>,
     pub(super) listening: Option<Input>,
     pub(super) unheard: VecDeque<Input>,
-    /// Since when the model is at work.
+    /// Start of the current run.
     pub(super) running: Option<Instant>,
-    /// The wait before the model is asked again.
+    /// Delay before a retry.
     pub(super) retrying: Option<Retrying>,
-    /// What the last reply failed with, as it was shown.
+    /// Error of the last reply, as it was shown.
     pub(super) failure: Option<String>,
-    /// The address and the cause of the failures since the last prompt, as they were shown.
+    /// Address and cause of failures since the last prompt, as they were shown.
     pub(super) told_cause: Option<String>,
-    /// Keys that extensions have shortcuts on.
+    /// Keys with shortcuts of extensions.
     pub(super) shortcuts: BTreeSet<String>,
     pub(super) shortcut_warnings: Vec<String>,
-    /// What waits to be said to the model.
+    /// Queued messages.
     pub(super) queued: Vec<String>,
     pub(super) model: Model,
     pub(super) title: Option<String>,
-    /// Completions of what is typed.
+    /// Open list of suggestions.
     pub(super) popup: Option<Popup>,
-    /// Extensions that complete, the newest last.
+    /// Completion providers, newest last.
     pub(super) providers: Vec<Provider>,
-    /// An extension is putting what was chosen into the text: keys wait.
+    /// Whether a provider is inserting a suggestion, so that keys wait.
     pub(super) applying: bool,
-    /// Those that wait for what completes a text.
+    /// Callers that wait for suggestions.
     pub(super) suggestions: BTreeMap<u64, Suggested>,
-    /// Bytes that extensions have put into the editor of another one, and that are on their way to it.
+    /// Undelivered bytes that extensions inserted into the editors of others.
     pub(super) handed: usize,
-    /// Commands of the person that run.
+    /// Running shell commands of the user.
     pub(super) shells: usize,
     pub(super) interrupted: Option<Instant>,
     pub(super) escaped: Option<Instant>,
-    /// The list that two escapes open, if any.
+    /// List that two Escapes open.
     pub(super) escapes_to: Option<Choice>,
-    /// The session has begun: whoever wanted to hear of it has.
+    /// Whether the `session_start` handlers have run.
     pub(super) has_begun: bool,
-    /// The session is being closed.
+    /// Whether the session is being closed.
     pub(super) is_leaving: bool,
 }
 
-/// A wait before a request is sent again.
+/// A delay before a retry.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Retrying {
-    /// 1 for the first retry.
+    /// Number of the retry, from 1.
     pub(super) attempt: u32,
     pub(super) max_attempts: u32,
     pub(super) until: Instant,
 }
 
 impl Retrying {
-    /// The line that counts the seconds down; pi's words.
+    /// Returns the countdown line, in pi's format.
     pub(super) fn line(&self, now: Instant) -> String {
         let Self { attempt, max_attempts, until } = self;
         let left = until.saturating_duration_since(now).as_millis().div_ceil(1000);
@@ -255,7 +253,7 @@ impl Retrying {
 }
 
 impl View {
-    /// Whether there is something that escape ends.
+    /// Returns whether Escape has something to abort.
     pub(super) fn is_busy(&self) -> bool {
         self.running.is_some() || self.retrying.is_some() || self.shells > 0
     }
@@ -265,12 +263,12 @@ impl View {
         self.transcript.say(style, text);
     }
 
-    /// Takes a dialog away.
+    /// Removes a dialog.
     pub(super) fn close_dialog(&mut self, number: u64) {
         self.layers.retain(|layer| !matches!(layer, Layer::Dialog(dialog) if dialog.number == number));
     }
 
-    /// Puts a dialog, or a list of pi's own, before the person.
+    /// Opens a dialog or a built-in list on top.
     pub(super) fn push(&mut self, mut layer: Layer) {
         let before = self.focused_component();
         let next = self.next_order();
@@ -287,7 +285,7 @@ impl View {
         self.focus_moved(before);
     }
 
-    /// Takes a component away, wherever it stands.
+    /// Removes a component from any position.
     pub(super) fn close_component(&mut self, id: &ComponentId) {
         let before = self.focused_component();
         self.layers.retain(|layer| !matches!(layer, Layer::Custom(custom) if custom.id == *id));
@@ -301,7 +299,7 @@ impl View {
         self.focus_moved(before);
     }
 
-    /// A component is handed a key. What an editor does with it counts as the person's doing.
+    /// Records that a component handles a key. Effects of an editor during the key count as the user's.
     pub(super) fn begin_handling(&mut self, id: &ComponentId, key: Option<String>) {
         if self.own_editor.as_ref() == Some(id) {
             self.may_submit |= matches!(key.as_deref(), Some("enter" | "alt+enter"));
@@ -309,9 +307,9 @@ impl View {
         }
     }
 
-    /// A component threw while it was drawn or got a key: it is reported and goes.
+    /// Reports a component that threw an exception, and removes it.
     pub(super) fn component_failed(&mut self, id: &ComponentId, error: &str) {
-        // One that is gone already has been reported.
+        // A removed component was already reported.
         if self.components.contains_key(id) {
             self.close_component(id);
             let error = clipped(error, shown::MESSAGE);
@@ -319,7 +317,7 @@ impl View {
         }
     }
 
-    /// The components that take the keys or float.
+    /// Returns the custom components.
     pub(super) fn customs(&self) -> BTreeSet<ComponentId> {
         let id = |layer: &Layer| match layer {
             Layer::Custom(custom) => Some(custom.id.clone()),
@@ -328,7 +326,7 @@ impl View {
         self.layers.iter().filter_map(id).collect()
     }
 
-    /// Whether an extension may have one more component; `floats` says that it is a layer of its own.
+    /// Checks whether an extension may have another component; `is_layer` for one with a layer of its own.
     pub(super) fn has_room_for(&self, id: &ComponentId, is_layer: bool) -> Result<(), HostcallError> {
         let (first, last) = ((id.0.clone(), u32::MIN), (id.0.clone(), u32::MAX));
         let components = self.components.range(first..=last).count();
@@ -343,7 +341,7 @@ impl View {
         }
     }
 
-    /// Whether an extension may ask one more thing.
+    /// Checks whether an extension may open another dialog.
     pub(super) fn may_ask(&self, asked: &Dialog) -> Result<(), HostcallError> {
         let open = self.layers.iter().filter_map(|layer| match layer {
             Layer::Dialog(dialog) if dialog.extension == asked.extension => Some(dialog.bytes),
@@ -358,7 +356,7 @@ impl View {
         }
     }
 
-    /// Adds who completes what is typed, or says the triggers of one that is known.
+    /// Adds a completion provider, or updates the triggers of an existing one.
     pub(super) fn add_provider(&mut self, provider: Provider) -> Result<(), HostcallError> {
         if let Some(known) = self.providers.iter_mut().find(|known| known.id == provider.id) {
             known.triggers = provider.triggers;
@@ -372,7 +370,7 @@ impl View {
         Ok(())
     }
 
-    /// A text of one extension goes to the editor of another one.
+    /// Inserts a text of one extension into the editor of another one.
     pub(super) fn hand(&mut self, to: ComponentId, text: &str, is_paste: bool) -> Result<Vec<Work>, HostcallError> {
         if self.handed + text.len() > MOST_HANDED && guard!(TuiInsertedSize) {
             return Err(used_up("handed_bytes", MOST_HANDED));
@@ -381,7 +379,7 @@ impl View {
         Ok(vec![Work::Handed { to, text: text.to_owned(), is_paste }])
     }
 
-    /// Keeps what a component drew: lines that are no wider than `made`, and as many as its extension has room for.
+    /// Stores the lines of a component up to its extension's limit; none is wider than `made`.
     pub(super) fn keep_lines(&mut self, id: &ComponentId, mut lines: Vec<String>, made: usize) {
         let (first, last) = ((id.0.clone(), u32::MIN), (id.0.clone(), u32::MAX));
         let others: usize =
@@ -398,17 +396,17 @@ impl View {
         (drawn.lines, drawn.made) = (lines, made);
     }
 
-    /// What the session is called.
+    /// Sets the name of the session.
     pub(super) fn call_session(&mut self, name: Option<&str>) {
         self.standing.name = name.map(|name| clipped(name, LONGEST_NAME).to_owned());
     }
 
-    /// Which model answers.
+    /// Sets the current model.
     pub(super) fn call_model(&mut self, provider: &str, id: &str) {
         self.model.name = clipped(&model_name(provider, id), LONGEST_NAME).to_owned();
     }
 
-    /// The custom component of a handle.
+    /// Returns a custom component.
     pub(super) fn custom(&mut self, id: &ComponentId) -> Option<&mut Custom> {
         self.layers.iter_mut().find_map(|layer| match layer {
             Layer::Custom(custom) if custom.id == *id => Some(custom),
@@ -416,7 +414,7 @@ impl View {
         })
     }
 
-    /// Everything of an extension goes: its realm ended. With `None`, of all of them.
+    /// Removes everything of an extension whose realm ended, or of all extensions with `None`.
     pub(super) fn forget(&mut self, gone: Option<&ExtensionId>) {
         let is_gone = |extension: &ExtensionId| gone.is_none_or(|gone| gone == extension);
         self.layers.retain(|layer| match layer {
@@ -440,7 +438,7 @@ impl View {
         }
     }
 
-    /// Puts a widget in its place, or takes it away.
+    /// Adds, replaces or removes a widget.
     pub(super) fn set_widget(&mut self, extension: ExtensionId, key: String, content: Option<Content>, is_below: bool) {
         let old = self.widgets.iter().position(|widget| widget.extension == extension && widget.key == key);
         let old = old.map(|at| (at, self.widgets.remove(at)));
@@ -464,7 +462,7 @@ impl View {
         self.widgets.insert(at, Widget { extension, key, content, is_below });
     }
 
-    /// What an extension says of its state under a key; no more than a screen can show.
+    /// Sets a status of an extension, up to its limit.
     pub(super) fn set_status(&mut self, key: (ExtensionId, String), text: Option<String>) {
         let Some(text) = text else { return drop(self.statuses.remove(&key)) };
         let kept = self.statuses.keys().filter(|(extension, _)| *extension == key.0).count();
@@ -473,26 +471,26 @@ impl View {
         }
     }
 
-    /// The session is to end: nobody answers any more.
+    /// Begins closing the session: open prompts and dialogs are cancelled.
     pub(super) fn leave(&mut self) {
         self.is_leaving = true;
         self.questions.clear();
         self.suggestions.clear();
         for layer in self.layers.drain(..) {
             if let Layer::Custom(custom) = layer {
-                // One that has ended by itself does not wait.
+                // A component that has ended does not wait.
                 let _ = custom.end.send(());
             }
         }
     }
 
-    /// An empty screen.
+    /// Returns an empty screen.
     pub(super) fn new(size: (usize, usize)) -> Self {
         Self { size, ..Self::default() }
     }
 }
 
-/// What an extension has enough of.
+/// Returns the error of an exhausted quota.
 pub(super) fn used_up(quota: &str, limit: usize) -> HostcallError {
     HostcallError::denied("quota", format!("quota used up: {quota} {limit}")).with("quota", quota).with("limit", limit)
 }
