@@ -5,25 +5,25 @@
 //!
 //! An agent and its extensions live on one thread. Other threads use its [`AgentControl`].
 
-use crate::asked::AskLimits;
-use crate::asking::Disposition;
-use crate::beginning::{FirstModel, ModelChoice};
 use crate::control::{AgentControl, ControlError, ToolPrompt};
 use crate::events::AgentEvent;
 use crate::extensions::{CommandError, Event, EventOutcome, Extensions};
 use crate::front_end::FrontEnd;
+use crate::initial_model::{FirstModel, ModelChoice};
+use crate::mailbox::Inbox;
 use crate::model_lists::Look;
+use crate::model_quota::AskLimits;
 use crate::observer::PortObserver;
-use crate::replace::Held;
 use crate::rules::SessionRules;
+use crate::session_switch::Held;
 use crate::settings::Settings;
+use crate::submit::Disposition;
 use crate::system_prompt::PromptOptions;
 use crate::tool::Tool;
 use crate::tool_set::{ToolChoice, ToolSet};
 use crate::transcript;
 use crate::verdict_text;
 use crate::verdicts::{VerdictCaps, VerdictTotals, Verdicts};
-use crate::work::Inbox;
 use pijs_connectors::fs::FsConnector;
 use pijs_environment::Ambient;
 use pijs_inputs::{DeliverAs, InputEvent, Stage};

@@ -10,10 +10,10 @@
 //! the attempt, continues with the next event, or lets the delta pass.
 
 use crate::agent::{Agent, AgentError};
-use crate::asked::Asking;
 use crate::events::{AgentEvent, VerdictAction, VerdictEvent};
 use crate::extensions::{Abort, Event, StreamFate};
 use crate::incoming::Incoming;
+use crate::model_quota::Asking;
 use crate::rules::At;
 use crate::transcript;
 use crate::verdict_text;

@@ -5,12 +5,12 @@
 //! inputs ([`Inputs`]); the agent's loop reads both.
 //!
 //! Work that needs the agent's thread (a run, an event for extensions, another session) is sent to it as
-//! [`Work`](crate::work::Work) and carried out by [`crate::Agent::attend`].
+//! [`Work`](crate::mailbox::Work) and carried out by [`crate::Agent::attend`].
 
+mod attribution;
 mod inputs;
-mod led;
 mod prompts;
-mod shown;
+mod published_entries;
 mod tools;
 
 pub(crate) use inputs::StageGuard;
@@ -18,24 +18,24 @@ pub use prompts::UiPrompt;
 pub(crate) use tools::ToolPrompt;
 
 use crate::extensions::{Event, StateSink};
-use crate::room::{Held, room_of};
+use crate::mailbox::{Inbox, Mailbox, Work};
+use crate::session_quota::{Held, room_of};
 use crate::summary::Summary;
 use crate::transcript;
-use crate::work::{Inbox, Mailbox, Work};
-use led::Led;
+use attribution::Led;
 use pijs_durable::without_links;
 use pijs_environment::Ambient;
 use pijs_hostcall::gate::SessionFiles;
 use pijs_inputs::{InputEvent, Inputs, Refusal, Stage};
-use pijs_llm::known::Known;
+use pijs_llm::known_models::Known;
 pub use pijs_llm::message::VERDICT_TYPE;
 use pijs_llm::message::{Message, SystemMessage};
 use pijs_llm::provider::Model;
 use pijs_protocol::ExtensionId;
 use pijs_session_store::context;
 use pijs_session_store::{Body, Entry, EntryId, Session, SessionError, refs};
+use published_entries::{MOST_SHOWN, Shown};
 use serde_json::{Value, json};
-use shown::{MOST_SHOWN, Shown};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};

@@ -7,7 +7,7 @@
 use crate::agent::Agent;
 use crate::control::AgentControl;
 use crate::extensions::ModelCall;
-use crate::work::Work;
+use crate::mailbox::Work;
 use async_stream::stream;
 use futures_util::{FutureExt, StreamExt};
 use pijs_host::PiProfile;

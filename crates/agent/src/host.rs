@@ -1,10 +1,10 @@
 //! Implements [`Extensions`] for [`pijs_host::Host`]; the only module that converts between their types.
 
+use crate::event_queue::Queue;
 use crate::extensions::{
     Abort, CommandError, CommandFate, Event, EventOutcome, ExtensionTool, Extensions, ModelCall, StateSink, StreamFate,
     ToolFate, ToolRun, ToolSource,
 };
-use crate::queued::Queue;
 use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
 use pijs_host::Bound;

@@ -3,18 +3,18 @@
 //! [`AgentControl`] implements [`SessionPort`] and [`ToolsPort`]. [`NoUi`] answers dialogs with pi's defaults when there is no
 //! user. The gate has judged a call before it arrives here.
 
-use crate::ask_model::Question;
 use crate::control::{AgentControl, ControlError, is_reserved};
-use crate::room::room_of;
+use crate::mailbox::Work;
+use crate::model_requests::Question;
+use crate::session_quota::room_of;
 use crate::transcript;
-use crate::work::Work;
 use pijs_connectors::ports::{
     PortAnswer, SessionCall, SessionOp, SessionPort, ToolsCall, ToolsOp, ToolsPort, UiCall, UiOp, UiPort, unsupported,
 };
 use pijs_hostcall::{Caller, CancelToken, ChunkSink};
 use pijs_inputs::{DeliverAs, Inputs};
 use pijs_llm::catalogue;
-use pijs_llm::known::Known;
+use pijs_llm::known_models::Known;
 use pijs_llm::message::{Content, CustomMessage, Message};
 use pijs_llm::provider::Model;
 use pijs_protocol::{ErrorCode, ExtensionId, HostcallError, guard};

@@ -8,12 +8,12 @@
 //! A call with incomplete or invalid arguments never reaches a handler.
 
 use crate::agent::{Agent, AgentError};
+use crate::call_order::{Start, Starts};
 use crate::events::AgentEvent;
 use crate::extensions::Event;
 use crate::front_end::ToolCheck;
-use crate::room::room_of;
 use crate::run::{Run, may_call_tools};
-use crate::starts::{Start, Starts};
+use crate::session_quota::room_of;
 use crate::tool::Bounded;
 use crate::tool::{Around, Tool};
 use futures_util::future::{join, join_all};

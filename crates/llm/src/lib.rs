@@ -9,7 +9,7 @@
 //! | [`partial`], [`update`], [`one_reply`] | a reply during streaming, and its updates |
 //! | [`argument_paths`], [`streaming_json`] | arguments of a tool call during streaming |
 //! | [`provider`] | the protocols: OpenAI completions and responses, Anthropic, Google, scripts |
-//! | [`catalogue`], [`models_json`], [`known`], [`models`] | available models: pi's list, the user's file, both, and those of extensions |
+//! | [`catalogue`], [`models_json`], [`known_models`], [`models`] | available models: pi's list, the user's file, both, and those of extensions |
 //! | [`auth`] | keys and logins |
 //! | [`choose`] | resolution of model names |
 //! | [`conversation`], [`pi_context`] | requests from messages of a session or of an extension |
@@ -24,7 +24,7 @@ pub mod auth;
 pub mod catalogue;
 pub mod choose;
 pub mod conversation;
-pub mod known;
+pub mod known_models;
 pub mod message;
 pub mod models;
 pub mod models_json;

@@ -7,7 +7,7 @@
 
 use crate::auth::Status;
 use crate::auth::file::Stored;
-use crate::known::Known;
+use crate::known_models::Known;
 use crate::models_json::defaults_for;
 use crate::provider::anthropic::{self, Anthropic};
 use crate::provider::google::{self, Google};

@@ -6,7 +6,7 @@
 use crate::argument_paths::ArgumentPaths;
 use crate::message::bytes_of;
 use crate::message::{AssistantMessage, Block, Cost, Message, StopReason, TextBlock, ThinkingBlock, ToolCall, Usage};
-use crate::provider::turns::{CALL_SIGNATURE, TEXT_SIGNATURE};
+use crate::provider::adapt::{CALL_SIGNATURE, TEXT_SIGNATURE};
 use crate::provider::{ErrorKind, Model, Note, ProviderError, ProviderEvent, Signs};
 use crate::streaming_json;
 use crate::update::{Update, UpdateKind};

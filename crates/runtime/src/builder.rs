@@ -44,7 +44,7 @@ use pijs_host::{Host, HostOptions, Observer, Quotes, ReadableState};
 use pijs_hostcall::places::Places;
 use pijs_hostcall::vocabulary::PLAIN_ENV;
 use pijs_hostcall::{BoxFuture, BuildRecord, Gate, Ledger, LedgerSink, Mode, Profile, Prompter};
-use pijs_llm::known::Known;
+use pijs_llm::known_models::Known;
 use pijs_llm::provider::Provider;
 use pijs_packages::{Discovery, PackageEntry};
 use pijs_protocol::guard;

@@ -16,7 +16,7 @@ use pijs_llm::auth::file::AuthFile;
 use pijs_llm::auth::{Auth, Surroundings};
 use pijs_llm::catalogue;
 use pijs_llm::choose::{self, Chosen, Wanted};
-use pijs_llm::known::Known;
+use pijs_llm::known_models::Known;
 use pijs_llm::models::Models;
 use pijs_llm::models_json::ModelsJson;
 use pijs_llm::provider::openai::Retention;

@@ -7,11 +7,11 @@
 use super::SessionError;
 use super::SessionOptions;
 use super::entry::{Entry, Header, VERSION};
-use super::held::MOST_HELD;
+use super::entry_cache::MOST_HELD;
 use super::index::{Node, Place};
+use super::line_metadata::outline;
 use super::lines::{Line, Lines};
 use super::migrate::migrate;
-use super::outline::outline;
 use super::records::{LineDigest, Noted, digest};
 use super::store::{Entries, State, Storage, repair};
 use pijs_durable::{Appender, Open, VfsFile};

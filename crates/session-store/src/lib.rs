@@ -17,12 +17,12 @@
 
 pub mod context;
 pub mod entry;
+mod entry_cache;
 pub mod file;
-mod held;
 mod index;
+mod line_metadata;
 mod lines;
 mod migrate;
-mod outline;
 mod records;
 mod store;
 mod tree;

@@ -3,7 +3,7 @@
 use super::SessionError;
 use super::SessionOptions;
 use super::entry::{Entry, Header};
-use super::held::Held;
+use super::entry_cache::Held;
 use super::index::{Index, Node, Place};
 use super::records::{LineDigest, Mark, Notes, digest};
 use pijs_durable::{Appender, Disk, Open, Replace, VfsFile};

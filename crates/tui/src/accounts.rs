@@ -3,12 +3,12 @@
 //! Browser logins of pi's own providers require the real pi, whose `auth.json` is read here.
 
 use super::commands::Commands;
-use super::entry::Entry;
 use super::layers::Layer;
 use super::picker::{Choice, Item};
+use super::secret_input::Entry;
 use super::selections::model_name;
 use pijs_agent::Account;
-use pijs_llm::known::Known;
+use pijs_llm::known_models::Known;
 use pijs_llm::models::has_client;
 
 impl Commands {

@@ -3,8 +3,8 @@
 //! Providers form a stack: built-in commands and files at the bottom, providers of extensions above. Suggestions are shown only
 //! for the text that they were requested for.
 
+use super::clip::{LONGEST_LINE, clipped, weight};
 use super::layers::ComponentId;
-use super::shown::{LONGEST_LINE, clipped, weight};
 use super::view::{View, Work};
 use pijs_terminal::layout::{clamp, width};
 use serde_json::{Value, json};

@@ -7,11 +7,11 @@
 //! `exec` for `!`). A listener to raw keys gets those of the editor and of its own components. The host reports a component that
 //! throws and removes it.
 
+use super::clip::clipped;
 use super::input;
 use super::layers::ComponentId;
 use super::port::{marked, picture};
 use super::screen::Screen;
-use super::shown::clipped;
 use super::transcript::{Call, Content, Style};
 use super::view::Work;
 use pijs_host::{CallbackOutcome, Host};

@@ -12,8 +12,8 @@
 //! Overlays are drawn above everything except the status row. A permission prompt replaces the area from the editor down to the
 //! status row, and hides all overlays and lower widgets of extensions.
 
+use super::clip::{LONGEST_LINE, clipped};
 use super::layers::{ComponentId, Layer, rule};
-use super::shown::{LONGEST_LINE, clipped};
 use super::view::{Content, View, Work};
 use pijs_protocol::guard;
 use pijs_terminal::layout::{clamp, fit, slice, width, wrap_styled};

@@ -1,6 +1,6 @@
 //! Editing keys of a text field: pi's keys for words, kill and yank, and undo.
 
-use super::field::{Field, LONGEST};
+use super::text_field::{Field, LONGEST};
 use pijs_terminal::layout::{boundary_at, width};
 
 /// Undo steps, and the longest text that is recorded for one.

@@ -1,11 +1,11 @@
 //! Layers that take the keys from the editor: dialogs, components of extensions, built-in lists, and on top of all permission
 //! prompts.
 
-use super::entry::Entry;
-use super::field::Field;
+use super::clip::{self, LONGEST_LINE, clipped, weight};
 use super::floating::Custom;
 use super::picker::Picker;
-use super::shown::{self, LONGEST_LINE, clipped, weight};
+use super::secret_input::Entry;
+use super::text_field::Field;
 use pijs_hostcall::{Answer, Question};
 use pijs_protocol::{ExtensionId, guard};
 use pijs_runtime::choices::{Choice, choices, keys};
@@ -77,14 +77,14 @@ impl Dialog {
             Some(other) => other.to_string(),
         };
         let brief = |key: &str, most: usize| clipped(&text(key), most).to_owned();
-        let mut title = brief("title", shown::MESSAGE);
+        let mut title = brief("title", clip::MESSAGE);
         let body = match kind {
             "select" => {
                 let values = params.get("options").and_then(Value::as_array).cloned().unwrap_or_default();
                 Body::Choice { options: values.iter().map(option_text).collect(), values, at: 0, confirms: false }
             }
             "confirm" => {
-                title = format!("{title}\n{}", brief("message", shown::MESSAGE));
+                title = format!("{title}\n{}", brief("message", clip::MESSAGE));
                 let options = vec!["Yes".to_owned(), "No".to_owned()];
                 Body::Choice { options, values: vec![true.into(), false.into()], at: 0, confirms: true }
             }

@@ -12,8 +12,8 @@
 //! |---|---|
 //! | [`tty`], [`input`] | the terminal and its input |
 //! | [`screen`] | the thread that draws and reads keys |
-//! | [`view`], [`layers`], [`floating`], [`picker`], [`transcript`], [`field`] | the state of the screen |
-//! | [`typing`], [`editing`], [`pastes`], [`completion`] | key handling |
+//! | [`view`], [`layers`], [`floating`], [`picker`], [`transcript`], [`text_field`] | the state of the screen |
+//! | [`key_dispatch`], [`editing`], [`pastes`], [`completion`] | key handling |
 //! | [`draw`], [`tools`], [`images`] | rendering |
 //! | [`port`], [`events`] | changes by extensions, the agent and the host |
 //! | [`components`] | rendering by extensions |
@@ -26,34 +26,34 @@
 #![warn(missing_docs)]
 
 mod accounts;
+mod clip;
 mod commands;
 mod completion;
 mod components;
 mod draw;
 mod editing;
-mod entry;
 mod events;
-mod field;
+mod external_editor;
 mod floating;
 mod footer;
 mod images;
 mod input;
+mod inserted_text;
+mod key_dispatch;
 mod layers;
-mod outside;
 mod pastes;
 mod picker;
 mod port;
-mod put;
 mod screen;
+mod secret_input;
 mod selections;
-mod shown;
 mod suggestions;
 mod surroundings;
+mod text_field;
 mod themes;
 mod tools;
 mod transcript;
 mod tty;
-mod typing;
 mod view;
 
 use commands::Commands;

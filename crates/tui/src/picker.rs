@@ -1,8 +1,8 @@
 //! A built-in list that is filtered by typing: models, sessions, prompts, the tree.
 
-use super::field::Field;
+use super::clip::clipped;
 use super::layers::rule;
-use super::shown::clipped;
+use super::text_field::Field;
 use pijs_terminal::layout::{clamp, width};
 
 /// Kinds of lists.

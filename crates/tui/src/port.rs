@@ -1,14 +1,14 @@
 //! Implements `ctx.ui` and the permission prompts of the gate.
 
+use super::clip::{self, LONGEST_LINE, clipped};
 use super::completion::{Provider, Request};
-use super::field::LONGEST;
 use super::floating::{Custom, Overlay};
+use super::key_dispatch::is_on;
 use super::layers::{Asked, ComponentId, Dialog, Layer};
 use super::pastes::MOST_BYTES;
 use super::screen::Screen;
-use super::shown::{self, LONGEST_LINE, clipped};
+use super::text_field::LONGEST;
 use super::transcript::Style;
-use super::typing::is_on;
 use super::view::{Content, Drawn, Suggested, View, Work, Working, used_up};
 use pijs_connectors::ports::{PortAnswer, UiCall, UiOp, UiPort, dialog_timeout};
 use pijs_host::ReadableState;
@@ -307,7 +307,7 @@ impl TuiPort {
                     _ => Style::Info,
                 };
                 let message = text("message").unwrap_or_default();
-                self.screen.change(|view| view.say(style, &pijs_runtime::indented(clipped(&message, shown::MESSAGE))));
+                self.screen.change(|view| view.say(style, &pijs_runtime::indented(clipped(&message, clip::MESSAGE))));
             }
             UiOp::SetStatus => {
                 let key = (extension(), brief("key").unwrap_or_default());

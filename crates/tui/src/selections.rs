@@ -1,9 +1,9 @@
 //! Built-in lists: models, thinking levels, sessions, entries of the tree, settings.
 
+use super::clip::{LONGEST_LINE, clipped};
 use super::commands::Commands;
 use super::layers::Layer;
 use super::picker::{Choice, Item, MOST_ITEMS, Picker};
-use super::shown::{LONGEST_LINE, clipped};
 use super::{show_session, surroundings};
 use pijs_agent::NavigateOptions;
 use pijs_llm::choose::Chosen;

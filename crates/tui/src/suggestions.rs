@@ -1,9 +1,9 @@
 //! Provides completion suggestions: built-in commands, their arguments and files, and those of extensions.
 
+use super::clip::{LONGEST_LINE, clipped};
 use super::commands::{Commands, OWN};
 use super::completion::Request;
 use super::layers::ComponentId;
-use super::shown::{LONGEST_LINE, clipped};
 use pijs_host::{CallbackOutcome, Owner};
 use pijs_protocol::{EntryIndex, Handle, guard};
 use serde_json::{Value, json};

@@ -1,8 +1,8 @@
 //! Renders calls of built-in tools and shell commands of the user: a title, and a part of the result. An extension's renderer of
 //! its own tool has precedence; other tools show their arguments and text.
 
+use super::clip;
 use super::images;
-use super::shown;
 use super::transcript::Call;
 use pijs_terminal::layout::{clamp, wrap};
 use serde_json::Value;
@@ -68,12 +68,12 @@ pub(super) fn title(call: &Call, columns: usize, expanded: bool) -> Vec<String> 
     };
     let room = columns.saturating_sub(2);
     let mut lines = match said(call) {
-        Some(said) => wrap(&shown::first(&said, shown::MESSAGE), room),
+        Some(said) => wrap(&clip::first(&said, clip::MESSAGE), room),
         None => {
             let args =
                 if call.args.as_object().is_some_and(serde_json::Map::is_empty) { &Value::Null } else { &call.args };
             let args = if args.is_null() { String::new() } else { format!(" {args}") };
-            vec![clamp(&pijs_terminal::line(shown::clipped(&format!("{}{args}", call.name), shown::MESSAGE)), room)]
+            vec![clamp(&pijs_terminal::line(clip::clipped(&format!("{}{args}", call.name), clip::MESSAGE)), room)]
         }
     };
     let more = lines.len().saturating_sub(FOLDED);
@@ -122,8 +122,8 @@ fn folded(text: &str, part: Part, columns: usize, expanded: bool) -> Vec<String>
         return Vec::new();
     }
     let part_of = match part {
-        Part::Last(_) => shown::last(text, shown::TEXT),
-        _ => shown::first(text, shown::TEXT),
+        Part::Last(_) => clip::last(text, clip::TEXT),
+        _ => clip::first(text, clip::TEXT),
     };
     let mut lines = wrap(&part_of, columns.saturating_sub(2));
     let left_out = text.lines().count().saturating_sub(part_of.lines().count());
@@ -156,7 +156,7 @@ fn diff_lines(diff: &str, columns: usize) -> Vec<String> {
         let lines = wrap(line, columns.saturating_sub(2)).into_iter();
         lines.map(|line| format!("\u{1b}[{colour}m  {line}\u{1b}[0m")).collect::<Vec<_>>()
     };
-    shown::first(diff.trim_end(), shown::TEXT).lines().flat_map(coloured).collect()
+    clip::first(diff.trim_end(), clip::TEXT).lines().flat_map(coloured).collect()
 }
 
 /// Returns the text of a result with a line for each image.

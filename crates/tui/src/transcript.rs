@@ -3,7 +3,7 @@
 //! A block keeps its lines until the width, the folding or the block changes. Rendering by an extension is requested by
 //! [`Transcript::wanted`] and stored by [`Transcript::drawn`]; until then, and without a renderer, the block's own text is shown.
 
-use super::{shown, tools};
+use super::{clip, tools};
 use pijs_terminal::layout::{clamp, wrap};
 use pijs_terminal::markdown;
 use serde_json::Value;
@@ -41,7 +41,7 @@ impl Style {
 
     fn lines(self, text: &str, columns: usize) -> Vec<String> {
         let (mark, style) = self.parts();
-        let text = shown::first(text.trim_end_matches('\n'), shown::TEXT);
+        let text = clip::first(text.trim_end_matches('\n'), clip::TEXT);
         let lines = wrap(&text, columns.saturating_sub(mark.len()));
         let lines = lines.into_iter().enumerate().map(|(index, line)| {
             let mark = if index == 0 { mark.to_owned() } else { " ".repeat(mark.len()) };
@@ -118,8 +118,8 @@ impl Block {
         let held: usize = match &self.content {
             Content::Text(_, text) => text.len(),
             Content::Reply(pieces) => texts(pieces),
-            Content::Call(call) => shown::weight(&call.args) + call.result.as_ref().map_or(0, shown::weight),
-            Content::Message(value) | Content::Entry(value) => shown::weight(value),
+            Content::Call(call) => clip::weight(&call.args) + call.result.as_ref().map_or(0, clip::weight),
+            Content::Message(value) | Content::Entry(value) => clip::weight(value),
         };
         let drawn = self.drawn.iter().flatten().flatten().map(String::len).sum::<usize>();
         let changed = self.changed.iter().flatten().map(String::len).sum::<usize>();
@@ -144,7 +144,7 @@ impl Block {
                     }
                     lines.extend(match (style, label) {
                         // The end of a streamed text is visible.
-                        (Style::Plain, _) => markdown::lines(&shown::last(text.trim(), shown::TEXT), columns),
+                        (Style::Plain, _) => markdown::lines(&clip::last(text.trim(), clip::TEXT), columns),
                         (Style::Thinking, Some(label)) => style.lines(&pijs_terminal::plain(label), columns),
                         _ => style.lines(text.trim(), columns),
                     });
@@ -159,7 +159,7 @@ impl Block {
             Content::Message(message) => drawn(0).unwrap_or_else(|| {
                 let label = clamp(message["customType"].as_str().unwrap_or_default(), columns.saturating_sub(2));
                 let text = pijs_runtime::export::text_of(&message["content"]);
-                let text = shown::first(&text, shown::MESSAGE);
+                let text = clip::first(&text, clip::MESSAGE);
                 [vec![format!("\u{1b}[34m[{label}]\u{1b}[0m")], markdown::lines(&text, columns)].concat()
             }),
             Content::Entry(_) => drawn(0).unwrap_or_default(),
@@ -225,7 +225,7 @@ impl Transcript {
     /// Appends a text.
     pub(super) fn say(&mut self, style: Style, text: &str) {
         let text = match style {
-            Style::Info | Style::Warning | Style::Error => shown::first(text, shown::TEXT),
+            Style::Info | Style::Warning | Style::Error => clip::first(text, clip::TEXT),
             // Kept whole, since an extension may transform it.
             Style::User | Style::Plain | Style::Thinking => text.into(),
         };

@@ -3,16 +3,16 @@
 //! One value behind a lock. Extensions change it through [`super::port`], the agent through [`super::events`], the user through
 //! [`View::typed`]; [`super::draw`] renders it. Work for the session's thread is returned as [`Work`].
 
+use super::clip::{self, clipped};
 use super::completion::{Popup, Provider, Request};
-use super::field::Field;
 use super::floating::Custom;
 use super::footer::Standing;
 use super::input::Input;
+use super::inserted_text::Put;
 use super::layers::{Asked, ComponentId, Dialog, Layer};
 use super::picker::Choice;
-use super::put::Put;
 use super::selections::model_name;
-use super::shown::{self, clipped};
+use super::text_field::Field;
 use super::transcript::{Style, Transcript};
 use pijs_protocol::{ExtensionId, HostcallError, guard};
 use pijs_runtime::repeated::Repeated;
@@ -312,7 +312,7 @@ impl View {
         // A removed component was already reported.
         if self.components.contains_key(id) {
             self.close_component(id);
-            let error = clipped(error, shown::MESSAGE);
+            let error = clipped(error, clip::MESSAGE);
             self.say(Style::Error, &format!("{}: a component failed and was taken away: {error}", id.0));
         }
     }

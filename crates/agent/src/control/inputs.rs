@@ -1,7 +1,7 @@
 //! The shell of the state machine of inputs ([`Inputs`]): one lock, one notification for all waiters, and the effects.
 
 use super::{AgentControl, ControlError, Inner, VERDICT_TYPE};
-use crate::work::Work;
+use crate::mailbox::Work;
 use pijs_inputs::{Authored, DeliverAs, InputEffect, InputEvent, Inputs, Line, Queue, Stage};
 use pijs_llm::message::{BashExecution, Content, CustomMessage, Message};
 use pijs_protocol::{ExtensionId, HostcallError, guard};

@@ -50,7 +50,7 @@ use pijs_environment::{Ambient, Timer};
 use pijs_host::{Host, ReadableState, ReportKind};
 use pijs_hostcall::Grant;
 use pijs_llm::auth::{Auth, Nowhere};
-use pijs_llm::known::Known;
+use pijs_llm::known_models::Known;
 use pijs_llm::models_json::ModelsJson;
 use pijs_packages::{Dirs, DiscoverOptions, ResourceOptions, resolve_extensions};
 use pijs_resources::ResourcePlaces;

@@ -5,8 +5,8 @@
 //! resolved secret is passed to the redaction of logs ([`Surroundings::learned`]) before it is used.
 
 mod copilot;
+mod extension_accounts;
 pub mod file;
-mod through;
 pub mod value;
 
 use crate::catalogue;

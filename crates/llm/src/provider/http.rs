@@ -6,9 +6,9 @@
 //!
 //! [`HttpOptions`] bounds the effect of a server: idle time, duration, line and body size, and requested delays.
 
+use super::error_messages::{self, Wording};
 use super::openai::Retention;
 use super::proxy::{Proxies, Proxy};
-use super::refusal::{self, Wording};
 use super::sse::{self, SseLimits};
 use super::{ErrorKind, Model, Outgoing, ProviderError, ProviderEvent, ProviderStream, cancellable};
 use async_stream::stream;
@@ -381,7 +381,7 @@ impl Endpoint {
         let status = response.status();
         let asked = retry_after(response.headers(), self.ambient.epoch_ms());
         let media = media_type(response.headers()).to_owned();
-        let body = refusal::without_html(&media, self.excerpt(response).await);
+        let body = error_messages::without_html(&media, self.excerpt(response).await);
         let message = wording.refused(status.as_u16(), status.canonical_reason().unwrap_or_default(), &body);
         let variable = self.proxy.as_ref().map_or("HTTP_PROXY", Proxy::variable);
         let (kind, help) = match status.as_u16() {

@@ -16,35 +16,35 @@
 //! | [`responses`] | the Responses API of OpenAI |
 //! | [`anthropic`] | the Messages API |
 //! | [`google`] | the Gemini API |
-//! | `turns` | none: adapts the conversation to one model |
+//! | `adapt` | none: adapts the conversation to one model |
 //! | [`http`] | shared by the above: requests, retries, limits |
 //! | [`proxy`] | choice of the proxy |
-//! | `refusal` | messages of rejected requests |
+//! | `error_messages` | messages of rejected requests |
 //! | [`sse`] | server-sent events with limits |
 //! | [`surrogates`] | joins halves of surrogate pairs |
 
+pub mod adapt;
 pub mod anthropic;
+mod error_messages;
 pub mod google;
 pub mod http;
 mod model;
 pub mod openai;
 pub mod proxy;
 #[cfg(test)]
-mod recorded;
-mod refusal;
+mod recorded_tests;
+#[cfg(test)]
+mod request_tests;
 pub mod responses;
 pub mod script;
-#[cfg(test)]
-mod sent;
 pub mod sse;
 pub mod surrogates;
-pub mod turns;
-mod unopened;
+mod unopened_model;
 
+pub use adapt::Origin;
+pub use error_messages::one_line;
 pub use model::{Model, THINKING_LEVELS};
-pub use refusal::one_line;
-pub use turns::Origin;
-pub use unopened::Unopened;
+pub use unopened_model::Unopened;
 
 use crate::message::{Block, Content, Message, StopReason, Usage};
 use crate::tokens;

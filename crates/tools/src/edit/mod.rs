@@ -1,10 +1,10 @@
 //! The `edit` tool: replaces parts of a file. All replacements are matched against the original text.
 //!
-//! Text that has no exact match is searched again after normalisation (`alike.rs`), which removes what models get wrong:
+//! Text that has no exact match is searched again after normalisation (`normalise.rs`), which removes what models get wrong:
 //! typographic quotes and dashes, unusual spaces, blanks at line ends. Lines that no replacement touches keep their bytes.
 
-mod alike;
 mod diff;
+mod normalise;
 
 use super::{ToolContext, ToolOutput, refused};
 use crate::system::Kind;
@@ -116,12 +116,12 @@ fn apply(input: &Input, before: &str) -> Result<String, String> {
     }
     let exact = edits
         .iter()
-        .all(|(old, _)| before.contains(old.as_str()) || !alike::normal(before).contains(&alike::normal(old)));
-    let base = if exact { before.to_owned() } else { alike::normal(before) };
-    let alike = alike::normal(&base);
+        .all(|(old, _)| before.contains(old.as_str()) || !normalise::normal(before).contains(&normalise::normal(old)));
+    let base = if exact { before.to_owned() } else { normalise::normal(before) };
+    let alike = normalise::normal(&base);
     let mut places = Vec::new();
     for (edit, (old, new)) in edits.into_iter().enumerate() {
-        let pattern = alike::normal(&old);
+        let pattern = normalise::normal(&old);
         let found = base.find(&old).map(|at| at..at + old.len());
         let found = found.or_else(|| (!exact).then(|| base.find(&pattern).map(|at| at..at + pattern.len())).flatten());
         let Some(at) = found else {

@@ -1,10 +1,10 @@
 //! Decodes the events of the Messages API.
 
 use crate::message::{Block, StopReason, TextBlock, ThinkingBlock, Usage};
+use crate::provider::adapt::REDACTED;
+use crate::provider::error_messages::Wording;
 use crate::provider::http::Decode;
-use crate::provider::refusal::Wording;
 use crate::provider::surrogates::{Joiner, Wtf8};
-use crate::provider::turns::REDACTED;
 use crate::provider::{ErrorKind, Model, Note, ProviderError, ProviderEvent};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};

@@ -1,8 +1,8 @@
 //! Writes the request body: prompt, tools and conversation, with cache marks.
 
 use crate::message::{Block, Content, ThinkingBlock};
+use crate::provider::adapt::{cut, fit, is_redacted, lines, plain_id};
 use crate::provider::openai::{Retention, effort};
-use crate::provider::turns::{cut, fit, is_redacted, lines, plain_id};
 use crate::provider::{Model, Origin, Request, RequestMessage, ToolDescription, marked};
 use serde_json::{Map, Value, json};
 

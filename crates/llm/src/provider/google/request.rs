@@ -1,8 +1,8 @@
 //! Writes the request body in the form that Google's client accepts, which extensions see, and converts it to the wire form.
 
 use crate::message::{Block, Content};
+use crate::provider::adapt::{CALL_SIGNATURE, TEXT_SIGNATURE, cut, fit, lines, plain_id};
 use crate::provider::openai::effort;
-use crate::provider::turns::{CALL_SIGNATURE, TEXT_SIGNATURE, cut, fit, lines, plain_id};
 use crate::provider::{Model, Origin, Request, RequestMessage, ToolDescription, marked};
 use serde_json::{Map, Value, json};
 

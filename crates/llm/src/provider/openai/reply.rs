@@ -2,8 +2,8 @@
 
 use super::request::{REASONING, is_detail, reasoning_member};
 use crate::message::{Block, StopReason, ThinkingBlock, Usage};
+use crate::provider::error_messages::Wording;
 use crate::provider::http::Decode;
-use crate::provider::refusal::Wording;
 use crate::provider::surrogates::{Joiner, Wtf8};
 use crate::provider::{ErrorKind, Model, Note, ProviderError, ProviderEvent, Signs};
 use serde::Deserialize;

@@ -3,7 +3,7 @@
 use super::compat::{Compat, Retention};
 use super::effort;
 use crate::message::{Block, Content};
-use crate::provider::turns::{CALL_SIGNATURE, cut, fit, lines, plain_id, short_hash};
+use crate::provider::adapt::{CALL_SIGNATURE, cut, fit, lines, plain_id, short_hash};
 use crate::provider::{Model, Origin, Request, RequestMessage, ToolDescription};
 use serde_json::{Map, Value, json};
 

@@ -1,8 +1,8 @@
 //! Decodes the events of the Responses API.
 
 use crate::message::{Block, StopReason, TextBlock, ThinkingBlock, Usage};
+use crate::provider::error_messages::Wording;
 use crate::provider::http::Decode;
-use crate::provider::refusal::Wording;
 use crate::provider::surrogates::{Joiner, Wtf8};
 use crate::provider::{ErrorKind, Note, ProviderError, ProviderEvent, Signs};
 use serde::Deserialize;

@@ -1,9 +1,9 @@
 //! Writes the request body: the conversation as items.
 
 use crate::message::{Block, Content, ToolCall};
+use crate::provider::adapt::{TEXT_SIGNATURE, cut, fit, lines, plain_id, short_hash};
 use crate::provider::openai::Retention;
 use crate::provider::openai::request::LONGEST_KEY;
-use crate::provider::turns::{TEXT_SIGNATURE, cut, fit, lines, plain_id, short_hash};
 use crate::provider::{Model, Origin, Request, RequestMessage, ToolDescription};
 use serde_json::{Map, Value, json};
 

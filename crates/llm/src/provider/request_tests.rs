@@ -1,7 +1,7 @@
 //! Compares the request bodies of the clients with those of pi's, member by member and in order
 //! (`fixtures/providers/requests.json`, and `requests.expected.json` written by `capture-requests.mjs` there).
 
-use super::recorded::{folder, opened, serve};
+use super::recorded_tests::{folder, opened, serve};
 use super::{Model, Outgoing};
 use crate::pi_context::request;
 use futures_util::StreamExt;

@@ -10,12 +10,12 @@
 //!
 //! A key that a listener changed counts as the extension's: it does not submit text as the user.
 
-use super::field::LONGEST;
+use super::clip::clipped;
 use super::input::{self, Input, LONGEST_PASTE};
 use super::layers::{ComponentId, Layer};
 use super::picker::Choice;
 use super::port::marked;
-use super::shown::clipped;
+use super::text_field::LONGEST;
 use super::transcript::Style;
 use super::view::{View, Work};
 use pijs_protocol::{ExtensionId, guard};

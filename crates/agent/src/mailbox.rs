@@ -7,11 +7,11 @@
 //! Invariants: one call of `attend` receives at a time; it completes all work that it began before it returns.
 
 use crate::agent::{Agent, AgentError, InputSource};
-use crate::ask_model::Question;
 use crate::control::ControlError;
 use crate::events::AgentEvent;
 use crate::extension_model::Streamed;
 use crate::extensions::Event;
+use crate::model_requests::Question;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use pijs_connectors::ports::SessionCall;
 use pijs_inputs::{Authored, DeliverAs, InputEvent, Inputs, Line, MAX_TRIGGERED_RUNS, Pending, Refusal, Stage};

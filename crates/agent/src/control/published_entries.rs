@@ -8,7 +8,7 @@
 //! `buildSessionContext` still work. Handlers of `session_before_compact` then get the part visible to the model.
 
 use super::{AgentControl, Inner};
-use crate::room::{SESSION_BYTES, room_of};
+use crate::session_quota::{SESSION_BYTES, room_of};
 use pijs_protocol::wire::{MESSAGE_VALUES, Size};
 use pijs_protocol::{ErrorCode, HostcallError, guard};
 use pijs_session_store::{Entry, EntryId, Session, SessionError};

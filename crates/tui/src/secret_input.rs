@@ -1,8 +1,8 @@
 //! An input line for secrets of the built-in interface, such as API keys. It is above all layers, and no extension receives its
 //! keys.
 
-use super::field::Field;
 use super::layers::rule;
+use super::text_field::Field;
 use pijs_terminal::layout::clamp;
 
 /// Mask characters that are shown at most.

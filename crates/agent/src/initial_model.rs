@@ -3,8 +3,8 @@
 //! A resumed session has its own model and level, and the agent was created with others.
 
 use crate::agent::{Agent, AgentError};
-use crate::asked::{AskLimits, Asked};
 use crate::control::{AgentControl, ControlError};
+use crate::model_quota::{AskLimits, Asked};
 use pijs_llm::choose::Chosen;
 use pijs_llm::models::Models;
 use pijs_llm::provider::{Model, Provider, Unopened};
